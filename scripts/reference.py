@@ -1,0 +1,48 @@
+"""Write docs/reference/settings.md from the settings themselves.
+
+The text of each setting is its docstring in `gonogo.settings`; a test compares the page with it.
+"""
+
+import sys
+from pathlib import Path
+
+from pydantic.fields import FieldInfo
+
+from gonogo.settings import Settings
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "settings.md"
+HEAD = """\
+# Settings
+
+Each setting is an environment variable; an option of the command line wins over it. A variable
+that is set to nothing counts as not set. Settings never come from a workspace. `home` is by default
+your platform's state folder (`~/.local/state/gonogo` on Linux), `config` its configuration folder
+(`~/.config/gonogo`).
+
+This page is written by `scripts/reference.py`.
+"""
+
+
+def settings_page() -> str:
+    """The page, with one entry a setting."""
+    entries = (_entry(name, field) for name, field in Settings.model_fields.items())
+    return "\n".join([HEAD, *entries])
+
+
+def _entry(name: str, field: FieldInfo) -> str:
+    about = " ".join((field.description or "").split())
+    return f"## `GONOGO_{name.upper()}`\n\n{about}\n\nDefault: {_default(field)}\n"
+
+
+def _default(field: FieldInfo) -> str:
+    if field.default_factory is not None:
+        return "see its text"
+    value = field.default
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
+    return "none" if value in (None, ()) else f"`{value}`"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(settings_page(), encoding="utf-8")
+    sys.stdout.write(f"{PAGE}\n")

@@ -1,0 +1,5 @@
+"""`python -m gonogo`."""
+
+from gonogo.cli import main
+
+main()

@@ -1,0 +1,34 @@
+"""The loop: ask the model, gate and run its tool calls, record each, until done or parked.
+
+Promises: a reply is stored before any of its calls runs; every call has exactly one result; a call
+is `started` in the database before anything is spawned; what a person approved is what runs, or it
+does not run; a call that may have had its effect is never repeated unasked.
+"""
+
+from gonogo.agents._calls import CallKind, Interventions
+from gonogo.agents._gate import Gate, Gated
+from gonogo.agents._loop import Finished, Handed, Loop, Resting, keep_reply
+from gonogo.agents._profiles import Profile, load_profiles
+from gonogo.agents._record import drop_call, end_call, open_control
+from gonogo.agents._run import CLIENT_CALL, Hands
+from gonogo.agents._thread import Thread
+
+__all__ = [
+    "CLIENT_CALL",
+    "CallKind",
+    "Finished",
+    "Gate",
+    "Gated",
+    "Handed",
+    "Hands",
+    "Interventions",
+    "Loop",
+    "Profile",
+    "Resting",
+    "Thread",
+    "drop_call",
+    "end_call",
+    "keep_reply",
+    "load_profiles",
+    "open_control",
+]

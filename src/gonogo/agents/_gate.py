@@ -1,0 +1,154 @@
+"""The gate: what a call would touch, and whether it may, must ask, or must not."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import anyio.to_thread
+
+from gonogo.agents._profiles import Profile
+from gonogo.agents._remote import remote_access
+from gonogo.agents._thread import Thread
+from gonogo.domain.errors import InvalidArguments, ToolFailed
+from gonogo.domain.gate import Access, Call, FileEffect, Grant, ToolClass, Verdict
+from gonogo.domain.plan import Scope
+from gonogo.policy import Conditions, Rules, verdict
+from gonogo.store import Store
+from gonogo.store.plans import active_grant
+from gonogo.texts import say
+from gonogo.tools import Tool
+from gonogo.workspace import Sandbox, Workspace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gated:
+    """A tool call as it would run, and the gate's verdict."""
+
+    tool: str
+    tool_class: ToolClass
+    arguments: dict[str, Any]
+    verdict: Verdict
+    digest: str
+    base_hashes: dict[str, str | None]
+    effects: tuple[FileEffect, ...] = ()
+    preview: str = ""
+    error: str | None = None
+    """What the model is told when the call is denied."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gate:
+    """Judges tool calls; changes nothing."""
+
+    store: Store
+    tools: Mapping[str, Tool]
+    profiles: Mapping[str, Profile]
+    rules: Rules
+    sandbox: Sandbox | None
+    home: Path
+    attended: bool = True
+    repo_trusted: bool = True
+    open_workspace: Callable[[Path], Workspace] = Workspace
+
+    async def judge(
+        self,
+        thread: Thread,
+        name: str,
+        arguments: dict[str, Any] | None,
+        problem: str | None = None,
+    ) -> Gated:
+        """Judge one call on the arguments that would run now."""
+        tool = self.tools.get(name)
+        if tool is None or name not in self.profiles[thread.agent].tools:
+            tools = ", ".join(self.profiles[thread.agent].tools)
+            text = say("model_unknown_tool", thread.locale, tool=name, tools=tools)
+            return _refused(name, arguments, f"unknown_tool: {text}", "builtin:unknown-tool")
+        if arguments is None:
+            text = say("model_bad_arguments", thread.locale, problem=problem or "not an object")
+            return _refused(name, {}, f"invalid_arguments: {text}", "builtin:arguments")
+        try:
+            return await self._judged(thread, tool, arguments)
+        except InvalidArguments as error:
+            text = say("model_bad_arguments", thread.locale, problem=str(error))
+            return _refused(name, arguments, f"invalid_arguments: {text}", "builtin:arguments")
+        except ToolFailed as error:
+            return _refused(name, arguments, f"{error.kind}: {error}", f"builtin:{error.kind}")
+
+    async def _judged(self, thread: Thread, tool: Tool, arguments: dict[str, Any]) -> Gated:
+        parsed = tool.parse(arguments)
+        if thread.remote and tool.tool_class is not ToolClass.CONTROL:
+            final, access, bases = arguments, remote_access(tool.name, arguments), {}
+            effects, preview = (), ""
+        else:
+            prepared = await anyio.to_thread.run_sync(
+                tool.prepare, self.open_workspace(thread.workspace), parsed
+            )
+            final, access, bases = prepared.arguments, prepared.access, prepared.base_hashes
+            effects, preview = prepared.effects, prepared.preview
+        call = Call(
+            tool=tool.name, tool_class=tool.tool_class, agent=thread.agent, arguments=final,
+            access=access, base_hashes=bases, plan_id=thread.plan_id, revision=thread.revision,
+            subtask_id=thread.subtask_id,
+        )  # fmt: skip
+        found = await self._verdict(thread, call)
+        reason = say("model_denied", thread.locale, reason=found.reason)
+        return Gated(
+            tool=tool.name, tool_class=tool.tool_class, arguments=final, verdict=found,
+            digest=call.digest(self.rules.version), base_hashes=bases, effects=effects,
+            preview=preview,
+            error=f"policy_denied: {reason}" if found.decision == "deny" else None,
+        )  # fmt: skip
+
+    async def _verdict(self, thread: Thread, call: Call) -> Verdict:
+        conditions = Conditions(
+            attended=self.attended,
+            repo_trusted=self.repo_trusted,
+            sandboxed=self.sandbox is not None,
+            workspace=str(thread.workspace),
+            home=str(self.home),
+            auto_approve=thread.auto_approve,
+            max_write_globs=self.profiles[thread.agent].may_write,
+            outside=self._outside(thread),
+        )
+        return verdict(call, self.rules, conditions, await self._grant(thread))
+
+    def _outside(self, thread: Thread) -> Callable[[str], bool]:
+        """Whether a path that a command names leads out of the workspace, or is no file in it."""
+        if thread.remote:
+            return lambda path: False
+        workspace = self.open_workspace(thread.workspace)
+
+        def outside(path: str) -> bool:
+            try:
+                found = workspace.stat(workspace.real(path))
+            except ToolFailed:
+                return True
+            return found is not None and found.kind not in {"file", "folder"}
+
+        return outside
+
+    async def _grant(self, thread: Thread) -> Grant | None:
+        if thread.plan_id is None or thread.subtask_id is None or thread.revision is None:
+            return None
+        row = await self.store.read(
+            active_grant, thread.plan_id, thread.revision, thread.subtask_id
+        )
+        if row is None:
+            return None
+        return Grant(
+            grant_id=row.id,
+            plan_id=row.plan_id,
+            revision=row.revision,
+            subtask_id=row.subtask_id,
+            scope=Scope.model_validate(row.scope) if row.scope is not None else None,
+        )
+
+
+def _refused(name: str, arguments: dict[str, Any] | None, error: str, rule: str) -> Gated:
+    kept = arguments or {}
+    call = Call(tool=name, tool_class=ToolClass.OTHER, agent="", arguments=kept, access=Access())
+    return Gated(
+        tool=name, tool_class=ToolClass.OTHER, arguments=kept, digest=call.digest(""),
+        verdict=Verdict(decision="deny", reason=error, rule=rule), base_hashes={}, error=error,
+    )  # fmt: skip

@@ -1,0 +1,230 @@
+"""The loop itself.
+
+    while the conversation is not over:
+        settle the calls that have no result: run, ask, deny, recover
+        if any waits for a person: rest
+        if one speaks to the runtime: hand it over
+        ask the model; a reply without calls is the end
+
+Every step is read from and written to the database, so the loop can be stopped anywhere and
+started again by anybody.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from gonogo.agents import _record as record
+from gonogo.agents._gate import Gate, Gated
+from gonogo.agents._run import Hands
+from gonogo.agents._thread import Thread
+from gonogo.approvals import Desk, Question
+from gonogo.domain.approval_state import ApprovalKind
+from gonogo.domain.call_state import CallStatus
+from gonogo.domain.conversation import Message, ModelRequest, Reply, UserText, repaired
+from gonogo.domain.errors import Failed as FailedError
+from gonogo.domain.events import AssistantMessage
+from gonogo.domain.gate import ToolClass
+from gonogo.domain.records import CallRow
+from gonogo.llm import Model
+from gonogo.store import Connection, Store, log
+from gonogo.store.calls import open_calls, thread_calls
+from gonogo.store.sessions import conversation, say
+from gonogo.texts import say as text
+
+_C = CallStatus
+Tell = Callable[[str, dict[str, Any]], None]
+"""Shows followers of a session something that is not kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The model's last word; not stored yet."""
+
+    reply: Reply
+
+
+@dataclass(frozen=True, slots=True)
+class Handed:
+    """A call that speaks to the runtime; the owner of the thread answers it."""
+
+    call: CallRow
+
+
+@dataclass(frozen=True, slots=True)
+class Resting:
+    """Nothing to do until a person or a client answers; all of it is written."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loop:
+    """Drives conversations."""
+
+    store: Store
+    desk: Desk
+    gate: Gate
+    hands: Hands
+    model: Callable[[], Model]
+    clock: Callable[[], datetime]
+    tell: Tell
+    metered: Callable[[Reply], None] = lambda reply: None
+    """Told of each answer of the model."""
+    max_requests: int = 100
+    """Requests to the model between two messages of the user."""
+
+    async def drive(self, thread: Thread) -> Finished | Handed | Resting:
+        """Go on with a conversation as far as it goes.
+
+        Raises:
+            Superseded: somebody else holds the thread's work now.
+            ModelFailed: the model did not answer.
+        """
+        while True:
+            calls = await self.store.read(open_calls, thread.session_id, thread.name)
+            if calls:
+                step = await self._settle(thread, calls)
+                if step is not None:
+                    return step
+                continue
+            reply = await self._ask_model(thread)
+            if not reply.calls:
+                return Finished(reply)
+            await self.store.write(self._keep, thread, reply, self.clock())
+
+    # Calls ------------------------------------------------------------------------------------
+
+    async def _settle(self, thread: Thread, calls: Sequence[CallRow]) -> Handed | Resting | None:
+        asks: list[tuple[CallRow, Gated]] = []
+        controls: list[CallRow] = []
+        for call in calls:
+            if call.status is _C.PROPOSED:
+                await self._judge(thread, call, asks, controls)
+            elif call.status is _C.ALLOWED:
+                await self.hands.run_approved(thread, call)
+            elif call.status is _C.STARTED and call.tool_class is not ToolClass.CONTROL:
+                await self.hands.recover(thread, call)
+        if await self.store.write(self._rest, thread, asks, self.clock()):
+            return Resting()
+        return Handed(controls[0]) if controls else None
+
+    async def _judge(
+        self,
+        thread: Thread,
+        call: CallRow,
+        asks: list[tuple[CallRow, Gated]],
+        controls: list[CallRow],
+    ) -> None:
+        problem = call.verdict.get("problem")
+        arguments = None if problem else call.arguments
+        gated = await self.gate.judge(thread, call.tool, arguments, problem)
+        if gated.verdict.decision == "deny":
+            await self.store.write(self._deny, thread, call, gated, self.clock())
+        elif gated.verdict.decision == "ask":
+            asks.append((call, gated))
+        elif gated.tool_class is ToolClass.CONTROL:
+            controls.append(replace(call, arguments=gated.arguments))
+        else:
+            await self.hands.run_allowed(thread, call, gated)
+
+    def _deny(
+        self, conn: Connection, thread: Thread, call: CallRow, gated: Gated, now: datetime
+    ) -> None:
+        thread.check(conn)
+        record.deny(conn, call, gated, now)
+
+    def _rest(
+        self,
+        conn: Connection,
+        thread: Thread,
+        asks: Sequence[tuple[CallRow, Gated]],
+        now: datetime,
+    ) -> bool:
+        """Ask what is to be asked; let go when nothing is left to run. True: the loop rests."""
+        thread.check(conn)
+        for call, gated in asks:
+            self._ask_person(conn, call, gated, now)
+        return self.hands.rest(conn, thread, now)
+
+    def _ask_person(self, conn: Connection, call: CallRow, gated: Gated, now: datetime) -> None:
+        details = {"arguments": gated.arguments, "preview": gated.preview, "agent": call.agent}
+        approval = self.desk.open(
+            conn,
+            Question(
+                session_id=call.session_id, kind=ApprovalKind.TOOL, subject=call.tool,
+                details=details, reason=gated.verdict.reason, digest=gated.digest,
+                turn_id=call.turn_id, plan_id=call.plan_id, revision=call.revision,
+                subtask_id=call.subtask_id, call_id=call.id, agent=call.agent,
+            ),
+            now,
+            before=lambda opened: record.tell_called(conn, call, gated, now, opened),
+        )  # fmt: skip
+        record.pass_through(
+            conn, call, _C.AWAITING_APPROVAL, approval_id=approval.id,
+            **record.gated_columns(gated),
+        )  # fmt: skip
+
+    # The model --------------------------------------------------------------------------------
+
+    async def _ask_model(self, thread: Thread) -> Reply:
+        messages = await self.store.read(self._messages, thread)
+        if _requests(messages) >= self.max_requests:
+            raise FailedError(text("turn_limit", thread.locale, steps=self.max_requests))
+        profile = self.gate.profiles[thread.agent]
+        schemas = [
+            self.gate.tools[name].schema() for name in profile.tools if name in self.gate.tools
+        ]
+        request = ModelRequest(
+            agent=thread.agent,
+            thread=thread.script,
+            system=_system(profile.prompt, thread),
+            messages=messages,
+            tools=tuple(schemas),
+        )
+        reply = await self.model().request(request, lambda token: self._show(thread, token))
+        self.metered(reply)
+        return reply
+
+    def _show(self, thread: Thread, token: str) -> None:
+        event = AssistantMessage(content=token, token=token, is_final=False, **thread.place)
+        self.tell(thread.session_id, event.body())
+
+    def _messages(self, conn: Connection, thread: Thread) -> tuple[Message, ...]:
+        """The conversation as the model is told it, every call with its one result."""
+        said = conversation(conn, thread.session_id, thread.name)
+        calls = thread_calls(conn, thread.session_id, thread.name)
+        answers = [record.answer_of(c, thread.locale) for c in calls if c.retry_of is None]
+        return repaired([*said, *answers], text("model_lost", thread.locale))
+
+    def _keep(self, conn: Connection, thread: Thread, reply: Reply, now: datetime) -> None:
+        thread.check(conn)
+        keep_reply(conn, thread, reply, now)
+        record.propose(conn, thread, reply, now)
+
+
+def keep_reply(
+    conn: Connection, thread: Thread, reply: Reply, now: datetime, *, final: bool = False
+) -> None:
+    """Store what the model said, and tell the followers the whole of it."""
+    say(
+        conn, thread.session_id, thread.name, reply, now,
+        turn_id=thread.turn_id, agent=thread.agent,
+    )  # fmt: skip
+    if reply.text or final:
+        event = AssistantMessage(content=reply.text, is_final=final, **thread.place)
+        log.tell(conn, thread.session_id, now, event)
+
+
+def _requests(messages: Sequence[Message]) -> int:
+    count = 0
+    for message in reversed(messages):
+        if isinstance(message, UserText):
+            break
+        count += isinstance(message, Reply)
+    return count
+
+
+def _system(prompt: str, thread: Thread) -> str:
+    language = {"ru": "Russian", "en": "English"}[thread.locale]
+    return f"{prompt}\n\nWorkspace: {Path(thread.workspace).name}. Answer in {language}."

@@ -1,0 +1,271 @@
+"""Hands: run one tool call, write down that it starts, and write down what came of it."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import anyio.to_thread
+
+from gonogo.agents import _record as record
+from gonogo.agents._gate import Gate, Gated
+from gonogo.agents._thread import Thread
+from gonogo.approvals import Desk, Question
+from gonogo.domain.approval_state import ApprovalKind
+from gonogo.domain.call_state import CallStatus
+from gonogo.domain.errors import ToolFailed
+from gonogo.domain.gate import ToolClass
+from gonogo.domain.records import CallRow
+from gonogo.store import Connection, Store
+from gonogo.store.calls import call_of, open_calls
+from gonogo.store.timers import set_timer
+from gonogo.texts import say
+from gonogo.tools import Bench, Tool
+from gonogo.workspace import Workspace
+
+_C = CallStatus
+_LOG = logging.getLogger(__name__)
+CLIENT_CALL = "client_call"
+"""The timer after which a call that a client carries out has an unknown outcome."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hands:
+    """Runs tool calls that may run."""
+
+    store: Store
+    desk: Desk
+    gate: Gate
+    clock: Callable[[], datetime]
+    command_timeout: float = 120.0
+    """Seconds, for a command that names no time limit."""
+    command_output: int = 60_000
+    """Bytes of a command's output that are kept."""
+    client_timeout: timedelta = timedelta(minutes=10)
+    """How long a client may take for one call before its outcome is unknown."""
+
+    async def run_allowed(self, thread: Thread, call: CallRow, gated: Gated) -> None:
+        """Run a proposed call that a rule or a grant allows.
+
+        A pure call is written once, with its result; any other is `started` first.
+        """
+        tool = self.gate.tools[call.tool]
+        if gated.tool_class is ToolClass.PURE and not thread.remote:
+            result, error = await self.carry_out(thread, tool, gated)
+            await self.store.write(self._whole, thread, call, gated, result, error, self.clock())
+            return
+        started = await self.store.write(self._start_allowed, thread, call, gated, self.clock())
+        if thread.remote:
+            return
+        await self._run_started(thread, started, tool, gated)
+
+    async def run_approved(self, thread: Thread, call: CallRow) -> None:
+        """Run a call that a person approved, if it is still the one that was shown."""
+        if thread.remote:
+            await self.store.write(self._start_approved, thread, call, self.clock())
+            return
+        gated = await self.gate.judge(thread, call.tool, call.arguments)
+        if gated.digest != call.digest:
+            stale = gated.error or f"changed_since_approval: {say('model_stale', thread.locale)}"
+            await self.store.write(self._stale, thread, call, stale, self.clock())
+            return
+        if gated.verdict.decision == "deny":
+            await self.store.write(self._stale, thread, call, gated.error, self.clock())
+            return
+        started = await self.store.write(self._start_approved, thread, call, self.clock())
+        await self._run_started(thread, started, self.gate.tools[call.tool], gated, asked=True)
+
+    async def recover(self, thread: Thread, call: CallRow) -> None:
+        """A call that was started by somebody who is gone.
+
+        A client's call waits on. A file tool's outcome is read off the files. Whatever else it
+        was, its outcome is unknown, and a person is asked.
+        """
+        if thread.remote:
+            return
+        match await anyio.to_thread.run_sync(_file_outcome, thread.workspace, call):
+            case "after":
+                result = {"recovered": True, "paths": [e["path"] for e in call.effects]}
+                await self.store.write(
+                    self._finish, thread, call, _C.COMPLETED, result, None, self.clock()
+                )
+            case "before":
+                gated = await self.gate.judge(thread, call.tool, call.arguments)
+                tool = self.gate.tools[call.tool]
+                await self._run_started(thread, call, tool, gated, asked=True)
+            case _:
+                await self.store.write(self.doubt, call, thread.locale, self.clock())
+
+    def doubt(self, conn: Connection, call: CallRow, locale: str, now: datetime) -> None:
+        """Write down that nobody knows what came of a call, and ask a person."""
+        record.pass_through(conn, call, _C.UNKNOWN)
+        record.tell_result(conn, call, _C.UNKNOWN, now, error=say("model_unknown", locale))
+        subject = f"{call.tool} {call.arguments.get('command', '')}".strip()
+        self.desk.open(
+            conn,
+            Question(
+                session_id=call.session_id, kind=ApprovalKind.INTERVENTION, subject=subject,
+                details={"arguments": call.arguments, "tool": call.tool, "agent": call.agent},
+                reason=say("intervention_unknown", locale, subject=subject), digest=call.digest,
+                turn_id=call.turn_id, plan_id=call.plan_id, revision=call.revision,
+                subtask_id=call.subtask_id, call_id=call.id, agent=call.agent,
+            ),
+            now,
+        )  # fmt: skip
+
+    def rest(self, conn: Connection, thread: Thread, now: datetime) -> bool:
+        """Let go of the thread when nothing of it can run now. False: there is something to do.
+
+        Called in each transaction that ends a call, so that its last event can say that
+        everything left waits.
+        """
+        left = open_calls(conn, thread.session_id, thread.name)
+        retried = {call.retry_of for call in left}
+        if any(self._can_go_on(call) for call in left):
+            return False
+        if any(_waits_for_person(call, retried) for call in left):
+            thread.park(conn, now)
+            return True
+        return any(call.status is _C.STARTED for call in left)
+
+    def _can_go_on(self, call: CallRow) -> bool:
+        if call.status is _C.PROPOSED:
+            tool = self.gate.tools.get(call.tool)
+            return tool is None or tool.tool_class is not ToolClass.CONTROL
+        return call.status is _C.ALLOWED
+
+    # The body ---------------------------------------------------------------------------------
+
+    async def _run_started(
+        self, thread: Thread, call: CallRow, tool: Tool, gated: Gated, *, asked: bool = False
+    ) -> None:
+        result, error = await self.carry_out(thread, tool, gated, asked=asked)
+        status = _C.COMPLETED if error is None else _C.FAILED
+        await self.store.write(self._finish, thread, call, status, result, error, self.clock())
+
+    async def carry_out(
+        self, thread: Thread, tool: Tool, gated: Gated, *, asked: bool = False
+    ) -> tuple[Any, str | None]:
+        """Run a tool's body. Gives its result, or the error that the model is told.
+
+        Args:
+            asked: A person saw the call as it was written; else a command runs as it was parsed.
+        """
+        assert tool.run is not None  # noqa: S101 - control tools never come here
+        bench = Bench(
+            workspace=self.gate.open_workspace(thread.workspace),
+            sandbox=self.gate.sandbox,
+            base_hashes=gated.base_hashes,
+            run_as=None if asked else gated.verdict.run_as,
+            hidden=(self.gate.home,),
+            command_timeout=self.command_timeout,
+            output_cap=self.command_output,
+        )
+        try:
+            return await tool.run(bench, tool.parse(gated.arguments)), None
+        except ToolFailed as error:
+            return None, f"{error.kind}: {error}"
+        except OSError as error:
+            _LOG.exception("tool %s failed", tool.name)
+            return None, f"io_error: {error.strerror or error}"
+
+    # Transactions -----------------------------------------------------------------------------
+
+    def _whole(
+        self,
+        conn: Connection,
+        thread: Thread,
+        call: CallRow,
+        gated: Gated,
+        result: Any,  # noqa: ANN401 - JSON
+        error: str | None,
+        now: datetime,
+    ) -> None:
+        thread.check(conn)
+        ended = _C.COMPLETED if error is None else _C.FAILED
+        path = (_C.ALLOWED, _C.STARTED, ended)
+        record.pass_through(
+            conn, call, *path, result=result, error=error, started_at=now, finished_at=now,
+            **record.gated_columns(gated),
+        )  # fmt: skip
+        record.tell_called(conn, call, gated, now)
+        record.note_allowed(conn, call, gated, now)
+        record.tell_result(conn, call, ended, now, result=result, error=error)
+        self.rest(conn, thread, now)
+
+    def _start_allowed(
+        self, conn: Connection, thread: Thread, call: CallRow, gated: Gated, now: datetime
+    ) -> CallRow:
+        thread.check(conn)
+        record.pass_through(
+            conn, call, _C.ALLOWED, _C.STARTED, started_at=now, **record.gated_columns(gated)
+        )
+        record.tell_called(conn, call, gated, now)
+        record.note_allowed(conn, call, gated, now)
+        return self._after_start(conn, thread, call.id, now)
+
+    def _start_approved(
+        self, conn: Connection, thread: Thread, call: CallRow, now: datetime
+    ) -> CallRow:
+        thread.check(conn)
+        record.pass_through(conn, call, _C.STARTED, started_at=now)
+        return self._after_start(conn, thread, call.id, now)
+
+    def _after_start(
+        self, conn: Connection, thread: Thread, call_id: str, now: datetime
+    ) -> CallRow:
+        if thread.remote:
+            set_timer(conn, CLIENT_CALL, call_id, now + self.client_timeout)
+        started = call_of(conn, call_id)
+        assert started is not None  # noqa: S101 - updated one line above
+        return started
+
+    def _stale(
+        self,
+        conn: Connection,
+        thread: Thread,
+        call: CallRow,
+        error: str | None,
+        now: datetime,
+    ) -> None:
+        thread.check(conn)
+        record.end_call(conn, call, _C.FAILED, now, error=error)
+        self.rest(conn, thread, now)
+
+    def _finish(
+        self,
+        conn: Connection,
+        thread: Thread,
+        call: CallRow,
+        status: CallStatus,
+        result: Any,  # noqa: ANN401 - JSON
+        error: str | None,
+        now: datetime,
+    ) -> None:
+        if record.end_call(conn, call, status, now, result=result, error=error):
+            self.rest(conn, thread, now)
+
+
+def _waits_for_person(call: CallRow, retried: set[str | None]) -> bool:
+    if call.status is _C.UNKNOWN:
+        return call.id not in retried
+    if call.status is _C.STARTED:
+        return call.tool_class is ToolClass.CONTROL
+    return call.status is _C.AWAITING_APPROVAL
+
+
+def _file_outcome(root: Path, call: CallRow) -> str:
+    """Whether a file tool's effects are all there (`after`), none (`before`), or `unknown`."""
+    if not call.effects:
+        return "unknown"
+    workspace = Workspace(root)
+    try:
+        now = {effect["path"]: workspace.hash(effect["path"]) for effect in call.effects}
+    except (ToolFailed, OSError):
+        return "unknown"
+    for word in ("after", "before"):
+        if all(now[effect["path"]] == effect.get(word) for effect in call.effects):
+            return word
+    return "unknown"

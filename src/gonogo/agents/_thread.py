@@ -1,0 +1,49 @@
+"""The conversation that a loop drives, and who owns it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from gonogo.store import Connection
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Thread:
+    """One conversation between an agent and a model, in one workspace.
+
+    Its owner (a turn or a subtask) lends it two functions, which the loop calls inside its own
+    transactions.
+    """
+
+    session_id: str
+    name: str
+    """`main`, or the subtask's key and attempt."""
+    script: str
+    """What a scripted model looks the conversation up by."""
+    agent: str
+    locale: str
+    workspace: Path
+    remote: bool
+    """The client carries out the workspace tools."""
+    check: Callable[[Connection], None]
+    """Raises `Superseded` when the owner no longer holds its work."""
+    park: Callable[[Connection, datetime], None]
+    """Everything left waits for a person: the owner lets go of its place."""
+    turn_id: str | None = None
+    plan_id: str | None = None
+    revision: int | None = None
+    subtask_id: str | None = None
+    auto_approve: bool = True
+
+    @property
+    def place(self) -> dict[str, Any]:
+        """The fields by which events name where they happened."""
+        named = {
+            "turn_id": self.turn_id,
+            "plan_id": self.plan_id,
+            "subtask_id": self.subtask_id,
+            "agent": self.agent,
+        }
+        return {name: value for name, value in named.items() if value is not None}

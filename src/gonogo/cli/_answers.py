@@ -1,0 +1,151 @@
+"""The answers to what waits: the person's, or those that they gave beforehand with `--yes`.
+
+A question is answered as it was shown, by its digest. What nobody answers is left as it is and can
+be decided from any client.
+"""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from gonogo.cli._ask import Person
+from gonogo.cli._exits import Stop
+from gonogo.cli._question import decision, question_lines
+from gonogo.client import Client
+from gonogo.domain.approval_state import ApprovalKind
+from gonogo.domain.errors import GonogoError
+from gonogo.domain.strict_json import loads
+from gonogo.domain.views import ApprovalView
+from gonogo.texts import say
+
+_NOBODY = "Nobody is there to answer (--unattended)"
+_GONE = frozenset({"conflict", "already_decided", "expired", "not_found"})
+"""Refusals after which the question is no more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """How much the person wants to be asked and shown."""
+
+    yes: bool = False
+    """Approve the plan."""
+    all: bool = False
+    """Answer yes to every other question too."""
+    plan_only: bool = False
+    unattended: bool = False
+    json: bool = False
+
+
+class Answers:
+    """Who answers for this command, and what they have answered."""
+
+    def __init__(
+        self, client: Client, session_id: str, person: Person, wish: Wish, locale: str
+    ) -> None:
+        self._client, self._session_id = client, session_id
+        self.person, self.wish, self.locale = person, wish, locale
+        self.left: list[str] = []
+        """Ids of approvals that nobody answered."""
+        self._given: set[str] = set()
+
+    def know(self, approval_id: str) -> None:
+        """Do not ask about an approval that has its answer on the way."""
+        self._given.add(approval_id)
+
+    async def to_what_waits(self) -> list[dict[str, Any]]:
+        """Ask about everything that waits and was not asked yet; gives the messages to send."""
+        pending = await self._client.pending_approvals(self._session_id)
+        messages: list[dict[str, Any]] = []
+        for approval in pending.pending_approvals:
+            if approval.approval_id in self._given or approval.approval_id in self.left:
+                continue
+            if message := await self._answer(approval):
+                self._given.add(approval.approval_id)
+                messages.append(message)
+            else:
+                self.left.append(approval.approval_id)
+        return messages
+
+    async def to_question(self, question: str) -> dict[str, Any] | None:
+        """Ask the person what the agent wants to know."""
+        if not self.person.is_there:
+            return None
+        said = await self.person.line(f"{question}\n>" if self.wish.json else ">")
+        return {"type": "user_message", "content": said} if said else None
+
+    async def refused(self, message: dict[str, Any], code: str) -> None:
+        """A decision was refused: ask again, unless the question is gone or nobody was asked."""
+        if code in _GONE or not message["type"].endswith("_decision"):
+            return
+        pending = await self._client.pending_approvals(self._session_id)
+        for approval in pending.pending_approvals:
+            if _answers(message, approval):
+                self._given.discard(approval.approval_id)
+                if not self.person.is_there or self._beforehand(approval) is not None:
+                    self.left.append(approval.approval_id)
+
+    async def _answer(self, approval: ApprovalView) -> dict[str, Any] | None:
+        if beforehand := self._beforehand(approval):
+            return beforehand
+        is_plan = approval.kind is ApprovalKind.PLAN
+        if (is_plan and (self.wish.plan_only or self.wish.unattended)) or not self.person.is_there:
+            return None
+        return await self._asked(approval)
+
+    def _beforehand(self, approval: ApprovalView) -> dict[str, Any] | None:
+        is_plan = approval.kind is ApprovalKind.PLAN
+        if is_plan and self.wish.yes and not self.wish.plan_only:
+            return decision(approval, "approve")
+        if is_plan:
+            return None
+        if self.wish.unattended:
+            return decision(approval, "reject", _NOBODY)
+        return decision(approval, "approve") if self.wish.all else None
+
+    async def _asked(self, approval: ApprovalView) -> dict[str, Any] | None:
+        is_plan = approval.kind is ApprovalKind.PLAN
+        if not is_plan:
+            self.person.tell("\n" + "\n".join(question_lines(approval)))
+        words = ("approve", "edit", "hold", "reject") if is_plan else ("approve", "edit", "reject")
+        options = {word: say(f"cli_{word}", self.locale) for word in words}
+        question = say("cli_plan_question" if is_plan else "cli_tool_question", self.locale)
+        while True:
+            word = await self.person.choose(question, options)
+            match word:
+                case None:
+                    return None
+                case "reject":
+                    why = await self.person.line(say("cli_feedback", self.locale))
+                    return decision(approval, word, why)
+                case "edit":
+                    if message := await self._edited(approval):
+                        return message
+                case _:
+                    return decision(approval, word)
+
+    async def _edited(self, approval: ApprovalView) -> dict[str, Any] | None:
+        try:
+            before = json.dumps(await self._editable(approval), ensure_ascii=False, indent=2)
+            after = await self.person.edit(before)
+            if after.strip() == before:
+                return None
+            return decision(approval, "edit", None, loads(after))
+        except (GonogoError, Stop) as error:
+            self.person.tell(say("cli_edit_failed", self.locale, detail=error))
+            return None
+
+    async def _editable(self, approval: ApprovalView) -> Any:  # noqa: ANN401 - any JSON value
+        if approval.kind is ApprovalKind.PLAN and approval.plan_id and approval.revision:
+            revision = await self._client.plan_revision(approval.plan_id, approval.revision)
+            return [
+                subtask.model_dump(mode="json", exclude_none=True) for subtask in revision.subtasks
+            ]
+        if approval.kind is ApprovalKind.INTERVENTION:
+            return {"result": ""}
+        return approval.arguments or {}
+
+
+def _answers(message: dict[str, Any], approval: ApprovalView) -> bool:
+    if message["type"] == "plan_decision":
+        return approval.kind is ApprovalKind.PLAN and message["plan_id"] == approval.plan_id
+    return message.get("approval_id") == approval.approval_id

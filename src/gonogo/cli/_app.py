@@ -1,0 +1,68 @@
+"""The tree of commands, and what they share."""
+
+import sys
+from io import TextIOWrapper
+from typing import Annotated
+
+import typer
+
+from gonogo.cli import _approvals, _audit, _keep, _plans, _policy, _sessions, _token, _tool, _work
+from gonogo.cli._exits import explained
+from gonogo.cli._options import EXACT, group
+
+app = group(
+    "A durable agent runtime: agents propose a plan, you give the go, the engine carries it out.",
+    epilog='Start with: gonogo demo\nThen:       gonogo run "Add a --json flag" -C path/to/repo',
+)
+
+
+def main() -> None:
+    """Run the command that the process was started with."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    with explained():
+        app(args=_spelled_out(sys.argv[1:]), prog_name="gonogo")
+
+
+def _spelled_out(words: list[str]) -> list[str]:
+    """The words with `--yes=all`, which is a flag with a value, as flags of their own."""
+    own, rest = words, list[str]()
+    if "--" in words:
+        cut = words.index("--")
+        own, rest = words[:cut], words[cut:]
+    flags = {"--yes=all": "--yes-all", "--yes=plan": "--yes"}
+    return [flags.get(word, word) for word in own] + rest
+
+
+def _version(value: bool) -> None:
+    if value:
+        from gonogo import __version__
+
+        typer.echo(f"gonogo {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say the version.")
+    ] = False,
+) -> None: ...
+
+
+app.command("run", **EXACT, epilog=_work.RUN_EXAMPLE)(_work.run)
+app.command("demo", **EXACT, epilog=_work.DEMO_EXAMPLE)(_work.demo)
+app.command("serve", **EXACT, epilog=_work.SERVE_EXAMPLE)(_work.serve)
+for _name, _group in {
+    "sessions": _sessions.app,
+    "plans": _plans.app,
+    "approvals": _approvals.app,
+    "audit": _audit.app,
+    "policy": _policy.app,
+    "tool": _tool.app,
+    "token": _token.app,
+    "db": _keep.app,
+}.items():
+    app.add_typer(_group, name=_name)
+app.command("doctor", **EXACT, epilog=_keep.DOCTOR_EXAMPLE)(_keep.doctor)

@@ -1,0 +1,111 @@
+"""`gonogo approvals`: what waits for a person, and the answer to it."""
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from gonogo.cli._exits import Exit, Stop, carry_out
+from gonogo.cli._options import EXACT, Json, Session, example, group
+
+app = group("Approvals: the questions that wait for you.")
+
+ApprovalId = Annotated[str, typer.Argument(help="The approval's id.")]
+
+
+class Word(StrEnum):
+    """What a person may answer."""
+
+    APPROVE = "approve"
+    EDIT = "edit"
+    REJECT = "reject"
+    HOLD = "hold"
+
+
+@app.command("list", **EXACT, epilog=example("gonogo approvals list"))
+def list_approvals(
+    session: Session = None,
+    status: Annotated[str, typer.Option("--status", help="pending, approved …, or all.")] = (
+        "pending"
+    ),
+    json: Json = False,
+) -> None:
+    """List what waits for a decision."""
+    carry_out(_list, session, status, json)
+
+
+@app.command("show", **EXACT, epilog=example("gonogo approvals show a_0192"))
+def show_approval(approval_id: ApprovalId, json: Json = False) -> None:
+    """Show one question with all that it is about."""
+    carry_out(_show, approval_id, json)
+
+
+@app.command(
+    "decide",
+    **EXACT,
+    epilog=example(
+        "gonogo approvals decide a_0192 approve",
+        'gonogo approvals decide a_0192 reject --feedback "Too risky"',
+        """gonogo approvals decide a_0192 edit --arguments '{"command": "pytest -q"}'""",
+    ),
+)
+def decide(
+    approval_id: ApprovalId,
+    decision: Annotated[Word, typer.Argument(help="Your answer; hold is for plans.")],
+    feedback: Annotated[str | None, typer.Option("--feedback", help="Why.")] = None,
+    arguments: Annotated[
+        str | None,
+        typer.Option("--arguments", help="With edit: the new arguments, or subtasks, as JSON."),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Answer a question; what it held up goes on."""
+    carry_out(_decide, approval_id, decision.value, feedback, arguments, json)
+
+
+async def _list(session: str | None, status: str, json: bool) -> Exit:
+    from gonogo.cli._owner import connected
+    from gonogo.cli._print import facts, table
+
+    async with connected() as client:
+        found = await client.approvals(
+            session_id=session, status=None if status == "all" else status
+        )
+    if json:
+        return facts(found)
+    rows = [(a.approval_id, a.kind, a.status, a.created_at, a.subject) for a in found.approvals]
+    return table(("approval", "kind", "status", "asked", "subject"), rows)
+
+
+async def _show(approval_id: str, json: bool) -> Exit:
+    from gonogo.cli._owner import connected
+    from gonogo.cli._print import facts, line
+    from gonogo.cli._question import question_lines
+
+    async with connected() as client:
+        approval = await client.approval(approval_id)
+    if json:
+        return facts(approval)
+    line(f"{approval.approval_id}  {approval.kind}  {approval.status}")
+    for text in question_lines(approval):
+        line(text)
+    return Exit.DONE
+
+
+async def _decide(
+    approval_id: str, word: str, feedback: str | None, arguments: str | None, json: bool
+) -> Exit:
+    from gonogo.cli._decide import decide_one
+
+    edited = _given(word, arguments)
+    return await decide_one(approval_id, word, feedback, edited, json=json)
+
+
+def _given(word: str, arguments: str | None) -> object:
+    from gonogo.domain.strict_json import loads
+
+    if arguments is None:
+        if word == "edit":
+            raise Stop("edit needs --arguments with the new arguments as JSON", Exit.USAGE)
+        return None
+    return loads(arguments)

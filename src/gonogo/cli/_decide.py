@@ -1,0 +1,77 @@
+"""`gonogo approvals decide` and `gonogo plans start`: one answer, and what it sets going."""
+
+from contextlib import aclosing
+from typing import Any
+
+from gonogo.cli._answers import Answers, Wish
+from gonogo.cli._ask import Person
+from gonogo.cli._exits import Exit, Stop
+from gonogo.cli._owner import Link, linked
+from gonogo.cli._print import facts, line
+from gonogo.cli._question import decision
+from gonogo.cli._run import screen_for
+from gonogo.cli._setup import environment, read_settings
+from gonogo.cli._talk import Conversation
+from gonogo.domain.views import ApprovalView
+from gonogo.texts import resolve
+
+
+async def decide_one(
+    approval_id: str, word: str, feedback: str | None, edited: object, *, json: bool
+) -> Exit:
+    """Answer a question.
+
+    The process that owns the state folder carries on from there. Where this command is the owner,
+    it stays until what the answer set going is over or waits again.
+    """
+    async with linked(read_settings()) as link:
+        approval = await link.client.approval(approval_id)
+        message = decision(approval, word, feedback, edited)
+        if link.runtime is not None:
+            return await _see_through(link, approval, message, Wish(json=json))
+        await _tell(link, approval.session_id, message)
+        approval = await link.client.approval(approval_id)
+    if json:
+        return facts(approval)
+    line(f"{approval.approval_id} {approval.status}")
+    return Exit.DONE
+
+
+async def steer(verb: str, plan_id: str, *, json: bool) -> Exit:
+    """Start, pause, resume or cancel a plan.
+
+    Where this command is the owner, it stays until what it started is over or waits.
+    """
+    async with linked(read_settings()) as link:
+        act = getattr(link.client, f"{verb}_plan")
+        if link.runtime is not None and verb in {"start", "resume"}:
+            plan = await link.client.plan(plan_id)
+            talk = await _conversation(link, plan.session_id, Wish(json=json))
+            return await talk.watch(lambda: act(plan_id))
+        plan = await act(plan_id)
+    line(f"{plan.plan_id} {plan.status}")
+    return Exit.DONE
+
+
+async def _see_through(
+    link: Link, approval: ApprovalView, message: dict[str, Any], wish: Wish
+) -> Exit:
+    talk = await _conversation(link, approval.session_id, wish)
+    talk.know(approval.approval_id)
+    return await talk.carry(message)
+
+
+async def _conversation(link: Link, session_id: str, wish: Wish) -> Conversation:
+    session = await link.client.session(session_id)
+    locale = resolve(session.locale, read_settings().locale)
+    answers = Answers(link.client, session_id, Person(environment()), wish, locale)
+    return Conversation(link.client, session_id, screen_for(wish), answers, after=session.last_seq)
+
+
+async def _tell(link: Link, session_id: str, message: dict[str, Any]) -> None:
+    async with aclosing(link.client.send(session_id, message)) as events:
+        async for event in events:
+            if event["type"] == "error" and "seq" not in event:
+                raise Stop(event["content"])
+            # Taken in: the owner does not need us to watch.
+            return

@@ -1,0 +1,126 @@
+"""How a command ends: its exit code, and one line for what went wrong."""
+
+import signal
+import sys
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
+from enum import IntEnum
+from types import FrameType
+from typing import TYPE_CHECKING, NoReturn, cast
+
+import typer
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
+
+
+class Exit(IntEnum):
+    """The exit codes of docs/reference/protocol.md §4."""
+
+    DONE = 0
+    FAILED = 1
+    USAGE = 2
+    WAITS = 3
+    """A person has to decide something first."""
+    DENIED = 4
+    INTERRUPTED = 130
+
+
+class Stop(Exception):
+    """The command cannot go on; the text says what to do next."""
+
+    def __init__(self, text: str, code: Exit = Exit.FAILED) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+def carry_out(command: Callable[..., Awaitable[Exit]], *args: object) -> NoReturn:
+    """Run a command to its end and leave the process with its exit code.
+
+    Ctrl-C and SIGTERM cancel the command, which cleans up before it ends.
+    """
+    import anyio
+
+    signal.signal(signal.SIGTERM, _as_interrupt)
+    with explained():
+        code = anyio.run(command, *args)
+    raise typer.Exit(code)
+
+
+@contextmanager
+def explained() -> Generator[None]:
+    """Turn what goes wrong into one line and an exit code."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        sys.exit(Exit.INTERRUPTED)
+    except (BaseExceptionGroup, Exception) as error:
+        sys.exit(_explained(_cause(error)))
+
+
+def complain(text: str) -> None:
+    """Write one line about what went wrong."""
+    from gonogo.cli._escape import visible
+
+    typer.echo(f"gonogo: {visible(text, lines=False)}", err=True)
+
+
+def _as_interrupt(number: int, frame: FrameType | None) -> None:
+    del number, frame
+    signal.raise_signal(signal.SIGINT)
+
+
+def _cause(error: BaseException) -> BaseException:
+    """The first error that says something: task groups wrap what their tasks raise."""
+    while isinstance(error, BaseExceptionGroup):
+        error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
+    return error
+
+
+def _explained(error: BaseException) -> Exit:
+    if isinstance(error, KeyboardInterrupt):
+        return Exit.INTERRUPTED
+    if isinstance(error, BrokenPipeError):
+        sys.stderr.close()
+        return Exit.FAILED
+    text, code = _told(error)
+    complain(text)
+    return code
+
+
+def _told(error: BaseException) -> tuple[str, Exit]:
+    from pydantic import ValidationError
+
+    from gonogo.domain.errors import GonogoError, InvalidMessage, PolicyDenied
+
+    match error:
+        case Stop():
+            return str(error), error.code
+        case PolicyDenied():
+            return str(error), Exit.DENIED
+        case InvalidMessage():
+            return str(error), Exit.USAGE
+        case GonogoError():
+            return str(error) or type(error).__name__, Exit.FAILED
+        case ValidationError():
+            return _setting(error), Exit.USAGE
+        case OSError():
+            return _os_error(error), Exit.FAILED
+        case _:
+            return f"internal error: {_brief(error)}; please report it", Exit.FAILED
+
+
+def _setting(error: "ValidationError") -> str:
+    first = error.errors(include_url=False)[0]
+    name = "_".join(str(part) for part in first["loc"]).upper() or "SETTINGS"
+    name = name if name.startswith(("GONOGO_", "OPENAI_")) else f"GONOGO_{name}"
+    return f"{name}: {first['msg']}; correct the variable and try again"
+
+
+def _os_error(error: OSError) -> str:
+    where = f"{error.filename}: " if error.filename else ""
+    return f"{where}{error.strerror or error}"
+
+
+def _brief(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}".splitlines()[0][:300]

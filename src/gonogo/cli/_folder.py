@@ -1,0 +1,124 @@
+"""The state folder: who owns it, and how its owner is reached.
+
+One process owns the folder, for as long as it holds the lock; the kernel frees the lock when the
+process ends, however it ends, so a lock that is held always means a process that lives. Socket and
+token lie beside it, for the same user only.
+"""
+
+import fcntl
+import os
+import stat
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from gonogo.cli._exits import Stop
+
+_LONGEST_SOCKET = 100
+"""The kernel's limit for a socket's path is 108 bytes, on other systems 104."""
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """The state folder and the names in it."""
+
+    home: Path
+
+    @property
+    def lock(self) -> Path:
+        """Held for life by the owner; its text is the owner's process id."""
+        return self.home / "owner.lock"
+
+    @property
+    def guests(self) -> Path:
+        """Shared by the commands that are clients of the owner."""
+        return self.home / "guests.lock"
+
+    @property
+    def socket(self) -> Path:
+        """Where the owner listens."""
+        return self.home / "owner.sock"
+
+    @property
+    def token_file(self) -> Path:
+        """What clients of the owner show, whoever that is."""
+        return self.home / "owner.token"
+
+    @property
+    def log(self) -> Path:
+        """Where a command that owns the folder logs."""
+        return self.home / "gonogo.log"
+
+    def prepare(self) -> None:
+        """Create the folder for this user only.
+
+        Raises:
+            Stop: others may enter it, or its name is too long for a socket.
+        """
+        if len(os.fsencode(self.socket)) > _LONGEST_SOCKET:
+            raise Stop(f"{self.home} is too long a name for a socket; set GONOGO_HOME to a shorter")
+        self.home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = self.home.stat()
+        if found.st_uid != os.geteuid():
+            raise Stop(f"{self.home} belongs to another user; set GONOGO_HOME to a folder of yours")
+        if stat.S_IMODE(found.st_mode) & 0o077:
+            self.home.chmod(0o700)
+
+    @contextmanager
+    def owned(self) -> Generator[bool]:
+        """Hold the folder, if nobody else does; gives whether it is ours."""
+        handle = os.open(self.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            ours = _taken(handle)
+            if ours:
+                os.ftruncate(handle, 0)
+                os.write(handle, f"{os.getpid()}\n".encode())
+            yield ours
+        finally:
+            os.close(handle)
+
+    @contextmanager
+    def visited(self) -> Generator[bool]:
+        """Be a guest of the owner, who then stays; False while the owner is leaving."""
+        handle = os.open(self.guests, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            yield _taken(handle, fcntl.LOCK_SH)
+        finally:
+            os.close(handle)
+
+    @contextmanager
+    def closed(self) -> Generator[bool]:
+        """Let no more guests in; False while some are there."""
+        handle = os.open(self.guests, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            yield _taken(handle, fcntl.LOCK_EX)
+        finally:
+            os.close(handle)
+
+    def owner(self) -> str:
+        """The owner's process id, as it wrote it."""
+        return self.lock.read_text(encoding="ascii", errors="replace").strip() or "unknown"
+
+    def read_token(self) -> str | None:
+        """The token for clients of the owner; None while there is none."""
+        with suppress(FileNotFoundError):
+            return self.token_file.read_text(encoding="ascii").strip() or None
+        return None
+
+    def write_token(self, secret: str) -> None:
+        """Leave the token for clients of this process, readable by this user only."""
+        fresh = self.token_file.with_suffix(".new")
+        fresh.unlink(missing_ok=True)
+        handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with os.fdopen(handle, "w") as file:
+            file.write(secret + "\n")
+        fresh.replace(self.token_file)
+
+
+def _taken(handle: int, how: int = fcntl.LOCK_EX) -> bool:
+    try:
+        fcntl.flock(handle, how | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -1,0 +1,67 @@
+"""What came of the work, told from its events: the exit code, and what still asks."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from gonogo.cli._exits import Exit
+
+_ENDS = {"completed": Exit.DONE, "rejected": Exit.DENIED}
+
+
+class Outcome:
+    """How the last message that was sent has ended, so far."""
+
+    def __init__(self) -> None:
+        self.plan_id: str | None = None
+        """The plan that was put before the person, while it is not over."""
+        self._exit = Exit.DONE
+        self._denied = False
+        self._asked: tuple[str, str] | None = None
+
+    @property
+    def exit(self) -> Exit:
+        """The exit code, if this was all."""
+        return Exit.DENIED if self._denied and self._exit is Exit.DONE else self._exit
+
+    @property
+    def question(self) -> str | None:
+        """What the agent asked the user and nobody has answered."""
+        return self._asked[1] if self._asked else None
+
+    def fresh(self) -> None:
+        """Another message was sent: what came of earlier ones does not count."""
+        self._exit, self._asked = Exit.DONE, None
+
+    def note(self, event: Mapping[str, Any]) -> None:
+        """Take in one event."""
+        facts: Mapping[str, Any] = event.get("metadata") or {}
+        match event["type"]:
+            case "plan_notification":
+                self.plan_id = facts["plan_id"]
+            case "plan_completed":
+                self.plan_id, self._denied = None, False
+                self._exit = _ENDS.get(facts["status"], Exit.FAILED)
+            case "plan_rejected":
+                self.plan_id, self._exit = None, Exit.DENIED
+            case "plan_cancelled":
+                self.plan_id, self._exit = None, Exit.FAILED
+            case "error" if "subtask_id" not in event:
+                denied = event.get("code") == "policy_denied"
+                self._exit = Exit.DENIED if denied else Exit.FAILED
+            case "tool_rejected":
+                self._denied = self._denied or facts.get("source") != "person"
+            case "tool_call" | "tool_result" if "subtask_id" not in event:
+                self._note_call(event)
+            case _:
+                pass
+
+    def note_refusal(self) -> None:
+        """What would have asked was refused, since nobody is there."""
+        self._denied = True
+
+    def _note_call(self, event: Mapping[str, Any]) -> None:
+        if event["type"] == "tool_result":
+            if self._asked and event["call_id"] == self._asked[0]:
+                self._asked = None
+        elif event["tool_name"] == "ask_followup_question":
+            self._asked = event["call_id"], str(event["arguments"].get("question", ""))

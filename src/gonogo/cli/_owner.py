@@ -1,0 +1,185 @@
+"""Reaching the runtime: through the process that owns the state folder, or by becoming it.
+
+Whoever holds the folder's lock serves it on a Unix socket; every other command finds the socket and
+is a client. A command that finds nobody opens the runtime itself, serves it for as long as it
+runs, and talks to it the same way.
+"""
+
+import os
+import signal
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import ExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+from gonogo.cli._exits import Stop, complain
+from gonogo.cli._folder import Folder
+from gonogo.cli._setup import read_settings
+from gonogo.client import Client
+from gonogo.settings import Settings
+
+if TYPE_CHECKING:
+    from gonogo.llm import Model
+    from gonogo.runtime import Runtime
+
+PATIENCE = 10.0
+"""Seconds that an owner may take to answer, while it starts or ends."""
+_GLANCE, _POLITE = 0.05, 1.0
+TOKEN_NAME = "state-folder"  # noqa: S105 - its name, not the secret
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A way to the runtime."""
+
+    client: Client
+    runtime: "Runtime | None"
+    """The runtime, where this process is the owner."""
+
+
+@asynccontextmanager
+async def connected(given: Mapping[str, Any] | None = None) -> AsyncGenerator[Client]:
+    """A client of the owner, whoever that is.
+
+    Args:
+        given: Settings from the command line.
+
+    Raises:
+        Stop: an owner lives but does not answer.
+    """
+    async with linked(read_settings(given)) as link:
+        yield link.client
+
+
+@asynccontextmanager
+async def linked(settings: Settings, *, model: "Model | None" = None) -> AsyncGenerator[Link]:
+    """A way to the runtime; Ctrl-C and SIGTERM cancel what is done with it.
+
+    Raises:
+        Stop: an owner lives but does not answer.
+        KeyboardInterrupt: after the clean-up that a signal caused.
+    """
+    folder = Folder(settings.home)
+    folder.prepare()
+    give_up = anyio.current_time() + PATIENCE
+    while True:
+        with folder.owned() as ours, ExitStack() as last:
+            if ours:
+                async with owning(folder, settings, model=model) as link, interruptible():
+                    yield link
+                    await _see_guests_off(folder, last)
+                return
+        with folder.visited() as inside:
+            if inside and await _answers(folder):
+                async with _client(folder) as client, interruptible():
+                    yield Link(client, None)
+                return
+        if anyio.current_time() > give_up:
+            raise Stop(
+                f"Process {folder.owner()} owns {folder.home} and does not answer; "
+                "wait for it to end, or stop it"
+            )
+        await anyio.sleep(_GLANCE)
+
+
+async def _see_guests_off(folder: Folder, last: ExitStack) -> None:
+    """Stay for the commands that are our clients; `last` then keeps new ones out."""
+    began, told = anyio.current_time(), False
+    while True:
+        with ExitStack() as attempt:
+            if attempt.enter_context(folder.closed()):
+                last.push(attempt.pop_all())
+                return
+        if not told and anyio.current_time() > began + _POLITE:
+            complain("done; waits for other gonogo commands that work through this one")
+            told = True
+        await anyio.sleep(_GLANCE)
+
+
+@asynccontextmanager
+async def owning(
+    folder: Folder, settings: Settings, *, model: "Model | None" = None
+) -> AsyncGenerator[Link]:
+    """Open the runtime and serve it on the folder's socket; the caller holds the lock."""
+    from gonogo.runtime import Runtime
+
+    folder.socket.unlink(missing_ok=True)
+    _log_to(folder)
+    async with Runtime.open(settings, model=model) as runtime, anyio.create_task_group() as group:
+        ready = anyio.Event()
+        group.start_soon(_serve, runtime, folder, ready)
+        try:
+            await ready.wait()
+            await leave_token(runtime, folder)
+            async with _client(folder) as client:
+                yield Link(client, runtime)
+        finally:
+            folder.socket.unlink(missing_ok=True)
+            runtime.closing.set()
+            group.cancel_scope.cancel()
+
+
+def _log_to(folder: Folder) -> None:
+    """What goes wrong inside is for the log; the terminal belongs to the person."""
+    from gonogo.telemetry import setup_logging
+
+    file = os.open(folder.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    setup_logging("WARNING", stream=os.fdopen(file, "w", buffering=1))
+
+
+async def leave_token(runtime: "Runtime", folder: Folder) -> None:
+    """Have a token for this machine's commands in the folder.
+
+    It outlives its owner, so that a command whose owner has ended finds the next one. One that was
+    revoked is made anew.
+    """
+    from gonogo.domain.errors import Unauthorized
+    from gonogo.domain.principal import Role
+
+    with suppress(Unauthorized):
+        await runtime.authenticate(folder.read_token() or "")
+        return
+    _, secret = await runtime.create_token(runtime.owner, TOKEN_NAME, Role.ADMIN)
+    folder.write_token(secret)
+
+
+@asynccontextmanager
+async def interruptible() -> AsyncGenerator[None]:
+    """Let SIGINT and SIGTERM cancel the body, and say so once it has cleaned up."""
+    caught: list[int] = []
+
+    async def watch(*, task_status: anyio.abc.TaskStatus[None]) -> None:
+        with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+            task_status.started()
+            async for number in signals:
+                caught.append(number)
+                group.cancel_scope.cancel()
+
+    async with anyio.create_task_group() as group:
+        await group.start(watch)
+        yield
+        group.cancel_scope.cancel()
+    if caught:
+        raise KeyboardInterrupt
+
+
+async def _serve(runtime: "Runtime", folder: Folder, ready: anyio.Event) -> None:
+    from gonogo.server import serve
+
+    await serve(runtime, port=0, uds=folder.socket, on_ready=lambda _: ready.set())
+
+
+async def _answers(folder: Folder) -> bool:
+    if folder.read_token() is None or not folder.socket.exists():
+        return False
+    try:
+        async with await anyio.connect_unix(folder.socket):
+            return True
+    except OSError:
+        return False
+
+
+def _client(folder: Folder) -> Client:
+    return Client(uds=folder.socket, token=folder.read_token())

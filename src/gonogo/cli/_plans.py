@@ -1,0 +1,114 @@
+"""`gonogo plans`: what was planned, and how far it is."""
+
+from typing import Annotated
+
+import typer
+
+from gonogo.cli._exits import Exit, carry_out
+from gonogo.cli._options import EXACT, Events, Json, Limit, Session, example, group
+
+app = group("Plans: what agents proposed, and how far it is.")
+
+PlanId = Annotated[str, typer.Argument(help="The plan's id.")]
+
+
+@app.command("list", **EXACT, epilog=example("gonogo plans list --status running"))
+def list_plans(
+    session: Session = None,
+    status: Annotated[str | None, typer.Option("--status", help="Only of this status.")] = None,
+    limit: Limit = 20,
+    json: Json = False,
+) -> None:
+    """List plans, newest first."""
+    carry_out(_list, session, status, limit, json)
+
+
+@app.command("show", **EXACT, epilog=example("gonogo plans show p_0192 --graph"))
+def show_plan(
+    plan_id: PlanId,
+    graph: Annotated[
+        bool, typer.Option("--graph", help="Draw what waits for what, with the states.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Show a plan, its subtasks and where they stand."""
+    carry_out(_graph if graph else _show, plan_id, json)
+
+
+@app.command("start", **EXACT, epilog=example("gonogo plans start p_0192"))
+def start_plan(plan_id: PlanId, json: Events = False) -> None:
+    """Start a plan that was approved and held."""
+    carry_out(_steer, "start", plan_id, json)
+
+
+@app.command("pause", **EXACT, epilog=example("gonogo plans pause p_0192"))
+def pause_plan(plan_id: PlanId) -> None:
+    """Let nothing new start; what runs is finished."""
+    carry_out(_steer, "pause", plan_id, False)
+
+
+@app.command("resume", **EXACT, epilog=example("gonogo plans resume p_0192"))
+def resume_plan(plan_id: PlanId, json: Events = False) -> None:
+    """Go on with a plan that was paused."""
+    carry_out(_steer, "resume", plan_id, json)
+
+
+@app.command("cancel", **EXACT, epilog=example("gonogo plans cancel p_0192"))
+def cancel_plan(plan_id: PlanId) -> None:
+    """Stop a plan for good; what was done stays."""
+    carry_out(_steer, "cancel", plan_id, False)
+
+
+async def _steer(verb: str, plan_id: str, json: bool) -> Exit:
+    from gonogo.cli._decide import steer
+
+    return await steer(verb, plan_id, json=json)
+
+
+async def _list(session: str | None, status: str | None, limit: int, json: bool) -> Exit:
+    from gonogo.cli._owner import connected
+    from gonogo.cli._print import facts, table
+
+    async with connected() as client:
+        page = await client.plans(session_id=session, status=status, limit=limit)
+    if json:
+        return facts(page)
+    rows = [
+        (p.plan_id, p.status, f"{_done(p)}/{len(p.subtasks)}", p.created_at, p.goal)
+        for p in page.plans
+    ]
+    return table(("plan", "status", "done", "created", "goal"), rows)
+
+
+async def _show(plan_id: str, json: bool) -> Exit:
+    from gonogo.cli._owner import connected
+    from gonogo.cli._print import facts, line
+    from gonogo.cli._tree import plan_lines
+
+    async with connected() as client:
+        plan = await client.plan(plan_id)
+    if json:
+        return facts(plan)
+    line(f"{plan.plan_id}  {plan.status}  revision {plan.revision}")
+    line(plan.goal)
+    for text in plan_lines([s.model_dump(mode="json", exclude_none=True) for s in plan.subtasks]):
+        line(text)
+    return Exit.DONE
+
+
+async def _graph(plan_id: str, json: bool) -> Exit:
+    from gonogo.cli._owner import connected
+    from gonogo.cli._print import facts, line
+    from gonogo.cli._tree import graph_lines
+
+    async with connected() as client:
+        graph = await client.plan_graph(plan_id)
+    if json:
+        return facts(graph)
+    for text in graph_lines([n.model_dump(mode="json") for n in graph.nodes], graph.critical_path):
+        line(text)
+    return Exit.DONE
+
+
+def _done(plan: "object") -> int:
+    return sum(s.status == "completed" for s in plan.subtasks)  # type: ignore[attr-defined]

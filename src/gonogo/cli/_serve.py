@@ -1,0 +1,76 @@
+"""`gonogo serve`: own the state folder and listen until told to stop."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from gonogo.cli._exits import Exit, Stop
+from gonogo.cli._folder import Folder
+from gonogo.cli._owner import leave_token
+from gonogo.cli._setup import read_settings
+from gonogo.settings import Settings
+from gonogo.telemetry import setup_logging
+from gonogo.texts import say
+
+if TYPE_CHECKING:
+    from gonogo.runtime import Runtime
+    from gonogo.server import Ready
+
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+_LINK_MINUTES = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """How the server is reached, besides its host and port."""
+
+    auth: bool
+
+
+async def run_server(address: Address, given: Mapping[str, Any]) -> Exit:
+    """Serve until SIGINT or SIGTERM."""
+    settings = read_settings(given)
+    if not address.auth and settings.host not in _LOOPBACK:
+        raise Stop(
+            f"--no-auth lets everybody in, so the host must be 127.0.0.1 and not {settings.host}",
+            Exit.USAGE,
+        )
+    folder = Folder(settings.home)
+    folder.prepare()
+    with folder.owned() as ours:
+        if not ours:
+            raise Stop(
+                f"Process {folder.owner()} already serves {settings.home}; stop it, "
+                "or set GONOGO_HOME to another folder"
+            )
+        setup_logging()
+        await _serve(settings, folder, address)
+    return Exit.DONE
+
+
+async def _serve(settings: Settings, folder: Folder, address: Address) -> None:
+    from gonogo.runtime import Runtime
+    from gonogo.server import serve
+
+    async with Runtime.open(settings) as runtime:
+        await leave_token(runtime, folder)
+        await serve(
+            runtime,
+            host=settings.host,
+            port=settings.port,
+            uds=folder.socket,
+            auth=address.auth,
+            on_ready=lambda ready: _announce(runtime, ready, address),
+        )
+
+
+def _announce(runtime: "Runtime", ready: "Ready", address: Address) -> None:
+    settings = runtime.settings
+    locale = settings.locale or "en"
+    typer.echo(say("cli_serving", locale, workspace=settings.workspace, url=ready.url))
+    if not address.auth:
+        typer.echo("No token is asked for: every program on this machine may use it.")
+        return
+    typer.echo(say("cli_open_console", locale, minutes=_LINK_MINUTES, url=ready.login_url))

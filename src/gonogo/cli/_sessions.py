@@ -1,0 +1,54 @@
+"""`gonogo sessions`: what has been talked about."""
+
+from typing import Annotated
+
+import typer
+
+from gonogo.cli._exits import Exit, carry_out
+from gonogo.cli._options import EXACT, Json, Limit, example, group
+
+app = group("Sessions: conversations, each bound to one workspace.")
+
+
+@app.command("list", **EXACT, epilog=example("gonogo sessions list --limit 5"))
+def list_sessions(limit: Limit = 20, json: Json = False) -> None:
+    """List sessions, newest first."""
+    carry_out(_list, limit, json)
+
+
+@app.command("show", **EXACT, epilog=example("gonogo sessions show s_0192"))
+def show_session(
+    session_id: Annotated[str, typer.Argument(help="The session's id.")], json: Json = False
+) -> None:
+    """Show a session's messages, and what waits for you."""
+    carry_out(_show, session_id, json)
+
+
+async def _list(limit: int, json: bool) -> Exit:
+    from gonogo.cli._owner import connected
+    from gonogo.cli._print import facts, table
+
+    async with connected() as client:
+        page = await client.sessions(limit=limit)
+    if json:
+        return facts(page)
+    rows = [
+        (s.session_id, s.agent, s.updated_at, s.title or "", s.workspace) for s in page.sessions
+    ]
+    return table(("session", "agent", "updated", "title", "workspace"), rows)
+
+
+async def _show(session_id: str, json: bool) -> Exit:
+    from gonogo.cli._owner import connected
+    from gonogo.cli._print import facts, line
+
+    async with connected() as client:
+        history = await client.history(session_id)
+        pending = await client.pending_approvals(session_id)
+    if json:
+        return facts({"history": history, "pending": pending})
+    for message in history.messages:
+        line(f"{message.agent or message.tool_name or message.role}: {message.content}")
+    for approval in pending.pending_approvals:
+        line(f"waits: {approval.approval_id} {approval.subject}")
+    return Exit.DONE

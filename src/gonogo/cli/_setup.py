@@ -1,0 +1,21 @@
+"""The settings of one command: the environment's, and on top what the command line says."""
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from gonogo.settings import Settings
+
+
+def read_settings(given: Mapping[str, Any] | None = None) -> Settings:
+    """Read the settings.
+
+    Args:
+        given: What the command line says; None leaves a setting as it is.
+    """
+    return Settings(**{name: value for name, value in (given or {}).items() if value is not None})
+
+
+def environment() -> Mapping[str, str]:
+    """The variables of this process."""
+    return os.environ

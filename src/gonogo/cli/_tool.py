@@ -1,0 +1,98 @@
+"""`gonogo tool`: one tool through the gate, without a model."""
+
+from pathlib import Path
+from typing import Annotated, Any, cast
+
+import typer
+
+from gonogo.cli._exits import Exit, Stop, carry_out
+from gonogo.cli._options import EXACT, Directory, Json, example, group
+
+_REFUSALS = {
+    "invalid_arguments": Exit.USAGE,
+    "unknown_tool": Exit.USAGE,
+    "policy_denied": Exit.DENIED,
+    "path_outside_workspace": Exit.DENIED,
+    "protected_path": Exit.DENIED,
+    "symlink_escape": Exit.DENIED,
+    "hardlink": Exit.DENIED,
+}
+"""What a refused call means by the word that its reason begins with; else it failed."""
+app = group("Tools: what agents can do, tried by hand.")
+
+
+@app.command(
+    "run",
+    **EXACT,
+    epilog=example("""gonogo tool run read_file '{"path": "README.md"}' -C path/to/repo"""),
+)
+def run(
+    name: Annotated[str, typer.Argument(help="The tool's name.")],
+    arguments: Annotated[str, typer.Argument(help="Its arguments as a JSON object.")] = "{}",
+    directory: Directory = None,
+    json: Json = False,
+) -> None:
+    """Run one tool through the gate that agents' calls go through.
+
+    Exit code: 0 done, 1 failed, 2 arguments that do not fit, 3 it would ask, 4 denied.
+    """
+    carry_out(_run, name, arguments, directory, json)
+
+
+async def _run(name: str, arguments: str, directory: Path | None, json: bool) -> Exit:
+    from gonogo.cli._print import facts, line
+
+    told = await _told(name, _object(arguments), directory)
+    if json:
+        facts(told)
+    else:
+        line(_words(told))
+    match told["decision"]:
+        case "ask":
+            return Exit.WAITS
+        case "deny":
+            kind = str(told["reason"]).partition(":")[0]
+            return _REFUSALS.get(kind, Exit.FAILED)
+        case _:
+            return Exit.FAILED if "error" in told else Exit.DONE
+
+
+async def _told(name: str, given: dict[str, Any], directory: Path | None) -> dict[str, Any]:
+    from gonogo.cli._owner import linked
+    from gonogo.cli._setup import read_settings
+    from gonogo.domain.errors import PolicyDenied
+
+    settings = read_settings({"workspace": directory})
+    async with linked(settings) as link:
+        if link.runtime is None:
+            raise Stop(
+                f"Another process owns {settings.home}; stop it, or set GONOGO_HOME to another "
+                "folder for this command"
+            )
+        runtime = link.runtime
+        try:
+            return await runtime.run_tool(runtime.owner, name, given, settings.workspace)
+        except PolicyDenied as error:
+            return {"decision": "deny", "reason": str(error)}
+
+
+def _object(text: str) -> dict[str, Any]:
+    from gonogo.domain.strict_json import loads
+
+    given = loads(text)
+    if not isinstance(given, dict):
+        raise Stop("The arguments must be a JSON object", Exit.USAGE)
+    return cast("dict[str, Any]", given)
+
+
+def _words(told: dict[str, Any]) -> str:
+    from json import dumps
+
+    if told["decision"] == "deny":
+        return f"Denied: {told['reason']}"
+    if told["decision"] == "ask":
+        return f"It would ask ({told['reason']}):\n{told.get('preview', '')}"
+    if "error" in told:
+        return f"error: {told['error']}"
+    result = told.get("result", {})
+    return str(result.get("content") or result.get("output") or dumps(result, indent=2))

@@ -1,0 +1,100 @@
+"""Plans drawn as text."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, cast
+
+from gonogo.cli._escape import one_line
+
+MARKS = {
+    "pending": "○",
+    "running": "▶",
+    "waiting_approval": "?",
+    "completed": "✓",
+    "failed": "✗",
+    "skipped": "↷",
+    "cancelled": "■",
+}
+"""How a state looks beside a subtask."""
+
+Node = Mapping[str, Any]
+
+
+def plan_lines(subtasks: Sequence[Node]) -> Iterator[str]:
+    """One subtask after the other, with what it may touch and how it went."""
+    for number, subtask in enumerate(subtasks, start=1):
+        yield f"{number:>3}. {_headline(subtask)}"
+        yield f"     {_facts(subtask)}"
+        if needs := scope_line(subtask.get("scope")):
+            yield f"     needs {needs}"
+        if outcome := _outcome(subtask):
+            yield f"     {outcome}"
+
+
+def graph_lines(nodes: Sequence[Node], critical: Sequence[str] = ()) -> Iterator[str]:
+    """The graph by stages: what stands in one stage may run at once.
+
+    Args:
+        critical: Ids on the longest chain; they are marked with `*`.
+    """
+    for number, stage in enumerate(stages(nodes), start=1):
+        yield f"stage {number}"
+        for node in stage:
+            star = "*" if node["id"] in critical else " "
+            yield f"  {star} {_headline(node)} [{node.get('status', 'planned')}]"
+            if node.get("dependencies"):
+                yield f"      after {', '.join(map(one_line, node['dependencies']))}"
+
+
+def stages(nodes: Sequence[Node]) -> list[list[Node]]:
+    """The nodes by their depth: each stands after everything that it waits for."""
+    depth: dict[str, int] = {}
+    left = list(nodes)
+    while left:
+        ready = [n for n in left if all(d in depth for d in n.get("dependencies", ()))]
+        if not ready:
+            return [*_by_depth(nodes, depth), left]
+        for node in ready:
+            depth[node["id"]] = 1 + max(
+                (depth[d] for d in node.get("dependencies", ())), default=-1
+            )
+        left = [n for n in left if n["id"] not in depth]
+    return _by_depth(nodes, depth)
+
+
+def scope_line(scope: Mapping[str, Any] | None) -> str:
+    """What a subtask declared that it needs, in a few words."""
+    if not scope:
+        return ""
+    parts = [
+        f"{word} {', '.join(one_line(str(value)) for value in scope[name])}"
+        for name, word in (("paths", "files"), ("commands", "commands"), ("tools", "tools"))
+        if scope.get(name)
+    ]
+    return "; ".join([*parts, *(["network"] if scope.get("network") else [])])
+
+
+def _by_depth(nodes: Sequence[Node], depth: Mapping[str, int]) -> list[list[Node]]:
+    levels = range(max(depth.values(), default=-1) + 1)
+    return [[n for n in nodes if depth.get(n["id"]) == level] for level in levels]
+
+
+def _headline(node: Node) -> str:
+    mark = MARKS.get(str(node.get("status")), "·")
+    return f"{mark} {one_line(node['id'])}: {one_line(node['description'], 160)}"
+
+
+def _facts(subtask: Node) -> str:
+    worker = subtask.get("agent") or subtask.get("tool") or "?"
+    parts = [str(worker), str(subtask.get("estimated_time", ""))]
+    if subtask.get("dependencies"):
+        parts.append("after " + ", ".join(map(one_line, subtask["dependencies"])))
+    return " · ".join(part for part in parts if part)
+
+
+def _outcome(subtask: Node) -> str:
+    if error := subtask.get("error"):
+        return f"error: {one_line(str(error.get('message', error)), 300)}"
+    if (result := subtask.get("result")) is not None:
+        said = cast("Node", result).get("output", result) if isinstance(result, dict) else result
+        return f"result: {one_line(str(said), 300)}"
+    return one_line(str(subtask.get("reason") or ""), 300)

@@ -1,0 +1,93 @@
+"""`run`, `demo` and `serve`: the commands that work."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gonogo.cli._exits import carry_out
+from gonogo.cli._options import Directory, Events, Model, example
+
+RUN_EXAMPLE = example(
+    'gonogo run "Add a --json flag to the CLI" -C path/to/repo --model openai:gpt-5',
+    'gonogo run "What does main() do?"',
+    'gonogo run "Fix the failing test" --yes=all --json > events.jsonl',
+)
+DEMO_EXAMPLE = example("gonogo demo", "gonogo demo --yes")
+SERVE_EXAMPLE = example(
+    "gonogo serve --workspace path/to/repo",
+    "gonogo serve --host 0.0.0.0 --port 8001 --db postgresql://localhost/gonogo",
+)
+
+Yes = Annotated[
+    bool,
+    typer.Option("--yes", help="Approve the plan; --yes=all answers yes to every question."),
+]
+YesAll = Annotated[bool, typer.Option("--yes-all", hidden=True)]
+
+
+def run(
+    task: Annotated[str, typer.Argument(metavar="TASK", help="What you want done, or a question.")],
+    directory: Directory = None,
+    model: Model = None,
+    yes: Yes = False,
+    yes_all: YesAll = False,
+    plan_only: Annotated[
+        bool, typer.Option("--plan-only", help="Stop when there is a plan; it waits for you.")
+    ] = False,
+    unattended: Annotated[bool, typer.Option("--unattended", help="Deny what would ask.")] = False,
+    json: Events = False,
+) -> None:
+    """Carry out one task: plan, go, live progress, result.
+
+    Exit code: 0 done, 1 failed, 3 waits for a person, 4 denied, 130 interrupted. Without a
+    terminal nothing is asked: the command ends with 3 and the id of what waits.
+    """
+    from gonogo.cli._answers import Wish
+    from gonogo.cli._run import run_task
+
+    wish = Wish(
+        yes=yes or yes_all,
+        all=yes_all,
+        plan_only=plan_only,
+        unattended=unattended,
+        json=json,
+    )
+    carry_out(run_task, task, directory, model, wish)
+
+
+def demo(yes: Yes = False, yes_all: YesAll = False, json: Events = False) -> None:
+    """Try it on a sample project; no key is needed.
+
+    The model's lines are recorded; the plan, your approval, the edits, the commands and the tests
+    are real. With --yes every question is answered yes.
+    """
+    from gonogo.cli._answers import Wish
+    from gonogo.cli._demo import run_demo
+
+    wish = Wish(yes=yes or yes_all, all=yes or yes_all, json=json)
+    carry_out(run_demo, wish)
+
+
+def serve(
+    host: Annotated[str | None, typer.Option("--host", help="The address to listen on.")] = None,
+    port: Annotated[
+        int | None, typer.Option("--port", min=0, max=65535, help="The port; 0 picks one.")
+    ] = None,
+    workspace: Annotated[
+        Path | None,
+        typer.Option(
+            "--workspace", "-C", exists=True, file_okay=False, help="The folder to work in."
+        ),
+    ] = None,
+    db: Annotated[str | None, typer.Option("--db", help="The database as a URL.")] = None,
+    model: Model = None,
+    no_auth: Annotated[
+        bool, typer.Option("--no-auth", help="Ask for no token; only on a loopback address.")
+    ] = False,
+) -> None:
+    """Serve HTTP, SSE and WebSocket until stopped."""
+    from gonogo.cli._serve import Address, run_server
+
+    given = {"host": host, "port": port, "workspace": workspace, "db": db, "model": model}
+    carry_out(run_server, Address(auth=not no_auth), given)

@@ -1,0 +1,13 @@
+"""The typed client of the public protocol, over TCP or a Unix socket.
+
+It speaks only what docs/reference/protocol.md says, gives back the values of `gonogo.domain`, and
+raises its errors. What it promises beyond that: a stream that breaks is taken up where it broke,
+without a gap and without an event twice, and a message is sent once however often its connection
+breaks.
+"""
+
+from gonogo.client._client import Client
+from gonogo.client._errors import Unreachable, error_of
+from gonogo.client._events import EventBody, read_event
+
+__all__ = ["Client", "EventBody", "Unreachable", "error_of", "read_event"]

@@ -1,0 +1,61 @@
+"""Approvals: what people are asked, and their answers."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from gonogo.client._wire import Wire
+from gonogo.domain.pages import DecisionAnswers
+from gonogo.domain.views import ApprovalList, ApprovalView, DecisionAnswer
+
+
+class Approvals(Wire):
+    """What can be asked about approvals."""
+
+    async def approvals(
+        self,
+        *,
+        status: str | None = None,
+        session_id: str | None = None,
+        kind: str | None = None,
+    ) -> ApprovalList:
+        """Approvals, oldest first."""
+        return await self._get(
+            "/approvals", ApprovalList, status=status, session_id=session_id, kind=kind
+        )
+
+    async def approval(self, approval_id: str) -> ApprovalView:
+        """One approval."""
+        return await self._get(f"/approvals/{approval_id}", ApprovalView)
+
+    async def decide(
+        self,
+        approval_id: str,
+        decision: str,
+        *,
+        digest: str | None = None,
+        modified_arguments: Mapping[str, Any] | None = None,
+        feedback: str | None = None,
+    ) -> ApprovalView:
+        """Answer one approval, without a stream of what follows.
+
+        Args:
+            digest: Of what was shown; given, the decision is refused if that has changed.
+
+        Raises:
+            AlreadyDecided: naming who decided, and when.
+            Conflict: what was shown has changed.
+            Expired: the question is over.
+        """
+        fields = {
+            "decision": decision,
+            "digest": digest,
+            "modified_arguments": modified_arguments,
+            "feedback": feedback,
+        }
+        body = {name: value for name, value in fields.items() if value is not None}
+        return await self._post(f"/approvals/{approval_id}/decision", ApprovalView, body)
+
+    async def decide_many(self, decisions: Sequence[Mapping[str, Any]]) -> list[DecisionAnswer]:
+        """Answer several approvals, each an object of `approval_id`, `decision` and the rest."""
+        body = {"decisions": [dict(decision) for decision in decisions]}
+        return (await self._post("/approvals/decisions", DecisionAnswers, body)).answers

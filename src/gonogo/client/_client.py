@@ -1,0 +1,67 @@
+"""The client: everything that can be asked of a server."""
+
+from typing import Any
+
+from gonogo.client._approvals import Approvals
+from gonogo.client._plans import Plans
+from gonogo.client._sessions import Sessions
+from gonogo.domain.pages import Agents, Audit, Grants, Health, MadeToken, Models, Tokens, Tools
+from gonogo.domain.views import (
+    AgentView,
+    AuditEntry,
+    AuditReport,
+    GrantView,
+    TokenView,
+    ToolView,
+)
+
+
+class Client(Sessions, Plans, Approvals):
+    """A client of one server. Every method raises the domain's errors, and `Unreachable`."""
+
+    async def health(self) -> Health:
+        """Whether the server is there; needs no token."""
+        return await self._get("/health", Health)
+
+    async def agents(self) -> list[AgentView]:
+        """The agent profiles."""
+        return (await self._get("/agents", Agents)).agents
+
+    async def tools(self) -> list[ToolView]:
+        """The tools that agents may use."""
+        return (await self._get("/tools", Tools)).tools
+
+    async def models(self) -> list[dict[str, Any]]:
+        """The models that could be used there."""
+        return (await self._get("/models", Models)).models
+
+    async def grants(self, *, session_id: str | None = None) -> list[GrantView]:
+        """What approved plans may do without a question."""
+        return (await self._get("/grants", Grants, session_id=session_id)).grants
+
+    async def revoke_grant(self, grant_id: str) -> None:
+        """End a grant."""
+        await self._delete(f"/grants/{grant_id}")
+
+    async def audit(
+        self, *, session_id: str | None = None, after: int = 0, limit: int = 100
+    ) -> list[AuditEntry]:
+        """A stretch of the audit chain of a session, or of the system's."""
+        page = await self._get("/audit", Audit, session_id=session_id, after=after, limit=limit)
+        return page.entries
+
+    async def verify_audit(self) -> AuditReport:
+        """Whether every audit chain is whole."""
+        return await self._get("/audit/verify", AuditReport)
+
+    async def tokens(self) -> list[TokenView]:
+        """The tokens, without their secrets."""
+        return (await self._get("/tokens", Tokens)).tokens
+
+    async def create_token(self, *, name: str, role: str) -> MadeToken:
+        """Make a token; its secret is in this answer and nowhere else."""
+        return await self._post("/tokens", MadeToken, {"name": name, "role": role})
+
+    async def revoke_token(self, token_id: str) -> None:
+        """End a token, and the connections that it opened."""
+        await self._delete(f"/tokens/{token_id}")

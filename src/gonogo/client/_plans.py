@@ -1,0 +1,87 @@
+"""Plans: look at them, decide about them, steer them."""
+
+from gonogo.client._wire import Wire
+from gonogo.domain.messages import PlanDecision
+from gonogo.domain.pages import Revisions
+from gonogo.domain.views import (
+    PlanDiff,
+    PlanGraph,
+    PlanList,
+    PlanStatusView,
+    PlanView,
+    RevisionView,
+)
+
+
+class Plans(Wire):
+    """What can be asked about plans."""
+
+    async def plans(
+        self,
+        *,
+        session_id: str | None = None,
+        status: str | None = None,
+        limit: int = 50,
+        offset: int = 0,
+    ) -> PlanList:
+        """Plans, newest first."""
+        return await self._get(
+            "/plans", PlanList, session_id=session_id, status=status, limit=limit, offset=offset
+        )
+
+    async def plan(self, plan_id: str) -> PlanView:
+        """One plan in its current revision."""
+        return await self._get(f"/plans/{plan_id}", PlanView)
+
+    async def plan_status(self, plan_id: str) -> PlanStatusView:
+        """How far a plan is."""
+        return await self._get(f"/plans/{plan_id}/status", PlanStatusView)
+
+    async def plan_graph(self, plan_id: str) -> PlanGraph:
+        """A plan as nodes, edges and its critical path."""
+        return await self._get(f"/plans/{plan_id}/graph", PlanGraph)
+
+    async def plan_revisions(self, plan_id: str) -> list[RevisionView]:
+        """A plan's revisions, oldest first."""
+        return (await self._get(f"/plans/{plan_id}/revisions", Revisions)).revisions
+
+    async def plan_revision(self, plan_id: str, number: int) -> RevisionView:
+        """One revision of a plan."""
+        return await self._get(f"/plans/{plan_id}/revisions/{number}", RevisionView)
+
+    async def plan_diff(self, plan_id: str, from_: int, to: int) -> PlanDiff:
+        """What changed between two revisions."""
+        return await self._get(f"/plans/{plan_id}/diff", PlanDiff, from_=from_, to=to)
+
+    async def decide_plan(self, decision: PlanDecision) -> PlanView:
+        """Answer a plan, without a stream of what follows."""
+        body = decision.model_dump(mode="json", exclude_unset=True, exclude={"type", "plan_id"})
+        return await self._post(f"/plans/{decision.plan_id}/decision", PlanView, body)
+
+    async def start_plan(self, plan_id: str) -> PlanView:
+        """Start a plan that is approved and on hold."""
+        return await self._post(f"/plans/{plan_id}/start", PlanView)
+
+    async def pause_plan(self, plan_id: str) -> PlanView:
+        """Let nothing new start."""
+        return await self._post(f"/plans/{plan_id}/pause", PlanView)
+
+    async def resume_plan(self, plan_id: str) -> PlanView:
+        """Go on with a paused plan."""
+        return await self._post(f"/plans/{plan_id}/resume", PlanView)
+
+    async def cancel_plan(self, plan_id: str) -> PlanView:
+        """Stop a plan for good."""
+        return await self._post(f"/plans/{plan_id}/cancel", PlanView)
+
+    async def retry_subtask(self, plan_id: str, subtask_id: str) -> PlanView:
+        """Run a failed subtask again."""
+        return await self._post(f"/plans/{plan_id}/subtasks/{subtask_id}/retry", PlanView)
+
+    async def skip_subtask(self, plan_id: str, subtask_id: str) -> PlanView:
+        """Leave a subtask out."""
+        return await self._post(f"/plans/{plan_id}/subtasks/{subtask_id}/skip", PlanView)
+
+    async def cancel_subtask(self, plan_id: str, subtask_id: str) -> PlanView:
+        """Stop one subtask; its siblings go on."""
+        return await self._post(f"/plans/{plan_id}/subtasks/{subtask_id}/cancel", PlanView)

@@ -1,0 +1,168 @@
+"""One connection to a server: requests that answer, and streams that go on when they break."""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+from uuid import uuid4
+
+import anyio
+import httpx
+from pydantic import BaseModel
+
+from gonogo.client._errors import Unreachable, refusal_of
+from gonogo.client._events import EventBody, read_stream
+
+T = TypeVar("T", bound=BaseModel)
+PREFIX = "/api/v1"
+KEY = "Idempotency-Key"
+ATTEMPTS = 6
+"""Times in a row that a stream may break without an event before the client gives up."""
+_FIRST_DELAY, _LONGEST_DELAY = 0.05, 2.0
+_CONNECT = 10.0
+_SILENCE = 45.0
+"""Seconds without a byte after which a stream is broken; the server sends one every 15."""
+_Query = str | int | None
+
+
+class Wire:
+    """The ways to ask one server.
+
+    Args:
+        base_url: Where the server is, without the prefix; leave it out with `uds`.
+        uds: The server's Unix socket.
+        token: Shown with every request.
+        timeout: Seconds that a plain answer may take.
+        transport: Another way to the server, such as one within this process.
+    """
+
+    def __init__(
+        self,
+        base_url: str | None = None,
+        *,
+        uds: Path | str | None = None,
+        token: str | None = None,
+        timeout: float = 30.0,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        if transport is None and uds is not None:
+            transport = httpx.AsyncHTTPTransport(uds=str(uds))
+        self._http = httpx.AsyncClient(
+            base_url=(base_url or "http://gonogo").rstrip("/"),
+            headers={"Authorization": f"Bearer {token}"} if token else {},
+            timeout=timeout,
+            transport=transport,
+            # A proxy for the outside world has no business between the two of us.
+            trust_env=False,
+        )
+
+    async def __aenter__(self) -> Self:
+        """Use it in a block and it is closed at the end."""
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close the connections."""
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._http.aclose()
+
+    async def _get(self, path: str, model: type[T], **query: _Query) -> T:
+        params = {name.rstrip("_"): v for name, v in query.items() if v is not None}
+        return model.model_validate_json(await self._ask("GET", path, params=params))
+
+    async def _post(self, path: str, model: type[T], body: Mapping[str, Any] | None = None) -> T:
+        headers = {KEY: uuid4().hex}
+        answer = await self._ask("POST", path, json=body or {}, headers=headers)
+        return model.model_validate_json(answer)
+
+    async def _patch(self, path: str, model: type[T], body: Mapping[str, Any]) -> T:
+        return model.model_validate_json(await self._ask("PATCH", path, json=body))
+
+    async def _delete(self, path: str) -> None:
+        await self._ask("DELETE", path)
+
+    async def _ask(self, method: str, path: str, **options: Any) -> bytes:  # noqa: ANN401
+        try:
+            answer = await self._http.request(method, PREFIX + path, **options)
+        except httpx.TransportError as error:
+            raise Unreachable(_why(error)) from error
+        if answer.is_error:
+            raise refusal_of(answer)
+        return answer.content
+
+    async def _stream(self, question: "Question") -> AsyncGenerator[EventBody]:
+        """Every event of a stream once, up to its `done`; a break is not seen from outside."""
+        failures = 0
+        while True:
+            try:
+                async with self._opened(question) as events:
+                    async for event in events:
+                        if event["type"] == "done":
+                            return
+                        if question.is_news(event):
+                            failures = 0
+                            yield event
+                reason = "the server ended the stream"
+            except httpx.TransportError as error:
+                reason = _why(error)
+            failures += 1
+            if failures == ATTEMPTS:
+                raise Unreachable(f"The stream breaks again and again: {reason}")
+            await anyio.sleep(min(_FIRST_DELAY * 2**failures, _LONGEST_DELAY))
+
+    @asynccontextmanager
+    async def _opened(self, question: "Question") -> AsyncGenerator[AsyncIterator[EventBody]]:
+        async with self._http.stream(
+            question.method,
+            PREFIX + question.path,
+            json=question.body,
+            headers=question.headers,
+            timeout=httpx.Timeout(_CONNECT, read=_SILENCE),
+        ) as answer:
+            if answer.is_error:
+                await answer.aread()
+                raise refusal_of(answer)
+            yield read_stream(answer.aiter_bytes())
+
+
+@dataclass(slots=True, kw_only=True)
+class Question:
+    """What a stream is asked with, each time that it has to be opened."""
+
+    method: str
+    path: str
+    body: Mapping[str, Any] | None = None
+    follows: bool
+    """It goes on after the last event; else the same request is repeated under one key."""
+    seen: int = 0
+    """The last event that is known."""
+    key: str = field(default_factory=lambda: uuid4().hex)
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What makes asking again safe."""
+        name, value = ("Last-Event-ID", str(self.seen)) if self.follows else (KEY, self.key)
+        return {name: value}
+
+    def is_news(self, event: EventBody) -> bool:
+        """Whether an event was not seen yet; from now on it was."""
+        seq = event.get("seq")
+        if seq is None:
+            return True
+        if seq <= self.seen:
+            return False
+        self.seen = seq
+        return True
+
+
+def _why(error: httpx.TransportError) -> str:
+    return str(error) or type(error).__name__

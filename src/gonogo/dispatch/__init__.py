@@ -1,0 +1,11 @@
+"""Gets jobs run and recovers them, and wakes those who follow a session.
+
+Promises: a job of one kind and key runs at most once at a time in a process; a job that comes while
+its twin runs, runs after it; a stop ends what the job spawned; timers fire when they are due, with
+one sleeping task for all of them.
+"""
+
+from gonogo.dispatch._hub import Follower, Hub
+from gonogo.dispatch._local import LocalDispatcher
+
+__all__ = ["Follower", "Hub", "LocalDispatcher"]

@@ -1,0 +1,77 @@
+"""The hub: hands what happened in a session to those who follow it now.
+
+A follower has a bounded buffer. When it is full, what is durable is dropped from it and read from
+the database later, and what is live only (text as it is written) is lost to that follower alone.
+"""
+
+from collections import defaultdict, deque
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+
+Body = dict[str, Any]
+_BUFFER = 1_000
+
+
+class Follower:
+    """One reader's place in a session's stream."""
+
+    def __init__(self) -> None:
+        self.items: deque[Body] = deque(maxlen=_BUFFER)
+        self._grew = anyio.Event()
+
+    def push(self, body: Body) -> None:
+        """Add something, and wake the reader."""
+        self.items.append(body)
+        self._grew.set()
+
+    def wake(self) -> None:
+        """Have the reader look again."""
+        self._grew.set()
+
+    async def wait(self) -> None:
+        """Return at once if something was pushed since the last wait, else when it is."""
+        await self._grew.wait()
+        self._grew = anyio.Event()
+
+
+class Hub:
+    """Who follows which session in this process."""
+
+    def __init__(self) -> None:
+        self._followers: dict[str, set[Follower]] = defaultdict(set)
+        self._watchers: list[Callable[[Body], None]] = []
+
+    def follow(self, session_id: str) -> Follower:
+        """Begin to follow a session; what is told from now on is pushed."""
+        follower = Follower()
+        self._followers[session_id].add(follower)
+        return follower
+
+    def leave(self, session_id: str, follower: Follower) -> None:
+        """Follow no longer."""
+        self._followers[session_id].discard(follower)
+        if not self._followers[session_id]:
+            del self._followers[session_id]
+
+    def watch(self, watcher: Callable[[Body], None]) -> None:
+        """Have every durable event of every session told to a function, in this process."""
+        self._watchers.append(watcher)
+
+    def tell(self, session_id: str, body: Body) -> None:
+        """Push something to everybody who follows the session."""
+        for follower in self._followers.get(session_id, ()):
+            follower.push(body)
+
+    def tell_event(self, body: Body) -> None:
+        """Push a durable event, to the watchers too."""
+        self.tell(body["session_id"], body)
+        for watcher in self._watchers:
+            watcher(body)
+
+    def wake_all(self) -> None:
+        """Have every reader look again: the process is about to end."""
+        for followers in self._followers.values():
+            for follower in followers:
+                follower.wake()

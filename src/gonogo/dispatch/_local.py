@@ -1,0 +1,146 @@
+"""The dispatcher of one process: jobs as tasks of one group, timers as one sleeping task."""
+
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import anyio
+from anyio.abc import TaskGroup
+
+from gonogo.domain.records import Job, Stop, Timer
+from gonogo.store import Connection, Outbox, Store
+from gonogo.store.timers import drop_timer, due_timers, first_timer
+
+_LOG = logging.getLogger(__name__)
+Handler = Callable[[Job], Awaitable[None]]
+OnTimer = Callable[[Connection, Timer, datetime], Any]
+_LONGEST = 3600.0
+
+
+@dataclass(slots=True)
+class _Slot:
+    """A job that runs, or is about to."""
+
+    scope: anyio.CancelScope | None = None
+    stopped: bool = False
+
+    def stop(self) -> None:
+        self.stopped = True
+        if self.scope is not None:
+            self.scope.cancel()
+
+
+class LocalDispatcher:
+    """Runs the jobs of the store that this process owns."""
+
+    def __init__(
+        self,
+        store: Store,
+        handlers: Mapping[str, Handler],
+        on_timer: OnTimer,
+        clock: Callable[[], datetime],
+        *,
+        capacity: int = 64,
+    ) -> None:
+        self._store = store
+        self._handlers = handlers
+        self._on_timer = on_timer
+        self._clock = clock
+        self._limiter = anyio.CapacityLimiter(capacity)
+        self._running: dict[tuple[str, str], _Slot] = {}
+        self._again: dict[tuple[str, str], Job] = {}
+        self._timers_changed = anyio.Event()
+        self._boxes: deque[Outbox] = deque()
+        self._arrived = anyio.Event()
+        self._group: TaskGroup | None = None
+
+    async def serve(self, *, task_status: Any = anyio.TASK_STATUS_IGNORED) -> None:  # noqa: ANN401
+        """Run jobs and timers until cancelled; then end what runs."""
+        async with anyio.create_task_group() as group:
+            self._group = group
+            group.start_soon(self._keep_time)
+            task_status.started()
+            while True:
+                await self._arrived.wait()
+                self._arrived = anyio.Event()
+                while self._boxes:
+                    self._open(self._boxes.popleft())
+
+    def take(self, box: Outbox) -> None:
+        """Set going what a committed transaction left to do. May be called outside any task."""
+        self._boxes.append(box)
+        self._arrived.set()
+
+    def _open(self, box: Outbox) -> None:
+        for stop in box.stops:
+            self._stop(stop)
+        for job in box.jobs:
+            self.submit(job)
+        if box.timers:
+            self._timers_changed.set()
+
+    def submit(self, job: Job) -> None:
+        """Have a job run now, or after its twin that runs."""
+        key = (job.kind, job.key)
+        if self._group is None:
+            return
+        if key in self._running:
+            self._again[key] = job
+            return
+        self._running[key] = _Slot()
+        self._group.start_soon(self._run, job)
+
+    def _stop(self, stop: Stop) -> None:
+        key = (stop.kind, stop.key)
+        self._again.pop(key, None)
+        slot = self._running.get(key)
+        if slot is not None:
+            slot.stop()
+
+    async def _run(self, job: Job) -> None:
+        key = (job.kind, job.key)
+        slot = self._running[key]
+        with anyio.CancelScope() as slot.scope:
+            if not slot.stopped:
+                async with self._limiter:
+                    await self._handle(job)
+        del self._running[key]
+        again = self._again.pop(key, None)
+        if again is not None:
+            self.submit(again)
+
+    async def _handle(self, job: Job) -> None:
+        try:
+            await self._handlers[job.kind](job)
+        except Exception:
+            # The group must outlive any one job; what the job left is taken up at the next start.
+            _LOG.exception("job %s %s failed", job.kind, job.key)
+
+    async def _keep_time(self) -> None:
+        while True:
+            self._timers_changed = anyio.Event()
+            wait = await self._seconds_to_first()
+            with anyio.move_on_after(wait):
+                await self._timers_changed.wait()
+            await self._fire_due()
+
+    async def _seconds_to_first(self) -> float:
+        first = await self._store.read(first_timer)
+        if first is None:
+            return _LONGEST
+        return min(_LONGEST, max(0.0, (first - self._clock()).total_seconds()))
+
+    async def _fire_due(self) -> None:
+        now = self._clock()
+        for timer in await self._store.read(due_timers, now):
+            try:
+                await self._store.write(self._fire, timer, now)
+            except Exception:
+                _LOG.exception("timer %s %s failed", timer.kind, timer.key)
+
+    def _fire(self, conn: Connection, timer: Timer, now: datetime) -> None:
+        drop_timer(conn, timer.kind, timer.key)
+        self._on_timer(conn, timer, now)

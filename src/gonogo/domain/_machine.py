@@ -1,0 +1,41 @@
+"""A state machine as a table: which state may follow which, and nothing else."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Generic, TypeVar
+
+from gonogo.domain.errors import IllegalTransition
+
+S = TypeVar("S", bound=StrEnum)
+
+
+@dataclass(frozen=True, slots=True)
+class Machine(Generic[S]):
+    """The legal moves of one kind of thing."""
+
+    subject: str
+    moves: Mapping[S, frozenset[S]]
+
+    @property
+    def terminal(self) -> frozenset[S]:
+        """The states that nothing follows."""
+        return frozenset(state for state, targets in self.moves.items() if not targets)
+
+    def allows(self, state: S, target: S) -> bool:
+        """Whether `target` may follow `state`."""
+        return target in self.moves[state]
+
+    def check(self, state: S, target: S, name: str = "") -> S:
+        """Give `target` back if it may follow `state`.
+
+        Raises:
+            IllegalTransition: the table has no such move.
+        """
+        if not self.allows(state, target):
+            raise IllegalTransition(f"{self.subject} {name}".strip(), state, target)
+        return target
+
+    def sources(self, target: S) -> frozenset[S]:
+        """The states that `target` may follow: the `WHERE status IN` of a compare-and-set."""
+        return frozenset(state for state, targets in self.moves.items() if target in targets)

@@ -1,0 +1,49 @@
+"""The life of an approval: one question, one answer.
+
+pending ──► approved | edited | rejected | expired | cancelled | superseded
+"""
+
+from enum import StrEnum
+
+from gonogo.domain._machine import Machine
+
+
+class ApprovalStatus(StrEnum):
+    """Where an approval stands."""
+
+    PENDING = "pending"
+    APPROVED = "approved"
+    EDITED = "edited"
+    REJECTED = "rejected"
+    EXPIRED = "expired"
+    CANCELLED = "cancelled"
+    SUPERSEDED = "superseded"
+
+
+class ApprovalKind(StrEnum):
+    """What is asked about."""
+
+    PLAN = "plan"
+    TOOL = "tool"
+    SUBTASK = "subtask"
+    INTERVENTION = "intervention"
+
+
+class DecisionWord(StrEnum):
+    """What a person may answer. `hold` is for plans only: approve, and start later."""
+
+    APPROVE = "approve"
+    EDIT = "edit"
+    REJECT = "reject"
+    HOLD = "hold"
+
+
+_A = ApprovalStatus
+
+APPROVAL: Machine[ApprovalStatus] = Machine(
+    "approval",
+    {
+        _A.PENDING: frozenset(_A) - {_A.PENDING},
+        **{state: frozenset() for state in _A if state is not _A.PENDING},
+    },
+)

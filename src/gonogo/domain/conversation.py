@@ -1,0 +1,122 @@
+"""What is said between an agent and a model, in our own words.
+
+These values are stored, so a conversation outlives the provider that held it. The provider's own
+form of a reply is kept beside it (`Reply.raw`) and sent back to the same provider unchanged.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+
+
+class Stored(BaseModel):
+    """A stored value: immutable; fields that later versions add are ignored."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class Usage(Stored):
+    """What one request to a model cost."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost: float | None = None
+    """US dollars; None when the price is not known."""
+    duration_ms: float = 0.0
+
+
+class ToolRequest(Stored):
+    """One use of a tool that a model asks for. The id is ours, never the provider's."""
+
+    id: str
+    name: str
+    arguments: dict[str, Any] | None = None
+    """None when what the model wrote is not a JSON object; `problem` then says why."""
+    problem: str | None = None
+
+
+class UserText(Stored):
+    """What the model is told as the user."""
+
+    role: Literal["user"] = "user"
+    content: str
+
+
+class Reply(Stored):
+    """What the model answered: text, requests for tools, or both."""
+
+    role: Literal["assistant"] = "assistant"
+    text: str = ""
+    calls: tuple[ToolRequest, ...] = ()
+    model: str = ""
+    raw: Any = None
+    """The provider's own form, as the adapter of `model` stored it."""
+    usage: Usage = Usage()
+
+
+class ToolAnswer(Stored):
+    """The one result of a tool call, as the model is told."""
+
+    role: Literal["tool"] = "tool"
+    call_id: str
+    tool_name: str
+    content: str
+    is_error: bool = False
+
+
+Message = Annotated[UserText | Reply | ToolAnswer, Field(discriminator="role")]
+MESSAGE: TypeAdapter[Message] = TypeAdapter(Message)
+
+
+class ToolSchema(Stored):
+    """A tool as a model is told of it."""
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+    """JSON Schema of the arguments object."""
+
+
+class ModelRequest(Stored):
+    """All that one request to a model is made of."""
+
+    agent: str
+    thread: str
+    """`main` for a session's conversation, else the subtask's id; models ignore it, scripts
+    are looked up by it."""
+    system: str
+    messages: tuple[Message, ...]
+    tools: tuple[ToolSchema, ...] = ()
+
+
+def repaired(messages: Sequence[Message], note: str) -> tuple[Message, ...]:
+    """Make a conversation well-formed: each requested call is followed by exactly one answer.
+
+    A call without an answer gets `note` as its error; an answer to no call, and a second answer,
+    are left out; answers come in the order of the calls, before anything else is said.
+    """
+    answers: dict[str, ToolAnswer] = {}
+    for message in messages:
+        if isinstance(message, ToolAnswer):
+            answers.setdefault(message.call_id, message)
+    return tuple(_woven(messages, answers, note))
+
+
+def _woven(
+    messages: Sequence[Message], answers: dict[str, ToolAnswer], note: str
+) -> Iterable[Message]:
+    seen: set[str] = set()
+    for message in messages:
+        if isinstance(message, ToolAnswer):
+            continue
+        if not isinstance(message, Reply):
+            yield message
+            continue
+        calls = [call for call in message.calls if call.id not in seen]
+        seen.update(call.id for call in calls)
+        yield message.model_copy(update={"calls": tuple(calls)})
+        for call in calls:
+            yield answers.get(call.id) or ToolAnswer(
+                call_id=call.id, tool_name=call.name, content=note, is_error=True
+            )

@@ -1,0 +1,207 @@
+"""Every error that gonogo raises on purpose, grouped by whose fault it is.
+
+    Refused                        the sender's fault; nothing has changed
+    ├── InvalidMessage             422  shape or words of a message
+    │   ├── UnknownType            422
+    │   ├── InvalidPlan            422  any defect of a plan
+    │   └── InvalidArguments       422  arguments against a tool's schema
+    ├── Unauthorized               401
+    ├── Forbidden                  403
+    │   └── PolicyDenied           403
+    ├── NotFound                   404  foreign things look the same
+    ├── Conflict                   409  stale revision, wrong state
+    │   ├── AlreadyDecided         409  names who and when
+    │   └── IllegalTransition      409
+    ├── Expired                    410
+    ├── InvalidCursor              400
+    ├── TooLarge                   413
+    ├── UnsupportedMedia           415
+    └── RateLimited                429
+    Failed                         ours, or of what we depend on
+    ├── ModelFailed                502
+    ├── ModelNotConfigured         503
+    ├── Busy                       503
+    └── Internal                   500
+    ToolFailed                     a tool's outcome that the model is told
+
+`code` and `status` are those of the wire (docs/reference/protocol.md, §3).
+"""
+
+from typing import ClassVar
+
+
+class GonogoError(Exception):
+    """The root of the tree. `code` is the word on the wire, `status` the HTTP status."""
+
+    code: ClassVar[str] = "internal"
+    status: ClassVar[int] = 500
+
+
+class Refused(GonogoError):
+    """The sender asked for something that cannot be; nothing has changed."""
+
+    code = "invalid_message"
+    status = 422
+
+
+class InvalidMessage(Refused):
+    """A message has the wrong shape or an unknown word."""
+
+
+class UnknownType(InvalidMessage):
+    """A message names a type that clients cannot send."""
+
+    code = "unknown_type"
+
+
+class InvalidPlan(InvalidMessage):
+    """A plan, or an edit of one, has a defect."""
+
+    code = "invalid_plan"
+
+
+class InvalidArguments(InvalidMessage):
+    """Arguments do not fit the tool's schema."""
+
+    code = "invalid_arguments"
+
+
+class Unauthorized(Refused):
+    """The request carries no valid credential."""
+
+    code = "unauthorized"
+    status = 401
+
+
+class Forbidden(Refused):
+    """The principal's role is not enough."""
+
+    code = "forbidden"
+    status = 403
+
+
+class PolicyDenied(Forbidden):
+    """The policy denies this, and no approval can allow it."""
+
+    code = "policy_denied"
+
+
+class NotFound(Refused):
+    """There is no such thing for this principal."""
+
+    code = "not_found"
+    status = 404
+
+
+class Conflict(Refused):
+    """The thing has changed, or is not in a state that allows this."""
+
+    code = "conflict"
+    status = 409
+
+
+class AlreadyDecided(Conflict):
+    """Somebody decided first."""
+
+    code = "already_decided"
+
+    def __init__(self, subject: str, status: str, decided_by: str, decided_at: str) -> None:
+        super().__init__(f"{subject} was already {status} by {decided_by} at {decided_at}")
+        self.decision, self.decided_by, self.decided_at = status, decided_by, decided_at
+
+
+class IllegalTransition(Conflict):
+    """A thing was asked for a move that its table lacks."""
+
+    def __init__(self, subject: str, state: str, target: str) -> None:
+        super().__init__(f"{subject} is {state} and cannot become {target}")
+        self.subject, self.state, self.target = subject, state, target
+
+
+class Expired(Refused):
+    """The question expired before this decision."""
+
+    code = "expired"
+    status = 410
+
+
+class InvalidCursor(Refused):
+    """`after` or `Last-Event-ID` is not a place in this session's log."""
+
+    code = "invalid_cursor"
+    status = 400
+
+
+class TooLarge(Refused):
+    """A message is larger, deeper or longer than the limits."""
+
+    code = "too_large"
+    status = 413
+
+
+class UnsupportedMedia(Refused):
+    """The request's media type is not JSON."""
+
+    status = 415
+
+
+class RateLimited(Refused):
+    """Too many requests, or too many open questions."""
+
+    code = "rate_limited"
+    status = 429
+
+
+class Failed(GonogoError):
+    """Something of ours, or of what we depend on, did not work."""
+
+
+class ModelFailed(Failed):
+    """The model's provider failed, after the retries that make sense.
+
+    `retry_after` is the number of seconds that the provider asked us to wait, if it did.
+    """
+
+    code = "model_error"
+    status = 502
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        http_status: int | None = None,
+        retry_after: float | None = None,
+        transient: bool = False,
+    ) -> None:
+        super().__init__(message)
+        self.http_status, self.retry_after, self.transient = http_status, retry_after, transient
+
+
+class ModelNotConfigured(Failed):
+    """No model is configured, or its credentials are missing."""
+
+    code = "model_not_configured"
+    status = 503
+
+
+class Busy(Failed):
+    """The database stayed locked past the bounded wait; try again."""
+
+    code = "internal"
+    status = 503
+
+
+class Internal(Failed):
+    """A defect of gonogo; the log has the details."""
+
+
+class ToolFailed(GonogoError):
+    """A tool did not do what was asked; the model is told `kind` and the message.
+
+    `kind` is one of the error codes of docs/reference/tools.md, such as `file_not_found`,
+    `path_outside_workspace`, `changed_since_read`, `timeout`.
+    """
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind

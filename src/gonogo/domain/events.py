@@ -1,0 +1,370 @@
+"""What happened: the events of docs/reference/protocol.md §3.
+
+An event is a fact in a session's log. It is frozen, and readers ignore fields that they do not
+know, so that old clients survive new servers and old rows load in new code. `seq` and `ts` are
+given by the store, in the transaction that makes the fact true.
+"""
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+
+
+class Fact(BaseModel):
+    """A part of an event: immutable, open to unknown fields."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class Event(Fact):
+    """The envelope that every event shares."""
+
+    type: str
+    seq: int | None = None
+    session_id: str | None = None
+    ts: datetime | None = None
+    turn_id: str | None = None
+    plan_id: str | None = None
+    subtask_id: str | None = None
+    agent: str | None = None
+    is_final: bool | None = None
+
+    def body(self) -> dict[str, Any]:
+        """The event as it is stored and sent, without what the store adds."""
+        return self.model_dump(mode="json", exclude_none=True)
+
+
+class SessionInfo(Event):
+    """A session was opened by the message that names none."""
+
+    type: Literal["session_info"] = "session_info"
+
+
+class AssistantMessage(Event):
+    """What an agent says: deltas as they come (without `seq`), then the whole text."""
+
+    type: Literal["assistant_message"] = "assistant_message"
+    content: str
+    token: str | None = None
+
+
+class SwitchFacts(Fact):
+    """Who hands over to whom, and why."""
+
+    from_agent: str
+    to_agent: str
+    reason: str | None = None
+    confidence: str | float | None = None
+
+
+class AgentSwitched(Event):
+    """Another agent goes on."""
+
+    type: Literal["agent_switched"] = "agent_switched"
+    metadata: SwitchFacts
+
+
+class CallFacts(Fact):
+    """What the gate said of a tool call."""
+
+    digest: str
+    reason: str
+    tool_class: str
+    approval_id: str | None = None
+    expires_at: datetime | None = None
+
+
+class ToolCalled(Event):
+    """An agent requests the use of a tool."""
+
+    type: Literal["tool_call"] = "tool_call"
+    call_id: str
+    tool_name: str
+    arguments: dict[str, Any]
+    requires_approval: bool
+    metadata: CallFacts
+
+
+class CallDecision(Fact):
+    """Who decided about a tool call, and how."""
+
+    decision: str
+    source: Literal["person", "rule", "grant", "expiry"]
+    decided_by: str | None = None
+    feedback: str | None = None
+    modified_arguments: dict[str, Any] | None = None
+
+
+class ToolApproved(Event):
+    """A tool call that waited may run."""
+
+    type: Literal["tool_approved"] = "tool_approved"
+    call_id: str
+    metadata: CallDecision
+
+
+class ToolRejected(Event):
+    """A tool call that waited will not run."""
+
+    type: Literal["tool_rejected"] = "tool_rejected"
+    call_id: str
+    content: str | None = None
+    metadata: CallDecision
+
+
+class ResultFacts(Fact):
+    """How a tool call ended."""
+
+    status: str
+    duration_ms: float | None = None
+
+
+class ToolResulted(Event):
+    """A tool call has its one result."""
+
+    type: Literal["tool_result"] = "tool_result"
+    call_id: str
+    tool_name: str
+    result: Any = None
+    error: str | None = None
+    metadata: ResultFacts
+
+
+class PlanFacts(Fact):
+    """A plan as it is put before a person."""
+
+    plan_id: str
+    revision: int
+    digest: str
+    subtask_count: int
+    subtasks: list[dict[str, Any]]
+    requires_approval: bool = True
+    critical_path: list[str] = []
+    findings: list[dict[str, Any]] = []
+    goal: str | None = None
+    approval_id: str | None = None
+
+
+class PlanNotified(Event):
+    """A plan waits for the go."""
+
+    type: Literal["plan_notification"] = "plan_notification"
+    content: str
+    metadata: PlanFacts
+
+
+class PlanApprovedFacts(Fact):
+    """What was approved."""
+
+    plan_id: str
+    revision: int
+    subtask_count: int
+    was_edited: bool | None = None
+    held: bool | None = None
+
+
+class PlanApproved(Event):
+    """A person gave the go."""
+
+    type: Literal["plan_approved"] = "plan_approved"
+    content: str
+    metadata: PlanApprovedFacts
+
+
+class PlanRejectedFacts(Fact):
+    """What was rejected, and why."""
+
+    plan_id: str
+    feedback: str | None = None
+
+
+class PlanRejected(Event):
+    """A person said no to a plan."""
+
+    type: Literal["plan_rejected"] = "plan_rejected"
+    content: str
+    metadata: PlanRejectedFacts
+
+
+class SubtaskStartedFacts(Fact):
+    """Which subtask starts."""
+
+    subtask_id: str
+    subtask_status: Literal["in_progress"] = "in_progress"
+    agent: str | None = None
+    attempt: int
+
+
+class SubtaskStarted(Event):
+    """A subtask starts."""
+
+    type: Literal["subtask_started"] = "subtask_started"
+    content: str
+    metadata: SubtaskStartedFacts
+
+
+class FailureFacts(Fact):
+    """What went wrong, classified."""
+
+    message: str
+    severity: str
+    category: str
+
+
+class SubtaskEndedFacts(Fact):
+    """How a subtask, or one attempt of it, ended."""
+
+    subtask_id: str
+    subtask_status: str
+    result: Any = None
+    error: FailureFacts | None = None
+    reason: str | None = None
+    duration_seconds: float | None = None
+    attempt: int | None = None
+
+
+class SubtaskEnded(Event):
+    """A subtask, or one attempt of it, is over."""
+
+    type: Literal[
+        "subtask_completed",
+        "subtask_failed",
+        "subtask_skipped",
+        "subtask_retrying",
+        "subtask_cancelled",
+    ]
+    content: str | None = None
+    metadata: SubtaskEndedFacts
+
+
+class ProgressFacts(Fact):
+    """How far a plan is; never falling."""
+
+    done: int
+    total: int
+    percentage: float
+
+
+class PlanProgress(Event):
+    """A plan came a step further."""
+
+    type: Literal["plan_progress"] = "plan_progress"
+    metadata: ProgressFacts
+
+
+class PlanChangedFacts(Fact):
+    """Who changed a plan's course."""
+
+    plan_id: str
+    reason: str | None = None
+    by: str | None = None
+
+
+class PlanChanged(Event):
+    """A plan was paused, resumed, cancelled, sent back for replanning or rolled back."""
+
+    type: Literal[
+        "plan_paused", "plan_resumed", "plan_cancelled", "plan_replanning", "plan_rolled_back"
+    ]
+    content: str | None = None
+    metadata: PlanChangedFacts
+
+
+class PlanEndedFacts(Fact):
+    """A plan's account; the numbers add up to `total`."""
+
+    plan_id: str
+    status: str
+    total: int
+    completed: int
+    failed: int
+    skipped: int
+    cancelled: int = 0
+    duration_seconds: float
+
+
+class PlanEnded(Event):
+    """A plan is over."""
+
+    type: Literal["plan_completed"] = "plan_completed"
+    content: str
+    metadata: PlanEndedFacts
+
+
+class CheckpointFacts(Fact):
+    """Why a checkpoint was taken."""
+
+    checkpoint_id: str
+    reason: str
+    subtask_id: str | None = None
+
+
+class CheckpointCreated(Event):
+    """A place that a rollback can go back to."""
+
+    type: Literal["checkpoint_created"] = "checkpoint_created"
+    metadata: CheckpointFacts
+
+
+class ApprovalFacts(Fact):
+    """Which question, and where it stands."""
+
+    approval_id: str
+    kind: str
+    subject: str
+    status: str
+    decided_by: str | None = None
+    expires_at: datetime | None = None
+
+
+class ApprovalChanged(Event):
+    """A question was opened, is about to expire, or was answered."""
+
+    type: Literal["approval_requested", "approval_warning", "approval_resolved"]
+    content: str | None = None
+    call_id: str | None = None
+    metadata: ApprovalFacts
+
+
+class ErrorHappened(Event):
+    """Something did not work, said to the people who watch."""
+
+    type: Literal["error"] = "error"
+    error: str
+    content: str
+    code: str
+    is_final: bool | None = False
+
+
+class Done(Event):
+    """The last frame of a POST stream."""
+
+    type: Literal["done"] = "done"
+    is_final: bool | None = True
+
+
+AnyEvent = Annotated[
+    SessionInfo
+    | AssistantMessage
+    | AgentSwitched
+    | ToolCalled
+    | ToolApproved
+    | ToolRejected
+    | ToolResulted
+    | PlanNotified
+    | PlanApproved
+    | PlanRejected
+    | SubtaskStarted
+    | SubtaskEnded
+    | PlanProgress
+    | PlanChanged
+    | PlanEnded
+    | CheckpointCreated
+    | ApprovalChanged
+    | ErrorHappened
+    | Done,
+    Field(discriminator="type"),
+]
+EVENTS: TypeAdapter[AnyEvent] = TypeAdapter(AnyEvent)
+"""Reads any event, and gives the JSON Schema of the union."""

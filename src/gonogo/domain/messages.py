@@ -1,0 +1,216 @@
+"""What clients send: the messages of docs/reference/protocol.md §2, and their older spellings.
+
+Requests are strict: an unknown field, a null, or a value of another type is refused. Older names
+are translated before the check, so the rest of gonogo knows one name for each thing.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Self, TypeVar
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+    model_validator,
+)
+
+from gonogo.domain.approval_state import DecisionWord
+from gonogo.domain.errors import InvalidMessage, UnknownType
+
+PLAN_REQUEST = "plan-approval-"
+"""A plan's approval is also known by this prefix and the plan's id."""
+REJECTED_TEXTS = ("User rejected", "Операция отклонена")
+"""How older clients said no: as the error of a `tool_result`."""
+
+T = TypeVar("T", bound=BaseModel)
+Id = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.:-]{1,128}$", strict=True)]
+Text = Annotated[str, StringConstraints(strict=True)]
+
+
+class Request(BaseModel):
+    """A message from a client: immutable, no unknown fields, no coercion."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class UserMessage(Request):
+    """What the user says. `agent_type` picks the agent for this one turn."""
+
+    type: Literal["user_message"]
+    content: Annotated[str, StringConstraints(min_length=1, strict=True)]
+    role: Literal["user"] = "user"
+    agent_type: Text | None = None
+
+
+class SwitchAgent(Request):
+    """Another agent answers from now on; with `content`, at once."""
+
+    type: Literal["switch_agent"]
+    agent_type: Text
+    content: Text | None = None
+    reason: Text | None = None
+    confidence: float | str | None = None
+
+
+class PlanDecision(Request):
+    """The answer to a plan."""
+
+    type: Literal["plan_decision"] = "plan_decision"
+    plan_id: Id
+    decision: Text
+    revision: Annotated[int, Field(ge=1)] | None = None
+    digest: Text | None = None
+    modified_subtasks: list[Any] | None = None
+    feedback: Text | None = None
+    start: bool = True
+    auto_approve_tools: bool = True
+
+    @property
+    def word(self) -> DecisionWord:
+        """The decision as one of the known words.
+
+        Raises:
+            InvalidMessage: it is none of them.
+        """
+        return decision_word(self.decision, "plan", set(DecisionWord))
+
+
+class HitlDecision(Request):
+    """The answer to one or more tool calls, or to one approval of any kind."""
+
+    type: Literal["hitl_decision"] = "hitl_decision"
+    call_id: Id | None = None
+    call_ids: Annotated[list[Id], Field(min_length=1, max_length=256)] | None = None
+    approval_id: Id | None = None
+    decision: Text
+    digest: Text | None = None
+    modified_arguments: dict[str, Any] | None = None
+    feedback: Text | None = None
+
+    @model_validator(mode="after")
+    def _names_one_subject(self) -> Self:
+        named = [self.call_id, self.call_ids, self.approval_id]
+        if sum(name is not None for name in named) != 1:
+            raise ValueError("exactly one of call_id, call_ids and approval_id is needed")
+        return self
+
+    @property
+    def word(self) -> DecisionWord:
+        """The decision as one of the known words.
+
+        Raises:
+            InvalidMessage: it is none of them.
+        """
+        return decision_word(self.decision, "tool", set(DecisionWord) - {DecisionWord.HOLD})
+
+
+class ToolResultMessage(Request):
+    """What a client that hosts the tools says of a call that it ran."""
+
+    type: Literal["tool_result"]
+    call_id: Id
+    result: Any = None
+    error: Text | None = None
+
+    @model_validator(mode="after")
+    def _is_result_or_error(self) -> Self:
+        given = {"result", "error"} & self.model_fields_set
+        if len(given) != 1:
+            raise ValueError("exactly one of result and error is needed")
+        return self
+
+    @property
+    def is_legacy_rejection(self) -> bool:
+        """Whether the error is the text by which older clients rejected a call."""
+        return self.error is not None and self.error.startswith(REJECTED_TEXTS)
+
+
+class Cancel(Request):
+    """Stop a turn; without an id, the one that runs."""
+
+    type: Literal["cancel"]
+    turn_id: Id | None = None
+
+
+ClientMessage = UserMessage | SwitchAgent | PlanDecision | HitlDecision | ToolResultMessage | Cancel
+
+_MODELS: Mapping[str, type[ClientMessage]] = {
+    "user_message": UserMessage,
+    "switch_agent": SwitchAgent,
+    "plan_decision": PlanDecision,
+    "hitl_decision": HitlDecision,
+    "tool_result": ToolResultMessage,
+    "cancel": Cancel,
+}
+_OLD_TYPES = {"plan_approval": "plan_decision", "hitl_response": "hitl_decision"}
+_OLD_FIELDS = {
+    "user_message": {"agent": "agent_type"},
+    "switch_agent": {"agent": "agent_type"},
+    "plan_decision": {"approval_request_id": "plan_id"},
+    "hitl_decision": {"action": "decision", "edited_arguments": "modified_arguments"},
+}
+
+
+def parse_message(raw: Any) -> ClientMessage:  # noqa: ANN401 - as a stranger wrote it
+    """Read one client message, whichever spelling it uses.
+
+    Raises:
+        UnknownType: clients cannot send this type.
+        InvalidMessage: the shape is wrong; the text names the field.
+    """
+    if not isinstance(raw, dict):
+        raise InvalidMessage("A message must be an object")
+    kind = raw.get("type")
+    if not isinstance(kind, str):
+        raise InvalidMessage("type: a message needs a type")
+    kind = _OLD_TYPES.get(kind, kind)
+    if kind not in _MODELS:
+        raise UnknownType(f"Clients cannot send a message of type {kind[:80]!r}")
+    return validated(_MODELS[kind], _renamed(raw, kind))
+
+
+def validated(model: type[T], fields: Any) -> T:  # noqa: ANN401 - as a stranger wrote it
+    """Read a request body strictly.
+
+    Raises:
+        InvalidMessage: naming the first field that is wrong.
+    """
+    if not isinstance(fields, dict):
+        raise InvalidMessage("A body must be an object")
+    for name, value in fields.items():
+        if value is None and name not in {"modified_subtasks", "result"}:
+            raise InvalidMessage(f"{name}: leave a field out instead of null")
+    try:
+        return model.model_validate(fields)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise InvalidMessage(f"{where}: {first['msg']}" if where else first["msg"]) from None
+
+
+def decision_word(text: str, subject: str, allowed: set[DecisionWord]) -> DecisionWord:
+    """The decision a text names; `modify` is an older name of `edit`.
+
+    Raises:
+        InvalidMessage: `Invalid plan decision: X`, or the same of a tool.
+    """
+    word = "edit" if text == "modify" else text
+    if word not in set(allowed):
+        raise InvalidMessage(f"Invalid {subject} decision: {text[:80]}")
+    return DecisionWord(word)
+
+
+def _renamed(raw: Mapping[str, Any], kind: str) -> dict[str, Any]:
+    fields = {**raw, "type": kind}
+    for old, new in _OLD_FIELDS.get(kind, {}).items():
+        if old not in fields:
+            continue
+        if new in fields:
+            raise InvalidMessage(f"{old}: {new} says the same; give one of them")
+        fields[new] = fields.pop(old)
+    plan_id = fields.get("plan_id")
+    if isinstance(plan_id, str) and "approval_request_id" in raw:
+        fields["plan_id"] = plan_id.removeprefix(PLAN_REQUEST)
+    return fields

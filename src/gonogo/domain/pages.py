@@ -1,0 +1,88 @@
+"""How the REST endpoints wrap several views in one body: an object, never a bare list.
+
+An object can grow a field later; a list could not.
+"""
+
+from typing import Any, Literal
+
+from gonogo.domain.views import (
+    AgentView,
+    AuditEntry,
+    DecisionAnswer,
+    GrantView,
+    RevisionView,
+    TokenView,
+    ToolView,
+    View,
+)
+
+
+class Health(View):
+    """Whether the server is there."""
+
+    status: Literal["ok", "ready", "closing"]
+
+
+class Revisions(View):
+    """A plan's revisions, oldest first."""
+
+    revisions: list[RevisionView]
+
+
+class DecisionAnswers(View):
+    """What came of each of several decisions."""
+
+    answers: list[DecisionAnswer]
+
+
+class Agents(View):
+    """The agent profiles."""
+
+    agents: list[AgentView]
+
+
+class Tools(View):
+    """The tools that agents may use."""
+
+    tools: list[ToolView]
+
+
+class Models(View):
+    """The models that could be used here."""
+
+    models: list[dict[str, Any]]
+
+
+class Grants(View):
+    """What approved plans may do without a question."""
+
+    grants: list[GrantView]
+
+
+class Audit(View):
+    """A stretch of an audit chain, oldest first."""
+
+    entries: list[AuditEntry]
+
+
+class Tokens(View):
+    """The tokens, without their secrets."""
+
+    tokens: list[TokenView]
+
+
+class MadeToken(View):
+    """A new token; its secret is shown this once."""
+
+    token: str
+    view: TokenView
+
+
+class Problem(View):
+    """An error as `application/problem+json`."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    code: str

@@ -1,0 +1,119 @@
+"""Which files of a workspace need more than the usual care, judged by their names alone.
+
+One list, so that file tools, commands, the sandbox and the policy agree. Names are compared
+without regard to case, at any depth, and whether or not the file exists: a start-up file that an
+agent creates is run as surely as one that it edits.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterable
+from fnmatch import fnmatchcase
+from typing import Literal
+
+Guard = Literal["deny", "ask"]
+
+_STATE_DIRECTORIES = frozenset({".git", ".gonogo"})
+_TOOL_DIRECTORIES = frozenset(
+    """.claude .codex .gemini .cursor .windsurf .roo .cline .continue .aider .zed .vscode .idea
+    .fleet .vim .emacs.d .nvim .ssh .gnupg .aws .azure .kube .docker""".split()
+)
+_STARTUP_FILES = frozenset(
+    """.bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .zshrc .zshenv
+    .zprofile .zlogin .zlogout .kshrc .cshrc .tcshrc .login .inputrc .xprofile .xinitrc
+    .vimrc .gvimrc .exrc .nvimrc .emacs .nanorc .tmux.conf .screenrc .gdbinit .lldbinit
+    .pythonrc .pythonrc.py .irbrc .gitconfig .mcp.json mcp.json .curlrc .wgetrc .npmrc .yarnrc
+    .yarnrc.yml .pypirc""".split()
+)
+_RUN_BY_OTHERS = frozenset(
+    """.gitmodules .gitattributes .envrc .pre-commit-config.yaml makefile gnumakefile justfile
+    rakefile taskfile.yml taskfile.yaml conftest.py package.json setup.py noxfile.py tasks.py
+    sitecustomize.py usercustomize.py build.rs binding.gyp jenkinsfile .gitlab-ci.yml
+    .travis.yml""".split()
+)
+_RUN_BY_OTHERS_DIRECTORIES = frozenset(
+    {".github", ".gitlab", ".circleci", ".husky", ".devcontainer"}
+)
+_INSTRUCTIONS = frozenset(
+    """agents.md agent.md claude.md claude.local.md gemini.md copilot-instructions.md .cursorrules
+    .windsurfrules .clinerules .roorules .goosehints .rules skill.md""".split()
+)
+
+SECRET_DIRECTORIES = tuple(
+    """.ssh .gnupg .aws .azure .gcloud .kube .docker .gonogo .password-store secrets
+    .secrets""".split()
+)
+"""Folders whose every file is a secret."""
+SECRET_NAMES = tuple(
+    """.env .env.* *.env .envrc .netrc _netrc .pypirc .npmrc .yarnrc.yml .pgpass pgpass.conf .my.cnf
+    .dockercfg .htpasswd .git-credentials .vault-token .terraformrc .s3cfg .boto
+    *.pem *.key *.p12 *.pfx *.jks *.keystore *.kdbx *.ppk *.asc *.gpg *.ovpn *.tfstate *.tfvars
+    id_rsa id_dsa id_ecdsa id_ed25519 id_ecdsa_sk id_ed25519_sk
+    credentials credentials.json credentials.toml credentials.yml credentials.yaml credentials.csv
+    secrets.json secrets.toml secrets.yml secrets.yaml secrets.ini secrets.txt
+    secret.json secret.toml secret.yml secret.yaml secret.txt
+    service-account*.json service_account*.json kubeconfig auth.json *_history""".split()
+)
+"""Globs of one name each, in lower case."""
+_NO_SECRET = tuple("*.example *.sample *.template *.dist *.pub".split())
+
+
+def write_guard(path: str) -> Guard | None:
+    """Whether writing, moving or deleting `path` needs more than an approved plan.
+
+    Args:
+        path: Relative to the workspace, or absolute, with `/`.
+
+    Returns:
+        `deny` for what no call may change: repositories' insides, gonogo's own folder, start-up
+        and settings files that other programs run. `ask` for what a person looks at each time:
+        code that tests, builds and CI run by themselves, agent instructions, secrets.
+        None for everything else.
+    """
+    names = _names(path)
+    if not names:
+        return "deny"
+    directories, last = set(names), names[-1]
+    if directories & (_STATE_DIRECTORIES | _TOOL_DIRECTORIES) or last in _STARTUP_FILES:
+        return "deny"
+    if directories & _RUN_BY_OTHERS_DIRECTORIES or last in _RUN_BY_OTHERS | _INSTRUCTIONS:
+        return "ask"
+    return "ask" if last.endswith(".pth") or is_secret(path) else None
+
+
+def is_secret(path: str) -> bool:
+    """Whether reading `path` would show credentials to a model and to logs."""
+    names = _names(path)
+    if not names:
+        return False
+    if not set(SECRET_DIRECTORIES).isdisjoint(names):
+        return True
+    if ".git" in names and names[-1] == "config":
+        return True
+    return _matches(names[-1], SECRET_NAMES) and not _matches(names[-1], _NO_SECRET)
+
+
+def _matches(name: str, globs: Iterable[str]) -> bool:
+    return any(fnmatchcase(name, glob) for glob in globs)
+
+
+def _names(path: str) -> list[str]:
+    """The path's names as the most forgiving file system would read them."""
+    names: list[str] = []
+    for raw in re.split(r"[/\\]", path):
+        name = _plain(raw)
+        if name == "..":
+            del names[-1:]
+        elif name not in ("", "."):
+            names.append(name)
+    return names
+
+
+def _plain(name: str) -> str:
+    if name in (".", ".."):
+        return name
+    folded = unicodedata.normalize("NFKC", name).casefold()
+    visible = "".join(c for c in folded if unicodedata.category(c) != "Cf")
+    # NTFS: a stream's name after a colon, blanks and dots at the end, the short name of `.git`.
+    plain = visible.split(":", 1)[0].rstrip(". ") or visible
+    return ".git" if plain == "git~1" else plain

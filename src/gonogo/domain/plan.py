@@ -1,0 +1,287 @@
+"""Plans: an immutable graph of subtasks, read strictly and digested.
+
+Whatever proposes a plan (a model through `create_plan`, a person through an edit), its subtasks
+come through `parse_subtasks`, which either gives a valid graph or says what is wrong and where.
+"""
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from enum import StrEnum
+from graphlib import CycleError, TopologicalSorter
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+
+from gonogo.domain.canonical import digest
+from gonogo.domain.errors import InvalidPlan
+
+MAX_SUBTASKS = 500
+MAX_DESCRIPTION = 4_000
+PLANNERS = frozenset({"orchestrator", "architect"})
+"""Agents that may not carry out subtasks: a plan inside a plan would need its own go."""
+
+_MINUTES = {"s": 1 / 60, "sec": 1 / 60, "m": 1, "min": 1, "h": 60, "hour": 60, "d": 1440}
+_ID = r"^[A-Za-z0-9_][A-Za-z0-9_-]{0,63}$"
+
+
+class Frozen(BaseModel):
+    """A value that crosses a process boundary: immutable, and strict about its fields."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class SubtaskType(StrEnum):
+    """What a subtask gives: an effect, an answer, or a verdict."""
+
+    ACTION = "action"
+    DECISION = "decision"
+    VALIDATION = "validation"
+
+
+class Scope(Frozen):
+    """What a subtask declares that it needs; approving the plan grants it."""
+
+    tools: tuple[str, ...] = ()
+    """Tool names; empty means every tool of the agent's profile."""
+    paths: tuple[str, ...] = ()
+    """Globs, relative to the workspace, that file tools may write."""
+    commands: tuple[str, ...] = ()
+    """Command prefixes, as words of argv: `pytest -q` covers `pytest -q tests`."""
+    network: bool = False
+
+
+class RetryPolicy(Frozen):
+    """When and how often a failed subtask is tried again by itself."""
+
+    max_attempts: Annotated[int, Field(ge=1, le=20)] = 1
+    """Attempts in all, the first included."""
+    delay: Annotated[float, Field(ge=0, le=86_400)] = 1.0
+    """Seconds before the second attempt."""
+    backoff: Annotated[float, Field(ge=1, le=10)] = 2.0
+    """What the delay is multiplied by for each further attempt."""
+    on: tuple[str, ...] = ()
+    """Failure categories that are tried again; empty means the transient ones."""
+
+
+class Subtask(Frozen):
+    """One node of a plan."""
+
+    id: Annotated[str, StringConstraints(pattern=_ID, strict=True)]
+    description: Annotated[
+        str, StringConstraints(min_length=1, max_length=MAX_DESCRIPTION, strict=True)
+    ]
+    agent: Annotated[str, StringConstraints(strict=True)] | None = None
+    tool: Annotated[str, StringConstraints(strict=True)] | None = None
+    type: SubtaskType = SubtaskType.ACTION
+    dependencies: tuple[str, ...] = ()
+    estimated_time: Annotated[str, StringConstraints(min_length=1, max_length=64)] = "5 min"
+    inputs: dict[str, Any] | None = None
+    condition: Annotated[str, StringConstraints(max_length=2_000)] | None = None
+    scope: Scope | None = None
+    approval_required: bool = False
+    retry_policy: RetryPolicy | None = None
+    timeout: Annotated[float, Field(gt=0, le=86_400)] | None = None
+    """Seconds of work, waiting for a person not counted."""
+
+    @property
+    def minutes(self) -> float:
+        """`estimated_time` as a number, for the critical path; five when it is not a time."""
+        found = re.match(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)", self.estimated_time.lower())
+        if not found:
+            return 5.0
+        unit = found[2].rstrip("s") or "min"
+        return float(found[1]) * _MINUTES.get(unit, _MINUTES.get(unit[:3], 1))
+
+
+class Revision(Frozen):
+    """One immutable version of a plan."""
+
+    plan_id: str
+    number: int
+    goal: str
+    subtasks: tuple[Subtask, ...]
+
+    @property
+    def digest(self) -> str:
+        """What an approval of this revision binds."""
+        return digest(self.model_dump(mode="json", exclude_none=True))
+
+    def subtask(self, subtask_id: str) -> Subtask:
+        """The subtask of that id.
+
+        Raises:
+            KeyError: there is none.
+        """
+        return self.by_id[subtask_id]
+
+    @property
+    def by_id(self) -> Mapping[str, Subtask]:
+        """The subtasks by their ids, in plan order."""
+        return {subtask.id: subtask for subtask in self.subtasks}
+
+
+def parse_subtasks(
+    raw: Any,  # noqa: ANN401 - as a stranger wrote it
+    *,
+    agents: Collection[str],
+    tools: Collection[str] = (),
+) -> tuple[Subtask, ...]:
+    """Read subtasks that a model or a person wrote.
+
+    Ids may be left out (`subtask_1`, `subtask_2` … are given), and a dependency may be a
+    zero-based index instead of an id.
+
+    Args:
+        agents: The agents that may carry out subtasks.
+        tools: The tools that may carry out subtasks without an agent.
+
+    Raises:
+        InvalidPlan: with the first defect, naming the subtask and the field.
+    """
+    items = _as_objects(raw)
+    ids = _ids(items)
+    subtasks = tuple(
+        _subtask(item, subtask_id, ids, position)
+        for position, (item, subtask_id) in enumerate(zip(items, ids, strict=True), start=1)
+    )
+    for subtask in subtasks:
+        _check_worker(subtask, agents, tools)
+    check_graph(subtasks)
+    return subtasks
+
+
+def check_graph(subtasks: Sequence[Subtask]) -> None:
+    """Check that ids are unique, dependencies known, and no subtask waits for itself.
+
+    Raises:
+        InvalidPlan: naming the id, the unknown dependency, or the cycle.
+    """
+    known = {subtask.id for subtask in subtasks}
+    if len(known) != len(subtasks):
+        seen: set[str] = set()
+        twice = next(s.id for s in subtasks if s.id in seen or seen.add(s.id))  # type: ignore[func-returns-value]
+        raise InvalidPlan(f"Two subtasks have the id {twice!r}")
+    for subtask in subtasks:
+        for dependency in subtask.dependencies:
+            if dependency == subtask.id:
+                raise InvalidPlan(f"Subtask {subtask.id!r} depends on itself")
+            if dependency not in known:
+                raise InvalidPlan(f"Subtask {subtask.id!r} depends on unknown {dependency!r}")
+    try:
+        TopologicalSorter({s.id: s.dependencies for s in subtasks}).prepare()
+    except CycleError as error:
+        cycle = list(reversed(error.args[1]))
+        shown = cycle if len(cycle) <= 12 else [*cycle[:6], "…", *cycle[-5:]]
+        raise InvalidPlan("The subtasks form a cycle: " + " → ".join(shown)) from None
+
+
+def critical_path(subtasks: Sequence[Subtask]) -> tuple[str, ...]:
+    """The ids of the longest chain of dependencies, by estimated minutes."""
+    by_id = {subtask.id: subtask for subtask in subtasks}
+    length: dict[str, float] = {}
+    before: dict[str, str | None] = {}
+    for key in TopologicalSorter({s.id: s.dependencies for s in subtasks}).static_order():
+        subtask = by_id[key]
+        longest = max(subtask.dependencies, key=lambda d: length[d], default=None)
+        before[key] = longest
+        length[key] = subtask.minutes + (length[longest] if longest else 0.0)
+    path: list[str] = []
+    step = max(length, key=lambda k: length[k], default=None)
+    while step is not None:
+        path.append(step)
+        step = before[step]
+    return tuple(reversed(path))
+
+
+def dependants(subtasks: Sequence[Subtask], of: str) -> frozenset[str]:
+    """The ids of every subtask that waits, directly or not, for `of`."""
+    found = {of}
+    grew = True
+    while grew:
+        more = {s.id for s in subtasks if s.id not in found and found & set(s.dependencies)}
+        grew = bool(more)
+        found |= more
+    return frozenset(found - {of})
+
+
+def _as_objects(raw: Any) -> list[dict[str, Any]]:  # noqa: ANN401
+    if not isinstance(raw, list):
+        raise InvalidPlan("The subtasks must be a list")
+    if not raw:
+        raise InvalidPlan("A plan needs at least one subtask")
+    if len(raw) > MAX_SUBTASKS:
+        raise InvalidPlan(f"A plan has at most {MAX_SUBTASKS} subtasks, not {len(raw)}")
+    for position, item in enumerate(raw, start=1):
+        if not isinstance(item, dict):
+            raise InvalidPlan(f"Subtask {position} must be an object")
+    return raw
+
+
+def _ids(items: Sequence[Mapping[str, Any]]) -> list[str]:
+    given = {item["id"] for item in items if isinstance(item.get("id"), str)}
+    ids: list[str] = []
+    for position, item in enumerate(items, start=1):
+        if "id" in item:
+            ids.append(item["id"])
+            continue
+        fresh = f"subtask_{position}"
+        while fresh in given:
+            fresh += "_"
+        given.add(fresh)
+        ids.append(fresh)
+    return ids
+
+
+def _subtask(
+    item: Mapping[str, Any], subtask_id: str, ids: Sequence[str], position: int
+) -> Subtask:
+    fields = {**item, "id": subtask_id}
+    fields["dependencies"] = _dependencies(item.get("dependencies"), ids, position)
+    if fields.get("estimated_time") is None:
+        fields.pop("estimated_time", None)
+    try:
+        return Subtask.model_validate(fields)
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(str(part) for part in first["loc"]) or "subtask"
+        raise InvalidPlan(f"Subtask {position}: {field}: {first['msg']}") from None
+
+
+def _dependencies(
+    raw: Any,  # noqa: ANN401
+    ids: Sequence[str],
+    position: int,
+) -> tuple[str, ...]:
+    if raw is None:
+        return ()
+    if not isinstance(raw, list):
+        raise InvalidPlan(f"Subtask {position}: dependencies must be a list")
+    return tuple(dict.fromkeys(_dependency(item, ids, position) for item in raw))
+
+
+def _dependency(item: Any, ids: Sequence[str], position: int) -> str:  # noqa: ANN401
+    if isinstance(item, str):
+        return item
+    if isinstance(item, bool) or not isinstance(item, int):
+        raise InvalidPlan(f"Subtask {position}: a dependency must be an id or an index")
+    if not 0 <= item < len(ids):
+        raise InvalidPlan(f"Subtask {position}: there is no subtask with the index {item}")
+    return ids[item]
+
+
+def _check_worker(subtask: Subtask, agents: Collection[str], tools: Collection[str]) -> None:
+    if subtask.agent is not None and subtask.tool is not None:
+        raise InvalidPlan(f"Subtask {subtask.id!r} names both an agent and a tool")
+    if subtask.tool is not None and subtask.tool not in tools:
+        raise InvalidPlan(f"Subtask {subtask.id!r}: there is no tool {subtask.tool!r}")
+    if subtask.agent is None and subtask.tool is None:
+        raise InvalidPlan(f"Subtask {subtask.id!r}: agent: Field required")
+    if subtask.agent in PLANNERS:
+        raise InvalidPlan(
+            f"Subtask {subtask.id!r}: the agent {subtask.agent!r} may not carry out subtasks"
+        )
+    if subtask.agent is not None and subtask.agent not in agents:
+        raise InvalidPlan(
+            f"Subtask {subtask.id!r}: there is no agent {subtask.agent!r}; "
+            f"use one of {', '.join(sorted(agents))}"
+        )

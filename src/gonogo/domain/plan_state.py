@@ -1,0 +1,59 @@
+"""The life of a plan.
+
+    draft ──► awaiting_approval ──► approved ──► running ──► completed | failed | partial
+                  │    ▲               │           ⇅  ⇅
+                  ▼    │               │        paused replanning
+      rejected | expired | cancelled ◄─┴───────────┴───────┘
+
+`approved` is a plan on hold: decided, not started. A failed or partial plan runs again only when
+a person retries a subtask.
+"""
+
+from enum import StrEnum
+
+from gonogo.domain._machine import Machine
+
+
+class PlanStatus(StrEnum):
+    """Where a plan stands."""
+
+    DRAFT = "draft"
+    AWAITING_APPROVAL = "awaiting_approval"
+    APPROVED = "approved"
+    RUNNING = "running"
+    PAUSED = "paused"
+    REPLANNING = "replanning"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    PARTIAL = "partial"
+    CANCELLED = "cancelled"
+    REJECTED = "rejected"
+    EXPIRED = "expired"
+
+
+_P = PlanStatus
+
+PLAN: Machine[PlanStatus] = Machine(
+    "plan",
+    {
+        _P.DRAFT: frozenset({_P.AWAITING_APPROVAL, _P.CANCELLED}),
+        _P.AWAITING_APPROVAL: frozenset({_P.APPROVED, _P.REJECTED, _P.EXPIRED, _P.CANCELLED}),
+        _P.APPROVED: frozenset({_P.RUNNING, _P.CANCELLED}),
+        _P.RUNNING: frozenset(
+            {_P.COMPLETED, _P.FAILED, _P.PARTIAL, _P.CANCELLED, _P.PAUSED, _P.REPLANNING}
+        ),
+        _P.PAUSED: frozenset({_P.RUNNING, _P.CANCELLED}),
+        _P.REPLANNING: frozenset(
+            {_P.AWAITING_APPROVAL, _P.RUNNING, _P.PARTIAL, _P.FAILED, _P.CANCELLED}
+        ),
+        _P.FAILED: frozenset({_P.RUNNING}),
+        _P.PARTIAL: frozenset({_P.RUNNING}),
+        _P.COMPLETED: frozenset(),
+        _P.CANCELLED: frozenset(),
+        _P.REJECTED: frozenset(),
+        _P.EXPIRED: frozenset(),
+    },
+)
+
+ENDED = frozenset({_P.COMPLETED, _P.FAILED, _P.PARTIAL, _P.CANCELLED, _P.REJECTED, _P.EXPIRED})
+"""The plan is over: its grants have ended and the session may have another plan."""

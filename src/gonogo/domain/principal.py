@@ -1,0 +1,36 @@
+"""Who asks: a principal with a role, and what each role may do."""
+
+from enum import IntEnum
+
+from gonogo.domain.errors import Forbidden
+from gonogo.domain.plan import Frozen
+
+
+class Role(IntEnum):
+    """Each role may do what those below it may."""
+
+    VIEWER = 1
+    OPERATOR = 2
+    ADMIN = 3
+
+    @property
+    def word(self) -> str:
+        """The role's name on the wire."""
+        return self.name.lower()
+
+
+class Principal(Frozen):
+    """A person or a machine account, as authenticated."""
+
+    id: str
+    name: str
+    role: Role
+
+    def require(self, role: Role) -> None:
+        """Check that this principal's role is enough.
+
+        Raises:
+            Forbidden: it is not.
+        """
+        if self.role < role:
+            raise Forbidden(f"This needs the role {role.word}; {self.name} is {self.role.word}")

@@ -1,0 +1,197 @@
+"""Rows as values: what the store keeps of each thing, field for column.
+
+Records are read in one transaction and may be stale in the next; whoever changes a thing compares
+the status (and epoch) that the record shows with the row's, in the same statement.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from gonogo.domain.approval_state import ApprovalKind, ApprovalStatus
+from gonogo.domain.call_state import CallStatus
+from gonogo.domain.gate import ToolClass
+from gonogo.domain.plan_state import PlanStatus
+from gonogo.domain.subtask_state import SubtaskStatus
+from gonogo.domain.turn_state import TurnStatus
+
+MAIN = "main"
+"""The thread of a session's own conversation; a subtask's thread is its key."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """A user's conversation with the runtime, bound to one workspace."""
+
+    id: str
+    principal_id: str
+    title: str | None
+    workspace: str
+    locale: str | None
+    spoken: str
+    """The language of texts for people, as the last message of the user settled it."""
+    tool_host: str
+    agent: str
+    active_plan_id: str | None
+    last_seq: int
+    deleted: bool
+    created_at: datetime
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """The work from one user message."""
+
+    id: str
+    session_id: str
+    position: int
+    content: str
+    agent: str
+    status: TurnStatus
+    epoch: int
+    created_at: datetime
+    finished_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """A plan: its life, whatever its current revision says."""
+
+    id: str
+    session_id: str
+    turn_id: str | None
+    goal: str
+    original_task: str
+    status: PlanStatus
+    revision: int
+    digest: str
+    auto_approve_tools: bool
+    max_parallel: int
+    created_at: datetime
+    approved_at: datetime | None
+    started_at: datetime | None
+    finished_at: datetime | None
+    feedback: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubtaskRow:
+    """Where one subtask of one revision stands. `key` names its thread and its job."""
+
+    key: str
+    plan_id: str
+    revision: int
+    subtask_id: str
+    position: int
+    status: SubtaskStatus
+    attempt: int
+    epoch: int
+    not_before: datetime | None
+    started_at: datetime | None
+    active_since: datetime | None
+    finished_at: datetime | None
+    result: Any
+    error: dict[str, Any] | None
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallRow:
+    """One tool call, from its proposal to its one result."""
+
+    id: str
+    session_id: str
+    thread: str
+    turn_id: str | None
+    plan_id: str | None
+    revision: int | None
+    subtask_id: str | None
+    position: int
+    agent: str
+    tool: str
+    tool_class: ToolClass
+    arguments: dict[str, Any]
+    proposed_arguments: dict[str, Any] | None
+    base_hashes: dict[str, str | None]
+    effects: list[dict[str, Any]]
+    digest: str
+    status: CallStatus
+    verdict: dict[str, Any]
+    approval_id: str | None
+    retry_of: str | None
+    """The call of unknown outcome that a person had run again as this one."""
+    result: Any
+    error: str | None
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Approval:
+    """A durable question to a person, and its answer."""
+
+    id: str
+    session_id: str
+    kind: ApprovalKind
+    subject: str
+    details: dict[str, Any]
+    reason: str
+    digest: str
+    status: ApprovalStatus
+    turn_id: str | None
+    plan_id: str | None
+    revision: int | None
+    subtask_id: str | None
+    call_id: str | None
+    created_at: datetime
+    expires_at: datetime | None
+    decided_by: str | None
+    decided_at: datetime | None
+    decision: dict[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GrantRow:
+    """What an approved revision allows one of its subtasks."""
+
+    id: str
+    session_id: str
+    plan_id: str
+    revision: int
+    subtask_id: str
+    scope: dict[str, Any] | None
+    status: str
+    created_at: datetime
+    ended_at: datetime | None
+    ended_because: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timer:
+    """Something to do at a time, whoever lives then."""
+
+    kind: str
+    key: str
+    run_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """Something to go on with now: drive one turn, plan or subtask as far as it goes.
+
+    `epoch` is that of the row when the job was made, where its kind has one: the holder's proof.
+    """
+
+    kind: str
+    key: str
+    epoch: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """A running job whose work has been taken from it: end what it spawned."""
+
+    kind: str
+    key: str

@@ -1,0 +1,90 @@
+"""Strict reading of JSON that strangers wrote.
+
+Python's `json` takes duplicate keys, NaN and lone surrogates, and a deep nest ends it; each of
+these has been used to smuggle a second meaning past a check, so here each is refused.
+"""
+
+import json
+import re
+from typing import Any, NoReturn
+
+from gonogo.domain.errors import InvalidMessage, TooLarge
+
+MAX_BYTES = 2 * 1024 * 1024
+MAX_DEPTH = 32
+_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"|[\[{]|[\]}]', re.DOTALL)
+_FORBIDDEN = re.compile("[\ud800-\udfff\x00]")
+
+
+def loads(text: str | bytes) -> Any:  # noqa: ANN401 - any JSON value
+    """Read JSON, refusing what two readers could read in two ways.
+
+    Raises:
+        TooLarge: over 2 MiB, or nested deeper than 32.
+        InvalidMessage: not JSON, a key twice in one object, NaN, a lone surrogate or a NUL.
+    """
+    text = _as_text(text)
+    _check_depth(text)
+    try:
+        value = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
+    except ValueError as error:
+        raise InvalidMessage(f"Not valid JSON: {error}") from None
+    check_text(value)
+    return value
+
+
+def check_text(value: Any) -> None:  # noqa: ANN401 - any JSON value
+    """Check every string of a JSON value for what databases cannot keep alike.
+
+    Raises:
+        InvalidMessage: a lone surrogate or a NUL.
+    """
+    pending = [value]
+    while pending:
+        match pending.pop():
+            case str() as text:
+                if _FORBIDDEN.search(text):
+                    raise InvalidMessage("Text must not hold NUL or lone surrogates")
+            case list() as items:
+                pending.extend(items)
+            case dict() as fields:
+                pending.extend(fields)
+                pending.extend(fields.values())
+            case _:
+                pass
+
+
+def _as_text(text: str | bytes) -> str:
+    if len(text) > MAX_BYTES:
+        raise TooLarge(f"A message has at most {MAX_BYTES} bytes")
+    if isinstance(text, str):
+        return text
+    try:
+        return text.decode()
+    except UnicodeDecodeError:
+        raise InvalidMessage("Not valid UTF-8") from None
+
+
+def _check_depth(text: str) -> None:
+    depth = 0
+    for token in _BRACKETS.finditer(text):
+        match token[0]:
+            case "[" | "{":
+                depth += 1
+                if depth > MAX_DEPTH:
+                    raise TooLarge(f"A message is nested at most {MAX_DEPTH} deep")
+            case "]" | "}":
+                depth -= 1
+            case _:
+                pass
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        raise InvalidMessage("A key stands twice in one object")
+    return value
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise InvalidMessage(f"{name} is not JSON")

@@ -1,0 +1,283 @@
+"""What clients are shown of things: the bodies of the REST endpoints.
+
+A field without a value is absent on the wire (`model_dump(exclude_none=True)`).
+"""
+
+from datetime import datetime
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from gonogo.domain.approval_state import ApprovalKind, ApprovalStatus
+from gonogo.domain.plan import Subtask
+from gonogo.domain.plan_state import PlanStatus
+from gonogo.domain.subtask_state import SubtaskStatus
+
+
+class View(BaseModel):
+    """An immutable body."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class SessionView(View):
+    """A session. `agent` answers the next message."""
+
+    session_id: str
+    title: str | None = None
+    workspace: str
+    locale: str | None = None
+    tool_host: Literal["server", "client"] = "server"
+    agent: str
+    active_plan_id: str | None = None
+    last_seq: int
+    created_at: datetime
+    updated_at: datetime
+
+
+class SessionList(View):
+    """A page of sessions; `total` counts all of them."""
+
+    sessions: list[SessionView]
+    total: int
+
+
+class MessageView(View):
+    """One message of a session's history. A tool message answers `call_id`."""
+
+    role: Literal["user", "assistant", "tool"]
+    content: str
+    agent: str | None = None
+    tool_calls: list[dict[str, Any]] | None = None
+    call_id: str | None = None
+    tool_name: str | None = None
+    subtask_id: str | None = None
+    created_at: datetime
+
+
+class History(View):
+    """A session's messages in order."""
+
+    session_id: str
+    messages: list[MessageView]
+
+
+class ApprovalView(View):
+    """A question to a person."""
+
+    approval_id: str
+    request_id: str
+    kind: ApprovalKind
+    request_type: ApprovalKind
+    session_id: str
+    subject: str
+    details: dict[str, Any]
+    reason: str
+    digest: str
+    status: ApprovalStatus
+    created_at: datetime
+    expires_at: datetime | None = None
+    plan_id: str | None = None
+    revision: int | None = None
+    subtask_id: str | None = None
+    call_id: str | None = None
+    tool_name: str | None = None
+    arguments: dict[str, Any] | None = None
+    decided_by: str | None = None
+    decided_at: datetime | None = None
+    feedback: str | None = None
+
+
+class PendingApprovals(View):
+    """What a session waits for."""
+
+    session_id: str
+    pending_approvals: list[ApprovalView]
+    count: int
+
+
+class ApprovalList(View):
+    """Approvals, oldest first."""
+
+    approvals: list[ApprovalView]
+    count: int
+
+
+class SubtaskView(View):
+    """A subtask as planned, and where it stands."""
+
+    id: str
+    description: str
+    agent: str | None = None
+    tool: str | None = None
+    type: str
+    dependencies: list[str]
+    estimated_time: str
+    status: SubtaskStatus
+    attempt: int
+    scope: dict[str, Any] | None = None
+    approval_required: bool = False
+    result: Any = None
+    error: dict[str, Any] | None = None
+    reason: str | None = None
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    duration_seconds: float | None = None
+
+
+class PlanView(View):
+    """A plan in its current revision."""
+
+    plan_id: str
+    session_id: str
+    goal: str
+    original_task: str
+    status: PlanStatus
+    revision: int
+    digest: str
+    requires_approval: bool = True
+    is_approved: bool
+    auto_approve_tools: bool = True
+    subtasks: list[SubtaskView]
+    critical_path: list[str]
+    created_at: datetime
+    approved_at: datetime | None = None
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    feedback: str | None = None
+
+
+class PlanList(View):
+    """Plans, newest first."""
+
+    plans: list[PlanView]
+    total: int
+
+
+class PlanStatusView(View):
+    """How far a plan is."""
+
+    plan_id: str
+    status: PlanStatus
+    revision: int
+    current_step: int
+    total_steps: int
+    progress: float
+    """Per cent of the subtasks that are over."""
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    subtasks: list[SubtaskView]
+
+
+class RevisionView(View):
+    """One immutable revision."""
+
+    plan_id: str
+    revision: int
+    digest: str
+    goal: str
+    subtasks: list[Subtask]
+    created_at: datetime
+    created_by: str
+    reason: str
+
+
+class PlanDiff(View):
+    """What changed between two revisions."""
+
+    plan_id: str
+    from_revision: int
+    to_revision: int
+    added: list[Subtask]
+    removed: list[Subtask]
+    changed: list[dict[str, Any]]
+    """`{id, fields: {name: {from, to}}}` each."""
+
+
+class PlanGraph(View):
+    """A plan as a graph to draw."""
+
+    plan_id: str
+    revision: int
+    nodes: list[SubtaskView]
+    edges: list[dict[str, str]]
+    """`{from, to}` each: `to` waits for `from`."""
+    critical_path: list[str]
+
+
+class GrantView(View):
+    """What an approved plan may do without a question."""
+
+    grant_id: str
+    session_id: str
+    plan_id: str
+    revision: int
+    subtask_id: str
+    scope: dict[str, Any] | None = None
+    status: Literal["active", "ended", "revoked"]
+    created_at: datetime
+    ended_at: datetime | None = None
+    ended_because: str | None = None
+
+
+class AuditEntry(View):
+    """One link of an audit chain."""
+
+    chain: str
+    """A session's id, or `system`."""
+    seq: int
+    ts: datetime
+    actor: str
+    action: str
+    subject: str
+    details: dict[str, Any]
+    prev_hash: str
+    hash: str
+
+
+class AuditReport(View):
+    """What `audit verify` found."""
+
+    ok: bool
+    chains: int
+    entries: int
+    problems: list[str]
+
+
+class TokenView(View):
+    """A token, without its secret."""
+
+    token_id: str
+    name: str
+    role: str
+    created_at: datetime
+    revoked_at: datetime | None = None
+
+
+class AgentView(View):
+    """An agent profile."""
+
+    name: str
+    description: str
+    tools: list[str]
+    may_write: list[str]
+    source: str
+
+
+class ToolView(View):
+    """A tool that agents may use."""
+
+    name: str
+    description: str
+    tool_class: str
+    parameters: dict[str, Any]
+
+
+class DecisionAnswer(View):
+    """What came of one decision. `ok` false carries `code` and `detail`."""
+
+    id: str
+    ok: bool
+    status: str | None = None
+    code: str | None = None
+    detail: str | None = None

@@ -1,0 +1,23 @@
+"""The engine: runs an approved plan, as far as it goes without a person.
+
+Promises: a subtask starts only when all its dependencies have completed; what ends a subtask also
+starts what follows, in the same transaction; a plan never reports success that it did not have;
+after a crash the plan goes on from what is written, and no finished subtask runs again.
+
+The engine is given a `Runner`, which carries out one subtask; it knows no agents and no models.
+"""
+
+from gonogo.engine._engine import ADVANCE, Engine
+from gonogo.engine._outcomes import Completed, Failed, Outcome, Parked, Runner, Superseded, Work
+
+__all__ = [
+    "ADVANCE",
+    "Completed",
+    "Engine",
+    "Failed",
+    "Outcome",
+    "Parked",
+    "Runner",
+    "Superseded",
+    "Work",
+]

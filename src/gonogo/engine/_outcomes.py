@@ -1,0 +1,50 @@
+"""What the engine hands to a runner, and what the runner hands back."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from gonogo.domain.errors import Conflict
+from gonogo.domain.failure import Failure
+from gonogo.domain.plan import Revision, Subtask
+from gonogo.store import Connection
+
+
+class Superseded(Conflict):
+    """Somebody else holds this work now; what the caller would write is refused."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """One subtask to carry out, with the proof that it is ours."""
+
+    key: str
+    revision: Revision
+    subtask: Subtask
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """The subtask did what it was for."""
+
+    result: Any = None
+    also: Callable[[Connection, datetime], None] | None = None
+    """What else is written in the transaction that completes the subtask, before its events."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The subtask did not."""
+
+    failure: Failure
+
+
+@dataclass(frozen=True, slots=True)
+class Parked:
+    """The subtask waits, and the transaction that made it wait is committed."""
+
+
+Outcome = Completed | Failed | Parked
+Runner = Callable[[Work], Awaitable[Outcome]]

@@ -1,0 +1,60 @@
+"""What a model is to the rest of gonogo, and what one is opened with."""
+
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from gonogo.domain.conversation import ModelRequest, Reply
+
+OnText = Callable[[str], None]
+"""Is given each new piece of the text while the model writes it."""
+
+
+class Model(Protocol):
+    """Answers one request at a time; several may run at once."""
+
+    @property
+    def name(self) -> str:
+        """What people call it: `openai:gpt-5`, `demo`."""
+        ...
+
+    async def request(self, request: ModelRequest, on_text: OnText) -> Reply:
+        """Ask the model, and wait for the whole reply.
+
+        Raises:
+            ModelFailed: there is no reply, after the retries that make sense.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Give back the connections. Asking again afterwards is an error."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSettings:
+    """What a model is opened with. Nothing here is read from the environment."""
+
+    name: str | None = None
+    """`provider:name`, or `demo`; None is detected."""
+    base_url: str | None = None
+    """An OpenAI-compatible server; only `openai:` names are sent there."""
+    api_key: str | None = field(default=None, repr=False)
+    """The provider's key; None takes the provider's usual variable."""
+    timeout: float = 120.0
+    """Seconds that the provider may be silent."""
+    total_timeout: float = 1800.0
+    """Seconds that one request may take in all, its further attempts counted."""
+    max_attempts: int = 5
+    """Attempts in all, the first one counted."""
+    temperature: float | None = None
+    backoff: float = 0.5
+    """Seconds before the second attempt; doubled for each further one, with jitter."""
+    max_retry_after: float = 60.0
+    """The longest wait, in seconds, that a provider may ask of us before we give up."""
+
+
+def new_call_id() -> str:
+    """A fresh id for a tool call: `call_` and 24 hex digits."""
+    return f"call_{secrets.token_hex(12)}"

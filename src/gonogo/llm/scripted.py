@@ -1,0 +1,110 @@
+"""A model that answers from a script: for tests, and for `--model demo`.
+
+It keeps no state. Which line comes next is told by the conversation it is given, so a script goes
+on where it was after a restart, and subtasks that run at once do not disturb one another.
+"""
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from importlib import resources
+from typing import Any
+
+import anyio
+
+from gonogo.domain.conversation import ModelRequest, Reply, ToolRequest, Usage
+from gonogo.domain.errors import ModelFailed, ModelNotConfigured
+from gonogo.llm.arguments import read_arguments
+from gonogo.llm.model import OnText, new_call_id
+
+Line = Mapping[str, Any] | Callable[[ModelRequest], Mapping[str, Any]]
+"""`{"text", "calls": [{"name", "arguments"}], "delay"}`, or what makes one of a request.
+
+`delay` is in seconds; `arguments` may be a string, which is read as a model's JSON is.
+"""
+
+_PIECE = 24
+
+
+class ScriptedModel:
+    """Answers with the lines of a script.
+
+    The key of a line is the subtask's id, or `main/<agent>` in a session's conversation. Its index
+    is the number of replies that the conversation already holds from that key.
+    """
+
+    def __init__(
+        self,
+        lines: Mapping[str, Sequence[Line]],
+        name: str = "scripted",
+        *,
+        ending: str | None = None,
+    ) -> None:
+        """Take a script.
+
+        Args:
+            ending: What is said when the script has no more lines; None is a `ModelFailed`.
+        """
+        self.name = name
+        self._lines = lines
+        self._ending = ending
+
+    async def request(self, request: ModelRequest, on_text: OnText) -> Reply:
+        """Give the next line of the conversation's script, its text in small pieces."""
+        began = time.perf_counter()
+        line = self._next_line(request)
+        await anyio.sleep(line.get("delay", 0))
+        text = str(line.get("text", ""))
+        for start in range(0, len(text), _PIECE):
+            on_text(text[start : start + _PIECE])
+            await anyio.lowlevel.checkpoint()
+        return Reply(
+            text=text,
+            calls=tuple(_call(call) for call in line.get("calls", ())),
+            model=self._mark(request),
+            usage=Usage(
+                input_tokens=sum(len(str(message)) for message in request.messages) // 4,
+                output_tokens=len(json.dumps(line, default=str)) // 4,
+                duration_ms=(time.perf_counter() - began) * 1000,
+            ),
+        )
+
+    async def aclose(self) -> None:
+        """There is nothing to close."""
+
+    def _mark(self, request: ModelRequest) -> str:
+        return f"{self.name}/{request.agent}"
+
+    def _next_line(self, request: ModelRequest) -> Mapping[str, Any]:
+        in_main = request.thread == "main"
+        key = f"main/{request.agent}" if in_main else request.thread
+        said = sum(
+            isinstance(message, Reply) and (not in_main or message.model == self._mark(request))
+            for message in request.messages
+        )
+        lines = self._lines.get(key, ())
+        if said < len(lines):
+            line = lines[said]
+            return line(request) if callable(line) else line
+        if self._ending is None:
+            raise ModelFailed(f"The script {self.name!r} has no line {said} for {key!r}")
+        return {"text": self._ending}
+
+
+def _call(call: Mapping[str, Any]) -> ToolRequest:
+    arguments, problem = read_arguments(call.get("arguments"))
+    return ToolRequest(id=new_call_id(), name=call["name"], arguments=arguments, problem=problem)
+
+
+def demo_model() -> ScriptedModel:
+    """The model that replays the recorded run on the sample project.
+
+    Raises:
+        ModelNotConfigured: the recording is not part of this installation.
+    """
+    recording = resources.files("gonogo").joinpath("demo", "recording.json")
+    try:
+        lines = json.loads(recording.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ModelNotConfigured("This installation has no demo recording") from None
+    return ScriptedModel(lines, "demo", ending="The recorded demo ends here.")

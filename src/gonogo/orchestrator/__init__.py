@@ -1,0 +1,13 @@
+"""Turns a message into an answer, an agent switch or a plan; owns planning.
+
+Promises: a message is kept before it is answered; chat text is never taken as a decision; a plan
+is stored and shown before anything of it runs; what ends a plan also ends its grants.
+"""
+
+from gonogo.orchestrator._controls import Controls
+from gonogo.orchestrator._inbox import Inbox, Kept
+from gonogo.orchestrator._planning import PlanKind, Planning
+from gonogo.orchestrator._subtasks import Subtasks
+from gonogo.orchestrator._turns import Turns
+
+__all__ = ["Controls", "Inbox", "Kept", "PlanKind", "Planning", "Subtasks", "Turns"]

@@ -1,0 +1,408 @@
+"""Planning: a plan from its proposal to its end, and what a person's decision about it means."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from gonogo.agents import end_call
+from gonogo.approvals import Desk, Question, Ruling
+from gonogo.domain.approval_state import ApprovalKind, DecisionWord
+from gonogo.domain.call_state import CallStatus
+from gonogo.domain.conversation import Reply, UserText
+from gonogo.domain.errors import Conflict, InvalidPlan, NotFound
+from gonogo.domain.events import (
+    AgentSwitched,
+    AssistantMessage,
+    PlanApproved,
+    PlanApprovedFacts,
+    PlanEnded,
+    PlanEndedFacts,
+    PlanFacts,
+    PlanNotified,
+    PlanRejected,
+    PlanRejectedFacts,
+    SwitchFacts,
+)
+from gonogo.domain.plan import Revision, critical_path, parse_subtasks
+from gonogo.domain.plan_state import ENDED, PlanStatus
+from gonogo.domain.records import MAIN, Approval, GrantRow, Plan, Session, SubtaskRow, Turn
+from gonogo.domain.subtask_state import SubtaskStatus
+from gonogo.orchestrator._inbox import ORCHESTRATOR, next_turn
+from gonogo.orchestrator._turn import wake
+from gonogo.store import Connection, log, new_id
+from gonogo.store.calls import open_calls, pending_of_plan
+from gonogo.store.plans import (
+    add_grants,
+    add_plan,
+    add_revision,
+    count_revisions,
+    end_grants,
+    move_plan,
+    plan_of,
+    revision_of,
+    subtask_rows,
+)
+from gonogo.store.sessions import say, session_of, set_session, turn_of
+from gonogo.texts import account, plan_summary, rejected_plan
+from gonogo.texts import say as text
+
+ARCHITECT = "architect"
+Begin = Callable[[Connection, Plan, datetime], None]
+_S = SubtaskStatus
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planning:
+    """Plans, as parts of their callers' transactions."""
+
+    desk: Desk
+    begin: Begin
+    """Starts an approved plan: the engine's."""
+    workers: frozenset[str]
+    """The agents that may carry out subtasks."""
+    max_parallel: int
+
+    def draft(self, arguments: Mapping[str, Any]) -> Revision:
+        """A first revision of a new plan, from the arguments of `create_plan`.
+
+        Raises:
+            InvalidPlan: with the first defect.
+        """
+        goal = str(arguments.get("goal", "")).strip()
+        if not goal:
+            raise InvalidPlan("goal: a plan needs a goal")
+        subtasks = parse_subtasks(arguments.get("subtasks"), agents=self.workers)
+        return Revision(plan_id=new_id("plan"), number=1, goal=goal, subtasks=subtasks)
+
+    def result(self, revision: Revision, locale: str) -> dict[str, Any]:
+        """What `create_plan` answers."""
+        return {
+            "plan_id": revision.plan_id,
+            "status": PlanStatus.AWAITING_APPROVAL,
+            "goal": revision.goal,
+            "subtasks_count": len(revision.subtasks),
+            "message": text("model_plan_created", locale),
+        }
+
+    def propose(
+        self, conn: Connection, session: Session, turn: Turn, revision: Revision, now: datetime
+    ) -> None:
+        """Store a plan and put it before a person."""
+        plan = self._new_plan(session, turn, revision, now)
+        add_plan(conn, plan)
+        add_revision(conn, revision, now, f"agent:{turn.agent}", "proposed")
+        set_session(conn, session.id, active_plan_id=plan.id, agent=ARCHITECT)
+        self._put_before_person(conn, session, plan, revision, now)
+
+    def execute(
+        self,
+        conn: Connection,
+        session: Session,
+        plan_id: str | None,
+        turn: Turn,
+        now: datetime,
+    ) -> dict[str, Any] | None:
+        """`execute_plan`: start an approved plan, or report one that is over.
+
+        Gives None while the plan runs: the result comes when it ends.
+
+        Raises:
+            NotFound: the session has no such plan.
+            Conflict: nobody has approved it yet.
+        """
+        plan = plan_of(conn, plan_id) if plan_id else None
+        if plan is None or plan.session_id != session.id:
+            raise NotFound(f"No plan found with id={plan_id}")
+        if plan.status in {PlanStatus.DRAFT, PlanStatus.AWAITING_APPROVAL}:
+            raise Conflict(text("model_plan_undecided", session.spoken, plan_id=plan.id))
+        if plan.status in ENDED:
+            return execution_result(conn, plan, now)
+        if plan.status is PlanStatus.APPROVED:
+            self.begin(conn, plan, now)
+        return None
+
+    def ended(self, conn: Connection, plan: Plan, status: PlanStatus, now: datetime) -> None:
+        """Write down that a plan is over: its grants end, the orchestrator answers again."""
+        session = session_of(conn, plan.session_id)
+        assert session is not None  # noqa: S101 - the plan names its session
+        ended = replace(plan, status=status, finished_at=now)
+        self._close(conn, session, ended, now, f"the plan is {status}")
+        facts = _account(conn, ended)
+        content = account(facts, session.spoken)
+        if status is not PlanStatus.CANCELLED:
+            event = PlanEnded(
+                content=content, metadata=facts, plan_id=plan.id, agent=ARCHITECT, is_final=True
+            )
+            log.tell(conn, session.id, now, event)
+        say(conn, session.id, MAIN, Reply(text=content), now, agent=ARCHITECT)
+        self._answer_executors(conn, session, ended, now)
+        next_turn(conn, replace(session, active_plan_id=None))
+
+    # Decisions --------------------------------------------------------------------------------
+
+    def approve(
+        self, conn: Connection, plan: Plan, revision: Revision, ruling: Ruling, now: datetime
+    ) -> None:
+        """A person gave the go: mint the grants, and start unless it is to be held."""
+        edited = revision.number != plan.revision
+        approved = replace(
+            plan, status=PlanStatus.APPROVED, revision=revision.number,
+            auto_approve_tools=ruling.auto_approve_tools,
+        )  # fmt: skip
+        moved = move_plan(
+            conn, plan, PlanStatus.APPROVED, approved_at=now, revision=revision.number,
+            digest=revision.digest, auto_approve_tools=ruling.auto_approve_tools,
+            feedback=ruling.feedback,
+        )  # fmt: skip
+        if not moved:
+            raise Conflict(f"Plan {plan.id} changed at this moment")
+        if ruling.auto_approve_tools:
+            add_grants(conn, [_grant(approved, s, now) for s in revision.subtasks])
+        held = ruling.word is DecisionWord.HOLD or not ruling.start
+        self._tell_approved(conn, approved, revision, now, edited=edited, held=held)
+        if held:
+            log.tell_final(conn, plan.session_id)
+            session = session_of(conn, plan.session_id)
+            if session is not None:
+                next_turn(conn, session)
+            return
+        self.begin(conn, approved, now)
+
+    def edit(self, plan: Plan, current: Revision, raw: Any) -> Revision:  # noqa: ANN401
+        """The next revision, as a person wrote it.
+
+        Raises:
+            InvalidPlan: it is not valid; nothing changes.
+        """
+        if raw is None:
+            raise InvalidPlan("EDIT decision requires modified_subtasks")
+        subtasks = parse_subtasks(raw, agents=self.workers)
+        return Revision(
+            plan_id=plan.id, number=plan.revision + 1, goal=current.goal, subtasks=subtasks
+        )
+
+    def reject(self, conn: Connection, plan: Plan, ruling: Ruling, now: datetime) -> None:
+        """A person said no."""
+        session = session_of(conn, plan.session_id)
+        assert session is not None  # noqa: S101 - the plan names its session
+        move_plan(conn, plan, PlanStatus.REJECTED, finished_at=now, feedback=ruling.feedback)
+        said = ruling.feedback or text("plan_rejected_default", session.spoken)
+        told = text("model_plan_rejected", session.spoken, feedback=said)
+        say(conn, session.id, MAIN, UserText(content=told), now)
+        self._close(conn, session, plan, now, "the plan was rejected")
+        facts = PlanRejectedFacts(plan_id=plan.id, feedback=ruling.feedback)
+        event = PlanRejected(
+            content=rejected_plan(ruling.feedback, session.spoken), metadata=facts,
+            plan_id=plan.id, agent=ARCHITECT, is_final=True,
+        )  # fmt: skip
+        log.tell(conn, session.id, now, event)
+        next_turn(conn, replace(session, active_plan_id=None))
+
+    def expire(self, conn: Connection, plan: Plan, now: datetime) -> None:
+        """Nobody decided in time."""
+        session = session_of(conn, plan.session_id)
+        assert session is not None  # noqa: S101 - the plan names its session
+        move_plan(conn, plan, PlanStatus.EXPIRED, finished_at=now)
+        self._close(conn, session, plan, now, "the plan expired")
+        content = text("plan_expired", session.spoken)
+        say(conn, session.id, MAIN, UserText(content=content), now)
+        event = AssistantMessage(
+            content=content, plan_id=plan.id, agent=ORCHESTRATOR, is_final=True
+        )
+        log.tell(conn, session.id, now, event)
+        next_turn(conn, replace(session, active_plan_id=None))
+
+    # Parts ------------------------------------------------------------------------------------
+
+    def _new_plan(self, session: Session, turn: Turn, revision: Revision, now: datetime) -> Plan:
+        return Plan(
+            id=revision.plan_id, session_id=session.id, turn_id=turn.id, goal=revision.goal,
+            original_task=turn.content, status=PlanStatus.AWAITING_APPROVAL, revision=1,
+            digest=revision.digest, auto_approve_tools=True, max_parallel=self.max_parallel,
+            created_at=now, approved_at=None, started_at=None, finished_at=None, feedback=None,
+        )  # fmt: skip
+
+    def _put_before_person(
+        self, conn: Connection, session: Session, plan: Plan, revision: Revision, now: datetime
+    ) -> None:
+        summary = plan_summary(revision, session.spoken, tool_host=session.tool_host)
+        subtasks = [s.model_dump(mode="json", exclude_none=True) for s in revision.subtasks]
+        count = len(subtasks)
+        question = text("plan_question", session.spoken, goal=plan.goal, count=count)
+        approval = self.desk.open(
+            conn,
+            Question(
+                session_id=session.id, kind=ApprovalKind.PLAN, subject=plan.goal,
+                details={
+                    "goal": plan.goal, "original_task": plan.original_task,
+                    "summary": summary, "subtasks": subtasks,
+                },
+                reason=question, digest=revision.digest, turn_id=plan.turn_id, plan_id=plan.id,
+                revision=revision.number, agent=ARCHITECT,
+            ),
+            now,
+        )  # fmt: skip
+        facts = PlanFacts(
+            plan_id=plan.id, revision=revision.number, digest=revision.digest,
+            subtask_count=count, subtasks=subtasks, goal=plan.goal, approval_id=approval.id,
+            critical_path=list(critical_path(revision.subtasks)),
+        )  # fmt: skip
+        event = PlanNotified(
+            content=summary, metadata=facts, turn_id=plan.turn_id, plan_id=plan.id,
+            agent=ARCHITECT, is_final=True,
+        )  # fmt: skip
+        log.tell(conn, session.id, now, event)
+
+    def _tell_approved(
+        self,
+        conn: Connection,
+        plan: Plan,
+        revision: Revision,
+        now: datetime,
+        *,
+        edited: bool,
+        held: bool,
+    ) -> None:
+        session = session_of(conn, plan.session_id)
+        locale = session.spoken if session else "en"
+        key = "plan_held" if held else "plan_updated" if edited else "plan_approved"
+        count = len(revision.subtasks)
+        facts = PlanApprovedFacts(
+            plan_id=plan.id, revision=revision.number, subtask_count=count,
+            was_edited=edited or None, held=held or None,
+        )  # fmt: skip
+        event = PlanApproved(
+            content=text(key, locale, count=count), metadata=facts, plan_id=plan.id,
+            agent=ARCHITECT,
+        )  # fmt: skip
+        log.tell(conn, plan.session_id, now, event)
+
+    def _close(
+        self, conn: Connection, session: Session, plan: Plan, now: datetime, because: str
+    ) -> None:
+        for approval in pending_of_plan(conn, plan.id):
+            self.desk.withdraw(conn, approval, now)
+        ended = end_grants(conn, plan.id, now, because)
+        set_session(conn, session.id, active_plan_id=None, agent=ORCHESTRATOR)
+        switch = SwitchFacts(from_agent=ARCHITECT, to_agent=ORCHESTRATOR, reason=because)
+        event = AgentSwitched(metadata=switch, plan_id=plan.id, agent=ORCHESTRATOR)
+        log.tell(conn, session.id, now, event)
+        log.note(
+            conn, session.id, now, actor="gonogo", action="plan.closed", subject=plan.id,
+            reason=because, grants_ended=ended,
+        )  # fmt: skip
+
+    def _answer_executors(
+        self, conn: Connection, session: Session, plan: Plan, now: datetime
+    ) -> None:
+        """Turns that called `execute_plan` and waited have their result."""
+        for call in open_calls(conn, session.id, MAIN):
+            if call.tool != "execute_plan" or call.status is not CallStatus.STARTED:
+                continue
+            found = execution_result(conn, plan, now)
+            end_call(conn, call, CallStatus.COMPLETED, now, result=found)
+            turn = turn_of(conn, call.turn_id or "")
+            if turn is not None:
+                wake(conn, turn)
+
+
+@dataclass(frozen=True, slots=True)
+class PlanKind:
+    """Answers about plans: the kind `plan` of the desk."""
+
+    planning: Planning
+
+    def settle(self, conn: Connection, approval: Approval, ruling: Ruling, now: datetime) -> None:
+        """Approve, approve as edited, hold, or reject."""
+        plan = _plan(conn, approval)
+        current = revision_of(conn, plan.id, plan.revision)
+        assert current is not None  # noqa: S101 - a plan's current revision exists
+        _check_named(conn, plan, ruling)
+        match ruling.word:
+            case DecisionWord.REJECT:
+                self.planning.reject(conn, plan, ruling, now)
+            case DecisionWord.EDIT:
+                revision = self.planning.edit(plan, current, ruling.changes)
+                add_revision(conn, revision, now, ruling.by.id, "edited")
+                self.planning.approve(conn, plan, revision, ruling, now)
+            case _:
+                self.planning.approve(conn, plan, current, ruling, now)
+
+    def lapse(self, conn: Connection, approval: Approval, now: datetime) -> None:
+        """Nobody decided in time."""
+        self.planning.expire(conn, _plan(conn, approval), now)
+
+
+def is_held(conn: Connection, plan_id: str) -> bool:
+    """Whether a plan is approved and waits for its start; messages are answered meanwhile."""
+    plan = plan_of(conn, plan_id)
+    return plan is not None and plan.status is PlanStatus.APPROVED
+
+
+def execution_result(conn: Connection, plan: Plan, now: datetime) -> dict[str, Any]:
+    """What `execute_plan` answers when the plan is over."""
+    facts = _account(conn, plan)
+    rows = subtask_rows(conn, plan.id, plan.revision)
+    return {
+        **facts.model_dump(mode="json"),
+        "success_rate": round(facts.completed / facts.total, 4),
+        "errors": [
+            {"subtask_id": row.subtask_id, "message": row.error["message"]}
+            for row in rows
+            if row.status is _S.FAILED and row.error
+        ],
+        "subtasks": {row.subtask_id: _subtask_result(row) for row in rows},
+    }
+
+
+def _subtask_result(row: SubtaskRow) -> dict[str, Any]:
+    found = {"status": row.status, "result": row.result, "error": row.error, "reason": row.reason}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _account(conn: Connection, plan: Plan) -> PlanEndedFacts:
+    rows = subtask_rows(conn, plan.id, plan.revision)
+    began, ended = plan.started_at, plan.finished_at
+    return PlanEndedFacts(
+        plan_id=plan.id,
+        status=plan.status,
+        total=len(rows),
+        completed=_count(rows, _S.COMPLETED),
+        failed=_count(rows, _S.FAILED),
+        skipped=_count(rows, _S.SKIPPED),
+        cancelled=_count(rows, _S.CANCELLED),
+        duration_seconds=round((ended - began).total_seconds(), 6) if began and ended else 0.0,
+    )
+
+
+def _count(rows: list[SubtaskRow], status: SubtaskStatus) -> int:
+    return sum(row.status is status for row in rows)
+
+
+def _grant(plan: Plan, subtask: Any, now: datetime) -> GrantRow:  # noqa: ANN401
+    scope = subtask.scope.model_dump(mode="json") if subtask.scope else None
+    return GrantRow(
+        id=new_id("grant"), session_id=plan.session_id, plan_id=plan.id, revision=plan.revision,
+        subtask_id=subtask.id, scope=scope, status="active", created_at=now, ended_at=None,
+        ended_because=None,
+    )  # fmt: skip
+
+
+def _plan(conn: Connection, approval: Approval) -> Plan:
+    plan = plan_of(conn, approval.plan_id or "")
+    assert plan is not None  # noqa: S101 - approvals of this kind always name a plan
+    return plan
+
+
+def _check_named(conn: Connection, plan: Plan, ruling: Ruling) -> None:
+    """Check that the decision is about the revision that the person saw."""
+    if ruling.revision is not None and ruling.revision != plan.revision:
+        raise Conflict(
+            f"The plan is at revision {plan.revision} ({plan.digest}), not {ruling.revision}"
+        )
+    unnamed = ruling.revision is None and ruling.digest is None
+    if unnamed and count_revisions(conn, plan.id) > 1:
+        raise Conflict(
+            f"The plan has several revisions; name revision {plan.revision} or {plan.digest}"
+        )

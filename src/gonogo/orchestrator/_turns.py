@@ -1,0 +1,162 @@
+"""Turns: drives the answer to one message, from agent to agent, until done or parked."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from gonogo.agents import Finished, Handed, Loop, Resting, Thread, drop_call, keep_reply
+from gonogo.approvals import Desk
+from gonogo.domain.call_state import CallStatus
+from gonogo.domain.conversation import Reply, UserText
+from gonogo.domain.errors import GonogoError
+from gonogo.domain.events import AssistantMessage, ErrorHappened
+from gonogo.domain.records import MAIN, Job, Session, Turn
+from gonogo.domain.turn_state import TURN, TurnStatus
+from gonogo.engine import Superseded
+from gonogo.orchestrator._controls import Controls
+from gonogo.orchestrator._inbox import next_turn, tell_all_queued
+from gonogo.orchestrator._planning import is_held
+from gonogo.orchestrator._turn import check, move, restore, tell_switch, wake
+from gonogo.store import Connection, Store, log, stop
+from gonogo.store.calls import open_calls
+from gonogo.store.sessions import open_turns, say, session_of, take_turn, turn_of
+from gonogo.texts import say as text
+
+_LOG = logging.getLogger(__name__)
+_C = CallStatus
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turns:
+    """Drives turns over one store."""
+
+    store: Store
+    loop: Loop
+    desk: Desk
+    controls: Controls
+    clock: Callable[[], datetime]
+
+    async def job(self, job: Job) -> None:
+        """Drive one turn as far as it goes without a person."""
+        taken = await self.store.write(self._take, job.key, self.clock())
+        if taken is None:
+            return
+        session, turn = taken
+        try:
+            await self._drive(session, turn)
+        except Superseded:
+            return
+        except GonogoError as error:
+            await self.store.write(self._fail, turn, error.code, str(error), self.clock())
+        except Exception:
+            _LOG.exception("turn %s failed", turn.id)
+            said = text("error_internal", session.spoken, reference=turn.id)
+            await self.store.write(self._fail, turn, "internal", said, self.clock())
+
+    def cancel(self, conn: Connection, turn: Turn, by: str, now: datetime) -> None:
+        """Stop a turn and whatever it runs or asks."""
+        session = session_of(conn, turn.session_id)
+        assert session is not None  # noqa: S101 - the turn names its session
+        for call in open_calls(conn, turn.session_id, MAIN):
+            if call.turn_id == turn.id:
+                drop_call(conn, self.desk, call, text("model_cancelled", session.spoken), now)
+        content = text("turn_cancelled", session.spoken)
+        move(conn, turn, TurnStatus.CANCELLED, now)
+        stop(conn, "turn", turn.id)
+        restore(conn, turn, now)
+        log.tell(
+            conn, turn.session_id, now,
+            AssistantMessage(content=content, turn_id=turn.id, agent=turn.agent, is_final=True),
+        )  # fmt: skip
+        log.note(conn, turn.session_id, now, actor=by, action="turn.cancelled", subject=turn.id)
+        next_turn(conn, session)
+
+    def resume(self, conn: Connection, turn_id: str, now: datetime) -> None:
+        """A person answered something that a turn waits for."""
+        turn = turn_of(conn, turn_id)
+        if turn is None or turn.status in TURN.terminal:
+            return
+        left = open_calls(conn, turn.session_id, MAIN)
+        waits = (_C.AWAITING_APPROVAL, _C.UNKNOWN)
+        goes_on = any(call.status not in waits for call in left) or not left
+        if turn.status is TurnStatus.PARKED and not goes_on:
+            log.tell_final(conn, turn.session_id)
+            return
+        wake(conn, turn)
+
+    # Driving ----------------------------------------------------------------------------------
+
+    def _take(self, conn: Connection, turn_id: str, now: datetime) -> tuple[Session, Turn] | None:
+        turn = turn_of(conn, turn_id)
+        session = session_of(conn, turn.session_id) if turn else None
+        if turn is None or session is None or session.deleted:
+            return None
+        if turn.status is TurnStatus.RUNNING:
+            return session, take_turn(conn, turn, TurnStatus.RUNNING)
+        first = open_turns(conn, session.id)[:1]
+        if turn.status is not TurnStatus.QUEUED or first[0].id != turn.id:
+            return None
+        if session.active_plan_id and not is_held(conn, session.active_plan_id):
+            return None
+        taken = take_turn(conn, turn, TurnStatus.RUNNING)
+        say(conn, session.id, MAIN, UserText(content=turn.content), now, turn_id=turn.id)
+        if turn.agent != session.agent:
+            tell_switch(conn, turn, session.agent, turn.agent, now)
+        return session, taken
+
+    async def _drive(self, session: Session, turn: Turn) -> None:
+        while True:
+            match await self.loop.drive(self._thread(session, turn)):
+                case Resting():
+                    return
+                case Finished(reply):
+                    await self.store.write(self._finish, session, turn, reply, self.clock())
+                    return
+                case Handed(call):
+                    goes_on = await self.controls.answer(session, turn, call)
+            if goes_on is None:
+                return
+            turn = goes_on
+
+    def _thread(self, session: Session, turn: Turn) -> Thread:
+        return Thread(
+            session_id=session.id, name=MAIN, script=MAIN, agent=turn.agent,
+            locale=session.spoken, workspace=Path(session.workspace),
+            remote=session.tool_host == "client", turn_id=turn.id,
+            check=lambda conn: check(conn, turn),
+            park=lambda conn, now: self._park(conn, session.id, turn, now),
+        )  # fmt: skip
+
+    def _park(self, conn: Connection, session_id: str, turn: Turn, now: datetime) -> None:
+        move(conn, turn, TurnStatus.PARKED, now)
+        log.tell_final(conn, session_id)
+        session = session_of(conn, session_id)
+        if session is not None:
+            tell_all_queued(conn, session, now)
+
+    def _finish(
+        self, conn: Connection, session: Session, turn: Turn, reply: Reply, now: datetime
+    ) -> None:
+        move(conn, turn, TurnStatus.DONE, now)
+        restore(conn, turn, now)
+        keep_reply(conn, self._thread(session, turn), reply, now, final=True)
+        next_turn(conn, session)
+
+    def _fail(self, conn: Connection, turn: Turn, code: str, said: str, now: datetime) -> None:
+        current = turn_of(conn, turn.id)
+        if current is None or current.epoch != turn.epoch or current.status in TURN.terminal:
+            return
+        for call in open_calls(conn, turn.session_id, MAIN):
+            if call.turn_id == turn.id:
+                drop_call(conn, self.desk, call, said, now)
+        move(conn, current, TurnStatus.FAILED, now)
+        restore(conn, turn, now)
+        event = ErrorHappened(
+            error=said, content=said, code=code, is_final=True, turn_id=turn.id, agent=turn.agent
+        )
+        log.tell(conn, turn.session_id, now, event)
+        session = session_of(conn, turn.session_id)
+        if session is not None:
+            next_turn(conn, session)

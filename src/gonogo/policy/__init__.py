@@ -1,0 +1,35 @@
+"""The gate: answers allow, ask or deny before a call runs, and says why.
+
+Promises: the answer is a pure function of the call, the rules, the conditions and the grant;
+what is not understood is never allowed; a compound command is never more allowed than its
+strictest part; what is allowed runs in its canonical form, not as it was written.
+"""
+
+from gonogo.policy._prefix import read_prefix
+from gonogo.policy._shell import ParsedCommand, Simple, Unparsed, parse_command
+from gonogo.policy.conditions import ALWAYS_ASK, Conditions
+from gonogo.policy.contexts import PolicyContext, check_command, load_contexts, read_contexts
+from gonogo.policy.rules import BadRules, Rule, Rules, RuleText, load_rules, make_rule, make_rules
+from gonogo.policy.verdict import verdict
+
+__all__ = [
+    "ALWAYS_ASK",
+    "BadRules",
+    "Conditions",
+    "ParsedCommand",
+    "PolicyContext",
+    "Rule",
+    "RuleText",
+    "Rules",
+    "Simple",
+    "Unparsed",
+    "check_command",
+    "load_contexts",
+    "load_rules",
+    "make_rule",
+    "make_rules",
+    "parse_command",
+    "read_contexts",
+    "read_prefix",
+    "verdict",
+]

@@ -1,0 +1,102 @@
+"""What is known of one command: its parts with what is not known about each, and its suspicion.
+
+This is the shared ground of rules, grants and verdicts: a part is covered by a beginning that
+somebody allowed only if nothing beyond that beginning is unknown.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from gonogo.policy._judge import Reading, judge, judge_unknown
+from gonogo.policy._kinds import Place
+from gonogo.policy._loose import Suspicion, suspect
+from gonogo.policy._options import Known, known
+from gonogo.policy._shell import ParsedCommand, Simple, Unparsed, parse_command
+
+Covers = Callable[[tuple[str, ...]], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One simple command, looked up and read."""
+
+    simple: Simple
+    known: Known | None
+    reading: Reading
+    argv: tuple[str, ...]
+    """As rules name it: without options of git that change nothing."""
+
+    @property
+    def runs_code(self) -> bool:
+        """Whether it runs code of the repository, as far as one knows."""
+        return self.known is None or self.known.table.runs_code
+
+    @property
+    def is_git(self) -> bool:
+        """Whether it reads the repository's own git settings."""
+        return self.argv[0] == "git"
+
+    def unknown(self, vouched: int, place: Place) -> str | None:
+        """What is not known about it, but for its first `vouched` words."""
+        if any(word.is_glob for word in self.simple.words[:vouched]):
+            return "a pattern stands among the words that are allowed"
+        if self.known is None:
+            if self.is_git:
+                return f"{' '.join(self.argv[:2])!r} is not in the closed set of git commands"
+            found = judge_unknown(self.simple.words[vouched:], place).problems
+            return found[0][1] if found else None
+        within = 0 if self.is_git else vouched - len(self.known.head)
+        return next((why for n, why in self.reading.problems if n < 0 or n >= within), None)
+
+    def render(self) -> str:
+        """The source that runs: words quoted, with the options that keep it harmless."""
+        if self.known is None:
+            return self.simple.render()
+        source = self.known.render(self.reading.seen)
+        return " ".join(["!"] * self.simple.negated + [source, *self.simple.redirects])
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command as a whole."""
+
+    text: str
+    parsed: ParsedCommand | Unparsed
+    parts: tuple[Part, ...]
+    """Empty when it was not understood."""
+    suspicion: Suspicion
+
+    def render(self) -> str:
+        """What runs when nobody looks at it."""
+        joiners = {"": "", ";": "; "}
+        return "".join(
+            joiners.get(part.simple.joined_by, f" {part.simple.joined_by} ") + part.render()
+            for part in self.parts
+        )
+
+
+def read_command(text: str, place: Place) -> Command:
+    """Find out all that is known of a command."""
+    parsed = parse_command(text)
+    parts = parsed.parts if isinstance(parsed, ParsedCommand) else ()
+    return Command(text, parsed, tuple(_part(part, place) for part in parts), suspect(text))
+
+
+def covers_example(covers: Covers, words: int, decision: str, example: str) -> bool:
+    """Whether a rule would apply to an example of a command."""
+    place = Place(workspace="/")
+    command = read_command(example, place)
+    if decision != "allow":
+        return any(covers(argv) for argv in command.suspicion.commands)
+    return bool(command.parts) and all(
+        covers(part.argv) and part.unknown(words, place) is None for part in command.parts
+    )
+
+
+def _part(simple: Simple, place: Place) -> Part:
+    found = known(simple.words)
+    reading = judge(found, place) if found else Reading()
+    argv = simple.argv
+    if found and found.head[0] == "git":
+        argv = (*found.head, *(word.text for word in found.words))
+    return Part(simple, found, reading, argv)

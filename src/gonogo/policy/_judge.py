@@ -1,0 +1,143 @@
+"""Reads the words of one known program by its table, and says what about them is not known."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from gonogo.policy._kinds import Kind, Place, argument, none
+from gonogo.policy._options import Known, Option, Table
+from gonogo.policy._word import Word
+
+
+@dataclass(slots=True)
+class Reading:
+    """What was found in a command's words."""
+
+    seen: set[str] = field(default_factory=set[str])
+    """Options that were given."""
+    problems: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
+    """Place of the word, and what is wrong with it."""
+
+
+def judge(command: Known, place: Place) -> Reading:
+    """Read the words of a known program."""
+    table = command.table
+    where = Place(workspace=place.workspace, cwd=place.cwd, names_only=table.names)
+    reading = Reading()
+    operands: list[int] = []
+    reader = _Words(command.words, table, where, reading, operands)
+    reader.read()
+    kinds = _kinds(table, reading)
+    for place_of, number in enumerate(operands):
+        last = min(place_of, len(kinds) - 1)
+        word = command.words[number]
+        problem = kinds[last](word.text, word.is_glob, where)
+        if word.is_glob and last < len(kinds) - 1:
+            problem = f"{word.text!r} may be several words where one is meant"
+        if problem:
+            reading.problems.append((number, problem))
+    reading.problems += [(-1, problem) for problem in _missing(table, reading, operands)]
+    return reading
+
+
+def judge_unknown(words: Sequence[Word], place: Place) -> Reading:
+    """Read what follows the words that a rule names, for a program without a table."""
+    found = [(n, argument(w.text, w.is_glob, place)) for n, w in enumerate(words)]
+    return Reading(problems=[(n, problem) for n, problem in found if problem])
+
+
+def _kinds(table: Table, reading: Reading) -> list[Kind]:
+    kinds = list(table.operands)
+    if len(kinds) > 1 and not table.first.isdisjoint(reading.seen):
+        del kinds[0]
+    if table.lists and table.lists.isdisjoint(reading.seen):
+        return [none]
+    return kinds
+
+
+def _missing(table: Table, reading: Reading, operands: Sequence[int]) -> Iterator[str]:
+    if table.needs and table.needs.isdisjoint(reading.seen):
+        yield f"it is only known with {' or '.join(sorted(table.needs))}"
+    if table.needs_operand and not operands:
+        yield "it is only known with an operand"
+
+
+@dataclass(slots=True)
+class _Words:
+    """One pass over the words, the way getopt makes it."""
+
+    words: Sequence[Word]
+    table: Table
+    place: Place
+    reading: Reading
+    operands: list[int]
+    at: int = 0
+
+    def read(self) -> None:
+        while self.at < len(self.words):
+            word = self.words[self.at]
+            self.at += 1
+            if self.table.style == "words" or not word.text.startswith("-") or word.text == "-":
+                self.operands.append(self.at - 1)
+            elif word.text == "--" and self.table.style == "getopt":
+                self.operands.extend(range(self.at, len(self.words)))
+                return
+            else:
+                self._option(word.text)
+
+    def _option(self, text: str) -> None:
+        if self.table.digits and re.fullmatch(r"-\d{1,9}", text):
+            return
+        if self.table.style == "find":
+            self._whole(text, None)
+        elif text.startswith("--"):
+            name, equals, value = text.partition("=")
+            self._whole(name, value if equals else None)
+        else:
+            self._cluster(text[1:])
+
+    def _whole(self, name: str, value: str | None) -> None:
+        option = self.table.options.get(name)
+        if option is None:
+            self._problem(f"{name!r} is not a known option")
+            return
+        self.reading.seen.add(name)
+        self._values(name, option, value)
+
+    def _cluster(self, letters: str) -> None:
+        for place, letter in enumerate(letters):
+            name = f"-{letter}"
+            option = self.table.options.get(name)
+            if option is None:
+                self._problem(f"{name!r} is not a known option")
+                return
+            self.reading.seen.add(name)
+            if option.kinds:
+                self._values(name, option, letters[place + 1 :] or None)
+                return
+
+    def _values(self, name: str, option: Option, value: str | None) -> None:
+        if value is not None and not option.kinds:
+            self._problem(f"{name!r} takes no value")
+            return
+        if value is None and option.optional:
+            return
+        for number, kind in enumerate(option.kinds):
+            if number or value is None:
+                self._next_value(name, kind)
+            elif problem := kind(value, False, self.place):
+                self._problem(problem)
+
+    def _next_value(self, name: str, kind: Kind) -> None:
+        if self.at >= len(self.words):
+            self._problem(f"{name!r} lacks a value")
+            return
+        word = self.words[self.at]
+        self.at += 1
+        if word.is_glob:
+            self._problem(f"{word.text!r} may be several words where one is meant")
+        elif problem := kind(word.text, False, self.place):
+            self._problem(problem)
+
+    def _problem(self, problem: str) -> None:
+        self.reading.problems.append((self.at - 1, problem))

@@ -1,0 +1,165 @@
+"""What a command might run, read generously: for refusing, never for allowing.
+
+Where the closed grammar gives up, this reading goes on: into substitutions, wrappers, nested
+shells and broken syntax. It may see commands that would not run; what it cannot read stays as
+`UNKNOWN`.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from tree_sitter import Node
+
+from gonogo.policy._shell import nodes, syntax_tree
+
+UNKNOWN = "\ufffd"
+_MAX_NESTING = 3
+_MAX_SUSPECTS = 4_000
+_MAX_TREE = 65_536
+_SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash", "fish", "su", "eval"})
+_WRAPPERS = frozenset(
+    """command builtin exec env sudo doas nohup nice ionice timeout stdbuf setsid time xargs watch
+    chroot unshare nsenter strace ltrace busybox toybox parallel script flock coproc then do else
+    if while until npx uvx chrt taskset setarch systemd-run runuser pkexec ! {""".split()
+)
+_LAUNCHES = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
+_GIT_VALUED = frozenset({"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path"})
+_FIELD_SEPARATOR = re.compile(r"\$\{?IFS\b[^}\s]*\}?|\$IFS\$?\d?")
+_OUR_HOME = re.compile(r"\$\{?GONOGO_HOME[^}/\s]{0,40}\}?")
+_SPLIT = re.compile(r"[;&|\n()`{}]+")
+_WORD = re.compile(
+    r"""\$'(?P<ansi>(?:[^'\\]|\\[\s\S])*)' | '(?P<single>[^']*)'?
+      | (?P<home>~(?=/|$)|\$HOME\b|\$\{HOME[^}]*\}) | (?P<computed>\$[({]?[^\s'"/]*|`[^`]*`?)
+      | \\(?P<escaped>[\s\S]) | (?P<quote>") | (?P<plain>[^'"\\$`~]+|.)""",
+    re.VERBOSE | re.DOTALL,
+)
+_ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{1,2})|([0-7]{1,3})|u([0-9a-fA-F]{1,4})|([\s\S]))")
+
+
+@dataclass(frozen=True, slots=True)
+class Suspicion:
+    """All that a command might do, as far as one can see."""
+
+    commands: tuple[tuple[str, ...], ...]
+    """Candidate argvs, the program by its base name."""
+    targets: tuple[str, ...]
+    """Files that redirections might write."""
+
+
+def suspect(text: str) -> Suspicion:
+    """Everything that `text` might run or write."""
+    commands: list[tuple[str, ...]] = []
+    targets: list[str] = []
+    pending = [(text, 0)]
+    while pending and len(commands) < _MAX_SUSPECTS:
+        source, depth = pending.pop()
+        found, written = _read(source)
+        targets += written
+        for argv in found:
+            commands += _unwrapped(argv)
+        if depth < _MAX_NESTING:
+            pending += [(inner, depth + 1) for inner in _code(found)]
+    return Suspicion(tuple(dict.fromkeys(commands)), tuple(dict.fromkeys(targets)))
+
+
+def base_name(program: str) -> str:
+    """The program without its folder."""
+    return program.rstrip("/").rpartition("/")[2]
+
+
+def loose_text(source: str) -> str:
+    """A word's text as well as one can tell; `~` for the home folder."""
+    return "".join(_loose_piece(found) for found in _WORD.finditer(source))
+
+
+def _read(source: str) -> tuple[list[tuple[str, ...]], list[str]]:
+    source = _OUR_HOME.sub(".gonogo", _FIELD_SEPARATOR.sub(" ", source))
+    if len(source) > _MAX_TREE:
+        return [_split(part) for part in _SPLIT.split(source) if part.strip()], []
+    data = source.encode("utf-8", "replace")
+    commands: list[tuple[str, ...]] = []
+    targets: list[str] = []
+    for node in nodes(syntax_tree(source)):
+        if node.type == "command":
+            commands.append(tuple(_arguments(node, data)))
+        elif node.type == "file_redirect":
+            targets += [_text(child, data) for child in node.children if child.is_named]
+        elif node.type in ("declaration_command", "test_command", "ERROR"):
+            commands.append(
+                _split(data[node.start_byte : node.end_byte].decode("utf-8", "replace"))
+            )
+    return [argv for argv in commands if argv], targets
+
+
+def _arguments(command: Node, data: bytes) -> Iterator[str]:
+    skipped = ("variable_assignment", "file_redirect", "herestring_redirect", "heredoc_redirect")
+    for child in command.children:
+        if child.type not in skipped:
+            yield _text(child, data)
+
+
+def _text(node: Node, data: bytes) -> str:
+    return loose_text(data[node.start_byte : node.end_byte].decode("utf-8", "replace"))
+
+
+def _split(source: str) -> tuple[str, ...]:
+    return tuple(loose_text(word) for word in source.split())
+
+
+def _loose_piece(found: re.Match[str]) -> str:
+    match found.lastgroup:
+        case "ansi":
+            return _ESCAPE.sub(_escaped, found["ansi"])
+        case "home":
+            return "~"
+        case "computed":
+            return UNKNOWN
+        case "quote":
+            return ""
+        case "escaped":
+            return found["escaped"].strip("\n")
+        case group:
+            return found[group or 0]
+
+
+def _escaped(found: re.Match[str]) -> str:
+    hexadecimal, octal, unicode, other = found.groups()
+    if other is not None:
+        return other
+    return chr(int(octal, 8) if octal else int(hexadecimal or unicode, 16))
+
+
+def _unwrapped(argv: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    """The command itself, and each command that it would start for somebody else."""
+    named = (base_name(argv[0]), *argv[1:])
+    yield named
+    if named[0] == "git":
+        yield _without_git_options(named)
+    if named[0] in _WRAPPERS:
+        for start in range(1, min(len(argv), 24)):
+            yield (base_name(argv[start]), *argv[start + 1 :])
+    for position, word in enumerate(argv[:-1]):
+        if word in _LAUNCHES:
+            yield (base_name(argv[position + 1]), *argv[position + 2 :])
+
+
+def _without_git_options(argv: tuple[str, ...]) -> tuple[str, ...]:
+    rest = list(argv[1:])
+    while rest and rest[0].startswith("-"):
+        del rest[: 2 if rest[0] in _GIT_VALUED else 1]
+    return ("git", *rest)
+
+
+def _code(commands: Iterable[tuple[str, ...]]) -> Iterator[str]:
+    """Arguments that some shell among the commands would read as commands."""
+    found = [(*argv,) for argv in commands]
+    names = {base_name(word) for argv in found for word in argv[:6]}
+    if names.isdisjoint(_SHELLS):
+        return
+    for argv in found:
+        if base_name(argv[0]) in ("eval", "echo", "printf") or names & _SHELLS & set(
+            map(base_name, argv)
+        ):
+            yield " ".join(word for word in argv[1:] if not word.startswith("-"))
+            yield from (word for word in argv[1:] if re.search(r"\s", word))

@@ -1,0 +1,165 @@
+"""Known programs: which options and operands need no question, read from tables.
+
+An option that is not in a program's table asks, abbreviations included; so does a word that its
+kind refuses. Rendering adds the options that keep a known program harmless whatever the
+repository's own settings say.
+"""
+
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any, Literal
+
+from gonogo.domain.paths import SECRET_DIRECTORIES, SECRET_NAMES
+from gonogo.policy._kinds import KINDS, Kind
+from gonogo.policy._word import Word, quote
+
+_GIT_HARMLESS = frozenset({"--no-pager", "-P", "--no-optional-locks", "--literal-pathspecs"})
+_GIT_SETTINGS = (
+    "core.fsmonitor=false", "core.hooksPath=/dev/null", "core.pager=cat", "core.sshCommand=false",
+    "core.alternateRefsCommand=", "credential.helper=", "gpg.program=false",
+    "gpg.ssh.program=false", "gpg.x509.program=false", "log.showSignature=false",
+    "protocol.allow=never", "submodule.recurse=false",
+)  # fmt: skip
+_MODULES = frozenset({"pytest", "mypy"})
+_PYTHONS = frozenset({"python", "python3"})
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """What stands after an option."""
+
+    kinds: tuple[Kind, ...] = ()
+    optional: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Table:
+    """What one program, or one of its subcommands, may be told; see programs.toml."""
+
+    options: Mapping[str, Option]
+    operands: tuple[Kind, ...]
+    style: Literal["getopt", "find", "words"] = "getopt"
+    digits: bool = False
+    names: bool = False
+    runs_code: bool = False
+    needs_operand: bool = False
+    first: frozenset[str] = frozenset()
+    lists: frozenset[str] = frozenset()
+    needs: frozenset[str] = frozenset()
+    recursive: frozenset[str] = frozenset()
+    hardened: tuple[str, ...] = ()
+    exclude: str = ""
+    exclude_directory: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """A command whose program has a table."""
+
+    table: Table
+    head: tuple[str, ...]
+    """Program and subcommand, as rules name them."""
+    words: tuple[Word, ...]
+    """What follows the head."""
+
+    def render(self, seen: Iterable[str]) -> str:
+        """The command as bash source, with the options that keep it harmless.
+
+        Args:
+            seen: The options that it was given.
+        """
+        program, *subcommand = self.head
+        own = [word.render() for word in self.words]
+        end = next((i for i, word in enumerate(self.words) if word.text == "--"), len(own))
+        guards = _excluded(self.table) if _walks(self.table, seen) else []
+        before = [program, *(_git_settings() if program == "git" else ()), *subcommand]
+        return " ".join([*before, *self.table.hardened, *own[:end], *guards, *own[end:]])
+
+
+def known(words: Sequence[Word]) -> Known | None:
+    """Look a command up; None when its program, or its subcommand, has no table."""
+    argv = [word.text for word in words]
+    if argv[0] == "git":
+        return _known_git(words)
+    head = 1
+    if argv[0] in _PYTHONS and argv[1:2] == ["-m"] and argv[2:3] and argv[2] in _MODULES:
+        return Known(table=_programs()[argv[2]], head=tuple(argv[:3]), words=tuple(words[3:]))
+    table = _programs().get(argv[0])
+    if len(argv) > 1 and f"{argv[0]} {argv[1]}" in _programs():
+        head, table = 2, _programs()[f"{argv[0]} {argv[1]}"]
+    if table is None:
+        return None
+    return Known(table=table, head=tuple(argv[:head]), words=tuple(words[head:]))
+
+
+def _known_git(words: Sequence[Word]) -> Known | None:
+    rest = list(words[1:])
+    while rest and rest[0].text in _GIT_HARMLESS:
+        del rest[0]
+    table = _git().get(rest[0].text) if rest else None
+    if table is None:
+        return None
+    return Known(table=table, head=("git", rest[0].text), words=tuple(rest[1:]))
+
+
+def _walks(table: Table, seen: Iterable[str]) -> bool:
+    if not table.exclude:
+        return False
+    return not table.recursive or not table.recursive.isdisjoint(seen)
+
+
+@cache
+def _excluded(table: Table) -> list[str]:
+    names = [table.exclude.format(name) for name in SECRET_NAMES]
+    directories = [table.exclude_directory.format(n) for n in (*SECRET_DIRECTORIES, ".git")]
+    return [quote(word) for word in (*names, *directories)]
+
+
+@cache
+def _git_settings() -> tuple[str, ...]:
+    settings = (word for setting in _GIT_SETTINGS for word in ("-c", quote(setting)))
+    return ("--no-pager", "--no-optional-locks", *settings)
+
+
+@cache
+def _programs() -> Mapping[str, Table]:
+    return {name: _table(fields, "") for name, fields in _load("programs.toml").items()}
+
+
+@cache
+def _git() -> Mapping[str, Table]:
+    sections = _load("git.toml")
+    shared = {name: sections.pop(f"{name} options")["options"] for name in ("diff", "log")}
+    return {
+        name: _table(
+            fields,
+            f"{shared['diff'] if fields.pop('diffs', False) else ''} "
+            f"{shared['log'] if fields.pop('commits', False) else ''}",
+        )
+        for name, fields in sections.items()
+    }
+
+
+def _load(name: str) -> dict[str, Any]:
+    return tomllib.loads(files("gonogo.policy").joinpath(name).read_text("utf-8"))
+
+
+def _table(fields: Mapping[str, Any], more: str) -> Table:
+    sets = {key: frozenset(fields.get(key, ())) for key in ("first", "lists", "needs", "recursive")}
+    plain = {"options", "operands", "hardened", *sets}
+    return Table(
+        options=dict(map(_option, f"{fields.get('options', '')} {more}".split())),
+        operands=tuple(KINDS[name] for name in fields["operands"]),
+        hardened=tuple(fields.get("hardened", "").split()),
+        **sets,  # pyright: ignore[reportArgumentType] - the keys are those of the sets
+        **{key: value for key, value in fields.items() if key not in plain},
+    )
+
+
+def _option(written: str) -> tuple[str, Option]:
+    name, _, kinds = written.partition(":")
+    values = tuple(KINDS[kind] for kind in kinds.split(",") if kind)
+    return name.removesuffix("?"), Option(values, optional=name.endswith("?"))

@@ -1,0 +1,221 @@
+"""Shell commands, read by a closed grammar: what is not in it is not understood.
+
+Literal words, quotes without expansion, globs after a literal start, `&&`, `||`, `;`, `|`, new
+lines, `!`, comments, and redirection to `/dev/null` or between standard output and error.
+tree-sitter finds the structure; each word is read again from its own source, and the tokens must
+cover the whole input. What is allowed to run is `ParsedCommand.render()`, never the input, so a
+difference between two readers of the input cannot run anything that was not judged.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import tree_sitter_bash
+from tree_sitter import Language, Node, Parser
+
+from gonogo.policy._text import doubtful, spoofing
+from gonogo.policy._word import Word, read_word
+
+MAX_LENGTH = 8_192
+MAX_PARTS = 32
+
+_LANGUAGE = Language(tree_sitter_bash.language())
+_CONTAINERS = frozenset({"program", "list", "pipeline", "redirected_statement", "negated_command"})
+_OPERATORS = frozenset({"&&", "||", ";", "|"})
+_BLANKS = re.compile(r"(?:[ \t]|\\\n)*")
+_LINES = re.compile(r"(?:[ \t\n]|\\\n)*")
+_REDIRECT = re.compile(r"(?:[12]?(?:>>?|>\|)|&>>?)[ \t]*/dev/null|2>&1|1?>&2")
+
+
+@dataclass(frozen=True, slots=True)
+class Simple:
+    """One program with its arguments, after quotes are gone."""
+
+    words: tuple[Word, ...]
+    redirects: tuple[str, ...] = ()
+    """`>/dev/null`, `2>&1` and the like, as bash source."""
+    negated: bool = False
+    joined_by: str = ""
+    """The operator before it; empty for the first."""
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        """The words' texts."""
+        return tuple(word.text for word in self.words)
+
+    def render(self) -> str:
+        """The canonical source of this part, without its operator."""
+        words = [word.render() for word in self.words]
+        return " ".join([*(["!"] if self.negated else []), *words, *self.redirects])
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedCommand:
+    """A command that was understood completely; its parts in order."""
+
+    parts: tuple[Simple, ...]
+
+    def render(self) -> str:
+        """The command as it is run: each word quoted, one line, no comments."""
+        return "".join(_joined(part) for part in self.parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Unparsed:
+    """A command that is outside the grammar, with the first reason found."""
+
+    reason: str
+
+
+def parse_command(text: str) -> ParsedCommand | Unparsed:
+    """Read a command by the closed grammar."""
+    if len(text) > MAX_LENGTH:
+        return Unparsed(f"longer than {MAX_LENGTH} characters")
+    odd = spoofing(text) or doubtful(text)
+    if odd:
+        return Unparsed(f"contains {odd}")
+    try:
+        return ParsedCommand(tuple(_Reader(text).parts()))
+    except _NotUnderstood as why:
+        return Unparsed(str(why))
+
+
+def syntax_tree(text: str) -> Node:
+    """tree-sitter's tree of `text`, whatever it is; offsets are of UTF-8 bytes."""
+    return Parser(_LANGUAGE).parse(text.encode("utf-8", "replace")).root_node
+
+
+def nodes(root: Node) -> Iterator[Node]:
+    """Every node below `root`, in the order of the source, without recursion."""
+    pending = [root]
+    while pending:
+        node = pending.pop()
+        yield node
+        pending.extend(reversed(node.children))
+
+
+class _NotUnderstood(Exception):
+    """The input leaves the grammar; the message says where."""
+
+
+def _require(ok: bool, otherwise: str) -> None:
+    """Leave the grammar unless `ok`. Some of these only hold a line should tree-sitter move."""
+    if not ok:
+        raise _NotUnderstood(otherwise)
+
+
+class _Reader:
+    """Goes through one tree and keeps account of what of the input it has covered."""
+
+    def __init__(self, text: str) -> None:
+        self._source = text.encode()
+        self._root = syntax_tree(text)
+        self._covered = 0
+        self._operator: str | None = None
+        self._negated = False
+        self._parts: list[Simple] = []
+
+    def parts(self) -> list[Simple]:
+        _require(not self._root.has_error, "not valid shell syntax, or syntax that is not known")
+        pending = [self._root]
+        while pending:
+            node = pending.pop()
+            if node.type in _CONTAINERS:
+                pending.extend(reversed(node.children))
+            else:
+                self._take(node)
+        self._finish()
+        return self._parts
+
+    def _take(self, node: Node) -> None:
+        match node.type:
+            case "command":
+                self._command(node)
+            case "file_redirect":
+                self._redirect(node)
+            case "comment":
+                self._skip(node, lines=True)
+            case "!":
+                self._negate(node)
+            case kind if kind in _OPERATORS:
+                self._operate(node)
+            case kind:
+                raise _NotUnderstood(f"uses {kind!r}, which is not in the grammar")
+
+    def _command(self, node: Node) -> None:
+        _require(len(self._parts) < MAX_PARTS, f"has more than {MAX_PARTS} parts")
+        gap = self._gap(node, lines=True)
+        if not self._negated:
+            self._begin(gap)
+        words = tuple(self._words(node))
+        self._parts.append(Simple(words, (), self._negated, self._operator or ""))
+        self._operator, self._negated = None, False
+
+    def _begin(self, gap: str) -> None:
+        if self._parts and self._operator is None:
+            _require("\n" in gap, "two commands without an operator")
+            self._operator = ";"
+
+    def _words(self, command: Node) -> Iterator[Word]:
+        self._covered = command.start_byte
+        for number, child in enumerate(command.children):
+            gap = self._gap(child, lines=False)
+            # Bash joins what only a continued line parts; tree-sitter does not.
+            _require(not number or gap.strip("\\\n") != "", "words that touch")
+            word = read_word(self._slice(child.start_byte, child.end_byte))
+            if isinstance(word, str):
+                raise _NotUnderstood(word)
+            plain = child.type == "command_name" and not word.is_glob
+            _require(number > 0 or plain, "the program's name is not plain")
+            self._covered = child.end_byte
+            yield word
+
+    def _redirect(self, node: Node) -> None:
+        self._skip(node, lines=False)
+        source = self._slice(node.start_byte, node.end_byte)
+        known = _REDIRECT.fullmatch(source) and self._parts and self._operator is None
+        _require(bool(known), f"redirects: {source[:40]!r}")
+        canonical = re.sub(r"[ \t]|\|", "", source)
+        part = self._parts[-1]
+        self._parts[-1] = Simple(
+            part.words, (*part.redirects, canonical), part.negated, part.joined_by
+        )
+
+    def _negate(self, node: Node) -> None:
+        gap = self._skip(node, lines=True)
+        _require(self._operator != "|" and not self._negated, "'!' inside a pipeline")
+        self._begin(gap)
+        self._negated = True
+
+    def _operate(self, node: Node) -> None:
+        self._skip(node, lines=False)
+        follows = self._parts and self._operator is None and not self._negated
+        _require(bool(follows), f"{node.type!r} without a command before it")
+        self._operator = node.type
+
+    def _finish(self) -> None:
+        rest = self._slice(self._covered, len(self._source))
+        _require(not rest.strip(" \t\n"), "text that belongs to no command")
+        complete = not self._negated and self._operator in (None, ";")
+        _require(complete, "an operator without a command after it")
+
+    def _skip(self, node: Node, *, lines: bool) -> str:
+        gap = self._gap(node, lines=lines)
+        self._covered = node.end_byte
+        return gap
+
+    def _gap(self, node: Node, *, lines: bool) -> str:
+        """What stands between the covered part and `node`: nothing but blanks."""
+        gap = self._slice(self._covered, node.start_byte)
+        blank = (_LINES if lines else _BLANKS).fullmatch(gap)
+        _require(blank is not None, "text that belongs to no command")
+        return gap
+
+    def _slice(self, start: int, end: int) -> str:
+        return self._source[start:end].decode()
+
+
+def _joined(part: Simple) -> str:
+    before = {"": "", ";": "; "}.get(part.joined_by, f" {part.joined_by} ")
+    return before + part.render()

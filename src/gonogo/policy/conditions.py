@@ -1,0 +1,39 @@
+"""Under which conditions a call is judged."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+ALWAYS_ASK = frozenset({"delete_file"})
+
+
+def nothing_is_outside(path: str) -> bool:
+    """The judgement of a caller that cannot look at the disk."""
+    del path
+    return False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conditions:
+    """What the runtime knows and the call does not say."""
+
+    workspace: str
+    """Absolute path of the workspace's folder."""
+    home: str = ""
+    """Absolute path of the folder that holds gonogo's state."""
+    attended: bool = True
+    """Somebody can be asked; else asking is denying."""
+    repo_trusted: bool = True
+    """The repository's own git settings were vetted; else each git command asks."""
+    sandboxed: bool = True
+    """Commands run in a sandbox; else those that run the repository's code ask."""
+    auto_approve: bool = True
+    """The plan's grant allows calls; else each asks."""
+    max_write_globs: tuple[str, ...] | None = None
+    """The only paths that the agent's profile may write; None is any."""
+    always_ask: frozenset[str] = ALWAYS_ASK
+    """Tools that no grant covers."""
+    tools: frozenset[str] | None = None
+    """The tools that exist; None when the caller has checked."""
+    outside: Callable[[str], bool] = nothing_is_outside
+    """Whether a relative path that a command names is something else on the disk than a file or
+    folder inside the workspace: a link that leads out, a pipe, a device."""

@@ -1,0 +1,198 @@
+"""Rules: what an administrator and a user have decided before anybody asks.
+
+A rules file is TOML, never from a workspace. Each rule may bring examples, which are tried when
+the file loads: a file with a rule that is too broad, or that does not do what its examples say,
+is refused whole.
+
+    [[rule]]
+    command = "pytest"
+    decision = "allow"
+    reason = "tests run in the sandbox"
+    match = ["pytest -q tests"]
+    not_match = ["pytest -p evil"]
+"""
+
+import re
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, ValidationError
+
+from gonogo.domain.canonical import digest
+from gonogo.domain.errors import InvalidMessage
+from gonogo.domain.plan import Frozen
+from gonogo.policy._commands import covers_example
+from gonogo.policy._globs import covers, is_literal
+from gonogo.policy._prefix import plain_prefix, read_prefix
+
+COMMAND_TOOL = "execute_command"
+Decision = Literal["allow", "ask", "deny"]
+
+
+class BadRules(InvalidMessage):
+    """A rules file has a defect; the message begins with file and line."""
+
+
+class RuleText(Frozen):
+    """One rule as it is written."""
+
+    decision: Decision
+    tool: str | None = None
+    """A tool's name; None is any tool that the other fields fit."""
+    agent: str | None = None
+    command: Annotated[str, Field(min_length=1, max_length=1_000)] | None = None
+    """How a command begins, word by word; a final `*` changes nothing."""
+    exact: bool = False
+    """The command has just these words."""
+    path: Annotated[str, Field(min_length=1, max_length=1_000)] | None = None
+    """Glob, relative to the workspace, of what the tool reads, writes or deletes."""
+    reason: str = ""
+    match: tuple[str, ...] = ()
+    not_match: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """One rule, checked. `name` is its tier and number: `user:3`."""
+
+    name: str
+    text: RuleText
+    words: tuple[str, ...] = ()
+    """The words of `command`."""
+
+    @property
+    def reason(self) -> str:
+        """What people are told of it."""
+        subject = self.text.command or self.text.path or self.text.tool or "every call"
+        return self.text.reason or f"rule {self.name}: {self.text.decision} {subject}"
+
+    def concerns(self, tool: str, agent: str) -> bool:
+        """Whether the rule speaks of this tool in the hands of this agent."""
+        return self.text.tool in (None, "*", tool) and self.text.agent in (None, "*", agent)
+
+    def covers_path(self, path: str) -> bool:
+        """Whether the rule's glob covers a path; a rule without one covers each."""
+        return self.text.path is None or covers((self.text.path,), path)
+
+    def names_path(self, path: str) -> bool:
+        """Whether the rule names this very path, without a wildcard."""
+        return self.text.path is not None and is_literal(self.text.path) and self.text.path == path
+
+    def covers_argv(self, argv: tuple[str, ...]) -> bool:
+        """Whether a command begins with the rule's words, or is just them."""
+        if self.text.exact:
+            return argv == self.words
+        return argv[: len(self.words)] == self.words
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """All rules, the administrator's before the user's."""
+
+    admin: tuple[Rule, ...] = ()
+    user: tuple[Rule, ...] = ()
+    version: str = digest([])
+    """Digest of all rules; part of what every approval binds."""
+
+    def of(self, decision: Decision) -> Iterator[Rule]:
+        """The rules with this decision, in order."""
+        return (rule for rule in (*self.admin, *self.user) if rule.text.decision == decision)
+
+
+def load_rules(admin: Path | None, user: Path | None) -> Rules:
+    """Read the rules files; a file that does not exist has no rules.
+
+    Raises:
+        BadRules: naming file and line of the first defect.
+    """
+    return make_rules(_read_file(admin, "admin"), _read_file(user, "user"))
+
+
+def make_rules(admin: Iterable[Rule], user: Iterable[Rule]) -> Rules:
+    """Put checked rules together."""
+    tiers = {"admin": tuple(admin), "user": tuple(user)}
+    shown = {t: [r.text.model_dump(mode="json") for r in rules] for t, rules in tiers.items()}
+    return Rules(admin=tiers["admin"], user=tiers["user"], version=digest(shown))
+
+
+def make_rule(name: str, text: RuleText) -> Rule | str:
+    """Check one rule and its examples; the defect if it has one."""
+    if text.command is None:
+        return _without_command(name, text)
+    if text.path is not None:
+        return "a rule has a command or a path, not both"
+    if text.tool not in (None, COMMAND_TOOL):
+        return f"the tool {text.tool!r} takes no commands"
+    whole = text.exact or text.decision != "allow"
+    words = plain_prefix(text.command) if whole else read_prefix(text.command)
+    if isinstance(words, str):
+        return words
+    rule = Rule(name=name, text=text, words=words)
+    return _broken_example(rule) or rule
+
+
+def _without_command(name: str, text: RuleText) -> Rule | str:
+    if text.exact:
+        return "'exact' needs a command"
+    if text.decision == "allow" and text.tool in (COMMAND_TOOL, "*"):
+        return f"this would allow every use of {text.tool!r}: name a command"
+    if text.decision == "allow" and text.tool is None:
+        return "a rule that allows names a tool or a command"
+    rule = Rule(name=name, text=text)
+    return _broken_example(rule) or rule
+
+
+def _broken_example(rule: Rule) -> str | None:
+    for example in rule.text.match:
+        if not _fits(rule, example):
+            return f"the rule does not match its example {example!r}"
+    for example in rule.text.not_match:
+        if _fits(rule, example):
+            return f"the rule matches {example!r}, which it should not"
+    return None
+
+
+def _fits(rule: Rule, example: str) -> bool:
+    if rule.text.command is not None:
+        return covers_example(rule.covers_argv, len(rule.words), rule.text.decision, example)
+    if rule.text.path is not None:
+        return rule.covers_path(example)
+    return rule.text.tool in (None, "*", example)
+
+
+def _read_file(path: Path | None, tier: str) -> list[Rule]:
+    if path is None or not path.exists():
+        return []
+    try:
+        source = path.read_text("utf-8")
+        fields = tomllib.loads(source)
+    except (OSError, ValueError) as error:
+        raise BadRules(f"{path}: {error}") from error
+    return list(_checked(path, source, fields, tier))
+
+
+def _checked(path: Path, source: str, fields: Mapping[str, Any], tier: str) -> Iterator[Rule]:
+    lines = [
+        n for n, line in enumerate(source.splitlines(), 1) if re.match(r"\s*\[\[\s*rule", line)
+    ]
+    written = fields.get("rule", [])
+    if set(fields) - {"rule"} or not isinstance(written, list):
+        raise BadRules(f"{path}:1: a rules file holds [[rule]] tables and nothing else")
+    for number, item in enumerate(written, 1):  # pyright: ignore[reportUnknownVariableType,reportUnknownArgumentType]
+        rule = _one(item, f"{tier}:{number}")
+        if isinstance(rule, str):
+            line = lines[number - 1] if number <= len(lines) else 1
+            raise BadRules(f"{path}:{line}: rule {number}: {rule}")
+        yield rule
+
+
+def _one(item: Any, name: str) -> Rule | str:  # noqa: ANN401 - as a stranger wrote it
+    try:
+        return make_rule(name, RuleText.model_validate(item))
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(str(part) for part in first["loc"]) or "rule"
+        return f"{field}: {first['msg']}"

@@ -1,0 +1,10 @@
+"""The composition root: opens every room, hands each what it needs, and offers the verbs.
+
+Doors change things only through the verbs of `Runtime`; the rest is queries and event streams. The
+clock lives here; below, `now` is an argument.
+"""
+
+from gonogo.runtime._receipt import Receipt
+from gonogo.runtime._runtime import Runtime
+
+__all__ = ["Receipt", "Runtime"]

@@ -1,0 +1,224 @@
+"""Messages of clients: taken in, and turned into turns, decisions, results and stops."""
+
+import logging
+
+from gonogo.agents import CLIENT_CALL, end_call
+from gonogo.domain.call_state import CallStatus
+from gonogo.domain.errors import Conflict, GonogoError, InvalidMessage, NotFound
+from gonogo.domain.events import SessionInfo
+from gonogo.domain.messages import (
+    Cancel,
+    ClientMessage,
+    HitlDecision,
+    PlanDecision,
+    SwitchAgent,
+    ToolResultMessage,
+    UserMessage,
+)
+from gonogo.domain.plan_state import ENDED
+from gonogo.domain.principal import Principal, Role
+from gonogo.domain.records import CallRow, Session
+from gonogo.domain.turn_state import TurnStatus
+from gonogo.domain.views import DecisionAnswer
+from gonogo.runtime._decisions import Decisions
+from gonogo.runtime._receipt import Receipt
+from gonogo.runtime._sessions import may_see, visible
+from gonogo.store import Connection, log
+from gonogo.store.calls import call_of
+from gonogo.store.plans import plan_of
+from gonogo.store.sessions import open_turns, session_of, turn_of
+from gonogo.store.timers import drop_timer
+
+_LOG = logging.getLogger(__name__)
+_C = CallStatus
+
+
+class Messages(Decisions):
+    """The verb `accept`: any message that a client may send."""
+
+    async def accept(
+        self,
+        principal: Principal,
+        session_id: str | None,
+        message: ClientMessage,
+        *,
+        connection: str | None = None,
+    ) -> Receipt:
+        """Take a message in. What it causes goes on whether or not anybody listens.
+
+        Args:
+            connection: Names the client's connection, where it has one that lasts.
+
+        Raises:
+            Refused: it cannot be; nothing has changed.
+        """
+        principal.require(Role.OPERATOR)
+        match message:
+            case UserMessage() | SwitchAgent():
+                return await self.parts.store.write(self._said, principal, session_id, message)
+            case PlanDecision():
+                return await self.decide_plan(principal, message, session_id)
+            case HitlDecision():
+                return await self._decide_calls(principal, message, session_id)
+            case ToolResultMessage():
+                return await self._result(principal, session_id, message, connection)
+            case Cancel():
+                return await self.parts.store.write(self._cancel, principal, session_id, message)
+
+    # What the user says -----------------------------------------------------------------------
+
+    def _said(
+        self,
+        conn: Connection,
+        principal: Principal,
+        session_id: str | None,
+        message: UserMessage | SwitchAgent,
+    ) -> Receipt:
+        self._check_agent(message.agent_type)
+        now = self.parts.clock()
+        session, created = self._session_for(conn, principal, session_id)
+        if session_id is None:
+            log.tell(conn, session.id, now, SessionInfo(session_id=session.id))
+        receipt = Receipt(session_id=session.id, after=session.last_seq, created=created)
+        agent = message.agent_type
+        if isinstance(message, SwitchAgent):
+            self.parts.inbox.switch(
+                conn, session, message.agent_type, message.reason, message.confidence, now,
+                final=message.content is None,
+            )  # fmt: skip
+            if message.content is None:
+                return receipt
+        kept = self.parts.inbox.receive(conn, session, message.content or "", agent, now)
+        return Receipt(
+            session_id=session.id, after=session.last_seq, turn_id=kept.turn_id, created=created
+        )
+
+    def _session_for(
+        self, conn: Connection, principal: Principal, session_id: str | None
+    ) -> tuple[Session, bool]:
+        found = session_of(conn, session_id) if session_id else None
+        if found is None:
+            new = self.new_session(conn, principal, session_id, None, None, None, None)
+            return new, True
+        if found.deleted or not may_see(principal, found):
+            raise NotFound(f"No session found with id={session_id}")
+        return found, False
+
+    def _check_agent(self, agent: str | None) -> None:
+        if agent is not None and agent not in self.parts.profiles:
+            known = ", ".join(sorted(self.parts.profiles))
+            raise InvalidMessage(f"agent_type: there is no agent {agent!r}; use one of {known}")
+
+    # Decisions --------------------------------------------------------------------------------
+
+    async def _decide_calls(
+        self, principal: Principal, message: HitlDecision, session_id: str | None
+    ) -> Receipt:
+        if message.call_ids is None:
+            return await self.decide_call(principal, message, session_id)
+        answers: list[DecisionAnswer] = []
+        receipts: list[Receipt] = []
+        for call_id in dict.fromkeys(message.call_ids):
+            single = message.model_copy(update={"call_ids": None, "call_id": call_id})
+            try:
+                receipts.append(await self.decide_call(principal, single, session_id))
+                answers.append(DecisionAnswer(id=call_id, ok=True, status=message.word))
+            except GonogoError as error:
+                answers.append(
+                    DecisionAnswer(id=call_id, ok=False, code=error.code, detail=str(error))
+                )
+        first = receipts[0] if receipts else Receipt(session_id=session_id or "", after=0)
+        return Receipt(
+            session_id=first.session_id, after=first.after, turn_id=first.turn_id,
+            plan_id=first.plan_id, answers=tuple(answers),
+        )  # fmt: skip
+
+    # Results of clients -----------------------------------------------------------------------
+
+    async def _result(
+        self,
+        principal: Principal,
+        session_id: str | None,
+        message: ToolResultMessage,
+        connection: str | None,
+    ) -> Receipt:
+        session, call = await self.parts.store.read(
+            _call_in, principal, session_id, message.call_id
+        )
+        legacy = self.parts.settings.legacy_text_rejection and message.is_legacy_rejection
+        if call.status is _C.AWAITING_APPROVAL and legacy:
+            _LOG.warning("call %s was rejected by text: deprecated, use hitl_decision", call.id)
+            return await self._reject_by_text(principal, call, message)
+        host = self.parts.hosts.get(session.id)
+        if host is not None and connection is not None and host != connection:
+            raise Conflict("Another connection carries out this session's tools")
+        return await self.parts.store.write(self._take_result, session.id, message)
+
+    async def _reject_by_text(
+        self, principal: Principal, call: CallRow, message: ToolResultMessage
+    ) -> Receipt:
+        _, _, feedback = (message.error or "").partition(":")
+        decision = HitlDecision(
+            call_id=call.id, decision="reject", feedback=feedback.strip() or None
+        )
+        return await self.decide_call(principal, decision, call.session_id)
+
+    def _take_result(
+        self, conn: Connection, session_id: str, message: ToolResultMessage
+    ) -> Receipt:
+        session, call = session_of(conn, session_id), call_of(conn, message.call_id)
+        assert session is not None and call is not None  # noqa: S101, PT018 - found just before
+        _check_expects_result(session, call)
+        now = self.parts.clock()
+        error = message.error
+        status = _C.COMPLETED if error is None else _C.FAILED
+        end_call(conn, call, status, now, result=message.result, error=error)
+        drop_timer(conn, CLIENT_CALL, call.id)
+        self.parts.went_on.of_call(conn, call, now)
+        return Receipt(
+            session_id=session_id, after=session.last_seq, turn_id=call.turn_id,
+            plan_id=call.plan_id,
+        )  # fmt: skip
+
+    # Stops ------------------------------------------------------------------------------------
+
+    def _cancel(
+        self, conn: Connection, principal: Principal, session_id: str | None, message: Cancel
+    ) -> Receipt:
+        session = visible(conn, principal, session_id or "")
+        now = self.parts.clock()
+        turn_id = message.turn_id
+        if turn_id is None:
+            going = [t for t in open_turns(conn, session.id) if t.status is not TurnStatus.QUEUED]
+            turn_id = going[0].id if going else None
+        if turn_id is not None:
+            turn = turn_of(conn, turn_id)
+            if turn is None or turn.session_id != session.id:
+                raise NotFound(f"No turn found with id={turn_id}")
+            self.parts.turns.cancel(conn, turn, principal.id, now)
+            return Receipt(session_id=session.id, after=session.last_seq, turn_id=turn.id)
+        plan = plan_of(conn, session.active_plan_id) if session.active_plan_id else None
+        if plan is None or plan.status in ENDED:
+            raise Conflict("Nothing is running in this session")
+        self.parts.engine.cancel(conn, plan.id, principal.id, now)
+        return Receipt(session_id=session.id, after=session.last_seq, plan_id=plan.id)
+
+
+def _check_expects_result(session: Session, call: CallRow) -> None:
+    if call.status is _C.STARTED and session.tool_host == "client":
+        return
+    if call.status is _C.STARTED:
+        raise Conflict("The server carries out this session's tools; no result is expected")
+    if call.status in {_C.PROPOSED, _C.AWAITING_APPROVAL, _C.ALLOWED}:
+        raise Conflict(f"Call {call.id} is not approved: {call.status}")
+    raise Conflict(f"Call {call.id} has its result already: {call.status}")
+
+
+def _call_in(
+    conn: Connection, principal: Principal, session_id: str | None, call_id: str
+) -> tuple[Session, CallRow]:
+    session = visible(conn, principal, session_id or "")
+    call = call_of(conn, call_id)
+    if call is None or call.session_id != session.id:
+        raise NotFound(f"No call found with id={call_id}")
+    return session, call

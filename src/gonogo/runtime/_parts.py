@@ -1,0 +1,244 @@
+"""The rooms of one runtime, put together."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+import anyio
+
+from gonogo.agents import (
+    CLIENT_CALL,
+    CallKind,
+    Gate,
+    Hands,
+    Interventions,
+    Loop,
+    Profile,
+    load_profiles,
+)
+from gonogo.approvals import EXPIRE, WARN, Desk
+from gonogo.dispatch import Hub, LocalDispatcher
+from gonogo.domain.approval_state import ApprovalKind
+from gonogo.domain.call_state import CallStatus
+from gonogo.domain.plan import PLANNERS
+from gonogo.domain.records import CallRow, Timer
+from gonogo.domain.subtask_state import SubtaskStatus
+from gonogo.engine import ADVANCE, Engine
+from gonogo.llm import Model, ModelSettings, open_model
+from gonogo.orchestrator import Controls, Inbox, PlanKind, Planning, Subtasks, Turns
+from gonogo.policy import load_rules
+from gonogo.settings import Settings
+from gonogo.store import Connection, Store, go_on
+from gonogo.store.calls import call_of, open_calls
+from gonogo.store.plans import live_plans, running_subtasks, subtask_key, subtask_row
+from gonogo.store.sessions import session_of, unfinished_turns
+from gonogo.telemetry import Metrics
+from gonogo.tools import Tool, builtin_tools
+from gonogo.workspace import Sandbox
+
+Clock = Callable[[], datetime]
+_WAITING = frozenset({CallStatus.AWAITING_APPROVAL, CallStatus.UNKNOWN})
+
+
+def utc_now() -> datetime:
+    """The wall clock."""
+    return datetime.now(UTC)
+
+
+@dataclass(slots=True, kw_only=True)
+class ModelSlot:
+    """The model, opened when it is first asked."""
+
+    settings: Settings
+    environment: dict[str, str]
+    model: Model | None = None
+
+    def __call__(self) -> Model:
+        """The model.
+
+        Raises:
+            ModelNotConfigured: none is configured; the text lists the choices.
+        """
+        if self.model is None:
+            self.model = open_model(model_settings(self.settings), self.environment)
+        return self.model
+
+
+def model_settings(settings: Settings) -> ModelSettings:
+    """What the settings say of the model."""
+    key = settings.model_api_key
+    return ModelSettings(
+        name=settings.model,
+        base_url=settings.openai_base_url,
+        api_key=key.get_secret_value() if key else None,
+        timeout=settings.model_timeout,
+        max_attempts=settings.model_max_attempts,
+        temperature=settings.temperature,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """Every room, opened."""
+
+    settings: Settings
+    clock: Clock
+    store: Store
+    hub: Hub
+    metrics: Metrics
+    desk: Desk
+    gate: Gate
+    hands: Hands
+    engine: Engine
+    planning: Planning
+    turns: Turns
+    inbox: Inbox
+    dispatcher: LocalDispatcher
+    model: ModelSlot
+    profiles: dict[str, Profile]
+    tools: dict[str, Tool]
+    went_on: "Continuation"
+    closing: anyio.Event
+    hosts: dict[str, str] = field(default_factory=dict[str, str])
+    """Session → the connection that carries out its tools."""
+
+
+def build(
+    settings: Settings, environment: dict[str, str], model: Model | None, clock: Clock
+) -> Parts:
+    """Open every room and tie it to the others."""
+    hub, metrics = Hub(), Metrics()
+    hub.watch(metrics.observe)
+    store = Store(settings.db or f"sqlite:///{settings.home / 'gonogo.db'}")
+    tools = builtin_tools()
+    profiles = load_profiles(settings.agents, known_tools=tools)
+    slot = ModelSlot(settings=settings, environment=environment, model=model)
+    desk = _desk(settings)
+    gate = Gate(
+        store=store, tools=tools, profiles=profiles, home=settings.home,
+        rules=load_rules(settings.admin_rules, settings.rules),
+        sandbox=Sandbox.detect() if settings.sandbox else None,
+        attended=not settings.unattended, repo_trusted=settings.repo_trusted,
+    )  # fmt: skip
+    hands = Hands(
+        store=store, desk=desk, gate=gate, clock=clock,
+        command_timeout=settings.command_timeout, command_output=settings.command_output,
+    )  # fmt: skip
+    loop = Loop(
+        store=store, desk=desk, gate=gate, hands=hands, model=slot, clock=clock, tell=hub.tell,
+        max_requests=settings.max_steps,
+        metered=lambda reply: metrics.model_answered(reply.model, reply.usage),
+    )  # fmt: skip
+    engine = Engine(
+        store=store, clock=clock, timeout=settings.subtask_timeout,
+        run=lambda work: subtasks.run(work),
+        ended=lambda conn, plan, status, now: planning.ended(conn, plan, status, now),
+        dropped=lambda conn, row, reason, now: subtasks.dropped(conn, row, reason, now),
+    )  # fmt: skip
+    subtasks = Subtasks(
+        store=store, loop=loop, desk=desk, clock=clock, check=engine.check, park=engine.park
+    )
+    planning = Planning(
+        desk=desk, begin=engine.begin, workers=frozenset(profiles) - PLANNERS,
+        max_parallel=settings.max_parallel,
+    )  # fmt: skip
+    controls = Controls(store=store, planning=planning, profiles=profiles, clock=clock)
+    turns = Turns(store=store, loop=loop, desk=desk, controls=controls, clock=clock)
+    went_on = Continuation(engine=engine, turns=turns)
+    desk.kinds[ApprovalKind.PLAN] = PlanKind(planning)
+    desk.kinds[ApprovalKind.TOOL] = CallKind(went_on.of_call)
+    desk.kinds[ApprovalKind.INTERVENTION] = Interventions(went_on.of_call)
+    dispatcher = LocalDispatcher(
+        store,
+        {"turn": turns.job, "plan": engine.plan_job, "subtask": engine.subtask_job},
+        Timers(desk=desk, engine=engine, hands=hands, went_on=went_on).fire,
+        clock,
+    )
+    return Parts(
+        settings=settings, clock=clock, store=store, hub=hub, metrics=metrics, desk=desk,
+        gate=gate, hands=hands, engine=engine, planning=planning, turns=turns,
+        inbox=Inbox(locale=settings.locale), dispatcher=dispatcher, model=slot,
+        profiles=profiles, tools=tools, went_on=went_on, closing=anyio.Event(),
+    )  # fmt: skip
+
+
+def _desk(settings: Settings) -> Desk:
+    seconds = {
+        ApprovalKind.TOOL: settings.approval_expiry_tool,
+        ApprovalKind.PLAN: settings.approval_expiry_plan,
+        ApprovalKind.SUBTASK: settings.approval_expiry_subtask,
+        ApprovalKind.INTERVENTION: settings.approval_expiry_intervention,
+    }
+    if settings.approval_expiry_action == "keep_waiting":
+        seconds = {}
+    return Desk(
+        expiry={k: timedelta(seconds=s) if s is not None else None for k, s in seconds.items()},
+        warning=timedelta(seconds=settings.approval_warning),
+        max_pending=settings.max_pending_approvals,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Continuation:
+    """Goes on with whatever a call belongs to, once somebody answered for it."""
+
+    engine: Engine
+    turns: Turns
+
+    def of_call(self, conn: Connection, call: CallRow, now: datetime) -> None:
+        """The turn or the subtask of a call that has its answer."""
+        if call.subtask_id is None:
+            self.turns.resume(conn, call.turn_id or "", now)
+            return
+        key = subtask_key(call.plan_id or "", call.revision or 0, call.subtask_id)
+        row = subtask_row(conn, key)
+        if row is None:
+            return
+        if row.status is SubtaskStatus.RUNNING:
+            go_on(conn, "subtask", key, row.epoch)
+            return
+        left = open_calls(conn, call.session_id, call.thread)
+        if left and all(other.status in _WAITING for other in left):
+            self.engine.advance(conn, row.plan_id, now)
+            return
+        self.engine.resume(conn, key, now)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timers:
+    """What to do when a timer fires, each in its own transaction."""
+
+    desk: Desk
+    engine: Engine
+    hands: Hands
+    went_on: Continuation
+
+    def fire(self, conn: Connection, timer: Timer, now: datetime) -> None:
+        """Carry out one timer."""
+        match timer.kind:
+            case kind if kind in {EXPIRE, WARN}:
+                self.desk.on_timer(conn, timer.kind, timer.key, now)
+            case kind if kind == ADVANCE:
+                self.engine.advance(conn, timer.key, now)
+            case kind if kind == CLIENT_CALL:
+                self._give_up(conn, timer.key, now)
+            case _:
+                pass
+
+    def _give_up(self, conn: Connection, call_id: str, now: datetime) -> None:
+        call = call_of(conn, call_id)
+        if call is None or call.status is not CallStatus.STARTED:
+            return
+        session = session_of(conn, call.session_id)
+        self.hands.doubt(conn, call, session.spoken if session else "en", now)
+        self.went_on.of_call(conn, call, now)
+
+
+def recover(conn: Connection, engine: Engine, now: datetime) -> None:
+    """After a start: everything that waits for nobody goes on."""
+    for turn in unfinished_turns(conn):
+        go_on(conn, "turn", turn.id)
+    for key in running_subtasks(conn):
+        engine.take_over(conn, key)
+    for plan_id in live_plans(conn):
+        engine.advance(conn, plan_id, now)

@@ -1,0 +1,154 @@
+"""Who may speak: principals, tokens, and answers kept for repeated requests."""
+
+import hashlib
+import re
+import secrets
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+from gonogo.domain.errors import Conflict, InvalidMessage, NotFound, Unauthorized
+from gonogo.domain.principal import Principal, Role
+from gonogo.domain.views import TokenView
+from gonogo.runtime._parts import Parts
+from gonogo.store import Connection, log, new_id
+from gonogo.store import people as rows
+
+OWNER = Principal(id="local", name="local", role=Role.ADMIN)
+"""Who works at the machine that owns the state folder."""
+_NAME = re.compile(r"^[\w.@-]{1,64}$")
+
+
+class People:
+    """The verbs about principals and tokens."""
+
+    parts: Parts
+    _on_revoked: list[Callable[[], None]]
+    owner = OWNER
+
+    async def authenticate(self, token: str) -> Principal:
+        """The principal whose token this is.
+
+        Raises:
+            Unauthorized: it is nobody's, or was revoked.
+        """
+        row = await self.parts.store.read(rows.token_by_secret, _hash(token))
+        if row is None:
+            raise Unauthorized("The token is not valid; make one with: gonogo token create")
+        return Principal(id=row.principal_id, name=row.name, role=Role(row.role))
+
+    async def create_token(
+        self, principal: Principal, name: str, role: Role
+    ) -> tuple[TokenView, str]:
+        """Make a token; its secret is given once and only its hash is kept.
+
+        Tokens of one name are the same principal's, whatever their roles.
+
+        Raises:
+            Forbidden: the principal is no admin.
+            InvalidMessage: the name has odd characters.
+        """
+        principal.require(Role.ADMIN)
+        if not _NAME.match(name):
+            raise InvalidMessage("A token's name has 1 to 64 letters, digits, or any of _ . @ -")
+        secret = f"gng_{secrets.token_urlsafe(32)}"
+        row = {
+            "id": new_id("token"),
+            "principal_id": _principal_id(name),
+            "name": name,
+            "role": int(role),
+            "secret_hash": _hash(secret),
+            "created_at": self.parts.clock(),
+            "revoked_at": None,
+        }
+        await self.parts.store.write(_add_token, row, principal.id)
+        return _token_view(row), secret
+
+    async def list_tokens(self, principal: Principal) -> list[TokenView]:
+        """Every token, revoked ones too, without secrets.
+
+        Raises:
+            Forbidden: the principal is no admin.
+        """
+        principal.require(Role.ADMIN)
+        found = await self.parts.store.read(rows.list_tokens)
+        return [_token_view(row._mapping) for row in found]
+
+    async def revoke_token(self, principal: Principal, token_id: str) -> None:
+        """Make a token invalid from now on; what is open with it is closed.
+
+        Raises:
+            Forbidden: the principal is no admin.
+            NotFound: there is no such token.
+        """
+        principal.require(Role.ADMIN)
+        await self.parts.store.write(_revoke_token, token_id, principal.id, self.parts.clock())
+        for told in self._on_revoked:
+            told()
+
+    def subscribe_revocations(self, told: Callable[[], None]) -> None:
+        """Have a function called after each revocation."""
+        self._on_revoked.append(told)
+
+    async def remember(self, principal: Principal, key: str, request_digest: str) -> Any:  # noqa: ANN401
+        """The answer to an earlier request with that key, or None.
+
+        Raises:
+            Conflict: the key was used for another request.
+        """
+        row = await self.parts.store.read(rows.kept_answer, principal.id, key)
+        if row is None:
+            return None
+        if row.request_digest != request_digest:
+            raise Conflict("This Idempotency-Key was used for another request")
+        return row.answer
+
+    async def store_answer(
+        self,
+        principal: Principal,
+        key: str,
+        request_digest: str,
+        answer: Any,  # noqa: ANN401
+    ) -> None:
+        """Keep an answer for a repeat of its request."""
+        row = {
+            "principal_id": principal.id,
+            "key": key,
+            "request_digest": request_digest,
+            "answer": answer,
+            "created_at": self.parts.clock(),
+        }
+        await self.parts.store.write(rows.keep_answer, row)
+
+
+def _add_token(conn: Connection, row: dict[str, Any], by: str) -> None:
+    rows.keep_principal(conn, row["principal_id"], row["name"], row["created_at"])
+    rows.add_token(conn, row)
+    log.note(
+        conn, log.SYSTEM, row["created_at"], actor=by, action="token.created", subject=row["id"],
+        name=row["name"], role=Role(row["role"]).word,
+    )  # fmt: skip
+
+
+def _revoke_token(conn: Connection, token_id: str, by: str, now: datetime) -> None:
+    if not rows.revoke_token(conn, token_id, now):
+        raise NotFound(f"There is no token {token_id}")
+    log.note(conn, log.SYSTEM, now, actor=by, action="token.revoked", subject=token_id)
+
+
+def _token_view(row: Any) -> TokenView:  # noqa: ANN401 - a mapping of columns
+    return TokenView(
+        token_id=row["id"],
+        name=row["name"],
+        role=Role(row["role"]).word,
+        created_at=row["created_at"],
+        revoked_at=row["revoked_at"],
+    )
+
+
+def _principal_id(name: str) -> str:
+    return OWNER.id if name == "state-folder" else f"user:{name}"
+
+
+def _hash(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()

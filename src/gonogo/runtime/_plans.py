@@ -1,0 +1,227 @@
+"""Plans: what people do to them, and what is asked about them."""
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+from gonogo.domain.errors import Conflict, NotFound
+from gonogo.domain.plan import Revision
+from gonogo.domain.principal import Principal, Role
+from gonogo.domain.records import Plan, SubtaskRow
+from gonogo.domain.views import (
+    GrantView,
+    PlanDiff,
+    PlanGraph,
+    PlanList,
+    PlanStatusView,
+    PlanView,
+    RevisionView,
+)
+from gonogo.runtime._parts import Parts
+from gonogo.runtime._sessions import may_see, visible
+from gonogo.runtime._views import diff_view, grant_view, graph_view, plan_view, status_view
+from gonogo.store import Connection, log
+from gonogo.store.plans import (
+    grant_of,
+    list_grants,
+    list_plans,
+    plan_of,
+    revision_of,
+    revisions_of,
+    revoke_grant,
+    subtask_rows,
+)
+from gonogo.store.sessions import list_sessions, session_of
+
+Found = tuple[Plan, Revision, list[SubtaskRow]]
+Verb = Callable[..., None]
+
+
+class Plans:
+    """The verbs and queries about plans and grants."""
+
+    parts: Parts
+
+    async def plans(
+        self,
+        principal: Principal,
+        session_id: str | None = None,
+        status: str | None = None,
+        limit: int = 50,
+        offset: int = 0,
+    ) -> PlanList:
+        """A page of the plans that the principal may see, newest first."""
+        found = await self.parts.store.read(_plans, principal, session_id, status)
+        page = [plan_view(*each) for each in found[offset : offset + limit]]
+        return PlanList(plans=page, total=len(found))
+
+    async def plan(self, principal: Principal, plan_id: str) -> PlanView:
+        """A plan in its current revision.
+
+        Raises:
+            NotFound: there is none of that id that the principal may see.
+        """
+        return plan_view(*await self.parts.store.read(_found, principal, plan_id))
+
+    async def plan_status(self, principal: Principal, plan_id: str) -> PlanStatusView:
+        """How far a plan is."""
+        return status_view(*await self.parts.store.read(_found, principal, plan_id))
+
+    async def plan_graph(self, principal: Principal, plan_id: str) -> PlanGraph:
+        """A plan as a graph to draw."""
+        return graph_view(*await self.parts.store.read(_found, principal, plan_id))
+
+    async def revisions(self, principal: Principal, plan_id: str) -> list[RevisionView]:
+        """Every revision of a plan, oldest first."""
+        found = await self.parts.store.read(_revisions, principal, plan_id)
+        return [_revision_view(revision, row) for revision, row in found]
+
+    async def revision(self, principal: Principal, plan_id: str, number: int) -> RevisionView:
+        """One revision.
+
+        Raises:
+            NotFound: the plan has no such revision.
+        """
+        for view in await self.revisions(principal, plan_id):
+            if view.revision == number:
+                return view
+        raise NotFound(f"Plan {plan_id} has no revision {number}")
+
+    async def plan_diff(self, principal: Principal, plan_id: str, from_: int, to: int) -> PlanDiff:
+        """What changed between two revisions.
+
+        Raises:
+            NotFound: the plan has no such revision.
+        """
+        found = await self.parts.store.read(_revisions, principal, plan_id)
+        by_number = {revision.number: revision for revision, _ in found}
+        for number in (from_, to):
+            if number not in by_number:
+                raise NotFound(f"Plan {plan_id} has no revision {number}")
+        return diff_view(by_number[from_], by_number[to])
+
+    async def start_plan(self, principal: Principal, plan_id: str) -> PlanView:
+        """Start a plan that was approved and held.
+
+        Raises:
+            Conflict: the plan is in another state, which is named.
+        """
+        return await self._do(principal, plan_id, self.parts.engine.start)
+
+    async def pause_plan(self, principal: Principal, plan_id: str) -> PlanView:
+        """Start nothing new; what runs comes to its end."""
+        return await self._do(principal, plan_id, self.parts.engine.pause)
+
+    async def resume_plan(self, principal: Principal, plan_id: str) -> PlanView:
+        """Go on with a paused plan."""
+        return await self._do(principal, plan_id, self.parts.engine.resume_plan)
+
+    async def cancel_plan(self, principal: Principal, plan_id: str) -> PlanView:
+        """End a plan and everything that it runs."""
+        return await self._do(principal, plan_id, self.parts.engine.cancel)
+
+    async def cancel_subtask(self, principal: Principal, plan_id: str, subtask_id: str) -> PlanView:
+        """End one subtask; its siblings go on."""
+        return await self._do(principal, plan_id, self.parts.engine.cancel_subtask, subtask_id)
+
+    async def skip_subtask(self, principal: Principal, plan_id: str, subtask_id: str) -> PlanView:
+        """Leave one subtask out."""
+        return await self._do(principal, plan_id, self.parts.engine.skip_subtask, subtask_id)
+
+    async def grants(self, principal: Principal, session_id: str | None = None) -> list[GrantView]:
+        """What approved plans may do without a question."""
+        found = await self.parts.store.read(_grants, principal, session_id)
+        return [grant_view(grant) for grant in found]
+
+    async def revoke_grant(self, principal: Principal, grant_id: str) -> None:
+        """End a grant: from now on the subtask asks.
+
+        Raises:
+            NotFound: there is none of that id that the principal may see.
+            Conflict: it had ended already.
+        """
+        principal.require(Role.OPERATOR)
+        await self.parts.store.write(_revoke, principal, grant_id, self.parts.clock())
+
+    async def _do(self, principal: Principal, plan_id: str, verb: Verb, *what: str) -> PlanView:
+        principal.require(Role.OPERATOR)
+        await self.parts.store.write(_carry_out, principal, plan_id, verb, what, self.parts.clock())
+        return await self.plan(principal, plan_id)
+
+
+def _carry_out(
+    conn: Connection,
+    principal: Principal,
+    plan_id: str,
+    verb: Verb,
+    what: tuple[str, ...],
+    now: datetime,
+) -> None:
+    _found(conn, principal, plan_id)
+    verb(conn, plan_id, *what, principal.id, now)
+
+
+def _found(conn: Connection, principal: Principal, plan_id: str) -> Found:
+    plan = plan_of(conn, plan_id)
+    session = session_of(conn, plan.session_id) if plan else None
+    if plan is None or session is None or session.deleted or not may_see(principal, session):
+        raise NotFound(f"No plan found with id={plan_id}")
+    return _whole(conn, plan)
+
+
+def _whole(conn: Connection, plan: Plan) -> Found:
+    revision = revision_of(conn, plan.id, plan.revision)
+    assert revision is not None  # noqa: S101 - a plan's current revision exists
+    return plan, revision, subtask_rows(conn, plan.id, plan.revision)
+
+
+def _plans(
+    conn: Connection, principal: Principal, session_id: str | None, status: str | None
+) -> list[Found]:
+    if session_id is not None:
+        visible(conn, principal, session_id)
+        wanted = [session_id]
+    else:
+        whose = None if principal.role >= Role.ADMIN else principal.id
+        wanted = [session.id for session in list_sessions(conn, whose, 1_000_000, 0)[0]]
+    return [_whole(conn, plan) for plan in list_plans(conn, wanted, status)]
+
+
+def _revisions(conn: Connection, principal: Principal, plan_id: str) -> list[tuple[Revision, Any]]:
+    _found(conn, principal, plan_id)
+    return revisions_of(conn, plan_id)
+
+
+def _revision_view(revision: Revision, row: Any) -> RevisionView:  # noqa: ANN401 - a row
+    return RevisionView(
+        plan_id=revision.plan_id,
+        revision=revision.number,
+        digest=revision.digest,
+        goal=revision.goal,
+        subtasks=list(revision.subtasks),
+        created_at=row.created_at,
+        created_by=row.created_by,
+        reason=row.reason,
+    )
+
+
+def _grants(conn: Connection, principal: Principal, session_id: str | None) -> list[Any]:
+    if session_id is not None:
+        visible(conn, principal, session_id)
+        return list_grants(conn, session_id)
+    whose = None if principal.role >= Role.ADMIN else principal.id
+    seen = {session.id for session in list_sessions(conn, whose, 1_000_000, 0)[0]}
+    return [grant for grant in list_grants(conn, None) if grant.session_id in seen]
+
+
+def _revoke(conn: Connection, principal: Principal, grant_id: str, now: datetime) -> None:
+    grant = grant_of(conn, grant_id)
+    session = session_of(conn, grant.session_id) if grant else None
+    if grant is None or session is None or session.deleted or not may_see(principal, session):
+        raise NotFound(f"No grant found with id={grant_id}")
+    if not revoke_grant(conn, grant_id, now, principal.name):
+        raise Conflict(f"Grant {grant_id} has ended already")
+    log.note(
+        conn, session.id, now, actor=principal.id, action="grant.revoked", subject=grant_id,
+        plan_id=grant.plan_id, subtask_id=grant.subtask_id,
+    )  # fmt: skip

@@ -1,0 +1,234 @@
+"""The runtime: the verbs of gonogo over one opened set of rooms."""
+
+import os
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.to_thread
+
+from gonogo.agents import Gated, Thread
+from gonogo.domain.errors import Conflict, NotFound, PolicyDenied
+from gonogo.domain.gate import ToolClass
+from gonogo.domain.principal import Principal, Role
+from gonogo.domain.views import AgentView, AuditEntry, AuditReport, ToolView
+from gonogo.llm import Model, available_models
+from gonogo.runtime._messages import Messages
+from gonogo.runtime._parts import Clock, Parts, build, recover, utc_now
+from gonogo.runtime._people import People
+from gonogo.runtime._plans import Plans
+from gonogo.runtime._sessions import visible
+from gonogo.runtime._streams import Streams
+from gonogo.settings import Settings
+from gonogo.store import Connection, Outbox, log
+from gonogo.telemetry import Metrics
+
+
+class Runtime(Messages, Plans, Streams, People):
+    """Everything that a door may ask of gonogo.
+
+    Made by `Runtime.open`, which owns the database, the jobs and the timers until it is left.
+    """
+
+    def __init__(self, parts: Parts) -> None:
+        """Take opened rooms; use `Runtime.open`."""
+        self.parts = parts
+        self._on_revoked: list[Callable[[], None]] = []
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls, settings: Settings, *, model: Model | None = None, clock: Clock = utc_now
+    ) -> AsyncGenerator["Runtime"]:
+        """Open every room, go on with what was left undone, and run until left.
+
+        Args:
+            model: In the place of the configured one.
+
+        Raises:
+            Refused: the database is newer than this code, or a rule or profile is not valid.
+        """
+        environment = dict(os.environ)
+        parts = await anyio.to_thread.run_sync(build, settings, environment, model, clock)
+        runtime = cls(parts)
+        parts.store.deliver = runtime._deliver
+        try:
+            async with anyio.create_task_group() as group:
+                await group.start(parts.dispatcher.serve)
+                await parts.store.write(_start, parts)
+                yield runtime
+                runtime.close_streams()
+                group.cancel_scope.cancel()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await runtime._close()
+
+    @property
+    def settings(self) -> Settings:
+        """What the operator set."""
+        return self.parts.settings
+
+    @property
+    def closing(self) -> anyio.Event:
+        """Set when the runtime is about to end: open streams end."""
+        return self.parts.closing
+
+    @property
+    def metrics(self) -> Metrics:
+        """What is counted."""
+        return self.parts.metrics
+
+    def close_streams(self) -> None:
+        """End every open stream."""
+        self.parts.closing.set()
+        self.parts.hub.wake_all()
+
+    # Tool hosts -------------------------------------------------------------------------------
+
+    async def claim_tool_host(self, principal: Principal, session_id: str, connection: str) -> None:
+        """Have a connection carry out a session's tools.
+
+        Raises:
+            Conflict: another connection does, or the session's tools run on the server.
+        """
+        principal.require(Role.OPERATOR)
+        session = await self.parts.store.read(visible, principal, session_id)
+        if session.tool_host != "client":
+            raise Conflict("The server carries out this session's tools")
+        holder = self.parts.hosts.setdefault(session_id, connection)
+        if holder != connection:
+            raise Conflict("Another connection carries out this session's tools")
+
+    async def release_tool_host(self, connection: str) -> None:
+        """A connection is gone; its calls wait for their timeout."""
+        for session_id, holder in list(self.parts.hosts.items()):
+            if holder == connection:
+                del self.parts.hosts[session_id]
+
+    # What there is ----------------------------------------------------------------------------
+
+    def agents(self) -> list[AgentView]:
+        """Every agent profile."""
+        return [
+            AgentView(
+                name=profile.name, description=profile.description, tools=list(profile.tools),
+                may_write=list(["**"] if profile.may_write is None else profile.may_write),
+                source=profile.source,
+            )
+            for profile in self.parts.profiles.values()
+        ]  # fmt: skip
+
+    def tools(self) -> list[ToolView]:
+        """Every tool that agents may use."""
+        return [
+            ToolView(
+                name=tool.name, description=tool.description, tool_class=tool.tool_class,
+                parameters=tool.schema().parameters,
+            )
+            for tool in self.parts.tools.values()
+        ]  # fmt: skip
+
+    def models(self) -> list[dict[str, Any]]:
+        """The models that could be used, and which one is."""
+        return available_models(self.parts.model.environment)
+
+    # Audit ------------------------------------------------------------------------------------
+
+    async def audit(
+        self, principal: Principal, session_id: str | None = None, after: int = 0, limit: int = 100
+    ) -> list[AuditEntry]:
+        """Entries of a session's audit chain, or of the system's, oldest first.
+
+        An unknown session has none.
+        """
+        if session_id is None:
+            principal.require(Role.ADMIN)
+            return await self.parts.store.read(log.entries, log.SYSTEM, after, limit)
+        try:
+            await self.session(principal, session_id)
+        except NotFound:
+            return []
+        return await self.parts.store.read(log.entries, session_id, after, limit)
+
+    async def verify_audit(self, principal: Principal) -> AuditReport:
+        """Walk every audit chain, and name each entry that was changed, removed or moved."""
+        principal.require(Role.VIEWER)
+        return await self.parts.store.read(_verify)
+
+    # One tool ---------------------------------------------------------------------------------
+
+    async def run_tool(
+        self, principal: Principal, name: str, arguments: dict[str, Any], workspace: Path
+    ) -> dict[str, Any]:
+        """Run one tool through the gate, without a model.
+
+        Gives `{decision, reason, rule}`, and with `allow` also `result` or `error`.
+
+        Raises:
+            PolicyDenied: the gate denies it.
+        """
+        principal.require(Role.OPERATOR)
+        thread = _bare_thread(workspace)
+        gated = await self.parts.gate.judge(thread, name, arguments)
+        found = gated.verdict
+        if found.decision == "deny":
+            raise PolicyDenied(gated.error or found.reason)
+        told: dict[str, Any] = {
+            "decision": found.decision, "reason": found.reason, "rule": found.rule,
+        }  # fmt: skip
+        if found.decision == "ask" or gated.tool_class is ToolClass.CONTROL:
+            return {**told, "decision": "ask", "preview": gated.preview}
+        await self.parts.store.write(_note_tool, principal, name, gated, self.parts.clock())
+        result, error = await self.parts.hands.carry_out(thread, self.parts.tools[name], gated)
+        return {**told, "error": error} if error is not None else {**told, "result": result}
+
+    # Inside -----------------------------------------------------------------------------------
+
+    def _deliver(self, box: Outbox) -> None:
+        for body in box.events:
+            self.parts.hub.tell_event(body)
+        self.parts.dispatcher.take(box)
+
+    async def _close(self) -> None:
+        self.close_streams()
+        if self.parts.model.model is not None:
+            await self.parts.model.model.aclose()
+        await anyio.to_thread.run_sync(self.parts.store.close)
+
+
+def _start(conn: Connection, parts: Parts) -> None:
+    log.start_system_chain(conn)
+    recover(conn, parts.engine, parts.clock())
+
+
+def _verify(conn: Connection) -> AuditReport:
+    chains = log.chain_names(conn)
+    found = [log.verify_chain(conn, chain) for chain in chains]
+    problems = [problem for _, each in found for problem in each]
+    return AuditReport(
+        ok=not problems, chains=len(chains), entries=sum(n for n, _ in found), problems=problems
+    )
+
+
+def _note_tool(
+    conn: Connection,
+    principal: Principal,
+    name: str,
+    gated: Gated,
+    now: datetime,
+) -> None:
+    log.note(
+        conn, log.SYSTEM, now, actor=principal.id, action="tool.allowed", subject=name,
+        digest=gated.digest, arguments=gated.arguments, reason=gated.verdict.reason,
+        rule=gated.verdict.rule, source=gated.verdict.source,
+    )  # fmt: skip
+
+
+def _bare_thread(workspace: Path) -> Thread:
+    return Thread(
+        session_id="", name="tool", script="", agent="universal", locale="en",
+        workspace=workspace, remote=False, check=lambda conn: None, park=lambda conn, now: None,
+    )  # fmt: skip

@@ -1,0 +1,256 @@
+"""Sessions: the verbs that open, edit and delete them, and what is asked about them."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from gonogo.approvals import withdraw_all
+from gonogo.domain.conversation import MESSAGE, Reply, ToolAnswer
+from gonogo.domain.errors import Conflict, Forbidden, InvalidMessage, NotFound
+from gonogo.domain.plan_state import ENDED
+from gonogo.domain.principal import Principal, Role
+from gonogo.domain.records import Session
+from gonogo.domain.views import History, MessageView, PendingApprovals, SessionList, SessionView
+from gonogo.runtime._parts import Parts
+from gonogo.runtime._views import approval_view, session_view
+from gonogo.store import Connection, log, new_id
+from gonogo.store.calls import pending_approvals, thread_calls
+from gonogo.store.plans import plan_of
+from gonogo.store.sessions import (
+    add_session,
+    history,
+    list_sessions,
+    open_turns,
+    session_of,
+    set_session,
+)
+from gonogo.texts import resolve
+
+_ID = re.compile(r"^[A-Za-z0-9_.:-]{1,128}$")
+_TOOL_HOSTS = frozenset({"server", "client"})
+
+
+class Sessions:
+    """The verbs about sessions."""
+
+    parts: Parts
+
+    async def open_session(
+        self,
+        principal: Principal,
+        *,
+        session_id: str | None = None,
+        workspace: str | None = None,
+        title: str | None = None,
+        locale: str | None = None,
+        tool_host: str | None = None,
+    ) -> SessionView:
+        """Open a session.
+
+        Raises:
+            Conflict: the id is taken.
+            Forbidden: the workspace is outside the roots, or the role is not enough.
+            InvalidMessage: the id or the tool host is not a possible one.
+        """
+        principal.require(Role.OPERATOR)
+        session = await self.parts.store.write(
+            self.new_session, principal, session_id, workspace, title, locale, tool_host
+        )
+        return session_view(session)
+
+    async def session(self, principal: Principal, session_id: str) -> SessionView:
+        """A session.
+
+        Raises:
+            NotFound: there is none of that id that the principal may see.
+        """
+        return session_view(await self.parts.store.read(visible, principal, session_id))
+
+    async def sessions(self, principal: Principal, limit: int, offset: int) -> SessionList:
+        """A page of the sessions that the principal may see, newest first."""
+        whose = None if principal.role >= Role.ADMIN else principal.id
+        found, total = await self.parts.store.read(list_sessions, whose, limit, offset)
+        return SessionList(sessions=[session_view(session) for session in found], total=total)
+
+    async def edit_session(
+        self,
+        principal: Principal,
+        session_id: str,
+        title: str | None = None,
+        locale: str | None = None,
+    ) -> SessionView:
+        """Change a session's title or language.
+
+        Raises:
+            NotFound: there is none of that id that the principal may see.
+        """
+        principal.require(Role.OPERATOR)
+        await self.parts.store.write(self._edit, principal, session_id, title, locale)
+        return await self.session(principal, session_id)
+
+    async def delete_session(self, principal: Principal, session_id: str) -> None:
+        """Delete a session: whatever it runs is stopped; its id is not used again.
+
+        Raises:
+            NotFound: there is none of that id that the principal may see.
+        """
+        principal.require(Role.OPERATOR)
+        await self.parts.store.write(self._delete, principal, session_id)
+
+    async def history(self, principal: Principal, session_id: str) -> History:
+        """Every message of a session in order, with the results of tools.
+
+        Raises:
+            NotFound: there is none of that id that the principal may see.
+        """
+        return await self.parts.store.read(_history, principal, session_id)
+
+    async def pending(self, principal: Principal, session_id: str) -> PendingApprovals:
+        """What a session waits for.
+
+        Raises:
+            NotFound: there is none of that id that the principal may see.
+        """
+        found = await self.parts.store.read(_pending, principal, session_id)
+        views = [approval_view(approval) for approval in found]
+        return PendingApprovals(session_id=session_id, pending_approvals=views, count=len(views))
+
+    # Transactions -----------------------------------------------------------------------------
+
+    def new_session(
+        self,
+        conn: Connection,
+        principal: Principal,
+        session_id: str | None,
+        workspace: str | None,
+        title: str | None,
+        locale: str | None,
+        tool_host: str | None,
+    ) -> Session:
+        """Insert a session, in its caller's transaction."""
+        wanted = session_id or new_id("s")
+        if not _ID.match(wanted):
+            raise InvalidMessage("session_id: 1 to 128 letters, digits, or any of _ . : -")
+        if session_of(conn, wanted) is not None:
+            raise Conflict(f"The session id {wanted} is taken")
+        host = tool_host or "server"
+        if host not in _TOOL_HOSTS:
+            raise InvalidMessage("tool_host: server or client")
+        now, settings = self.parts.clock(), self.parts.settings
+        session = Session(
+            id=wanted, principal_id=principal.id, title=title,
+            workspace=str(self._workspace(workspace)), locale=locale,
+            spoken=resolve(locale, settings.locale), tool_host=host, agent="orchestrator",
+            active_plan_id=None, last_seq=0, deleted=False, created_at=now, updated_at=now,
+        )  # fmt: skip
+        add_session(conn, session)
+        log.note(
+            conn, log.SYSTEM, now, actor=principal.id, action="session.opened", subject=wanted,
+            workspace=session.workspace,
+        )  # fmt: skip
+        return session
+
+    def _workspace(self, wanted: str | None) -> Path:
+        settings = self.parts.settings
+        path = Path(wanted or settings.workspace).expanduser().resolve()
+        roots = [root.resolve() for root in settings.allowed_roots]
+        if not any(path.is_relative_to(root) for root in roots):
+            shown = ", ".join(str(root) for root in roots)
+            raise Forbidden(f"The workspace {path} is outside the allowed roots: {shown}")
+        if not path.is_dir():
+            raise InvalidMessage(f"workspace: {path} is not a folder")
+        return path
+
+    def _edit(
+        self,
+        conn: Connection,
+        principal: Principal,
+        session_id: str,
+        title: str | None,
+        locale: str | None,
+    ) -> None:
+        session = visible(conn, principal, session_id)
+        changed: dict[str, Any] = {"updated_at": self.parts.clock()}
+        if title is not None:
+            changed["title"] = title
+        if locale is not None:
+            changed |= {"locale": locale, "spoken": resolve(locale, session.spoken)}
+        set_session(conn, session_id, **changed)
+
+    def _delete(self, conn: Connection, principal: Principal, session_id: str) -> None:
+        session = visible(conn, principal, session_id)
+        now = self.parts.clock()
+        plan = plan_of(conn, session.active_plan_id) if session.active_plan_id else None
+        withdraw_all(conn, self.parts.desk, session_id, now)
+        if plan is not None and plan.status not in ENDED:
+            self.parts.engine.cancel(conn, plan.id, principal.id, now)
+        for turn in open_turns(conn, session_id):
+            self.parts.turns.cancel(conn, turn, principal.id, now)
+        set_session(conn, session_id, deleted=True, updated_at=now)
+        log.note(
+            conn, log.SYSTEM, now, actor=principal.id, action="session.deleted", subject=session_id
+        )
+
+
+def visible(conn: Connection, principal: Principal, session_id: str) -> Session:
+    """The session of that id, if the principal may see it.
+
+    Raises:
+        NotFound: otherwise, whatever the reason.
+    """
+    session = session_of(conn, session_id)
+    if session is None or session.deleted or not may_see(principal, session):
+        raise NotFound(f"No session found with id={session_id}")
+    return session
+
+
+def may_see(principal: Principal, session: Session) -> bool:
+    """Whether a session is the principal's own, or the principal sees all."""
+    return session.principal_id == principal.id or principal.role >= Role.ADMIN
+
+
+def _pending(conn: Connection, principal: Principal, session_id: str) -> list[Any]:
+    visible(conn, principal, session_id)
+    return pending_approvals(conn, session_id)
+
+
+def _history(conn: Connection, principal: Principal, session_id: str) -> History:
+    visible(conn, principal, session_id)
+    messages: list[MessageView] = []
+    for row in history(conn, session_id):
+        messages.extend(_message_views(conn, session_id, row))
+    return History(session_id=session_id, messages=messages)
+
+
+def _message_views(conn: Connection, session_id: str, row: Any) -> list[MessageView]:  # noqa: ANN401
+    message = MESSAGE.validate_python(row.body)
+    parts = row.thread.split("#")[0].rsplit("/", 1)
+    subtask_id = parts[1] if len(parts) == 2 else None
+    place: dict[str, Any] = {
+        "agent": row.agent,
+        "subtask_id": subtask_id,
+        "created_at": row.created_at,
+    }
+    if isinstance(message, ToolAnswer):
+        return []
+    if not isinstance(message, Reply):
+        return [MessageView(role="user", content=message.content, **place)]
+    calls = [c.model_dump(mode="json", exclude_none=True) for c in message.calls]
+    said = MessageView(role="assistant", content=message.text, tool_calls=calls or None, **place)
+    wanted = {call.id for call in message.calls}
+    if not wanted:
+        return [said]
+    answers = [
+        MessageView(
+            role="tool", call_id=call.id, tool_name=call.tool,
+            content=call.error if call.error is not None else _text(call.result), **place,
+        )
+        for call in thread_calls(conn, session_id, row.thread)
+        if call.id in wanted and call.finished_at is not None
+    ]  # fmt: skip
+    return [said, *answers]
+
+
+def _text(result: Any) -> str:  # noqa: ANN401 - JSON
+    return json.dumps(result, ensure_ascii=False)

@@ -1,0 +1,102 @@
+"""Streams: what happened in a session, from any place in its log on, without gap or duplicate."""
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing, asynccontextmanager
+from typing import Any
+
+from gonogo.dispatch import Follower
+from gonogo.domain.errors import InvalidCursor
+from gonogo.domain.principal import Principal
+from gonogo.domain.records import Session
+from gonogo.runtime._parts import Parts
+from gonogo.runtime._receipt import Receipt
+from gonogo.runtime._sessions import visible
+from gonogo.store.log import events_after
+
+Body = dict[str, Any]
+
+
+class Streams:
+    """The verbs that give event streams."""
+
+    parts: Parts
+
+    @asynccontextmanager
+    async def follow(
+        self, principal: Principal, session_id: str, after: int
+    ) -> AsyncGenerator[AsyncGenerator[Body]]:
+        """All events of a session that follow a place in its log: kept ones, then live.
+
+        Deltas of text have no `seq`. The stream ends when the runtime closes.
+
+        Raises:
+            NotFound: there is no such session that the principal may see.
+            InvalidCursor: the place lies in the future, or before the beginning.
+        """
+        session: Session = await self.parts.store.read(visible, principal, session_id)
+        if not 0 <= after <= session.last_seq:
+            raise InvalidCursor(f"The session's log ends at {session.last_seq}, before {after}")
+        async with self._bodies(session_id, after) as bodies:
+            yield bodies
+
+    @asynccontextmanager
+    async def answer(self, receipt: Receipt) -> AsyncGenerator[AsyncGenerator[Body]]:
+        """The events that a message caused, up to the one that ends its answer."""
+        async with (
+            self._bodies(receipt.session_id, receipt.after) as bodies,
+            aclosing(_answer(receipt, bodies)) as answer,
+        ):
+            yield answer
+
+    @asynccontextmanager
+    async def _bodies(self, session_id: str, after: int) -> AsyncGenerator[AsyncGenerator[Body]]:
+        # Before the first read, so that nothing falls between what is read and what is pushed.
+        follower = self.parts.hub.follow(session_id)
+        try:
+            async with aclosing(self._flow(follower, session_id, after)) as bodies:
+                yield bodies
+        finally:
+            self.parts.hub.leave(session_id, follower)
+
+    async def _flow(self, follower: Follower, session_id: str, cursor: int) -> AsyncGenerator[Body]:
+        async for body in self._kept(session_id, cursor):
+            cursor = body["seq"]
+            yield body
+        while not self.parts.closing.is_set():
+            await follower.wait()
+            while follower.items:
+                body = follower.items.popleft()
+                seq = body.get("seq")
+                if seq is None:
+                    yield body
+                elif seq == cursor + 1:
+                    cursor = seq
+                    yield body
+                elif seq > cursor:
+                    async for missed in self._kept(session_id, cursor):
+                        cursor = missed["seq"]
+                        yield missed
+
+    async def _kept(self, session_id: str, cursor: int) -> AsyncGenerator[Body]:
+        while page := await self.parts.store.read(events_after, session_id, cursor):
+            for body in page:
+                yield body
+            cursor = page[-1]["seq"]
+
+
+async def _answer(receipt: Receipt, bodies: AsyncGenerator[Body]) -> AsyncGenerator[Body]:
+    refused = [answer for answer in receipt.answers if not answer.ok]
+    for answer in refused:
+        detail = answer.detail or ""
+        yield {
+            "type": "error", "error": detail, "content": detail, "code": answer.code,
+            "call_id": answer.id, "is_final": False,
+        }  # fmt: skip
+    if refused and len(refused) == len(receipt.answers):
+        return
+    async for body in bodies:
+        if not receipt.covers(body):
+            continue
+        yield body
+        if body.get("is_final"):
+            return

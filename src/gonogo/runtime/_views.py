@@ -1,0 +1,181 @@
+"""Rows as clients are shown them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from gonogo.domain.messages import PLAN_REQUEST
+from gonogo.domain.plan import Revision, Subtask, critical_path
+from gonogo.domain.records import Approval, GrantRow, Plan, Session, SubtaskRow
+from gonogo.domain.subtask_state import SUBTASK, SubtaskStatus
+from gonogo.domain.views import (
+    ApprovalView,
+    GrantView,
+    PlanDiff,
+    PlanGraph,
+    PlanStatusView,
+    PlanView,
+    SessionView,
+    SubtaskView,
+)
+
+
+def session_view(session: Session) -> SessionView:
+    """A session."""
+    return SessionView(
+        session_id=session.id,
+        title=session.title,
+        workspace=session.workspace,
+        locale=session.locale,
+        tool_host="client" if session.tool_host == "client" else "server",
+        agent=session.agent,
+        active_plan_id=session.active_plan_id,
+        last_seq=session.last_seq,
+        created_at=session.created_at,
+        updated_at=session.updated_at,
+    )
+
+
+def approval_view(approval: Approval) -> ApprovalView:
+    """A question, and its answer if it has one."""
+    details = approval.details
+    said = approval.decision or {}
+    return ApprovalView(
+        approval_id=approval.id,
+        request_id=approval.call_id or f"{PLAN_REQUEST}{approval.plan_id}",
+        kind=approval.kind,
+        request_type=approval.kind,
+        session_id=approval.session_id,
+        subject=approval.subject,
+        details=details,
+        reason=approval.reason,
+        digest=approval.digest,
+        status=approval.status,
+        created_at=approval.created_at,
+        expires_at=approval.expires_at,
+        plan_id=approval.plan_id,
+        revision=approval.revision,
+        subtask_id=approval.subtask_id,
+        call_id=approval.call_id,
+        tool_name=details.get("tool", approval.subject) if approval.call_id else None,
+        arguments=details.get("arguments"),
+        decided_by=said.get("decided_name"),
+        decided_at=approval.decided_at,
+        feedback=said.get("feedback"),
+    )
+
+
+def subtask_view(subtask: Subtask, row: SubtaskRow) -> SubtaskView:
+    """A subtask as planned, and where it stands."""
+    since, until = row.started_at, row.finished_at
+    return SubtaskView(
+        id=subtask.id,
+        description=subtask.description,
+        agent=subtask.agent,
+        tool=subtask.tool,
+        type=subtask.type,
+        dependencies=list(subtask.dependencies),
+        estimated_time=subtask.estimated_time,
+        status=row.status,
+        attempt=row.attempt,
+        scope=subtask.scope.model_dump(mode="json") if subtask.scope else None,
+        approval_required=subtask.approval_required,
+        result=row.result,
+        error=row.error,
+        reason=row.reason,
+        started_at=since,
+        finished_at=until,
+        duration_seconds=(until - since).total_seconds() if since and until else None,
+    )
+
+
+def plan_view(plan: Plan, revision: Revision, rows: Sequence[SubtaskRow]) -> PlanView:
+    """A plan in its current revision."""
+    return PlanView(
+        plan_id=plan.id,
+        session_id=plan.session_id,
+        goal=plan.goal,
+        original_task=plan.original_task,
+        status=plan.status,
+        revision=plan.revision,
+        digest=plan.digest,
+        is_approved=plan.approved_at is not None,
+        auto_approve_tools=plan.auto_approve_tools,
+        subtasks=_subtasks(revision, rows),
+        critical_path=list(critical_path(revision.subtasks)),
+        created_at=plan.created_at,
+        approved_at=plan.approved_at,
+        started_at=plan.started_at,
+        finished_at=plan.finished_at,
+        feedback=plan.feedback,
+    )
+
+
+def status_view(plan: Plan, revision: Revision, rows: Sequence[SubtaskRow]) -> PlanStatusView:
+    """How far a plan is."""
+    done = sum(row.status in SUBTASK.terminal for row in rows)
+    running = any(row.status is SubtaskStatus.RUNNING for row in rows)
+    return PlanStatusView(
+        plan_id=plan.id,
+        status=plan.status,
+        revision=plan.revision,
+        current_step=min(len(rows), done + running),
+        total_steps=len(rows),
+        progress=round(100 * done / len(rows), 1),
+        started_at=plan.started_at,
+        finished_at=plan.finished_at,
+        subtasks=_subtasks(revision, rows),
+    )
+
+
+def graph_view(plan: Plan, revision: Revision, rows: Sequence[SubtaskRow]) -> PlanGraph:
+    """A plan as nodes and edges."""
+    return PlanGraph(
+        plan_id=plan.id,
+        revision=plan.revision,
+        nodes=_subtasks(revision, rows),
+        edges=[{"from": d, "to": s.id} for s in revision.subtasks for d in s.dependencies],
+        critical_path=list(critical_path(revision.subtasks)),
+    )
+
+
+def diff_view(before: Revision, after: Revision) -> PlanDiff:
+    """What changed between two revisions."""
+    old, new = before.by_id, after.by_id
+    return PlanDiff(
+        plan_id=after.plan_id,
+        from_revision=before.number,
+        to_revision=after.number,
+        added=[subtask for key, subtask in new.items() if key not in old],
+        removed=[subtask for key, subtask in old.items() if key not in new],
+        changed=[
+            {"id": key, "fields": fields}
+            for key in new
+            if key in old and (fields := _changed(old[key], new[key]))
+        ],
+    )
+
+
+def grant_view(grant: GrantRow) -> GrantView:
+    """What an approved plan may do without a question."""
+    return GrantView(
+        grant_id=grant.id,
+        session_id=grant.session_id,
+        plan_id=grant.plan_id,
+        revision=grant.revision,
+        subtask_id=grant.subtask_id,
+        scope=grant.scope,
+        status=grant.status,  # type: ignore[arg-type] - the column holds only these words
+        created_at=grant.created_at,
+        ended_at=grant.ended_at,
+        ended_because=grant.ended_because,
+    )
+
+
+def _subtasks(revision: Revision, rows: Sequence[SubtaskRow]) -> list[SubtaskView]:
+    by_id = {row.subtask_id: row for row in rows}
+    return [subtask_view(subtask, by_id[subtask.id]) for subtask in revision.subtasks]
+
+
+def _changed(before: Subtask, after: Subtask) -> dict[str, Any]:
+    old, new = before.model_dump(mode="json"), after.model_dump(mode="json")
+    return {k: {"from": old[k], "to": new[k]} for k in new if old[k] != new[k]}

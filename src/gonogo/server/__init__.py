@@ -1,0 +1,18 @@
+"""The HTTP door: REST, server-sent events and WebSocket over one runtime.
+
+It translates docs/reference/protocol.md into the runtime's verbs and its event stream, and does
+nothing else: no state of a session lives here, a client that goes away changes nothing, and every
+refusal has the status and the word that the protocol gives it. It promises that
+
+- nothing is answered to a stranger: each request is authenticated, and its `Host` and `Origin`
+  are checked before it is read;
+- a body is read strictly, and never further than its limit in bytes and seconds;
+- a slow reader costs a bounded amount of memory, and is cut off in the end;
+- when the runtime closes, open streams end by themselves.
+"""
+
+from gonogo.server._app import create_app
+from gonogo.server._door import Limits
+from gonogo.server._serve import Ready, serve
+
+__all__ = ["Limits", "Ready", "create_app", "serve"]

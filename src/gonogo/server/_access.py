@@ -1,0 +1,75 @@
+"""Getting in: browser sessions and tokens."""
+
+from fastapi import APIRouter, Request, Response
+
+from gonogo.domain.errors import Unauthorized
+from gonogo.domain.pages import MadeToken, Tokens
+from gonogo.domain.principal import Role
+from gonogo.server._answers import answer
+from gonogo.server._bodies import Code, NewToken
+from gonogo.server._body import read_body
+from gonogo.server._caller import (
+    Authenticated,
+    address_of,
+    cookie_name,
+    door_of,
+)
+from gonogo.server._params import Name
+from gonogo.server._schema import takes
+
+router = APIRouter(tags=["access"])
+
+
+@router.post("/auth/session", status_code=204, openapi_extra=takes(Code))
+async def log_in(request: Request) -> Response:
+    """Spend the code of the link that `gonogo serve` prints, and get a cookie."""
+    door = door_of(request)
+    body = await read_body(request, Code)
+    try:
+        secret = door.logins.open(body.code)
+    except Unauthorized:
+        door.failures.add(address_of(request))
+        raise
+    welcome = answer(None)
+    welcome.set_cookie(
+        cookie_name(request),
+        secret,
+        httponly=True,
+        samesite="strict",
+        secure=request.url.scheme == "https",
+    )
+    return welcome
+
+
+@router.delete("/auth/session", status_code=204)
+async def log_out(caller: Authenticated) -> Response:
+    """End the browser session of this request."""
+    if caller.credential is not None and caller.credential.session is not None:
+        caller.door.logins.close(caller.credential.session)
+        caller.door.credentials_changed()
+    farewell = answer(None)
+    farewell.delete_cookie(cookie_name(caller.request), httponly=True, samesite="strict")
+    return farewell
+
+
+@router.get("/tokens", response_model=Tokens)
+async def list_tokens(caller: Authenticated) -> Response:
+    """The tokens, without their secrets."""
+    return answer(Tokens(tokens=await caller.runtime.list_tokens(caller.principal)))
+
+
+@router.post("/tokens", status_code=201, response_model=MadeToken, openapi_extra=takes(NewToken))
+async def create_token(caller: Authenticated) -> Response:
+    """Make a token. Its secret is in this answer and nowhere else: no key stores it."""
+    body = await read_body(caller.request, NewToken)
+    view, token = await caller.runtime.create_token(
+        caller.principal, body.name, Role[body.role.upper()]
+    )
+    return answer(MadeToken(token=token, view=view), 201)
+
+
+@router.delete("/tokens/{token_id}", status_code=204, response_model=None)
+async def revoke_token(caller: Authenticated, token_id: Name) -> Response:
+    """End a token, and the connections that it opened."""
+    await caller.runtime.revoke_token(caller.principal, token_id)
+    return answer(None)

@@ -1,0 +1,68 @@
+"""The ASGI app: every path of the protocol over one runtime."""
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from fastapi import FastAPI
+from starlette.middleware import Middleware
+
+from gonogo import __version__
+from gonogo.server import (
+    _access,
+    _approvals,
+    _catalog,
+    _health,
+    _messages,
+    _plans,
+    _schema,
+    _sessions,
+    _socket,
+)
+from gonogo.server._door import Door, Limits
+from gonogo.server._guard import Guard, Names, Shelter
+from gonogo.server._problems import add_handlers
+
+if TYPE_CHECKING:
+    from gonogo.runtime import Runtime
+
+PREFIX = "/api/v1"
+_PREFIXED = (_messages, _sessions, _plans, _approvals, _catalog, _access, _health, _socket, _schema)
+_BARE = (_messages, _socket, _health)
+
+
+def create_app(
+    runtime: "Runtime",
+    *,
+    auth: bool = True,
+    host: str = "127.0.0.1",
+    hosts: Collection[str] = (),
+    origins: Collection[str] = (),
+    limits: Limits | None = None,
+) -> FastAPI:
+    """Make the app that serves one runtime.
+
+    Args:
+        auth: Without it everybody is the owner; only for a loopback address.
+        host: The address that the server listens on.
+        hosts: Further names that the server is reached by.
+        origins: Pages that may ask besides the server's own, as `https://gonogo.example`.
+    """
+    names = Names.of(host, hosts, origins)
+    app = FastAPI(
+        title="gonogo",
+        version=__version__,
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        middleware=[Middleware(Shelter), Middleware(Guard, names=names)],
+    )
+    app.state.door = Door(runtime=runtime, auth=auth, limits=limits or Limits())
+    runtime.subscribe_revocations(app.state.door.credentials_changed)
+    for room in _PREFIXED:
+        app.include_router(room.router, prefix=PREFIX)
+    for room in _BARE:
+        app.include_router(room.router, include_in_schema=False)
+    add_handlers(app)
+    _schema.add_schema(app)
+    return app

@@ -1,0 +1,105 @@
+"""The bodies of REST requests, read as strictly as client messages.
+
+The messages themselves are in `gonogo.domain.messages`, what is shown in `gonogo.domain.views`.
+"""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, StringConstraints, WithJsonSchema
+
+from gonogo.domain.messages import (
+    Cancel,
+    HitlDecision,
+    Id,
+    PlanDecision,
+    Request,
+    SwitchAgent,
+    Text,
+    ToolResultMessage,
+    UserMessage,
+)
+
+_MESSAGES = (UserMessage, SwitchAgent, PlanDecision, HitlDecision, ToolResultMessage, Cancel)
+_SCHEMA = {"oneOf": [{"$ref": f"#/components/schemas/{m.__name__}"} for m in _MESSAGES]}
+
+
+class Sent(Request):
+    """One client message, and the session that it is for."""
+
+    session_id: Id | None = None
+    message: Annotated[Any, WithJsonSchema(_SCHEMA)]
+    """Read by `parse_message`, which also knows the older spellings."""
+
+
+class NewSession(Request):
+    """What a session is opened with."""
+
+    session_id: Id | None = None
+    workspace: Annotated[str, StringConstraints(min_length=1, max_length=4_096)] | None = None
+    title: Annotated[str, StringConstraints(max_length=200)] | None = None
+    locale: Annotated[str, StringConstraints(pattern=r"^[A-Za-z]{2}(-[A-Za-z]{2})?$")] | None = None
+    tool_host: Literal["server", "client"] | None = None
+
+
+class SessionChange(Request):
+    """What may change about a session."""
+
+    title: Annotated[str, StringConstraints(max_length=200)] | None = None
+    locale: Annotated[str, StringConstraints(pattern=r"^[A-Za-z]{2}(-[A-Za-z]{2})?$")] | None = None
+
+
+class Nothing(Request):
+    """A request whose path says it all."""
+
+
+class PlanAnswer(Request):
+    """The answer to a plan; the path names it."""
+
+    decision: Text
+    revision: Annotated[int, Field(ge=1)] | None = None
+    digest: Text | None = None
+    modified_subtasks: list[Any] | None = None
+    feedback: Text | None = None
+    start: bool = True
+    auto_approve_tools: bool = True
+
+
+class ApprovalAnswer(Request):
+    """The answer to an approval; the path names it."""
+
+    decision: Text
+    digest: Text | None = None
+    modified_arguments: dict[str, Any] | None = None
+    feedback: Text | None = None
+
+
+class NamedAnswer(ApprovalAnswer):
+    """The answer to one approval among several."""
+
+    approval_id: Id
+
+
+class Answers(Request):
+    """Answers to several approvals, each taken by itself."""
+
+    decisions: Annotated[list[NamedAnswer], Field(min_length=1, max_length=256)]
+
+
+class Code(Request):
+    """The code of the link that `gonogo serve` prints."""
+
+    code: Annotated[str, StringConstraints(min_length=1, max_length=200)]
+
+
+class NewToken(Request):
+    """A token to be made."""
+
+    name: Annotated[str, StringConstraints(min_length=1, max_length=100)]
+    role: Literal["viewer", "operator", "admin"]
+
+
+REQUESTS = (
+    *_MESSAGES, Sent, NewSession, SessionChange, Nothing, PlanAnswer, ApprovalAnswer, NamedAnswer,
+    Answers, Code, NewToken,
+)  # fmt: skip
+"""Every request model, for the schema."""

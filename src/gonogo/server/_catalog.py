@@ -1,0 +1,65 @@
+"""What there is: agents, tools, models, grants, and the record of what was done."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Response
+
+from gonogo.domain.pages import Agents, Audit, Grants, Models, Tools
+from gonogo.domain.views import AuditReport
+from gonogo.server._answers import answer
+from gonogo.server._caller import Authenticated
+from gonogo.server._params import Filter, Name
+
+router = APIRouter(tags=["catalog"])
+
+
+@router.get("/agents", response_model=Agents)
+async def list_agents(caller: Authenticated) -> Response:
+    """The agent profiles."""
+    return answer(Agents(agents=caller.runtime.agents()))
+
+
+@router.get("/tools", response_model=Tools)
+async def list_tools(caller: Authenticated) -> Response:
+    """The tools that agents may use."""
+    return answer(Tools(tools=caller.runtime.tools()))
+
+
+@router.get("/models", response_model=Models)
+async def list_models(caller: Authenticated) -> Response:
+    """The models that could be used here."""
+    return answer(Models(models=caller.runtime.models()))
+
+
+@router.get("/grants", response_model=Grants)
+async def list_grants(caller: Authenticated, session_id: Filter = None) -> Response:
+    """What approved plans may do without a question."""
+    grants = await caller.runtime.grants(caller.principal, session_id=session_id)
+    return answer(Grants(grants=grants))
+
+
+@router.delete("/grants/{grant_id}", status_code=204)
+async def revoke_grant(caller: Authenticated, grant_id: Name) -> Response:
+    """End a grant; what it covered asks again."""
+    await caller.runtime.revoke_grant(caller.principal, grant_id)
+    return answer(None)
+
+
+@router.get("/audit", response_model=Audit)
+async def read_audit(
+    caller: Authenticated,
+    session_id: Filter = None,
+    after: Annotated[int, Query(ge=0, lt=2**53)] = 0,
+    limit: Annotated[int, Query(ge=1, le=1_000)] = 100,
+) -> Response:
+    """A stretch of the audit chain of a session, or of the system's."""
+    entries = await caller.runtime.audit(
+        caller.principal, session_id=session_id, after=after, limit=limit
+    )
+    return answer(Audit(entries=entries))
+
+
+@router.get("/audit/verify", response_model=AuditReport)
+async def verify_audit(caller: Authenticated) -> Response:
+    """Whether every audit chain is whole."""
+    return answer(await caller.runtime.verify_audit(caller.principal))

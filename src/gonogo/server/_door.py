@@ -1,0 +1,111 @@
+"""What all requests share: the runtime, the limits of this door, and who may come in."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import anyio
+
+from gonogo.domain.errors import Unauthorized
+from gonogo.domain.principal import Principal
+from gonogo.server._limits import Failures
+from gonogo.server._logins import Logins
+
+if TYPE_CHECKING:
+    from gonogo.runtime import Runtime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """How long this door waits for people and their programs, in seconds."""
+
+    body: float = 30.0
+    """For a body to arrive."""
+    auth: float = 5.0
+    """For the first frame of a WebSocket that came without a token."""
+    write: float = 60.0
+    """For a reader to take a stream's next bytes, before it is cut off."""
+    heartbeat: float = 15.0
+    """Between the comments that keep an idle stream open."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Credential:
+    """What a request shows of itself: a token, or a browser session's secret."""
+
+    token: str | None = None
+    session: str | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class Door:
+    """The runtime behind a server, and what the server itself remembers."""
+
+    runtime: "Runtime"
+    auth: bool = True
+    limits: Limits = field(default_factory=Limits)
+    failures: Failures = field(default_factory=Failures)
+    logins: Logins = field(default_factory=Logins)
+    _locks: dict[tuple[str, str], tuple[anyio.Lock, int]] = field(
+        default_factory=dict[tuple[str, str], tuple[anyio.Lock, int]]
+    )
+    _changed: anyio.Event = field(default_factory=anyio.Event)
+
+    async def identify(self, credential: Credential | None, address: str) -> Principal:
+        """Whose credential this is; without authentication, the owner's.
+
+        Raises:
+            Unauthorized: it is none.
+            RateLimited: it is none, and this address was wrong too often.
+        """
+        if not self.auth:
+            return self.runtime.owner
+        if credential is None:
+            raise Unauthorized("This needs a token: Authorization: Bearer <token>")
+        try:
+            return await self._holder(credential)
+        except Unauthorized:
+            self.failures.add(address)
+            raise
+
+    def credentials_changed(self) -> None:
+        """Somebody's credential ended: have every open stream look at its own again."""
+        changed, self._changed = self._changed, anyio.Event()
+        changed.set()
+
+    async def revoked(self, credential: Credential | None) -> None:
+        """Wait until a credential that was valid is not any more."""
+        while True:
+            changed = self._changed
+            if self.auth and credential is not None and not await self._is_valid(credential):
+                return
+            await changed.wait()
+
+    @asynccontextmanager
+    async def one_at_a_time(self, principal_id: str, key: str) -> AsyncGenerator[None]:
+        """Hold an idempotency key, so that a request and its repeat do not race."""
+        name = principal_id, key
+        lock, waiting = self._locks.get(name, (anyio.Lock(), 0))
+        self._locks[name] = lock, waiting + 1
+        try:
+            async with lock:
+                yield
+        finally:
+            _, waiting = self._locks[name]
+            if waiting == 1:
+                del self._locks[name]
+            else:
+                self._locks[name] = lock, waiting - 1
+
+    async def _holder(self, credential: Credential) -> Principal:
+        if credential.token is not None:
+            return await self.runtime.authenticate(credential.token)
+        return self.logins.find(credential.session or "")
+
+    async def _is_valid(self, credential: Credential) -> bool:
+        try:
+            await self._holder(credential)
+        except Unauthorized:
+            return False
+        return True

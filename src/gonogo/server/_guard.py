@@ -1,0 +1,132 @@
+"""The outermost layer: whom a browser speaks for, and what happens when we are wrong.
+
+`Host` must be a name of this server, or a page from elsewhere could be rebound to it; `Origin`,
+where there is one, must be the server's own. An unexpected exception is logged here and
+answered without its traceback.
+"""
+
+import logging
+from collections.abc import Collection
+from dataclasses import dataclass
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from gonogo.domain.errors import Forbidden
+from gonogo.server._problems import problem, problem_of
+
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+WILDCARDS = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - compared, not bound
+_SCHEMES = {"http": "http", "https": "https", "ws": "http", "wss": "https"}
+_LOG = logging.getLogger("gonogo.server")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Names:
+    """What this server may be called, and from which pages."""
+
+    hosts: frozenset[str]
+    origins: frozenset[str]
+    any_address: bool
+    """Bound to every interface: any numeric address may be ours, and none can be rebound."""
+
+    @classmethod
+    def of(cls, bound: str, hosts: Collection[str], origins: Collection[str]) -> "Names":
+        """The names of a server that listens on `bound`."""
+        return cls(
+            hosts=LOOPBACK | {name.lower() for name in (bound, *hosts) if name},
+            origins=frozenset(origin.lower().rstrip("/") for origin in origins),
+            any_address=bound in WILDCARDS,
+        )
+
+    def has(self, host: str) -> bool:
+        """Whether a `Host` header names this server."""
+        name = _name(host)
+        if name is None:
+            return False
+        return name in self.hosts or (self.any_address and _is_address(name))
+
+
+class Guard:
+    """An ASGI app that lets through only what a browser cannot have forged."""
+
+    def __init__(self, app: ASGIApp, names: Names) -> None:
+        self._app, self._names = app, names
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Check one connection and hand it on."""
+        if scope["type"] not in {"http", "websocket"}:
+            await self._app(scope, receive, send)
+            return
+        refusal = self._refusal(scope)
+        if refusal is not None:
+            await problem_of(Forbidden(refusal))(scope, receive, send)
+            return
+        await self._app(scope, receive, send)
+
+    def _refusal(self, scope: Scope) -> str | None:
+        headers = Headers(scope=scope)
+        host = headers.get("host", "")
+        if not _is_local_socket(scope) and not self._names.has(host):
+            return f"{host[:200]!r} is not a name of this server"
+        own = f"{_SCHEMES[scope['scheme']]}://{host}".lower()
+        for origin in headers.getlist("origin"):
+            if origin.lower() != own and origin.lower() not in self._names.origins:
+                return f"The origin {origin[:200]!r} is not this server's"
+        return None
+
+
+class Shelter:
+    """An ASGI app that answers for the exceptions of the one inside."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Run the inner app; what it raises is logged, and answered if nothing was said yet."""
+        started = False
+
+        async def sender(message: Message) -> None:
+            nonlocal started
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                headers.setdefault("cache-control", "no-store")
+                headers.setdefault("x-content-type-options", "nosniff")
+            started = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive, sender)
+        except ClientDisconnect:
+            return
+        except Exception:
+            _LOG.exception("A request failed: %s", scope.get("path"))
+            if not started:
+                answer = problem(500, "internal", "A defect of gonogo; the log has the details")
+                await answer(scope, receive, sender)
+
+
+def _is_local_socket(scope: Scope) -> bool:
+    server = scope.get("server")
+    return server is not None and server[1] is None
+
+
+def _name(host: str) -> str | None:
+    if not host or any(character in "@/\\?#" or character.isspace() for character in host):
+        return None
+    try:
+        name = urlsplit(f"//{host}").hostname
+    except ValueError:
+        return None
+    return name.lower() if name else None
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,183 @@
+"""Plans: look at them, decide about them, steer them."""
+
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Response
+from pydantic import BaseModel
+
+from gonogo.domain.errors import Conflict
+from gonogo.domain.messages import PlanDecision
+from gonogo.domain.pages import Revisions
+from gonogo.domain.plan_state import PlanStatus
+from gonogo.domain.views import (
+    PlanDiff,
+    PlanGraph,
+    PlanList,
+    PlanStatusView,
+    PlanView,
+    RevisionView,
+)
+from gonogo.server._answers import answer, once
+from gonogo.server._bodies import Nothing, PlanAnswer
+from gonogo.server._body import read_body
+from gonogo.server._caller import Authenticated, Caller
+from gonogo.server._params import Filter, Name
+from gonogo.server._problems import problem_of
+from gonogo.server._schema import takes
+
+router = APIRouter(prefix="/plans", tags=["plans"])
+Number = Annotated[int, Query(ge=1, lt=2**31)]
+_NO_BODY = takes(Nothing, required=False)
+
+
+class Wanted(BaseModel):
+    """Which plans a list shows."""
+
+    session_id: Filter = None
+    status: PlanStatus | None = None
+    limit: Annotated[int, Query(ge=1, le=500)] = 50
+    offset: Annotated[int, Query(ge=0, lt=2**31)] = 0
+
+
+@router.get("", response_model=PlanList)
+async def list_plans(caller: Authenticated, wanted: Annotated[Wanted, Query()]) -> Response:
+    """Plans, newest first."""
+    return answer(await caller.runtime.plans(caller.principal, **wanted.model_dump()))
+
+
+@router.get("/{plan_id}", response_model=PlanView)
+async def get_plan(caller: Authenticated, plan_id: Name) -> Response:
+    """One plan in its current revision."""
+    return answer(await caller.runtime.plan(caller.principal, plan_id))
+
+
+@router.get("/{plan_id}/status", response_model=PlanStatusView)
+async def get_status(caller: Authenticated, plan_id: Name) -> Response:
+    """How far a plan is."""
+    return answer(await caller.runtime.plan_status(caller.principal, plan_id))
+
+
+@router.get("/{plan_id}/graph", response_model=PlanGraph)
+async def get_graph(caller: Authenticated, plan_id: Name) -> Response:
+    """A plan as nodes, edges and its critical path."""
+    return answer(await caller.runtime.plan_graph(caller.principal, plan_id))
+
+
+@router.get("/{plan_id}/revisions", response_model=Revisions)
+async def list_revisions(caller: Authenticated, plan_id: Name) -> Response:
+    """A plan's revisions."""
+    revisions = await caller.runtime.revisions(caller.principal, plan_id)
+    return answer(Revisions(revisions=revisions))
+
+
+@router.get("/{plan_id}/revisions/{number}", response_model=RevisionView)
+async def get_revision(caller: Authenticated, plan_id: Name, number: int) -> Response:
+    """One revision of a plan."""
+    return answer(await caller.runtime.revision(caller.principal, plan_id, number))
+
+
+@router.get("/{plan_id}/diff", response_model=PlanDiff)
+async def get_diff(
+    caller: Authenticated,
+    plan_id: Name,
+    from_: Annotated[int, Query(alias="from", ge=1, lt=2**31)],
+    to: Number,
+) -> Response:
+    """What changed between two revisions of a plan."""
+    return answer(await caller.runtime.plan_diff(caller.principal, plan_id, from_, to))
+
+
+@router.post(
+    "/{plan_id}/decision",
+    status_code=202,
+    response_model=PlanView,
+    openapi_extra=takes(PlanAnswer),
+)
+async def decide(caller: Authenticated, plan_id: Name) -> Response:
+    """Answer a plan."""
+    body = await read_body(caller.request, PlanAnswer)
+    decision = PlanDecision(plan_id=plan_id, **body.model_dump(exclude_unset=True))
+
+    async def decided() -> PlanView:
+        await caller.runtime.decide(caller.principal, decision)
+        return await caller.runtime.plan(caller.principal, plan_id)
+
+    return await _or_where_it_stands(caller, plan_id, body, decided)
+
+
+@router.post("/{plan_id}/start", status_code=202, response_model=PlanView, openapi_extra=_NO_BODY)
+async def start(caller: Authenticated, plan_id: Name) -> Response:
+    """Start a plan that is approved and on hold."""
+    return await _steer(caller, plan_id, caller.runtime.start_plan)
+
+
+@router.post("/{plan_id}/pause", status_code=202, response_model=PlanView, openapi_extra=_NO_BODY)
+async def pause(caller: Authenticated, plan_id: Name) -> Response:
+    """Let nothing new start."""
+    return await _steer(caller, plan_id, caller.runtime.pause_plan)
+
+
+@router.post("/{plan_id}/resume", status_code=202, response_model=PlanView, openapi_extra=_NO_BODY)
+async def resume(caller: Authenticated, plan_id: Name) -> Response:
+    """Go on with a paused plan."""
+    return await _steer(caller, plan_id, caller.runtime.resume_plan)
+
+
+@router.post("/{plan_id}/cancel", status_code=202, response_model=PlanView, openapi_extra=_NO_BODY)
+async def cancel(caller: Authenticated, plan_id: Name) -> Response:
+    """Stop a plan for good."""
+    return await _steer(caller, plan_id, caller.runtime.cancel_plan)
+
+
+@router.post(
+    "/{plan_id}/subtasks/{subtask_id}/retry",
+    status_code=202,
+    response_model=PlanView,
+    openapi_extra=_NO_BODY,
+)
+async def retry_subtask(caller: Authenticated, plan_id: Name, subtask_id: Name) -> Response:
+    """Run a failed subtask again."""
+    return await _steer(caller, plan_id, caller.runtime.retry_subtask, subtask_id)
+
+
+@router.post(
+    "/{plan_id}/subtasks/{subtask_id}/skip",
+    status_code=202,
+    response_model=PlanView,
+    openapi_extra=_NO_BODY,
+)
+async def skip_subtask(caller: Authenticated, plan_id: Name, subtask_id: Name) -> Response:
+    """Leave a subtask out."""
+    return await _steer(caller, plan_id, caller.runtime.skip_subtask, subtask_id)
+
+
+@router.post(
+    "/{plan_id}/subtasks/{subtask_id}/cancel",
+    status_code=202,
+    response_model=PlanView,
+    openapi_extra=_NO_BODY,
+)
+async def cancel_subtask(caller: Authenticated, plan_id: Name, subtask_id: Name) -> Response:
+    """Stop one subtask; its siblings go on."""
+    return await _steer(caller, plan_id, caller.runtime.cancel_subtask, subtask_id)
+
+
+async def _steer(
+    caller: Caller, plan_id: str, verb: Callable[..., Awaitable[PlanView]], *more: str
+) -> Response:
+    body = await read_body(caller.request, Nothing)
+    return await _or_where_it_stands(
+        caller, plan_id, body, lambda: verb(caller.principal, plan_id, *more)
+    )
+
+
+async def _or_where_it_stands(
+    caller: Caller, plan_id: str, body: BaseModel, action: Callable[[], Awaitable[PlanView]]
+) -> Response:
+    try:
+        return await once(caller, body, action, 202)
+    except Conflict as error:
+        view = await caller.runtime.plan(caller.principal, plan_id)
+        current: dict[str, Any] = view.model_dump(mode="json", exclude_none=True)
+        return problem_of(error, current=current)

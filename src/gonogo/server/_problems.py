@@ -1,0 +1,107 @@
+"""Errors as `application/problem+json`: one shape for every status, and no traceback.
+
+`code` is the word of docs/reference/protocol.md §3; whatever else the sender can act on (who
+decided, where the thing stands now) is a further member.
+"""
+
+import json
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+
+from gonogo.domain.errors import AlreadyDecided, GonogoError, InvalidMessage, Refused
+
+_CODES = {400: "invalid_message", 401: "unauthorized", 403: "forbidden", 404: "not_found"}
+_HEADERS: Mapping[int, Mapping[str, str]] = {
+    401: {"WWW-Authenticate": "Bearer"},
+    408: {"Connection": "close"},
+    413: {"Connection": "close"},
+    429: {"Retry-After": "60"},
+}
+
+
+class SlowBody(Refused):
+    """The body did not arrive in time."""
+
+    status = 408
+
+
+def problem(status: int, code: str, detail: str, **members: Any) -> Response:  # noqa: ANN401
+    """An error as the answer to a request.
+
+    Args:
+        members: What else the sender can act on; ready for JSON.
+    """
+    body = {
+        "type": f"urn:gonogo:problem:{code}",
+        "title": HTTPStatus(status).phrase,
+        "status": status,
+        "detail": detail,
+        "code": code,
+        **members,
+    }
+    return Response(
+        json.dumps(body, ensure_ascii=False).encode(errors="backslashreplace"),
+        status_code=status,
+        headers=dict(_HEADERS.get(status, {})),
+        media_type="application/problem+json",
+    )
+
+
+def problem_of(error: GonogoError, **members: Any) -> Response:  # noqa: ANN401
+    """One of gonogo's errors as the answer to a request."""
+    return problem(error.status, error.code, str(error), **_facts(error), **members)
+
+
+def error_event(error: GonogoError) -> dict[str, Any]:
+    """One of gonogo's errors as the event that ends the answer to a message."""
+    return said(error.code, str(error), is_final=True)
+
+
+def said(code: str, text: str, *, is_final: bool) -> dict[str, Any]:
+    """An `error` event."""
+    return {"type": "error", "error": text, "content": text, "code": code, "is_final": is_final}
+
+
+def add_handlers(app: FastAPI) -> None:
+    """Give every error of `app` the same shape."""
+    app.add_exception_handler(GonogoError, _refused)
+    app.add_exception_handler(HTTPException, _by_status)
+    app.add_exception_handler(RequestValidationError, _bad_parameter)
+
+
+def _facts(error: GonogoError) -> dict[str, Any]:
+    if not isinstance(error, AlreadyDecided):
+        return {}
+    return {
+        "decision": error.decision,
+        "decided_by": error.decided_by,
+        "decided_at": error.decided_at,
+    }
+
+
+def _refused(_: Request, error: Exception) -> Response:
+    if not isinstance(error, GonogoError):
+        raise TypeError(error)
+    return problem_of(error)
+
+
+def _by_status(_: Request, error: Exception) -> Response:
+    if not isinstance(error, HTTPException):
+        raise TypeError(error)
+    code = _CODES.get(error.status_code, "invalid_message")
+    answer = problem(error.status_code, code, str(error.detail))
+    answer.headers.update(error.headers or {})
+    return answer
+
+
+def _bad_parameter(_: Request, error: Exception) -> Response:
+    if not isinstance(error, RequestValidationError):
+        raise TypeError(error)
+    first = error.errors()[0]
+    where = ".".join(str(part) for part in first["loc"][1:])
+    return problem_of(InvalidMessage(f"{where}: {first['msg']}"))

@@ -1,0 +1,93 @@
+"""What clients are generated from: OpenAPI 3.1, and the JSON Schema of the events.
+
+Bodies are read by our own strict reader, so the routes say here what they take.
+"""
+
+from typing import Any
+
+from fastapi import APIRouter, FastAPI, Request
+from fastapi.openapi.utils import get_openapi
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, TypeAdapter
+from pydantic.json_schema import models_json_schema
+
+from gonogo import __version__
+from gonogo.domain.events import EVENTS, AnyEvent
+from gonogo.domain.pages import Problem
+from gonogo.server._bodies import REQUESTS
+from gonogo.server._caller import Authenticated
+
+router = APIRouter(tags=["schema"])
+_TEMPLATE = "#/components/schemas/{model}"
+_ANY_EVENT: TypeAdapter[AnyEvent] = EVENTS
+
+
+def takes(model: type[BaseModel], *, required: bool = True) -> dict[str, Any]:
+    """The part of an operation that says which body it takes."""
+    schema = {"$ref": _TEMPLATE.format(model=model.__name__)}
+    return {
+        "requestBody": {"required": required, "content": {"application/json": {"schema": schema}}}
+    }
+
+
+def streams(description: str) -> dict[int | str, dict[str, Any]]:
+    """The answer of an operation that streams events."""
+    schema = {"$ref": _TEMPLATE.format(model="Event")}
+    return {200: {"description": description, "content": {"text/event-stream": {"schema": schema}}}}
+
+
+def add_schema(app: FastAPI) -> None:
+    """Have `app` describe itself with what FastAPI cannot see: bodies, events and errors."""
+
+    def openapi() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            app.openapi_schema = _document(app)
+        return app.openapi_schema
+
+    app.openapi = openapi
+
+
+@router.get("/openapi.json", include_in_schema=False)
+async def openapi(request: Request, _: Authenticated) -> JSONResponse:
+    """This server's OpenAPI document."""
+    app: FastAPI = request.app
+    return JSONResponse(app.openapi())
+
+
+@router.get("/schema/events.json", summary="The JSON Schema of every event", response_model=None)
+async def events_schema(_: Authenticated) -> JSONResponse:
+    """The JSON Schema of the union of all events."""
+    return JSONResponse(_ANY_EVENT.json_schema(mode="serialization"))
+
+
+def _document(app: FastAPI) -> dict[str, Any]:
+    document = get_openapi(
+        title="gonogo",
+        version=__version__,
+        summary="A durable agent runtime: sessions, plans, approvals, audit, events.",
+        routes=app.routes,
+    )
+    schemas = document.setdefault("components", {}).setdefault("schemas", {})
+    _, asked = models_json_schema(
+        [(model, "validation") for model in (*REQUESTS, Problem)], ref_template=_TEMPLATE
+    )
+    schemas.update(asked.get("$defs", {}))
+    event = _ANY_EVENT.json_schema(mode="serialization", ref_template=_TEMPLATE)
+    schemas.update(event.pop("$defs", {}))
+    schemas["Event"] = event
+    document["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+    document["security"] = [{"token": []}]
+    for path in document["paths"].values():
+        for operation in path.values():
+            _complete(operation)
+    return document
+
+
+def _complete(operation: dict[str, Any]) -> None:
+    schema = {"$ref": _TEMPLATE.format(model="Problem")}
+    answers = operation["responses"]
+    answers.pop("422", None)
+    answers["default"] = {
+        "description": "An error",
+        "content": {"application/problem+json": {"schema": schema}},
+    }

@@ -1,0 +1,190 @@
+"""Listening: a TCP port for people's programs, a Unix socket for this machine's commands.
+
+`serve` ends when the runtime's `closing` is set, which a signal does too. Then open streams end by
+themselves; what still holds on after three seconds is cut.
+"""
+
+import os
+import signal
+import socket
+import threading
+from collections.abc import Callable, Collection, Generator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import anyio
+import uvicorn
+from fastapi import FastAPI
+
+from gonogo.domain.errors import Conflict, Forbidden
+from gonogo.domain.strict_json import MAX_BYTES
+from gonogo.server._app import create_app
+from gonogo.server._door import Limits
+from gonogo.server._guard import LOOPBACK, WILDCARDS
+
+if TYPE_CHECKING:
+    from gonogo.runtime import Runtime
+
+GRACE = 3
+"""Seconds that open connections have to end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ready:
+    """Where a server listens, and the link that opens the console once."""
+
+    host: str
+    port: int | None
+    """None: only the Unix socket is listened on."""
+    uds: Path | None
+    url: str
+    login_url: str
+
+
+async def serve(
+    runtime: "Runtime",
+    *,
+    host: str = "127.0.0.1",
+    port: int | None = 8001,
+    uds: Path | None = None,
+    auth: bool = True,
+    hosts: Collection[str] = (),
+    origins: Collection[str] = (),
+    limits: Limits | None = None,
+    on_ready: Callable[[Ready], None] | None = None,
+) -> None:
+    """Serve a runtime until it closes.
+
+    Args:
+        port: 0 takes a free one, `on_ready` is told which; None listens on no port at all.
+        uds: A Unix socket to listen on as well; tokens are asked for there too.
+        on_ready: Called once connections are taken.
+
+    Raises:
+        Forbidden: without authentication, the host must be a loopback address.
+        Conflict: the port is taken.
+    """
+    if not auth and host not in LOOPBACK:
+        raise Forbidden(f"Without authentication the host must be a loopback address, not {host}")
+    app = create_app(runtime, auth=auth, host=host, hosts=hosts, origins=origins, limits=limits)
+    with ExitStack() as stack:
+        listeners: list[socket.socket] = []
+        if port is not None:
+            listeners.append(stack.enter_context(await _tcp(host, port)))
+            port = listeners[0].getsockname()[1]
+        if uds is not None:
+            listeners.append(stack.enter_context(_unix(uds)))
+        code = app.state.door.logins.new_code(runtime.owner)
+        ready = _ready(host, port, uds, code)
+
+        def started() -> None:
+            if on_ready is not None:
+                on_ready(ready)
+
+        server = _Server(_config(app), runtime.closing, started)
+        async with anyio.create_task_group() as group:
+            if threading.current_thread() is threading.main_thread():
+                group.start_soon(_close_on_signal, runtime.closing)
+            try:
+                await server.serve(sockets=listeners)
+            finally:
+                await server.end(listeners)
+            group.cancel_scope.cancel()
+
+
+class _Server(uvicorn.Server):
+    """uvicorn, ended by an event instead of by polling and by signals of its own."""
+
+    def __init__(
+        self, config: uvicorn.Config, closing: anyio.Event, on_started: Callable[[], None]
+    ) -> None:
+        super().__init__(config)
+        self._closing, self._on_started = closing, on_started
+        self._ended = False
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        """Leave signals to `serve`, which has two kinds of listeners and one end."""
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start, and say so."""
+        await super().startup(sockets)
+        self._on_started()
+
+    async def main_loop(self) -> None:
+        """Wait for the end; the `Date` header is set anew each second."""
+        while not self._closing.is_set():
+            await self.on_tick(0)
+            with anyio.move_on_after(1):
+                await self._closing.wait()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End every connection."""
+        self._ended = True
+        await super().shutdown(sockets)
+
+    async def end(self, sockets: list[socket.socket]) -> None:
+        """End every connection also when `serve` was cancelled."""
+        self._closing.set()
+        if self.started and not self._ended:
+            with anyio.move_on_after(GRACE + 2, shield=True):
+                await self.shutdown(sockets)
+
+
+def _config(app: FastAPI) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        http="h11",
+        ws="websockets-sansio",
+        ws_max_size=MAX_BYTES,
+        ws_per_message_deflate=False,
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        # Anybody on this machine could claim to be a proxy, and be any address.
+        proxy_headers=False,
+        timeout_graceful_shutdown=GRACE,
+    )
+
+
+async def _close_on_signal(closing: anyio.Event) -> None:
+    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        async for _ in signals:
+            closing.set()
+
+
+async def _tcp(host: str, port: int) -> socket.socket:
+    found = await anyio.getaddrinfo(
+        host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )
+    family, _, _, _, address = found[0]
+    try:
+        listener = socket.create_server(address, family=family, backlog=2048)
+    except OSError as error:
+        raise Conflict(f"Cannot listen on {host}:{port}: {error.strerror or error}") from error
+    listener.setblocking(False)
+    return listener
+
+
+@contextmanager
+def _unix(path: Path) -> Generator[socket.socket]:
+    # Left by a process that was killed: whoever holds the state folder's lock owns the name.
+    path.unlink(missing_ok=True)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        listener.bind(os.fspath(path))
+        path.chmod(0o600)
+        listener.setblocking(False)
+        try:
+            yield listener
+        finally:
+            path.unlink(missing_ok=True)
+
+
+def _ready(host: str, port: int | None, uds: Path | None, code: str) -> Ready:
+    name = "127.0.0.1" if host in WILDCARDS else f"[{host}]" if ":" in host else host
+    url = "http://localhost" if port is None else f"http://{name}:{port}"
+    return Ready(host=host, port=port, uds=uds, url=url, login_url=f"{url}/#code={code}")

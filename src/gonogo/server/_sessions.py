@@ -1,0 +1,109 @@
+"""Sessions: open, look, change, delete, and follow what happens in one."""
+
+import re
+from typing import Annotated
+
+from fastapi import APIRouter, Header, Query, Response
+
+from gonogo.domain.errors import InvalidCursor
+from gonogo.domain.views import History, PendingApprovals, SessionList, SessionView
+from gonogo.server._answers import answer, once
+from gonogo.server._bodies import NewSession, SessionChange
+from gonogo.server._body import read_body
+from gonogo.server._caller import Authenticated
+from gonogo.server._params import Name
+from gonogo.server._schema import streams, takes
+from gonogo.server._sse import EventStream
+
+router = APIRouter(prefix="/sessions", tags=["sessions"])
+
+
+@router.post(
+    "", status_code=201, response_model=SessionView, openapi_extra=takes(NewSession, required=False)
+)
+async def open_session(caller: Authenticated) -> Response:
+    """Open a session."""
+    body = await read_body(caller.request, NewSession)
+    fields = body.model_dump(exclude_none=True)
+    return await once(
+        caller, body, lambda: caller.runtime.open_session(caller.principal, **fields), 201
+    )
+
+
+@router.get("", response_model=SessionList)
+async def list_sessions(
+    caller: Authenticated,
+    limit: Annotated[int, Query(ge=1, le=500)] = 50,
+    offset: Annotated[int, Query(ge=0, lt=2**31)] = 0,
+) -> Response:
+    """A page of the sessions, and how many there are in all."""
+    return answer(await caller.runtime.sessions(caller.principal, limit, offset))
+
+
+@router.get("/{session_id}", response_model=SessionView)
+async def get_session(caller: Authenticated, session_id: Name) -> Response:
+    """One session."""
+    return answer(await caller.runtime.session(caller.principal, session_id))
+
+
+@router.patch("/{session_id}", response_model=SessionView, openapi_extra=takes(SessionChange))
+async def edit_session(caller: Authenticated, session_id: Name) -> Response:
+    """Change a session's title or language."""
+    change = await read_body(caller.request, SessionChange)
+    view = await caller.runtime.edit_session(
+        caller.principal, session_id, title=change.title, locale=change.locale
+    )
+    return answer(view)
+
+
+@router.delete("/{session_id}", status_code=204)
+async def delete_session(caller: Authenticated, session_id: Name) -> Response:
+    """Delete a session; its id never comes back."""
+    await caller.runtime.delete_session(caller.principal, session_id)
+    return answer(None)
+
+
+@router.get("/{session_id}/history", response_model=History)
+async def get_history(caller: Authenticated, session_id: Name) -> Response:
+    """A session's messages."""
+    return answer(await caller.runtime.history(caller.principal, session_id))
+
+
+@router.get("/{session_id}/pending-approvals", response_model=PendingApprovals)
+async def get_pending(caller: Authenticated, session_id: Name) -> Response:
+    """What a session waits for."""
+    return answer(await caller.runtime.pending(caller.principal, session_id))
+
+
+@router.get(
+    "/{session_id}/events",
+    responses=streams("Every event of the session after a cursor, then live"),
+    response_class=Response,
+)
+async def follow_events(
+    caller: Authenticated,
+    session_id: Name,
+    after: str | None = None,
+    last_event_id: Annotated[str | None, Header()] = None,
+) -> Response:
+    """Every event of a session: what the reader missed, then live."""
+    view = await caller.runtime.session(caller.principal, session_id)
+    cursor = read_cursor(last_event_id or after or "0", view)
+    return EventStream(
+        caller,
+        lambda: caller.runtime.follow(caller.principal, session_id, cursor),
+        ends=False,
+    )
+
+
+def read_cursor(text: str, session: SessionView) -> int:
+    """A place in a session's log, as a reader gave it.
+
+    Raises:
+        InvalidCursor: it is not a seq, or nothing has that seq yet.
+    """
+    if not re.fullmatch(r"[0-9]{1,18}", text):
+        raise InvalidCursor(f"{text[:80]!r} is not a seq")
+    if int(text) > session.last_seq:
+        raise InvalidCursor(f"{text} lies ahead of the last event, {session.last_seq}")
+    return int(text)

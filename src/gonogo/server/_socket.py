@@ -1,0 +1,258 @@
+"""One session over a WebSocket: its events out, client messages in.
+
+The writer pulls events as `EventStream` does; the reader takes one frame after the other. Neither
+waits for the other, and a frame that arrived is carried out even if the connection is gone by
+then. What the sender got wrong is an `error` frame and changes nothing; a credential that is
+missing, wrong or revoked ends the connection with 1008, a binary frame with 1003. Frames over
+2 MiB (1009) and text that is not UTF-8 (1007) end it below us.
+"""
+
+import logging
+import secrets
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import anyio
+from fastapi import APIRouter, WebSocket
+from starlette.websockets import WebSocketDisconnect
+
+from gonogo.domain import strict_json
+from gonogo.domain.errors import (
+    Forbidden,
+    GonogoError,
+    Internal,
+    RateLimited,
+    Unauthorized,
+)
+from gonogo.domain.messages import parse_message
+from gonogo.domain.principal import Principal
+from gonogo.domain.views import DecisionAnswer
+from gonogo.server._caller import address_of, door_of, presented
+from gonogo.server._door import Credential, Door
+from gonogo.server._problems import error_event, problem_of, said
+from gonogo.server._sessions import read_cursor
+from gonogo.server._sse import as_json
+
+NORMAL, GOING_AWAY, NOT_TEXT, REFUSED, BROKEN, TRY_LATER = 1000, 1001, 1003, 1008, 1011, 1013
+_LOG = logging.getLogger("gonogo.server")
+
+router = APIRouter()
+
+
+class _Gone(Exception):
+    """The other side is not there any more."""
+
+
+class _Slow(Exception):
+    """The other side is there and does not read."""
+
+
+@router.websocket("/ws/{session_id}")
+async def talk(socket: WebSocket, session_id: str) -> None:
+    """Both directions of one session."""
+    door = door_of(socket)
+    try:
+        credential = presented(socket) if door.auth else None
+    except Forbidden as error:
+        await socket.send_denial_response(problem_of(error))
+        return
+    except Unauthorized:
+        credential = Credential(token="")
+    await socket.accept()
+    line = _Line(socket=socket, session_id=session_id, seconds=door.limits.write)
+    try:
+        conversation = await _begin(door, line, credential)
+    except _Gone:
+        return
+    except GonogoError as error:
+        await line.refuse(error)
+        return
+    try:
+        await conversation.hold()
+    finally:
+        with anyio.CancelScope(shield=True):
+            await door.runtime.release_tool_host(conversation.connection)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Line:
+    """The sending side; whoever sends, frames never mix."""
+
+    socket: WebSocket
+    session_id: str
+    seconds: float
+    free: anyio.Lock = field(default_factory=anyio.Lock)
+
+    async def send(self, event: Mapping[str, Any]) -> None:
+        """Send one event.
+
+        Raises:
+            _Gone: nobody is there.
+            _Slow: somebody is, and does not read.
+        """
+        try:
+            async with self.free:
+                with anyio.fail_after(self.seconds):
+                    await self.socket.send_text(as_json(event))
+        except TimeoutError as error:
+            raise _Slow from error
+        except (WebSocketDisconnect, RuntimeError, OSError) as error:
+            raise _Gone from error
+
+    async def refuse(self, error: GonogoError) -> None:
+        """Say what is wrong and end the connection."""
+        try:
+            await self.send({**error_event(error), "session_id": self.session_id})
+        except (_Gone, _Slow):
+            return
+        await self.close(REFUSED, error.code)
+
+    async def close(self, code: int, reason: str = "") -> None:
+        """End the connection; it may be gone already."""
+        with anyio.move_on_after(1):
+            try:
+                await self.socket.close(code, reason)
+            except (WebSocketDisconnect, RuntimeError, OSError):
+                return
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Conversation:
+    door: Door
+    line: _Line
+    credential: Credential | None
+    principal: Principal
+    session_id: str
+    after: int
+    connection: str
+
+    async def hold(self) -> None:
+        """Talk until one side ends it."""
+        async with anyio.create_task_group() as group:
+            scope = group.cancel_scope
+            closing, revoked = self.door.runtime.closing.wait, self.door.revoked
+            group.start_soon(self._close_when, closing, GOING_AWAY, scope)
+            group.start_soon(self._close_when, partial(revoked, self.credential), REFUSED, scope)
+            group.start_soon(self._write, scope)
+            await self._read()
+            scope.cancel()
+
+    async def _close_when(
+        self, wait: Callable[[], Awaitable[None]], code: int, scope: anyio.CancelScope
+    ) -> None:
+        await wait()
+        await self.line.close(code)
+        scope.cancel()
+
+    async def _write(self, scope: anyio.CancelScope) -> None:
+        code = NORMAL
+        try:
+            async with self.door.runtime.follow(
+                self.principal, self.session_id, self.after
+            ) as events:
+                async for event in events:
+                    await self.line.send(event)
+        except _Gone:
+            # The reader still has to take what was sent before the connection went.
+            return
+        except _Slow:
+            code = TRY_LATER
+        except GonogoError as error:
+            await self.line.refuse(error)
+        except Exception:
+            _LOG.exception("A WebSocket failed")
+            code = BROKEN
+        await self.line.close(code)
+        scope.cancel()
+
+    async def _read(self) -> None:
+        while True:
+            message = await self.line.socket.receive()
+            if message["type"] == "websocket.disconnect":
+                return
+            text = message.get("text")
+            if text is None:
+                await self.line.close(NOT_TEXT, "Frames are text")
+                return
+            try:
+                await self._take(text)
+            except _Gone:
+                continue
+            except _Slow:
+                return
+            except (Unauthorized, RateLimited) as error:
+                await self.line.refuse(error)
+                return
+
+    async def _take(self, text: str) -> None:
+        # Another process may have revoked the token, so each frame is checked.
+        await self.door.identify(self.credential, address_of(self.line.socket))
+        try:
+            answers = await self._carry_out(text)
+        except GonogoError as error:
+            answers = [error_event(error)]
+        except Exception:
+            _LOG.exception("A message failed")
+            answers = [error_event(Internal("A defect of gonogo; the log has the details"))]
+        for event in answers:
+            await self.line.send({**event, "session_id": self.session_id})
+
+    async def _carry_out(self, text: str) -> list[dict[str, Any]]:
+        message = parse_message(strict_json.loads(text))
+        answers: tuple[DecisionAnswer, ...] = ()
+        with anyio.CancelScope(shield=True):
+            receipt = await self.door.runtime.accept(
+                self.principal, self.session_id, message, connection=self.connection
+            )
+            answers = receipt.answers
+        return [_refused(answer) for answer in answers if not answer.ok]
+
+
+def _refused(answer: DecisionAnswer) -> dict[str, Any]:
+    """What was refused of a message that decides several things."""
+    code, detail = answer.code or "conflict", answer.detail or "Refused"
+    return {**said(code, detail, is_final=False), "call_id": answer.id}
+
+
+async def _begin(door: Door, line: _Line, credential: Credential | None) -> _Conversation:
+    """Find out who is there and what they want to see.
+
+    Raises:
+        GonogoError: they may not.
+        _Gone: nobody is there.
+    """
+    socket = line.socket
+    if door.auth and credential is None:
+        credential = await _first_frame(socket, door.limits.auth)
+    principal = await door.identify(credential, address_of(socket))
+    view = await door.runtime.session(principal, line.session_id)
+    after = socket.query_params.get("after")
+    conversation = _Conversation(
+        door=door,
+        line=line,
+        credential=credential,
+        principal=principal,
+        session_id=line.session_id,
+        after=view.last_seq if after is None else read_cursor(after, view),
+        connection=secrets.token_hex(12),
+    )
+    if socket.query_params.get("tool_host") in {"1", "true"}:
+        await door.runtime.claim_tool_host(principal, line.session_id, conversation.connection)
+    return conversation
+
+
+async def _first_frame(socket: WebSocket, seconds: float) -> Credential:
+    try:
+        with anyio.fail_after(seconds):
+            message = await socket.receive()
+    except TimeoutError:
+        raise Unauthorized(f"No token within {seconds:g} seconds") from None
+    if message["type"] == "websocket.disconnect":
+        raise _Gone
+    match strict_json.loads(message.get("text") or "null"):
+        case {"type": "auth", "token": str(token), **rest} if not rest:
+            return Credential(token=token)
+        case _:
+            raise Unauthorized('The first frame must be {"type":"auth","token":"…"}')

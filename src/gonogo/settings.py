@@ -1,0 +1,148 @@
+"""What an operator may set, and nothing that a workspace could.
+
+Each setting is an environment variable with the prefix `GONOGO_` (`GONOGO_MAX_PARALLEL=5`); the
+command line sets some of them too and wins. Nothing is read at import, and nothing below the
+runtime reads the environment: it is given what it needs.
+"""
+
+import os
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import platformdirs
+from pydantic import AliasChoices, Field, SecretStr, field_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+DAY = 86_400.0
+Seconds = Annotated[float, Field(gt=0, le=366 * DAY)]
+
+
+def _state_folder() -> Path:
+    return platformdirs.user_state_path("gonogo")
+
+
+def _config_folder() -> Path:
+    return platformdirs.user_config_path("gonogo")
+
+
+class Settings(BaseSettings):
+    """The settings of one process, read once."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="GONOGO_",
+        env_ignore_empty=True,
+        env_parse_none_str="null",
+        frozen=True,
+        extra="ignore",
+        populate_by_name=True,
+        use_attribute_docstrings=True,
+    )
+
+    home: Path = Field(default_factory=_state_folder)
+    """The state folder: database, tokens, the owner's lock and socket. Only its owner may enter."""
+    config: Path = Field(default_factory=_config_folder)
+    """The user's configuration folder: `rules.toml`, and own agent profiles under `agents/`."""
+    admin_rules: Path | None = None
+    """A rules file that goes before the user's, for an administrator."""
+    db: str | None = None
+    """The database as a URL; by default SQLite in the state folder."""
+
+    host: str = "127.0.0.1"
+    """The address that `gonogo serve` listens on."""
+    port: Annotated[int, Field(ge=0, le=65_535)] = 8001
+    """The port that `gonogo serve` listens on; 0 picks a free one."""
+    metrics_public: bool = False
+    """Serve `/metrics` without a token."""
+
+    workspace: Path = Field(default_factory=Path.cwd)
+    """The folder that agents work in when a session names none."""
+    roots: Annotated[tuple[Path, ...], NoDecode] = ()
+    """Folders that sessions' workspaces must lie under, separated like `PATH`; by default the
+    workspace."""
+
+    model: str | None = None
+    """The model as `provider:name`; by default detected from the provider's usual variables."""
+    openai_base_url: str | None = Field(
+        default=None,
+        validation_alias=AliasChoices("GONOGO_OPENAI_BASE_URL", "OPENAI_BASE_URL"),
+    )
+    """An OpenAI-compatible server; `openai:NAME` then speaks Chat Completions with it."""
+    model_api_key: SecretStr | None = None
+    """The key for the model's provider, where its usual variable is not to be used."""
+    model_timeout: Seconds = 120.0
+    """Seconds that a model may be silent."""
+    model_max_attempts: Annotated[int, Field(ge=1, le=20)] = 5
+    """Attempts in all for a model request that fails in a way that may pass."""
+    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
+    """Sampling temperature; by default the provider's."""
+
+    locale: Literal["en", "ru"] | None = None
+    """The language of texts for people, where a session names none; by default that of the
+    user's message."""
+
+    max_parallel: Annotated[int, Field(ge=1, le=64)] = 3
+    """Subtasks of one plan that run at once."""
+    subtask_timeout: Seconds = 1_800.0
+    """Seconds of work for a subtask that names no timeout of its own."""
+    max_steps: Annotated[int, Field(ge=1, le=10_000)] = 100
+    """Model requests that one turn or subtask may take."""
+    command_timeout: Seconds = 120.0
+    """Seconds that a command may run when its call names no timeout."""
+    command_output: Annotated[int, Field(ge=1_000, le=10_000_000)] = 60_000
+    """Bytes of a command's output that are kept."""
+    sandbox: bool = True
+    """Run commands in bubblewrap where it works; off, commands that run repository code ask."""
+
+    unattended: bool = False
+    """Nobody can answer: what would ask is denied."""
+    repo_trusted: bool = True
+    """The workspace's own configuration (such as `.git/config`) may be trusted."""
+    approval_expiry_tool: Seconds | None = DAY
+    """Seconds until a question about a tool call expires; never when `null`."""
+    approval_expiry_plan: Seconds | None = None
+    """Seconds until a plan's approval expires; by default never."""
+    approval_expiry_subtask: Seconds | None = None
+    """Seconds until a question about a subtask expires; by default never."""
+    approval_expiry_intervention: Seconds | None = None
+    """Seconds until an intervention expires; by default never."""
+    approval_expiry_action: Literal["expire", "reject", "keep_waiting"] = "expire"
+    """What becomes of a question at its expiry. None of them approves."""
+    approval_warning: Annotated[float, Field(ge=0)] = 600.0
+    """Seconds before an expiry at which people are warned."""
+    max_pending_approvals: Annotated[int, Field(ge=1, le=100_000)] = 256
+    """Open questions that one session may have."""
+    legacy_text_rejection: bool = True
+    """Take a `tool_result` whose error starts with `User rejected` as a rejection of a call that
+    waits; deprecated."""
+
+    @field_validator("roots", mode="before")
+    @classmethod
+    def _split_roots(cls, value: Any) -> Any:  # noqa: ANN401 - as the environment gave it
+        if not isinstance(value, str):
+            return value
+        return tuple(Path(part) for part in value.split(os.pathsep) if part)
+
+    @field_validator("home", "config", "workspace", "admin_rules")
+    @classmethod
+    def _absolute(cls, value: Path | None) -> Path | None:
+        return value if value is None else Path(os.path.abspath(value.expanduser()))
+
+    @field_validator("roots")
+    @classmethod
+    def _absolute_roots(cls, value: tuple[Path, ...]) -> tuple[Path, ...]:
+        return tuple(Path(os.path.abspath(root.expanduser())) for root in value)
+
+    @property
+    def rules(self) -> Path:
+        """The user's own rules file; it need not exist."""
+        return self.config / "rules.toml"
+
+    @property
+    def agents(self) -> Path:
+        """The folder of the user's own agent profiles; it need not exist."""
+        return self.config / "agents"
+
+    @property
+    def allowed_roots(self) -> tuple[Path, ...]:
+        """The folders that workspaces must lie under."""
+        return self.roots or (self.workspace,)

@@ -1,0 +1,69 @@
+"""Durable state: schema, queries, migrations, the event log and the audit chain. The only SQL.
+
+Promises: a write is one transaction, committed (fsync) before it returns; what a transaction sets
+going (events to followers, jobs, stops, timers) is handed over only after the commit; the same
+statements serve SQLite and PostgreSQL.
+
+Store functions are synchronous, take a `Connection` first and never commit; callers say
+`await store.write(fn, …)` or `await store.read(fn, …)`.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Concatenate, ParamSpec, TypeVar
+
+from sqlalchemy import Connection
+
+from gonogo.store._migrate import migrate
+from gonogo.store._outbox import Outbox, go_on, outbox, stop
+from gonogo.store._postgres import PostgresBackend
+from gonogo.store._sqlite import SqliteBackend
+from gonogo.store.ids import new_id
+
+__all__ = ["Connection", "Outbox", "Store", "go_on", "new_id", "outbox", "stop"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Store:
+    """One database, SQLite or PostgreSQL."""
+
+    def __init__(self, url: str, deliver: Callable[[Outbox], None] = lambda box: None) -> None:
+        """Open the database and bring it to the current schema.
+
+        Args:
+            url: `sqlite:///path` or `postgresql://…`.
+            deliver: Called in the event loop with what each committed transaction sets going.
+
+        Raises:
+            Conflict: the database was made by a newer gonogo.
+        """
+        self.deliver = deliver
+        self._backend = _backend(url, self._hand_over)
+        migrate(self._backend.engine)
+
+    async def write(
+        self, fn: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Run a store function in its own transaction, committed before this returns."""
+        return await self._backend.write(lambda conn: fn(conn, *args, **kwargs))
+
+    async def read(
+        self, fn: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Run a store function that changes nothing, on one consistent snapshot."""
+        return await self._backend.read(lambda conn: fn(conn, *args, **kwargs))
+
+    def close(self) -> None:
+        """Finish the writes that wait and close the database."""
+        self._backend.close()
+
+    def _hand_over(self, box: Outbox) -> None:
+        self.deliver(box)
+
+
+def _backend(url: str, deliver: Callable[[Outbox], None]) -> SqliteBackend | PostgresBackend:
+    if url.startswith("sqlite:///"):
+        return SqliteBackend(Path(url.removeprefix("sqlite:///")), deliver)
+    return PostgresBackend(url.replace("postgresql://", "postgresql+psycopg://", 1), deliver)

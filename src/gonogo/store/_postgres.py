@@ -1,0 +1,71 @@
+"""PostgreSQL: a bounded pool of threads, each function in its own transaction.
+
+Serialization failures and deadlocks run the function again: it has no effect but its statements.
+"""
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import anyio
+import anyio.to_thread
+from sqlalchemy import Connection, create_engine
+from sqlalchemy.exc import DBAPIError
+
+from gonogo.domain.errors import Busy
+from gonogo.store._outbox import Outbox, open_outbox
+from gonogo.store.log import flush
+
+Work = Callable[[Connection], Any]
+_POOL = 10
+_TRIES = 5
+_AGAIN = frozenset({"40001", "40P01"})
+
+
+class PostgresBackend:
+    """Runs functions on one PostgreSQL database."""
+
+    def __init__(self, url: str, deliver: Callable[[Outbox], None]) -> None:
+        self._deliver = deliver
+        self.engine = create_engine(url, pool_size=_POOL, max_overflow=0, pool_pre_ping=True)
+        self._writers = anyio.CapacityLimiter(_POOL - 4)
+        self._readers = anyio.CapacityLimiter(4)
+
+    async def write(self, work: Work) -> Any:  # noqa: ANN401 - what the function gives
+        """Run a function in a transaction that is committed before this returns.
+
+        What the transaction sets going is handed over by the thread that committed, so that a
+        caller who is cancelled meanwhile loses nothing.
+        """
+        loop = asyncio.get_running_loop()
+        return await anyio.to_thread.run_sync(
+            partial(self._write, work, loop), limiter=self._writers, abandon_on_cancel=False
+        )
+
+    async def read(self, work: Work) -> Any:  # noqa: ANN401 - what the function gives
+        """Run a function on one consistent snapshot."""
+        return await anyio.to_thread.run_sync(partial(self._read, work), limiter=self._readers)
+
+    def close(self) -> None:
+        """Close every connection."""
+        self.engine.dispose()
+
+    def _write(self, work: Work, loop: asyncio.AbstractEventLoop) -> Any:  # noqa: ANN401
+        for _ in range(_TRIES):
+            try:
+                with self.engine.begin() as conn:
+                    box = open_outbox(conn)
+                    outcome = work(conn)
+                    flush(conn)
+            except DBAPIError as error:
+                if getattr(error.orig, "sqlstate", None) not in _AGAIN:
+                    raise
+            else:
+                loop.call_soon_threadsafe(self._deliver, box)
+                return outcome
+        raise Busy("The database was too busy; try again in a moment")
+
+    def _read(self, work: Work) -> Any:  # noqa: ANN401
+        with self.engine.connect().execution_options(isolation_level="REPEATABLE READ") as conn:
+            return work(conn)

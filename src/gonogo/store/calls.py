@@ -1,0 +1,155 @@
+"""Tool calls and approvals: what was asked for, what was answered, what came of it."""
+
+from typing import Any
+
+from sqlalchemy import Connection, bindparam, func, select
+
+from gonogo.domain.approval_state import APPROVAL, ApprovalStatus
+from gonogo.domain.call_state import CALL, CallStatus
+from gonogo.domain.records import Approval, CallRow
+from gonogo.store._rows import by, change, columns_of, many, one, put
+from gonogo.store._schema import approvals, tool_calls
+
+_THREAD_CALLS = (
+    select(*columns_of(tool_calls, CallRow))
+    .where(
+        tool_calls.c.session_id == bindparam("session_id"),
+        tool_calls.c.thread == bindparam("thread"),
+    )
+    .order_by(tool_calls.c.position)
+)
+_OPEN_CALLS = _THREAD_CALLS.where(
+    tool_calls.c.status.in_(["proposed", "awaiting_approval", "allowed", "started", "unknown"])
+)
+_STARTED = select(*columns_of(tool_calls, CallRow)).where(tool_calls.c.status == "started")
+_NEXT = select(func.coalesce(func.max(tool_calls.c.position), 0) + 1).where(
+    tool_calls.c.session_id == bindparam("session_id"), tool_calls.c.thread == bindparam("thread")
+)
+_PENDING = (
+    select(*columns_of(approvals, Approval))
+    .where(approvals.c.session_id == bindparam("of"), approvals.c.status == "pending")
+    .order_by(approvals.c.created_at, approvals.c.id)
+)
+_COUNT_PENDING = select(func.count()).where(
+    approvals.c.session_id == bindparam("of"), approvals.c.status == "pending"
+)
+_ALL = select(*columns_of(approvals, Approval)).order_by(approvals.c.created_at, approvals.c.id)
+_LATEST = (
+    select(*columns_of(approvals, Approval))
+    .order_by(approvals.c.created_at.desc(), approvals.c.id.desc())
+    .limit(1)
+)
+_OF_CALL = _LATEST.where(approvals.c.call_id == bindparam("of"))
+_OF_PLAN = _LATEST.where(approvals.c.plan_id == bindparam("of"), approvals.c.kind == "plan")
+_PENDING_OF_PLAN = select(*columns_of(approvals, Approval)).where(
+    approvals.c.plan_id == bindparam("of"), approvals.c.status == "pending"
+)
+
+
+def add_calls(conn: Connection, calls: list[CallRow]) -> None:
+    """Insert the tool calls of one reply."""
+    put(conn, tool_calls, [{n: getattr(c, n) for n in c.__dataclass_fields__} for c in calls])
+
+
+def call_of(conn: Connection, call_id: str) -> CallRow | None:
+    """The tool call of that id."""
+    return one(conn, by(tool_calls, CallRow, "id"), {"id": call_id}, CallRow)
+
+
+def thread_calls(conn: Connection, session_id: str, thread: str) -> list[CallRow]:
+    """Every tool call of a conversation, in order."""
+    return many(conn, _THREAD_CALLS, {"session_id": session_id, "thread": thread}, CallRow)
+
+
+def open_calls(conn: Connection, session_id: str, thread: str) -> list[CallRow]:
+    """The tool calls of a conversation that have no result yet, in order."""
+    return many(conn, _OPEN_CALLS, {"session_id": session_id, "thread": thread}, CallRow)
+
+
+def started_calls(conn: Connection) -> list[CallRow]:
+    """Tool calls whose outcome nobody has written down."""
+    return many(conn, _STARTED, {}, CallRow)
+
+
+def next_position(conn: Connection, session_id: str, thread: str) -> int:
+    """The place of the next tool call in a conversation."""
+    return conn.execute(_NEXT, {"session_id": session_id, "thread": thread}).scalar_one()
+
+
+def move_call(conn: Connection, call: CallRow, status: CallStatus, **to: Any) -> bool:  # noqa: ANN401
+    """Compare-and-set a tool call's status on the status and digest that the caller saw.
+
+    Raises:
+        IllegalTransition: the table of tool calls has no such move.
+    """
+    return set_call(conn, call, CALL.check(call.status, status, call.id), **to)
+
+
+def set_call(conn: Connection, call: CallRow, status: CallStatus, **to: Any) -> bool:  # noqa: ANN401
+    """The compare-and-set of `move_call`, for callers that checked every move on the way."""
+    where = {"id": call.id, "status": call.status, "digest": call.digest}
+    return change(conn, tool_calls, where, {"status": status, **to})
+
+
+def add_approval(conn: Connection, approval: Approval) -> None:
+    """Insert a question."""
+    put(conn, approvals, {n: getattr(approval, n) for n in approval.__dataclass_fields__})
+
+
+def approval_of(conn: Connection, approval_id: str) -> Approval | None:
+    """The approval of that id."""
+    return one(conn, by(approvals, Approval, "id"), {"id": approval_id}, Approval)
+
+
+def approval_of_call(conn: Connection, call_id: str) -> Approval | None:
+    """The latest approval about a tool call."""
+    return one(conn, _OF_CALL, {"of": call_id}, Approval)
+
+
+def approval_of_plan(conn: Connection, plan_id: str) -> Approval | None:
+    """The latest approval of a plan's revision."""
+    return one(conn, _OF_PLAN, {"of": plan_id}, Approval)
+
+
+def pending_approvals(conn: Connection, session_id: str) -> list[Approval]:
+    """What a session waits for, oldest first."""
+    return many(conn, _PENDING, {"of": session_id}, Approval)
+
+
+def pending_of_plan(conn: Connection, plan_id: str) -> list[Approval]:
+    """What a plan waits for."""
+    return many(conn, _PENDING_OF_PLAN, {"of": plan_id}, Approval)
+
+
+def count_pending(conn: Connection, session_id: str) -> int:
+    """How many questions of a session are open."""
+    return conn.execute(_COUNT_PENDING, {"of": session_id}).scalar_one()
+
+
+def list_approvals(
+    conn: Connection, *, status: str | None, session_id: str | None, kind: str | None
+) -> list[Approval]:
+    """Approvals that fit, oldest first."""
+    statement, params = _ALL, {}
+    for column, value in (("status", status), ("session_id", session_id), ("kind", kind)):
+        if value is not None:
+            statement = statement.where(approvals.c[column] == bindparam(f"is_{column}"))
+            params[f"is_{column}"] = value
+    return many(conn, statement, params, Approval)
+
+
+def close_approval(
+    conn: Connection,
+    approval: Approval,
+    status: ApprovalStatus,
+    **to: Any,  # noqa: ANN401
+) -> bool:
+    """Compare-and-set an approval that is pending. False when somebody was faster.
+
+    Raises:
+        IllegalTransition: the approval is not pending.
+    """
+    APPROVAL.check(approval.status, status, approval.id)
+    return change(
+        conn, approvals, {"id": approval.id, "status": "pending"}, {"status": status, **to}
+    )

@@ -1,0 +1,244 @@
+"""The event log and the audit chain: append once, in the transaction that makes the fact true.
+
+Events of a session are numbered 1, 2, 3 … without gaps. Audit entries are chained by hash, one
+chain a session and one for the system. Both are gathered while a transaction runs and written by
+`flush` at its end, so that a transaction costs the same few statements however much it tells.
+"""
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, bindparam, func, select, update
+
+from gonogo.domain.canonical import canonical_json
+from gonogo.domain.events import Event
+from gonogo.domain.views import AuditEntry
+from gonogo.store._outbox import outbox
+from gonogo.store._rows import put
+from gonogo.store._schema import audit, chains, events, sessions
+from gonogo.store._types import stamp
+
+SYSTEM = "system"
+"""The chain of what belongs to no session: sessions, tokens, policy."""
+GENESIS = "0" * 64
+
+_HEAD = {
+    True: select(chains.c.audit_seq, chains.c.audit_hash).where(
+        chains.c.chain == bindparam("chain")
+    ),
+    False: select(sessions.c.last_seq, sessions.c.audit_seq, sessions.c.audit_hash)
+    .where(sessions.c.id == bindparam("chain"))
+    .with_for_update(),
+}
+_SET_HEAD = (
+    update(sessions)
+    .where(sessions.c.id == bindparam("of"))
+    .values(
+        last_seq=bindparam("last_seq"),
+        audit_seq=bindparam("audit_seq"),
+        audit_hash=bindparam("audit_hash"),
+        updated_at=bindparam("updated_at"),
+    )
+)
+_SET_SYSTEM = (
+    update(chains)
+    .where(chains.c.chain == bindparam("of"))
+    .values(audit_seq=bindparam("audit_seq"), audit_hash=bindparam("audit_hash"))
+)
+_AFTER = (
+    select(events.c.seq, events.c.ts, events.c.body)
+    .where(events.c.session_id == bindparam("of"), events.c.seq > bindparam("after"))
+    .order_by(events.c.seq)
+    .limit(bindparam("limit"))
+)
+_LAST_SEQ = select(sessions.c.last_seq).where(sessions.c.id == bindparam("of"))
+_ENTRIES = (
+    select(audit)
+    .where(audit.c.chain == bindparam("of"), audit.c.seq > bindparam("after"))
+    .order_by(audit.c.seq)
+    .limit(bindparam("limit"))
+)
+_CHAINS = select(audit.c.chain).distinct().order_by(audit.c.chain)
+_COUNT = select(func.count()).select_from(events).where(events.c.session_id == bindparam("of"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Note:
+    now: datetime
+    actor: str
+    action: str
+    subject: str
+    details: dict[str, Any]
+
+
+@dataclass(slots=True)
+class Pending:
+    """What a running transaction has told about one chain so far."""
+
+    bodies: list[tuple[datetime, dict[str, Any]]] = field(default_factory=list)
+    notes: list[_Note] = field(default_factory=list)
+
+
+def tell(conn: Connection, session_id: str, now: datetime, *facts: Event) -> None:
+    """Append events to a session's log."""
+    pending = _pending(conn, session_id)
+    pending.bodies.extend((now, fact.body()) for fact in facts)
+
+
+def tell_final(conn: Connection, session_id: str) -> None:
+    """Mark the last event of this transaction: it ends the answer to what set it going."""
+    bodies = _pending(conn, session_id).bodies
+    if bodies:
+        bodies[-1][1]["is_final"] = True
+
+
+def note(
+    conn: Connection,
+    chain: str,
+    now: datetime,
+    *,
+    actor: str,
+    action: str,
+    subject: str,
+    **details: Any,  # noqa: ANN401 - JSON values
+) -> None:
+    """Append an entry to an audit chain: who did what to what, and why."""
+    kept = {name: value for name, value in details.items() if value is not None}
+    _pending(conn, chain).notes.append(
+        _Note(now=now, actor=actor, action=action, subject=subject, details=kept)
+    )
+
+
+def flush(conn: Connection) -> None:
+    """Write what the transaction told. The backends call it once, before the commit."""
+    for chain, pending in outbox(conn).pending.items():
+        _flush_chain(conn, chain, pending)
+
+
+def last_seq(conn: Connection, session_id: str) -> int:
+    """The place of the last event in a session's log; 0 for an empty one."""
+    return conn.execute(_LAST_SEQ, {"of": session_id}).scalar() or 0
+
+
+def events_after(
+    conn: Connection, session_id: str, after: int, limit: int = 500
+) -> list[dict[str, Any]]:
+    """The events that follow a place in a session's log, oldest first."""
+    found = conn.execute(_AFTER, {"of": session_id, "after": after, "limit": limit})
+    return [_wire(session_id, row.seq, row.ts, row.body) for row in found]
+
+
+def count_events(conn: Connection, session_id: str) -> int:
+    """How many events a session has."""
+    return conn.execute(_COUNT, {"of": session_id}).scalar_one()
+
+
+def entries(conn: Connection, chain: str, after: int = 0, limit: int = 1000) -> list[AuditEntry]:
+    """Entries of one audit chain, oldest first."""
+    found = conn.execute(_ENTRIES, {"of": chain, "after": after, "limit": limit})
+    return [AuditEntry(**row._mapping) for row in found]
+
+
+def verify_chain(conn: Connection, chain: str) -> tuple[int, list[str]]:
+    """Walk one audit chain. Gives the number of entries and what is wrong with them."""
+    problems: list[str] = []
+    seq, prev = 0, GENESIS
+    while page := entries(conn, chain, seq):
+        for entry in page:
+            problems.extend(_problems(entry, seq + 1, prev))
+            seq, prev = entry.seq, entry.hash
+    head = conn.execute(_HEAD[chain == SYSTEM], {"chain": chain}).one_or_none()
+    if head is not None and (head.audit_seq, head.audit_hash) != (seq, prev):
+        problems.append(f"{chain}: the chain ends at {seq}, its head says {head.audit_seq}")
+    return seq, problems
+
+
+def chain_names(conn: Connection) -> list[str]:
+    """Every chain that has an entry."""
+    return list(conn.execute(_CHAINS).scalars())
+
+
+def entry_hash(prev_hash: str, entry: dict[str, Any]) -> str:
+    """The hash of an entry: SHA-256 of the previous hash and the entry's canonical JSON."""
+    return hashlib.sha256((prev_hash + canonical_json(entry)).encode()).hexdigest()
+
+
+def _pending(conn: Connection, chain: str) -> Pending:
+    return outbox(conn).pending.setdefault(chain, Pending())
+
+
+def _flush_chain(conn: Connection, chain: str, pending: Pending) -> None:
+    system = chain == SYSTEM
+    head = conn.execute(_HEAD[system], {"chain": chain}).one()
+    notes = list(_chained(chain, head.audit_seq, head.audit_hash, pending.notes))
+    put(conn, audit, notes)
+    audit_seq = head.audit_seq + len(notes)
+    audit_hash = notes[-1]["hash"] if notes else head.audit_hash
+    if system:
+        conn.execute(_SET_SYSTEM, {"of": chain, "audit_seq": audit_seq, "audit_hash": audit_hash})
+        return
+    rows = [
+        {"session_id": chain, "seq": seq, "ts": now, "type": body["type"], "body": body}
+        for seq, (now, body) in enumerate(pending.bodies, start=head.last_seq + 1)
+    ]
+    put(conn, events, rows)
+    changed = {
+        "of": chain,
+        "last_seq": head.last_seq + len(rows),
+        "audit_seq": audit_seq,
+        "audit_hash": audit_hash,
+        "updated_at": (rows[-1]["ts"] if rows else pending.notes[-1].now),
+    }
+    conn.execute(_SET_HEAD, changed)
+    outbox(conn).events.extend(_wire(chain, row["seq"], row["ts"], row["body"]) for row in rows)
+
+
+def _chained(chain: str, seq: int, prev: str, notes: Iterable[_Note]) -> Iterable[dict[str, Any]]:
+    for item in notes:
+        seq += 1
+        entry: dict[str, Any] = _hashed(
+            chain, seq, item.now, item.actor, item.action, item.subject, item.details
+        )
+        digest = entry_hash(prev, entry)
+        yield {**entry, "ts": item.now, "prev_hash": prev, "hash": digest}
+        prev = digest
+
+
+def _hashed(
+    chain: str, seq: int, ts: datetime, actor: str, action: str, subject: str, details: object
+) -> dict[str, Any]:
+    return {
+        "chain": chain,
+        "seq": seq,
+        "ts": stamp(ts),
+        "actor": actor,
+        "action": action,
+        "subject": subject,
+        "details": details,
+    }
+
+
+def _problems(entry: AuditEntry, seq: int, prev: str) -> Iterable[str]:
+    where = f"{entry.chain} #{entry.seq}"
+    if entry.seq != seq:
+        yield f"{where}: expected entry {seq}; one is missing"
+    if entry.prev_hash != prev:
+        yield f"{where}: does not follow the entry before it"
+    body = _hashed(
+        entry.chain, entry.seq, entry.ts, entry.actor, entry.action, entry.subject, entry.details
+    )
+    if entry_hash(entry.prev_hash, body) != entry.hash:
+        yield f"{where}: its content was changed"
+
+
+def _wire(session_id: str, seq: int, ts: datetime, body: dict[str, Any]) -> dict[str, Any]:
+    return {**body, "seq": seq, "session_id": session_id, "ts": stamp(ts)}
+
+
+def start_system_chain(conn: Connection) -> None:
+    """Make the system chain's head if there is none yet."""
+    if conn.execute(_HEAD[True], {"chain": SYSTEM}).one_or_none() is None:
+        put(conn, chains, {"chain": SYSTEM, "audit_seq": 0, "audit_hash": GENESIS})

@@ -1,0 +1,270 @@
+"""Plans, their revisions, their subtasks and their grants."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from functools import lru_cache
+from typing import Any
+
+from pydantic import TypeAdapter
+from sqlalchemy import Connection, bindparam, func, select, update
+
+from gonogo.domain.plan import Revision, Subtask
+from gonogo.domain.plan_state import ENDED, PLAN, PlanStatus
+from gonogo.domain.records import GrantRow, Plan, SubtaskRow
+from gonogo.domain.subtask_state import SUBTASK, SubtaskStatus
+from gonogo.store._rows import by, change, columns_of, many, one, put, rows
+from gonogo.store._schema import grants, plan_revisions, plans, subtasks
+
+_SUBTASKS: TypeAdapter[tuple[Subtask, ...]] = TypeAdapter(tuple[Subtask, ...])
+
+_LOCK = select(*columns_of(plans, Plan)).where(plans.c.id == bindparam("id")).with_for_update()
+_SESSION_PLANS = (
+    select(*columns_of(plans, Plan))
+    .where(plans.c.session_id.in_(bindparam("of", expanding=True)))
+    .order_by(plans.c.created_at.desc(), plans.c.id.desc())
+)
+_ALL_PLANS = select(*columns_of(plans, Plan)).order_by(plans.c.created_at.desc(), plans.c.id.desc())
+_LIVE_PLANS = select(plans.c.id).where(plans.c.status == "running")
+_ROWS = (
+    select(*columns_of(subtasks, SubtaskRow))
+    .where(subtasks.c.plan_id == bindparam("plan_id"), subtasks.c.revision == bindparam("revision"))
+    .order_by(subtasks.c.position)
+)
+_STANDINGS = (
+    select(
+        subtasks.c.key,
+        subtasks.c.subtask_id,
+        subtasks.c.status,
+        subtasks.c.epoch,
+        subtasks.c.attempt,
+        subtasks.c.not_before,
+    )
+    .where(subtasks.c.plan_id == bindparam("plan_id"), subtasks.c.revision == bindparam("revision"))
+    .order_by(subtasks.c.position)
+)
+_RUNNING_SUBTASKS = select(subtasks.c.key).where(subtasks.c.status == "running")
+_REVISIONS = (
+    select(plan_revisions)
+    .where(plan_revisions.c.plan_id == bindparam("of"))
+    .order_by(plan_revisions.c.number)
+)
+_END_GRANTS = (
+    update(grants)
+    .where(grants.c.plan_id == bindparam("of"), grants.c.status == "active")
+    .values(status="ended", ended_at=bindparam("at"), ended_because=bindparam("because"))
+)
+_GRANTS = (
+    select(*columns_of(grants, GrantRow))
+    .where(grants.c.session_id == bindparam("of"))
+    .order_by(grants.c.created_at, grants.c.id)
+)
+_ALL_GRANTS = select(*columns_of(grants, GrantRow)).order_by(grants.c.created_at, grants.c.id)
+_ACTIVE_GRANT = select(*columns_of(grants, GrantRow)).where(
+    grants.c.plan_id == bindparam("plan_id"),
+    grants.c.revision == bindparam("revision"),
+    grants.c.subtask_id == bindparam("subtask_id"),
+    grants.c.status == "active",
+)
+_COUNT_REVISIONS = select(func.count()).where(plan_revisions.c.plan_id == bindparam("of"))
+
+
+def subtask_key(plan_id: str, revision: int, subtask_id: str) -> str:
+    """The key of a subtask's row: its job, and its thread."""
+    return f"{plan_id}/{revision}/{subtask_id}"
+
+
+def add_plan(conn: Connection, plan: Plan) -> None:
+    """Insert a plan."""
+    put(conn, plans, {name: getattr(plan, name) for name in plan.__dataclass_fields__})
+
+
+def add_revision(
+    conn: Connection, revision: Revision, now: datetime, created_by: str, reason: str
+) -> None:
+    """Insert an immutable revision and a row for each of its subtasks."""
+    row = {
+        "plan_id": revision.plan_id,
+        "number": revision.number,
+        "digest": revision.digest,
+        "goal": revision.goal,
+        "subtasks": [s.model_dump(mode="json", exclude_none=True) for s in revision.subtasks],
+        "created_at": now,
+        "created_by": created_by,
+        "reason": reason,
+    }
+    put(conn, plan_revisions, row)
+    put(conn, subtasks, [_fresh(revision, s, n) for n, s in enumerate(revision.subtasks, 1)])
+
+
+def plan_of(conn: Connection, plan_id: str) -> Plan | None:
+    """The plan of that id."""
+    return one(conn, by(plans, Plan, "id"), {"id": plan_id}, Plan)
+
+
+def lock_plan(conn: Connection, plan_id: str) -> Plan | None:
+    """The plan of that id, held until the transaction ends, so that rounds do not cross."""
+    return one(conn, _LOCK, {"id": plan_id}, Plan)
+
+
+def move_plan(conn: Connection, plan: Plan, status: PlanStatus, **to: Any) -> bool:  # noqa: ANN401
+    """Compare-and-set a plan's status on the status and revision that the caller saw.
+
+    Raises:
+        IllegalTransition: the table of plans has no such move.
+    """
+    PLAN.check(plan.status, status, plan.id)
+    where = {"id": plan.id, "status": plan.status, "revision": plan.revision}
+    return change(conn, plans, where, {"status": status, **to})
+
+
+def list_plans(
+    conn: Connection, session_ids: Sequence[str] | None, status: str | None
+) -> list[Plan]:
+    """Plans of the sessions, newest first; of all sessions for None."""
+    if session_ids is None:
+        found = many(conn, _ALL_PLANS, {}, Plan)
+    else:
+        found = many(conn, _SESSION_PLANS, {"of": list(session_ids)}, Plan)
+    return [plan for plan in found if status is None or plan.status == status]
+
+
+def live_plans(conn: Connection) -> list[str]:
+    """The ids of the plans that run."""
+    return list(conn.execute(_LIVE_PLANS).scalars())
+
+
+def revision_of(conn: Connection, plan_id: str, number: int) -> Revision | None:
+    """One revision of a plan; parsed once, since it never changes."""
+    kept = _kept_revision(plan_id, number)
+    if kept:
+        return kept[0]
+    row = conn.execute(
+        _REVISIONS.where(plan_revisions.c.number == number), {"of": plan_id}
+    ).one_or_none()
+    if row is None:
+        return None
+    kept.append(_revision(row))
+    return kept[0]
+
+
+def revisions_of(conn: Connection, plan_id: str) -> list[tuple[Revision, Any]]:
+    """All revisions of a plan with their rows, oldest first."""
+    return [(_revision(row), row) for row in rows(conn, _REVISIONS, {"of": plan_id})]
+
+
+def count_revisions(conn: Connection, plan_id: str) -> int:
+    """How many revisions a plan has."""
+    return conn.execute(_COUNT_REVISIONS, {"of": plan_id}).scalar_one()
+
+
+def subtask_rows(conn: Connection, plan_id: str, revision: int) -> list[SubtaskRow]:
+    """The rows of a revision's subtasks, in plan order."""
+    return many(conn, _ROWS, {"plan_id": plan_id, "revision": revision}, SubtaskRow)
+
+
+def standings(conn: Connection, plan_id: str, revision: int) -> Sequence[Any]:
+    """Bare rows `(key, subtask_id, status, epoch, attempt, not_before)`, in plan order."""
+    return rows(conn, _STANDINGS, {"plan_id": plan_id, "revision": revision})
+
+
+def subtask_row(conn: Connection, key: str) -> SubtaskRow | None:
+    """The row of a subtask."""
+    return one(conn, by(subtasks, SubtaskRow, "key"), {"key": key}, SubtaskRow)
+
+
+def running_subtasks(conn: Connection) -> list[str]:
+    """The keys of the subtasks that run, in every plan."""
+    return list(conn.execute(_RUNNING_SUBTASKS).scalars())
+
+
+def move_subtask(
+    conn: Connection,
+    key: str,
+    seen: SubtaskStatus,
+    status: SubtaskStatus,
+    *,
+    held: int,
+    **to: Any,  # noqa: ANN401 - columns
+) -> bool:
+    """Compare-and-set a subtask's status on the status and epoch that the caller saw.
+
+    Raises:
+        IllegalTransition: the table of subtasks has no such move.
+    """
+    SUBTASK.check(seen, status, key)
+    where = {"key": key, "status": seen, "epoch": held}
+    return change(conn, subtasks, where, {"status": status, **to})
+
+
+def take_subtask(conn: Connection, row: SubtaskRow) -> bool:
+    """Hold a running subtask under the next epoch. False when somebody else took it."""
+    where = {"key": row.key, "status": row.status, "epoch": row.epoch}
+    return change(conn, subtasks, where, {"epoch": row.epoch + 1})
+
+
+def add_grants(conn: Connection, found: Sequence[GrantRow]) -> None:
+    """Insert the grants of an approved revision."""
+    put(conn, grants, [{n: getattr(g, n) for n in g.__dataclass_fields__} for g in found])
+
+
+def end_grants(conn: Connection, plan_id: str, now: datetime, because: str) -> int:
+    """End every grant of a plan. Gives how many there were."""
+    params = {"of": plan_id, "at": now, "because": because}
+    return conn.execute(_END_GRANTS, params).rowcount
+
+
+def active_grant(conn: Connection, plan_id: str, revision: int, subtask_id: str) -> GrantRow | None:
+    """The grant that covers a subtask now."""
+    key = {"plan_id": plan_id, "revision": revision, "subtask_id": subtask_id}
+    return one(conn, _ACTIVE_GRANT, key, GrantRow)
+
+
+def list_grants(conn: Connection, session_id: str | None) -> list[GrantRow]:
+    """The grants of a session, or of all."""
+    if session_id is None:
+        return many(conn, _ALL_GRANTS, {}, GrantRow)
+    return many(conn, _GRANTS, {"of": session_id}, GrantRow)
+
+
+def grant_of(conn: Connection, grant_id: str) -> GrantRow | None:
+    """The grant of that id."""
+    return one(conn, by(grants, GrantRow, "id"), {"id": grant_id}, GrantRow)
+
+
+def revoke_grant(conn: Connection, grant_id: str, now: datetime, by_whom: str) -> bool:
+    """End one grant because a person said so. False when it had ended already."""
+    where = {"id": grant_id, "status": "active"}
+    to = {"status": "revoked", "ended_at": now, "ended_because": f"revoked by {by_whom}"}
+    return change(conn, grants, where, to)
+
+
+def is_over(plan: Plan) -> bool:
+    """Whether the plan has ended."""
+    return plan.status in ENDED
+
+
+def _fresh(revision: Revision, subtask: Subtask, position: int) -> Mapping[str, Any]:
+    return {
+        "key": subtask_key(revision.plan_id, revision.number, subtask.id),
+        "plan_id": revision.plan_id,
+        "revision": revision.number,
+        "subtask_id": subtask.id,
+        "position": position,
+        "status": SubtaskStatus.PENDING,
+        "attempt": 0,
+        "epoch": 0,
+    }
+
+
+@lru_cache(maxsize=256)
+def _kept_revision(plan_id: str, number: int) -> list[Revision]:
+    return []
+
+
+def _revision(row: Any) -> Revision:  # noqa: ANN401 - a database row
+    return Revision(
+        plan_id=row.plan_id,
+        number=row.number,
+        goal=row.goal,
+        subtasks=_SUBTASKS.validate_python(row.subtasks),
+    )

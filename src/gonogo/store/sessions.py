@@ -1,0 +1,173 @@
+"""Sessions: their rows, their turns and their messages."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, bindparam, func, select
+
+from gonogo.domain.conversation import MESSAGE, Message
+from gonogo.domain.errors import Conflict
+from gonogo.domain.records import Session, Turn
+from gonogo.domain.turn_state import TURN, TurnStatus
+from gonogo.store._rows import by, change, columns_of, many, one, put, rows
+from gonogo.store._schema import messages, sessions, turns
+from gonogo.store.log import GENESIS
+
+_OF_PRINCIPAL = (
+    select(*columns_of(sessions, Session))
+    .where(sessions.c.principal_id.in_(bindparam("of", expanding=True)), sessions.c.deleted == 0)
+    .order_by(sessions.c.created_at.desc(), sessions.c.id)
+    .limit(bindparam("limit"))
+    .offset(bindparam("offset"))
+)
+_ALL = (
+    select(*columns_of(sessions, Session))
+    .where(sessions.c.deleted == 0)
+    .order_by(sessions.c.created_at.desc(), sessions.c.id)
+    .limit(bindparam("limit"))
+    .offset(bindparam("offset"))
+)
+_COUNT_ALL = select(func.count()).select_from(sessions).where(sessions.c.deleted == 0)
+_COUNT_OF = _COUNT_ALL.where(sessions.c.principal_id == bindparam("of"))
+_NEXT_POSITION = select(func.coalesce(func.max(turns.c.position), 0) + 1).where(
+    turns.c.session_id == bindparam("of")
+)
+_OPEN_TURNS = (
+    select(*columns_of(turns, Turn))
+    .where(
+        turns.c.session_id == bindparam("of"), turns.c.status.in_(["queued", "running", "parked"])
+    )
+    .order_by(turns.c.position)
+)
+_UNFINISHED = (
+    select(*columns_of(turns, Turn))
+    .where(turns.c.status.in_(["queued", "running"]))
+    .order_by(turns.c.session_id, turns.c.position)
+)
+_THREAD = (
+    select(messages.c.body)
+    .where(
+        messages.c.session_id == bindparam("session_id"), messages.c.thread == bindparam("thread")
+    )
+    .order_by(messages.c.id)
+)
+_HISTORY = select(messages).where(messages.c.session_id == bindparam("of")).order_by(messages.c.id)
+
+
+def add_session(conn: Connection, session: Session) -> None:
+    """Insert a session. The caller has checked that the id is free, in this transaction."""
+    fields = {name: getattr(session, name) for name in session.__dataclass_fields__}
+    put(conn, sessions, {**fields, "audit_seq": 0, "audit_hash": GENESIS})
+
+
+def session_of(conn: Connection, session_id: str) -> Session | None:
+    """The session of that id, deleted ones included."""
+    return one(conn, by(sessions, Session, "id"), {"id": session_id}, Session)
+
+
+def list_sessions(
+    conn: Connection, principal_id: str | None, limit: int, offset: int
+) -> tuple[list[Session], int]:
+    """A page of sessions, newest first, and how many there are; of everybody for None."""
+    page = {"limit": limit, "offset": offset}
+    if principal_id is None:
+        return many(conn, _ALL, page, Session), conn.execute(_COUNT_ALL).scalar_one()
+    found = many(conn, _OF_PRINCIPAL, {**page, "of": [principal_id]}, Session)
+    return found, conn.execute(_COUNT_OF, {"of": principal_id}).scalar_one()
+
+
+def set_session(conn: Connection, session_id: str, **to: Any) -> None:  # noqa: ANN401
+    """Set columns of a session's row."""
+    change(conn, sessions, {"id": session_id}, to)
+
+
+def add_turn(
+    conn: Connection, turn_id: str, session_id: str, content: str, agent: str, now: datetime
+) -> Turn:
+    """Queue a turn behind the session's others."""
+    position = conn.execute(_NEXT_POSITION, {"of": session_id}).scalar_one()
+    turn = Turn(
+        id=turn_id, session_id=session_id, position=position, content=content, agent=agent,
+        status=TurnStatus.QUEUED, epoch=0, created_at=now, finished_at=None,
+    )  # fmt: skip
+    put(conn, turns, {name: getattr(turn, name) for name in turn.__dataclass_fields__})
+    return turn
+
+
+def turn_of(conn: Connection, turn_id: str) -> Turn | None:
+    """The turn of that id."""
+    return one(conn, by(turns, Turn, "id"), {"id": turn_id}, Turn)
+
+
+def open_turns(conn: Connection, session_id: str) -> list[Turn]:
+    """A session's turns that are not over, oldest first."""
+    return many(conn, _OPEN_TURNS, {"of": session_id}, Turn)
+
+
+def unfinished_turns(conn: Connection) -> list[Turn]:
+    """Every session's turns that wait for nobody, oldest first."""
+    return many(conn, _UNFINISHED, {}, Turn)
+
+
+def move_turn(conn: Connection, turn: Turn, status: TurnStatus, **to: Any) -> bool:  # noqa: ANN401
+    """Compare-and-set a turn's status on the status and epoch that the caller saw.
+
+    Raises:
+        IllegalTransition: the table of turns has no such move.
+    """
+    TURN.check(turn.status, status, turn.id)
+    where = {"id": turn.id, "status": turn.status, "epoch": turn.epoch}
+    return change(conn, turns, where, {"status": status, **to})
+
+
+def take_turn(conn: Connection, turn: Turn, status: TurnStatus) -> Turn:
+    """Hold a turn under the next epoch, so that whoever held it before is fenced.
+
+    Raises:
+        Conflict: somebody else took it at this moment.
+    """
+    where = {"id": turn.id, "status": turn.status, "epoch": turn.epoch}
+    if not change(conn, turns, where, {"status": status, "epoch": turn.epoch + 1}):
+        raise Conflict(f"Turn {turn.id} was taken by somebody else")
+    return replace(turn, status=status, epoch=turn.epoch + 1)
+
+
+def set_turn_agent(conn: Connection, turn: Turn, agent: str) -> bool:
+    """Another agent goes on with the turn."""
+    where = {"id": turn.id, "status": turn.status, "epoch": turn.epoch}
+    return change(conn, turns, where, {"agent": agent})
+
+
+def say(
+    conn: Connection,
+    session_id: str,
+    thread: str,
+    message: Message,
+    now: datetime,
+    *,
+    turn_id: str | None = None,
+    agent: str | None = None,
+) -> None:
+    """Append a message to a conversation."""
+    row = {
+        "session_id": session_id,
+        "thread": thread,
+        "turn_id": turn_id,
+        "agent": agent,
+        "body": message.model_dump(mode="json", exclude_none=True),
+        "created_at": now,
+    }
+    put(conn, messages, row)
+
+
+def conversation(conn: Connection, session_id: str, thread: str) -> list[Message]:
+    """A conversation's messages in order."""
+    found = conn.execute(_THREAD, {"session_id": session_id, "thread": thread})
+    return [MESSAGE.validate_python(row.body) for row in found]
+
+
+def history(conn: Connection, session_id: str) -> Iterable[Any]:
+    """All conversations of a session as rows `(thread, agent, body, created_at, …)`."""
+    return rows(conn, _HISTORY, {"of": session_id})

@@ -1,0 +1,10 @@
+"""What operators see: logs and metrics, as subscribers of events.
+
+Nothing here decides anything, and nothing here is needed for a plan to run. What people and models
+say stays out of logs and labels unless the operator asks for it; secrets always do.
+"""
+
+from gonogo.telemetry._logs import log_event, setup_logging
+from gonogo.telemetry._metrics import CONTENT_TYPE, Metrics
+
+__all__ = ["CONTENT_TYPE", "Metrics", "log_event", "setup_logging"]

@@ -1,0 +1,82 @@
+"""One log for our own lines and for those of libraries.
+
+Every room logs with the standard library (`logging.getLogger(__name__)`, facts as `extra=`); this
+is where the lines get their form: readable on a terminal, one JSON object a line elsewhere.
+"""
+
+import logging
+import sys
+from collections.abc import Mapping
+from typing import Any, TextIO
+
+import structlog
+from structlog.typing import EventDict, Processor, WrappedLogger
+
+_SECRET = frozenset({"api_key", "authorization", "cookie", "password", "secret", "token"})
+_CONTENT = frozenset(
+    {"arguments", "content", "error", "feedback", "message", "messages", "prompt", "result", "text"}
+)
+_IDS = ("session_id", "seq", "turn_id", "plan_id", "subtask_id", "agent", "call_id", "tool_name")
+_FACTS = ("status", "subtask_status", "approval_id", "kind", "source", "decided_by", "attempt")
+_log = logging.getLogger("gonogo.events")
+
+
+def setup_logging(
+    level: str = "INFO",
+    *,
+    stream: TextIO | None = None,
+    as_json: bool | None = None,
+    content: bool = False,
+) -> None:
+    """Send every log line of this process to one place, replacing what was set up before.
+
+    Args:
+        stream: Standard error by default.
+        as_json: By default, JSON unless the stream is a terminal.
+        content: Whether what people and models say may be logged.
+    """
+    target = stream or sys.stderr
+    plain = as_json if as_json is not None else not target.isatty()
+    handler = logging.StreamHandler(target)
+    handler.setFormatter(_formatter(as_json=plain, content=content))
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level.upper())
+    for chatty in ("httpx", "httpcore", "openai", "alembic"):
+        logging.getLogger(chatty).setLevel(logging.WARNING)
+
+
+def log_event(event: Mapping[str, Any]) -> None:
+    """Log that something happened: its type, ids and states, never what was said."""
+    metadata: Mapping[str, Any] = event.get("metadata") or {}
+    facts = {name: event[name] for name in _IDS if event.get(name) is not None}
+    facts |= {name: metadata[name] for name in _FACTS if metadata.get(name) is not None}
+    level = logging.WARNING if event.get("type") == "error" else logging.INFO
+    _log.log(level, "%s", event.get("type", "event"), extra=facts)
+
+
+def _formatter(*, as_json: bool, content: bool) -> logging.Formatter:
+    shared: list[Processor] = [
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.add_logger_name,
+        structlog.stdlib.ExtraAdder(),
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        _without(_SECRET if content else _SECRET | _CONTENT),
+    ]
+    last: list[Processor] = [structlog.dev.ConsoleRenderer(colors=not as_json)]
+    if as_json:
+        last = [
+            structlog.processors.format_exc_info,
+            structlog.processors.JSONRenderer(default=str),
+        ]
+    return structlog.stdlib.ProcessorFormatter(
+        foreign_pre_chain=shared,
+        processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last],
+    )
+
+
+def _without(names: frozenset[str]) -> Processor:
+    def leave_out(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+        return {name: value for name, value in event.items() if name not in names}
+
+    return leave_out

@@ -1,0 +1,23 @@
+"""What people and models are told, in English and Russian.
+
+Every text has a key and stands in both languages with the same fields, so that a caller names what
+it wants to say and never how. Words of the wire (types, statuses, metadata) are not texts and never
+change with the language.
+"""
+
+from gonogo.texts._language import DEFAULT, LOCALES, Locale, language_of, resolve
+from gonogo.texts._plan import account, plan_summary, rejected_plan
+from gonogo.texts._say import keys, say
+
+__all__ = [
+    "DEFAULT",
+    "LOCALES",
+    "Locale",
+    "account",
+    "keys",
+    "language_of",
+    "plan_summary",
+    "rejected_plan",
+    "resolve",
+    "say",
+]

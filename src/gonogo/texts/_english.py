@@ -1,0 +1,151 @@
+"""The texts in English.
+
+Those of plans are fixed by docs/reference/protocol.md §3. Keys that begin with `model_` are read by
+a model, those with `cli_` stand in a terminal, all others are read by people anywhere.
+"""
+
+ENGLISH = {
+    # the summary of a plan, put together in _plan.py
+    "summary_title": "# Plan: {goal}",
+    "summary_revision": "Revision {revision}",
+    "summary_count": "**Subtasks: {count}**",
+    "summary_agent": "agent: `{agent}`",
+    "summary_tool": "tool: `{tool}`",
+    "summary_time": "time: {time}",
+    "summary_after": "after: {dependencies}",
+    "summary_at_once": "after: nothing, starts at once",
+    "summary_asks": "asks again before it starts",
+    "summary_needs": "needs: {needs}",
+    "summary_tools": "tools {tools}",
+    "summary_paths": "files {paths}",
+    "summary_commands": "commands {commands}",
+    "summary_network": "network",
+    "summary_critical": "Longest chain: {path}",
+    "summary_findings": "## Findings",
+    "summary_finding": "- **{severity}**: {message}",
+    "summary_client_host": "The client carries the tools out: there are no checkpoints and no rollback.",  # noqa: E501
+    "summary_decide": (
+        "## Your decision\n\n"
+        "Nothing runs until you decide. Once approved, the subtasks run without further questions,"
+        " inside what is declared above; anything outside asks again.\n\n"
+        "- **approve**: carry the plan out as it stands (`hold`: approve now, start later)\n"
+        "- **edit**: send the subtasks as you want them; they run as you wrote them\n"
+        "- **reject**: drop the plan, and say why if you like\n\n"
+        "Answer with the buttons of your client, or with a message `plan_decision` for the plan"
+        " `{plan_id}`. Words in the chat are not taken as a decision."
+    ),
+    # plans
+    "plan_approved": "Plan approved. Starting {count} subtasks...",
+    "plan_updated": "Plan updated. Starting {count} subtasks...",
+    "plan_held": "Plan approved. Its {count} subtasks start when you say so.",
+    "plan_rejected": "Plan cancelled. {feedback}",
+    "plan_rejected_default": "How can I help?",
+    "plan_expired": "The plan expired: nobody decided in time. Nothing was run.",
+    "plan_superseded": "A newer plan takes the place of this one.",
+    "plan_cancelled": "Plan stopped. What was running has been cancelled.",
+    "plan_paused": "Plan paused. What is running finishes; nothing new starts.",
+    "plan_resumed": "Plan goes on.",
+    "plan_waiting": "Waiting for the plan to be decided...",
+    "plan_question": "Carry out the plan “{goal}” ({count} subtasks)?",
+    "plan_completed": (
+        "Plan Execution Complete\n- Total: {total}\n- Completed: {completed}\n- Failed: {failed}"
+    ),
+    "plan_skipped_line": "- Skipped: {skipped}",
+    "plan_cancelled_line": "- Cancelled: {cancelled}",
+    # subtasks
+    "subtask_started": "Subtask {position}/{total}: {description}",
+    "subtask_skipped": "Skipped: {dependency} did not complete.",
+    "subtask_skipped_by": "Skipped by {by}.",
+    "subtask_cancelled": "Cancelled by {by}.",
+    "subtask_retrying": "Attempt {attempt} of {attempts} in {seconds} s: {error}",
+    "subtask_timeout": "Stopped after {seconds} s, its time limit.",
+    "subtask_question": "Start the subtask “{description}”?",
+    # questions, and what became of them
+    "tool_question": "{agent} asks to use {tool}: {subject}",
+    "tool_reason": "Why you are asked: {reason}",
+    "tool_rejected": "Operation rejected: {feedback}",
+    "tool_rejected_default": "Operation rejected",
+    "approval_warning": "This question expires in {minutes} min: {subject}",
+    "approval_expired": "Nobody decided in time: {subject}. It was not carried out.",
+    "approval_how": "Answer approve, edit or reject.",
+    "intervention_unknown": (
+        "It is not known whether this took effect, because gonogo stopped while it ran: {subject}."
+        " Approve to run it again, edit with its result to mark it done, reject to fail it."
+    ),
+    "intervention_question": "The agent {agent} asks, in the subtask {subtask}: {question}",
+    # turns
+    "agent_chosen": "Handed over by {agent}.",
+    "agent_restored": "The plan is over.",
+    "message_queued": "Noted; I will come to it after what I am doing now.",
+    "turn_cancelled": "Stopped.",
+    "turn_limit": "Stopped after {steps} steps without an end. Say how to go on.",
+    "turn_interrupted": "Interrupted by a restart; going on.",
+    # errors
+    "error_internal": "Something went wrong inside gonogo. The log has the details ({reference}).",
+    "error_model": "The model {model} did not answer: {detail}",
+    "error_no_model": "No model is configured. {choices}",
+    "error_subtask": "Subtask {subtask} failed: {detail}",
+    "error_turn": "I could not finish this: {detail}",
+    # what models are told
+    "model_rejected": "User rejected the operation: {feedback}",
+    "model_rejected_default": "User rejected the operation",
+    "model_expired": (
+        "The request expired: nobody decided in time, so the operation was not carried out. It was"
+        " not rejected. Go on without it, or say what you need."
+    ),
+    "model_denied": (
+        "The policy denies this operation, and no approval can allow it: {reason}. Find"
+        " another way."
+    ),
+    "model_cancelled": "The operation was cancelled before it ended.",
+    "model_stale": (
+        "A file changed after this operation was approved, so it was not carried out. Read the"
+        " file again, then ask anew."
+    ),
+    "model_unknown": (
+        "The runtime stopped while this operation ran. It may or may not have taken effect: look"
+        " before you do it again."
+    ),
+    "model_marked_done": "A person says that this operation was done, with this result: {result}",
+    "model_lost": "This operation was interrupted and has no result.",
+    "model_bad_arguments": "The arguments do not fit: {problem}. Correct them and call again.",
+    "model_unknown_tool": "There is no tool {tool!r} for you. Your tools: {tools}.",
+    "model_not_run": "Not carried out: the call before it in the same reply ended your turn.",
+    "model_plan_created": (
+        "The plan has been put before the user. Stop here: it runs when they approve it."
+    ),
+    "model_plan_undecided": (
+        "Plan {plan_id} must be approved by the user before it runs. The question is already open;"
+        " wait for the decision."
+    ),
+    "model_plan_rejected": "The user rejected the plan: {feedback}",
+    "model_dependency": "Result of {subtask} ({description}, by {agent}):\n{result}",
+    "model_subtask": (
+        "Carry out this subtask of an approved plan.\n\nGoal of the plan: {goal}\n"
+        "Your subtask ({subtask}): {description}"
+    ),
+    "model_subtask_scope": "What was approved for it: {scope}. Anything else asks the user first.",
+    "model_subtask_results": "Results of the subtasks that yours builds on:",
+    "model_truncated": "… ({count} more characters)",
+    # the terminal
+    "cli_plan_question": "Carry out this plan?",
+    "cli_tool_question": "Allow this?",
+    "cli_approve": "approve",
+    "cli_edit": "edit",
+    "cli_reject": "reject",
+    "cli_hold": "hold: approve now, start later",
+    "cli_feedback": "Why not? (empty: no reason)",
+    "cli_waiting": "Waits for a decision: {approval_id}. Decide with: gonogo approvals decide {approval_id} approve",  # noqa: E501
+    "cli_edit_failed": "That is not a valid plan: {detail}",
+    "cli_denied": "Denied: {reason}",
+    "cli_interrupted": "Interrupted. The session is {session_id}; it can be continued.",
+    "cli_demo_start": "The sample project is in {folder}. Its test fails; the plan below mends it.",
+    "cli_demo_end": "The project, with its changes, is in {folder}; the record of this run is in {home}.",  # noqa: E501
+    "cli_tests_before": "Tests before: {outcome}",
+    "cli_tests_after": "Tests after: {outcome}",
+    "cli_serving": "Serving {workspace} on {url}",
+    "cli_open_console": "Open the console (once, within {minutes} minutes): {url}",
+    "cli_token_once": "This token is shown once; only its digest is kept.",
+    "cli_audit_ok": "{entries} entries in {chains} chains: unbroken.",
+    "cli_audit_broken": "The audit log has been changed:",
+}

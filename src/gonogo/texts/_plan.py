@@ -1,0 +1,113 @@
+"""Texts about a plan that are longer than a sentence."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from gonogo.domain.events import PlanEndedFacts
+from gonogo.domain.plan import Revision, Scope, Subtask, critical_path
+from gonogo.texts._say import say
+
+
+def plan_summary(
+    revision: Revision,
+    locale: str,
+    *,
+    findings: Sequence[Mapping[str, Any]] = (),
+    tool_host: str = "server",
+) -> str:
+    """The plan as a person reads it before deciding, in Markdown.
+
+    Lists every subtask with who does it, how long it takes, what it waits for and what it may
+    touch; then the three decisions, and how to answer.
+
+    Args:
+        findings: `{severity, message}` each.
+    """
+    parts = [
+        say("summary_title", locale, goal=_line(revision.goal)),
+        _count(revision, locale),
+        "\n".join(_entry(n, s, locale) for n, s in enumerate(revision.subtasks, start=1)),
+        say("summary_critical", locale, path=" → ".join(critical_path(revision.subtasks))),
+    ]
+    if findings:
+        parts.append(say("summary_findings", locale))
+        parts.append("\n".join(say("summary_finding", locale, **finding) for finding in findings))
+    if tool_host == "client":
+        parts.append(say("summary_client_host", locale))
+    parts.append(say("summary_decide", locale, plan_id=revision.plan_id))
+    return "\n\n".join(parts)
+
+
+def rejected_plan(feedback: str | None, locale: str) -> str:
+    """What the session says when a plan was rejected, with the person's reason if there is one."""
+    said = (feedback or "").strip() or say("plan_rejected_default", locale)
+    return say("plan_rejected", locale, feedback=said)
+
+
+def account(facts: PlanEndedFacts, locale: str) -> str:
+    """The numbers that end a plan; skipped and cancelled ones are named only if there are any."""
+    numbers = facts.model_dump(include={"total", "completed", "failed", "skipped", "cancelled"})
+    lines = [say("plan_completed", locale, **numbers)]
+    if facts.skipped:
+        lines.append(say("plan_skipped_line", locale, **numbers))
+    if facts.cancelled:
+        lines.append(say("plan_cancelled_line", locale, **numbers))
+    return "\n".join(lines)
+
+
+def _count(revision: Revision, locale: str) -> str:
+    count = say("summary_count", locale, count=len(revision.subtasks))
+    if revision.number == 1:
+        return count
+    return f"{count} · {say('summary_revision', locale, revision=revision.number)}"
+
+
+def _entry(number: int, subtask: Subtask, locale: str) -> str:
+    facts = [_worker(subtask, locale), say("summary_time", locale, time=subtask.estimated_time)]
+    facts.append(_after(subtask, locale))
+    if subtask.approval_required:
+        facts.append(say("summary_asks", locale))
+    lines = [
+        f"{number}. **{subtask.id}**: {_line(subtask.description)}",
+        f"   - {' · '.join(facts)}",
+    ]
+    needs = _needs(subtask.scope, locale)
+    if needs:
+        lines.append(f"   - {say('summary_needs', locale, needs='; '.join(needs))}")
+    return "\n".join(lines)
+
+
+def _worker(subtask: Subtask, locale: str) -> str:
+    if subtask.agent is None:
+        return say("summary_tool", locale, tool=subtask.tool)
+    return say("summary_agent", locale, agent=subtask.agent)
+
+
+def _after(subtask: Subtask, locale: str) -> str:
+    if not subtask.dependencies:
+        return say("summary_at_once", locale)
+    return say("summary_after", locale, dependencies=_quoted(subtask.dependencies))
+
+
+def _needs(scope: Scope | None, locale: str) -> list[str]:
+    if scope is None:
+        return []
+    needs = [
+        say(f"summary_{name}", locale, **{name: _quoted(values)})
+        for name, values in (
+            ("tools", scope.tools),
+            ("paths", scope.paths),
+            ("commands", scope.commands),
+        )
+        if values
+    ]
+    return [*needs, say("summary_network", locale)] if scope.network else needs
+
+
+def _quoted(values: Sequence[str]) -> str:
+    return ", ".join(f"`{_line(value)}`" for value in values)
+
+
+def _line(text: str) -> str:
+    """One line, so that a description cannot draw headings or entries of its own."""
+    return " ".join(text.split())

@@ -1,0 +1,143 @@
+"""The texts in Russian; the same keys and fields as the English ones."""
+
+RUSSIAN = {
+    "summary_title": "# План: {goal}",
+    "summary_revision": "Редакция {revision}",
+    "summary_count": "**Подзадач: {count}**",
+    "summary_agent": "агент: `{agent}`",
+    "summary_tool": "инструмент: `{tool}`",
+    "summary_time": "время: {time}",
+    "summary_after": "зависит от: {dependencies}",
+    "summary_at_once": "зависимостей нет, начинается сразу",
+    "summary_asks": "перед началом спросит ещё раз",
+    "summary_needs": "нужно: {needs}",
+    "summary_tools": "инструменты {tools}",
+    "summary_paths": "файлы {paths}",
+    "summary_commands": "команды {commands}",
+    "summary_network": "сеть",
+    "summary_critical": "Самая длинная цепочка: {path}",
+    "summary_findings": "## Замечания",
+    "summary_finding": "- **{severity}**: {message}",
+    "summary_client_host": "Инструменты выполняет клиент: контрольных точек и отката нет.",
+    "summary_decide": (
+        "## Ваше решение\n\n"
+        "До вашего решения ничего не выполняется. После подтверждения подзадачи выполняются без"
+        " новых вопросов, в пределах указанного выше; всё остальное потребует отдельного"
+        " разрешения.\n\n"
+        "- **подтвердить** (`approve`): выполнить план как есть (`hold`: подтвердить сейчас,"
+        " начать позже)\n"
+        "- **изменить** (`edit`): прислать подзадачи в нужном виде; они выполнятся так, как вы их"
+        " написали\n"
+        "- **отклонить** (`reject`): отказаться от плана; причину можно указать\n\n"
+        "Ответьте кнопками вашего клиента или сообщением `plan_decision` для плана `{plan_id}`."
+        " Слова в чате решением не считаются."
+    ),
+    "plan_approved": "План подтвержден. Начинаю выполнение {count} подзадач...",
+    "plan_updated": "План обновлен. Начинаю выполнение {count} подзадач...",
+    "plan_held": "План подтвержден. Подзадач: {count}; начну по вашей команде.",
+    "plan_rejected": "План отменен. {feedback}",
+    "plan_rejected_default": "Чем могу помочь?",
+    "plan_expired": "Срок плана истёк: решение не было принято вовремя. Ничего не выполнено.",
+    "plan_superseded": "Этот план заменён более новым.",
+    "plan_cancelled": "План остановлен. Всё, что выполнялось, отменено.",
+    "plan_paused": "План приостановлен. Начатое завершится, новое не начнётся.",
+    "plan_resumed": "План продолжается.",
+    "plan_waiting": "Ожидаю подтверждения плана...",
+    "plan_question": "Выполнить план «{goal}» (подзадач: {count})?",
+    "plan_completed": (
+        "Plan Execution Complete\n- Total: {total}\n- Completed: {completed}\n- Failed: {failed}"
+    ),
+    "plan_skipped_line": "- Skipped: {skipped}",
+    "plan_cancelled_line": "- Cancelled: {cancelled}",
+    "subtask_started": "Subtask {position}/{total}: {description}",
+    "subtask_skipped": "Пропущено: подзадача {dependency} не выполнена.",
+    "subtask_skipped_by": "Пропущено по решению: {by}.",
+    "subtask_cancelled": "Отменено по решению: {by}.",
+    "subtask_retrying": "Попытка {attempt} из {attempts} через {seconds} с: {error}",
+    "subtask_timeout": "Остановлено через {seconds} с: истекло отведённое время.",
+    "subtask_question": "Начать подзадачу «{description}»?",
+    "tool_question": "{agent} просит разрешения на {tool}: {subject}",
+    "tool_reason": "Почему спрашиваю: {reason}",
+    "tool_rejected": "Операция отклонена: {feedback}",
+    "tool_rejected_default": "Операция отклонена",
+    "approval_warning": "Срок этого вопроса истекает через {minutes} мин: {subject}",
+    "approval_expired": "Решение не было принято вовремя: {subject}. Операция не выполнена.",
+    "approval_how": "Ответьте: подтвердить (approve), изменить (edit) или отклонить (reject).",
+    "intervention_unknown": (
+        "Неизвестно, выполнилась ли операция: gonogo остановился, пока она шла: {subject}."
+        " approve — выполнить ещё раз, edit с результатом — считать выполненной, reject — считать"
+        " неудачной."
+    ),
+    "intervention_question": "Агент {agent} спрашивает (подзадача {subtask}): {question}",
+    "agent_chosen": "Передано от агента {agent}.",
+    "agent_restored": "План завершён.",
+    "message_queued": "Принято; займусь этим после текущей работы.",
+    "turn_cancelled": "Остановлено.",
+    "turn_limit": "Остановлено после {steps} шагов без результата. Скажите, как продолжать.",
+    "turn_interrupted": "Прервано перезапуском; продолжаю.",
+    "error_internal": "Внутренняя ошибка gonogo. Подробности в журнале ({reference}).",
+    "error_model": "Модель {model} не ответила: {detail}",
+    "error_no_model": "Модель не настроена. {choices}",
+    "error_subtask": "Подзадача {subtask} не выполнена: {detail}",
+    "error_turn": "Не удалось закончить: {detail}",
+    "model_rejected": "Операция отклонена: {feedback}",
+    "model_rejected_default": "Операция отклонена",
+    "model_expired": (
+        "Срок запроса истёк: решение не было принято вовремя, поэтому операция не выполнена. Её не"
+        " отклоняли. Продолжайте без неё или скажите, что вам нужно."
+    ),
+    "model_denied": (
+        "Политика запрещает эту операцию, и никакое подтверждение её не разрешит: {reason}. Найдите"
+        " другой способ."
+    ),
+    "model_cancelled": "Операция отменена до её завершения.",
+    "model_stale": (
+        "После подтверждения операции файл изменился, поэтому она не выполнена. Прочитайте файл"
+        " ещё раз и запросите заново."
+    ),
+    "model_unknown": (
+        "Среда остановилась, пока шла эта операция. Она могла выполниться, а могла и нет:"
+        " проверьте, прежде чем повторять."
+    ),
+    "model_marked_done": "Человек сообщил, что операция выполнена, с таким результатом: {result}",
+    "model_lost": "Операция прервана, результата нет.",
+    "model_bad_arguments": "Аргументы не подходят: {problem}. Исправьте их и вызовите снова.",
+    "model_unknown_tool": "Инструмента {tool!r} у вас нет. Ваши инструменты: {tools}.",
+    "model_not_run": "Не выполнено: предыдущий вызов в том же ответе завершил ваш ход.",
+    "model_plan_created": (
+        "План показан пользователю. Остановитесь здесь: он начнёт выполняться после подтверждения."
+    ),
+    "model_plan_undecided": (
+        "План {plan_id} должен быть подтверждён пользователем (must be approved) до выполнения."
+        " Вопрос уже задан; дождитесь решения."
+    ),
+    "model_plan_rejected": "Пользователь отклонил план: {feedback}",
+    "model_dependency": "Результат {subtask} ({description}, агент {agent}):\n{result}",
+    "model_subtask": (
+        "Выполните эту подзадачу подтверждённого плана.\n\nЦель плана: {goal}\n"
+        "Ваша подзадача ({subtask}): {description}"
+    ),
+    "model_subtask_scope": "Для неё подтверждено: {scope}. На всё остальное нужно разрешение.",
+    "model_subtask_results": "Результаты подзадач, на которые опирается ваша:",
+    "model_truncated": "… (ещё символов: {count})",
+    "cli_plan_question": "Выполнить этот план?",
+    "cli_tool_question": "Разрешить?",
+    "cli_approve": "подтвердить",
+    "cli_edit": "изменить",
+    "cli_reject": "отклонить",
+    "cli_hold": "подтвердить сейчас, начать позже",
+    "cli_feedback": "Почему? (можно оставить пустым)",
+    "cli_waiting": "Ждёт решения: {approval_id}. Решить: gonogo approvals decide {approval_id} approve",  # noqa: E501
+    "cli_edit_failed": "Это не годится как план: {detail}",
+    "cli_denied": "Запрещено: {reason}",
+    "cli_interrupted": "Прервано. Сеанс {session_id} можно продолжить.",
+    "cli_demo_start": "Учебный проект лежит в {folder}. Его тест не проходит; план ниже это исправит.",  # noqa: E501
+    "cli_demo_end": "Проект с изменениями лежит в {folder}; запись этого запуска — в {home}.",
+    "cli_tests_before": "Тесты до: {outcome}",
+    "cli_tests_after": "Тесты после: {outcome}",
+    "cli_serving": "Обслуживаю {workspace} по адресу {url}",
+    "cli_open_console": "Откройте консоль (один раз, в течение {minutes} минут): {url}",
+    "cli_token_once": "Токен показывается один раз; хранится только его хеш.",
+    "cli_audit_ok": "Записей: {entries}, цепочек: {chains}; всё цело.",
+    "cli_audit_broken": "Журнал был изменён:",
+}

@@ -1,0 +1,28 @@
+"""Looks a text up and fills its fields in."""
+
+from collections.abc import Mapping
+from string import Formatter
+
+from gonogo.texts._english import ENGLISH
+from gonogo.texts._language import DEFAULT, resolve
+from gonogo.texts._russian import RUSSIAN
+
+_TABLES: Mapping[str, Mapping[str, str]] = {"en": ENGLISH, "ru": RUSSIAN}
+
+
+def say(key: str, locale: str | None = DEFAULT, **fields: object) -> str:
+    """The text of that key in that language; English when the language is not spoken here.
+
+    Raises:
+        KeyError: there is no such text, or a field of it is missing.
+    """
+    return _TABLES[resolve(locale, DEFAULT)][key].format(**fields)
+
+
+def keys(locale: str) -> dict[str, frozenset[str]]:
+    """Every key of a language, with the fields that its text needs."""
+    return {key: _fields(text) for key, text in _TABLES[locale].items()}
+
+
+def _fields(text: str) -> frozenset[str]:
+    return frozenset(name for _, name, _, _ in Formatter().parse(text) if name)

@@ -1,0 +1,21 @@
+"""What agents can do: each tool's arguments, its class, a look before it runs, and its body.
+
+A tool's `prepare` finds what a call will touch and shows it, and changes nothing. Its `run` takes
+those same final arguments and refuses to work on files that are no longer as they were approved.
+"""
+
+from gonogo.tools._commands import COMMAND_TOOLS
+from gonogo.tools._control import CONTROL_TOOLS
+from gonogo.tools._patching import PATCHING_TOOLS
+from gonogo.tools._reading import READING_TOOLS
+from gonogo.tools._tool import Arguments, Bench, JsonObject, Prepared, Tool
+from gonogo.tools._writing import WRITING_TOOLS
+
+
+def builtin_tools() -> dict[str, Tool]:
+    """Every tool that gonogo brings, by name."""
+    tools = (*READING_TOOLS, *WRITING_TOOLS, *PATCHING_TOOLS, *COMMAND_TOOLS, *CONTROL_TOOLS)
+    return {tool.name: tool for tool in tools}
+
+
+__all__ = ["Arguments", "Bench", "JsonObject", "Prepared", "Tool", "builtin_tools"]

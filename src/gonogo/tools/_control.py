@@ -1,0 +1,121 @@
+"""The tools that speak to the runtime itself; they have no body here."""
+
+from typing import Annotated, Any
+
+from pydantic import AliasChoices, ConfigDict, Field, WithJsonSchema
+
+from gonogo.domain.gate import ToolClass
+from gonogo.tools._tool import Arguments, Prepared, Tool
+from gonogo.workspace import Workspace
+
+_STRINGS: dict[str, Any] = {"type": "array", "items": {"type": "string"}}
+_SUBTASK: dict[str, Any] = {
+    "type": "object",
+    "required": ["description"],
+    "properties": {
+        "id": {"type": "string", "description": "A short name; letters, digits, `_` and `-`."},
+        "description": {"type": "string", "description": "What to do, complete in itself."},
+        "agent": {"type": "string", "description": "The agent that does it."},
+        "tool": {"type": "string", "description": "A tool to run instead of an agent."},
+        "inputs": {"type": "object", "description": "The arguments of `tool`."},
+        "type": {"enum": ["action", "decision", "validation"]},
+        "dependencies": {**_STRINGS, "description": "Ids of the subtasks that come first."},
+        "estimated_time": {"type": "string", "description": "Such as `5 min`."},
+        "condition": {"type": "string", "description": "Run only if this holds (CEL)."},
+        "scope": {
+            "type": "object",
+            "description": "What it needs; approving the plan grants it.",
+            "properties": {
+                "tools": _STRINGS,
+                "paths": {**_STRINGS, "description": "Globs of files that it may write."},
+                "commands": {**_STRINGS, "description": "Command prefixes, such as `pytest -q`."},
+                "network": {"type": "boolean"},
+            },
+        },
+        "approval_required": {"type": "boolean"},
+        "retry_policy": {"type": "object"},
+        "timeout": {"type": "number", "description": "Seconds of work."},
+    },
+}
+
+
+class CreatePlan(Arguments):
+    """A goal, and the subtasks that reach it."""
+
+    goal: Annotated[str, Field(min_length=1, max_length=4_000, description="What is reached.")]
+    subtasks: Annotated[
+        list[dict[str, Any]],
+        Field(min_length=1),
+        WithJsonSchema({"type": "array", "minItems": 1, "items": _SUBTASK}),
+    ]
+
+
+class ExecutePlan(Arguments):
+    """Which plan; the session's own when it is left out."""
+
+    plan_id: Annotated[str | None, Field(description="The plan's id.")] = None
+
+
+class SwitchMode(Arguments):
+    """Which agent goes on."""
+
+    model_config = ConfigDict(populate_by_name=True)
+
+    mode: Annotated[
+        str,
+        Field(
+            validation_alias=AliasChoices("mode", "agent", "agent_type", "target_agent"),
+            min_length=1,
+            max_length=64,
+            description="The agent that goes on.",
+        ),
+    ]
+    reason: Annotated[str | None, Field(description="Why.")] = None
+    confidence: Annotated[float | str | None, Field(description="How sure you are, 0 to 1.")] = None
+
+
+class AskFollowupQuestion(Arguments):
+    """A question to the person."""
+
+    question: Annotated[str, Field(min_length=1, max_length=8_000, description="The question.")]
+    suggestions: Annotated[list[str] | None, Field(description="Possible answers.")] = None
+
+
+class AttemptCompletion(Arguments):
+    """What was reached."""
+
+    result: Annotated[str, Field(description="The result, for the person to read.")]
+
+
+def _prepare(_workspace: Workspace, arguments: Arguments) -> Prepared:
+    return Prepared(arguments=arguments.final())
+
+
+def _control(name: str, description: str, arguments: type[Arguments]) -> Tool:
+    return Tool(
+        name=name,
+        description=description,
+        arguments=arguments,
+        tool_class=ToolClass.CONTROL,
+        prepare=_prepare,
+    )
+
+
+CONTROL_TOOLS = (
+    _control(
+        "create_plan",
+        "Propose a plan: a goal and the subtasks that reach it. A person decides on it before"
+        " anything runs.",
+        CreatePlan,
+    ),
+    _control(
+        "execute_plan", "Start the plan that was approved, or report how it stands.", ExecutePlan
+    ),
+    _control("switch_mode", "Hand the conversation to another agent.", SwitchMode),
+    _control(
+        "ask_followup_question",
+        "Ask the person a question that only they can answer, and wait.",
+        AskFollowupQuestion,
+    ),
+    _control("attempt_completion", "End the task and say what was reached.", AttemptCompletion),
+)

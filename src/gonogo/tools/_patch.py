@@ -1,0 +1,233 @@
+"""Unified diffs: read strictly, applied exactly.
+
+A patch is plain: text hunks for files that are created, changed or deleted. Renames, copies,
+modes and binary hunks are refused. A hunk's old lines must stand in the file as they are, at the
+line it names or at exactly one other place; no line is guessed.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from gonogo.domain.errors import ToolFailed
+
+_HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
+_REFUSED = (
+    "rename ",
+    "copy ",
+    "old mode",
+    "new mode",
+    "similarity ",
+    "GIT binary",
+    "Binary files",
+)
+_NOTHING = "/dev/null"
+
+
+@dataclass(frozen=True, slots=True)
+class Hunk:
+    """Lines, with their line ends, that are replaced; `start` counts from 1."""
+
+    start: int
+    old: tuple[str, ...]
+    new: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FilePatch:
+    """What happens to one file."""
+
+    path: str
+    hunks: tuple[Hunk, ...]
+    creates: bool = False
+    deletes: bool = False
+
+
+def parse_patch(text: str) -> tuple[FilePatch, ...]:
+    """Read a patch of one or several files.
+
+    Raises:
+        ToolFailed: `invalid_arguments`, naming the line that is wrong.
+    """
+    reader = _Reader(text)
+    patches: list[FilePatch] = []
+    while reader.skip_preamble():
+        patches.append(_file_patch(reader))
+    if not patches:
+        raise ToolFailed("invalid_arguments", "The patch changes nothing: it has no `---` line")
+    paths = [patch.path for patch in patches]
+    if len(set(paths)) != len(paths):
+        raise ToolFailed("invalid_arguments", "The patch names a file twice")
+    return tuple(patches)
+
+
+def apply_hunks(path: str, text: str, hunks: Sequence[Hunk]) -> str:
+    """The text with the hunks applied.
+
+    Raises:
+        ToolFailed: `not_found_in_file` or `not_unique`, naming the hunk.
+    """
+    lines = _with_ends(text)
+    result: list[str] = []
+    done = 0
+    for hunk in hunks:
+        place = _place(path, lines, hunk, done)
+        result += [*lines[done:place], *hunk.new]
+        done = place + len(hunk.old)
+    return "".join(result + lines[done:])
+
+
+def _place(path: str, lines: list[str], hunk: Hunk, done: int) -> int:
+    named = hunk.start - 1 if hunk.old else hunk.start
+    if named >= done and _stands(lines, hunk.old, named):
+        return named
+    if not hunk.old:
+        raise ToolFailed("not_found_in_file", f"{path!r} has no line {hunk.start} to add after")
+    places = [at for at in range(done, len(lines) + 1) if _stands(lines, hunk.old, at)]
+    if not places:
+        raise ToolFailed(
+            "not_found_in_file", f"{path!r} does not hold the old lines of hunk @@ -{hunk.start}"
+        )
+    if len(places) > 1:
+        raise ToolFailed(
+            "not_unique",
+            f"{path!r} holds the old lines of hunk @@ -{hunk.start} at {len(places)} places,"
+            " and none is where it says",
+        )
+    return places[0]
+
+
+def _stands(lines: list[str], old: tuple[str, ...], at: int) -> bool:
+    return at + len(old) <= len(lines) and tuple(lines[at : at + len(old)]) == old
+
+
+def _with_ends(text: str) -> list[str]:
+    lines = text.split("\n")
+    return [f"{line}\n" for line in lines[:-1]] + [lines[-1]] * bool(lines[-1])
+
+
+class _Reader:
+    """The lines of a patch, taken one by one."""
+
+    def __init__(self, text: str) -> None:
+        self._lines = text.split("\n")
+        if self._lines and not self._lines[-1]:
+            self._lines.pop()
+        self._at = 0
+
+    @property
+    def next(self) -> str | None:
+        return self._lines[self._at] if self._at < len(self._lines) else None
+
+    def take(self) -> str:
+        line = self.next
+        if line is None:
+            raise ToolFailed("invalid_arguments", "The patch ends in the middle of a file")
+        self._at += 1
+        return line
+
+    def fail(self, fact: str) -> ToolFailed:
+        return ToolFailed("invalid_arguments", f"Line {self._at} of the patch: {fact}")
+
+    def skip_preamble(self) -> bool:
+        """Go to the next `---` line; False when there is none."""
+        announced = False
+        while self.next is not None and not self.next.startswith("--- "):
+            line = self.take()
+            if line.startswith(_REFUSED):
+                raise self.fail("renames, copies, modes and binary files are not supported")
+            if line.startswith(("@@", "+++ ")):
+                raise self.fail("a hunk without the `---` and `+++` lines of its file")
+            if line.startswith("diff --git ") and announced:
+                raise self.fail("the file before it has no hunk")
+            announced = announced or line.startswith("diff --git ")
+        if announced and self.next is None:
+            raise self.fail("the last file has no hunk")
+        return self.next is not None
+
+    def check_hunk_over(self) -> None:
+        """Refuse lines that the header of the last hunk did not count."""
+        line = self.next or ""
+        if line.startswith((" ", "+", "-", "\\")) and not line.startswith(("--- ", "-- ")):
+            self._at += 1
+            raise self.fail("more lines than the hunk's header counts")
+
+
+def _file_patch(reader: _Reader) -> FilePatch:
+    old = _name(reader.take(), "--- ")
+    line = reader.take()
+    if not line.startswith("+++ "):
+        raise reader.fail("a `+++` line must follow the `---` line")
+    new = _name(line, "+++ ")
+    hunks = tuple(_hunks(reader))
+    if not hunks:
+        raise reader.fail("a file without a hunk")
+    creates, deletes = old == _NOTHING, new == _NOTHING
+    path = _path(old, new)
+    if path is None:
+        raise reader.fail("the two names differ: renames are not supported")
+    if (creates and any(hunk.old for hunk in hunks)) or (
+        deletes and any(hunk.new for hunk in hunks)
+    ):
+        raise reader.fail("a file that is created has no old lines, one that is deleted no new")
+    return FilePatch(path, hunks, creates=creates, deletes=deletes)
+
+
+def _name(line: str, mark: str) -> str:
+    name = line.removeprefix(mark).split("\t", 1)[0].rstrip("\r ")
+    if not name or name.startswith('"'):
+        raise ToolFailed("invalid_arguments", f"The patch has a name that is not plain: {line!r}")
+    return name
+
+
+def _path(old: str, new: str) -> str | None:
+    if old == _NOTHING or new == _NOTHING:
+        name = new if old == _NOTHING else old
+        return None if name == _NOTHING else re.sub(r"^[ab]/", "", name)
+    if old.startswith("a/") and new.startswith("b/"):
+        old, new = old[2:], new[2:]
+    return old if old == new else None
+
+
+def _hunks(reader: _Reader) -> Iterator[Hunk]:
+    while reader.next is not None and reader.next.startswith("@@"):
+        header = _HUNK.match(reader.take())
+        if header is None:
+            raise reader.fail("no hunk header of the form `@@ -1,2 +1,2 @@`")
+        start, old_count, _, new_count = header.groups()
+        yield _hunk(reader, int(start), int(old_count or 1), int(new_count or 1))
+        reader.check_hunk_over()
+
+
+def _hunk(reader: _Reader, start: int, old_count: int, new_count: int) -> Hunk:
+    old: list[str] = []
+    new: list[str] = []
+    sides: tuple[list[str], ...] = ()
+    while len(old) < old_count or len(new) < new_count or (reader.next or "").startswith("\\"):
+        line = reader.take()
+        if line.startswith("\\"):
+            _without_end(sides)
+            continue
+        sides = _sides(reader, line, old, new)
+        for side in sides:
+            side.append(f"{line[1:]}\n")
+    if len(old) != old_count or len(new) != new_count:
+        raise reader.fail(f"the hunk's header counts {old_count} old and {new_count} new lines")
+    return Hunk(start, tuple(old), tuple(new))
+
+
+def _sides(reader: _Reader, line: str, old: list[str], new: list[str]) -> tuple[list[str], ...]:
+    match line[:1]:
+        case " " | "":
+            return (old, new)
+        case "-":
+            return (old,)
+        case "+":
+            return (new,)
+        case _:
+            raise reader.fail("a line of a hunk begins with a blank, `-`, `+` or a backslash")
+
+
+def _without_end(sides: tuple[list[str], ...]) -> None:
+    for side in sides:
+        side[-1] = side[-1].removesuffix("\n")

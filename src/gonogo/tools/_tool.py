@@ -1,0 +1,146 @@
+"""What a tool is: its arguments, its class, a look before it runs, and its body."""
+
+from collections.abc import Awaitable, Callable, Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import anyio.to_thread
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from gonogo.domain.conversation import ToolSchema
+from gonogo.domain.errors import InvalidArguments, ToolFailed
+from gonogo.domain.gate import Access, FileEffect, ToolClass
+from gonogo.workspace import DEFAULT_PATH, OUTPUT_CAP, Base, Sandbox, Workspace
+
+JsonObject = dict[str, Any]
+
+
+class Arguments(BaseModel):
+    """The arguments of one tool: names that it does not know, and other types, are refused."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+
+    def final(self, **changed: Any) -> JsonObject:  # noqa: ANN401 - any JSON value
+        """The arguments as JSON, with some of them replaced; what is absent stays absent."""
+        return self.model_dump(mode="json", exclude_none=True) | changed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """What a call will do, found before anybody is asked."""
+
+    arguments: JsonObject
+    """The final arguments: paths are relative and free of links."""
+    access: Access = field(default_factory=Access)
+    base_hashes: dict[str, str | None] = field(default_factory=dict[str, str | None])
+    """What the files that would change hold now."""
+    effects: tuple[FileEffect, ...] = ()
+    preview: str = ""
+    """What a person is shown: a unified diff, or the command."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bench:
+    """Where a tool runs, and within which limits."""
+
+    workspace: Workspace
+    sandbox: Sandbox | None = None
+    base_hashes: Mapping[str, str | None] = field(default_factory=dict[str, str | None])
+    """What the files held when the call was approved."""
+    run_as: str | None = None
+    """The command text to run instead of the one that was written."""
+    hidden: tuple[Path, ...] = ()
+    network: bool = False
+    search_path: str = DEFAULT_PATH
+    output_cap: int = OUTPUT_CAP
+    command_timeout: float = 120.0
+    """Seconds, for a command that names no time limit."""
+    on_spawn: Callable[[int], None] | None = None
+
+    def base(self, path: str, named: str | None = None) -> Base:
+        """What `path` must hold when it is changed: as approved, else as the arguments say."""
+        if path in self.base_hashes:
+            return self.base_hashes[path]
+        return "any" if named is None else named
+
+    @contextmanager
+    def approved(self) -> Generator[None]:
+        """Call a path that was in order when it was approved, and now is not, by its name.
+
+        Raises:
+            ToolFailed: `changed_since_approval`.
+        """
+        try:
+            yield
+        except ToolFailed as failure:
+            if self.base_hashes and failure.kind in _MOVED:
+                raise ToolFailed(
+                    "changed_since_approval", f"{failure}; it was in order when it was approved"
+                ) from failure
+            raise
+
+
+_MOVED = frozenset({"symlink_escape", "not_a_regular_file", "hardlink"})
+
+Prepare = Callable[[Workspace, Any], Prepared]
+Run = Callable[[Bench, Any], Awaitable[JsonObject]]
+Work = Callable[[Bench, Any], JsonObject]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tool:
+    """One thing that an agent can do.
+
+    `prepare` looks at the disk and changes nothing; `run` takes the final arguments that
+    `prepare` gave. Control tools have no body: what they ask for is the runtime's to do.
+    """
+
+    name: str
+    description: str
+    arguments: type[Arguments]
+    tool_class: ToolClass
+    prepare: Prepare
+    run: Run | None = None
+
+    def schema(self) -> ToolSchema:
+        """The tool as a model is told of it."""
+        parameters = self.arguments.model_json_schema()
+        parameters.pop("title", None)
+        parameters.pop("description", None)
+        for value in parameters.get("properties", {}).values():
+            value.pop("title", None)
+        return ToolSchema(name=self.name, description=self.description, parameters=parameters)
+
+    def parse(self, arguments: Mapping[str, Any]) -> Arguments:
+        """Read the arguments of a call.
+
+        Raises:
+            InvalidArguments: naming the first argument that is wrong.
+        """
+        try:
+            return self.arguments.model_validate(dict(arguments))
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            where = ".".join(str(part) for part in first["loc"]) or "arguments"
+            raise InvalidArguments(f"{self.name}: {where}: {first['msg']}") from error
+
+
+def in_thread(work: Work) -> Run:
+    """The body of a tool that blocks: it runs in a worker thread, to its end."""
+
+    async def run(bench: Bench, arguments: Any) -> JsonObject:  # noqa: ANN401 - its own model
+        return await anyio.to_thread.run_sync(work, bench, arguments)
+
+    return run
+
+
+def check_read(path: str, current: str | None, named: str | None) -> None:
+    """Compare a file with the hash that the agent read.
+
+    Raises:
+        ToolFailed: `changed_since_read`.
+    """
+    if named is not None and named != current:
+        raise ToolFailed("changed_since_read", f"{path!r} has changed: read it again")

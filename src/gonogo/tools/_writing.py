@@ -1,0 +1,284 @@
+"""The tools that change one file: write, edit, move, delete, and the one that makes a folder."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from gonogo.domain.canonical import content_hash
+from gonogo.domain.errors import ToolFailed
+from gonogo.domain.gate import Access, FileEffect, ToolClass
+from gonogo.tools._text import decoded, difference
+from gonogo.tools._tool import Arguments, Bench, JsonObject, Prepared, Tool, check_read, in_thread
+from gonogo.workspace import Workspace
+
+_HASH = Annotated[
+    str | None,
+    Field(description="The hash that read_file gave; the change is refused if the file differs."),
+]
+
+
+class WriteFile(Arguments):
+    """Which file, and all that it shall hold."""
+
+    path: Annotated[str, Field(description="The file, relative to the workspace.")]
+    content: Annotated[str, Field(description="The whole new content.")]
+    base_hash: _HASH = None
+
+
+class EditFile(Arguments):
+    """Which text of a file becomes which."""
+
+    path: Annotated[str, Field(description="The file, relative to the workspace.")]
+    old: Annotated[str, Field(min_length=1, description="The exact text to replace.")]
+    new: Annotated[str, Field(description="The text to put there.")]
+    base_hash: _HASH = None
+    replace_all: Annotated[
+        bool, Field(description="Replace every occurrence; else `old` must occur once.")
+    ] = False
+
+
+class CreateDirectory(Arguments):
+    """Which folder."""
+
+    path: Annotated[str, Field(description="The folder, relative to the workspace.")]
+
+
+class MoveFile(Arguments):
+    """From where to where."""
+
+    source: Annotated[str, Field(description="The file, relative to the workspace.")]
+    destination: Annotated[str, Field(description="Its new path; nothing may be there.")]
+
+
+class DeleteFile(Arguments):
+    """Which file."""
+
+    path: Annotated[str, Field(description="The file, relative to the workspace.")]
+
+
+def peek(workspace: Workspace, path: str, current: str | None) -> bytes | None:
+    """The content for a preview; None when there is no file.
+
+    A file that is too large to be read counts as binary, which a preview sums up.
+
+    Raises:
+        ToolFailed: `changed_since_read` when it is not what hashed to `current` any more.
+    """
+    if current is None:
+        return None
+    try:
+        data = workspace.read(path, follow=False)
+    except ToolFailed as failure:
+        if failure.kind != "too_large":
+            raise
+        return b"\0"
+    check_read(path, content_hash(data), current)
+    return data
+
+
+def encoded(text: str) -> bytes:
+    """Text as the bytes of a file.
+
+    Raises:
+        ToolFailed: `invalid_arguments` for half of a surrogate pair, which is no text.
+    """
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise ToolFailed("invalid_arguments", "The text holds half a character") from error
+
+
+def _changing(
+    workspace: Workspace, path: str, *, follow_last: bool = True
+) -> tuple[str, str | None]:
+    real = workspace.real_file(path, follow_last=follow_last)
+    workspace.check_writable(real)
+    return real, workspace.hash(real)
+
+
+def _prepare_write(workspace: Workspace, arguments: WriteFile) -> Prepared:
+    path, current = _changing(workspace, arguments.path)
+    check_read(path, current, arguments.base_hash)
+    data = encoded(arguments.content)
+    return Prepared(
+        arguments=arguments.final(path=path),
+        access=Access(writes=(path,)),
+        base_hashes={path: current},
+        effects=(FileEffect(path=path, before=current, after=content_hash(data)),),
+        preview=difference(path, peek(workspace, path, current), data),
+    )
+
+
+def _write(bench: Bench, arguments: WriteFile) -> JsonObject:
+    data = encoded(arguments.content)
+    base = bench.base(arguments.path, arguments.base_hash)
+    with bench.approved():
+        before = bench.workspace.hash(arguments.path)
+        bench.workspace.write(arguments.path, data, base=base)
+    return {
+        "path": arguments.path,
+        "hash": content_hash(data),
+        "bytes": len(data),
+        "created": before is None,
+    }
+
+
+def _edited(workspace: Workspace, arguments: EditFile, path: str) -> tuple[bytes, bytes, int]:
+    before = workspace.read(path, follow=False)
+    text = decoded(path, before)
+    if arguments.old == arguments.new:
+        raise ToolFailed("no_change", "`old` and `new` are the same: nothing would change")
+    first = text.find(arguments.old)
+    if first < 0:
+        hint = "; its lines end with CRLF" if "\r\n" in text and "\n" in arguments.old else ""
+        raise ToolFailed("not_found_in_file", f"{path!r} does not hold `old`{hint}")
+    if arguments.replace_all:
+        count = text.count(arguments.old)
+        return before, encoded(text.replace(arguments.old, arguments.new)), count
+    if text.find(arguments.old, first + 1) >= 0:
+        raise ToolFailed(
+            "not_unique", f"{path!r} holds `old` more than once: give more lines, or replace_all"
+        )
+    return before, encoded(text.replace(arguments.old, arguments.new, 1)), 1
+
+
+def _prepare_edit(workspace: Workspace, arguments: EditFile) -> Prepared:
+    path, current = _changing(workspace, arguments.path)
+    check_read(path, current, arguments.base_hash)
+    before, after, _ = _edited(workspace, arguments, path)
+    base = content_hash(before)
+    return Prepared(
+        arguments=arguments.final(path=path),
+        access=Access(writes=(path,)),
+        base_hashes={path: base},
+        effects=(FileEffect(path=path, before=base, after=content_hash(after)),),
+        preview=difference(path, before, after),
+    )
+
+
+def _edit(bench: Bench, arguments: EditFile) -> JsonObject:
+    base = bench.base(arguments.path, arguments.base_hash)
+    with bench.approved():
+        current = bench.workspace.hash(arguments.path)
+        if base not in ("any", current):
+            raise ToolFailed(
+                "changed_since_approval", f"{arguments.path!r} has changed since it was approved"
+            )
+        before, after, count = _edited(bench.workspace, arguments, arguments.path)
+        expected = content_hash(before) if base == "any" else base
+        bench.workspace.write(arguments.path, after, base=expected)
+    return {"path": arguments.path, "hash": content_hash(after), "replacements": count}
+
+
+def _prepare_mkdir(workspace: Workspace, arguments: CreateDirectory) -> Prepared:
+    path = workspace.real(arguments.path)
+    workspace.check_writable(path)
+    status = workspace.stat(path)
+    if status is not None and status.kind != "folder":
+        raise ToolFailed("not_a_regular_file", f"{path!r} exists and is no folder")
+    return Prepared(
+        arguments=arguments.final(path=path),
+        access=Access(writes=(path,)),
+        preview=f"new folder {path}",
+    )
+
+
+def _mkdir(bench: Bench, arguments: CreateDirectory) -> JsonObject:
+    created = arguments.path != "." and bench.workspace.mkdir(arguments.path)
+    return {"path": arguments.path, "created": created}
+
+
+def _there(workspace: Workspace, path: str) -> tuple[str, str]:
+    real, current = _changing(workspace, path, follow_last=False)
+    if current is None:
+        raise ToolFailed("file_not_found", f"{path!r} does not exist")
+    return real, current
+
+
+def _prepare_move(workspace: Workspace, arguments: MoveFile) -> Prepared:
+    source, current = _there(workspace, arguments.source)
+    destination, there = _changing(workspace, arguments.destination, follow_last=False)
+    if there is not None:
+        raise ToolFailed("file_exists", f"{destination!r} exists already")
+    return Prepared(
+        arguments=arguments.final(source=source, destination=destination),
+        access=Access(reads=(source,), writes=(destination,), deletes=(source,)),
+        base_hashes={source: current, destination: None},
+        effects=(
+            FileEffect(path=source, before=current, after=None),
+            FileEffect(path=destination, before=None, after=current),
+        ),
+        preview=f"{source} -> {destination}",
+    )
+
+
+def _move(bench: Bench, arguments: MoveFile) -> JsonObject:
+    with bench.approved():
+        bench.workspace.move(
+            arguments.source, arguments.destination, base=bench.base(arguments.source)
+        )
+    return {"source": arguments.source, "destination": arguments.destination, "moved": True}
+
+
+def _prepare_delete(workspace: Workspace, arguments: DeleteFile) -> Prepared:
+    path, current = _there(workspace, arguments.path)
+    return Prepared(
+        arguments=arguments.final(path=path),
+        access=Access(deletes=(path,)),
+        base_hashes={path: current},
+        effects=(FileEffect(path=path, before=current, after=None),),
+        preview=difference(path, peek(workspace, path, current), None),
+    )
+
+
+def _delete(bench: Bench, arguments: DeleteFile) -> JsonObject:
+    with bench.approved():
+        bench.workspace.delete(arguments.path, base=bench.base(arguments.path))
+    return {"path": arguments.path, "deleted": True}
+
+
+WRITING_TOOLS = (
+    Tool(
+        name="write_file",
+        description="Create a file, or replace all that it holds. Missing folders are created.",
+        arguments=WriteFile,
+        tool_class=ToolClass.IDEMPOTENT,
+        prepare=_prepare_write,
+        run=in_thread(_write),
+    ),
+    Tool(
+        name="edit_file",
+        description=(
+            "Replace an exact text in a file. `old` must occur exactly once, blanks and line ends"
+            " included, unless replace_all is true."
+        ),
+        arguments=EditFile,
+        tool_class=ToolClass.IDEMPOTENT,
+        prepare=_prepare_edit,
+        run=in_thread(_edit),
+    ),
+    Tool(
+        name="create_directory",
+        description="Create a folder and its missing parents.",
+        arguments=CreateDirectory,
+        tool_class=ToolClass.IDEMPOTENT,
+        prepare=_prepare_mkdir,
+        run=in_thread(_mkdir),
+    ),
+    Tool(
+        name="move_file",
+        description="Move or rename one file. Nothing is replaced.",
+        arguments=MoveFile,
+        tool_class=ToolClass.OTHER,
+        prepare=_prepare_move,
+        run=in_thread(_move),
+    ),
+    Tool(
+        name="delete_file",
+        description="Delete one file.",
+        arguments=DeleteFile,
+        tool_class=ToolClass.IRREVERSIBLE,
+        prepare=_prepare_delete,
+        run=in_thread(_delete),
+    ),
+)

@@ -1,0 +1,31 @@
+"""Confined file access and boxed commands: the only hands that agents have.
+
+No path leaves the workspace, whatever its letters and whoever swaps folders for links meanwhile.
+A file is replaced in one step, and only if it still holds what the change was based on. A command
+runs in a box where the machine has one, and nothing of it is left when it is over.
+"""
+
+from gonogo.workspace._command import OUTPUT_CAP, CommandOutput, run_command
+from gonogo.workspace._content import Base
+from gonogo.workspace._listing import Entry, Listing
+from gonogo.workspace._programs import DEFAULT_PATH
+from gonogo.workspace._sandbox import Sandbox
+from gonogo.workspace._search import Found, Match, Query
+from gonogo.workspace._workspace import READ_LIMIT, Stat, Workspace
+
+__all__ = [
+    "DEFAULT_PATH",
+    "OUTPUT_CAP",
+    "READ_LIMIT",
+    "Base",
+    "CommandOutput",
+    "Entry",
+    "Found",
+    "Listing",
+    "Match",
+    "Query",
+    "Sandbox",
+    "Stat",
+    "Workspace",
+    "run_command",
+]

@@ -1,0 +1,255 @@
+"""Opening files beneath a folder, without ever following a link.
+
+Every path here is relative to a directory descriptor and free of `..`. `open_by_kernel` has the
+kernel refuse links on the way (`openat2`); `open_by_walk` opens one component after the other
+and refuses each link itself. Both are safe against others who swap folders for links meanwhile,
+because nothing is looked at before it is opened. `resolve` is the one place that reads links: it
+gives the path without them, which is then opened as strictly as any other.
+"""
+
+import ctypes
+import errno
+import os
+import stat
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from functools import cache
+
+from gonogo.domain.errors import ToolFailed
+
+Opener = Callable[[int, str, int], int]
+"""Opens `path` beneath a directory descriptor with `os.open` flags."""
+
+LINK_LIMIT = 40
+
+_OPENAT2 = 437
+_RESOLVE_NO_MAGICLINKS = 0x02
+_RESOLVE_NO_SYMLINKS = 0x04
+_RESOLVE_BENEATH = 0x08
+_BASE = os.O_CLOEXEC | os.O_NOCTTY
+_FOLDER = os.O_DIRECTORY | os.O_NOFOLLOW | _BASE
+_RENAME_NOREPLACE = 1
+_RENAME_EXCHANGE = 2
+
+
+class _OpenHow(ctypes.Structure):
+    _fields_ = (
+        ("flags", ctypes.c_uint64),
+        ("mode", ctypes.c_uint64),
+        ("resolve", ctypes.c_uint64),
+    )
+
+
+@cache
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)
+
+
+def _raise_errno(path: str) -> None:
+    number = ctypes.get_errno()
+    raise OSError(number, os.strerror(number), path)
+
+
+def open_by_kernel(root: int, path: str, flags: int) -> int:
+    """Open `path` beneath `root` with openat2; a link on the way is ELOOP."""
+    how = _OpenHow(
+        flags=flags | _BASE,
+        resolve=_RESOLVE_BENEATH | _RESOLVE_NO_MAGICLINKS | _RESOLVE_NO_SYMLINKS,
+    )
+    descriptor: int = _libc().syscall(
+        ctypes.c_long(_OPENAT2),
+        ctypes.c_int(root),
+        ctypes.c_char_p(os.fsencode(path)),
+        ctypes.byref(how),
+        ctypes.c_size_t(ctypes.sizeof(how)),
+    )
+    if descriptor < 0:
+        _raise_errno(path)
+    return descriptor
+
+
+def open_by_walk(root: int, path: str, flags: int) -> int:
+    """Open `path` beneath `root` one component after the other; a link on the way is ELOOP."""
+    *parents, name = path.split("/")
+    folder = os.open(".", _FOLDER, dir_fd=root)
+    try:
+        for parent in parents:
+            below = open_component(folder, parent, _FOLDER)
+            os.close(folder)
+            folder = below
+        return open_component(folder, name, flags | os.O_NOFOLLOW | _BASE)
+    finally:
+        os.close(folder)
+
+
+def open_component(folder: int, name: str, flags: int) -> int:
+    """Open one name in a folder; a link is ELOOP, also where the system calls it no folder."""
+    try:
+        return os.open(name, flags | os.O_NOFOLLOW | _BASE, dir_fd=folder)
+    except NotADirectoryError as error:
+        if is_link(folder, name):
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), name) from error
+        raise
+
+
+def is_link(folder: int, name: str) -> bool:
+    """Whether `name` is a symbolic link now."""
+    try:
+        return stat.S_ISLNK(os.lstat(name, dir_fd=folder).st_mode)
+    except OSError:
+        return False
+
+
+@cache
+def best_opener() -> Opener:
+    """The kernel's own check where there is one, the walk elsewhere."""
+    try:
+        root = os.open("/", os.O_RDONLY | _FOLDER)
+    except OSError:
+        return open_by_walk
+    try:
+        os.close(open_by_kernel(root, ".", os.O_RDONLY | os.O_DIRECTORY))
+    except (OSError, AttributeError):
+        return open_by_walk
+    finally:
+        os.close(root)
+    return open_by_kernel
+
+
+@contextmanager
+def opened(opener: Opener, root: int, path: str, flags: int) -> Generator[int]:
+    """The descriptor of `path`, closed at the end."""
+    descriptor = opener(root, path, flags)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def folder_made(root: int, path: str) -> Generator[int]:
+    """The descriptor of the folder `path`, whose missing parts are created."""
+    folder = os.open(".", os.O_RDONLY | _FOLDER, dir_fd=root)
+    try:
+        for name in () if path == "." else path.split("/"):
+            below = _open_or_make(folder, name)
+            os.close(folder)
+            folder = below
+        yield folder
+    finally:
+        os.close(folder)
+
+
+def _open_or_make(folder: int, name: str) -> int:
+    try:
+        return open_component(folder, name, os.O_RDONLY | _FOLDER)
+    except FileNotFoundError:
+        pass
+    try:
+        os.mkdir(name, dir_fd=folder)
+        os.fsync(folder)
+    except FileExistsError:
+        pass
+    return open_component(folder, name, os.O_RDONLY | _FOLDER)
+
+
+def rename_new(folder: int, source: str, target_folder: int, target: str) -> None:
+    """Rename without replacing anything.
+
+    Raises:
+        FileExistsError: there is a `target` already.
+    """
+    if _renameat2(folder, source, target_folder, target, _RENAME_NOREPLACE):
+        return
+    os.link(source, target, src_dir_fd=folder, dst_dir_fd=target_folder, follow_symlinks=False)
+    os.unlink(source, dir_fd=folder)
+
+
+def exchange(folder: int, first: str, second: str) -> bool:
+    """Swap two names in one step. False where the file system cannot."""
+    return _renameat2(folder, first, folder, second, _RENAME_EXCHANGE)
+
+
+def _renameat2(folder: int, source: str, target_folder: int, target: str, flags: int) -> bool:
+    call = getattr(_libc(), "renameat2", None)
+    if call is None:
+        return False
+    if call(folder, os.fsencode(source), target_folder, os.fsencode(target), flags) == 0:
+        return True
+    if ctypes.get_errno() in (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP):
+        return False
+    _raise_errno(target)
+    return False
+
+
+def resolve(root: int, parts: Sequence[str], *, follow_last: bool = True) -> str:
+    """The path without links that `parts` lead to; what is missing is kept as it is written.
+
+    Raises:
+        ToolFailed: `symlink_escape` when a link leads out, is absolute, or links go in circles.
+    """
+    walk = _Walk(root, list(reversed(parts)), follow_last=follow_last)
+    try:
+        while walk.todo:
+            walk.step()
+        return "/".join(walk.names) or "."
+    finally:
+        walk.close()
+
+
+class _Walk:
+    """A walk along links: the names so far, and the open folder of each that exists."""
+
+    def __init__(self, root: int, todo: list[str], *, follow_last: bool) -> None:
+        self.todo, self.follow_last = todo, follow_last
+        self.names: list[str] = []
+        self._folders = [os.open(".", os.O_RDONLY | _FOLDER, dir_fd=root)]
+        self._links = 0
+
+    def close(self) -> None:
+        for folder in self._folders:
+            os.close(folder)
+
+    def step(self) -> None:
+        name = self.todo.pop()
+        if name == "..":
+            self._up()
+            return
+        target = self._link(name)
+        if target is not None:
+            self._follow(name, target)
+            return
+        self.names.append(name)
+        if self.todo and len(self._folders) == len(self.names):
+            self._down(name)
+
+    def _up(self) -> None:
+        if not self.names:
+            raise ToolFailed("symlink_escape", "A link leads out of the workspace")
+        self.names.pop()
+        while len(self._folders) > len(self.names) + 1:
+            os.close(self._folders.pop())
+
+    def _down(self, name: str) -> None:
+        try:
+            self._folders.append(open_component(self._folders[-1], name, os.O_RDONLY | _FOLDER))
+        except OSError as error:
+            if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.EACCES):
+                raise
+
+    def _link(self, name: str) -> str | None:
+        if len(self._folders) != len(self.names) + 1 or not (self.todo or self.follow_last):
+            return None
+        try:
+            return os.readlink(name, dir_fd=self._folders[-1])
+        except OSError:
+            return None
+
+    def _follow(self, name: str, target: str) -> None:
+        self._links += 1
+        if self._links > LINK_LIMIT:
+            raise ToolFailed("symlink_escape", f"The link {name!r} goes in circles")
+        if target.startswith("/"):
+            raise ToolFailed("symlink_escape", f"The link {name!r} leads out of the workspace")
+        parts = [part for part in target.split("/") if part not in ("", ".")]
+        self.todo.extend(reversed(parts))

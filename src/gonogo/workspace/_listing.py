@@ -1,0 +1,119 @@
+"""What is in a folder, and the walk that listing and searching share."""
+
+import os
+import stat
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Literal
+
+from gonogo.workspace._beneath import open_component
+
+STATE_FOLDERS = frozenset({".git", ".gonogo", ".hg", ".svn"})
+"""Never shown, never entered."""
+HEAVY_FOLDERS = frozenset(
+    {
+        *("node_modules", ".venv", "venv", "__pycache__", ".tox", ".nox"),
+        *(".mypy_cache", ".pytest_cache", ".ruff_cache"),
+    }
+)
+"""Shown, but entered only when they are named."""
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY
+
+Kind = Literal["file", "folder", "link", "other"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One thing in a folder; `path` is relative to the workspace, `size` in bytes for files."""
+
+    path: str
+    kind: Kind
+    size: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """The entries in order; `truncated` when there are more."""
+
+    entries: tuple[Entry, ...]
+    truncated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One name met on a walk, with the open folder that holds it."""
+
+    folder: int
+    name: str
+    path: str
+    kind: Kind
+
+
+def walk(folder: int, path: str, depth: int) -> Generator[Step]:
+    """Each name below an open folder, in the order of the paths; links are not followed.
+
+    A folder that goes away or may not be read meanwhile is left out.
+    """
+    try:
+        with os.scandir(folder) as found:
+            entries = sorted(found, key=lambda entry: os.fsencode(entry.name))
+    except OSError:
+        return
+    for entry in entries:
+        kind = _kind(entry)
+        if kind == "folder" and entry.name in STATE_FOLDERS:
+            continue
+        below = entry.name if path == "." else f"{path}/{entry.name}"
+        yield Step(folder, entry.name, below, kind)
+        if kind == "folder" and depth > 1 and entry.name not in HEAVY_FOLDERS:
+            yield from _inside(folder, entry.name, below, depth - 1)
+
+
+def _inside(folder: int, name: str, path: str, depth: int) -> Generator[Step]:
+    try:
+        descriptor = open_component(folder, name, _FOLDER)
+    except OSError:
+        return
+    try:
+        yield from walk(descriptor, path, depth)
+    finally:
+        os.close(descriptor)
+
+
+def _kind(entry: os.DirEntry[str]) -> Kind:
+    if entry.is_symlink():
+        return "link"
+    if entry.is_dir(follow_symlinks=False):
+        return "folder"
+    return "file" if entry.is_file(follow_symlinks=False) else "other"
+
+
+def list_folder(folder: int, path: str, *, depth: int, limit: int) -> Listing:
+    """The entries below an open folder."""
+    entries: list[Entry] = []
+    steps = walk(folder, path, depth)
+    try:
+        for step in steps:
+            if len(entries) == limit:
+                return Listing(entries=tuple(entries), truncated=True)
+            entries.append(Entry(path=printable(step.path), kind=step.kind, size=_size(step)))
+    finally:
+        # Closed here and not by the collector: it holds open folders.
+        steps.close()
+    return Listing(entries=tuple(entries), truncated=False)
+
+
+def printable(path: str) -> str:
+    """A path as text; bytes that are no UTF-8 become replacement characters."""
+    return os.fsencode(path).decode("utf-8", "replace")
+
+
+def _size(step: Step) -> int | None:
+    if step.kind != "file":
+        return None
+    try:
+        status = os.lstat(step.name, dir_fd=step.folder)
+    except OSError:
+        return None
+    return status.st_size if stat.S_ISREG(status.st_mode) else None

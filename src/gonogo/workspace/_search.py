@@ -1,0 +1,305 @@
+"""Finding lines: with ripgrep where it is installed, with Python elsewhere, and the same lines.
+
+Patterns are regular expressions that Python and ripgrep read alike. Whatever an engine finds is
+shown only after the file was opened again as strictly as any other read and holds that very line:
+so neither a link swapped in meanwhile nor a secret comes out. Both engines are separate processes
+that are killed at the time limit.
+"""
+
+import base64
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+from gonogo.domain.errors import ToolFailed
+from gonogo.domain.paths import is_secret
+from gonogo.workspace._beneath import Opener, opened
+from gonogo.workspace._content import READING, check_regular, read_all
+from gonogo.workspace._failures import told
+from gonogo.workspace._globs import compile_glob
+from gonogo.workspace._listing import HEAVY_FOLDERS, STATE_FOLDERS, walk
+from gonogo.workspace._names import MAX_DEPTH
+from gonogo.workspace._programs import find_program
+
+MAX_FILE = 4 * 1024 * 1024
+"""Larger files are not searched."""
+MAX_LINE = 500
+"""Characters of a line that are shown."""
+MAX_PATTERN = 2_000
+TIME_LIMIT = 20.0
+"""Seconds of one search."""
+
+_RIPGREP = (
+    # Every setting that could differ between machines is named; files are chosen as `walk` does.
+    *("--json", "--no-config", "--no-ignore", "--hidden", "--no-messages"),
+    *("--sort=path", "--encoding=none"),
+)
+_MATCHER = Path(__file__).with_name("_matcher.py")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """What to look for."""
+
+    pattern: str
+    regex: bool = True
+    glob: str | None = None
+    limit: int = 200
+    time_limit: float = TIME_LIMIT
+    engine: str | None = None
+    """`rg` or `python`; None takes ripgrep where it is installed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Match:
+    """One line that matches; `line` counts from 1, `text` is cut when it is very long."""
+
+    path: str
+    line: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """The matches in the order of the paths; `truncated` when there are more."""
+
+    matches: tuple[Match, ...]
+    truncated: bool
+
+
+class _EngineRefused(Exception):
+    """Ripgrep does not know this pattern."""
+
+
+def search_folder(root: Path, opener: Opener, path: str, query: Query) -> Found:
+    """Search below `path`, which may be one file."""
+    pattern = _checked(query)
+    glob = compile_glob(query.glob) if query.glob else None
+    place = _Place(root, opener, path, glob)
+    place.check()
+    program = None if query.engine == "python" else find_program("rg")
+    if program is not None:
+        try:
+            return _collect(_by_ripgrep(program, place, query), query.limit)
+        except _EngineRefused:
+            pass
+    return _collect(_by_python(place, query, pattern), query.limit)
+
+
+def _checked(query: Query) -> str:
+    if len(query.pattern) > MAX_PATTERN or not query.pattern or "\n" in query.pattern:
+        raise ToolFailed(
+            "invalid_arguments", f"A pattern is one line of 1 to {MAX_PATTERN} characters"
+        )
+    pattern = query.pattern if query.regex else re.escape(query.pattern)
+    try:
+        re.compile(pattern)
+    except (re.error, RecursionError, OverflowError) as error:
+        raise ToolFailed("invalid_arguments", f"The pattern cannot be read: {error}") from error
+    return pattern
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a search looks, and which files it may show."""
+
+    root: Path
+    opener: Opener
+    path: str
+    glob: re.Pattern[str] | None
+
+    @contextmanager
+    def descriptor(self) -> Generator[int]:
+        root = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            yield root
+        finally:
+            os.close(root)
+
+    def check(self) -> None:
+        with (
+            told(self.path),
+            self.descriptor() as root,
+            opened(self.opener, root, self.path, READING),
+        ):
+            return
+
+    def wants(self, path: str) -> bool:
+        """Whether this file may be shown, by its path."""
+        if not path.isprintable() or is_secret(path):
+            return False
+        return self.glob is None or bool(self.glob.fullmatch(path))
+
+    def text(self, root: int, path: str) -> bytes | None:
+        """The content of a file that may be shown; None for everything else."""
+        try:
+            with told(path), opened(self.opener, root, path, READING) as file:
+                check_regular(file, path)
+                data = read_all(file, path, MAX_FILE)
+        except ToolFailed:
+            return None
+        return None if b"\0" in data else data
+
+    def files(self, root: int) -> Generator[str]:
+        """The paths of the files that are looked into."""
+        try:
+            folder = self.opener(root, self.path, os.O_RDONLY | os.O_DIRECTORY)
+        except NotADirectoryError:
+            yield self.path
+            return
+        try:
+            for step in walk(folder, self.path, MAX_DEPTH):
+                if step.kind == "file":
+                    yield step.path
+        finally:
+            os.close(folder)
+
+
+def _collect(found: Generator[Match], limit: int) -> Found:
+    matches: list[Match] = []
+    try:
+        for match in found:
+            if len(matches) == limit:
+                return Found(matches=tuple(matches), truncated=True)
+            matches.append(match)
+    finally:
+        found.close()
+    return Found(matches=tuple(matches), truncated=False)
+
+
+def _by_python(place: _Place, query: Query, pattern: str) -> Generator[Match]:
+    argv = [sys.executable, "-I", "-S", str(_MATCHER)]
+    with place.descriptor() as root, _running(argv, place.root, query.time_limit) as engine:
+        engine.say(json.dumps({"pattern": pattern}).encode() + b"\n")
+        for path in place.files(root):
+            data = place.text(root, path) if place.wants(path) else None
+            if not data:
+                continue
+            text = data.removesuffix(b"\n")
+            engine.say(b"%d\n%b" % (len(text), text))
+            lines = text.split(b"\n")
+            numbers: list[int] = json.loads(engine.answer())
+            for number in numbers:
+                yield Match(path=path, line=number, text=_shown(lines[number - 1]))
+
+
+def _by_ripgrep(program: str, place: _Place, query: Query) -> Generator[Match]:
+    argv = [program, *_options(query), "--", query.pattern, _start(place.path)]
+    with place.descriptor() as root, _running(argv, place.root, query.time_limit) as engine:
+        found: list[tuple[int, bytes]] = []
+        while raw := engine.line():
+            event = json.loads(raw)
+            if event["type"] == "match":
+                found.append((event["data"]["line_number"], _bytes(event["data"]["lines"])))
+            elif event["type"] == "end":
+                yield from _confirmed(place, root, _bytes(event["data"]["path"]), found)
+                found = []
+        if engine.refused():
+            raise _EngineRefused
+
+
+def _confirmed(
+    place: _Place, root: int, raw_path: bytes, found: Sequence[tuple[int, bytes]]
+) -> Generator[Match]:
+    path = os.fsdecode(raw_path).removeprefix("./")
+    data = place.text(root, path) if found and place.wants(path) else None
+    lines = data.split(b"\n") if data else []
+    for number, line in found:
+        if number <= len(lines) and lines[number - 1] == line.removesuffix(b"\n"):
+            yield Match(path=path, line=number, text=_shown(line))
+
+
+def _options(query: Query) -> list[str]:
+    options = [*_RIPGREP, f"--max-filesize={MAX_FILE}"]
+    if not query.regex:
+        options.append("--fixed-strings")
+    if query.glob:
+        options.append(f"--glob={query.glob}")
+    options += [f"--glob=!{name}/" for name in sorted(STATE_FOLDERS | HEAVY_FOLDERS)]
+    return options
+
+
+def _start(path: str) -> str:
+    return "./" if path == "." else f"./{path}"
+
+
+def _bytes(value: dict[str, str]) -> bytes:
+    return value["text"].encode() if "text" in value else base64.b64decode(value["bytes"])
+
+
+def _shown(line: bytes) -> str:
+    return line.removesuffix(b"\n").decode("utf-8", "replace")[:MAX_LINE]
+
+
+class _Engine:
+    """A process that looks for lines, and the end of its time."""
+
+    def __init__(self, process: subprocess.Popen[bytes], time_limit: float) -> None:
+        self._process = process
+        self._late = False
+        self._timer = threading.Timer(time_limit, self._expire)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def say(self, data: bytes) -> None:
+        stream = self._process.stdin
+        try:
+            if stream:
+                stream.write(data)
+                stream.flush()
+        except BrokenPipeError:
+            self._gone()
+
+    def line(self) -> bytes:
+        stream = self._process.stdout
+        raw = stream.readline() if stream else b""
+        if not raw and self._late:
+            self._gone()
+        return raw
+
+    def answer(self) -> bytes:
+        return self.line() or self._gone()
+
+    def refused(self) -> bool:
+        errors = self._process.stderr
+        return self._process.wait() not in (0, 1) and bool(errors and errors.read())
+
+    def end(self) -> None:
+        self._timer.cancel()
+        self._process.kill()
+        with suppress(BrokenPipeError):
+            self._process.__exit__(None, None, None)
+
+    def _expire(self) -> None:
+        self._late = True
+        self._process.kill()
+
+    def _gone(self) -> NoReturn:
+        if self._late:
+            raise ToolFailed("timeout", "The search took too long: narrow the path or the pattern")
+        raise ToolFailed("io_error", "The search ended unexpectedly")
+
+
+@contextmanager
+def _running(argv: Sequence[str], root: Path, time_limit: float) -> Generator[_Engine]:
+    process = subprocess.Popen(  # noqa: S603 - a fixed program; the pattern is data
+        argv,
+        cwd=root,
+        env={"LC_ALL": "C.UTF-8"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    engine = _Engine(process, time_limit)
+    try:
+        yield engine
+    finally:
+        engine.end()

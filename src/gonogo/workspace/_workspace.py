@@ -1,0 +1,334 @@
+"""The confined folder: every way in which file tools look at it and change it.
+
+No method leaves the root, whatever the path says and whoever swaps folders for links meanwhile.
+Reads follow links that stay inside; changes follow none. All methods block; call them from a
+worker thread.
+"""
+
+import fcntl
+import os
+import posixpath
+import stat
+import time
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from gonogo.domain.canonical import content_hash
+from gonogo.domain.errors import ToolFailed
+from gonogo.domain.paths import is_secret, write_guard
+from gonogo.workspace import _names
+from gonogo.workspace._beneath import (
+    Opener,
+    best_opener,
+    folder_made,
+    is_link,
+    opened,
+    rename_new,
+    resolve,
+)
+from gonogo.workspace._content import (
+    READING,
+    Base,
+    check_base,
+    check_regular,
+    hash_all,
+    put,
+    read_all,
+)
+from gonogo.workspace._failures import told
+from gonogo.workspace._listing import Listing, list_folder
+from gonogo.workspace._search import Found, Query, search_folder
+
+READ_LIMIT = 8 * 1024 * 1024
+"""Bytes of a file that is read whole."""
+LOCK_PATIENCE = 10.0
+"""Seconds that a change waits for another change of the same workspace."""
+
+_ROOT = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stat:
+    """What stands at a path; sizes in bytes."""
+
+    kind: Literal["file", "folder", "link", "other"]
+    size: int
+    mode: int
+
+
+class Workspace:
+    """A folder that agents may touch, and nothing beside it."""
+
+    def __init__(
+        self, root: Path, *, protected: Sequence[str] = (), opener: Opener | None = None
+    ) -> None:
+        self.root = root.resolve(strict=True)
+        self._spellings = tuple({str(self.root), os.path.abspath(root)})
+        self._protected = tuple(_names.join(_names.split(path, ())) for path in protected)
+        self._open = opener or best_opener()
+
+    def normal(self, path: str) -> str:
+        """The relative form of a path by its letters alone; `.` is the root.
+
+        Raises:
+            ToolFailed: `bad_path`, `path_outside_workspace`, or `not_a_regular_file` for the
+                empty path.
+        """
+        return _names.join(_names.split(path, self._spellings))
+
+    def real(self, path: str, *, follow_last: bool = True) -> str:
+        """The relative path without links that `path` leads to; the last part may be missing.
+
+        Args:
+            follow_last: Whether the last part is followed too when it is a link.
+
+        Raises:
+            ToolFailed: as `normal`, or `symlink_escape`.
+        """
+        parts = _names.split(path, self._spellings)
+        with told(path), self._root() as root:
+            self._no_dots_behind_links(root, parts)
+            normal = _names.join(parts)
+            names = () if normal == "." else normal.split("/")
+            return resolve(root, names, follow_last=follow_last)
+
+    def real_file(self, path: str, *, follow_last: bool = True) -> str:
+        """As `real`, for a path that must not say that it names a folder."""
+        says_folder = path.endswith(("/", "/.", "/.."))
+        real = self.real(path, follow_last=follow_last or says_folder)
+        if real == "." or says_folder:
+            raise ToolFailed("not_a_regular_file", f"{path!r} names a folder")
+        return real
+
+    def is_protected(self, path: str) -> bool:
+        """Whether writing here needs a person, or is never allowed."""
+        normal = self.normal(path)
+        return self._is_denied(normal) or write_guard(normal) is not None
+
+    def is_secret(self, path: str) -> bool:
+        """Whether reading here needs a person."""
+        return is_secret(self.normal(path))
+
+    def check_writable(self, path: str) -> None:
+        """Refuse what nobody can allow to change.
+
+        Raises:
+            ToolFailed: `protected_path`.
+        """
+        if self._is_denied(self.normal(path)):
+            raise ToolFailed("protected_path", f"{path!r} is protected: tools never change it")
+
+    def stat(self, path: str) -> Stat | None:
+        """What stands at the path, links not followed; None when there is nothing."""
+        normal = self.normal(path)
+        try:
+            with self._root() as root, self._parent(root, normal) as (folder, name):
+                status = os.lstat(name, dir_fd=folder)
+        except FileNotFoundError:
+            return None
+        except OSError:
+            with told(path):
+                raise
+        return Stat(kind=_kind(status.st_mode), size=status.st_size, mode=status.st_mode & 0o7777)
+
+    def hash(self, path: str) -> str | None:
+        """The content hash of a regular file, links not followed; None when there is none.
+
+        Raises:
+            ToolFailed: `symlink_escape`, `not_a_regular_file`, `hardlink`.
+        """
+        with told(path), self._root() as root:
+            return self._hash(root, self.normal(path))
+
+    def read(self, path: str, *, limit: int = READ_LIMIT, follow: bool = True) -> bytes:
+        """The content of a regular file.
+
+        Args:
+            limit: The most bytes that a file may have.
+            follow: Whether links inside the workspace are followed.
+
+        Raises:
+            ToolFailed: among others `file_not_found`, `not_a_regular_file`, `too_large`.
+        """
+        name = self.real_file(path) if follow else self.normal(path)
+        with told(path), self._root() as root, opened(self._open, root, name, READING) as file:
+            check_regular(file, path)
+            return read_all(file, path, limit)
+
+    def write(self, path: str, data: bytes, *, base: Base) -> None:
+        """Make a file hold `data`; missing folders are created, the mode is kept.
+
+        Args:
+            base: The content hash that must be there, None for no file, or `any`.
+
+        Raises:
+            ToolFailed: `changed_since_approval`, `protected_path`, and as `hash`.
+        """
+        normal = self._changeable(path)
+        with told(path), self._root() as root, _exclusive(root):
+            current = self._hash(root, normal)
+            check_base(path, current, base)
+            if current == content_hash(data):
+                return
+            parent, name = posixpath.split(normal)
+            with folder_made(root, parent or ".") as folder:
+                put(folder, name, data, path=path, current=current)
+
+    def delete(self, path: str, *, base: Base) -> None:
+        """Remove a regular file.
+
+        Raises:
+            ToolFailed: `file_not_found`, `changed_since_approval`, `protected_path`.
+        """
+        normal = self._changeable(path)
+        with told(path), self._root() as root, _exclusive(root):
+            self._check_there(root, normal, base)
+            with self._parent(root, normal) as (folder, name):
+                os.unlink(name, dir_fd=folder)
+                os.fsync(folder)
+
+    def move(self, source: str, destination: str, *, base: Base) -> None:
+        """Rename a regular file; nothing is replaced, missing folders are created.
+
+        Raises:
+            ToolFailed: `file_exists`, and as `delete`.
+        """
+        old, new = self._changeable(source), self._changeable(destination)
+        with told(destination), self._root() as root, _exclusive(root):
+            with told(source):
+                self._check_there(root, old, base)
+            parent, name = posixpath.split(new)
+            with (
+                self._parent(root, old) as (from_, old_name),
+                folder_made(root, parent or ".") as to,
+            ):
+                rename_new(from_, old_name, to, name)
+                os.fsync(to)
+                os.fsync(from_)
+
+    def mkdir(self, path: str) -> bool:
+        """Create a folder and its missing parents. False when it was there already.
+
+        Raises:
+            ToolFailed: `protected_path`, `symlink_escape`, `not_a_regular_file`.
+        """
+        normal = self._changeable(path)
+        existed = self.stat(normal) is not None
+        with told(path), self._root() as root, folder_made(root, normal):
+            return not existed
+
+    def list(self, path: str, *, depth: int, limit: int, follow: bool = True) -> Listing:
+        """What is in a folder, sorted; links are shown, never followed; state folders are not.
+
+        Args:
+            depth: How many levels; 1 is the folder alone.
+            limit: The most entries.
+
+        Raises:
+            ToolFailed: `file_not_found`, `not_a_regular_file` when it is no folder.
+        """
+        name = self.real(path) if follow else self.normal(path)
+        with told(path), self._root() as root, opened(self._open, root, name, _FOLDER) as folder:
+            return list_folder(folder, name, depth=depth, limit=limit)
+
+    def search(self, query: Query, *, path: str = ".", follow: bool = True) -> Found:
+        """Find the lines that match, in the text files below `path` that are no secrets.
+
+        Raises:
+            ToolFailed: `invalid_arguments` for a bad pattern, `path_outside_workspace` for a
+                glob that climbs out, `timeout`.
+        """
+        name = self.real(path) if follow else self.normal(path)
+        return search_folder(self.root, self._open, name, query)
+
+    @contextmanager
+    def folder(self, path: str) -> Generator[int]:
+        """The descriptor of a folder, links not followed: a safe place to start a command."""
+        with told(path), self._root() as root:
+            descriptor = self._open(root, self.normal(path), _FOLDER)
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+    @contextmanager
+    def _root(self) -> Generator[int]:
+        descriptor = os.open(self.root, _ROOT)
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+    @contextmanager
+    def _parent(self, root: int, normal: str) -> Generator[tuple[int, str]]:
+        parent, name = posixpath.split(normal)
+        with opened(self._open, root, parent or ".", _FOLDER) as folder:
+            yield folder, name
+
+    def _hash(self, root: int, normal: str) -> str | None:
+        try:
+            with opened(self._open, root, normal, READING) as file:
+                check_regular(file, normal)
+                return hash_all(file)
+        except FileNotFoundError:
+            return None
+
+    def _check_there(self, root: int, normal: str, base: Base) -> None:
+        current = self._hash(root, normal)
+        if current is None and base == "any":
+            raise ToolFailed("file_not_found", f"{normal!r} does not exist")
+        check_base(normal, current, base)
+
+    def _changeable(self, path: str) -> str:
+        normal = self.normal(path)
+        if normal == ".":
+            raise ToolFailed("not_a_regular_file", "The root of the workspace cannot be changed")
+        self.check_writable(normal)
+        return normal
+
+    def _is_denied(self, normal: str) -> bool:
+        own = any(normal == path or normal.startswith(f"{path}/") for path in self._protected)
+        return own or write_guard(normal) == "deny"
+
+    def _no_dots_behind_links(self, root: int, parts: tuple[str, ...]) -> None:
+        for place, part in enumerate(parts):
+            if part != "..":
+                continue
+            before = _names.join(parts[:place])
+            try:
+                with self._parent(root, before) as (folder, name):
+                    linked = name not in ("", ".") and is_link(folder, name)
+            except FileNotFoundError:
+                continue
+            if linked:
+                raise ToolFailed("symlink_escape", f"{before!r} is a link: no `..` may follow it")
+
+
+def _kind(mode: int) -> Literal["file", "folder", "link", "other"]:
+    if stat.S_ISREG(mode):
+        return "file"
+    if stat.S_ISDIR(mode):
+        return "folder"
+    return "link" if stat.S_ISLNK(mode) else "other"
+
+
+@contextmanager
+def _exclusive(root: int) -> Generator[None]:
+    """Hold the workspace against other changes, those of other processes included."""
+    deadline = time.monotonic() + LOCK_PATIENCE
+    while True:
+        try:
+            fcntl.flock(root, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            break
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise ToolFailed("io_error", "The workspace is locked by another change") from None
+            time.sleep(0.002)
+    try:
+        yield
+    finally:
+        fcntl.flock(root, fcntl.LOCK_UN)

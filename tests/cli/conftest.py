@@ -1,0 +1,141 @@
+"""Commands as people and scripts run them: real processes, with a terminal or without one."""
+
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+SECONDS = 60
+_PASSED_ON = ("PATH", "HOME", "LANG", "TMPDIR", "COVERAGE_PROCESS_START", "COVERAGE_PROCESS_CONFIG")
+_COLOURS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def environment(home: Path, more: Mapping[str, str] | None = None) -> dict[str, str]:
+    kept = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+    return {
+        **kept,
+        "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+        "PYTHONUNBUFFERED": "1",
+        "GONOGO_HOME": str(home),
+        "GONOGO_CONFIG": str(home / "no-config"),
+        "TERM": "xterm",
+        **(more or {}),
+    }
+
+
+class Terminal:
+    """A command at a terminal of its own."""
+
+    def __init__(self, words: list[str], env: Mapping[str, str], cwd: Path) -> None:
+        self.output = ""
+        self._read = 0
+        ours, theirs = pty.openpty()
+        self._ours = ours
+        self.process = subprocess.Popen(
+            words,
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            env=env,
+            cwd=cwd,
+            start_new_session=True,
+        )
+        os.close(theirs)
+
+    def expect(self, text: str, seconds: float = SECONDS) -> str:
+        """Wait until the command has written a text that was not expected before."""
+        until = time.monotonic() + seconds
+        while text not in self.output[self._read :]:
+            assert time.monotonic() < until, f"no {text!r} in:\n{self.output}"
+            if not self._more(until) and text not in self.output[self._read :]:
+                raise AssertionError(f"ended without {text!r}:\n{self.output}")
+        end = self.output.index(text, self._read) + len(text)
+        passed, self._read = self.output[self._read : end], end
+        return passed
+
+    def type(self, text: str) -> None:
+        os.write(self._ours, text.encode())
+
+    def interrupt(self) -> None:
+        self.process.send_signal(signal.SIGINT)
+
+    def end(self, seconds: float = SECONDS) -> int:
+        """Wait until the command has ended; its exit code."""
+        until = time.monotonic() + seconds
+        while self._more(until):
+            assert time.monotonic() < until, self.output
+        return self.process.wait(timeout=max(1, until - time.monotonic()))
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait(timeout=10)
+        os.close(self._ours)
+
+    def _more(self, until: float) -> bool:
+        ready, _, _ = select.select([self._ours], [], [], max(0.0, until - time.monotonic()))
+        if not ready:
+            return True
+        try:
+            read = os.read(self._ours, 65_536)
+        except OSError:
+            return False
+        self.output += _COLOURS.sub("", read.decode(errors="replace")).replace("\r\n", "\n")
+        return bool(read)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def gonogo(home: Path, tmp_path: Path) -> Run:
+    """Run a command without a terminal, to its end."""
+
+    def run(
+        *words: str,
+        env: Mapping[str, str] | None = None,
+        stdin: str | None = None,
+        cwd: Path | None = None,
+    ) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "gonogo", *words],
+            env=environment(home, env),
+            cwd=cwd or tmp_path,
+            input=stdin or "",
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+            check=False,
+        )
+
+    return run
+
+
+@pytest.fixture
+def terminal(home: Path, tmp_path: Path) -> Iterator[Callable[..., Terminal]]:
+    """Run a command, or a Python script, at a terminal."""
+    opened: list[Terminal] = []
+
+    def start(
+        *words: str, env: Mapping[str, str] | None = None, script: str | None = None
+    ) -> Terminal:
+        what = ["-c", script] if script else ["-m", "gonogo"]
+        terminal = Terminal([sys.executable, *what, *words], environment(home, env), tmp_path)
+        opened.append(terminal)
+        return terminal
+
+    yield start
+    for one in opened:
+        one.close()

@@ -1,0 +1,204 @@
+"""Commands explain themselves, start at once, and end with one line when something is wrong."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gonogo import __version__
+from gonogo.cli._app import app
+
+HEAVY = "import sys, gonogo.cli; print(sorted(set(sys.modules) & set(sys.argv[1:])))"
+LIBRARIES = [
+    "rich",
+    "pydantic",
+    "pydantic_settings",
+    "httpx",
+    "anyio",
+    "asyncio",
+    "sqlalchemy",
+    "alembic",
+    "fastapi",
+    "uvicorn",
+    "pydantic_ai",
+    "gonogo.runtime",
+    "gonogo.client",
+    "gonogo.settings",
+]
+
+
+def commands() -> list[tuple[str, ...]]:
+    found = [(str(one.name),) for one in app.registered_commands]
+    for group in app.registered_groups:
+        assert group.typer_instance is not None
+        inner = group.typer_instance.registered_commands
+        found += [(str(group.name), str(one.name)) for one in inner]
+    return found
+
+
+def test_the_commands_of_the_protocol_are_there():
+    assert {" ".join(words) for words in commands()} >= {
+        "run",
+        "demo",
+        "serve",
+        "doctor",
+        "sessions list",
+        "sessions show",
+        "plans list",
+        "plans show",
+        "approvals list",
+        "approvals show",
+        "approvals decide",
+        "audit show",
+        "audit verify",
+        "policy check",
+        "tool run",
+        "token create",
+        "token list",
+        "token revoke",
+        "db migrate",
+    }
+
+
+def test_the_command_line_is_known_without_importing_what_commands_need(gonogo):
+    done = subprocess.run(
+        [sys.executable, "-c", HEAVY, *LIBRARIES],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=30,
+        env={"PYTHONPATH": ":".join(path for path in sys.path if path)},
+    )
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("words", commands(), ids=" ".join)
+def test_every_command_has_help_with_an_example(gonogo, words):
+    done = gonogo(*words, "--help")
+    assert done.returncode == 0
+    assert re.search(rf"Example:\n+(?:    .*\n)*    gonogo {' '.join(words)}", done.stdout)
+
+
+def test_the_version_is_said(gonogo):
+    assert gonogo("--version").stdout == f"gonogo {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["nope"],
+        ["run"],
+        ["run", "x", "--no-such-option"],
+        ["run", " "],
+        ["run", "x", "-C", "/no/such/folder"],
+        ["run", "x", "--yes=some"],
+        ["approvals", "decide", "a1", "maybe"],
+        ["policy", "check"],
+        ["token", "create", "--role", "king"],
+    ],
+    ids=" ".join,
+)
+def test_a_command_that_is_not_understood_ends_with_2_and_no_traceback(gonogo, words):
+    done = gonogo(*words)
+    assert done.returncode == 2
+    assert done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("PORT", "http"), ("MAX_PARALLEL", "0"), ("LOCALE", "fr")]
+)
+def test_a_bad_setting_is_named_in_one_line(gonogo, name, value):
+    done = gonogo("doctor", env={f"GONOGO_{name}": value})
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1
+    assert f"GONOGO_{name}" in done.stderr
+
+
+def test_no_auth_is_refused_where_strangers_could_come(gonogo):
+    done = gonogo("serve", "--no-auth", "--host", "192.0.2.1")
+    assert done.returncode == 2
+    assert "127.0.0.1" in done.stderr
+
+
+def test_the_policy_says_verdict_reason_and_rule(gonogo):
+    done = gonogo("policy", "check", "--", "rm", "-rf", "/")
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["decision"] == "deny"
+    assert set(json.loads(done.stdout)) == {"decision", "reason", "rule"}
+
+
+def test_the_policy_reads_rules_from_a_file_and_names_the_line_of_a_bad_one(gonogo, tmp_path: Path):
+    rules = tmp_path / "rules.toml"
+    rules.write_text('[[rule]]\ncommand = "ls"\ndecision = "allow"\n')
+    done = gonogo("policy", "check", "--rules", str(rules), "--", "ls -la")
+    assert json.loads(done.stdout)["decision"] == "allow"
+    rules.write_text('[[rule]]\ncommand = "bash"\ndecision = "allow"\n')
+    done = gonogo("policy", "check", "--rules", str(rules), "--", "ls -la")
+    assert done.returncode == 2
+    assert f"{rules}:1" in done.stderr
+
+
+def test_a_batch_of_commands_gets_a_verdict_a_line_in_its_contexts(gonogo, tmp_path: Path):
+    contexts = tmp_path / "contexts.json"
+    contexts.write_text(json.dumps({"open": {"allow": ["ls"]}, "shut": {"deny": ["ls *"]}}))
+    lines = [{"cmd": "ls", "policy_context": name} for name in ("open", "shut")]
+    done = gonogo(
+        "policy",
+        "check",
+        "--batch",
+        "--context",
+        str(contexts),
+        stdin="\n".join(map(json.dumps, lines)) + "\n\n",
+    )
+    assert [json.loads(line)["decision"] for line in done.stdout.splitlines()] == ["allow", "deny"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "nonsense",
+        "[]",
+        '{"cmd": 1}',
+        '{"cmd": "ls", "cmd": "rm"}',
+        '{"cmd": "ls", "policy_context": "other"}',
+    ],
+)
+def test_a_bad_line_of_a_batch_is_named(gonogo, tmp_path: Path, line):
+    contexts = tmp_path / "contexts.json"
+    contexts.write_text('{"a": {}, "b": {}}')
+    done = gonogo("policy", "check", "--batch", "--context", str(contexts), stdin=line + "\n")
+    assert done.returncode == 2
+    assert "line 1" in done.stderr
+
+
+def test_the_doctor_says_what_is_missing_and_that_others_may_look(gonogo, home: Path):
+    done = gonogo("doctor", "--json")
+    found = {check["name"]: check for check in json.loads(done.stdout)}
+    assert done.returncode == 0
+    assert set(found) == {
+        "python",
+        "git",
+        "bubblewrap",
+        "rg",
+        "model",
+        "state folder",
+        "owner",
+        "database",
+    }
+    assert found["model"]["state"] == "weak"
+    home.mkdir(mode=0o755)
+    done = gonogo("doctor")
+    assert done.returncode == 1
+    assert f"chmod 700 {home}" in done.stdout
+
+
+def test_the_doctor_finds_a_database_that_is_none(gonogo, home: Path):
+    home.mkdir(mode=0o700)
+    (home / "gonogo.db").write_text("not a database, whatever its name says")
+    done = gonogo("doctor")
+    assert done.returncode == 1
+    assert "file is not a database" in done.stdout

@@ -1,0 +1,89 @@
+"""The exit code tells what came of the work."""
+
+import pytest
+
+from gonogo.cli._exits import Exit
+from gonogo.cli._outcome import Outcome
+
+
+def event(kind: str, **fields: object) -> dict[str, object]:
+    return {"type": kind, **fields}
+
+
+def plan_over(status: str) -> dict[str, object]:
+    return event("plan_completed", metadata={"plan_id": "p", "status": status})
+
+
+ASKED = event(
+    "tool_call",
+    call_id="c",
+    tool_name="ask_followup_question",
+    arguments={"question": "Which?"},
+    requires_approval=False,
+)
+
+
+@pytest.mark.parametrize(
+    ("events", "code"),
+    [
+        ([], Exit.DONE),
+        ([event("assistant_message", content="42", is_final=True)], Exit.DONE),
+        ([plan_over("completed")], Exit.DONE),
+        ([plan_over("partial")], Exit.FAILED),
+        ([plan_over("failed")], Exit.FAILED),
+        ([event("plan_rejected", metadata={"plan_id": "p"})], Exit.DENIED),
+        ([event("plan_cancelled", metadata={"plan_id": "p"})], Exit.FAILED),
+        ([event("error", code="model_error", content="x")], Exit.FAILED),
+        ([event("error", code="policy_denied", content="x")], Exit.DENIED),
+        (
+            [event("error", code="internal", content="x", subtask_id="a"), plan_over("completed")],
+            Exit.DONE,
+        ),
+        (
+            [
+                event(
+                    "tool_rejected", call_id="c", metadata={"decision": "reject", "source": "rule"}
+                )
+            ],
+            Exit.DENIED,
+        ),
+        (
+            [
+                event(
+                    "tool_rejected",
+                    call_id="c",
+                    metadata={"decision": "reject", "source": "person"},
+                )
+            ],
+            Exit.DONE,
+        ),
+    ],
+)
+def test_the_exit_code_follows_from_the_events(events, code):
+    outcome = Outcome()
+    for happened in events:
+        outcome.note(happened)
+    assert outcome.exit is code
+
+
+def test_what_came_of_an_earlier_message_does_not_count():
+    outcome = Outcome()
+    outcome.note(event("error", code="invalid_plan", content="x"))
+    outcome.fresh()
+    assert outcome.exit is Exit.DONE
+
+
+def test_a_question_of_the_agent_stands_until_it_has_a_result():
+    outcome = Outcome()
+    outcome.note(ASKED)
+    assert outcome.question == "Which?"
+    outcome.note(event("tool_result", call_id="c", tool_name="ask_followup_question"))
+    assert outcome.question is None
+
+
+def test_a_plan_is_remembered_while_it_is_not_over():
+    outcome = Outcome()
+    outcome.note(event("plan_notification", metadata={"plan_id": "p"}))
+    assert outcome.plan_id == "p"
+    outcome.note(plan_over("completed"))
+    assert outcome.plan_id is None

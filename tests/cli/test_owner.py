@@ -1,0 +1,216 @@
+"""One process owns the state folder; every other command is its client, or takes its place."""
+
+import json
+import os
+import re
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import httpx
+import pytest
+
+from cli.conftest import SECONDS, environment
+from gonogo.demo import lay_out, run_tests
+
+Serve = Callable[..., "Server"]
+
+
+class Server:
+    """A `gonogo serve` and the address that it printed."""
+
+    def __init__(self, words: list[str], env: Mapping[str, str], cwd: Path) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "gonogo", "serve", "--port", "0", *words],
+            env=env,
+            cwd=cwd,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self.printed = ""
+        assert self.process.stdout is not None
+        while not (found := re.search(r"http://[\d.]+:\d+", self.printed)):
+            line = self.process.stdout.readline()
+            assert line, self.printed
+            self.printed += line
+        self.url = found[0]
+
+    def end(self, number: int) -> int:
+        self.process.send_signal(number)
+        return self.process.wait(timeout=SECONDS)
+
+
+@pytest.fixture
+def serve(home: Path, tmp_path: Path) -> Iterator[Serve]:
+    opened: list[Server] = []
+
+    def start(*words: str, env: Mapping[str, str] | None = None) -> Server:
+        server = Server(list(words), environment(home, env), tmp_path)
+        opened.append(server)
+        return server
+
+    yield start
+    for server in opened:
+        if server.process.poll() is None:
+            server.process.kill()
+        server.process.wait(timeout=10)
+        assert server.process.stdout is not None
+        server.process.stdout.close()
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    lay_out(tmp_path / "project")
+    return tmp_path / "project"
+
+
+def mode(path: Path) -> int:
+    return path.stat().st_mode & 0o777
+
+
+def test_commands_are_clients_of_a_server_that_lives(serve, gonogo, project):
+    serve("--workspace", str(project), "--model", "demo")
+    done = gonogo("run", "Mend it", "-C", str(project), "--yes=all")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert run_tests(project).passed
+    assert json.loads(gonogo("sessions", "list", "--json").stdout)["total"] == 1
+
+
+def test_a_decision_given_to_a_living_server_is_carried_on_there(serve, gonogo, project):
+    serve("--workspace", str(project), "--model", "demo")
+    assert gonogo("run", "Mend it", "-C", str(project)).returncode == 3
+    (waiting,) = json.loads(gonogo("approvals", "list", "--json").stdout)["approvals"]
+    decided = gonogo("approvals", "decide", waiting["approval_id"], "approve")
+    assert decided.returncode == 0, decided.stderr
+    assert "approved" in decided.stdout
+
+
+def test_the_model_of_a_living_server_is_not_changed_from_outside(serve, gonogo, project):
+    serve("--workspace", str(project), "--model", "demo")
+    done = gonogo("run", "Mend it", "-C", str(project), "--model", "openai:other")
+    assert done.returncode == 2
+    assert "GONOGO_HOME" in done.stderr
+
+
+def test_a_workspace_outside_the_servers_roots_is_refused(serve, gonogo, project, tmp_path):
+    serve("--workspace", str(project), "--model", "demo")
+    done = gonogo("run", "Mend it", "-C", str(tmp_path))
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert str(tmp_path) in done.stderr
+
+
+def test_a_second_server_says_who_was_first(serve, gonogo, project):
+    first = serve("--workspace", str(project))
+    done = gonogo("serve", "--port", "0")
+    assert done.returncode == 1
+    assert f"Process {first.process.pid} " in done.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_stopped_server_leaves_the_folder_to_the_next(serve, gonogo, home, number):
+    server = serve()
+    assert (mode(home), mode(home / "owner.token"), mode(home / "owner.sock")) == (
+        0o700,
+        0o600,
+        0o600,
+    )
+    assert server.end(number) == 0
+    assert not (home / "owner.sock").exists()
+    assert gonogo("sessions", "list").returncode == 0
+
+
+def test_a_killed_server_leaves_a_socket_that_nobody_trips_over(serve, gonogo, home):
+    server = serve()
+    server.end(signal.SIGKILL)
+    assert (home / "owner.sock").exists()
+    done = gonogo("sessions", "list")
+    assert done.returncode == 0, done.stderr
+    assert not (home / "owner.sock").exists()
+
+
+def test_a_server_asks_for_a_token_also_on_this_machine(serve, gonogo):
+    server = serve()
+    url = f"{server.url}/api/v1/sessions"
+    assert httpx.get(url, trust_env=False).status_code == 401
+    made = gonogo("token", "create", "--role", "viewer", "--name", "ci")
+    token = made.stdout.strip()
+    with_token = {"Authorization": f"Bearer {token}"}
+    assert httpx.get(url, headers=with_token, trust_env=False).status_code == 200
+    assert httpx.post(url, headers=with_token, json={}, trust_env=False).status_code == 403
+    listed = json.loads(gonogo("token", "list", "--json").stdout)
+    (ci,) = (one for one in listed if one["name"] == "ci")
+    assert token not in json.dumps(listed)
+    assert gonogo("token", "revoke", ci["token_id"]).returncode == 0
+    assert httpx.get(url, headers=with_token, trust_env=False).status_code == 401
+
+
+def test_without_authentication_everybody_on_this_machine_may_use_it(serve):
+    server = serve("--no-auth")
+    assert httpx.get(f"{server.url}/api/v1/sessions", trust_env=False).status_code == 200
+
+
+def test_a_token_of_the_folder_that_was_revoked_is_made_anew(gonogo):
+    (own,) = json.loads(gonogo("token", "list", "--json").stdout)
+    gonogo("token", "revoke", own["token_id"])
+    assert gonogo("sessions", "list").returncode == 0
+
+
+def test_commands_that_start_together_share_one_owner(home, tmp_path):
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-m", "gonogo", "token", "create", "--role", "viewer"],
+            env=environment(home),
+            cwd=tmp_path,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(4)
+    ]
+    ended = [process.communicate(timeout=SECONDS) for process in started]
+    assert [process.returncode for process in started] == [0] * 4, ended
+    assert len({out for out, _ in ended}) == 4
+
+
+@pytest.mark.feature(210)
+def test_a_changed_audit_row_is_found(gonogo, home):
+    gonogo("token", "create", "--role", "viewer")
+    assert gonogo("audit", "verify").returncode == 0
+    with sqlite3.connect(home / "gonogo.db") as database:
+        database.execute("UPDATE audit SET actor = 'nobody' WHERE rowid = 1")
+    database.close()
+    found = gonogo("audit", "verify")
+    assert found.returncode == 1
+    assert found.stdout
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "code"),
+    [
+        ("read_file", {"path": "README.md"}, 0),
+        ("write_file", {"path": "x.txt", "content": "x"}, 3),
+        ("execute_command", {"command": "rm -rf /"}, 4),
+        ("write_file", {"path": ".git/config", "content": "x"}, 4),
+        ("read_file", {"path": "no-such-file"}, 1),
+        ("read_file", {"no": "path"}, 2),
+    ],
+)
+def test_a_tool_by_hand_goes_through_the_same_gate(gonogo, project, tool, arguments, code):
+    done = gonogo("tool", "run", tool, json.dumps(arguments), "-C", str(project), "--json")
+    assert done.returncode == code, done.stdout + done.stderr
+    assert not (project / "x.txt").exists()
+    assert "Traceback" not in done.stderr
+
+
+def test_the_database_is_migrated_and_the_doctor_is_content(gonogo, home):
+    assert gonogo("db", "migrate").returncode == 0
+    assert gonogo("db", "migrate").returncode == 0
+    done = gonogo("doctor", "--json", env={"GONOGO_MODEL": "demo"})
+    found = {check["name"]: check for check in json.loads(done.stdout)}
+    assert found["database"] == {"name": "database", "state": "ok", "text": str(home / "gonogo.db")}
+    assert os.stat(home / "gonogo.db").st_mode & 0o777 in {0o600, 0o644}

@@ -1,0 +1,251 @@
+"""`gonogo run`: a task from the message to its result, with a person at the terminal or not.
+
+The model is the recorded one of the demo, at work on the demo's sample project; its plan has five
+subtasks and one command outside its scope.
+"""
+
+import json
+import re
+import signal
+from pathlib import Path
+
+import pytest
+
+from gonogo.demo import lay_out, run_tests
+
+TASK = "Fix the failing test and add a --json flag"
+OUTSIDE = "python3 -m tally expenses.csv --json"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    lay_out(tmp_path / "project")
+    return tmp_path / "project"
+
+
+@pytest.fixture
+def run(project: Path) -> tuple[str, ...]:
+    return ("run", TASK, "-C", str(project), "--model", "demo")
+
+
+def approval_in(text: str) -> str:
+    found = re.search(r"gonogo approvals decide (\S+) approve", text)
+    assert found, text
+    return found[1]
+
+
+def plans(gonogo, project: Path) -> list[dict[str, object]]:
+    return json.loads(gonogo("plans", "list", "--json", cwd=project).stdout)["plans"]
+
+
+def events(output: str) -> list[dict[str, object]]:
+    return [json.loads(line) for line in output.splitlines()]
+
+
+def untouched(home: Path) -> bool:
+    return not (home / "owner.sock").exists()
+
+
+@pytest.mark.feature(65)
+def test_without_a_terminal_the_plan_waits_and_nothing_has_changed(gonogo, run, project, home):
+    done = gonogo(*run)
+    assert done.returncode == 3
+    assert approval_in(done.stderr)
+    assert not run_tests(project).passed
+    assert untouched(home)
+
+
+def test_what_waits_is_decided_later_and_goes_on_from_there(gonogo, run, project):
+    asked = gonogo(*run)
+    env = {"GONOGO_MODEL": "demo"}
+    listed = gonogo("approvals", "list", "--json", env=env, cwd=project)
+    (waiting,) = json.loads(listed.stdout)["approvals"]
+    assert waiting["approval_id"] == approval_in(asked.stderr)
+    shown = gonogo("approvals", "show", waiting["approval_id"], env=env, cwd=project)
+    assert "python3 -m unittest" in shown.stdout
+    approved = gonogo(
+        "approvals", "decide", waiting["approval_id"], "approve", env=env, cwd=project
+    )
+    assert approved.returncode == 3, approved.stderr
+    assert OUTSIDE in approved.stdout
+    ended = gonogo(
+        "approvals", "decide", approval_in(approved.stderr), "approve", env=env, cwd=project
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert run_tests(project).passed
+    again = gonogo("approvals", "decide", waiting["approval_id"], "reject", env=env, cwd=project)
+    assert again.returncode == 1
+    assert "already" in again.stderr
+
+
+def test_yes_approves_the_plan_and_nothing_else(gonogo, run, project):
+    done = gonogo(*run, "--yes")
+    assert done.returncode == 3
+    assert OUTSIDE in done.stdout
+    assert run_tests(project).passed
+
+
+def test_yes_all_answers_every_question_and_each_answer_is_the_persons(gonogo, run, project):
+    done = gonogo(*run, "--yes=all", "--json")
+    assert done.returncode == 0, done.stderr
+    happened = events(done.stdout)
+    assert [e["seq"] for e in happened if "seq" in e] == list(
+        range(1, 1 + sum("seq" in e for e in happened))
+    )
+    (ended,) = (e for e in happened if e["type"] == "plan_completed")
+    assert ended["metadata"]["completed"] == 5
+    approved = [e for e in happened if e["type"] == "tool_approved"]
+    assert [e["metadata"]["source"] for e in approved] == ["person"]
+    assert run_tests(project).passed
+
+
+def test_a_person_at_the_terminal_sees_the_plan_and_gives_the_go(terminal, run, project):
+    at = terminal(*run)
+    seen = at.expect("[a] approve")
+    for subtask in ("reproduce", "fix_totals", "json_flag", "document", "verify"):
+        assert subtask in seen
+    assert not run_tests(project).passed
+    at.type("a\n")
+    asked = at.expect("[a] approve")
+    assert OUTSIDE in asked
+    at.type("a\n")
+    assert at.end() == 0
+    assert "Completed: 5" in at.output
+    assert run_tests(project).passed
+
+
+def test_a_rejected_command_is_not_run_and_the_plan_goes_on(terminal, run):
+    at = terminal(*run, "--yes")
+    at.expect("[r] reject")
+    at.type("r\n")
+    at.expect("Why not?")
+    at.type("not now\n")
+    assert at.end() == 0
+    assert "not now" in at.output
+
+
+def test_a_plan_rejected_with_a_reason_ends_with_4(terminal, run, project):
+    at = terminal(*run)
+    at.expect("[r] reject")
+    at.type("r\n")
+    at.expect("Why not?")
+    at.type("another way\n")
+    at.expect("Plan cancelled. another way")
+    assert at.end() == 4
+    assert not run_tests(project).passed
+
+
+def test_a_plan_on_hold_is_started_later(terminal, gonogo, run, project):
+    at = terminal(*run)
+    at.expect("[h] hold")
+    at.type("h\n")
+    assert at.end() == 0
+    (plan,) = plans(gonogo, project)
+    assert plan["status"] == "approved"
+    assert not run_tests(project).passed
+    started = gonogo("plans", "start", plan["plan_id"], env={"GONOGO_MODEL": "demo"}, cwd=project)
+    assert started.returncode == 3, started.stderr
+    assert OUTSIDE in started.stdout
+    assert run_tests(project).passed
+
+
+def test_an_edited_plan_runs_as_it_was_edited(terminal, run, project, tmp_path):
+    editor = tmp_path / "editor.py"
+    editor.write_text(
+        "import json, sys\n"
+        "subtasks = json.load(open(sys.argv[1]))\n"
+        "json.dump(subtasks[:2], open(sys.argv[1], 'w'))\n"
+    )
+    at = terminal(*run, env={"EDITOR": f"python3 {editor}"})
+    at.expect("[e] edit")
+    at.type("e\n")
+    at.expect("Plan updated.")
+    assert at.end() == 0
+    assert "Completed: 2" in at.output
+    assert "json_flag" not in at.output.partition("Plan updated.")[2]
+    assert run_tests(project).passed
+
+
+def test_an_edit_that_is_no_plan_is_refused_and_the_plan_is_asked_again(
+    terminal, run, project, tmp_path
+):
+    editor = tmp_path / "editor.py"
+    editor.write_text(
+        "import json, sys\n"
+        "subtasks = json.load(open(sys.argv[1]))\n"
+        "subtasks[0]['dependencies'] = ['verify']\n"
+        "json.dump(subtasks, open(sys.argv[1], 'w'))\n"
+    )
+    at = terminal(*run, env={"EDITOR": f"python3 {editor}"})
+    at.expect("[e] edit")
+    at.type("e\n")
+    at.expect("cycle")
+    at.expect("[r] reject")
+    at.type("r\n\n")
+    assert at.end() == 4
+
+
+def test_plan_only_stops_at_the_plan(gonogo, run, project):
+    done = gonogo(*run, "--plan-only")
+    assert done.returncode == 0, done.stderr
+    assert approval_in(done.stderr)
+    (plan,) = plans(gonogo, project)
+    assert plan["status"] == "awaiting_approval"
+
+
+def test_unattended_denies_what_would_ask(gonogo, run, project):
+    done = gonogo(*run, "--yes", "--unattended", "--json")
+    assert done.returncode == 0, done.stderr
+    happened = events(done.stdout)
+    ran = [e for e in happened if e["type"] == "tool_result" and e.get("result")]
+    asked = next(
+        e for e in happened if e["type"] == "tool_call" and e["arguments"].get("command") == OUTSIDE
+    )
+    assert asked["call_id"] not in {e["call_id"] for e in ran}
+    assert not [e for e in happened if e["type"] == "approval_requested"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_cancels_the_plan_and_leaves_nothing_behind(
+    terminal, gonogo, run, project, home, number
+):
+    at = terminal(*run)
+    at.expect("[a] approve")
+    at.process.send_signal(number)
+    assert at.end(20) == 130
+    assert "Traceback" not in at.output
+    assert untouched(home)
+    (plan,) = plans(gonogo, project)
+    assert plan["status"] == "cancelled"
+
+
+def test_an_interrupt_while_the_plan_runs_cancels_it(terminal, gonogo, run, project):
+    at = terminal(*run, "--yes")
+    at.expect("[a] approve")
+    at.interrupt()
+    assert at.end(20) == 130
+    (plan,) = plans(gonogo, project)
+    assert plan["status"] == "cancelled"
+
+
+def test_a_plan_is_listed_shown_and_drawn(gonogo, run, project):
+    gonogo(*run, "--yes")
+    (plan,) = plans(gonogo, project)
+    env = {"GONOGO_MODEL": "demo"}
+    shown = gonogo("plans", "show", str(plan["plan_id"]), env=env, cwd=project).stdout
+    assert "✓ reproduce" in shown
+    graph = gonogo("plans", "show", str(plan["plan_id"]), "--graph", env=env, cwd=project).stdout
+    assert graph.startswith("stage 1\n")
+    assert "fix_totals" in graph.partition("stage 2")[2].partition("stage 3")[0]
+    assert "json_flag" in graph.partition("stage 2")[2].partition("stage 3")[0]
+    sessions = gonogo("sessions", "list", "--json", env=env, cwd=project)
+    (session,) = json.loads(sessions.stdout)["sessions"]
+    said = gonogo("sessions", "show", session["session_id"], env=env, cwd=project)
+    assert TASK in said.stdout
+
+
+def test_no_model_is_said_with_the_choices(gonogo, project):
+    done = gonogo("run", TASK, "-C", str(project))
+    assert done.returncode == 1
+    assert "--model" in done.stdout + done.stderr
+    assert "Traceback" not in done.stderr

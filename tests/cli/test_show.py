@@ -1,0 +1,168 @@
+"""Events as a person reads them: in order, whole, and without power over the terminal."""
+
+import io
+import json
+
+import pytest
+from rich.console import Console
+
+from gonogo.cli._show import JsonLines, Lines
+
+
+@pytest.fixture
+def shown() -> io.StringIO:
+    return io.StringIO()
+
+
+@pytest.fixture
+def lines(shown: io.StringIO) -> Lines:
+    return Lines(Console(file=shown, highlight=False, markup=False, emoji=False, width=80))
+
+
+def token(text: str) -> dict[str, object]:
+    return {"type": "assistant_message", "token": text, "content": text, "is_final": False}
+
+
+def call(**fields: object) -> dict[str, object]:
+    return {
+        "type": "tool_call",
+        "call_id": "c",
+        "tool_name": "execute_command",
+        "arguments": {"command": "pytest -q"},
+        "requires_approval": False,
+        "metadata": {"digest": "d", "reason": "outside the scope", "tool_class": "other"},
+        **fields,
+    }
+
+
+def result(**fields: object) -> dict[str, object]:
+    return {
+        "type": "tool_result",
+        "call_id": "c",
+        "tool_name": "execute_command",
+        "metadata": {"status": "completed"},
+        **fields,
+    }
+
+
+def test_text_streams_in_and_is_not_repeated_when_it_is_whole(lines, shown):
+    for event in (token("Hel"), token("lo"), {"type": "assistant_message", "content": "Hello"}):
+        lines.show(event)
+    assert shown.getvalue() == "Hello\n"
+
+
+def test_text_that_did_not_stream_is_shown_whole(lines, shown):
+    lines.show({"type": "assistant_message", "content": "Hello"})
+    assert shown.getvalue() == "Hello\n"
+
+
+def test_what_interrupts_streaming_text_begins_a_line(lines, shown):
+    lines.show(token("Hel"))
+    lines.show({"type": "error", "content": "lost", "code": "internal"})
+    assert shown.getvalue() == "Hel\nerror: lost\n"
+
+
+def test_text_of_subtasks_is_shown_whole_with_their_name(lines, shown):
+    lines.show({**token("noise"), "subtask_id": "fix"})
+    lines.show({"type": "assistant_message", "content": "Fixed.", "subtask_id": "fix"})
+    assert shown.getvalue() == "[fix] Fixed.\n"
+
+
+def test_a_call_that_asks_shows_what_and_why(lines, shown):
+    lines.show(call(requires_approval=True, subtask_id="fix"))
+    assert shown.getvalue() == "[fix] ? execute_command pytest -q (outside the scope)\n"
+
+
+def test_a_command_shows_its_exit_code_and_the_end_of_its_output(lines, shown):
+    lines.show(call())
+    output = "\n".join(str(n) for n in range(30))
+    lines.show(result(result={"exit_code": 1, "output": output}))
+    text = shown.getvalue()
+    assert text.startswith("execute_command pytest -q → exit code 1\n    …\n")
+    assert text.endswith("    29\n")
+    assert len(text.splitlines()) == 14
+
+
+def test_a_failed_call_shows_its_error_in_one_line(lines, shown):
+    lines.show(call())
+    lines.show(result(error="timeout: took\nlonger"))
+    assert shown.getvalue() == "✗ execute_command pytest -q: timeout: took longer\n"
+
+
+def test_a_plan_is_shown_with_its_findings(lines, shown):
+    facts = {
+        "plan_id": "p1",
+        "revision": 1,
+        "digest": "d",
+        "subtask_count": 1,
+        "goal": "Fix",
+        "subtasks": [{"id": "a", "description": "do", "agent": "coder"}],
+        "findings": [{"severity": "warning", "message": "no scope"}],
+    }
+    lines.show({"type": "plan_notification", "content": "# Plan", "metadata": facts})
+    assert "Plan: Fix" in shown.getvalue()
+    assert "! warning: no scope" in shown.getvalue()
+
+
+def test_the_course_of_a_plan_is_shown(lines, shown):
+    ended = {"subtask_id": "a", "subtask_status": "completed", "duration_seconds": 1.23}
+    failed = {
+        "subtask_id": "b",
+        "subtask_status": "failed",
+        "error": {"message": "no", "severity": "low", "category": "unknown"},
+    }
+    lines.show(
+        {
+            "type": "agent_switched",
+            "metadata": {"from_agent": "orchestrator", "to_agent": "architect", "reason": "steps"},
+        }
+    )
+    lines.show({"type": "subtask_started", "content": "Subtask 1/2: do", "metadata": {}})
+    lines.show({"type": "subtask_completed", "metadata": ended})
+    lines.show({"type": "subtask_failed", "metadata": failed})
+    lines.show({"type": "plan_progress", "metadata": {"done": 2, "total": 2, "percentage": 100}})
+    lines.show({"type": "plan_completed", "content": "Plan Execution Complete"})
+    lines.show(
+        {
+            "type": "tool_rejected",
+            "call_id": "c",
+            "content": "Operation rejected: no",
+            "metadata": {},
+        }
+    )
+    assert shown.getvalue().splitlines() == [
+        "→ architect: steps",
+        "▶ Subtask 1/2: do",
+        "✓ a (1.2 s)",
+        "✗ b no",
+        "  2/2 · 100 %",
+        "Plan Execution Complete",
+        "✗ Operation rejected: no",
+    ]
+
+
+def test_no_event_can_command_the_terminal(lines, shown):
+    lines.show(token("\x1b[2J"))
+    lines.show({"type": "error", "content": "\u202e\x07", "code": "internal"})
+    lines.show({"type": "assistant_message", "content": "[red]no markup[/red] :smile:"})
+    text = shown.getvalue()
+    assert "\x1b" not in text
+    assert "\x07" not in text
+    assert "\u202e" not in text
+    assert "[red]no markup[/red] :smile:" in text
+
+
+def test_events_that_tell_a_person_nothing_are_left_out(lines, shown):
+    lines.show({"type": "session_info", "session_id": "s"})
+    lines.show({"type": "something_new"})
+    assert shown.getvalue() == ""
+
+
+def test_json_is_one_event_a_line():
+    written: list[str] = []
+    screen = JsonLines(written.append)
+    screen.show({"type": "error", "content": "two\nlines \x1b"})
+    assert len(written) == 1
+    assert written[0].count("\n") == 1
+    assert "\x1b" not in written[0]
+    assert json.loads(written[0])["content"] == "two\nlines \x1b"

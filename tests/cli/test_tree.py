@@ -1,0 +1,75 @@
+"""Plans drawn as text: everything a person has to know before the go, and nothing that deceives."""
+
+from gonogo.cli._tree import graph_lines, plan_lines, scope_line, stages
+
+
+def node(name: str, *after: str, **fields: object) -> dict[str, object]:
+    return {
+        "id": name,
+        "description": f"do {name}",
+        "agent": "coder",
+        "estimated_time": "5 min",
+        "dependencies": list(after),
+        **fields,
+    }
+
+
+DIAMOND = [node("a"), node("b", "a"), node("c", "a"), node("d", "b", "c")]
+
+
+def test_every_subtask_is_listed_with_its_agent_time_and_dependencies():
+    text = "\n".join(plan_lines(DIAMOND))
+    for name in "abcd":
+        assert f"{name}: do {name}" in text
+    assert "coder · 5 min · after b, c" in text
+
+
+def test_a_scope_is_shown_so_that_the_person_knows_what_the_go_allows():
+    scope = {"paths": ["src/*.py"], "commands": ["pytest -q"], "tools": [], "network": True}
+    assert scope_line(scope) == "files src/*.py; commands pytest -q; network"
+    assert "needs files src/*.py" in "\n".join(plan_lines([node("a", scope=scope)]))
+    assert scope_line(None) == ""
+
+
+def test_how_a_subtask_ended_is_shown():
+    lines = list(
+        plan_lines(
+            [
+                node("a", status="completed", result="done"),
+                node("b", status="failed", error={"message": "no such file"}),
+                node("c", status="skipped", reason="b did not complete"),
+            ]
+        )
+    )
+    text = "\n".join(lines)
+    assert "✓ a" in text
+    assert "result: done" in text
+    assert "✗ b" in text
+    assert "error: no such file" in text
+    assert "↷ c" in text
+    assert "b did not complete" in text
+
+
+def test_what_may_run_at_once_stands_in_one_stage():
+    assert [[n["id"] for n in stage] for stage in stages(DIAMOND)] == [["a"], ["b", "c"], ["d"]]
+
+
+def test_the_graph_shows_states_and_the_longest_chain():
+    text = "\n".join(graph_lines([node("a", status="completed"), node("b", "a")], ["a"]))
+    assert text.splitlines() == [
+        "stage 1",
+        "  * ✓ a: do a [completed]",
+        "stage 2",
+        "    · b: do b [planned]",
+        "      after a",
+    ]
+
+
+def test_nodes_that_wait_for_each_other_are_drawn_and_not_waited_for():
+    assert [[n["id"] for n in s] for s in stages([node("a", "b"), node("b", "a")])] == [["a", "b"]]
+
+
+def test_a_description_cannot_draw_lines_of_its_own_or_hide_its_direction():
+    lines = list(plan_lines([node("a", description="fine\n  2. ✓ fake\u202e")]))
+    assert len(lines) == 2
+    assert "\\u202e" in lines[0]

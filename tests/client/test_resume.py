@@ -1,0 +1,139 @@
+"""A stream that breaks goes on where it broke, and a message is sent once."""
+
+import json
+from collections.abc import AsyncIterator
+
+import anyio
+import httpx
+import pytest
+
+from gonogo.client import Unreachable
+from gonogo.client._events import read_stream
+
+HELLO = {"type": "user_message", "content": "hi"}
+
+
+def event(seq: int | None, **more) -> bytes:
+    body = {"type": "assistant_message", "content": f"#{seq}", **more}
+    if seq is None:
+        return b"event: message\ndata: " + json.dumps(body).encode() + b"\n\n"
+    return f"event: message\nid: {seq}\ndata: {json.dumps({**body, 'seq': seq})}\n\n".encode()
+
+
+DONE = b'event: done\ndata: {"type":"done","is_final":true}\n\n'
+
+
+class Broken(httpx.AsyncByteStream):
+    """Bytes, and then the line goes dead."""
+
+    def __init__(self, *chunks: bytes, dead: bool = True) -> None:
+        self._chunks, self._dead = chunks, dead
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for chunk in self._chunks:
+            yield chunk
+        if self._dead:
+            raise httpx.ReadError("reset")
+
+
+class Server:
+    """Answers that come one after the other, and what was asked."""
+
+    def __init__(self, *answers: httpx.AsyncByteStream | Exception) -> None:
+        self.answers, self.asked = list(answers), []
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        self.asked.append(request)
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return httpx.Response(200, stream=answer)
+
+
+async def test_a_broken_answer_is_asked_for_again_under_the_same_key(against):
+    server = Server(
+        httpx.ConnectError("not yet"),
+        Broken(event(1), event(None), event(2)[:20]),
+        Broken(event(1), event(2), event(3, is_final=True), DONE),
+    )
+    async with against(server) as client:
+        with anyio.fail_after(5):
+            got = [e["content"] async for e in client.send("s", HELLO)]
+
+    assert got == ["#1", "#None", "#2", "#3"]
+    keys = {request.headers["idempotency-key"] for request in server.asked}
+    assert len(keys) == 1
+    assert len({request.content for request in server.asked}) == 1
+
+
+async def test_two_messages_have_two_keys(against):
+    server = Server(Broken(DONE), Broken(DONE))
+    async with against(server) as client:
+        for _ in range(2):
+            async for _ in client.send("s", HELLO):
+                pass
+
+    assert len({request.headers["idempotency-key"] for request in server.asked}) == 2
+
+
+async def test_a_broken_log_goes_on_after_the_last_event(against):
+    server = Server(
+        Broken(event(5), event(6)),
+        Broken(event(6), event(7), dead=False),
+        Broken(event(8)),
+    )
+    got = []
+    async with against(server) as client:
+        with anyio.fail_after(5):
+            async for e in client.follow("s", after=4):
+                got.append(e["seq"])
+                if e["seq"] == 8:
+                    break
+
+    assert got == [5, 6, 7, 8]
+    assert [r.headers["last-event-id"] for r in server.asked] == ["4", "6", "7"]
+
+
+async def test_a_server_that_stays_away_is_unreachable_in_the_end(against, monkeypatch):
+    monkeypatch.setattr("gonogo.client._wire._LONGEST_DELAY", 0.001)
+    server = Server(*[httpx.ConnectError("refused") for _ in range(6)])
+    async with against(server) as client:
+        with pytest.raises(Unreachable, match="refused"), anyio.fail_after(5):
+            await anext(client.follow("s"))
+
+    assert server.answers == []
+
+
+@pytest.mark.feature(211)
+async def test_the_log_is_whole_whatever_breaks(client, runtime):
+    for n in range(50):
+        runtime.happen("s_A", {"type": "assistant_message", "content": str(n), "seq": 0})
+    got: list[int] = []
+    async with client() as c:
+        while len(got) < 50:
+            with anyio.fail_after(5):
+                stream = c.follow("s_A", after=got[-1] if got else 0)
+                async for e in stream:
+                    got.append(e["seq"])
+                    if e["seq"] % 7 == 0 or e["seq"] == 50:
+                        break
+                await stream.aclose()
+
+    assert got == list(range(1, 51))
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 1_000])
+async def test_frames_are_read_however_they_are_cut(size):
+    raw = (
+        b": hello\r\n\r\nevent: message\r\nid: 1\r\n"
+        b'data: {"type":"x",\r\ndata: "text":"\xd0\x9f \xe2\x80\xa8 \xc2\x85"}\r\n\r\n'
+        b'data:{"type":"y"}\n\ndata: {"type":"cut"}\n'
+    )
+
+    async def chunks() -> AsyncIterator[bytes]:
+        for start in range(0, len(raw), size):
+            yield raw[start : start + size]
+
+    events = [e async for e in read_stream(chunks())]
+
+    assert events == [{"type": "x", "text": "П \u2028 \x85"}, {"type": "y"}]

@@ -1,0 +1,133 @@
+"""Our messages and pydantic-ai's: nothing is lost or added on the way there and back."""
+
+import json
+
+from hypothesis import given
+from hypothesis import strategies as some
+from pydantic_ai import messages as theirs
+from pydantic_ai.usage import RequestUsage
+
+from gonogo.domain.conversation import Reply, ToolAnswer, ToolRequest, UserText, repaired
+from gonogo.llm.adapter import Wire, from_provider, to_provider
+
+TEXT = some.text(some.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=40)
+SAID = TEXT.filter(str.strip)
+NAME = some.from_regex(r"[a-zA-Z0-9_-]{1,20}", fullmatch=True)
+ID = some.from_regex(r"call_[0-9a-f]{24}", fullmatch=True)
+NUMBER = some.integers(-(2**60), 2**60) | some.floats(allow_nan=False, allow_infinity=False)
+JSON = some.recursive(
+    some.none() | some.booleans() | NUMBER | TEXT,
+    lambda inner: some.lists(inner, max_size=3) | some.dictionaries(TEXT, inner, max_size=3),
+    max_leaves=6,
+)
+CALL = some.builds(
+    ToolRequest,
+    id=ID,
+    name=NAME,
+    arguments=some.dictionaries(TEXT, JSON, max_size=3),
+    problem=some.none(),
+)
+REPLY = some.builds(
+    Reply,
+    text=SAID | some.just(""),
+    calls=some.lists(CALL, max_size=3, unique_by=lambda call: call.id).map(tuple),
+    model=some.just("openai:x"),
+    raw=some.none(),
+)
+CONVERSATION = some.lists(some.builds(UserText, content=SAID) | REPLY, max_size=6).map(
+    lambda messages: repaired(messages, "no answer")
+)
+
+
+def back(messages):
+    for message in messages:
+        if isinstance(message, theirs.ModelResponse):
+            yield their_reply(message)
+            continue
+        for part in message.parts:
+            if isinstance(part, theirs.UserPromptPart):
+                yield UserText(content=part.content)
+            else:
+                yield ToolAnswer(
+                    call_id=part.tool_call_id,
+                    tool_name=part.tool_name,
+                    content=part.content,
+                    is_error=part.outcome == "failed",
+                )
+
+
+def their_reply(response):
+    calls = [part for part in response.parts if isinstance(part, theirs.ToolCallPart)]
+    return Reply(
+        text="".join(part.content for part in response.parts if hasattr(part, "content")),
+        calls=tuple(
+            ToolRequest(id=call.tool_call_id, name=call.tool_name, arguments=call.args)
+            for call in calls
+        ),
+        model="openai:x",
+    )
+
+
+@given(CONVERSATION)
+def test_a_conversation_comes_back_as_it_went(messages):
+    assert tuple(back(to_provider(messages, "anthropic:y", Wire(marks_errors=True)))) == messages
+
+
+PART = (
+    some.builds(theirs.TextPart, content=some.text(max_size=40))
+    | some.builds(theirs.ThinkingPart, content=some.text(max_size=40))
+    | some.builds(
+        theirs.ToolCallPart,
+        tool_name=some.text(max_size=20),
+        args=some.text(max_size=40) | some.dictionaries(TEXT, JSON, max_size=3).map(json.dumps),
+        tool_call_id=some.text(max_size=5),
+    )
+)
+RESPONSE = some.builds(
+    theirs.ModelResponse,
+    parts=some.lists(PART, max_size=5),
+    finish_reason=some.sampled_from(["stop", "length", "tool_call", None]),
+    usage=some.builds(RequestUsage, input_tokens=some.integers(0, 9)),
+)
+
+
+@given(RESPONSE)
+def test_every_reply_can_be_stored_and_sent_back_in_its_own_form(response):
+    reply = from_provider(response, "openai:x", 1.0)
+    stored = Reply.model_validate_json(reply.model_dump_json())
+    (sent,) = to_provider([stored], "openai:x")
+    calls = [part for part in sent.parts if isinstance(part, theirs.ToolCallPart)]
+    assert stored == reply
+    assert [type(part) for part in sent.parts] == [type(part) for part in response.parts]
+    assert [call.tool_call_id for call in calls] == [call.id for call in reply.calls]
+    assert all(isinstance(json.loads(call.args_as_json_str()), dict) for call in calls)
+
+
+@given(RESPONSE)
+def test_a_call_has_arguments_or_a_problem_and_an_id_of_its_own(response):
+    calls = from_provider(response, "openai:x", 1.0).calls
+    assert all((call.arguments is None) != (call.problem is None) for call in calls)
+    assert len({call.id for call in calls}) == len(calls)
+
+
+@given(CONVERSATION)
+def test_shortened_ids_still_join_each_answer_to_its_call(messages):
+    found = list(back(to_provider(messages, "mistral:x", Wire(id_length=9))))
+    calls = [call.id for message in found if isinstance(message, Reply) for call in message.calls]
+    answers = [message.call_id for message in found if isinstance(message, ToolAnswer)]
+    assert calls == answers
+    assert all(len(call_id) == 9 for call_id in calls)
+
+
+def test_an_error_is_marked_where_that_can_be_done_and_else_its_text_is_left_alone():
+    answer = ToolAnswer(call_id="call_1", tool_name="t", content="No", is_error=True)
+    (marked,) = to_provider([answer], "anthropic:y", Wire(marks_errors=True))
+    (plain,) = to_provider([answer], "openai:x")
+    assert (marked.parts[0].outcome, plain.parts[0].outcome) == ("failed", "success")
+    assert plain.parts[0].content == "No"
+
+
+def test_blank_text_is_said_to_be_empty():
+    blank = [UserText(content=" "), ToolAnswer(call_id="call_1", tool_name="t", content="")]
+    (request,) = to_provider(blank, "openai:x")
+    assert [part.content for part in request.parts] == ["(empty)", "(empty)"]

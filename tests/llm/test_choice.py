@@ -1,0 +1,145 @@
+"""Which model is asked, and what is said when none can be."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from gonogo.domain.errors import ModelNotConfigured
+from gonogo.llm import ModelSettings, available_models, detect, open_model
+
+KEY = "sk-test-0123456789abcdef"
+pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.parametrize(
+    ("environment", "provider"),
+    [
+        ({}, None),
+        ({"ANTHROPIC_API_KEY": ""}, None),
+        ({"ANTHROPIC_API_KEY": KEY}, "anthropic"),
+        ({"OPENAI_API_KEY": KEY}, "openai"),
+        ({"GOOGLE_API_KEY": KEY}, "google"),
+        ({"GEMINI_API_KEY": KEY}, "google"),
+        ({"DEEPSEEK_API_KEY": KEY}, "deepseek"),
+        ({"OPENROUTER_API_KEY": KEY}, "openrouter"),
+        ({"ANTHROPIC_API_KEY": KEY, "OPENAI_API_KEY": KEY}, "anthropic"),
+        ({"ANTHROPIC_API_KEY": KEY, "OPENAI_BASE_URL": "http://localhost:1/v1"}, "openai"),
+    ],
+)
+def test_a_model_is_detected_from_the_usual_variables(environment, provider):
+    found = detect(environment)
+    assert (found and found.partition(":")[0]) == provider
+
+
+def test_gonogo_model_goes_first():
+    assert detect({"GONOGO_MODEL": "groq:x", "OPENAI_API_KEY": KEY}) == "groq:x"
+
+
+def test_openai_model_names_the_model_of_a_compatible_server():
+    environment = {"OPENAI_BASE_URL": "http://localhost:1/v1", "OPENAI_MODEL": "llama3:8b"}
+    assert detect(environment) == "openai:llama3:8b"
+
+
+def test_the_models_are_listed_with_what_is_configured_and_no_key():
+    models = available_models({"ANTHROPIC_API_KEY": KEY})
+    assert [model["name"] for model in models if model["default"]] == [
+        model["name"] for model in models if model["provider"] == "anthropic"
+    ]
+    assert {model["provider"] for model in models if model["configured"]} == {"anthropic", "demo"}
+    assert KEY not in str(models)
+
+
+def test_no_model_at_all_lists_the_choices_and_their_variables():
+    with pytest.raises(ModelNotConfigured) as caught:
+        open_model(ModelSettings(), {})
+    for choice in ("ANTHROPIC_API_KEY", "GEMINI_API_KEY", "OPENAI_BASE_URL", "demo", "--model"):
+        assert choice in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "variable"),
+    [
+        ("anthropic:claude", "ANTHROPIC_API_KEY"),
+        ("openai:gpt", "OPENAI_API_KEY"),
+        ("google:gemini", "GEMINI_API_KEY"),
+        ("deepseek:chat", "DEEPSEEK_API_KEY"),
+        ("together:llama", "TOGETHER_API_KEY"),
+    ],
+)
+def test_a_missing_key_is_named(monkeypatch, name, variable):
+    monkeypatch.delenv("TOGETHER_API_KEY", raising=False)
+    with pytest.raises(ModelNotConfigured, match=variable):
+        open_model(ModelSettings(name=name), {})
+
+
+@pytest.mark.parametrize("name", ["gpt", "nonsense:gpt", "openai:", ":x", ""])
+def test_an_unknown_name_is_no_model(name):
+    with pytest.raises(ModelNotConfigured):
+        open_model(ModelSettings(name=name), {})
+
+
+def test_a_missing_package_is_named_with_what_installs_it(monkeypatch):
+    for module in list(sys.modules):
+        if module.startswith(("pydantic_ai.providers.mistral", "mistralai")):
+            monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setitem(sys.modules, "mistralai", None)
+    with pytest.raises(ModelNotConfigured, match=r"pip install .*\[mistral\]"):
+        open_model(ModelSettings(name="mistral:x", api_key=KEY), {})
+
+
+async def test_a_base_url_works_without_a_key(provider, asked):
+    provider.replies({"text": "Hi"})
+    model = open_model(ModelSettings(name="openai:local", base_url=provider.base_url), {})
+    assert (await model.request(asked(), lambda _text: None)).text == "Hi"
+    await model.aclose()
+
+
+async def test_a_base_url_of_the_environment_works_without_a_name(provider, asked):
+    provider.replies({"text": "Hi"})
+    model = open_model(ModelSettings(), {"OPENAI_BASE_URL": provider.base_url})
+    assert (await model.request(asked(), lambda _text: None)).text == "Hi"
+    await model.aclose()
+
+
+async def test_a_base_url_takes_names_with_colons(provider, asked):
+    provider.replies({"text": "Hi"})
+    model = open_model(ModelSettings(name="llama3:8b", base_url=provider.base_url), {})
+    await model.request(asked(), lambda _text: None)
+    await model.aclose()
+    assert provider.requests[0]["model"] == "llama3:8b"
+
+
+async def test_a_base_url_is_not_used_for_another_provider(provider):
+    model = open_model(
+        ModelSettings(name="deepseek:x", base_url=provider.base_url, api_key=KEY), {}
+    )
+    assert model.name == "deepseek:x"
+    await model.aclose()
+    assert provider.requests == []
+
+
+async def test_the_key_of_the_settings_goes_before_the_variable(provider, asked):
+    provider.replies({"text": "Hi"})
+    settings = ModelSettings(name="openai:x", base_url=provider.base_url, api_key=KEY)
+    model = open_model(settings, {"OPENAI_API_KEY": "another"})
+    await model.request(asked(), lambda _text: None)
+    await model.aclose()
+    assert provider.headers[0]["authorization"] == f"Bearer {KEY}"
+
+
+def test_importing_the_room_does_not_import_pydantic_ai():
+    code = (
+        "import sys, gonogo.llm; "
+        "print([name for name in ('pydantic_ai', 'openai', 'httpx') if name in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={"PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=True,
+    )
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,195 @@
+"""What may pass is tried again, within bounds; what will not is not; and no key leaves the room."""
+
+import logging
+import socket
+import traceback
+
+import anyio
+import pytest
+
+from gonogo.domain.errors import Conflict, ModelFailed
+from gonogo.llm import ModelSettings, open_model
+
+pytestmark = pytest.mark.anyio
+KEY = "sk-test-0123456789abcdef"
+GOOD = {"text": "Fine"}
+
+
+@pytest.fixture
+def ask(model, asked):
+    async def run(on_text=lambda _text: None):
+        with anyio.fail_after(10):
+            return await model.request(asked(), on_text)
+
+    return run
+
+
+@pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 529])
+async def test_what_may_pass_is_tried_again(provider, ask, status):
+    provider.replies({"status": status}, {"status": status}, GOOD)
+    assert (await ask()).text == "Fine"
+    assert len(provider.requests) == 3
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 409, 413, 422])
+async def test_other_client_errors_are_not_tried_again(provider, ask, status):
+    provider.replies({"status": status, "error": "Because so"}, GOOD)
+    with pytest.raises(ModelFailed, match="Because so") as caught:
+        await ask()
+    assert (caught.value.http_status, caught.value.transient) == (status, False)
+    assert len(provider.requests) == 1
+
+
+async def test_a_used_up_quota_is_not_tried_again(provider, ask):
+    error = {"message": "Pay first", "code": "insufficient_quota", "type": "insufficient_quota"}
+    provider.replies({"status": 429, "error": error}, GOOD)
+    with pytest.raises(ModelFailed, match="Pay first"):
+        await ask()
+    assert len(provider.requests) == 1
+
+
+async def test_the_attempts_are_bounded_and_the_library_adds_none(provider, ask):
+    provider.script({"default": {"status": 500}})
+    with pytest.raises(ModelFailed) as caught:
+        await ask()
+    assert caught.value.transient
+    assert caught.value.http_status == 500
+    assert len(provider.requests) == 3
+
+
+async def test_a_short_retry_after_is_waited_for(provider, settings, asked):
+    provider.replies({"status": 429, "headers": {"Retry-After": "1"}}, GOOD)
+    model = open_model(settings(max_retry_after=5.0), {})
+    began = anyio.current_time()
+    assert (await model.request(asked(), lambda _text: None)).text == "Fine"
+    assert anyio.current_time() - began >= 1
+    await model.aclose()
+
+
+async def test_a_long_retry_after_is_handed_to_the_caller(provider, ask):
+    provider.replies({"status": 429, "headers": {"Retry-After": "3600"}}, GOOD)
+    with pytest.raises(ModelFailed) as caught:
+        await ask()
+    assert caught.value.retry_after == 3600
+    assert caught.value.transient
+    assert len(provider.requests) == 1
+
+
+@pytest.mark.parametrize("way", ["cut", "end"])
+@pytest.mark.parametrize("after", [0, 1, 2, 3, 4])
+async def test_a_stream_cut_in_a_call_is_tried_again_and_nothing_of_it_is_used(
+    provider, ask, way, after
+):
+    call = {"name": "write_file", "arguments": {"path": "a.py", "content": "x"}}
+    provider.replies({"text": "One", "calls": [call], way: after}, {"calls": [call]})
+    reply = await ask()
+    assert [made.arguments for made in reply.calls] == [call["arguments"]]
+    assert reply.text == ""
+    assert len(provider.requests) == 2
+
+
+async def test_a_cut_stream_is_never_taken_for_a_reply(provider, ask):
+    call = {"name": "list_files", "arguments": {}}
+    provider.script({"default": {"calls": [call], "end": 4}})
+    with pytest.raises(ModelFailed):
+        await ask()
+
+
+async def test_text_that_was_shown_before_a_cut_is_not_shown_again(provider, ask):
+    provider.replies(
+        {"text": ["Hello ", "wor", "ld"], "cut": 3}, {"text": ["Hel", "lo world", ", again"]}
+    )
+    pieces = []
+    reply = await ask(pieces.append)
+    assert "".join(pieces) == reply.text == "Hello world, again"
+
+
+async def test_other_text_after_a_cut_is_not_mixed_with_what_was_shown(provider, ask):
+    provider.replies({"text": ["Hello ", "wor", "ld"], "cut": 3}, {"text": "Quite another"})
+    pieces = []
+    reply = await ask(pieces.append)
+    assert reply.text == "Quite another"
+    assert "".join(pieces) == "Hello wor"
+
+
+async def test_an_error_inside_the_stream_is_tried_again(provider, ask):
+    error = '{"error": {"message": "Overloaded", "type": "server_error"}}'
+    provider.replies({"chunks": [{"content": "Fi"}, error]}, GOOD)
+    assert (await ask()).text == "Fine"
+
+
+async def test_a_stream_that_is_not_json_is_tried_again(provider, ask):
+    provider.replies({"chunks": ["{nonsense"]}, GOOD)
+    assert (await ask()).text == "Fine"
+
+
+async def test_all_attempts_carry_the_same_request_id(provider, ask):
+    provider.replies({"status": 500}, {"status": 500}, GOOD, GOOD)
+    await ask()
+    await ask()
+    ids = [headers["x-client-request-id"] for headers in provider.headers]
+    assert len(set(ids[:3])) == 1
+    assert ids[3] != ids[0]
+
+
+async def test_what_the_listener_raises_on_purpose_is_not_the_models_failure(provider, ask):
+    provider.replies(GOOD)
+
+    def refuse(_text):
+        raise Conflict("Somebody else has the lease")
+
+    with pytest.raises(Conflict):
+        await ask(refuse)
+
+
+async def test_silence_is_a_time_out_that_is_tried_again(provider, settings, asked):
+    provider.replies({**GOOD, "delay": 5}, {"text": ["a", "b"], "pause": 5}, GOOD)
+    model = open_model(settings(timeout=0.3), {})
+    with anyio.fail_after(5):
+        assert (await model.request(asked(), lambda _text: None)).text == "Fine"
+    await model.aclose()
+
+
+async def test_a_slow_stream_ends_at_the_total_time(provider, settings, asked):
+    provider.replies({"text": ["a"] * 100, "pause": 0.1})
+    model = open_model(settings(total_timeout=0.5, max_attempts=1), {})
+    with anyio.fail_after(5), pytest.raises(ModelFailed, match="did not finish"):
+        await model.request(asked(), lambda _text: None)
+    await model.aclose()
+
+
+async def test_a_server_that_is_not_there_is_a_failure_that_may_pass(settings, asked):
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{unused.getsockname()[1]}/v1"
+        model = open_model(settings(base_url=url, max_attempts=2), {})
+        with pytest.raises(ModelFailed) as caught:
+            await model.request(asked(), lambda _text: None)
+        await model.aclose()
+    assert caught.value.transient
+
+
+async def test_an_answer_that_is_no_stream_is_a_failure(provider, settings, asked):
+    model = open_model(settings(base_url=provider.root, max_attempts=1), {})
+    with pytest.raises(ModelFailed) as caught:
+        await model.request(asked(), lambda _text: None)
+    await model.aclose()
+    assert caught.value.http_status == 404
+
+
+@pytest.mark.parametrize("status", [401, 500])
+async def test_a_key_is_in_no_error_and_no_log(provider, ask, caplog, status):
+    caplog.set_level(logging.DEBUG)
+    other = "sk-ant-somebody-elses-0123456789"
+    provider.script({"default": {"status": status, "error": f"Bad key {KEY} or {other}"}})
+    with pytest.raises(ModelFailed) as caught:
+        await ask()
+    told = "".join(traceback.format_exception(caught.value)) + caplog.text
+    assert KEY not in told
+    assert other not in told
+    assert caught.value.__context__ is None
+    assert provider.headers[0]["authorization"] == f"Bearer {KEY}"
+
+
+def test_a_key_is_not_in_what_the_settings_look_like():
+    assert KEY not in repr(ModelSettings(api_key=KEY))

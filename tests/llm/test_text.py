@@ -1,0 +1,61 @@
+"""Text that is shown is text that can be stored, and nothing is shown twice."""
+
+from hypothesis import given
+from hypothesis import strategies as some
+
+from gonogo.llm.text import Relay, clean, clean_json, joined
+
+
+def relayed(*attempts):
+    shown = []
+    relay = Relay(shown.append)
+    for pieces in attempts:
+        relay.restart()
+        for piece in pieces:
+            relay.feed(piece)
+    relay.finish()
+    return "".join(shown)
+
+
+@given(some.text())
+def test_clean_text_can_be_encoded_and_holds_no_nul(text):
+    assert b"\x00" not in clean(text).encode()
+
+
+@given(some.text(some.characters(exclude_categories=["Cs"], exclude_characters="\0")))
+def test_storable_text_is_left_alone(text):
+    assert clean(text) == text
+
+
+@given(some.lists(some.text()))
+def test_pieces_give_the_same_as_the_whole(pieces):
+    assert relayed(pieces) == clean("".join(pieces))
+
+
+@given(some.text(some.characters(exclude_categories=["Cs"])), some.integers(0, 20))
+def test_a_second_attempt_shows_only_what_is_new(text, shown):
+    assert relayed([text[:shown]], [text]) == clean(text)
+
+
+def test_text_parts_are_kept_apart():
+    shown = []
+    relay = Relay(shown.append)
+    relay.part()
+    relay.feed("one")
+    relay.part()
+    relay.feed("two")
+    relay.finish()
+    assert "".join(shown) == "one\n\ntwo"
+
+
+def test_keys_and_values_are_cleaned():
+    assert clean_json({"a\x00": ["\ud800", 1, None]}) == {"a\ufffd": ["\ufffd", 1, None]}
+
+
+def test_an_empty_part_adds_nothing():
+    shown = []
+    relay = Relay(shown.append)
+    for text in ("", "one", "", "two", ""):
+        relay.part()
+        relay.feed(text)
+    assert "".join(shown) == joined(["", "one", "", "two", ""]) == "one\n\ntwo"

@@ -1,0 +1,344 @@
+"""The policy holds its cases: nothing is allowed that should not be, and ordinary work flows."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gonogo.domain.errors import InvalidMessage
+from gonogo.policy import check_command, load_contexts, read_contexts
+
+CASES = Path(__file__).parents[1] / "cases"
+CONTEXTS = load_contexts(CASES / "policy_contexts.json")
+LINKS = frozenset({"link-to-outside"})
+"""What the fixture of a case has put on the disk; names alone do not tell."""
+
+
+def _text(written) -> str:
+    match written:
+        case {"$concat": parts}:
+            return "".join(map(_text, parts))
+        case {"$repeat": [part, times]}:
+            return part * times
+        case _:
+            return written
+
+
+def _load():
+    lines = (CASES / "commands.jsonl").read_text("utf-8").splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def _verdict(case):
+    context = CONTEXTS[case["policy_context"]]
+    conditions = replace(context.conditions, outside=LINKS.__contains__)
+    return check_command(_text(case["cmd"]), replace(context, conditions=conditions))
+
+
+@pytest.mark.parametrize("case", _load(), ids=lambda case: case["id"])
+def test_a_command_gets_the_verdict_of_its_case(case):
+    found = _verdict(case)
+    assert found.decision in (case["expect"], *case["also_ok"]), found.reason
+    assert (found.run_as is not None) == (found.decision == "allow")
+
+
+def test_what_must_be_allowed_is_allowed():
+    must = [c for c in _load() if c["expect"] == "allow" and "ask" not in c["also_ok"]]
+    allowed = [c for c in must if _verdict(c).decision == "allow"]
+    assert len(allowed) >= 0.95 * len(must)
+
+
+P1_ALLOWS = """
+cat a - /dev/null
+ls -lah src
+head -20 README.md
+tail -n +5 x.log
+grep -rnw --include='*.ts' foo .
+grep -e one -e two src/a.py
+rg -n 'fn main' src
+rg --files -g '*.py'
+find . -type f -name '*.py' -not -path './node_modules/*'
+stat -c '%s' README.md
+date -u +%FT%TZ
+sort -u names.txt | uniq -c
+cut -d',' -f 1,2 a.csv
+diff -ru a b
+sed -n '/def main/,/return/p' a.py
+sed -n -e 1p -e '$p' a.py
+jq '.dependencies | keys' package.json
+jq --arg a b '.x == $a' x.json
+git status -sb
+git log --oneline --graph --all
+git log -n 10 --stat
+git log main..HEAD -- src
+git diff main...feature/x
+git show abc123:src/app.py
+git branch --contains HEAD
+git branch --list 'a/b'
+git blame -L 1,10 src/a.py
+git --no-pager log -3
+echo '$(id)'
+cat a\\ b.txt
+cat "a \\"b\\".txt"
+ls src/[a-c]?.py
+ls -- -x
+cat /ws/src/a.py
+ls &>/dev/null
+grep -q foo a.txt && echo yes || echo no; pwd
+! ls >| /dev/null
+"""
+
+
+@pytest.mark.parametrize("command", P1_ALLOWS.strip().splitlines())
+def test_ordinary_reading_needs_no_question(command):
+    found = check_command(command, CONTEXTS["P1"])
+    assert found.decision == "allow", found.reason
+
+
+P1_ASKS = """
+cat sec*/x
+cat ~/x
+cat //etc/x
+cat config/*
+cat *
+cat src/../x
+cat ''
+grep x .en[v]
+grep x src/*.p?m
+grep src/* x
+uniq src/*.txt
+git show HEAD:.env
+git diff --no-index /etc/passwd a
+git log --format=%G?
+git log --pretty='%G?'
+git log -L :main:/etc/passwd
+git log -L 1,2:../x
+git log -L nothing:a:b
+git show :/text
+git branch new
+git branch -m a b
+git stash
+git -C /tmp status
+git --git-dir=/tmp/x status
+git rev-parse --git-path hooks
+git
+git -P
+sed 5p f
+sed -n 'p;w x' f
+sed -n f -e
+find . -newermt x
+find . -exec
+jq 'input' x
+jq --arg a
+date 010203042020
+tail -5f x
+ls --all=yes
+ls -w
+head -n src/* x
+ls ;; ls
+ls | ! cat
+ls && # nothing
+! ! ls
+!
+2>/dev/null ls
+ls >/dev/null src
+ls "$"
+ls $'a'
+ls a{b,c}
+ls x=~/y
+ls [!
+ls src/*/../x
+*/ls
+"""
+
+
+@pytest.mark.parametrize("command", P1_ASKS.strip().splitlines())
+def test_what_is_not_known_to_be_harmless_asks(command):
+    assert check_command(command, CONTEXTS["P1"]).decision == "ask"
+
+
+DENIED = """
+rm -r -f /
+rm -rf ../*
+rm -rf ~/*
+rm -rf "${HOME:?}"
+rm -rf /usr/*
+rm -rf .git
+rm -rf .
+rm -rf /ws
+rmdir /ws/.git/hooks
+sudo rm x
+bash -c 'rm -rf /'
+sh -c "sh -c 'rm -rf ~'"
+eval rm -rf /
+echo 'rm -rf /' | sh
+nohup rm -rf / &
+$'\\x72m' -rf /
+$'\\162m' -rf /
+$'\\u0072m' -rf /
+$'r\\m' -rf /
+rm${IFS}-rf${IFS}/
+(rm -rf /)
+if true; then rm -rf /; fi
+rm -rf / "unterminated
+find / -type f -delete
+find ~ -exec rm {} +
+dd if=/dev/zero of=/dev/sda
+tee /dev/sda
+cat /dev/nvme0n1
+mkfs.ext4 /dev/sda1
+:(){ :|:& };:
+bomb() { bomb | bomb & }; bomb
+chmod -R 777 /
+chown -R me /etc
+mv / x
+cp a .git/hooks/pre-commit
+sed -i s/a/b/ .gonogo/rules.toml
+echo x > /dev/sda
+echo x > .git/config
+echo x > ~/.profile
+kill -s KILL -1
+kill -- -1
+kill 1
+pkill -f x
+crontab -e
+strace -p 1
+cat ~/.aws/credentials
+git config --global user.name x
+git config core.fsmonitor ./x
+curl http://localhost:8001/api/v1/approvals
+curl --unix-socket /run/x http://y
+gonogo approve x
+python -m gonogo approve x
+cat .gonogo/token
+cat $GONOGO_HOME/token
+sqlite3 x.db 'update approvals set a=1'
+"""
+
+
+@pytest.mark.parametrize("command", DENIED.strip().splitlines())
+def test_ruin_and_tampering_are_denied_in_every_disguise(command):
+    for context in ("P0", "P1", "P4", "P8"):
+        assert check_command(command, CONTEXTS[context]).decision == "deny"
+
+
+HARMLESS = """
+find /ws/src /ws/a -delete
+rm -rf build
+rm notes.txt
+kill 1234
+kill -9 1234
+kill -l
+find . -name x -exec rm {} +
+chmod +x run.sh
+mv a b
+git config user.email a@b
+git config --get core.hooksPath
+git config --global --get user.name
+sqlite3 app.db .tables
+curl http://localhost:3000/health
+strace ls
+find / -exec ls {} +
+ls > out.txt
+wget -q
+"""
+
+
+@pytest.mark.parametrize("command", HARMLESS.strip().splitlines())
+def test_what_a_person_may_decide_is_left_to_a_person(command):
+    assert check_command(command, CONTEXTS["P1"]).decision == "ask"
+
+
+@pytest.mark.parametrize(
+    "command", ["echo 'rm -rf /'", 'grep -rn "rm -rf /" docs', "grep -n '/dev/sda1' README.md"]
+)
+def test_dangerous_words_as_data_are_data(command):
+    assert check_command(command, CONTEXTS["P1"]).decision == "allow"
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["rm x", "echo $(rm x)", "env rm x", "ls | xargs rm", "time rm x", "(rm x)", "/bin/rm x",
+     "f() { rm x; }; f", "for i in a; do rm $i; done", "cat <(rm x)", "bash -c 'rm x'",
+     "declare x; rm x", "ls ( ; rm x", "cat <<E\n$(rm x)\nE"],
+)  # fmt: skip
+def test_a_deny_rule_sees_through_what_stands_around(command):
+    assert check_command(command, CONTEXTS["P8"]).decision == "deny"
+
+
+def test_a_deny_rule_is_found_in_a_text_too_long_to_parse():
+    command = "true;" * 15_000 + "rm x"
+    assert check_command(command, CONTEXTS["P8"]).decision == "deny"
+    assert check_command(command, CONTEXTS["P1"]).decision == "ask"
+
+
+def test_shells_within_shells_are_looked_into_only_so_deep():
+    nested = "bash -c bash\\ -c\\ bash\\\\\\ -c\\\\\\ 'bash -c ls'"
+    assert check_command(nested, CONTEXTS["P1"]).decision == "ask"
+
+
+def test_a_text_longer_than_any_command_is_denied():
+    assert check_command("a" * 250_001, CONTEXTS["P1"]).decision == "deny"
+
+
+@pytest.mark.parametrize("odd", ["\x00", "\r", "\u202e", "\u200b", "\u2028", "\u3164", "\ue000"])
+def test_characters_that_mislead_a_reader_are_denied(odd):
+    assert check_command(f"ls {odd}x", CONTEXTS["P1"]).decision == "deny"
+
+
+@pytest.mark.parametrize("odd", ["\u00a0", "\u3000", "\U000e0fff"])
+def test_characters_of_doubtful_meaning_ask(odd):
+    assert check_command(f"ls {odd}x", CONTEXTS["P1"]).decision == "ask"
+
+
+@pytest.mark.parametrize(
+    ("context", "command", "decision"),
+    [
+        ("P2", "pytest -vv -ra --maxfail=1 tests/test_a.py::test_b[x]", "allow"),
+        ("P2", "pytest -vv -ra --maxfail=1 'tests/test_a.py::test_b[x]'", "allow"),
+        ("P2", "pytest -q 2>&1 | tail -n 20", "allow"),
+        ("P2", "pytest @args", "ask"),
+        ("P2", "npm test -- --watch", "ask"),
+        ("P2", "npm test -- src/a.test.js", "allow"),
+        ("P2", "python3 -m pytest", "ask"),
+        ("P4", "npm run lint", "allow"),
+        ("P4", "npm run build --script-shell=./evil", "ask"),
+        ("P4", "git commit -m x", "ask"),
+        ("P4", "git --no-pager push", "deny"),
+        ("P4", "git -c a.b=c push x", "deny"),
+        ("P9", "git status", "allow"),
+        ("P9", "mypy src", "ask"),
+        ("P10", "tar tf a.tar", "allow"),
+        ("P10", "tar tf host:a.tar", "ask"),
+        ("P10", "tar xf a.tar", "ask"),
+        ("P10", "tar -x -f a.tar", "ask"),
+    ],
+)
+def test_project_commands_follow_their_context(context, command, decision):
+    assert check_command(command, CONTEXTS[context]).decision == decision
+
+
+def test_rules_too_broad_for_a_context_are_left_out_and_named():
+    refused = " ".join(CONTEXTS["P4"].refused)
+    assert "bash *" in refused
+    assert "python *" in refused
+
+
+def test_a_context_can_look_at_the_disk():
+    contexts = load_contexts(CASES / "policy_contexts.json", LINKS.__contains__)
+    assert check_command("cat link-to-outside", contexts["P1"]).decision == "ask"
+    assert check_command("cat other", contexts["P1"]).decision == "allow"
+
+
+def test_a_context_may_have_ask_rules():
+    context = read_contexts({"A": {"allow": ["ls"], "ask": ["ls -l"]}})["A"]
+    assert check_command("ls", context).decision == "allow"
+    assert check_command("ls -l", context).rule == "user:2"
+
+
+def test_a_broken_file_of_contexts_says_so(tmp_path):
+    path = tmp_path / "contexts.json"
+    path.write_text('{"A": {"extends": "B"}}')
+    with pytest.raises(InvalidMessage, match=r"contexts\.json"):
+        load_contexts(path)

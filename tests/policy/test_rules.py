@@ -1,0 +1,115 @@
+"""Rules files are refused whole when a rule is too broad or does not do what its examples say."""
+
+import pytest
+
+from gonogo.domain.errors import InvalidMessage
+from gonogo.policy import BadRules, RuleText, load_rules, make_rule, read_prefix
+
+ALLOW = 'decision = "allow"'
+
+
+def _load(tmp_path, text):
+    path = tmp_path / "rules.toml"
+    path.write_text(text)
+    return load_rules(None, path)
+
+
+def test_rules_come_from_two_files_the_administrators_first(tmp_path):
+    admin, user = tmp_path / "admin.toml", tmp_path / "user.toml"
+    admin.write_text(
+        '[[rule]]\ncommand = "rm *"\ndecision = "deny"\nmatch = ["rm x", "env rm x"]\n'
+    )
+    user.write_text(
+        """
+        [[rule]]
+        command = "pytest"
+        decision = "allow"
+        reason = "tests run in the sandbox"
+        match = ["pytest", "pytest -q tests && pytest"]
+        not_match = ["pytest -p evil", "pytests", "pytest | sh", "pytest > x"]
+
+        [[rule]]
+        tool = "write_file"
+        agent = "coder"
+        path = "docs/**"
+        decision = "allow"
+        match = ["docs/a/b.md"]
+        not_match = ["src/a.py"]
+        """
+    )
+    rules = load_rules(admin, user)
+    assert [rule.name for rule in (*rules.admin, *rules.user)] == ["admin:1", "user:1", "user:2"]
+    assert rules.admin[0].reason == "rule admin:1: deny rm *"
+    assert rules.user[0].reason == "tests run in the sandbox"
+    assert rules.version != load_rules(None, user).version
+    assert rules.version == load_rules(admin, user).version
+
+
+def test_no_file_means_no_rules(tmp_path):
+    assert load_rules(None, tmp_path / "none.toml") == load_rules(None, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "said"),
+    [
+        ('[[rule]]\ntool = "x"\ndecision = "ask"\n[[rule]]\ncommand = "sh"\n' + ALLOW, 4, "code"),
+        ('\n\n[[rule]]\ncommand = "pytest"\ndecision = "allow"\nmatch = ["mypy"]', 3, "'mypy'"),
+        ('[[rule]]\ncommand = "ls"\ndecision = "allow"\nnot_match = ["ls -l"]', 1, "should not"),
+        ('[[rule]]\ncommand = "ls"\ndecision = "maybe"', 1, "decision"),
+        ('[[rule]]\ncommand = "ls"\ndecision = "allow"\nfoo = 1', 1, "foo"),
+        ('[[rule]]\ntool = "execute_command"\ndecision = "allow"', 1, "every use"),
+        ('[[rule]]\npath = "a"\ndecision = "allow"', 1, "names a tool"),
+        ('[[rule]]\npath = "a"\ncommand = "ls"\ndecision = "ask"', 1, "not both"),
+        ('[[rule]]\ntool = "read_file"\ncommand = "ls"\ndecision = "ask"', 1, "takes no commands"),
+        ('[[rule]]\ntool = "read_file"\nexact = true\ndecision = "ask"', 1, "needs a command"),
+        ('[[rule]]\npath = "a/*"\ndecision = "deny"\nmatch = ["b"]', 1, "'b'"),
+        ('[[rule]]\ntool = "x"\ndecision = "deny"\nmatch = ["y"]', 1, "'y'"),
+        ('[[rule]]\ncommand = "ls; id"\ndecision = "deny"', 1, "not one simple command"),
+        ('[[rule]]\ncommand = "ls a*"\ndecision = "deny"', 1, "plain words"),
+        ('rule = [1]', 1, "rule 1"),
+        ('rule = 1', 1, "nothing else"),
+        ('[other]\nx = 1', 1, "nothing else"),
+    ],
+)  # fmt: skip
+def test_a_bad_file_is_refused_with_file_and_line(tmp_path, text, line, said):
+    with pytest.raises(BadRules, match=rf"rules\.toml:{line}: .*{said}"):
+        _load(tmp_path, text)
+
+
+def test_a_file_that_is_not_toml_is_refused(tmp_path):
+    with pytest.raises(InvalidMessage, match=r"rules\.toml: .*line 1"):
+        _load(tmp_path, "[[rule]")
+
+
+@pytest.mark.parametrize(
+    "prefix",
+    ["bash", "sh -c", "python", "python3 -m", "python -c", "node -e", "env", "sudo", "xargs", "npx",
+     "uv run", "uv run python", "poetry run bash", "docker", "make -f", "curl", "awk", "eval", ".",
+     "/bin/ls", "npm exec", "timeout 5 ls", "uv run --with x", "ls | cat", "a=1 ls", "", "ls >x"],
+)  # fmt: skip
+def test_a_prefix_that_would_allow_anything_is_refused(prefix):
+    assert isinstance(read_prefix(prefix), str)
+
+
+@pytest.mark.parametrize(
+    ("prefix", "words"),
+    [
+        ("pytest -q", ("pytest", "-q")),
+        ("python -m pytest", ("python", "-m", "pytest")),
+        ("npm run *", ("npm", "run")),
+        ("uv run pytest", ("uv", "run", "pytest")),
+        ("python scripts/build.py", ("python", "scripts/build.py")),
+        ("make test", ("make", "test")),
+        ("cargo test", ("cargo", "test")),
+        ("curl https://example.com", ("curl", "https://example.com")),
+    ],
+)
+def test_a_prefix_that_names_its_work_is_read_as_words(prefix, words):
+    assert read_prefix(prefix) == words
+
+
+def test_an_exact_rule_may_be_as_particular_as_its_writer_wants():
+    rule = make_rule("user:1", RuleText(decision="allow", command="bash x.sh", exact=True))
+    assert not isinstance(rule, str)
+    assert rule.covers_argv(("bash", "x.sh"))
+    assert not rule.covers_argv(("bash", "x.sh", "y"))

@@ -1,0 +1,141 @@
+"""Commands are read completely or not at all, and written again with the same meaning."""
+
+import shlex
+import subprocess
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from gonogo.policy import ParsedCommand, Unparsed, check_command, parse_command, read_contexts
+from gonogo.policy._text import spoofing
+
+CONTEXT = read_contexts({"A": {"allow": ["ls", "cat", "grep", "rg", "diff", "git status"]}})["A"]
+STRICTNESS = {"allow": 0, "ask": 1, "deny": 2}
+
+VISIBLE = st.characters(codec="utf-8", exclude_categories=("C", "Z"))
+WORD = st.text(VISIBLE, max_size=12).filter(lambda text: not spoofing(text))
+ANY_WORD = st.one_of(WORD, st.text(st.sampled_from("ab '\"\\$`!*?[]{}~#=-;|&<>()\n\t"), max_size=8))
+PART = st.sampled_from(
+    """ls;ls -la;cat a.txt;cat .env;cat /etc/passwd;grep -n x a;rm -rf /;rm x;curl x;echo $(id);
+    git status;git push;ls 2>/dev/null;git -c a=b status;cat src/*.py;id;sudo ls""".split(";")
+).map(str.strip)
+
+
+def _parts(text):
+    command = parse_command(text)
+    assert isinstance(command, ParsedCommand), command
+    return [part.argv for part in command.parts]
+
+
+def test_a_compound_command_is_read_part_by_part():
+    command = parse_command("ls -l && ! grep -q x a | cat\n# note\npwd; true 2>&1 > /dev/null")
+    assert isinstance(command, ParsedCommand)
+    assert [part.joined_by for part in command.parts] == ["", "&&", "|", ";", ";"]
+    assert command.parts[1].negated
+    assert command.render() == "ls -l && ! grep -q x a | cat; pwd; true 2>&1 >/dev/null"
+
+
+@pytest.mark.parametrize(
+    ("text", "argv"),
+    [
+        ("echo 'O'\"'\"'Brien'", ("echo", "O'Brien")),
+        ('echo "a \\"b\\" \\$c \\n"', ("echo", 'a "b" $c \\n')),
+        ("echo a\\ b", ("echo", "a b")),
+        ('echo "a\\\nb"', ("echo", "ab")),
+        ("echo ''", ("echo", "")),
+        ("ls \\\n -l", ("ls", "-l")),
+        ("e'ch'o a#b {} @{u} HEAD~1", ("echo", "a#b", "{}", "@{u}", "HEAD~1")),
+        ("grep --include=*.py x", ("grep", "--include=*.py", "x")),
+    ],
+)
+def test_words_are_read_as_bash_reads_them(text, argv):
+    assert _parts(text) == [argv]
+
+
+def test_a_glob_stays_a_glob_behind_its_literal_start():
+    command = parse_command("ls 'my dir'/*.py src/[a-z]?.c")
+    assert isinstance(command, ParsedCommand)
+    assert command.render() == "ls 'my dir/'*.py src/[a-z]?.c"
+    assert command.parts[0].words[1].is_glob
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ls &", "ls |& cat", "a=1 ls", "(ls)", "{ ls; }", "ls $x", "ls `x`", "ls <(x)", "ls < x",
+        "ls > x", "ls <<< x", "ls &&", "ls;;ls", "if a; then b; fi", "a() { b; }", "[[ a ]]",
+        "export A=1", "ls 'x", "ls \"x", "echo $'x'", 'echo $"x"', "ls ~", "ls a{1..2}", "ls *.py",
+        "ls\\", "ls a\\\nb", "ls 3>/dev/null", "ls | ! cat", "ls >/dev/null -l",
+        'ls 1\\\t"y"', "\\\t=\n",
+        "\x00", "ls \u200b", "ls\u00a0", "x" * 9_000, "true;" * 40,
+    ],
+)  # fmt: skip
+def test_what_is_outside_the_grammar_is_not_understood(text):
+    assert isinstance(parse_command(text), Unparsed)
+
+
+@given(st.lists(ANY_WORD, min_size=1, max_size=6))
+@example(["if"])
+@example(["a=b", "!"])
+def test_rendered_words_are_the_same_words_to_another_reader(words):
+    command = parse_command(" ".join(["echo", *map(shlex.quote, words)]))
+    assert isinstance(command, ParsedCommand), command
+    assert command.parts[0].argv == ("echo", *words)
+    assert shlex.split(command.render()) == ["echo", *words]
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(ANY_WORD, min_size=1, max_size=6))
+def test_rendered_words_are_the_same_words_to_bash(words):
+    command = parse_command(" ".join(["printf", "'%s\\0'", *map(shlex.quote, words)]))
+    assert isinstance(command, ParsedCommand), command
+    shell = ["bash", "--noprofile", "--norc", "-c", command.render()]
+    done = subprocess.run(
+        shell, capture_output=True, timeout=10, check=True, stdin=subprocess.DEVNULL
+    )
+    assert done.stdout.decode().split("\0")[:-1] == words
+
+
+@given(st.text(st.sampled_from("ab /.-_'\"\\$`!*?[]{}~#=;|&<>()\n\t2>&1"), max_size=30))
+def test_a_rendered_command_reads_as_itself(text):
+    command = parse_command(text)
+    if isinstance(command, Unparsed) or not command.parts:
+        return
+    again = parse_command(command.render())
+    assert isinstance(again, ParsedCommand), (command.render(), again)
+    assert again.render() == command.render()
+    assert [part.argv for part in again.parts] == [part.argv for part in command.parts]
+
+
+@given(st.lists(st.tuples(PART, st.sampled_from([" && ", " || ", "; ", " | ", "\n"])), min_size=1))
+def test_a_compound_is_never_more_allowed_than_its_strictest_part(parts):
+    whole = "".join(part + operator for part, operator in parts[:-1]) + parts[-1][0]
+    strictest = max(STRICTNESS[check_command(part, CONTEXT).decision] for part, _ in parts)
+    assert STRICTNESS[check_command(whole, CONTEXT).decision] >= strictest
+
+
+@given(st.text(max_size=60))
+def test_no_text_breaks_the_reader(text):
+    verdict = check_command(text, CONTEXT)
+    assert verdict.decision == "allow" or verdict.run_as is None
+
+
+def test_what_runs_is_hardened():
+    assert (check_command("git status", CONTEXT).run_as or "").startswith("git --no-pager")
+    assert "core.fsmonitor=false" in (check_command("git status", CONTEXT).run_as or "")
+    recursive = check_command("! grep -rn KEY -- . 2>/dev/null", CONTEXT).run_as or ""
+    assert recursive.startswith("! grep -rn KEY '--exclude=.env'")
+    assert recursive.endswith("-- . 2>/dev/null")
+    assert check_command("grep -n KEY a", CONTEXT).run_as == "grep -n KEY a"
+    assert "'--glob=!.env'" in (check_command("rg KEY", CONTEXT).run_as or "")
+
+
+def test_a_recursive_search_does_not_show_secrets(tmp_path):
+    for name in (".env", "server.pem", "secrets/db", "src/a.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("KEY\n")
+    run_as = check_command("grep -r KEY .", CONTEXT).run_as
+    shell = ["bash", "--noprofile", "--norc", "-c", run_as]
+    done = subprocess.run(shell, cwd=tmp_path, capture_output=True, text=True, timeout=10)
+    assert done.stdout == "./src/a.py:KEY\n"

@@ -1,0 +1,270 @@
+"""The door lets in whom it knows, and nobody whom a browser was tricked into sending."""
+
+from functools import partial
+
+import anyio
+import httpx
+import pytest
+
+from gonogo.domain.errors import Conflict, Forbidden
+from gonogo.server import Ready, create_app, serve
+from server.conftest import URL
+
+SEND = "/api/v1/agent/message/stream"
+EVERYWHERE = "0.0.0.0"  # noqa: S104 - never bound
+HELLO = {"session_id": "s_A", "message": {"type": "user_message", "content": "hi"}}
+
+
+async def login(client: httpx.AsyncClient, app) -> httpx.Response:
+    code = app.state.door.logins.new_code(app.state.door.runtime.people["token-a"])
+    return await client.post("/api/v1/auth/session", json={"code": code})
+
+
+def browser(runtime, **options) -> tuple[httpx.AsyncClient, object]:
+    app = create_app(runtime)
+    transport = httpx.ASGITransport(app)
+    return httpx.AsyncClient(transport=transport, base_url=URL, **options), app
+
+
+@pytest.mark.parametrize(
+    "header", ["", "Bearer", "Bearer ", "Bearer x.y.z", "Basic dG9rZW4tYQ==", "token-a"]
+)
+async def test_who_has_no_valid_token_gets_401(ask, header):
+    async with ask(token=None) as client:
+        answer = await client.post(SEND, json=HELLO, headers={"Authorization": header})
+
+    assert answer.status_code == 401
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.headers["www-authenticate"] == "Bearer"
+    assert answer.json()["code"] == "unauthorized"
+
+
+async def test_without_credentials_nothing_is_accepted(ask, runtime):
+    async with ask(token=None) as client:
+        assert (await client.post(SEND, json=HELLO)).status_code == 401
+        for path in ["sessions", "metrics", "openapi.json", "schema/events.json", "agents"]:
+            assert (await client.get(f"/api/v1/{path}")).status_code == 401
+
+    assert runtime.accepted == []
+
+
+async def test_a_token_in_the_query_is_not_looked_at(ask):
+    async with ask(token=None) as client:
+        answer = await client.post(f"{SEND}?token=token-a&access_token=token-a", json=HELLO)
+
+    assert answer.status_code == 401
+
+
+async def test_health_and_readiness_need_no_token(ask):
+    async with ask(token=None) as client:
+        for path in ["/health", "/ready", "/api/v1/health", "/api/v1/ready"]:
+            assert (await client.get(path)).status_code == 200
+
+
+async def test_a_server_that_closes_is_not_ready(ask, runtime):
+    runtime.closing.set()
+    async with ask(token=None) as client:
+        answer = await client.get("/ready")
+
+    assert (answer.status_code, answer.json()) == (503, {"status": "closing"})
+
+
+async def test_metrics_need_a_token_unless_they_are_public(ask, runtime):
+    async with ask() as client:
+        assert (await client.get("/metrics")).headers["content-type"].startswith("text/plain")
+    runtime.settings.metrics_public = True
+    async with ask(token=None) as client:
+        assert (await client.get("/metrics")).status_code == 200
+
+
+@pytest.mark.parametrize("origin", ["https://evil.test", "null", "http://127.0.0.1:9", ""])
+async def test_another_origin_is_refused_whatever_the_token(ask, runtime, origin):
+    async with ask() as client:
+        answer = await client.post(SEND, json=HELLO, headers={"Origin": origin})
+
+    assert (answer.status_code, answer.json()["code"]) == (403, "forbidden")
+    assert runtime.accepted == []
+
+
+async def test_the_own_origin_and_named_ones_may_ask(ask):
+    async with ask(origins=["https://gonogo.example/"]) as client:
+        for origin in [URL, "https://gonogo.example"]:
+            answer = await client.post("/api/v1/sessions", json={}, headers={"Origin": origin})
+            assert answer.status_code == 201
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["evil.test", "evil.test:8001", "localhost.evil.test", "x@localhost", "", "[::1", "10.0.0.1"],
+)
+async def test_a_host_that_is_not_this_server_is_refused(ask, host):
+    async with ask() as client:
+        answer = await client.get("/api/v1/sessions", headers={"Host": host})
+
+    assert answer.status_code == 403
+
+
+@pytest.mark.parametrize(
+    "host", ["localhost", "LOCALHOST:8001", "127.0.0.1:1", "[::1]:8001", "box"]
+)
+async def test_the_names_of_this_server_are_known(ask, host):
+    async with ask(hosts=["box"]) as client:
+        answer = await client.get("/api/v1/sessions", headers={"Host": host})
+
+    assert answer.status_code == 200
+
+
+async def test_bound_to_every_interface_any_address_is_a_name_but_no_other_word(ask):
+    async with ask(host=EVERYWHERE) as client:
+        assert (await client.get("/health", headers={"Host": "10.1.2.3:8001"})).status_code == 200
+        assert (await client.get("/health", headers={"Host": "evil.test"})).status_code == 403
+
+
+async def test_a_login_code_opens_one_browser_session(runtime):
+    client, app = browser(runtime, headers={"Origin": URL})
+    async with client:
+        code = app.state.door.logins.new_code(runtime.people["token-a"])
+        first = await client.post("/api/v1/auth/session", json={"code": code})
+        again = await client.post("/api/v1/auth/session", json={"code": code})
+        listed = await client.get("/api/v1/sessions")
+
+    assert (first.status_code, again.status_code) == (204, 401)
+    cookie = first.headers["set-cookie"]
+    assert cookie.startswith("gonogo_8001=")
+    assert "HttpOnly" in cookie
+    assert "SameSite=strict" in cookie
+    assert listed.json()["total"] == 1
+
+
+async def test_logging_out_ends_the_browser_session(runtime):
+    client, app = browser(runtime, headers={"Origin": URL})
+    async with client:
+        await login(client, app)
+        cookies = dict(client.cookies)
+        assert (await client.delete("/api/v1/auth/session")).status_code == 204
+        answer = await client.get(
+            "/api/v1/sessions", headers={"Cookie": f"gonogo_8001={cookies['gonogo_8001']}"}
+        )
+
+    assert answer.status_code == 401
+
+
+async def test_a_cookie_alone_changes_nothing(runtime):
+    client, app = browser(runtime)
+    async with client:
+        await login(client, app)
+        sent = await client.post(SEND, json=HELLO)
+        read = await client.get("/api/v1/sessions")
+        elsewhere = await client.get("/api/v1/sessions", headers={"Sec-Fetch-Site": "same-site"})
+
+    assert (sent.status_code, read.status_code, elsewhere.status_code) == (403, 200, 403)
+    assert runtime.accepted == []
+
+
+async def test_wrong_tokens_are_slowed_down_and_right_ones_are_not(ask):
+    async with ask(token=None) as client:
+        wrong = [
+            (await client.get("/api/v1/sessions", headers={"Authorization": f"Bearer {n}"}))
+            for n in range(30)
+        ]
+        right = await client.get("/api/v1/sessions", headers={"Authorization": "Bearer token-a"})
+
+    assert [a.status_code for a in wrong[:20]] == [401] * 20
+    assert {a.status_code for a in wrong[20:]} == {429}
+    assert wrong[-1].headers["retry-after"] == "60"
+    assert right.status_code == 200
+
+
+async def test_guessed_login_codes_are_slowed_down(ask):
+    async with ask(token=None) as client:
+        answers = [
+            (await client.post("/api/v1/auth/session", json={"code": str(n)})).status_code
+            for n in range(25)
+        ]
+
+    assert answers == [401] * 20 + [429] * 5
+
+
+async def test_without_authentication_everybody_is_the_owner(ask):
+    async with ask(token=None, auth=False) as client:
+        assert (await client.get("/api/v1/sessions/s_B")).status_code == 200
+        foreign = await client.get("/api/v1/sessions", headers={"Origin": "https://evil.test"})
+        assert foreign.status_code == 403
+
+
+async def test_without_authentication_only_loopback_is_served(runtime):
+    with pytest.raises(Forbidden, match="loopback"):
+        await serve(runtime, host=EVERYWHERE, port=0, auth=False)
+
+
+async def test_only_an_admin_makes_tokens_and_the_secret_is_shown_once(ask):
+    body = {"name": "ci", "role": "viewer"}
+    async with ask() as client:
+        assert (await client.post("/api/v1/tokens", json=body)).status_code == 403
+    async with ask(token="token-root") as client:
+        made = await client.post("/api/v1/tokens", json=body)
+
+    assert made.status_code == 201
+    assert made.json()["token"] == "made"
+    assert made.json()["view"]["role"] == "viewer"
+
+
+async def test_the_socket_of_this_machine_asks_for_a_token_too(served, tmp_path):
+    path = tmp_path / "s.sock"
+    async with served(uds=path):
+        assert path.stat().st_mode & 0o777 == 0o600
+        transport = httpx.AsyncHTTPTransport(uds=str(path))
+        async with httpx.AsyncClient(transport=transport, base_url="http://gonogo") as client:
+            stranger = await client.get("/api/v1/sessions")
+            known = await client.get(
+                "/api/v1/sessions", headers={"Authorization": "Bearer token-a"}
+            )
+
+    assert (stranger.status_code, known.status_code) == (401, 200)
+
+
+async def test_a_server_may_listen_on_no_port_at_all(runtime, tmp_path):
+    path = tmp_path / "s"
+    async with anyio.create_task_group() as group:
+        listening = anyio.Event()
+        found = []
+
+        def ready(where: Ready) -> None:
+            found.append(where)
+            listening.set()
+
+        group.start_soon(partial(serve, runtime, port=None, uds=path, on_ready=ready))
+        with anyio.fail_after(5):
+            await listening.wait()
+        async with httpx.AsyncClient(
+            transport=httpx.AsyncHTTPTransport(uds=str(path)), base_url="http://any.name"
+        ) as client:
+            assert (await client.get("/health")).status_code == 200
+        runtime.closing.set()
+
+    assert found[0].port is None
+
+
+async def test_a_port_that_is_taken_is_said(served, runtime):
+    async with served() as client:
+        with pytest.raises(Conflict, match="Cannot listen"):
+            await serve(runtime, port=client.ready.port)
+
+
+async def test_a_server_that_is_cancelled_ends_its_connections_too(runtime):
+    async with anyio.create_task_group() as group:
+        listening = anyio.Event()
+        where = []
+
+        def ready(found: Ready) -> None:
+            where.append(found)
+            listening.set()
+
+        group.start_soon(partial(serve, runtime, port=0, on_ready=ready))
+        await listening.wait()
+        async with await anyio.connect_tcp("127.0.0.1", where[0].port) as line:
+            group.cancel_scope.cancel()
+            with anyio.fail_after(5, shield=True), pytest.raises(anyio.EndOfStream):
+                await line.receive()
+
+    assert runtime.closing.is_set()

@@ -1,0 +1,95 @@
+"""What clients are generated from is complete: every path, every body, every event."""
+
+import json
+
+import jsonschema
+import pytest
+
+from gonogo.domain.events import AssistantMessage, Done, ErrorHappened
+from gonogo.server import create_app
+
+PATHS = """
+/agent/message/stream post
+/sessions get post
+/sessions/{session_id} get patch delete
+/sessions/{session_id}/history get
+/sessions/{session_id}/pending-approvals get
+/sessions/{session_id}/events get
+/plans get
+/plans/{plan_id} get
+/plans/{plan_id}/revisions get
+/plans/{plan_id}/revisions/{number} get
+/plans/{plan_id}/diff get
+/plans/{plan_id}/status get
+/plans/{plan_id}/graph get
+/plans/{plan_id}/decision post
+/plans/{plan_id}/start post
+/plans/{plan_id}/pause post
+/plans/{plan_id}/resume post
+/plans/{plan_id}/cancel post
+/plans/{plan_id}/subtasks/{subtask_id}/retry post
+/plans/{plan_id}/subtasks/{subtask_id}/skip post
+/plans/{plan_id}/subtasks/{subtask_id}/cancel post
+/approvals get
+/approvals/{approval_id} get
+/approvals/{approval_id}/decision post
+/approvals/decisions post
+/agents get
+/tools get
+/models get
+/grants get
+/grants/{grant_id} delete
+/audit get
+/audit/verify get
+/auth/session post delete
+/tokens get post
+/tokens/{token_id} delete
+/health get
+/ready get
+/metrics get
+/schema/events.json get
+"""
+
+
+@pytest.fixture
+def document(runtime) -> dict:
+    return create_app(runtime).openapi()
+
+
+def test_every_path_of_the_protocol_is_described(document):
+    described = {
+        path.removeprefix("/api/v1"): set(operations)
+        for path, operations in document["paths"].items()
+    }
+    expected = {line.split()[0]: set(line.split()[1:]) for line in PATHS.split("\n") if line}
+
+    assert document["openapi"].startswith("3.1")
+    assert described == expected
+
+
+def test_every_reference_leads_somewhere(document):
+    text = json.dumps(document)
+    names = {part.split('"')[0] for part in text.split('"#/components/schemas/')[1:]}
+
+    assert names <= set(document["components"]["schemas"])
+    assert "#/$defs" not in text
+    assert {"Event", "Problem", "PlanView", "Sent", "UserMessage"} <= names
+
+
+def test_operations_have_names_of_their_own(document):
+    names = [o["operationId"] for path in document["paths"].values() for o in path.values()]
+
+    assert len(names) == len(set(names))
+
+
+async def test_the_events_schema_fits_events_and_nothing_else(ask):
+    async with ask() as client:
+        schema = (await client.get("/api/v1/schema/events.json")).json()
+        served = await client.get("/api/v1/openapi.json")
+
+    check = jsonschema.Draft202012Validator(schema)
+    assert served.json()["info"]["title"] == "gonogo"
+    error = ErrorHappened(error="x", content="x", code="conflict")
+    for event in [AssistantMessage(content="x"), Done(), error]:
+        check.validate({**event.body(), "later": "fields are passed over"})
+    assert not check.is_valid({"type": "no such type"})

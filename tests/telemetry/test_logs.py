@@ -1,0 +1,106 @@
+"""Logs: one form for all lines; what people and models say is left out unless asked for."""
+
+import io
+import json
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from gonogo.telemetry import log_event, setup_logging
+
+
+@pytest.fixture(autouse=True)
+def _logging_as_it_was() -> Iterator[None]:
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_line_is_json_with_time_level_and_facts_where_nobody_watches() -> None:
+    stream = io.StringIO()
+    setup_logging(stream=stream)
+
+    logging.getLogger("gonogo.store").warning("slow commit", extra={"seconds": 2})
+
+    line = json.loads(stream.getvalue())
+    assert line["event"] == "slow commit"
+    assert (line["level"], line["logger"], line["seconds"]) == ("warning", "gonogo.store", 2)
+    assert line["timestamp"].endswith("Z")
+
+
+def test_a_line_is_readable_on_a_terminal() -> None:
+    stream = Terminal()
+    setup_logging(stream=stream)
+
+    logging.getLogger("gonogo").info("ready")
+
+    assert "ready" in stream.getvalue()
+    assert not stream.getvalue().startswith("{")
+
+
+def test_content_is_left_out_unless_asked_for_and_secrets_always() -> None:
+    facts = {"content": "my text", "prompt": "p", "api_key": "k-1", "plan_id": "p_1"}
+    quiet, open_ = io.StringIO(), io.StringIO()
+
+    setup_logging(stream=quiet)
+    logging.getLogger("gonogo").info("said", extra=facts)
+    setup_logging(stream=open_, content=True)
+    logging.getLogger("gonogo").info("said", extra=facts)
+
+    assert "my text" not in quiet.getvalue()
+    assert json.loads(quiet.getvalue())["plan_id"] == "p_1"
+    assert json.loads(open_.getvalue())["content"] == "my text"
+    assert "k-1" not in quiet.getvalue() + open_.getvalue()
+
+
+def test_the_level_is_respected_and_setting_up_again_does_not_double_lines() -> None:
+    stream = io.StringIO()
+    setup_logging("warning", stream=stream)
+    setup_logging("warning", stream=stream)
+
+    logging.getLogger("gonogo").info("quiet")
+    logging.getLogger("gonogo").error("loud")
+
+    assert len(stream.getvalue().splitlines()) == 1
+
+
+def test_an_exception_is_logged_with_its_trace() -> None:
+    stream = io.StringIO()
+    setup_logging(stream=stream)
+
+    try:
+        int("broken")
+    except ValueError:
+        logging.getLogger("gonogo").exception("failed")
+
+    assert "ValueError: invalid literal" in json.loads(stream.getvalue())["exception"]
+
+
+def test_an_event_is_logged_by_its_ids_and_states_only() -> None:
+    stream = io.StringIO()
+    setup_logging(stream=stream)
+
+    log_event(
+        {
+            "type": "tool_result", "session_id": "s", "seq": 3, "call_id": "call_1",
+            "tool_name": "read_file", "result": {"content": "private"},
+            "metadata": {"status": "completed", "duration_ms": 1.0},
+        }
+    )  # fmt: skip
+    log_event({"type": "error", "error": "private too", "code": "internal"})
+
+    first, second = (json.loads(line) for line in stream.getvalue().splitlines())
+    assert first["event"] == "tool_result"
+    assert (first["call_id"], first["status"], first["level"]) == ("call_1", "completed", "info")
+    assert second["level"] == "warning"
+    assert "private" not in stream.getvalue()

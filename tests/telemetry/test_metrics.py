@@ -1,0 +1,110 @@
+"""Metrics: the documented names, counted from events, with nothing personal in a label."""
+
+from typing import Any
+
+import pytest
+
+from gonogo.domain.conversation import Usage
+from gonogo.telemetry import Metrics
+
+
+def sample(metrics: Metrics, line: str) -> float | None:
+    """The value of one line of the exposition, or None."""
+    for row in metrics.render().decode().splitlines():
+        name, _, value = row.rpartition(" ")
+        if name == line:
+            return float(value)
+    return None
+
+
+def event(event_type: str, /, **metadata: Any) -> dict[str, Any]:
+    return {"type": event_type, "metadata": metadata}
+
+
+def test_a_plan_that_ends_is_counted_with_its_run_time() -> None:
+    metrics = Metrics()
+
+    metrics.observe(event("plan_completed", status="partial", duration_seconds=2.5))
+
+    assert sample(metrics, 'plan_executions_total{status="partial"}') == 1
+    assert sample(metrics, 'plan_execution_duration_seconds_sum{status="partial"}') == 2.5
+
+
+def test_subtasks_are_counted_by_type_and_status() -> None:
+    metrics = Metrics()
+
+    metrics.observe(event("subtask_completed", subtask_type="validation", duration_seconds=1.5))
+    metrics.observe(event("subtask_skipped"))
+
+    assert sample(metrics, 'plan_steps_total{status="completed",step_type="validation"}') == 1
+    assert sample(metrics, 'plan_steps_total{status="skipped",step_type="action"}') == 1
+    assert sample(metrics, 'plan_step_duration_seconds_count{step_type="validation"}') == 1
+
+
+def test_open_questions_their_outcome_and_the_wait_are_counted() -> None:
+    metrics = Metrics()
+    metrics.set_pending("tool", 2)
+    asked = event("approval_requested", approval_id="a", kind="tool")
+    answered = event("approval_resolved", approval_id="a", kind="tool", status="rejected")
+
+    metrics.observe(asked | {"ts": "2026-01-01T00:00:00Z"})
+    assert sample(metrics, 'approvals_pending{kind="tool"}') == 3
+    metrics.observe(answered | {"ts": "2026-01-01T00:00:07Z"})
+
+    assert sample(metrics, 'approvals_pending{kind="tool"}') == 2
+    assert sample(metrics, 'approvals_total{kind="tool",status="rejected"}') == 1
+    assert sample(metrics, 'approval_decision_seconds_sum{kind="tool"}') == 7
+
+
+def test_an_answer_to_a_question_from_before_the_start_has_no_wait() -> None:
+    metrics = Metrics()
+
+    metrics.observe(event("approval_resolved", approval_id="a", kind="plan", status="approved"))
+
+    assert sample(metrics, 'approvals_total{kind="plan",status="approved"}') == 1
+    assert sample(metrics, 'approval_decision_seconds_count{kind="plan"}') is None
+
+
+@pytest.mark.parametrize("kind", ["tool_approved", "tool_rejected"])
+def test_decisions_about_calls_are_counted_by_who_made_them(kind: str) -> None:
+    metrics = Metrics()
+
+    metrics.observe(event(kind, decision="edit", source="person"))
+
+    assert sample(metrics, 'tool_decisions_total{decision="edit",source="person"}') == 1
+
+
+def test_tool_calls_replans_and_rollbacks_are_counted() -> None:
+    metrics = Metrics()
+
+    metrics.observe(event("tool_result", status="failed", duration_ms=250) | {"tool_name": "edit"})
+    metrics.observe(event("plan_replanning", reason="Agent x not found"))
+    metrics.observe(event("plan_rolled_back"))
+
+    assert sample(metrics, 'tool_calls_total{status="failed",tool="edit"}') == 1
+    assert sample(metrics, 'tool_call_duration_seconds_sum{tool="edit"}') == 0.25
+    assert sample(metrics, 'plan_replans_total{cause="unknown"}') == 1
+    assert sample(metrics, "plan_rollbacks_total") == 1
+
+
+def test_requests_to_models_are_counted_with_their_tokens_and_cost() -> None:
+    metrics = Metrics()
+
+    usage = Usage(input_tokens=100, output_tokens=20, cost=0.5, duration_ms=2_000)
+    metrics.model_answered("demo", usage)
+    metrics.model_failed("demo")
+
+    assert sample(metrics, 'model_requests_total{model="demo",status="completed"}') == 1
+    assert sample(metrics, 'model_requests_total{model="demo",status="failed"}') == 1
+    assert sample(metrics, 'model_tokens_total{direction="output",model="demo"}') == 20
+    assert sample(metrics, 'model_cost_dollars_total{model="demo"}') == 0.5
+
+
+def test_other_events_count_nothing_and_two_runtimes_never_mix() -> None:
+    one, other = Metrics(), Metrics()
+
+    one.observe({"type": "assistant_message", "content": "hello"})
+    one.observe({"type": "from_a_later_version"})
+    one.observe(event("plan_rolled_back"))
+
+    assert sample(other, "plan_rollbacks_total") == 0

@@ -1,0 +1,177 @@
+"""Texts: both languages say the same things, and those that clients rely on are word for word."""
+
+import pytest
+
+from gonogo.domain.events import PlanEndedFacts
+from gonogo.domain.messages import REJECTED_TEXTS
+from gonogo.domain.plan import Revision, Scope, Subtask
+from gonogo.texts import (
+    LOCALES,
+    account,
+    keys,
+    language_of,
+    plan_summary,
+    rejected_plan,
+    resolve,
+    say,
+)
+
+SUBTASKS = (
+    Subtask(id="model", description="Write the model", agent="coder", estimated_time="10 min"),
+    Subtask(
+        id="tests",
+        description="Run the tests",
+        agent="debug",
+        dependencies=("model",),
+        scope=Scope(tools=("execute_command",), commands=("pytest -q",), network=True),
+        approval_required=True,
+    ),
+    Subtask(id="list", description="List the files", tool="list_files", scope=Scope()),
+)
+
+
+def summary(locale: str, number: int = 1, **more: object) -> str:
+    """The summary of a plan of three subtasks."""
+    revision = Revision(plan_id="p_1", number=number, goal="TODO\n\n# app", subtasks=SUBTASKS)
+    return plan_summary(revision, locale, **more)  # type: ignore[arg-type]
+
+
+def ended(completed: int, failed: int, skipped: int = 0, cancelled: int = 0) -> PlanEndedFacts:
+    """The account of a plan that is over."""
+    return PlanEndedFacts(
+        plan_id="p_1", status="partial", total=completed + failed + skipped + cancelled,
+        completed=completed, failed=failed, skipped=skipped, cancelled=cancelled,
+        duration_seconds=1.0,
+    )  # fmt: skip
+
+
+@pytest.mark.feature(217)
+def test_every_text_stands_in_both_languages_with_the_same_fields() -> None:
+    assert keys("en") == keys("ru")
+
+
+@pytest.mark.feature(217)
+def test_the_language_is_the_sessions_then_the_setting_then_that_of_the_message() -> None:
+    assert resolve("ru", "en", "hello") == "ru"
+    assert resolve(None, "ru_RU.UTF-8", "hello") == "ru"
+    assert resolve(None, None, "Создай TODO приложение") == "ru"
+    assert resolve(None, None, "Make a TODO app") == "en"
+    assert resolve("de", None, "Привет") == "ru"
+    assert resolve("en-GB", "ru", "Привет") == "en"
+
+
+def test_a_cyrillic_letter_means_russian() -> None:
+    assert language_of("Добавь --json") == "ru"
+    assert language_of("Füge --json hinzu") == "en"
+    assert language_of("") == "en"
+
+
+@pytest.mark.parametrize(
+    ("key", "english", "russian"),
+    [
+        (
+            "plan_approved",
+            "Plan approved. Starting 4 subtasks...",
+            "План подтвержден. Начинаю выполнение 4 подзадач...",
+        ),
+        (
+            "plan_updated",
+            "Plan updated. Starting 4 subtasks...",
+            "План обновлен. Начинаю выполнение 4 подзадач...",
+        ),
+        (
+            "plan_waiting",
+            "Waiting for the plan to be decided...",
+            "Ожидаю подтверждения плана...",
+        ),
+    ],
+)
+def test_what_clients_compare_is_word_for_word(key: str, english: str, russian: str) -> None:
+    assert say(key, "en", count=4) == english
+    assert say(key, "ru", count=4) == russian
+
+
+def test_a_rejected_plan_answers_with_the_reason_or_an_offer() -> None:
+    assert rejected_plan("Этот подход не подходит", "ru") == "План отменен. Этот подход не подходит"
+    assert rejected_plan(None, "ru") == "План отменен. Чем могу помочь?"
+    assert rejected_plan("  ", "en") == "Plan cancelled. How can I help?"
+
+
+@pytest.mark.parametrize("locale", LOCALES)
+def test_progress_and_account_are_the_same_in_both_languages(locale: str) -> None:
+    started = say("subtask_started", locale, position=1, total=5, description="Do it")
+
+    assert started == "Subtask 1/5: Do it"
+    assert account(ended(5, 0), locale) == (
+        "Plan Execution Complete\n- Total: 5\n- Completed: 5\n- Failed: 0"
+    )
+
+
+def test_the_account_names_skipped_and_cancelled_subtasks_so_that_it_adds_up() -> None:
+    text = account(ended(3, 1, skipped=1, cancelled=1), "en")
+
+    assert text.endswith("- Failed: 1\n- Skipped: 1\n- Cancelled: 1")
+
+
+def test_a_rejection_without_a_reason_has_a_default_text() -> None:
+    assert say("model_rejected_default", "ru") == "Операция отклонена"
+    assert say("model_rejected_default", "en") == "User rejected the operation"
+    assert {say("model_rejected_default", locale) for locale in LOCALES} >= {
+        text for text in REJECTED_TEXTS if text.startswith("Опер")
+    }
+
+
+@pytest.mark.parametrize("locale", LOCALES)
+def test_an_expired_question_is_not_called_rejected(locale: str) -> None:
+    assert say("model_expired", locale) != say("model_rejected_default", locale)
+    assert not say("model_expired", locale).startswith(REJECTED_TEXTS)
+
+
+@pytest.mark.feature(4)
+@pytest.mark.parametrize("locale", LOCALES)
+def test_a_plans_summary_lists_each_subtask_with_agent_time_and_dependencies(locale: str) -> None:
+    text = summary(locale)
+
+    for part in ("model", "Write the model", "`coder`", "10 min", "tests", "Run the tests"):
+        assert part in text
+    for part in ("`debug`", "5 min", "`model`", "`pytest -q`", "`list_files`"):
+        assert part in text
+
+
+@pytest.mark.feature(4)
+@pytest.mark.parametrize("locale", LOCALES)
+def test_a_plans_summary_names_the_decisions_and_how_to_answer(locale: str) -> None:
+    text = summary(locale)
+
+    for word in ("approve", "edit", "reject", "plan_decision", "p_1"):
+        assert word in text
+
+
+def test_the_russian_summary_is_in_russian() -> None:
+    text = summary("ru")
+
+    for word in ("# План:", "агент: `coder`", "время: 10 min", "зависит от: `model`"):
+        assert word in text
+    for word in ("подтвердить", "изменить", "отклонить"):
+        assert word in text
+
+
+def test_a_goal_cannot_draw_a_heading_of_its_own() -> None:
+    assert "\n# app" not in summary("en")
+
+
+def test_a_later_revision_findings_and_a_client_host_are_said() -> None:
+    finding = {"severity": "warning", "message": "two writers of a.py", "code": "overlap"}
+    text = summary("en", number=2, findings=[finding], tool_host="client")
+
+    assert "Revision 2" in text
+    assert "- **warning**: two writers of a.py" in text
+    assert "no rollback" in text
+
+
+def test_an_unknown_language_is_answered_in_english_and_an_unknown_key_is_an_error() -> None:
+    assert say("turn_cancelled", "de") == "Stopped."
+    with pytest.raises(KeyError):
+        say("no_such_text", "en")
+    with pytest.raises(KeyError):
+        say("plan_approved", "en")

@@ -1,0 +1,142 @@
+"""A unified diff is read strictly and applied exactly, or refused with the reason."""
+
+import difflib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gonogo.domain.errors import ToolFailed
+from gonogo.tools._patch import apply_hunks, parse_patch
+from gonogo.tools._text import difference
+
+OLD = "one\ntwo\nthree\nfour\nfive\n"
+
+
+def patch(body: str, path: str = "f") -> str:
+    return f"--- a/{path}\n+++ b/{path}\n{body}"
+
+
+def applied(text: str, body: str) -> str:
+    (file,) = parse_patch(patch(body))
+    return apply_hunks("f", text, file.hunks)
+
+
+def refused(kind: str):
+    return pytest.raises(ToolFailed, check=lambda failure: failure.kind == kind)
+
+
+def test_a_line_is_replaced() -> None:
+    assert applied(OLD, "@@ -1,3 +1,3 @@\n one\n-two\n+2\n three\n") == OLD.replace("two", "2")
+
+
+def test_two_hunks_use_the_numbers_of_the_old_file() -> None:
+    body = "@@ -1 +1,2 @@\n-one\n+1\n+1.5\n@@ -5,1 +6,1 @@\n-five\n+5\n"
+
+    assert applied(OLD, body) == "1\n1.5\ntwo\nthree\nfour\n5\n"
+
+
+def test_lines_are_added_after_the_line_that_is_named() -> None:
+    assert applied("a\nb\n", "@@ -1,0 +2,1 @@\n+x\n") == "a\nx\nb\n"
+
+
+def test_a_hunk_with_a_wrong_number_fits_at_the_only_place() -> None:
+    assert applied(OLD, "@@ -1,1 +1,1 @@\n-four\n+4\n") == OLD.replace("four", "4")
+
+
+def test_a_hunk_that_fits_at_several_places_is_refused() -> None:
+    with refused("not_unique"):
+        applied("a\nx\na\n", "@@ -2,1 +2,1 @@\n-a\n+b\n")
+
+
+def test_a_hunk_that_fits_nowhere_is_refused() -> None:
+    with refused("not_found_in_file"):
+        applied(OLD, "@@ -1,1 +1,1 @@\n-uno\n+1\n")
+
+
+def test_a_missing_line_end_is_kept_and_can_be_mended() -> None:
+    mark = "\\ No newline at end of file\n"
+
+    assert applied("a\nb", f"@@ -1,2 +1,2 @@\n-a\n+A\n b\n{mark}") == "A\nb"
+    assert applied("a\nb", f"@@ -2,1 +2,1 @@\n-b\n{mark}+b\n") == "a\nb\n"
+    assert applied("a\nb\n", f"@@ -2,1 +2,1 @@\n-b\n+b\n{mark}") == "a\nb"
+
+
+def test_files_are_created_and_deleted_and_git_headers_are_understood() -> None:
+    text = (
+        "diff --git a/new.txt b/new.txt\nnew file mode 100644\nindex 000..111\n"
+        "--- /dev/null\n+++ b/new.txt\n@@ -0,0 +1 @@\n+hi\n"
+        "diff --git a/old.txt b/old.txt\ndeleted file mode 100644\n"
+        "--- a/old.txt\n+++ /dev/null\n@@ -1 +0,0 @@\n-bye\n"
+    )
+
+    created, deleted = parse_patch(text)
+
+    assert (created.path, created.creates, created.deletes) == ("new.txt", True, False)
+    assert (deleted.path, deleted.creates, deleted.deletes) == ("old.txt", False, True)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "just words\n",
+        "--- a/f\n",
+        "--- a/f\n+++ b/f\n",
+        "--- a/f\n+++ b/g\n@@ -1 +1 @@\n-a\n+b\n",
+        "--- /dev/null\n+++ /dev/null\n@@ -1 +1 @@\n-a\n+b\n",
+        patch("@@ -1,2 +1,1 @@\n-a\n+b\n"),
+        patch("@@ -1,1 +1,1 @@\n-a\n+b\n+c\n"),
+        patch("@@ -1,1 +1,1 @@\n-a\n+b\n c\n"),
+        patch("@@ nonsense @@\n-a\n+b\n"),
+        patch("@@ -1,1 +1,1 @@\n*a\n"),
+        patch("@@ -1 +1 @@\n-a\n+b\n") * 2,
+        "@@ -1 +1 @@\n-a\n+b\n",
+        "diff --git a/f b/g\nrename from f\nrename to g\n",
+        "diff --git a/f b/f\nold mode 100644\nnew mode 100755\n",
+        "diff --git a/f b/f\nnew file mode 100644\n",
+        "diff --git a/f b/f\nBinary files a/f and b/f differ\n",
+        '--- "a/\\321\\204"\n+++ "b/\\321\\204"\n@@ -1 +1 @@\n-a\n+b\n',
+        "--- /dev/null\n+++ b/f\n@@ -1 +1 @@\n-a\n+b\n",
+    ],
+)
+def test_a_patch_with_a_defect_is_refused(text: str) -> None:
+    with refused("invalid_arguments"):
+        parse_patch(text)
+
+
+LINES = st.lists(
+    st.sampled_from(["a", "b", "c", "", " x", "-y", "+z", "é", "--- q", "@@"]), max_size=12
+)
+TEXT = st.builds(lambda lines, end: "\n".join(lines) + end, LINES, st.sampled_from(["", "\n"]))
+
+
+@given(before=TEXT, after=TEXT, context=st.integers(0, 3))
+def test_any_difference_that_is_shown_applies_to_give_the_other_text(
+    before: str, after: str, context: int
+) -> None:
+    if before == after:
+        return
+    shown = difference("f", before.encode(), after.encode())
+    bare = "".join(
+        line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
+        for line in difflib.unified_diff(ended(before), ended(after), "a/f", "b/f", n=context)
+    )
+
+    for text in (shown, bare):
+        (file,) = parse_patch(text)
+        assert apply_hunks("f", before, file.hunks) == after
+
+
+def ended(text: str) -> list[str]:
+    lines = [f"{line}\n" for line in text.split("\n")]
+    lines[-1] = lines[-1].removesuffix("\n")
+    return lines if lines[-1] else lines[:-1]
+
+
+@given(text=st.text(alphabet="-+@ \\ab/\n0123,", max_size=200))
+def test_no_text_breaks_the_reader(text: str) -> None:
+    try:
+        parse_patch(text)
+    except ToolFailed as failure:
+        assert failure.kind == "invalid_arguments"  # noqa: PT017 - most texts are refused

@@ -1,0 +1,201 @@
+"""Listing shows a folder without following links; searching finds the same lines with ripgrep and
+without it, gives up in time, and never shows a secret or anything outside."""
+
+import time
+from pathlib import Path
+
+import pytest
+
+from gonogo.domain.errors import ToolFailed
+from gonogo.workspace import Found, Match, Query, Workspace
+from gonogo.workspace._programs import find_program
+
+ENGINES = ["python", "rg"]
+
+FILES = {
+    "app.py": "import os\n\ndef main():\n    return os.getcwd()\n",
+    "src/a-b.py": "x = 1\nclass Plan:\n    pass\n",
+    "src/a/deep.py": "class Plan: pass\r\nlast line without end: Plan",
+    "src/a.py": "Plan()\n",
+    "src/web/index.ts": "const plan = 'Plan'\n",
+    "docs/план.md": "Это Plan работ\nёлка\n",
+    "docs/latin.txt": b"caf\xe9 Plan\n",
+    "docs/binary.dat": b"Plan\0Plan\n",
+    "docs/blank.txt": "\n\nPlan\n\n",
+    ".hidden/x.py": "Plan hidden\n",
+    ".env": "KEY=Plan\n",
+    ".git/config": "Plan\n",
+    "node_modules/m/index.js": "Plan\n",
+    "--pre=evil": "Plan in an odd file\n",
+}
+
+
+@pytest.fixture(scope="module")
+def workspace(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+    top = tmp_path_factory.mktemp("search")
+    outside = top / "outside"
+    outside.mkdir()
+    (outside / "secret.txt").write_text("Plan CANARY\n")
+    root = top / "ws"
+    for name, content in FILES.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    (root / "link").symlink_to(outside)
+    (root / "hard.txt").hardlink_to(outside / "secret.txt")
+    (root / "big.txt").write_bytes(b"Plan\n" * 1_000_000)
+    return Workspace(root)
+
+
+def needs(engine: str) -> None:
+    if engine == "rg" and find_program("rg") is None:
+        pytest.skip("ripgrep is not installed")
+
+
+def refused(kind: str):
+    return pytest.raises(ToolFailed, check=lambda failure: failure.kind == kind)
+
+
+def both(workspace: Workspace, query: dict, path: str = ".") -> tuple[Found, Found]:
+    needs("rg")
+    plain, quick = (
+        workspace.search(Query(**query, engine=engine), path=path) for engine in ENGINES
+    )
+    return plain, quick
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_lines_are_found_in_the_order_of_the_paths(workspace: Workspace, engine: str) -> None:
+    needs(engine)
+
+    found = workspace.search(Query(pattern=r"class \w+", engine=engine))
+
+    assert found.matches == (
+        Match(path="src/a/deep.py", line=1, text="class Plan: pass\r"),
+        Match(path="src/a-b.py", line=2, text="class Plan:"),
+    ) or found.matches == (
+        Match(path="src/a-b.py", line=2, text="class Plan:"),
+        Match(path="src/a/deep.py", line=1, text="class Plan: pass\r"),
+    )
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"pattern": "Plan"},
+        {"pattern": "(?i)plan"},
+        {"pattern": "^Plan"},
+        {"pattern": "Plan$"},
+        {"pattern": "^$"},
+        {"pattern": r"\bPlan\b.*\(\)"},
+        {"pattern": "Plan", "glob": "*.py"},
+        {"pattern": "Plan", "glob": "src/*.py"},
+        {"pattern": "Plan", "glob": "src/**/*.py"},
+        {"pattern": "Plan", "glob": "**/*.{py,ts}"},
+        {"pattern": "Plan", "glob": "[a-c]*.py"},
+        {"pattern": "Plan", "glob": "src"},
+        {"pattern": "()", "regex": False},
+        {"pattern": "os.getcwd()", "regex": False},
+        {"pattern": "--pre=./evil"},
+        {"pattern": "Plan", "limit": 3},
+        {"pattern": "ёл"},
+        {"pattern": r"\w+ работ"},
+        {"pattern": "(?<=class )Plan"},
+        {"pattern": "nothing like this"},
+    ],
+    ids=str,
+)
+def test_both_engines_find_the_same(workspace: Workspace, query: dict) -> None:
+    plain, quick = both(workspace, query)
+
+    assert plain == quick
+
+
+def test_one_file_can_be_searched(workspace: Workspace) -> None:
+    plain, quick = both(workspace, {"pattern": "Plan"}, "src/a.py")
+
+    assert plain == quick
+    assert [match.path for match in plain.matches] == ["src/a.py"]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_secrets_state_binaries_links_and_outside_are_not_searched(
+    workspace: Workspace, engine: str
+) -> None:
+    needs(engine)
+
+    found = workspace.search(Query(pattern="Plan", engine=engine))
+
+    assert {match.path for match in found.matches} == {
+        *("src/a-b.py", "src/a/deep.py", "src/a.py", "src/web/index.ts", "docs/план.md"),
+        *("docs/latin.txt", "docs/blank.txt", ".hidden/x.py", "--pre=evil"),
+    }
+
+
+def test_a_heavy_folder_is_searched_when_it_is_named(workspace: Workspace) -> None:
+    plain, quick = both(workspace, {"pattern": "Plan"}, "node_modules/m")
+
+    assert plain == quick
+    assert len(plain.matches) == 1
+
+
+def test_more_lines_than_the_limit_are_said(workspace: Workspace) -> None:
+    found = workspace.search(Query(pattern="Plan", limit=2))
+
+    assert len(found.matches) == 2
+    assert found.truncated
+
+
+def test_a_pattern_that_explodes_ends_at_the_time_limit(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("a" * 60 + "!\n")
+    began = time.monotonic()
+
+    with refused("timeout"):
+        Workspace(tmp_path).search(Query(pattern="(a+)+$", engine="python", time_limit=0.5))
+
+    assert time.monotonic() - began < 5
+
+
+@pytest.mark.parametrize("glob", ["../**", "/etc/*", "a/../../b", "{..,a}/x"])
+def test_a_glob_that_leads_out_is_refused(workspace: Workspace, glob: str) -> None:
+    with refused("path_outside_workspace"):
+        workspace.search(Query(pattern="x", glob=glob))
+
+
+@pytest.mark.parametrize(
+    "query",
+    [{"pattern": "("}, {"pattern": ""}, {"pattern": "x", "glob": "{a"}, {"pattern": "a\nb"}],
+)
+def test_a_pattern_that_cannot_be_read_is_refused(workspace: Workspace, query: dict) -> None:
+    with refused("invalid_arguments"):
+        workspace.search(Query(**query))
+
+
+def test_searching_nowhere_is_refused(workspace: Workspace) -> None:
+    with refused("file_not_found"):
+        workspace.search(Query(pattern="x"), path="nowhere")
+    with refused("symlink_escape"):
+        workspace.search(Query(pattern="x"), path="link")
+
+
+def test_a_listing_shows_links_and_leaves_state_out(workspace: Workspace) -> None:
+    listing = workspace.list(".", depth=2, limit=1_000)
+    kinds = {entry.path: entry.kind for entry in listing.entries}
+
+    assert kinds["link"] == "link"
+    assert kinds["src/a"] == "folder"
+    assert kinds["node_modules"] == "folder"
+    assert "src/a/deep.py" not in kinds
+    assert not any(path.startswith((".git/", "link/", "node_modules/")) for path in kinds)
+    assert ".git" not in kinds
+    assert [entry.path for entry in listing.entries if "/" not in entry.path] == sorted(
+        path for path in kinds if "/" not in path
+    )
+
+
+def test_a_listing_ends_at_its_limit_and_says_so(workspace: Workspace) -> None:
+    listing = workspace.list(".", depth=5, limit=3)
+
+    assert len(listing.entries) == 3
+    assert listing.truncated
+    assert not workspace.list("src/web", depth=1, limit=1).truncated
