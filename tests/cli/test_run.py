@@ -202,7 +202,8 @@ def test_unattended_denies_what_would_ask(gonogo, run, project):
         e for e in happened if e["type"] == "tool_call" and e["arguments"].get("command") == OUTSIDE
     )
     assert asked["call_id"] not in {e["call_id"] for e in ran}
-    assert not [e for e in happened if e["type"] == "approval_requested"]
+    asking = [e["metadata"]["kind"] for e in happened if e["type"] == "approval_requested"]
+    assert asking == ["plan"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

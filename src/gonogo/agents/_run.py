@@ -92,11 +92,17 @@ class Hands:
                     self._finish, thread, call, _C.COMPLETED, result, None, self.clock()
                 )
             case "before":
-                gated = await self.gate.judge(thread, call.tool, call.arguments)
-                tool = self.gate.tools[call.tool]
-                await self._run_started(thread, call, tool, gated, asked=True)
+                await self._run_once_more(thread, call)
             case _:
                 await self.store.write(self.doubt, call, thread.locale, self.clock())
+
+    async def _run_once_more(self, thread: Thread, call: CallRow) -> None:
+        """A call that has had no effect yet, or whose effect is the same however often it runs."""
+        gated = await self.gate.judge(thread, call.tool, call.arguments)
+        if gated.digest != call.digest:
+            await self.store.write(self.doubt, call, thread.locale, self.clock())
+            return
+        await self._run_started(thread, call, self.gate.tools[call.tool], gated, asked=True)
 
     def doubt(self, conn: Connection, call: CallRow, locale: str, now: datetime) -> None:
         """Write down that nobody knows what came of a call, and ask a person."""
@@ -259,7 +265,7 @@ def _waits_for_person(call: CallRow, retried: set[str | None]) -> bool:
 def _file_outcome(root: Path, call: CallRow) -> str:
     """Whether a file tool's effects are all there (`after`), none (`before`), or `unknown`."""
     if not call.effects:
-        return "unknown"
+        return "before" if call.tool_class is ToolClass.IDEMPOTENT else "unknown"
     workspace = Workspace(root)
     try:
         now = {effect["path"]: workspace.hash(effect["path"]) for effect in call.effects}

@@ -1,5 +1,6 @@
 """How a command ends: its exit code, and one line for what went wrong."""
 
+import logging
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Generator
@@ -107,6 +108,7 @@ def _told(error: BaseException) -> tuple[str, Exit]:
         case OSError():
             return _os_error(error), Exit.FAILED
         case _:
+            logging.getLogger(__name__).critical("internal error", exc_info=error)
             return f"internal error: {_brief(error)}; please report it", Exit.FAILED
 
 

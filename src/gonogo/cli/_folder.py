@@ -11,10 +11,12 @@ import stat
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from gonogo.cli._exits import Stop
 
+_OPEN_FILES = Path("/proc/self/fd")
 _LONGEST_SOCKET = 100
 """The kernel's limit for a socket's path is 108 bytes, on other systems 104."""
 
@@ -46,6 +48,19 @@ class Folder:
         return self.home / "owner.token"
 
     @property
+    def address(self) -> Path:
+        """The socket by a name that the kernel takes, however long the folder's is.
+
+        Raises:
+            Stop: there is no such name on this system.
+        """
+        if len(os.fsencode(self.socket)) <= _LONGEST_SOCKET:
+            return self.socket
+        if not _OPEN_FILES.is_dir():
+            raise Stop(f"{self.home} is too long a name for a socket; set GONOGO_HOME to a shorter")
+        return _OPEN_FILES / str(_opened(self.home)) / self.socket.name
+
+    @property
     def log(self) -> Path:
         """Where a command that owns the folder logs."""
         return self.home / "gonogo.log"
@@ -54,10 +69,8 @@ class Folder:
         """Create the folder for this user only.
 
         Raises:
-            Stop: others may enter it, or its name is too long for a socket.
+            Stop: it belongs to somebody else.
         """
-        if len(os.fsencode(self.socket)) > _LONGEST_SOCKET:
-            raise Stop(f"{self.home} is too long a name for a socket; set GONOGO_HOME to a shorter")
         self.home.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = self.home.stat()
         if found.st_uid != os.geteuid():
@@ -114,6 +127,12 @@ class Folder:
         with os.fdopen(handle, "w") as file:
             file.write(secret + "\n")
         fresh.replace(self.token_file)
+
+
+@cache
+def _opened(folder: Path) -> int:
+    """The folder as a file that stays open for as long as the process lives."""
+    return os.open(folder, os.O_DIRECTORY | os.O_CLOEXEC)
 
 
 def _taken(handle: int, how: int = fcntl.LOCK_EX) -> bool:

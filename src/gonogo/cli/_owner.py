@@ -168,18 +168,18 @@ async def interruptible() -> AsyncGenerator[None]:
 async def _serve(runtime: "Runtime", folder: Folder, ready: anyio.Event) -> None:
     from gonogo.server import serve
 
-    await serve(runtime, port=0, uds=folder.socket, on_ready=lambda _: ready.set())
+    await serve(runtime, port=0, uds=folder.address, on_ready=lambda _: ready.set())
 
 
 async def _answers(folder: Folder) -> bool:
     if folder.read_token() is None or not folder.socket.exists():
         return False
     try:
-        async with await anyio.connect_unix(folder.socket):
+        async with await anyio.connect_unix(folder.address):
             return True
     except OSError:
         return False
 
 
 def _client(folder: Folder) -> Client:
-    return Client(uds=folder.socket, token=folder.read_token())
+    return Client(uds=folder.address, token=folder.read_token())

@@ -60,7 +60,7 @@ async def _serve(settings: Settings, folder: Folder, address: Address) -> None:
             runtime,
             host=settings.host,
             port=settings.port,
-            uds=folder.socket,
+            uds=folder.address,
             auth=address.auth,
             on_ready=lambda ready: _announce(runtime, ready, address),
         )

@@ -107,7 +107,7 @@ class Conversation:
                 self._screen.show(event)
                 self._outcome.note(event)
                 self._seen = max(self._seen, event.get("seq", 0))
-                if event["type"] in {"approval_requested", "plan_notification"}:
+                if _asks(event):
                     await self._ask()
         if self._open or self._seen < self._due:
             return False
@@ -184,3 +184,10 @@ class Conversation:
             async for _ in self._client.send(self._session_id, {"type": "cancel"}):
                 pass
         self._person.tell(say("cli_interrupted", self._locale, session_id=self._session_id))
+
+
+def _asks(event: Event) -> bool:
+    """Whether a person has now seen what they are to decide about."""
+    if event["type"] == "plan_notification":
+        return True
+    return event["type"] == "approval_requested" and event["metadata"]["kind"] != "plan"

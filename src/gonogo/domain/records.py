@@ -48,6 +48,7 @@ class Turn:
     position: int
     content: str
     agent: str
+    """Who answers; empty until the turn begins, when nobody was named."""
     status: TurnStatus
     epoch: int
     created_at: datetime

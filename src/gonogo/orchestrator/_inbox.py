@@ -44,7 +44,7 @@ class Inbox:
         if question is not None and question.turn_id is not None:
             return self._answer(conn, question, content, now)
         before = open_turns(conn, session.id)
-        turn = add_turn(conn, new_id("turn"), session.id, content, agent or session.agent, now)
+        turn = add_turn(conn, new_id("turn"), session.id, content, agent or "", now)
         plan = plan_of(conn, session.active_plan_id) if session.active_plan_id else None
         if plan is not None and plan.status is not PlanStatus.APPROVED:
             undecided = plan.status is PlanStatus.AWAITING_APPROVAL

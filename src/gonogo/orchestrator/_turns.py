@@ -100,10 +100,10 @@ class Turns:
             return None
         if session.active_plan_id and not is_held(conn, session.active_plan_id):
             return None
-        taken = take_turn(conn, turn, TurnStatus.RUNNING)
+        taken = take_turn(conn, turn, TurnStatus.RUNNING, agent=turn.agent or session.agent)
         say(conn, session.id, MAIN, UserText(content=turn.content), now, turn_id=turn.id)
-        if turn.agent != session.agent:
-            tell_switch(conn, turn, session.agent, turn.agent, now)
+        if taken.agent != session.agent:
+            tell_switch(conn, taken, session.agent, taken.agent, now)
         return session, taken
 
     async def _drive(self, session: Session, turn: Turn) -> None:

@@ -122,16 +122,21 @@ def move_turn(conn: Connection, turn: Turn, status: TurnStatus, **to: Any) -> bo
     return change(conn, turns, where, {"status": status, **to})
 
 
-def take_turn(conn: Connection, turn: Turn, status: TurnStatus) -> Turn:
+def take_turn(conn: Connection, turn: Turn, status: TurnStatus, agent: str | None = None) -> Turn:
     """Hold a turn under the next epoch, so that whoever held it before is fenced.
+
+    Args:
+        agent: Who goes on with it; by default who had it.
 
     Raises:
         Conflict: somebody else took it at this moment.
     """
     where = {"id": turn.id, "status": turn.status, "epoch": turn.epoch}
-    if not change(conn, turns, where, {"status": status, "epoch": turn.epoch + 1}):
+    taken = replace(turn, status=status, epoch=turn.epoch + 1, agent=agent or turn.agent)
+    to = {"status": status, "epoch": taken.epoch, "agent": taken.agent}
+    if not change(conn, turns, where, to):
         raise Conflict(f"Turn {turn.id} was taken by somebody else")
-    return replace(turn, status=status, epoch=turn.epoch + 1)
+    return taken
 
 
 def set_turn_agent(conn: Connection, turn: Turn, agent: str) -> bool:

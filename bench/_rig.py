@@ -1,0 +1,172 @@
+"""What is measured: a real engine over a real store, with a plain function in the place of agents."""
+
+import statistics
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from gonogo.dispatch import LocalDispatcher
+from gonogo.domain.events import AssistantMessage
+from gonogo.domain.plan import Revision, Scope, Subtask
+from gonogo.domain.plan_state import PlanStatus
+from gonogo.domain.records import GrantRow, Job, Plan, Session
+from gonogo.engine import Engine, Runner
+from gonogo.store import Connection, Store, go_on, log, new_id
+from gonogo.store.plans import add_grants, add_plan, add_revision, move_plan, plan_of
+from gonogo.store.sessions import add_session
+
+LIMIT = 120.0
+
+
+def utc_now() -> datetime:
+    """The wall clock."""
+    return datetime.now(UTC)
+
+
+def median(values: Sequence[float]) -> float:
+    """The middle one."""
+    return statistics.median(values)
+
+
+def percentile(values: Sequence[float], part: float) -> float:
+    """The value that `part` of the values do not exceed."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(part * len(ordered)))]
+
+
+def chain(length: int) -> tuple[Subtask, ...]:
+    """Subtasks one after the other."""
+    return tuple(
+        _subtask(n, (f"s{n - 1}",) if n else ()) for n in range(length)
+    )
+
+
+def layers(depth: int, width: int) -> tuple[Subtask, ...]:
+    """Layers of subtasks; each depends on two of the layer before, so that layers may overlap."""
+    found: list[Subtask] = []
+    for n in range(depth * width):
+        level, place = divmod(n, width)
+        before = (level - 1) * width
+        parents = (f"s{before + place}", f"s{before + (place + 1) % width}") if level else ()
+        found.append(_subtask(n, tuple(dict.fromkeys(parents))))
+    return tuple(found)
+
+
+def _subtask(number: int, dependencies: tuple[str, ...]) -> Subtask:
+    return Subtask(
+        id=f"s{number}", description=f"Do nothing, number {number}", agent="coder",
+        dependencies=dependencies, scope=Scope(paths=("out/*.txt",)),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rig:
+    """An open store, an engine and the dispatcher that drives it."""
+
+    store: Store
+    engine: Engine
+    over: dict[str, anyio.Event]
+
+    async def carry_out(
+        self, subtasks: Sequence[Subtask], *, max_parallel: int, events_before: int = 0
+    ) -> float:
+        """Run a plan of its own session to its end; gives the seconds from the go."""
+        plan_id = await self.store.write(_prepare, subtasks, max_parallel, events_before)
+        over = self.over[plan_id] = anyio.Event()
+        began = anyio.current_time()
+        with anyio.fail_after(LIMIT):
+            await self.store.write(self._go, plan_id)
+            await over.wait()
+        took = anyio.current_time() - began
+        await self.store.read(_check, plan_id)
+        return took
+
+    def _go(self, conn: Connection, plan_id: str) -> None:
+        plan = plan_of(conn, plan_id)
+        assert plan is not None
+        self.engine.begin(conn, plan, utc_now())
+
+
+@asynccontextmanager
+async def rig(folder: Path, run: Runner) -> AsyncIterator[Rig]:
+    """A rig over a fresh database in a folder."""
+    over: dict[str, anyio.Event] = {}
+    store = Store(f"sqlite:///{folder / 'bench.db'}")
+    engine = Engine(
+        store=store, clock=utc_now, run=run, timeout=1_800.0, ended=_ended,
+        dropped=lambda conn, row, reason, now: None,
+    )  # fmt: skip
+
+    async def tell_over(job: Job) -> None:
+        over[job.key].set()
+
+    dispatcher = LocalDispatcher(
+        store,
+        {"plan": engine.plan_job, "subtask": engine.subtask_job, "over": tell_over},
+        lambda conn, timer, now: None,
+        utc_now,
+    )
+    store.deliver = dispatcher.take
+    try:
+        async with anyio.create_task_group() as group:
+            await group.start(dispatcher.serve)
+            yield Rig(store=store, engine=engine, over=over)
+            group.cancel_scope.cancel()
+    finally:
+        store.close()
+
+
+def new_session(now: datetime, workspace: str = "bench") -> Session:
+    """A session's row."""
+    return Session(
+        id=new_id("sess"), principal_id="local", title=None, workspace=workspace, locale="en",
+        spoken="en", tool_host="server", agent="orchestrator", active_plan_id=None, last_seq=0,
+        deleted=False, created_at=now, updated_at=now,
+    )  # fmt: skip
+
+
+def _ended(conn: Connection, plan: Plan, status: PlanStatus, now: datetime) -> None:
+    go_on(conn, "over", plan.id)
+
+
+def _prepare(
+    conn: Connection, subtasks: Sequence[Subtask], max_parallel: int, events_before: int
+) -> str:
+    """A session with a plan that a person has approved."""
+    now = utc_now()
+    session = new_session(now)
+    add_session(conn, session)
+    for n in range(events_before):
+        log.tell(conn, session.id, now, AssistantMessage(content=f"said before, {n}"))
+    revision = Revision(
+        plan_id=new_id("plan"), number=1, goal="measure", subtasks=tuple(subtasks)
+    )
+    plan = Plan(
+        id=revision.plan_id, session_id=session.id, turn_id=None, goal="measure",
+        original_task="measure", status=PlanStatus.AWAITING_APPROVAL, revision=1,
+        digest=revision.digest, auto_approve_tools=True, max_parallel=max_parallel,
+        created_at=now, approved_at=None, started_at=None, finished_at=None, feedback=None,
+    )  # fmt: skip
+    add_plan(conn, plan)
+    add_revision(conn, revision, now, "architect", "first")
+    add_grants(conn, [_grant(plan, subtask, now) for subtask in subtasks])
+    move_plan(conn, plan, PlanStatus.APPROVED, approved_at=now)
+    return plan.id
+
+
+def _grant(plan: Plan, subtask: Subtask, now: datetime) -> GrantRow:
+    return GrantRow(
+        id=new_id("grant"), session_id=plan.session_id, plan_id=plan.id, revision=1,
+        subtask_id=subtask.id, scope=None, status="active", created_at=now, ended_at=None,
+        ended_because=None,
+    )  # fmt: skip
+
+
+def _check(conn: Connection, plan_id: str) -> Any:
+    plan = plan_of(conn, plan_id)
+    assert plan is not None and plan.status is PlanStatus.COMPLETED, plan
