@@ -24,7 +24,7 @@ from gonogo.domain.events import (
     PlanRejectedFacts,
     SwitchFacts,
 )
-from gonogo.domain.plan import Revision, critical_path, parse_subtasks
+from gonogo.domain.plan import Revision, Subtask, critical_path, parse_subtasks
 from gonogo.domain.plan_state import ENDED, PlanStatus
 from gonogo.domain.records import MAIN, Approval, GrantRow, Plan, Session, SubtaskRow, Turn
 from gonogo.domain.subtask_state import SubtaskStatus
@@ -158,7 +158,7 @@ class Planning:
         if not moved:
             raise Conflict(f"Plan {plan.id} changed at this moment")
         if ruling.auto_approve_tools:
-            add_grants(conn, [_grant(approved, s, now) for s in revision.subtasks])
+            add_grants(conn, [grant_for(approved, s, now) for s in revision.subtasks])
         held = ruling.word is DecisionWord.HOLD or not ruling.start
         self._tell_approved(conn, approved, revision, now, edited=edited, held=held)
         if held:
@@ -380,7 +380,8 @@ def _count(rows: list[SubtaskRow], status: SubtaskStatus) -> int:
     return sum(row.status is status for row in rows)
 
 
-def _grant(plan: Plan, subtask: Any, now: datetime) -> GrantRow:  # noqa: ANN401
+def grant_for(plan: Plan, subtask: Subtask, now: datetime) -> GrantRow:
+    """What the plan allows one of its subtasks."""
     scope = subtask.scope.model_dump(mode="json") if subtask.scope else None
     return GrantRow(
         id=new_id("grant"), session_id=plan.session_id, plan_id=plan.id, revision=plan.revision,

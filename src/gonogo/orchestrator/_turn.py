@@ -58,5 +58,6 @@ def tell_switch(
 def restore(conn: Connection, turn: Turn, now: datetime) -> None:
     """The session's own agent answers the next message; told before the turn's last event."""
     session, current = session_of(conn, turn.session_id), turn_of(conn, turn.id)
-    if session is not None and current is not None and current.agent != session.agent:
+    began = current is not None and current.agent != ""
+    if session is not None and current is not None and began and current.agent != session.agent:
         tell_switch(conn, turn, current.agent, session.agent, now)

@@ -68,7 +68,9 @@ class Turns:
         restore(conn, turn, now)
         log.tell(
             conn, turn.session_id, now,
-            AssistantMessage(content=content, turn_id=turn.id, agent=turn.agent, is_final=True),
+            AssistantMessage(
+                content=content, turn_id=turn.id, agent=turn.agent or session.agent, is_final=True
+            ),
         )  # fmt: skip
         log.note(conn, turn.session_id, now, actor=by, action="turn.cancelled", subject=turn.id)
         next_turn(conn, session)

@@ -17,6 +17,7 @@ from gonogo.domain.views import (
     PlanView,
     RevisionView,
 )
+from gonogo.orchestrator import Retry
 from gonogo.runtime._parts import Parts
 from gonogo.runtime._sessions import may_see, visible
 from gonogo.runtime._views import diff_view, grant_view, graph_view, plan_view, status_view
@@ -127,6 +128,10 @@ class Plans:
     async def skip_subtask(self, principal: Principal, plan_id: str, subtask_id: str) -> PlanView:
         """Leave one subtask out."""
         return await self._do(principal, plan_id, self.parts.engine.skip_subtask, subtask_id)
+
+    async def retry_subtask(self, principal: Principal, plan_id: str, subtask_id: str) -> PlanView:
+        """Do a failed subtask of an ended plan again, and those that were skipped for it."""
+        return await self._do(principal, plan_id, Retry(self.parts.planning).subtask, subtask_id)
 
     async def grants(self, principal: Principal, session_id: str | None = None) -> list[GrantView]:
         """What approved plans may do without a question."""

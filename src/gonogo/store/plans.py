@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -79,9 +80,19 @@ def add_plan(conn: Connection, plan: Plan) -> None:
 
 
 def add_revision(
-    conn: Connection, revision: Revision, now: datetime, created_by: str, reason: str
+    conn: Connection,
+    revision: Revision,
+    now: datetime,
+    created_by: str,
+    reason: str,
+    *,
+    kept: Mapping[str, SubtaskRow] = MappingProxyType({}),
 ) -> None:
-    """Insert an immutable revision and a row for each of its subtasks."""
+    """Insert an immutable revision and a row for each of its subtasks.
+
+    Args:
+        kept: Subtask id → its row in the revision before, for those that stand as they did.
+    """
     row = {
         "plan_id": revision.plan_id,
         "number": revision.number,
@@ -93,7 +104,8 @@ def add_revision(
         "reason": reason,
     }
     put(conn, plan_revisions, row)
-    put(conn, subtasks, [_fresh(revision, s, n) for n, s in enumerate(revision.subtasks, 1)])
+    rows_of = [_fresh(revision, s, n, kept.get(s.id)) for n, s in enumerate(revision.subtasks, 1)]
+    put(conn, subtasks, rows_of)
 
 
 def plan_of(conn: Connection, plan_id: str) -> Plan | None:
@@ -115,6 +127,13 @@ def move_plan(conn: Connection, plan: Plan, status: PlanStatus, **to: Any) -> bo
     PLAN.check(plan.status, status, plan.id)
     where = {"id": plan.id, "status": plan.status, "revision": plan.revision}
     return change(conn, plans, where, {"status": status, **to})
+
+
+def revise_plan(conn: Connection, plan: Plan, revision: Revision) -> bool:
+    """Make a revision the plan's current one, compare-and-set on what the caller saw."""
+    where = {"id": plan.id, "status": plan.status, "revision": plan.revision}
+    to = {"revision": revision.number, "digest": revision.digest, "finished_at": None}
+    return change(conn, plans, where, to)
 
 
 def list_plans(
@@ -243,16 +262,24 @@ def is_over(plan: Plan) -> bool:
     return plan.status in ENDED
 
 
-def _fresh(revision: Revision, subtask: Subtask, position: int) -> Mapping[str, Any]:
+def _fresh(
+    revision: Revision, subtask: Subtask, position: int, kept: SubtaskRow | None
+) -> Mapping[str, Any]:
     return {
         "key": subtask_key(revision.plan_id, revision.number, subtask.id),
         "plan_id": revision.plan_id,
         "revision": revision.number,
         "subtask_id": subtask.id,
         "position": position,
-        "status": SubtaskStatus.PENDING,
-        "attempt": 0,
+        "status": kept.status if kept else SubtaskStatus.PENDING,
+        "attempt": kept.attempt if kept else 0,
         "epoch": 0,
+        "started_at": kept.started_at if kept else None,
+        "active_since": kept.active_since if kept else None,
+        "finished_at": kept.finished_at if kept else None,
+        "result": kept.result if kept else None,
+        "error": kept.error if kept else None,
+        "reason": kept.reason if kept else None,
     }
 
 
