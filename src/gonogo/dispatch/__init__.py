@@ -6,6 +6,6 @@ one sleeping task for all of them.
 """
 
 from gonogo.dispatch._hub import Follower, Hub
-from gonogo.dispatch._local import LocalDispatcher
+from gonogo.dispatch._local import AGAIN, LocalDispatcher
 
-__all__ = ["Follower", "Hub", "LocalDispatcher"]
+__all__ = ["AGAIN", "Follower", "Hub", "LocalDispatcher"]

@@ -4,7 +4,7 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import anyio
@@ -12,12 +12,15 @@ from anyio.abc import TaskGroup
 
 from gonogo.domain.records import Job, Stop, Timer
 from gonogo.store import Connection, Outbox, Store
-from gonogo.store.timers import drop_timer, due_timers, first_timer
+from gonogo.store.timers import drop_timer, due_timers, first_timer, set_timer
 
 _LOG = logging.getLogger(__name__)
 Handler = Callable[[Job], Awaitable[None]]
 OnTimer = Callable[[Connection, Timer, datetime], Any]
 _LONGEST = 3600.0
+_SOON, _LATER = timedelta(seconds=5), timedelta(minutes=1)
+AGAIN = "again_"
+"""With a job's kind behind it: the timer that has a job run again which broke off."""
 
 
 @dataclass(slots=True)
@@ -116,8 +119,9 @@ class LocalDispatcher:
         try:
             await self._handlers[job.kind](job)
         except Exception:
-            # The group must outlive any one job; what the job left is taken up at the next start.
+            # The group must outlive any one job; what the job left is taken up a little later.
             _LOG.exception("job %s %s failed", job.kind, job.key)
+            await self._put_off(f"{AGAIN}{job.kind}", job.key, _SOON)
 
     async def _keep_time(self) -> None:
         while True:
@@ -140,6 +144,13 @@ class LocalDispatcher:
                 await self._store.write(self._fire, timer, now)
             except Exception:
                 _LOG.exception("timer %s %s failed", timer.kind, timer.key)
+                await self._put_off(timer.kind, timer.key, _LATER)
+
+    async def _put_off(self, kind: str, key: str, delay: timedelta) -> None:
+        try:
+            await self._store.write(set_timer, kind, key, self._clock() + delay)
+        except Exception:
+            _LOG.exception("timer %s %s is lost until the next start", kind, key)
 
     def _fire(self, conn: Connection, timer: Timer, now: datetime) -> None:
         drop_timer(conn, timer.kind, timer.key)

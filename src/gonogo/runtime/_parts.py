@@ -17,7 +17,7 @@ from gonogo.agents import (
     load_profiles,
 )
 from gonogo.approvals import EXPIRE, WARN, Desk
-from gonogo.dispatch import Hub, LocalDispatcher
+from gonogo.dispatch import AGAIN, Hub, LocalDispatcher
 from gonogo.domain.approval_state import ApprovalKind
 from gonogo.domain.call_state import CallStatus
 from gonogo.domain.plan import PLANNERS
@@ -222,6 +222,12 @@ class Timers:
                 self.engine.advance(conn, timer.key, now)
             case kind if kind == CLIENT_CALL:
                 self._give_up(conn, timer.key, now)
+            case kind if kind == f"{AGAIN}subtask":
+                self.engine.take_over(conn, timer.key)
+            case kind if kind == f"{AGAIN}plan":
+                self.engine.advance(conn, timer.key, now)
+            case kind if kind == f"{AGAIN}turn":
+                go_on(conn, "turn", timer.key)
             case _:
                 pass
 
