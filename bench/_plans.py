@@ -40,8 +40,7 @@ async def layered_per_second(runs: int, depth: int, width: int) -> float:
         async with rig(Path(folder), no_op) as made:
             await made.carry_out(layers(2, width), max_parallel=width)
             took = [
-                await made.carry_out(layers(depth, width), max_parallel=width)
-                for _ in range(runs)
+                await made.carry_out(layers(depth, width), max_parallel=width) for _ in range(runs)
             ]
     return depth * width / median(took)
 

@@ -41,9 +41,7 @@ def percentile(values: Sequence[float], part: float) -> float:
 
 def chain(length: int) -> tuple[Subtask, ...]:
     """Subtasks one after the other."""
-    return tuple(
-        _subtask(n, (f"s{n - 1}",) if n else ()) for n in range(length)
-    )
+    return tuple(_subtask(n, (f"s{n - 1}",) if n else ()) for n in range(length))
 
 
 def layers(depth: int, width: int) -> tuple[Subtask, ...]:
@@ -143,9 +141,7 @@ def _prepare(
     add_session(conn, session)
     for n in range(events_before):
         log.tell(conn, session.id, now, AssistantMessage(content=f"said before, {n}"))
-    revision = Revision(
-        plan_id=new_id("plan"), number=1, goal="measure", subtasks=tuple(subtasks)
-    )
+    revision = Revision(plan_id=new_id("plan"), number=1, goal="measure", subtasks=tuple(subtasks))
     plan = Plan(
         id=revision.plan_id, session_id=session.id, turn_id=None, goal="measure",
         original_task="measure", status=PlanStatus.AWAITING_APPROVAL, revision=1,

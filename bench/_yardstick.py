@@ -25,6 +25,6 @@ def commit_ms() -> float:
 def _one(conn: sqlite3.Connection) -> float:
     began = perf_counter()
     conn.execute("BEGIN IMMEDIATE")
-    conn.execute("INSERT INTO steps (body) VALUES ('{\"output\": \"done\"}')")
+    conn.execute('INSERT INTO steps (body) VALUES (\'{"output": "done"}\')')
     conn.execute("COMMIT")
     return perf_counter() - began

@@ -177,7 +177,40 @@ def test_commands_that_start_together_share_one_owner(home, tmp_path):
     assert len({out for out, _ in ended}) == 4
 
 
-@pytest.mark.feature(210)
+@pytest.mark.feature(23)
+def test_what_a_killed_server_left_undone_goes_on_when_any_command_opens_the_folder(
+    serve, gonogo, terminal, project
+):
+    server = serve("--workspace", str(project), "--model", "demo")
+    at = terminal("run", "Mend it", "-C", str(project), "--yes")
+    at.expect("Subtask 3/5")
+    server.end(signal.SIGKILL)
+    assert at.end() == 1
+    assert "takes its place" in at.output
+    listed = gonogo("plans", "list", "--json", env={"GONOGO_MODEL": "demo"}, cwd=project)
+    (plan,) = json.loads(listed.stdout)["plans"]
+    assert plan["status"] == "running"
+    assert "stays until it ends or waits" in listed.stderr
+    waiting = gonogo("approvals", "list", "--json", env={"GONOGO_MODEL": "demo"}, cwd=project)
+    (asked,) = json.loads(waiting.stdout)["approvals"]
+    assert asked["kind"] in {"tool", "intervention"}
+    first = plan["subtasks"][0]
+    assert (first["id"], first["status"], first["attempt"]) == ("reproduce", "completed", 1)
+
+
+def test_an_owner_stays_for_the_commands_that_are_its_clients(home, project, gonogo, terminal):
+    first = terminal("run", "Mend it", "-C", str(project), "--model", "demo")
+    first.expect("[h] hold")
+    second = terminal("run", "Mend it", "-C", str(project))
+    second.expect("[h] hold")
+    first.type("h\n")
+    first.expect("waits for other gonogo commands")
+    second.type("r\n\n")
+    assert second.end() == 4
+    assert first.end() == 0
+    assert not (home / "owner.sock").exists()
+
+
 def test_a_changed_audit_row_is_found(gonogo, home):
     gonogo("token", "create", "--role", "viewer")
     assert gonogo("audit", "verify").returncode == 0

@@ -109,7 +109,13 @@ class StandIn:
         return History(session_id=session_id, messages=[])
 
     async def accept(
-        self, principal: Principal, session_id: str | None, message: Any, *, connection: Any = None
+        self,
+        principal: Principal,
+        session_id: str | None,
+        message: Any,
+        *,
+        connection: Any = None,
+        once: Any = None,
     ) -> Receipt:
         if self.refuse is not None:
             raise self.refuse

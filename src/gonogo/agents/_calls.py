@@ -28,6 +28,8 @@ class CallKind:
     """Answers about tool calls that wait for approval."""
 
     resume: Resume
+    start: Resume
+    """Starts the call if a client carries it out."""
 
     def settle(self, conn: Connection, approval: Approval, ruling: Ruling, now: datetime) -> None:
         """Allow the call as shown, allow it as edited, or reject it."""
@@ -42,6 +44,8 @@ class CallKind:
                 self._edit(conn, call, ruling, now)
             case _:
                 self._reject(conn, call, ruling, now)
+        if ruling.word is not DecisionWord.REJECT:
+            self.start(conn, call, now)
         self.resume(conn, call, now)
 
     def lapse(self, conn: Connection, approval: Approval, now: datetime) -> None:

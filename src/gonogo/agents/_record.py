@@ -206,6 +206,14 @@ def run_again(conn: Connection, call: CallRow, now: datetime) -> CallRow:
         created_at=now, started_at=None, finished_at=None,
     )  # fmt: skip
     add_calls(conn, [again])
+    facts = CallFacts(
+        digest=again.digest, reason=f"in the place of {call.id}", tool_class=again.tool_class
+    )
+    event = ToolCalled(
+        call_id=again.id, tool_name=again.tool, arguments=again.arguments,
+        requires_approval=False, metadata=facts, **place_of(again),
+    )  # fmt: skip
+    log.tell(conn, again.session_id, now, event)
     return again
 
 
@@ -237,6 +245,8 @@ def _end_original(
         return
     ended = _C.COMPLETED if status is _C.COMPLETED else _C.FAILED
     move_call(conn, original, ended, result=result, error=error, finished_at=now)
+    if original.retry_of is not None:
+        _end_original(conn, original.retry_of, status, now, result=result, error=error)
 
 
 def place_of(call: CallRow) -> dict[str, Any]:

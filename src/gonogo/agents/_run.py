@@ -1,11 +1,11 @@
 """Hands: run one tool call, write down that it starts, and write down what came of it."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import anyio.to_thread
 
@@ -20,6 +20,7 @@ from gonogo.domain.gate import ToolClass
 from gonogo.domain.records import CallRow
 from gonogo.store import Connection, Store
 from gonogo.store.calls import call_of, open_calls
+from gonogo.store.sessions import session_of
 from gonogo.store.timers import set_timer
 from gonogo.texts import say
 from gonogo.tools import Bench, Tool
@@ -68,7 +69,8 @@ class Hands:
             return
         gated = await self.gate.judge(thread, call.tool, call.arguments)
         if gated.digest != call.digest:
-            stale = gated.error or f"changed_since_approval: {say('model_stale', thread.locale)}"
+            stale = f"changed_since_approval: {say('model_stale', thread.locale)}"
+            stale = f"{stale} ({gated.error})" if gated.error else stale
             await self.store.write(self._stale, thread, call, stale, self.clock())
             return
         if gated.verdict.decision == "deny":
@@ -128,15 +130,29 @@ class Hands:
         everything left waits.
         """
         left = open_calls(conn, thread.session_id, thread.name)
-        retried = {call.retry_of for call in left}
-        if any(self._can_go_on(call) for call in left):
-            return False
-        if any(_waits_for_person(call, retried) for call in left):
+        whose = self.whose_move(left)
+        if whose == "person":
             thread.park(conn, now)
-            return True
-        return any(call.status is _C.STARTED for call in left)
+        return whose != "ours"
 
-    def _can_go_on(self, call: CallRow) -> bool:
+    def whose_move(self, left: Sequence[CallRow]) -> Literal["ours", "client", "person"]:
+        """Who has to do something about a thread's open calls before it can go on."""
+        retried = {call.retry_of for call in left}
+        if any(self._can_run(call) for call in left):
+            return "ours"
+        if any(_is_at_work(call) for call in left):
+            return "client"
+        return "person" if any(_waits_for_person(call, retried) for call in left) else "ours"
+
+    def hand_over(self, conn: Connection, call: CallRow, now: datetime) -> None:
+        """Start a call that a person allowed and a client carries out: it may answer at once."""
+        session, allowed = session_of(conn, call.session_id), call_of(conn, call.id)
+        if session is None or allowed is None or session.tool_host != "client":
+            return
+        record.pass_through(conn, allowed, _C.STARTED, started_at=now)
+        set_timer(conn, CLIENT_CALL, call.id, now + self.client_timeout)
+
+    def _can_run(self, call: CallRow) -> bool:
         if call.status is _C.PROPOSED:
             tool = self.gate.tools.get(call.tool)
             return tool is None or tool.tool_class is not ToolClass.CONTROL
@@ -254,6 +270,10 @@ class Hands:
             self.rest(conn, thread, now)
 
 
+def _is_at_work(call: CallRow) -> bool:
+    return call.status is _C.STARTED and call.tool_class is not ToolClass.CONTROL
+
+
 def _waits_for_person(call: CallRow, retried: set[str | None]) -> bool:
     if call.status is _C.UNKNOWN:
         return call.id not in retried
@@ -268,6 +288,8 @@ def _file_outcome(root: Path, call: CallRow) -> str:
         return "before" if call.tool_class is ToolClass.IDEMPOTENT else "unknown"
     workspace = Workspace(root)
     try:
+        for effect in call.effects:
+            workspace.clear(effect["path"], before=effect.get("before"))
         now = {effect["path"]: workspace.hash(effect["path"]) for effect in call.effects}
     except (ToolFailed, OSError):
         return "unknown"

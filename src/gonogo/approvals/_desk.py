@@ -20,6 +20,7 @@ from gonogo.store.calls import (
     approval_of,
     close_approval,
     count_pending,
+    lock_approval,
     pending_approvals,
 )
 from gonogo.store.timers import drop_timer, set_timer
@@ -57,7 +58,7 @@ class Question:
     """What a person is asked."""
 
     session_id: str
-    kind: ApprovalKind
+    kind: ApprovalKind | str
     subject: str
     details: dict[str, Any]
     reason: str
@@ -97,8 +98,9 @@ class Kind(Protocol):
 class Desk:
     """Where questions lie until they are answered."""
 
-    kinds: dict[ApprovalKind, Kind] = field(default_factory=dict)
-    expiry: Mapping[ApprovalKind, timedelta | None] = field(default_factory=dict)
+    kinds: dict[str, Kind] = field(default_factory=dict[str, Kind])
+    """What answers mean, by the kind's word; a new kind is registered here and nowhere else."""
+    expiry: Mapping[str, timedelta | None] = field(default_factory=dict[str, timedelta | None])
     """How long a question of each kind stays open; None or absent is for ever."""
     warning: timedelta = timedelta(hours=1)
     """How long before its expiry a warning is told."""
@@ -152,7 +154,7 @@ class Desk:
         Raises:
             Refused: it was decided before, is about something that changed, or is not valid.
         """
-        approval = approval_of(conn, approval_id)
+        approval = lock_approval(conn, approval_id)
         assert approval is not None  # noqa: S101 - the caller found it by this id
         if approval.status is not ApprovalStatus.PENDING:
             return _repeated(approval, ruling)
@@ -182,7 +184,7 @@ class Desk:
 
     def on_timer(self, conn: Connection, kind: str, approval_id: str, now: datetime) -> None:
         """Warn of, or carry out, the expiry of a question that is still open."""
-        approval = approval_of(conn, approval_id)
+        approval = lock_approval(conn, approval_id)
         if approval is None or approval.status is not ApprovalStatus.PENDING:
             return
         if kind == WARN:
@@ -196,7 +198,8 @@ class Desk:
             id=new_id("appr"), session_id=question.session_id, kind=question.kind,
             subject=question.subject, details=question.details, reason=question.reason,
             digest=question.digest, status=ApprovalStatus.PENDING, turn_id=question.turn_id,
-            plan_id=question.plan_id, revision=question.revision, subtask_id=question.subtask_id, call_id=question.call_id,
+            plan_id=question.plan_id, revision=question.revision,
+            subtask_id=question.subtask_id, call_id=question.call_id,
             created_at=now, expires_at=None if lifetime is None else now + lifetime,
             decided_by=None, decided_at=None, decision=None,
         )  # fmt: skip

@@ -34,6 +34,8 @@ class Wish:
     plan_only: bool = False
     unattended: bool = False
     json: bool = False
+    prefix: str = ""
+    """What goes before the commands that the person is told, to reach this state folder."""
 
 
 class Answers:
@@ -87,13 +89,13 @@ class Answers:
     async def _answer(self, approval: ApprovalView) -> dict[str, Any] | None:
         if beforehand := self._beforehand(approval):
             return beforehand
-        is_plan = approval.kind is ApprovalKind.PLAN
+        is_plan = approval.kind == ApprovalKind.PLAN
         if (is_plan and (self.wish.plan_only or self.wish.unattended)) or not self.person.is_there:
             return None
         return await self._asked(approval)
 
     def _beforehand(self, approval: ApprovalView) -> dict[str, Any] | None:
-        is_plan = approval.kind is ApprovalKind.PLAN
+        is_plan = approval.kind == ApprovalKind.PLAN
         if is_plan and self.wish.yes and not self.wish.plan_only:
             return decision(approval, "approve")
         if is_plan:
@@ -103,7 +105,7 @@ class Answers:
         return decision(approval, "approve") if self.wish.all else None
 
     async def _asked(self, approval: ApprovalView) -> dict[str, Any] | None:
-        is_plan = approval.kind is ApprovalKind.PLAN
+        is_plan = approval.kind == ApprovalKind.PLAN
         if not is_plan:
             self.person.tell("\n" + "\n".join(question_lines(approval)))
         words = ("approve", "edit", "hold", "reject") if is_plan else ("approve", "edit", "reject")
@@ -135,17 +137,17 @@ class Answers:
             return None
 
     async def _editable(self, approval: ApprovalView) -> Any:  # noqa: ANN401 - any JSON value
-        if approval.kind is ApprovalKind.PLAN and approval.plan_id and approval.revision:
+        if approval.kind == ApprovalKind.PLAN and approval.plan_id and approval.revision:
             revision = await self._client.plan_revision(approval.plan_id, approval.revision)
             return [
                 subtask.model_dump(mode="json", exclude_none=True) for subtask in revision.subtasks
             ]
-        if approval.kind is ApprovalKind.INTERVENTION:
+        if approval.kind == ApprovalKind.INTERVENTION:
             return {"result": ""}
         return approval.arguments or {}
 
 
 def _answers(message: dict[str, Any], approval: ApprovalView) -> bool:
     if message["type"] == "plan_decision":
-        return approval.kind is ApprovalKind.PLAN and message["plan_id"] == approval.plan_id
+        return approval.kind == ApprovalKind.PLAN and message["plan_id"] == approval.plan_id
     return message.get("approval_id") == approval.approval_id

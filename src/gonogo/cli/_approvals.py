@@ -71,10 +71,10 @@ async def _list(session: str | None, status: str, json: bool) -> Exit:
         found = await client.approvals(
             session_id=session, status=None if status == "all" else status
         )
-    if json:
-        return facts(found)
-    rows = [(a.approval_id, a.kind, a.status, a.created_at, a.subject) for a in found.approvals]
-    return table(("approval", "kind", "status", "asked", "subject"), rows)
+        if json:
+            return facts(found)
+        rows = [(a.approval_id, a.kind, a.status, a.created_at, a.subject) for a in found.approvals]
+        return table(("approval", "kind", "status", "asked", "subject"), rows)
 
 
 async def _show(approval_id: str, json: bool) -> Exit:
@@ -84,12 +84,12 @@ async def _show(approval_id: str, json: bool) -> Exit:
 
     async with connected() as client:
         approval = await client.approval(approval_id)
-    if json:
-        return facts(approval)
-    line(f"{approval.approval_id}  {approval.kind}  {approval.status}")
-    for text in question_lines(approval):
-        line(text)
-    return Exit.DONE
+        if json:
+            return facts(approval)
+        line(f"{approval.approval_id}  {approval.kind}  {approval.status}")
+        for text in question_lines(approval):
+            line(text)
+        return Exit.DONE
 
 
 async def _decide(

@@ -33,10 +33,10 @@ async def _show(session: str | None, after: int, limit: int, json: bool) -> Exit
 
     async with connected() as client:
         entries = await client.audit(session_id=session, after=after, limit=limit)
-    if json:
-        return facts(entries)
-    rows = [(e.seq, e.ts, e.actor, e.action, e.subject, _why(e.details)) for e in entries]
-    return table(("seq", "time", "actor", "action", "subject", "why"), rows)
+        if json:
+            return facts(entries)
+        rows = [(e.seq, e.ts, e.actor, e.action, e.subject, _why(e.details)) for e in entries]
+        return table(("seq", "time", "actor", "action", "subject", "why"), rows)
 
 
 async def _verify(json: bool) -> Exit:
@@ -46,13 +46,13 @@ async def _verify(json: bool) -> Exit:
 
     async with connected() as client:
         report = await client.verify_audit()
-    if json:
-        facts(report)
-    elif report.ok:
-        line(say("cli_audit_ok", entries=report.entries, chains=report.chains))
-    else:
-        line("\n".join([say("cli_audit_broken"), *report.problems]))
-    return Exit.DONE if report.ok else Exit.FAILED
+        if json:
+            facts(report)
+        elif report.ok:
+            line(say("cli_audit_ok", entries=report.entries, chains=report.chains))
+        else:
+            line("\n".join([say("cli_audit_broken"), *report.problems]))
+        return Exit.DONE if report.ok else Exit.FAILED
 
 
 def _why(details: dict[str, object]) -> str:

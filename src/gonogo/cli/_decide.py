@@ -24,7 +24,7 @@ async def decide_one(
     The process that owns the state folder carries on from there. Where this command is the owner,
     it stays until what the answer set going is over or waits again.
     """
-    async with linked(read_settings()) as link:
+    async with linked(read_settings(), goes_on=True) as link:
         approval = await link.client.approval(approval_id)
         message = decision(approval, word, feedback, edited)
         if link.runtime is not None:
@@ -42,7 +42,7 @@ async def steer(verb: str, plan_id: str, *, json: bool) -> Exit:
 
     Where this command is the owner, it stays until what it started is over or waits.
     """
-    async with linked(read_settings()) as link:
+    async with linked(read_settings(), goes_on=True) as link:
         act = getattr(link.client, f"{verb}_plan")
         if link.runtime is not None and verb in {"start", "resume"}:
             plan = await link.client.plan(plan_id)

@@ -2,9 +2,11 @@
 
 import shutil
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
+import typer
 
 from gonogo.cli._answers import Wish
 from gonogo.cli._escape import visible
@@ -38,9 +40,8 @@ async def _carry_through(folder: Path, wish: Wish) -> Exit:
     before = await anyio.to_thread.run_sync(run_tests, project)
     settings = _settings(folder, project)
     locale = settings.locale or "en"
-    tell = _teller(wish)
-    tell(say("cli_demo_start", locale, folder=project))
-    tell(say("cli_tests_before", locale, outcome=before.summary))
+    _tell(say("cli_demo_start", locale, folder=project), wish)
+    _tell(say("cli_tests_before", locale, outcome=before.summary), wish)
     async with linked(settings) as link:
         if link.runtime is None:
             raise Stop(
@@ -48,10 +49,11 @@ async def _carry_through(folder: Path, wish: Wish) -> Exit:
                 "or stop that process",
                 Exit.USAGE,
             )
+        wish = replace(wish, prefix=f"GONOGO_HOME={settings.home} ")
         outcome = await talk(link, settings, TASKS[locale], wish)
     after = await anyio.to_thread.run_sync(run_tests, project)
     for line in _account(settings, project, after, locale):
-        tell(line)
+        _tell(line, wish)
     return Exit.FAILED if outcome is Exit.DONE and not after.passed else outcome
 
 
@@ -75,7 +77,5 @@ def _account(settings: Settings, project: Path, after: TestRun, locale: str) -> 
     ]
 
 
-def _teller(wish: Wish):  # noqa: ANN202
-    import typer
-
-    return lambda text: typer.echo(visible(text), err=wish.json)
+def _tell(text: str, wish: Wish) -> None:
+    typer.echo(visible(text), err=wish.json)

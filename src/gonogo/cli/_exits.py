@@ -15,6 +15,12 @@ if TYPE_CHECKING:
     from pydantic import ValidationError
 
 
+_GONE = (
+    "The process that owned the state folder has ended; any gonogo command, such as "
+    "gonogo approvals list, takes its place and goes on with what was approved"
+)
+
+
 class Exit(IntEnum):
     """The exit codes of docs/reference/protocol.md §4."""
 
@@ -92,6 +98,7 @@ def _explained(error: BaseException) -> Exit:
 def _told(error: BaseException) -> tuple[str, Exit]:
     from pydantic import ValidationError
 
+    from gonogo.client import Unreachable
     from gonogo.domain.errors import GonogoError, InvalidMessage, PolicyDenied
 
     match error:
@@ -101,6 +108,8 @@ def _told(error: BaseException) -> tuple[str, Exit]:
             return str(error), Exit.DENIED
         case InvalidMessage():
             return str(error), Exit.USAGE
+        case Unreachable():
+            return f"{error}. {_GONE}", Exit.FAILED
         case GonogoError():
             return str(error) or type(error).__name__, Exit.FAILED
         case ValidationError():

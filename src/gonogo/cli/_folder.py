@@ -109,24 +109,38 @@ class Folder:
         finally:
             os.close(handle)
 
+    def remember_model(self, name: str) -> None:
+        """Keep the name of the model that this folder's work was begun with."""
+        self._write(self.home / "model", name)
+
+    def remembered_model(self) -> str | None:
+        """The model that this folder's last work was begun with."""
+        return self._read(self.home / "model")
+
     def owner(self) -> str:
         """The owner's process id, as it wrote it."""
         return self.lock.read_text(encoding="ascii", errors="replace").strip() or "unknown"
 
     def read_token(self) -> str | None:
         """The token for clients of the owner; None while there is none."""
-        with suppress(FileNotFoundError):
-            return self.token_file.read_text(encoding="ascii").strip() or None
-        return None
+        return self._read(self.token_file)
 
     def write_token(self, secret: str) -> None:
         """Leave the token for clients of this process, readable by this user only."""
-        fresh = self.token_file.with_suffix(".new")
+        self._write(self.token_file, secret)
+
+    def _read(self, path: Path) -> str | None:
+        with suppress(FileNotFoundError):
+            return path.read_text(encoding="utf-8").strip() or None
+        return None
+
+    def _write(self, path: Path, text: str) -> None:
+        fresh = path.with_suffix(".new")
         fresh.unlink(missing_ok=True)
         handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        with os.fdopen(handle, "w") as file:
-            file.write(secret + "\n")
-        fresh.replace(self.token_file)
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text + "\n")
+        fresh.replace(path)
 
 
 @cache

@@ -16,17 +16,19 @@ import anyio
 
 from gonogo.cli._exits import Stop, complain
 from gonogo.cli._folder import Folder
-from gonogo.cli._setup import read_settings
+from gonogo.cli._setup import environment, read_settings
 from gonogo.client import Client
+from gonogo.domain.plan_state import PlanStatus
+from gonogo.domain.subtask_state import SubtaskStatus
 from gonogo.settings import Settings
 
 if TYPE_CHECKING:
-    from gonogo.llm import Model
     from gonogo.runtime import Runtime
 
 PATIENCE = 10.0
 """Seconds that an owner may take to answer, while it starts or ends."""
-_GLANCE, _POLITE = 0.05, 1.0
+_GLANCE, _LOOK, _POLITE = 0.05, 0.25, 1.0
+_PLANS = 100
 TOKEN_NAME = "state-folder"  # noqa: S105 - its name, not the secret
 
 
@@ -49,13 +51,17 @@ async def connected(given: Mapping[str, Any] | None = None) -> AsyncGenerator[Cl
     Raises:
         Stop: an owner lives but does not answer.
     """
-    async with linked(read_settings(given)) as link:
+    async with linked(read_settings(given), goes_on=True) as link:
         yield link.client
 
 
 @asynccontextmanager
-async def linked(settings: Settings, *, model: "Model | None" = None) -> AsyncGenerator[Link]:
+async def linked(settings: Settings, *, goes_on: bool = False) -> AsyncGenerator[Link]:
     """A way to the runtime; Ctrl-C and SIGTERM cancel what is done with it.
+
+    Args:
+        goes_on: No new work is begun: where no model is named, what was left undone goes on with
+            the one that it was begun with.
 
     Raises:
         Stop: an owner lives but does not answer.
@@ -67,8 +73,10 @@ async def linked(settings: Settings, *, model: "Model | None" = None) -> AsyncGe
     while True:
         with folder.owned() as ours, ExitStack() as last:
             if ours:
-                async with owning(folder, settings, model=model) as link, interruptible():
+                chosen = _with_model(folder, settings, goes_on=goes_on)
+                async with owning(folder, chosen) as link, interruptible():
                     yield link
+                    await _see_work_off(link.client)
                     await _see_guests_off(folder, last)
                 return
         with folder.visited() as inside:
@@ -82,6 +90,22 @@ async def linked(settings: Settings, *, model: "Model | None" = None) -> AsyncGe
                 "wait for it to end, or stop it"
             )
         await anyio.sleep(_GLANCE)
+
+
+async def _see_work_off(client: Client) -> None:
+    """Stay for what opening the folder set going: a step that is cut off may ask a person."""
+    told = False
+    while await _is_busy(client):
+        if not told:
+            complain("a plan of this state folder is running; stays until it ends or waits")
+            told = True
+        await anyio.sleep(_LOOK)
+
+
+async def _is_busy(client: Client) -> bool:
+    running = await client.plans(status=PlanStatus.RUNNING, limit=_PLANS)
+    states = (subtask.status for plan in running.plans for subtask in plan.subtasks)
+    return SubtaskStatus.RUNNING in states
 
 
 async def _see_guests_off(folder: Folder, last: ExitStack) -> None:
@@ -99,26 +123,48 @@ async def _see_guests_off(folder: Folder, last: ExitStack) -> None:
 
 
 @asynccontextmanager
-async def owning(
-    folder: Folder, settings: Settings, *, model: "Model | None" = None
-) -> AsyncGenerator[Link]:
+async def owning(folder: Folder, settings: Settings) -> AsyncGenerator[Link]:
     """Open the runtime and serve it on the folder's socket; the caller holds the lock."""
     from gonogo.runtime import Runtime
 
     folder.socket.unlink(missing_ok=True)
     _log_to(folder)
-    async with Runtime.open(settings, model=model) as runtime, anyio.create_task_group() as group:
-        ready = anyio.Event()
-        group.start_soon(_serve, runtime, folder, ready)
+    ready, ended = anyio.Event(), False
+    async with Runtime.open(settings) as runtime, anyio.create_task_group() as group:
+
+        async def serve_here() -> None:
+            await _serve(runtime, folder, ready)
+            # Somebody closed the runtime under us.
+            group.cancel_scope.cancel()
+
+        group.start_soon(serve_here)
         try:
             await ready.wait()
             await leave_token(runtime, folder)
             async with _client(folder) as client:
                 yield Link(client, runtime)
+            ended = True
+        except Exception:
+            ended = True
+            raise
         finally:
             folder.socket.unlink(missing_ok=True)
-            runtime.closing.set()
+            runtime.close_streams()
             group.cancel_scope.cancel()
+    if not ended:
+        raise KeyboardInterrupt
+
+
+def _with_model(folder: Folder, settings: Settings, *, goes_on: bool) -> Settings:
+    if settings.model is not None:
+        if not goes_on:
+            folder.remember_model(settings.model)
+        return settings
+    from gonogo.llm import detect
+
+    if not goes_on or detect(environment()) is not None:
+        return settings
+    return settings.model_copy(update={"model": folder.remembered_model()})
 
 
 def _log_to(folder: Folder) -> None:
@@ -168,7 +214,7 @@ async def interruptible() -> AsyncGenerator[None]:
 async def _serve(runtime: "Runtime", folder: Folder, ready: anyio.Event) -> None:
     from gonogo.server import serve
 
-    await serve(runtime, port=0, uds=folder.address, on_ready=lambda _: ready.set())
+    await serve(runtime, port=None, uds=folder.address, on_ready=lambda _: ready.set())
 
 
 async def _answers(folder: Folder) -> bool:

@@ -71,13 +71,13 @@ async def _list(session: str | None, status: str | None, limit: int, json: bool)
 
     async with connected() as client:
         page = await client.plans(session_id=session, status=status, limit=limit)
-    if json:
-        return facts(page)
-    rows = [
-        (p.plan_id, p.status, f"{_done(p)}/{len(p.subtasks)}", p.created_at, p.goal)
-        for p in page.plans
-    ]
-    return table(("plan", "status", "done", "created", "goal"), rows)
+        if json:
+            return facts(page)
+        rows = [
+            (p.plan_id, p.status, f"{_done(p)}/{len(p.subtasks)}", p.created_at, p.goal)
+            for p in page.plans
+        ]
+        return table(("plan", "status", "done", "created", "goal"), rows)
 
 
 async def _show(plan_id: str, json: bool) -> Exit:
@@ -87,13 +87,15 @@ async def _show(plan_id: str, json: bool) -> Exit:
 
     async with connected() as client:
         plan = await client.plan(plan_id)
-    if json:
-        return facts(plan)
-    line(f"{plan.plan_id}  {plan.status}  revision {plan.revision}")
-    line(plan.goal)
-    for text in plan_lines([s.model_dump(mode="json", exclude_none=True) for s in plan.subtasks]):
-        line(text)
-    return Exit.DONE
+        if json:
+            return facts(plan)
+        line(f"{plan.plan_id}  {plan.status}  revision {plan.revision}")
+        line(plan.goal)
+        for text in plan_lines(
+            [s.model_dump(mode="json", exclude_none=True) for s in plan.subtasks]
+        ):
+            line(text)
+        return Exit.DONE
 
 
 async def _graph(plan_id: str, json: bool) -> Exit:
@@ -103,11 +105,13 @@ async def _graph(plan_id: str, json: bool) -> Exit:
 
     async with connected() as client:
         graph = await client.plan_graph(plan_id)
-    if json:
-        return facts(graph)
-    for text in graph_lines([n.model_dump(mode="json") for n in graph.nodes], graph.critical_path):
-        line(text)
-    return Exit.DONE
+        if json:
+            return facts(graph)
+        for text in graph_lines(
+            [n.model_dump(mode="json") for n in graph.nodes], graph.critical_path
+        ):
+            line(text)
+        return Exit.DONE
 
 
 def _done(plan: "object") -> int:

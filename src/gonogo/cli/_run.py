@@ -10,8 +10,14 @@ from gonogo.cli._owner import Link, linked
 from gonogo.cli._setup import environment, read_settings
 from gonogo.cli._show import JsonLines, Lines, Screen
 from gonogo.cli._talk import Conversation
+from gonogo.domain.errors import Forbidden
 from gonogo.settings import Settings
 from gonogo.texts import resolve
+
+_OTHER_ROOTS = (
+    "The process that owns the state folder works under other folders: start it with GONOGO_ROOTS, "
+    "wait for it to end, or set GONOGO_HOME to another folder"
+)
 
 
 async def run_task(task: str, directory: Path | None, model: str | None, wish: Wish) -> Exit:
@@ -33,9 +39,12 @@ async def run_task(task: str, directory: Path | None, model: str | None, wish: W
 
 async def talk(link: Link, settings: Settings, task: str, wish: Wish) -> Exit:
     """Open a session, say the task in it and see it through."""
-    session = await link.client.open_session(
-        workspace=str(settings.workspace), locale=settings.locale, title=task[:80]
-    )
+    try:
+        session = await link.client.open_session(
+            workspace=str(settings.workspace), locale=settings.locale, title=task[:80]
+        )
+    except Forbidden as error:
+        raise Stop(f"{error}. {_OTHER_ROOTS}") from None
     locale = resolve(settings.locale, None, task)
     answers = Answers(link.client, session.session_id, Person(environment()), wish, locale)
     conversation = Conversation(link.client, session.session_id, screen_for(wish), answers)

@@ -1,5 +1,6 @@
 """`gonogo serve`: own the state folder and listen until told to stop."""
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -46,6 +47,7 @@ async def run_server(address: Address, given: Mapping[str, Any]) -> Exit:
                 "or set GONOGO_HOME to another folder"
             )
         setup_logging()
+        logging.getLogger("uvicorn").setLevel(logging.WARNING)
         await _serve(settings, folder, address)
     return Exit.DONE
 

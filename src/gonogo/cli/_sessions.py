@@ -30,12 +30,12 @@ async def _list(limit: int, json: bool) -> Exit:
 
     async with connected() as client:
         page = await client.sessions(limit=limit)
-    if json:
-        return facts(page)
-    rows = [
-        (s.session_id, s.agent, s.updated_at, s.title or "", s.workspace) for s in page.sessions
-    ]
-    return table(("session", "agent", "updated", "title", "workspace"), rows)
+        if json:
+            return facts(page)
+        rows = [
+            (s.session_id, s.agent, s.updated_at, s.title or "", s.workspace) for s in page.sessions
+        ]
+        return table(("session", "agent", "updated", "title", "workspace"), rows)
 
 
 async def _show(session_id: str, json: bool) -> Exit:
@@ -45,10 +45,10 @@ async def _show(session_id: str, json: bool) -> Exit:
     async with connected() as client:
         history = await client.history(session_id)
         pending = await client.pending_approvals(session_id)
-    if json:
-        return facts({"history": history, "pending": pending})
-    for message in history.messages:
-        line(f"{message.agent or message.tool_name or message.role}: {message.content}")
-    for approval in pending.pending_approvals:
-        line(f"waits: {approval.approval_id} {approval.subject}")
-    return Exit.DONE
+        if json:
+            return facts({"history": history, "pending": pending})
+        for message in history.messages:
+            line(f"{message.agent or message.tool_name or message.role}: {message.content}")
+        for approval in pending.pending_approvals:
+            line(f"waits: {approval.approval_id} {approval.subject}")
+        return Exit.DONE

@@ -14,7 +14,7 @@ import anyio
 from anyio.streams.memory import MemoryObjectSendStream
 
 from gonogo.cli._answers import Answers
-from gonogo.cli._exits import Exit, Stop
+from gonogo.cli._exits import Exit
 from gonogo.cli._outcome import Outcome
 from gonogo.cli._show import Event, Screen
 from gonogo.client import Client
@@ -160,14 +160,13 @@ class Conversation:
         async with into:
             async for event in self._client.follow(self._session_id, after):
                 await into.send(event)
-        raise Stop(
-            "The process that runs this session has ended. What was approved goes on when a gonogo "
-            f"command opens the state folder; see gonogo sessions show {self._session_id}"
-        )
 
     def _end(self) -> Exit:
         for approval_id in self._answers.left:
-            self._person.tell(say("cli_waiting", self._locale, approval_id=approval_id))
+            said = say("cli_waiting", self._locale, approval_id=approval_id)
+            self._person.tell(
+                said.replace("gonogo approvals", f"{self._wish.prefix}gonogo approvals")
+            )
         if self._wish.plan_only and self._outcome.plan_id:
             return Exit.DONE
         if question := self._outcome.question:

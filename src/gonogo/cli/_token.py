@@ -48,11 +48,11 @@ async def _create(role: str, name: str, json: bool) -> Exit:
 
     async with connected() as client:
         made = await client.create_token(name=name, role=role)
-    if json:
-        return facts({"token": made.token, "token_id": made.view.token_id})
-    typer.echo(made.token)
-    typer.echo(say("cli_token_once"), err=True)
-    return Exit.DONE
+        if json:
+            return facts({"token": made.token, "token_id": made.view.token_id})
+        typer.echo(made.token)
+        typer.echo(say("cli_token_once"), err=True)
+        return Exit.DONE
 
 
 async def _list(json: bool) -> Exit:
@@ -61,10 +61,10 @@ async def _list(json: bool) -> Exit:
 
     async with connected() as client:
         tokens = await client.tokens()
-    if json:
-        return facts(tokens)
-    rows = [(t.token_id, t.name, t.role, t.created_at, t.revoked_at or "") for t in tokens]
-    return table(("token", "name", "role", "created", "revoked"), rows)
+        if json:
+            return facts(tokens)
+        rows = [(t.token_id, t.name, t.role, t.created_at, t.revoked_at or "") for t in tokens]
+        return table(("token", "name", "role", "created", "revoked"), rows)
 
 
 async def _revoke(token_id: str) -> Exit:
@@ -73,5 +73,5 @@ async def _revoke(token_id: str) -> Exit:
 
     async with connected() as client:
         await client.revoke_token(token_id)
-    line(f"{token_id} revoked")
-    return Exit.DONE
+        line(f"{token_id} revoked")
+        return Exit.DONE

@@ -4,12 +4,14 @@ A follower has a bounded buffer. When it is full, what is durable is dropped fro
 the database later, and what is live only (text as it is written) is lost to that follower alone.
 """
 
+import logging
 from collections import defaultdict, deque
 from collections.abc import Callable
 from typing import Any
 
 import anyio
 
+_LOG = logging.getLogger(__name__)
 Body = dict[str, Any]
 _BUFFER = 1_000
 
@@ -51,8 +53,9 @@ class Hub:
 
     def leave(self, session_id: str, follower: Follower) -> None:
         """Follow no longer."""
-        self._followers[session_id].discard(follower)
-        if not self._followers[session_id]:
+        followers = self._followers[session_id]
+        followers.discard(follower)
+        if not followers:
             del self._followers[session_id]
 
     def watch(self, watcher: Callable[[Body], None]) -> None:
@@ -68,7 +71,11 @@ class Hub:
         """Push a durable event, to the watchers too."""
         self.tell(body["session_id"], body)
         for watcher in self._watchers:
-            watcher(body)
+            try:
+                watcher(body)
+            except Exception:
+                # Whoever only counts events must not keep them from those who wait for them.
+                _LOG.exception("a watcher of events failed")
 
     def wake_all(self) -> None:
         """Have every reader look again: the process is about to end."""

@@ -12,12 +12,13 @@ from anyio.abc import TaskGroup
 
 from gonogo.domain.records import Job, Stop, Timer
 from gonogo.store import Connection, Outbox, Store
-from gonogo.store.timers import drop_timer, due_timers, first_timer, set_timer
+from gonogo.store.timers import due_timers, first_timer, set_timer, take_timer
 
 _LOG = logging.getLogger(__name__)
 Handler = Callable[[Job], Awaitable[None]]
 OnTimer = Callable[[Connection, Timer, datetime], Any]
 _LONGEST = 3600.0
+_PAUSE = 1.0
 _SOON, _LATER = timedelta(seconds=5), timedelta(minutes=1)
 AGAIN = "again_"
 """With a job's kind behind it: the timer that has a job run again which broke off."""
@@ -66,11 +67,17 @@ class LocalDispatcher:
             self._group = group
             group.start_soon(self._keep_time)
             task_status.started()
-            while True:
-                await self._arrived.wait()
-                self._arrived = anyio.Event()
-                while self._boxes:
-                    self._open(self._boxes.popleft())
+            try:
+                await self._open_boxes()
+            finally:
+                self._group = None
+
+    async def _open_boxes(self) -> None:
+        while True:
+            while self._boxes:
+                self._open(self._boxes.popleft())
+            await self._arrived.wait()
+            self._arrived = anyio.Event()
 
     def take(self, box: Outbox) -> None:
         """Set going what a committed transaction left to do. May be called outside any task."""
@@ -86,9 +93,10 @@ class LocalDispatcher:
             self._timers_changed.set()
 
     def submit(self, job: Job) -> None:
-        """Have a job run now, or after its twin that runs."""
+        """Have a job run now, or after its twin that runs; before `serve`, when that begins."""
         key = (job.kind, job.key)
         if self._group is None:
+            self.take(Outbox(jobs=[job]))
             return
         if key in self._running:
             self._again[key] = job
@@ -106,11 +114,13 @@ class LocalDispatcher:
     async def _run(self, job: Job) -> None:
         key = (job.kind, job.key)
         slot = self._running[key]
-        with anyio.CancelScope() as slot.scope:
-            if not slot.stopped:
-                async with self._limiter:
-                    await self._handle(job)
-        del self._running[key]
+        try:
+            with anyio.CancelScope() as slot.scope:
+                if not slot.stopped:
+                    async with self._limiter:
+                        await self._handle(job)
+        finally:
+            del self._running[key]
         again = self._again.pop(key, None)
         if again is not None:
             self.submit(again)
@@ -126,10 +136,15 @@ class LocalDispatcher:
     async def _keep_time(self) -> None:
         while True:
             self._timers_changed = anyio.Event()
-            wait = await self._seconds_to_first()
-            with anyio.move_on_after(wait):
-                await self._timers_changed.wait()
-            await self._fire_due()
+            try:
+                wait = await self._seconds_to_first()
+                with anyio.move_on_after(wait):
+                    await self._timers_changed.wait()
+                await self._fire_due()
+            except Exception:
+                # A database that is away for a while must not end what runs.
+                _LOG.exception("timers could not be read")
+                await anyio.sleep(_PAUSE)
 
     async def _seconds_to_first(self) -> float:
         first = await self._store.read(first_timer)
@@ -153,5 +168,5 @@ class LocalDispatcher:
             _LOG.exception("timer %s %s is lost until the next start", kind, key)
 
     def _fire(self, conn: Connection, timer: Timer, now: datetime) -> None:
-        drop_timer(conn, timer.kind, timer.key)
-        self._on_timer(conn, timer, now)
+        if take_timer(conn, timer):
+            self._on_timer(conn, timer, now)

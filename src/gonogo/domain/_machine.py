@@ -1,7 +1,7 @@
 """A state machine as a table: which state may follow which, and nothing else."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Generic, TypeVar
 
@@ -16,11 +16,13 @@ class Machine(Generic[S]):
 
     subject: str
     moves: Mapping[S, frozenset[S]]
+    terminal: frozenset[S] = field(init=False)
+    """The states that nothing follows."""
 
-    @property
-    def terminal(self) -> frozenset[S]:
-        """The states that nothing follows."""
-        return frozenset(state for state, targets in self.moves.items() if not targets)
+    def __post_init__(self) -> None:
+        """Work out what the table says by leaving it out."""
+        last = frozenset(state for state, targets in self.moves.items() if not targets)
+        object.__setattr__(self, "terminal", last)
 
     def allows(self, state: S, target: S) -> bool:
         """Whether `target` may follow `state`."""

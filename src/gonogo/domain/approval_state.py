@@ -21,7 +21,7 @@ class ApprovalStatus(StrEnum):
 
 
 class ApprovalKind(StrEnum):
-    """What is asked about."""
+    """What gonogo itself asks about. A room may register a kind with a word of its own."""
 
     PLAN = "plan"
     TOOL = "tool"

@@ -113,10 +113,19 @@ def _woven(
         if not isinstance(message, Reply):
             yield message
             continue
-        calls = [call for call in message.calls if call.id not in seen]
-        seen.update(call.id for call in calls)
+        calls = _fresh(message.calls, seen)
         yield message.model_copy(update={"calls": tuple(calls)})
         for call in calls:
             yield answers.get(call.id) or ToolAnswer(
                 call_id=call.id, tool_name=call.name, content=note, is_error=True
             )
+
+
+def _fresh(calls: Iterable[ToolRequest], seen: set[str]) -> list[ToolRequest]:
+    """The calls that were not seen before; now they are."""
+    fresh: list[ToolRequest] = []
+    for call in calls:
+        if call.id not in seen:
+            seen.add(call.id)
+            fresh.append(call)
+    return fresh

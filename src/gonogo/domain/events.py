@@ -20,7 +20,8 @@ class Fact(BaseModel):
 class Event(Fact):
     """The envelope that every event shares."""
 
-    type: str
+    type: Any
+    """Each event narrows it to its own words."""
     seq: int | None = None
     session_id: str | None = None
     ts: datetime | None = None

@@ -46,6 +46,10 @@ TRANSIENT = frozenset({Category.TIMEOUT, Category.NETWORK, Category.RESOURCE, Ca
 """Categories that go away by themselves often enough to try again."""
 
 
+MAX_DELAY = 86_400.0
+"""Seconds: no retry waits longer than a day, whatever its backoff comes to."""
+
+
 class Failure(Frozen):
     """Why a subtask did not complete."""
 
@@ -85,4 +89,4 @@ def retry_delay(policy: RetryPolicy | None, failure: Failure, attempt: int) -> f
     wanted = set(policy.on) or set(TRANSIENT)
     if failure.category not in wanted:
         return None
-    return policy.delay * policy.backoff ** (attempt - 1)
+    return min(MAX_DELAY, policy.delay * policy.backoff ** (attempt - 1))

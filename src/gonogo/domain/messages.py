@@ -5,7 +5,7 @@ are translated before the check, so the rest of gonogo knows one name for each t
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar, cast
 
 from pydantic import (
     BaseModel,
@@ -21,6 +21,7 @@ from gonogo.domain.errors import InvalidMessage, UnknownType
 
 PLAN_REQUEST = "plan-approval-"
 """A plan's approval is also known by this prefix and the plan's id."""
+MAX_REVISION = 2**31 - 1
 REJECTED_TEXTS = ("User rejected", "Операция отклонена")
 """How older clients said no: as the error of a `tool_result`."""
 
@@ -60,7 +61,7 @@ class PlanDecision(Request):
     type: Literal["plan_decision"] = "plan_decision"
     plan_id: Id
     decision: Text
-    revision: Annotated[int, Field(ge=1)] | None = None
+    revision: Annotated[int, Field(ge=1, le=MAX_REVISION)] | None = None
     digest: Text | None = None
     modified_subtasks: list[Any] | None = None
     feedback: Text | None = None
@@ -162,13 +163,14 @@ def parse_message(raw: Any) -> ClientMessage:  # noqa: ANN401 - as a stranger wr
     """
     if not isinstance(raw, dict):
         raise InvalidMessage("A message must be an object")
-    kind = raw.get("type")
+    given = cast("dict[str, Any]", raw)
+    kind = given.get("type")
     if not isinstance(kind, str):
         raise InvalidMessage("type: a message needs a type")
     kind = _OLD_TYPES.get(kind, kind)
     if kind not in _MODELS:
         raise UnknownType(f"Clients cannot send a message of type {kind[:80]!r}")
-    return validated(_MODELS[kind], _renamed(raw, kind))
+    return validated(_MODELS[kind], _renamed(given, kind))
 
 
 def validated(model: type[T], fields: Any) -> T:  # noqa: ANN401 - as a stranger wrote it
@@ -179,7 +181,7 @@ def validated(model: type[T], fields: Any) -> T:  # noqa: ANN401 - as a stranger
     """
     if not isinstance(fields, dict):
         raise InvalidMessage("A body must be an object")
-    for name, value in fields.items():
+    for name, value in cast("dict[str, Any]", fields).items():
         if value is None and name not in {"modified_subtasks", "result"}:
             raise InvalidMessage(f"{name}: leave a field out instead of null")
     try:

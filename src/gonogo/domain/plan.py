@@ -5,10 +5,11 @@ come through `parse_subtasks`, which either gives a valid graph or says what is 
 """
 
 import re
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from enum import StrEnum
 from graphlib import CycleError, TopologicalSorter
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
@@ -20,7 +21,8 @@ MAX_DESCRIPTION = 4_000
 PLANNERS = frozenset({"orchestrator", "architect"})
 """Agents that may not carry out subtasks: a plan inside a plan would need its own go."""
 
-_MINUTES = {"s": 1 / 60, "sec": 1 / 60, "m": 1, "min": 1, "h": 60, "hour": 60, "d": 1440}
+_MINUTES = {"s": 1 / 60, "m": 1, "h": 60, "d": 1440, "с": 1 / 60, "м": 1, "ч": 60, "д": 1440}
+"""By the first letter of the unit, English or Russian."""
 _ID = r"^[A-Za-z0-9_][A-Za-z0-9_-]{0,63}$"
 
 
@@ -86,11 +88,10 @@ class Subtask(Frozen):
     @property
     def minutes(self) -> float:
         """`estimated_time` as a number, for the critical path; five when it is not a time."""
-        found = re.match(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)", self.estimated_time.lower())
+        found = re.match(r"\s*(\d+(?:\.\d+)?)\s*([^\W\d_]?)", self.estimated_time.lower())
         if not found:
             return 5.0
-        unit = found[2].rstrip("s") or "min"
-        return float(found[1]) * _MINUTES.get(unit, _MINUTES.get(unit[:3], 1))
+        return float(found[1]) * _MINUTES.get(found[2], 1)
 
 
 class Revision(Frozen):
@@ -156,10 +157,9 @@ def check_graph(subtasks: Sequence[Subtask]) -> None:
     Raises:
         InvalidPlan: naming the id, the unknown dependency, or the cycle.
     """
-    known = {subtask.id for subtask in subtasks}
+    known = Counter(subtask.id for subtask in subtasks)
     if len(known) != len(subtasks):
-        seen: set[str] = set()
-        twice = next(s.id for s in subtasks if s.id in seen or seen.add(s.id))  # type: ignore[func-returns-value]
+        twice = next(subtask_id for subtask_id, times in known.items() if times > 1)
         raise InvalidPlan(f"Two subtasks have the id {twice!r}")
     for subtask in subtasks:
         for dependency in subtask.dependencies:
@@ -195,26 +195,31 @@ def critical_path(subtasks: Sequence[Subtask]) -> tuple[str, ...]:
 
 def dependants(subtasks: Sequence[Subtask], of: str) -> frozenset[str]:
     """The ids of every subtask that waits, directly or not, for `of`."""
-    found = {of}
-    grew = True
-    while grew:
-        more = {s.id for s in subtasks if s.id not in found and found & set(s.dependencies)}
-        grew = bool(more)
-        found |= more
+    waiting: dict[str, list[str]] = {}
+    for subtask in subtasks:
+        for dependency in subtask.dependencies:
+            waiting.setdefault(dependency, []).append(subtask.id)
+    found: set[str] = set()
+    pending = [of]
+    while pending:
+        fresh = set(waiting.get(pending.pop(), ())) - found
+        found |= fresh
+        pending.extend(fresh)
     return frozenset(found - {of})
 
 
 def _as_objects(raw: Any) -> list[dict[str, Any]]:  # noqa: ANN401
     if not isinstance(raw, list):
         raise InvalidPlan("The subtasks must be a list")
-    if not raw:
+    items = cast("list[Any]", raw)
+    if not items:
         raise InvalidPlan("A plan needs at least one subtask")
-    if len(raw) > MAX_SUBTASKS:
-        raise InvalidPlan(f"A plan has at most {MAX_SUBTASKS} subtasks, not {len(raw)}")
-    for position, item in enumerate(raw, start=1):
+    if len(items) > MAX_SUBTASKS:
+        raise InvalidPlan(f"A plan has at most {MAX_SUBTASKS} subtasks, not {len(items)}")
+    for position, item in enumerate(items, start=1):
         if not isinstance(item, dict):
             raise InvalidPlan(f"Subtask {position} must be an object")
-    return raw
+    return items
 
 
 def _ids(items: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -222,7 +227,7 @@ def _ids(items: Sequence[Mapping[str, Any]]) -> list[str]:
     ids: list[str] = []
     for position, item in enumerate(items, start=1):
         if "id" in item:
-            ids.append(item["id"])
+            ids.append(_given_id(item["id"], position))
             continue
         fresh = f"subtask_{position}"
         while fresh in given:
@@ -230,6 +235,12 @@ def _ids(items: Sequence[Mapping[str, Any]]) -> list[str]:
         given.add(fresh)
         ids.append(fresh)
     return ids
+
+
+def _given_id(given: Any, position: int) -> str:  # noqa: ANN401
+    if not isinstance(given, str):
+        raise InvalidPlan(f"Subtask {position}: id: Input should be a valid string")
+    return given
 
 
 def _subtask(
@@ -256,7 +267,8 @@ def _dependencies(
         return ()
     if not isinstance(raw, list):
         raise InvalidPlan(f"Subtask {position}: dependencies must be a list")
-    return tuple(dict.fromkeys(_dependency(item, ids, position) for item in raw))
+    items = cast("list[Any]", raw)
+    return tuple(dict.fromkeys(_dependency(item, ids, position) for item in items))
 
 
 def _dependency(item: Any, ids: Sequence[str], position: int) -> str:  # noqa: ANN401

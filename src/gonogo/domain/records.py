@@ -135,7 +135,7 @@ class Approval:
 
     id: str
     session_id: str
-    kind: ApprovalKind
+    kind: ApprovalKind | str
     subject: str
     details: dict[str, Any]
     reason: str
@@ -188,6 +188,8 @@ class Job:
     kind: str
     key: str
     epoch: int = 0
+    since: datetime | None = None
+    """When the work that this job goes on with began, if whoever made the job knew."""
 
 
 @dataclass(frozen=True, slots=True)

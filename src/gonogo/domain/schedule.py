@@ -6,9 +6,11 @@ its dependencies are `completed`, never leaves a plan stuck, and gives the same 
 arguments, so that any process may ask it again after a crash.
 """
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from gonogo.domain.plan import Subtask
 from gonogo.domain.plan_state import PlanStatus
@@ -18,13 +20,14 @@ _S = SubtaskStatus
 _BLOCKED = frozenset({_S.FAILED, _S.CANCELLED, _S.SKIPPED})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
-    """Where one subtask stands."""
+class Standing(NamedTuple):
+    """Where a subtask stands."""
 
     status: SubtaskStatus
     not_before: datetime | None = None
     """A retry may not start earlier."""
+    epoch: int = 0
+    attempt: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,8 +61,9 @@ def schedule(
     statuses = {key: standing.status for key, standing in standings.items()}
     skip = _skips(subtasks, statuses)
     statuses.update(dict.fromkeys(skip, _S.SKIPPED))
-    running = sum(status is _S.RUNNING for status in statuses.values())
-    ready = [s.id for s in subtasks if _is_ready(s, statuses)]
+    counts = Counter(statuses.values())
+    running = counts[_S.RUNNING]
+    ready = _ready(subtasks, statuses)
     due = [key for key in ready if _is_due(standings[key], now)]
     start = tuple(due[: max(0, max_parallel - running)])
     return Round(
@@ -67,8 +71,14 @@ def schedule(
         skip=skip,
         outcome=outcome(list(statuses.values())),
         wake_at=_earliest(standings, ready, now),
-        waiting=not running and not ready and _S.WAITING_APPROVAL in statuses.values(),
+        waiting=not running and not ready and counts[_S.WAITING_APPROVAL] > 0,
     )
+
+
+def count_ended(statuses: Iterable[SubtaskStatus]) -> int:
+    """How many of the subtasks are over."""
+    counts = Counter(statuses)
+    return sum(counts[status] for status in SUBTASK.terminal)
 
 
 def outcome(statuses: Sequence[SubtaskStatus]) -> PlanStatus | None:
@@ -76,9 +86,9 @@ def outcome(statuses: Sequence[SubtaskStatus]) -> PlanStatus | None:
 
     `completed` when all completed; `partial` when some did; `failed` when none did.
     """
-    if any(status not in SUBTASK.terminal for status in statuses):
+    if count_ended(statuses) < len(statuses):
         return None
-    completed = sum(status is _S.COMPLETED for status in statuses)
+    completed = statuses.count(_S.COMPLETED)
     if completed == len(statuses):
         return PlanStatus.COMPLETED
     return PlanStatus.PARTIAL if completed else PlanStatus.FAILED
@@ -87,6 +97,8 @@ def outcome(statuses: Sequence[SubtaskStatus]) -> PlanStatus | None:
 def _skips(subtasks: Sequence[Subtask], statuses: Mapping[str, SubtaskStatus]) -> dict[str, str]:
     """Pending subtasks that can never start, with the dependency that stands in the way."""
     skip: dict[str, str] = {}
+    if _BLOCKED.isdisjoint(statuses.values()):
+        return skip
     pending = [s for s in subtasks if statuses[s.id] is _S.PENDING]
     grew = True
     while grew:
@@ -103,10 +115,13 @@ def _skips(subtasks: Sequence[Subtask], statuses: Mapping[str, SubtaskStatus]) -
     return skip
 
 
-def _is_ready(subtask: Subtask, statuses: Mapping[str, SubtaskStatus]) -> bool:
-    return statuses[subtask.id] is _S.PENDING and all(
-        statuses[d] is _S.COMPLETED for d in subtask.dependencies
-    )
+def _ready(subtasks: Sequence[Subtask], statuses: Mapping[str, SubtaskStatus]) -> list[str]:
+    met = {key for key, status in statuses.items() if status is _S.COMPLETED}
+    return [
+        subtask.id
+        for subtask in subtasks
+        if statuses[subtask.id] is _S.PENDING and met.issuperset(subtask.dependencies)
+    ]
 
 
 def _is_due(standing: Standing, now: datetime) -> bool:

@@ -1,18 +1,22 @@
 """Strict reading of JSON that strangers wrote.
 
-Python's `json` takes duplicate keys, NaN and lone surrogates, and a deep nest ends it; each of
-these has been used to smuggle a second meaning past a check, so here each is refused.
+Python's `json` takes duplicate keys, NaN, numbers out of range and lone surrogates, and a deep
+nest ends it; each of these has been used to smuggle a second meaning past a check, so here each is
+refused.
 """
 
 import json
+import math
 import re
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 from gonogo.domain.errors import InvalidMessage, TooLarge
 
 MAX_BYTES = 2 * 1024 * 1024
 MAX_DEPTH = 32
-_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"|[\[{]|[\]}]', re.DOTALL)
+# Possessive, and content with a string that does not end: looking again for the end of each quote
+# would take time with the square of the text's length.
+_BRACKETS = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[\[{]|[\]}]', re.DOTALL)
 _FORBIDDEN = re.compile("[\ud800-\udfff\x00]")
 
 
@@ -21,12 +25,15 @@ def loads(text: str | bytes) -> Any:  # noqa: ANN401 - any JSON value
 
     Raises:
         TooLarge: over 2 MiB, or nested deeper than 32.
-        InvalidMessage: not JSON, a key twice in one object, NaN, a lone surrogate or a NUL.
+        InvalidMessage: not JSON, a key twice in one object, a number that is none or out of range,
+            a lone surrogate or a NUL.
     """
     text = _as_text(text)
     _check_depth(text)
     try:
-        value = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
+        value = json.loads(
+            text, object_pairs_hook=_unique, parse_constant=_no_constant, parse_float=_finite
+        )
     except ValueError as error:
         raise InvalidMessage(f"Not valid JSON: {error}") from None
     check_text(value)
@@ -41,21 +48,23 @@ def check_text(value: Any) -> None:  # noqa: ANN401 - any JSON value
     """
     pending = [value]
     while pending:
-        match pending.pop():
-            case str() as text:
-                if _FORBIDDEN.search(text):
-                    raise InvalidMessage("Text must not hold NUL or lone surrogates")
-            case list() as items:
-                pending.extend(items)
-            case dict() as fields:
-                pending.extend(fields)
-                pending.extend(fields.values())
-            case _:
-                pass
+        item = pending.pop()
+        if isinstance(item, str):
+            if _FORBIDDEN.search(item):
+                raise InvalidMessage("Text must not hold NUL or lone surrogates")
+        elif isinstance(item, list):
+            pending.extend(cast("list[Any]", item))
+        elif isinstance(item, dict):
+            fields = cast("dict[Any, Any]", item)
+            pending.extend(fields)
+            pending.extend(fields.values())
 
 
 def _as_text(text: str | bytes) -> str:
-    if len(text) > MAX_BYTES:
+    size = len(text)
+    if isinstance(text, str) and not text.isascii() and size <= MAX_BYTES:
+        size = len(text.encode(errors="surrogatepass"))
+    if size > MAX_BYTES:
         raise TooLarge(f"A message has at most {MAX_BYTES} bytes")
     if isinstance(text, str):
         return text
@@ -68,15 +77,12 @@ def _as_text(text: str | bytes) -> str:
 def _check_depth(text: str) -> None:
     depth = 0
     for token in _BRACKETS.finditer(text):
-        match token[0]:
-            case "[" | "{":
-                depth += 1
-                if depth > MAX_DEPTH:
-                    raise TooLarge(f"A message is nested at most {MAX_DEPTH} deep")
-            case "]" | "}":
-                depth -= 1
-            case _:
-                pass
+        if token[0] in "[{":
+            depth += 1
+        elif token[0] in "]}":
+            depth -= 1
+        if depth > MAX_DEPTH:
+            raise TooLarge(f"A message is nested at most {MAX_DEPTH} deep")
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -84,6 +90,13 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(value) != len(pairs):
         raise InvalidMessage("A key stands twice in one object")
     return value
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if not math.isfinite(number):
+        raise InvalidMessage(f"The number {digits[:40]} is out of range")
+    return number
 
 
 def _no_constant(name: str) -> NoReturn:

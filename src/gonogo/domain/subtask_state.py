@@ -24,6 +24,9 @@ class SubtaskStatus(StrEnum):
     SKIPPED = "skipped"
     CANCELLED = "cancelled"
 
+    # A round counts the words of a whole plan, and the hash that Enum gives is not made for that.
+    __hash__ = str.__hash__
+
 
 _S = SubtaskStatus
 

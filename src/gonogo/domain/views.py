@@ -67,8 +67,8 @@ class ApprovalView(View):
 
     approval_id: str
     request_id: str
-    kind: ApprovalKind
-    request_type: ApprovalKind
+    kind: ApprovalKind | str
+    request_type: ApprovalKind | str
     session_id: str
     subject: str
     details: dict[str, Any]

@@ -23,6 +23,8 @@ class Work:
     revision: Revision
     subtask: Subtask
     epoch: int
+    since: datetime | None = None
+    """When this went of its work began, if it is known."""
 
 
 @dataclass(frozen=True, slots=True)

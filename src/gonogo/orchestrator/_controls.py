@@ -17,7 +17,7 @@ from gonogo.orchestrator._planning import Planning
 from gonogo.orchestrator._turn import check, move, restore, tell_switch
 from gonogo.store import Connection, Store, log
 from gonogo.store.calls import open_calls
-from gonogo.store.sessions import set_turn_agent, turn_of
+from gonogo.store.sessions import session_of, set_turn_agent, turn_of
 from gonogo.texts import say as text
 
 _C = CallStatus
@@ -62,6 +62,11 @@ class Controls:
     def _create_plan(
         self, conn: Connection, session: Session, turn: Turn, call: CallRow, now: datetime
     ) -> Turn | None:
+        current = session_of(conn, session.id)
+        if current is not None and current.active_plan_id is not None:
+            going = f"plan {current.active_plan_id} was approved and is not over yet"
+            self._end(conn, turn, call, now, error=f"conflict: {going}")
+            return turn
         try:
             revision = self.planning.draft(call.arguments)
         except InvalidPlan as error:
@@ -85,7 +90,7 @@ class Controls:
         for other in open_calls(conn, session.id, MAIN):
             self._end(conn, turn, other, now, error=f"not_approved: {pointing}")
         move(conn, turn, TurnStatus.DONE, now)
-        tell_all_queued(conn, session, now)
+        tell_all_queued(conn, session, now, undecided=True)
         self.planning.propose(conn, session, turn, revision, now)
 
     def _execute(

@@ -38,7 +38,7 @@ class Inbox:
     ) -> Kept:
         """Keep a message and have it answered: at once, or after what goes on now."""
         spoken = resolve(session.locale, self.locale, content)
-        title = session.title or content.strip().splitlines()[0][:80]
+        title = session.title or content.strip().partition("\n")[0][:80]
         set_session(conn, session.id, spoken=spoken, title=title, updated_at=now)
         question = _open_question(conn, session)
         if question is not None and question.turn_id is not None:
@@ -50,7 +50,7 @@ class Inbox:
             undecided = plan.status is PlanStatus.AWAITING_APPROVAL
             tell_queued(conn, turn, spoken, now, undecided=undecided)
         elif any(earlier.status is TurnStatus.PARKED for earlier in before):
-            tell_queued(conn, turn, spoken, now, undecided=True)
+            tell_queued(conn, turn, spoken, now, undecided=False)
         elif not before:
             go_on(conn, "turn", turn.id)
         return Kept(turn_id=turn.id)
@@ -95,7 +95,7 @@ def tell_queued(
 
 
 def tell_all_queued(
-    conn: Connection, session: Session, now: datetime, *, undecided: bool = True
+    conn: Connection, session: Session, now: datetime, *, undecided: bool = False
 ) -> None:
     """Tell it to everybody whose message is behind what now waits for a person."""
     for turn in open_turns(conn, session.id):

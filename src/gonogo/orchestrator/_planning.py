@@ -17,7 +17,6 @@ from gonogo.domain.events import (
     PlanApproved,
     PlanApprovedFacts,
     PlanEnded,
-    PlanEndedFacts,
     PlanFacts,
     PlanNotified,
     PlanRejected,
@@ -26,8 +25,9 @@ from gonogo.domain.events import (
 )
 from gonogo.domain.plan import Revision, Subtask, critical_path, parse_subtasks
 from gonogo.domain.plan_state import ENDED, PlanStatus
-from gonogo.domain.records import MAIN, Approval, GrantRow, Plan, Session, SubtaskRow, Turn
+from gonogo.domain.records import MAIN, Approval, GrantRow, Plan, Session, Turn
 from gonogo.domain.subtask_state import SubtaskStatus
+from gonogo.orchestrator._account import account_of, execution_result
 from gonogo.orchestrator._inbox import ORCHESTRATOR, next_turn
 from gonogo.orchestrator._turn import wake
 from gonogo.store import Connection, log, new_id
@@ -41,7 +41,6 @@ from gonogo.store.plans import (
     move_plan,
     plan_of,
     revision_of,
-    subtask_rows,
 )
 from gonogo.store.sessions import say, session_of, set_session, turn_of
 from gonogo.texts import account, plan_summary, rejected_plan
@@ -117,7 +116,7 @@ class Planning:
         if plan.status in {PlanStatus.DRAFT, PlanStatus.AWAITING_APPROVAL}:
             raise Conflict(text("model_plan_undecided", session.spoken, plan_id=plan.id))
         if plan.status in ENDED:
-            return execution_result(conn, plan, now)
+            return execution_result(conn, plan)
         if plan.status is PlanStatus.APPROVED:
             self.begin(conn, plan, now)
         return None
@@ -128,7 +127,7 @@ class Planning:
         assert session is not None  # noqa: S101 - the plan names its session
         ended = replace(plan, status=status, finished_at=now)
         self._close(conn, session, ended, now, f"the plan is {status}")
-        facts = _account(conn, ended)
+        facts = account_of(conn, ended)
         content = account(facts, session.spoken)
         if status is not PlanStatus.CANCELLED:
             event = PlanEnded(
@@ -300,7 +299,7 @@ class Planning:
         for call in open_calls(conn, session.id, MAIN):
             if call.tool != "execute_plan" or call.status is not CallStatus.STARTED:
                 continue
-            found = execution_result(conn, plan, now)
+            found = execution_result(conn, plan)
             end_call(conn, call, CallStatus.COMPLETED, now, result=found)
             turn = turn_of(conn, call.turn_id or "")
             if turn is not None:
@@ -338,46 +337,6 @@ def is_held(conn: Connection, plan_id: str) -> bool:
     """Whether a plan is approved and waits for its start; messages are answered meanwhile."""
     plan = plan_of(conn, plan_id)
     return plan is not None and plan.status is PlanStatus.APPROVED
-
-
-def execution_result(conn: Connection, plan: Plan, now: datetime) -> dict[str, Any]:
-    """What `execute_plan` answers when the plan is over."""
-    facts = _account(conn, plan)
-    rows = subtask_rows(conn, plan.id, plan.revision)
-    return {
-        **facts.model_dump(mode="json"),
-        "success_rate": round(facts.completed / facts.total, 4),
-        "errors": [
-            {"subtask_id": row.subtask_id, "message": row.error["message"]}
-            for row in rows
-            if row.status is _S.FAILED and row.error
-        ],
-        "subtasks": {row.subtask_id: _subtask_result(row) for row in rows},
-    }
-
-
-def _subtask_result(row: SubtaskRow) -> dict[str, Any]:
-    found = {"status": row.status, "result": row.result, "error": row.error, "reason": row.reason}
-    return {name: value for name, value in found.items() if value is not None}
-
-
-def _account(conn: Connection, plan: Plan) -> PlanEndedFacts:
-    rows = subtask_rows(conn, plan.id, plan.revision)
-    began, ended = plan.started_at, plan.finished_at
-    return PlanEndedFacts(
-        plan_id=plan.id,
-        status=plan.status,
-        total=len(rows),
-        completed=_count(rows, _S.COMPLETED),
-        failed=_count(rows, _S.FAILED),
-        skipped=_count(rows, _S.SKIPPED),
-        cancelled=_count(rows, _S.CANCELLED),
-        duration_seconds=round((ended - began).total_seconds(), 6) if began and ended else 0.0,
-    )
-
-
-def _count(rows: list[SubtaskRow], status: SubtaskStatus) -> int:
-    return sum(row.status is status for row in rows)
 
 
 def grant_for(plan: Plan, subtask: Subtask, now: datetime) -> GrantRow:

@@ -81,12 +81,12 @@ class Turns:
         if turn is None or turn.status in TURN.terminal:
             return
         left = open_calls(conn, turn.session_id, MAIN)
-        waits = (_C.AWAITING_APPROVAL, _C.UNKNOWN)
-        goes_on = any(call.status not in waits for call in left) or not left
-        if turn.status is TurnStatus.PARKED and not goes_on:
+        if self.loop.hands.whose_move(left) != "person":
+            wake(conn, turn)
+        elif turn.status is TurnStatus.PARKED:
             log.tell_final(conn, turn.session_id)
-            return
-        wake(conn, turn)
+        else:
+            self._park(conn, turn.session_id, turn, now)
 
     # Driving ----------------------------------------------------------------------------------
 

@@ -1,6 +1,9 @@
 """Messages of clients: taken in, and turned into turns, decisions, results and stops."""
 
 import logging
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Concatenate, ParamSpec
 
 from gonogo.agents import CLIENT_CALL, end_call
 from gonogo.domain.call_state import CallStatus
@@ -21,9 +24,9 @@ from gonogo.domain.records import CallRow, Session
 from gonogo.domain.turn_state import TurnStatus
 from gonogo.domain.views import DecisionAnswer
 from gonogo.runtime._decisions import Decisions
-from gonogo.runtime._receipt import Receipt
+from gonogo.runtime._receipt import Once, Receipt
 from gonogo.runtime._sessions import may_see, visible
-from gonogo.store import Connection, log
+from gonogo.store import Connection, log, people
 from gonogo.store.calls import call_of
 from gonogo.store.plans import plan_of
 from gonogo.store.sessions import open_turns, session_of, turn_of
@@ -31,6 +34,7 @@ from gonogo.store.timers import drop_timer
 
 _LOG = logging.getLogger(__name__)
 _C = CallStatus
+P = ParamSpec("P")
 
 
 class Messages(Decisions):
@@ -43,11 +47,14 @@ class Messages(Decisions):
         message: ClientMessage,
         *,
         connection: str | None = None,
+        once: Once | None = None,
     ) -> Receipt:
         """Take a message in. What it causes goes on whether or not anybody listens.
 
         Args:
             connection: Names the client's connection, where it has one that lasts.
+            once: Makes a repeat give the first receipt again, also when the process ended
+                between them. Decisions need none: a repeated one is the same decision.
 
         Raises:
             Refused: it cannot be; nothing has changed.
@@ -55,15 +62,40 @@ class Messages(Decisions):
         principal.require(Role.OPERATOR)
         match message:
             case UserMessage() | SwitchAgent():
-                return await self.parts.store.write(self._said, principal, session_id, message)
+                return await self._write(once, self._said, principal, session_id, message)
             case PlanDecision():
                 return await self.decide_plan(principal, message, session_id)
             case HitlDecision():
                 return await self._decide_calls(principal, message, session_id)
             case ToolResultMessage():
-                return await self._result(principal, session_id, message, connection)
+                return await self._result(principal, session_id, message, connection, once)
             case Cancel():
-                return await self.parts.store.write(self._cancel, principal, session_id, message)
+                return await self._write(once, self._cancel, principal, session_id, message)
+
+    async def _write(
+        self,
+        once: Once | None,
+        fn: Callable[Concatenate[Connection, P], Receipt],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> Receipt:
+        def written(conn: Connection) -> Receipt:
+            known = _kept(conn, once) if once else None
+            if known is not None:
+                return known
+            receipt = fn(conn, *args, **kwargs)
+            if once is not None:
+                self._keep(conn, once, receipt)
+            return receipt
+
+        return await self.parts.store.write(written)
+
+    def _keep(self, conn: Connection, once: Once, receipt: Receipt) -> None:
+        row = {
+            "principal_id": once.by.id, "key": once.key, "request_digest": once.digest,
+            "answer": {"receipt": receipt.as_json()}, "created_at": self.parts.clock(),
+        }  # fmt: skip
+        people.keep_answer(conn, row)
 
     # What the user says -----------------------------------------------------------------------
 
@@ -84,14 +116,12 @@ class Messages(Decisions):
         if isinstance(message, SwitchAgent):
             self.parts.inbox.switch(
                 conn, session, message.agent_type, message.reason, message.confidence, now,
-                final=message.content is None,
+                final=not message.content,
             )  # fmt: skip
-            if message.content is None:
-                return receipt
-        kept = self.parts.inbox.receive(conn, session, message.content or "", agent, now)
-        return Receipt(
-            session_id=session.id, after=session.last_seq, turn_id=kept.turn_id, created=created
-        )
+        if not message.content:
+            return receipt
+        kept = self.parts.inbox.receive(conn, session, message.content, agent, now)
+        return replace(receipt, turn_id=kept.turn_id, told=log.told_seq(conn, session.id))
 
     def _session_for(
         self, conn: Connection, principal: Principal, session_id: str | None
@@ -127,11 +157,10 @@ class Messages(Decisions):
                 answers.append(
                     DecisionAnswer(id=call_id, ok=False, code=error.code, detail=str(error))
                 )
-        first = receipts[0] if receipts else Receipt(session_id=session_id or "", after=0)
-        return Receipt(
-            session_id=first.session_id, after=first.after, turn_id=first.turn_id,
-            plan_id=first.plan_id, answers=tuple(answers),
-        )  # fmt: skip
+        if not receipts:
+            return Receipt(session_id=session_id or "", after=0, answers=tuple(answers))
+        settled = max(receipt.after for receipt in receipts)
+        return replace(receipts[0], answers=tuple(answers), settled=settled)
 
     # Results of clients -----------------------------------------------------------------------
 
@@ -141,6 +170,7 @@ class Messages(Decisions):
         session_id: str | None,
         message: ToolResultMessage,
         connection: str | None,
+        once: Once | None,
     ) -> Receipt:
         session, call = await self.parts.store.read(
             _call_in, principal, session_id, message.call_id
@@ -152,7 +182,7 @@ class Messages(Decisions):
         host = self.parts.hosts.get(session.id)
         if host is not None and connection is not None and host != connection:
             raise Conflict("Another connection carries out this session's tools")
-        return await self.parts.store.write(self._take_result, session.id, message)
+        return await self._write(once, self._take_result, session.id, message)
 
     async def _reject_by_text(
         self, principal: Principal, call: CallRow, message: ToolResultMessage
@@ -202,6 +232,15 @@ class Messages(Decisions):
             raise Conflict("Nothing is running in this session")
         self.parts.engine.cancel(conn, plan.id, principal.id, now)
         return Receipt(session_id=session.id, after=session.last_seq, plan_id=plan.id)
+
+
+def _kept(conn: Connection, once: Once) -> Receipt | None:
+    row = people.kept_answer(conn, once.by.id, once.key)
+    if row is None:
+        return None
+    if row.request_digest != once.digest or "receipt" not in row.answer:
+        raise Conflict("This Idempotency-Key was used for another request")
+    return Receipt.of_json(row.answer["receipt"])
 
 
 def _check_expects_result(session: Session, call: CallRow) -> None:

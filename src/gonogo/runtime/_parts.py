@@ -21,23 +21,28 @@ from gonogo.dispatch import AGAIN, Hub, LocalDispatcher
 from gonogo.domain.approval_state import ApprovalKind
 from gonogo.domain.call_state import CallStatus
 from gonogo.domain.plan import PLANNERS
-from gonogo.domain.records import CallRow, Timer
+from gonogo.domain.records import CallRow, SubtaskRow, Timer
 from gonogo.domain.subtask_state import SubtaskStatus
-from gonogo.engine import ADVANCE, Engine
+from gonogo.engine import ADVANCE, Engine, Work
 from gonogo.llm import Model, ModelSettings, open_model
 from gonogo.orchestrator import Controls, Inbox, PlanKind, Planning, Subtasks, Turns
 from gonogo.policy import load_rules
 from gonogo.settings import Settings
 from gonogo.store import Connection, Store, go_on
 from gonogo.store.calls import call_of, open_calls
-from gonogo.store.plans import live_plans, running_subtasks, subtask_key, subtask_row
+from gonogo.store.plans import (
+    live_plans,
+    revision_of,
+    running_subtasks,
+    subtask_key,
+    subtask_row,
+)
 from gonogo.store.sessions import session_of, unfinished_turns
 from gonogo.telemetry import Metrics
 from gonogo.tools import Tool, builtin_tools
 from gonogo.workspace import Sandbox
 
 Clock = Callable[[], datetime]
-_WAITING = frozenset({CallStatus.AWAITING_APPROVAL, CallStatus.UNKNOWN})
 
 
 def utc_now() -> datetime:
@@ -144,9 +149,9 @@ def build(
     )  # fmt: skip
     controls = Controls(store=store, planning=planning, profiles=profiles, clock=clock)
     turns = Turns(store=store, loop=loop, desk=desk, controls=controls, clock=clock)
-    went_on = Continuation(engine=engine, turns=turns)
+    went_on = Continuation(engine=engine, turns=turns, hands=hands)
     desk.kinds[ApprovalKind.PLAN] = PlanKind(planning)
-    desk.kinds[ApprovalKind.TOOL] = CallKind(went_on.of_call)
+    desk.kinds[ApprovalKind.TOOL] = CallKind(went_on.of_call, hands.hand_over)
     desk.kinds[ApprovalKind.INTERVENTION] = Interventions(went_on.of_call)
     dispatcher = LocalDispatcher(
         store,
@@ -184,6 +189,7 @@ class Continuation:
 
     engine: Engine
     turns: Turns
+    hands: Hands
 
     def of_call(self, conn: Connection, call: CallRow, now: datetime) -> None:
         """The turn or the subtask of a call that has its answer."""
@@ -194,14 +200,16 @@ class Continuation:
         row = subtask_row(conn, key)
         if row is None:
             return
-        if row.status is SubtaskStatus.RUNNING:
+        whose = self.hands.whose_move(open_calls(conn, call.session_id, call.thread))
+        running = row.status is SubtaskStatus.RUNNING
+        if running and whose == "person":
+            self.engine.park(conn, _work(conn, row), now)
+        elif running:
             go_on(conn, "subtask", key, row.epoch)
-            return
-        left = open_calls(conn, call.session_id, call.thread)
-        if left and all(other.status in _WAITING for other in left):
+        elif whose == "person":
             self.engine.advance(conn, row.plan_id, now)
-            return
-        self.engine.resume(conn, key, now)
+        else:
+            self.engine.resume(conn, key, now)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -238,6 +246,14 @@ class Timers:
         session = session_of(conn, call.session_id)
         self.hands.doubt(conn, call, session.spoken if session else "en", now)
         self.went_on.of_call(conn, call, now)
+
+
+def _work(conn: Connection, row: SubtaskRow) -> Work:
+    revision = revision_of(conn, row.plan_id, row.revision)
+    assert revision is not None  # noqa: S101 - a foreign key away
+    return Work(
+        key=row.key, revision=revision, subtask=revision.subtask(row.subtask_id), epoch=row.epoch
+    )
 
 
 def recover(conn: Connection, engine: Engine, now: datetime) -> None:

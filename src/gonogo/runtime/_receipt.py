@@ -3,7 +3,20 @@
 from dataclasses import dataclass
 from typing import Any
 
+from pydantic import TypeAdapter
+
+from gonogo.domain.principal import Principal
 from gonogo.domain.views import DecisionAnswer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Once:
+    """A request that may be repeated and is carried out once: its sender's key for it."""
+
+    by: Principal
+    key: str
+    digest: str
+    """Of what is asked; the same key for something else is a mistake."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,8 +29,21 @@ class Receipt:
     plan_id: str | None = None
     answers: tuple[DecisionAnswer, ...] = ()
     """One for each id of a batch."""
+    told: int = 0
+    """The last event that taking the message in told at once; it belongs to the answer."""
+    settled: int = 0
+    """Where the last decision of a batch was taken: nothing before it ends the answer."""
     created: bool = False
     """The message made the session."""
+
+    def as_json(self) -> dict[str, Any]:
+        """The receipt as it is kept for a repeat of its request."""
+        return _RECEIPT.dump_python(self, mode="json", exclude_none=True)
+
+    @staticmethod
+    def of_json(kept: dict[str, Any]) -> "Receipt":
+        """A receipt that was kept."""
+        return _RECEIPT.validate_python(kept)
 
     def covers(self, body: dict[str, Any]) -> bool:
         """Whether an event belongs to the answer."""
@@ -27,4 +53,7 @@ class Receipt:
             return True
         if self.plan_id is not None and body.get("plan_id") == self.plan_id:
             return True
-        return self.created and body["type"] == "session_info"
+        return body.get("seq", self.told + 1) <= self.told
+
+
+_RECEIPT: TypeAdapter[Receipt] = TypeAdapter(Receipt)

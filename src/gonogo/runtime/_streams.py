@@ -97,6 +97,10 @@ async def _answer(receipt: Receipt, bodies: AsyncGenerator[Body]) -> AsyncGenera
     async for body in bodies:
         if not receipt.covers(body):
             continue
+        final = body.get("is_final")
+        if final and body["seq"] <= receipt.settled:
+            yield {**body, "is_final": False}
+            continue
         yield body
-        if body.get("is_final"):
+        if final:
             return

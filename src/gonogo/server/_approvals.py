@@ -6,6 +6,7 @@ from gonogo.domain.approval_state import ApprovalKind, ApprovalStatus
 from gonogo.domain.errors import GonogoError, Refused
 from gonogo.domain.messages import HitlDecision, PlanDecision
 from gonogo.domain.pages import DecisionAnswers
+from gonogo.domain.principal import Role
 from gonogo.domain.views import ApprovalList, ApprovalView, DecisionAnswer
 from gonogo.server._answers import answer, once
 from gonogo.server._bodies import Answers, ApprovalAnswer, NamedAnswer
@@ -35,6 +36,7 @@ async def list_approvals(
 @router.post("/decisions", response_model=DecisionAnswers, openapi_extra=takes(Answers))
 async def decide_many(caller: Authenticated) -> Response:
     """Answer several approvals; what came of each is said by its id."""
+    caller.principal.require(Role.OPERATOR)
     body = await read_body(caller.request, Answers)
 
     async def decided() -> DecisionAnswers:
@@ -58,6 +60,7 @@ async def get_approval(caller: Authenticated, approval_id: Name) -> Response:
 )
 async def decide(caller: Authenticated, approval_id: Name) -> Response:
     """Answer one approval."""
+    caller.principal.require(Role.OPERATOR)
     body = await read_body(caller.request, ApprovalAnswer)
     return await once(caller, body, lambda: _decide(caller, approval_id, body), 202)
 

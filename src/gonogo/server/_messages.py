@@ -19,8 +19,8 @@ from gonogo.domain.errors import (
     Unauthorized,
 )
 from gonogo.domain.messages import ClientMessage, SwitchAgent, UserMessage, parse_message
-from gonogo.domain.views import DecisionAnswer
-from gonogo.server._answers import Stored, kept
+from gonogo.domain.principal import Role
+from gonogo.server._answers import Stored, idempotency_key, kept, request_digest
 from gonogo.server._bodies import Sent
 from gonogo.server._body import read_body
 from gonogo.server._caller import Authenticated, Caller
@@ -29,7 +29,7 @@ from gonogo.server._schema import streams, takes
 from gonogo.server._sse import EventBody, EventStream
 
 if TYPE_CHECKING:
-    from gonogo.runtime import Receipt
+    from gonogo.runtime import Once
 
 router = APIRouter(tags=["messages"])
 
@@ -42,13 +42,15 @@ router = APIRouter(tags=["messages"])
 )
 async def send_message(caller: Authenticated) -> Response:
     """Send one client message and stream the events it causes until `is_final`."""
+    # Before anything is read or looked up: who may not speak learns nothing by speaking.
+    caller.principal.require(Role.OPERATOR)
     sent = await read_body(caller.request, Sent)
     message = parse_message(sent.message)
     if not isinstance(message, (UserMessage, SwitchAgent)):
         await _check_session(caller, sent.session_id)
 
     async def outcome() -> Stored:
-        return await _outcome(caller, sent.session_id, message)
+        return await _outcome(caller, sent, message)
 
     stored = await kept(caller, sent, outcome)
     return EventStream(caller, lambda: _events(caller, stored), ends=True)
@@ -60,15 +62,27 @@ async def _check_session(caller: Caller, session_id: str | None) -> None:
     await caller.runtime.session(caller.principal, session_id)
 
 
-async def _outcome(caller: Caller, session_id: str | None, message: ClientMessage) -> Stored:
+async def _outcome(caller: Caller, sent: Sent, message: ClientMessage) -> Stored:
     """What came of a message, as it is kept for a repeat of the same request."""
     try:
-        receipt = await caller.runtime.accept(caller.principal, session_id, message)
+        receipt = await caller.runtime.accept(
+            caller.principal, sent.session_id, message, once=_once(caller, sent)
+        )
     except GonogoError as error:
         if _has_status(error, message):
             raise
         return {"refusal": error_event(error)}
-    return {"receipt": _as_json(receipt)}
+    return {"receipt": receipt.as_json()}
+
+
+def _once(caller: Caller, sent: Sent) -> "Once | None":
+    # Imported late: the runtime brings every room with it, and a door must not wait for them.
+    from gonogo.runtime import Once
+
+    key = idempotency_key(caller.request)
+    if key is None:
+        return None
+    return Once(by=caller.principal, key=key, digest=request_digest(caller.request, sent))
 
 
 def _has_status(error: GonogoError, message: ClientMessage) -> bool:
@@ -93,36 +107,12 @@ async def _events(caller: Caller, stored: Stored) -> AsyncGenerator[AsyncIterato
         conflict = error_event(InvalidMessage("This key was used for another kind of request"))
         yield _these([conflict])
         return
-    receipt = _receipt(stored["receipt"])
-    async with caller.runtime.answer(receipt) as events:
+    from gonogo.runtime import Receipt
+
+    async with caller.runtime.answer(Receipt.of_json(stored["receipt"])) as events:
         yield events
 
 
 async def _these(events: list[dict[str, Any]]) -> AsyncIterator[EventBody]:
     for event in events:
         yield event
-
-
-def _as_json(receipt: "Receipt") -> dict[str, Any]:
-    return {
-        "session_id": receipt.session_id,
-        "after": receipt.after,
-        "turn_id": receipt.turn_id,
-        "plan_id": receipt.plan_id,
-        "answers": [answer.model_dump(mode="json") for answer in receipt.answers],
-        "created": receipt.created,
-    }
-
-
-def _receipt(fields: dict[str, Any]) -> "Receipt":
-    # Imported late: the runtime brings every room with it, and a door must not wait for them.
-    from gonogo.runtime import Receipt
-
-    return Receipt(
-        session_id=fields["session_id"],
-        after=fields["after"],
-        turn_id=fields["turn_id"],
-        plan_id=fields["plan_id"],
-        answers=tuple(DecisionAnswer.model_validate(answer) for answer in fields["answers"]),
-        created=fields["created"],
-    )

@@ -27,7 +27,7 @@ from gonogo.domain.errors import (
     Unauthorized,
 )
 from gonogo.domain.messages import parse_message
-from gonogo.domain.principal import Principal
+from gonogo.domain.principal import Principal, Role
 from gonogo.domain.views import DecisionAnswer
 from gonogo.server._caller import address_of, door_of, presented
 from gonogo.server._door import Credential, Door
@@ -200,6 +200,7 @@ class _Conversation:
             await self.line.send({**event, "session_id": self.session_id})
 
     async def _carry_out(self, text: str) -> list[dict[str, Any]]:
+        self.principal.require(Role.OPERATOR)
         message = parse_message(strict_json.loads(text))
         answers: tuple[DecisionAnswer, ...] = ()
         with anyio.CancelScope(shield=True):

@@ -29,24 +29,39 @@ T = TypeVar("T")
 class Store:
     """One database, SQLite or PostgreSQL."""
 
-    def __init__(self, url: str, deliver: Callable[[Outbox], None] = lambda box: None) -> None:
+    def __init__(
+        self,
+        url: str,
+        deliver: Callable[[Outbox], None] = lambda box: None,
+        *,
+        patience: float = 5.0,
+    ) -> None:
         """Open the database and bring it to the current schema.
 
         Args:
             url: `sqlite:///path` or `postgresql://…`.
             deliver: Called in the event loop with what each committed transaction sets going.
+            patience: Seconds that a transaction waits for another one's lock before `Busy`.
 
         Raises:
             Conflict: the database was made by a newer gonogo.
         """
         self.deliver = deliver
-        self._backend = _backend(url, self._hand_over)
-        migrate(self._backend.engine)
+        self._backend = _backend(url, self._hand_over, patience)
+        try:
+            migrate(self._backend.engine)
+        except BaseException:
+            self._backend.close()
+            raise
 
     async def write(
         self, fn: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        """Run a store function in its own transaction, committed before this returns."""
+        """Run a store function in its own transaction, committed before this returns.
+
+        Raises:
+            Busy: another process held the database, or the rows, for too long; nothing changed.
+        """
         return await self._backend.write(lambda conn: fn(conn, *args, **kwargs))
 
     async def read(
@@ -63,7 +78,10 @@ class Store:
         self.deliver(box)
 
 
-def _backend(url: str, deliver: Callable[[Outbox], None]) -> SqliteBackend | PostgresBackend:
+def _backend(
+    url: str, deliver: Callable[[Outbox], None], patience: float
+) -> SqliteBackend | PostgresBackend:
     if url.startswith("sqlite:///"):
-        return SqliteBackend(Path(url.removeprefix("sqlite:///")), deliver)
-    return PostgresBackend(url.replace("postgresql://", "postgresql+psycopg://", 1), deliver)
+        return SqliteBackend(Path(url.removeprefix("sqlite:///")), deliver, patience)
+    psycopg = url.replace("postgresql://", "postgresql+psycopg://", 1)
+    return PostgresBackend(psycopg, deliver, patience)

@@ -41,11 +41,12 @@ def migrate(engine: Engine) -> None:
 
 
 def _upgrade(engine: Engine) -> None:
-    from alembic import command  # noqa: PLC0415 - see `version_of`
-    from alembic.config import Config  # noqa: PLC0415
+    # Imported late: see `version_of`.
+    from alembic import command
+    from alembic.config import Config
 
     config = Config()
-    config.set_main_option("script_location", str(_FOLDER))
+    config.set_main_option("script_location", str(_FOLDER).replace("%", "%%"))
     with engine.connect() as conn:
         config.attributes["connection"] = conn
         command.upgrade(config, "head")

@@ -1,6 +1,7 @@
 """What a transaction sets going once it is committed, and not a moment earlier."""
 
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection
@@ -14,11 +15,11 @@ _KEY = "gonogo.outbox"
 class Outbox:
     """Filled by store functions inside a transaction, handed over after its commit."""
 
-    events: list[dict[str, Any]] = field(default_factory=list)
-    jobs: list[Job] = field(default_factory=list)
-    stops: list[Stop] = field(default_factory=list)
-    timers: list[Timer] = field(default_factory=list)
-    pending: dict[str, Any] = field(default_factory=dict)
+    events: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    jobs: list[Job] = field(default_factory=list[Job])
+    stops: list[Stop] = field(default_factory=list[Stop])
+    timers: list[Timer] = field(default_factory=list[Timer])
+    pending: dict[str, Any] = field(default_factory=dict[str, Any])
     """By chain, what the event log and the audit will be told at the transaction's end."""
 
 
@@ -34,9 +35,11 @@ def outbox(conn: Connection) -> Outbox:
     return conn.info[_KEY]
 
 
-def go_on(conn: Connection, kind: str, key: str, epoch: int = 0) -> None:
+def go_on(
+    conn: Connection, kind: str, key: str, epoch: int = 0, since: datetime | None = None
+) -> None:
     """Once committed, have a job driven: the continuation of this state change."""
-    outbox(conn).jobs.append(Job(kind, key, epoch))
+    outbox(conn).jobs.append(Job(kind, key, epoch, since))
 
 
 def stop(conn: Connection, kind: str, key: str) -> None:

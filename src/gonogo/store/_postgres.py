@@ -1,16 +1,19 @@
 """PostgreSQL: a bounded pool of threads, each function in its own transaction.
 
 Serialization failures and deadlocks run the function again: it has no effect but its statements.
+So does a row that is there although the function did not see it: another transaction was committed
+between the look and the insert, and the next look sees it.
 """
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
 import anyio
 import anyio.to_thread
-from sqlalchemy import Connection, create_engine
+from sqlalchemy import Connection, create_engine, event
 from sqlalchemy.exc import DBAPIError
 
 from gonogo.domain.errors import Busy
@@ -21,14 +24,17 @@ Work = Callable[[Connection], Any]
 _POOL = 10
 _TRIES = 5
 _AGAIN = frozenset({"40001", "40P01"})
+_TAKEN = "23505"
+_NOT_AVAILABLE = "55P03"
 
 
 class PostgresBackend:
     """Runs functions on one PostgreSQL database."""
 
-    def __init__(self, url: str, deliver: Callable[[Outbox], None]) -> None:
+    def __init__(self, url: str, deliver: Callable[[Outbox], None], patience: float) -> None:
         self._deliver = deliver
         self.engine = create_engine(url, pool_size=_POOL, max_overflow=0, pool_pre_ping=True)
+        event.listen(self.engine, "connect", partial(_prepare, patience))
         self._writers = anyio.CapacityLimiter(_POOL - 4)
         self._readers = anyio.CapacityLimiter(4)
 
@@ -52,20 +58,35 @@ class PostgresBackend:
         self.engine.dispose()
 
     def _write(self, work: Work, loop: asyncio.AbstractEventLoop) -> Any:  # noqa: ANN401
-        for _ in range(_TRIES):
+        for tries_left in reversed(range(_TRIES)):
             try:
                 with self.engine.begin() as conn:
                     box = open_outbox(conn)
                     outcome = work(conn)
                     flush(conn)
             except DBAPIError as error:
-                if getattr(error.orig, "sqlstate", None) not in _AGAIN:
-                    raise
+                _check_again(error, tries_left)
             else:
-                loop.call_soon_threadsafe(self._deliver, box)
+                # Whoever asked may be gone, its event loop closed: what is committed stays so.
+                with suppress(RuntimeError):
+                    loop.call_soon_threadsafe(self._deliver, box)
                 return outcome
         raise Busy("The database was too busy; try again in a moment")
 
     def _read(self, work: Work) -> Any:  # noqa: ANN401
         with self.engine.connect().execution_options(isolation_level="REPEATABLE READ") as conn:
             return work(conn)
+
+
+def _check_again(error: DBAPIError, tries_left: int) -> None:
+    state = getattr(error.orig, "sqlstate", None)
+    if state == _NOT_AVAILABLE:
+        raise Busy("The database stayed locked; try again in a moment") from error
+    if state not in _AGAIN and (state != _TAKEN or not tries_left):
+        raise error
+
+
+def _prepare(patience: float, raw: Any, _record: object) -> None:  # noqa: ANN401
+    with raw.cursor() as cursor:
+        cursor.execute(f"SET lock_timeout = {round(patience * 1000)}")
+    raw.commit()

@@ -4,7 +4,9 @@ Each statement is built once for its shape and kept, since building one costs se
 running it does.
 """
 
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from functools import cache
 from typing import Any, TypeVar
 
@@ -13,6 +15,7 @@ from sqlalchemy import (
     Connection,
     Executable,
     Row,
+    Select,
     Table,
     Update,
     bindparam,
@@ -27,13 +30,13 @@ Params = Mapping[str, Any]
 
 def one(conn: Connection, statement: Executable, params: Params, record: type[T]) -> T | None:
     """The one row as a record, or None."""
-    row = conn.execute(statement, dict(params)).one_or_none()
-    return None if row is None else record(**row._mapping)
+    row = conn.execute(statement, dict(params)).mappings().one_or_none()
+    return None if row is None else record(**row)
 
 
 def many(conn: Connection, statement: Executable, params: Params, record: type[T]) -> list[T]:
     """The rows as records, in the statement's order."""
-    return [record(**row._mapping) for row in conn.execute(statement, dict(params))]
+    return [record(**row) for row in conn.execute(statement, dict(params)).mappings()]
 
 
 def rows(conn: Connection, statement: Executable, params: Params) -> list[Row[Any]]:
@@ -41,14 +44,13 @@ def rows(conn: Connection, statement: Executable, params: Params) -> list[Row[An
     return list(conn.execute(statement, dict(params)).all())
 
 
-def columns_of(table: Table, record: type) -> list[ColumnElement[Any]]:
+def columns_of(table: Table, record: type[Any]) -> list[ColumnElement[Any]]:
     """The columns that a record has fields for."""
-    names = record.__dataclass_fields__.keys()  # type: ignore[attr-defined]
-    return [table.c[name] for name in names]
+    return [table.c[each.name] for each in fields(record)]
 
 
 @cache
-def by(table: Table, record: type, *keys: str) -> Executable:
+def by(table: Table, record: type[Any], *keys: str) -> Select[Any]:
     """`SELECT` a record's columns where each key column equals its parameter."""
     statement = select(*columns_of(table, record))
     for key in keys:
@@ -56,11 +58,10 @@ def by(table: Table, record: type, *keys: str) -> Executable:
     return statement
 
 
-def put(conn: Connection, table: Table, values: Params | Iterable[Params]) -> None:
+def put(conn: Connection, table: Table, values: dict[str, Any] | Sequence[Params]) -> None:
     """Insert one row, or several of the same shape."""
-    given = dict(values) if isinstance(values, Mapping) else [dict(row) for row in values]
-    if given:
-        conn.execute(_insert(table), given)
+    if values:
+        conn.execute(_insert(table), values)
 
 
 def change(conn: Connection, table: Table, where: Params, to: Params) -> bool:
@@ -70,9 +71,27 @@ def change(conn: Connection, table: Table, where: Params, to: Params) -> bool:
     epoch) that the caller saw.
     """
     statement = _update(table, tuple(where), tuple(to))
+    return conn.execute(statement, _change_params(where, to)).rowcount > 0
+
+
+def change_all(conn: Connection, table: Table, changes: Sequence[tuple[Params, Params]]) -> bool:
+    """Set columns of several rows, each where all of its `where` still holds.
+
+    Those that name the same columns are one statement. False when a row is so no more; what the
+    others became is then for the caller to undo.
+    """
+    shapes: dict[tuple[tuple[str, ...], tuple[str, ...]], list[Params]] = defaultdict(list)
+    for where, to in changes:
+        shapes[tuple(where), tuple(to)].append(_change_params(where, to))
+    return all(
+        conn.execute(_update(table, *shape), params).rowcount == len(params)
+        for shape, params in shapes.items()
+    )
+
+
+def _change_params(where: Params, to: Params) -> dict[str, Any]:
     params = {f"is_{name}": value for name, value in where.items()}
-    params |= {f"to_{name}": value for name, value in to.items()}
-    return conn.execute(statement, params).rowcount > 0
+    return params | {f"to_{name}": value for name, value in to.items()}
 
 
 @cache

@@ -10,6 +10,7 @@ import queue
 import sqlite3
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -17,17 +18,17 @@ from typing import Any
 
 import anyio
 import anyio.to_thread
-from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy import URL, Connection, Engine, create_engine, event
 from sqlalchemy.pool import QueuePool
 
-from gonogo.domain.errors import Busy
+from gonogo.domain.errors import Busy, Internal
 from gonogo.store._outbox import Outbox, open_outbox
 from gonogo.store.log import flush
 
 Work = Callable[[Connection], Any]
+_BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_BUSY_SNAPSHOT, sqlite3.SQLITE_LOCKED})
 _GROUP = 256
 _READERS = 4
-_BUSY_MS = 5_000
 
 
 @dataclass(slots=True)
@@ -43,10 +44,11 @@ class _Item:
 class SqliteBackend:
     """Runs functions on one SQLite file."""
 
-    def __init__(self, path: Path, deliver: Callable[[Outbox], None]) -> None:
+    def __init__(self, path: Path, deliver: Callable[[Outbox], None], patience: float) -> None:
         self._deliver = deliver
+        self._closed = False
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self.engine = _engine(f"sqlite:///{path}")
+        self.engine = _engine(path, patience)
         self._limiter = anyio.CapacityLimiter(_READERS)
         self._items: queue.SimpleQueue[_Item | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._serve, name="gonogo-writer", daemon=True)
@@ -54,6 +56,8 @@ class SqliteBackend:
 
     async def write(self, work: Work) -> Any:  # noqa: ANN401 - what the function gives
         """Run a function in a transaction that is committed before this returns."""
+        if self._closed:
+            raise Internal("The database is closed")
         loop = asyncio.get_running_loop()
         item = _Item(work, loop, loop.create_future())
         self._items.put(item)
@@ -65,6 +69,7 @@ class SqliteBackend:
 
     def close(self) -> None:
         """Finish what is queued and let go of the file."""
+        self._closed = True
         self._items.put(None)
         self._thread.join()
         self.engine.dispose()
@@ -104,23 +109,31 @@ class SqliteBackend:
             for item in items:
                 _run_item(conn, item, alone=len(items) == 1)
             _raw(conn).execute("COMMIT")
-        except BaseException as error:  # noqa: BLE001 - the writer must outlive any failure
+        except BaseException as error:  # The writer must outlive any failure.
             if _raw(conn).in_transaction:
                 _raw(conn).execute("ROLLBACK")
             for item in items:
                 item.error = item.error or _told(error)
         for item in items:
-            item.loop.call_soon_threadsafe(self._answer, item)
+            # Whoever asked may be gone, its event loop closed: what is committed stays committed.
+            with suppress(RuntimeError):
+                item.loop.call_soon_threadsafe(self._answer, item)
 
     def _answer(self, item: _Item) -> None:
-        if item.error is None and item.box is not None:
-            self._deliver(item.box)
-        if item.answer.cancelled():
-            return
-        if item.error is not None:
-            item.answer.set_exception(item.error)
-        else:
-            item.answer.set_result(item.outcome)
+        try:
+            if item.error is None and item.box is not None:
+                self._deliver(item.box)
+        finally:
+            _settle(item)
+
+
+def _settle(item: _Item) -> None:
+    if item.answer.cancelled():
+        return
+    if item.error is not None:
+        item.answer.set_exception(item.error)
+    else:
+        item.answer.set_result(item.outcome)
 
 
 def _run_item(conn: Connection, item: _Item, *, alone: bool) -> None:
@@ -145,19 +158,19 @@ def _raw(conn: Connection) -> sqlite3.Connection:
 
 
 def _told(error: BaseException) -> BaseException:
-    if isinstance(error, sqlite3.OperationalError) and "locked" in str(error):
+    if getattr(error, "sqlite_errorcode", None) in _BUSY:
         return Busy("The database stayed locked; try again in a moment")
     return error
 
 
-def _engine(url: str) -> Engine:
+def _engine(path: Path, patience: float) -> Engine:
     engine = create_engine(
-        url,
+        URL.create("sqlite", database=str(path)),
         isolation_level="AUTOCOMMIT",
         poolclass=QueuePool,
         pool_size=_READERS + 1,
         max_overflow=1,
-        connect_args={"check_same_thread": False, "timeout": _BUSY_MS / 1000},
+        connect_args={"check_same_thread": False, "timeout": patience},
     )
     event.listen(engine, "connect", _prepare)
     return engine
@@ -168,7 +181,6 @@ def _prepare(raw: sqlite3.Connection, _record: object) -> None:
         "journal_mode=WAL",
         "synchronous=FULL",
         "foreign_keys=ON",
-        f"busy_timeout={_BUSY_MS}",
         "temp_store=MEMORY",
         "cache_size=-16000",
     ):

@@ -1,21 +1,28 @@
 """Column types that hold the same text on SQLite and PostgreSQL.
 
 Times are RFC 3339 in UTC with six digits, so that they sort as text; JSON is text, decoded on
-reading. Both databases then compare, order and return exactly the same values.
+reading. What only one of the databases could keep (NUL, half of a surrogate pair) becomes U+FFFD on
+both. Both then compare, order and return exactly the same values.
 """
 
 import json
+import re
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any
 
 from sqlalchemy import Integer, Text
 from sqlalchemy.engine import Dialect
 from sqlalchemy.types import TypeDecorator
 
+_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
+
+@lru_cache(maxsize=64)
 def stamp(moment: datetime) -> str:
-    """A moment as it is stored.
+    """A moment as it is stored. A transaction stamps the same one many times.
 
     Raises:
         ValueError: the moment has no time zone.
@@ -28,6 +35,36 @@ def stamp(moment: datetime) -> str:
 def moment(stamped: str) -> datetime:
     """A stored moment as a value."""
     return datetime.fromisoformat(stamped)
+
+
+def whole(text: str) -> str:
+    """The text with surrogate pairs joined, and lone halves replaced."""
+    if text.isascii() or not _SURROGATE.search(text):
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def clean(text: str) -> str:
+    """The text with NUL and halves of surrogate pairs replaced."""
+    return whole(text).replace("\x00", "\ufffd")
+
+
+def as_kept(value: Any) -> Any:  # noqa: ANN401 - any JSON value
+    """A JSON value as it will be read again: what is hashed must be what is kept."""
+    text = _encode(value)
+    kept = whole(text)
+    return value if kept is text else json.loads(kept)
+
+
+class Clean(TypeDecorator[str]):
+    """Any text."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
+        """To text that both databases can keep."""
+        return None if value is None else clean(value)
 
 
 class Utc(TypeDecorator[datetime]):
@@ -52,8 +89,8 @@ class Json(TypeDecorator[Any]):
     cache_ok = True
 
     def process_bind_param(self, value: Any, dialect: Dialect) -> str | None:  # noqa: ANN401
-        """To text."""
-        return None if value is None else json.dumps(value, ensure_ascii=False, allow_nan=False)
+        """To text. NUL can stay, since JSON writes it as an escape."""
+        return None if value is None else whole(_encode(value))
 
     def process_result_value(self, value: str | None, dialect: Dialect) -> Any:  # noqa: ANN401
         """From text."""
@@ -75,20 +112,24 @@ class Flag(TypeDecorator[bool]):
         return None if value is None else bool(value)
 
 
-class Word(TypeDecorator[StrEnum]):
-    """One of a fixed set of words."""
+class Word(TypeDecorator[Any]):
+    """One of a set of words; where `others` may come, those stay plain text."""
 
     impl = Text
     cache_ok = True
 
-    def __init__(self, words: type[StrEnum]) -> None:
+    def __init__(self, words: type[StrEnum], *, others: bool = False) -> None:
         super().__init__()
         self.words = words
+        self.others = others
+        self._by_text = {word.value: word for word in words}
 
-    def process_bind_param(self, value: StrEnum | str | None, dialect: Dialect) -> str | None:
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
         """To text."""
-        return None if value is None else str(value)
+        return None if value is None else clean(str(value))
 
-    def process_result_value(self, value: str | None, dialect: Dialect) -> StrEnum | None:
+    def process_result_value(self, value: str | None, dialect: Dialect) -> Any:  # noqa: ANN401
         """From text."""
-        return None if value is None else self.words(value)
+        if value is None:
+            return None
+        return self._by_text.get(value, value) if self.others else self._by_text[value]

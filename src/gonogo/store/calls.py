@@ -34,6 +34,7 @@ _COUNT_PENDING = select(func.count()).where(
     approvals.c.session_id == bindparam("of"), approvals.c.status == "pending"
 )
 _ALL = select(*columns_of(approvals, Approval)).order_by(approvals.c.created_at, approvals.c.id)
+_LOCK = by(approvals, Approval, "id").with_for_update()
 _LATEST = (
     select(*columns_of(approvals, Approval))
     .order_by(approvals.c.created_at.desc(), approvals.c.id.desc())
@@ -101,6 +102,11 @@ def approval_of(conn: Connection, approval_id: str) -> Approval | None:
     return one(conn, by(approvals, Approval, "id"), {"id": approval_id}, Approval)
 
 
+def lock_approval(conn: Connection, approval_id: str) -> Approval | None:
+    """The approval of that id, held until the transaction ends, so that one answer comes first."""
+    return one(conn, _LOCK, {"id": approval_id}, Approval)
+
+
 def approval_of_call(conn: Connection, call_id: str) -> Approval | None:
     """The latest approval about a tool call."""
     return one(conn, _OF_CALL, {"of": call_id}, Approval)
@@ -130,7 +136,8 @@ def list_approvals(
     conn: Connection, *, status: str | None, session_id: str | None, kind: str | None
 ) -> list[Approval]:
     """Approvals that fit, oldest first."""
-    statement, params = _ALL, {}
+    statement = _ALL
+    params: dict[str, str] = {}
     for column, value in (("status", status), ("session_id", session_id), ("kind", kind)):
         if value is not None:
             statement = statement.where(approvals.c[column] == bindparam(f"is_{column}"))

@@ -6,12 +6,12 @@ chain a session and one for the system. Both are gathered while a transaction ru
 """
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, func, select, update
+from sqlalchemy import Connection, bindparam, func, select, union, update
 
 from gonogo.domain.canonical import canonical_json
 from gonogo.domain.events import Event
@@ -19,35 +19,42 @@ from gonogo.domain.views import AuditEntry
 from gonogo.store._outbox import outbox
 from gonogo.store._rows import put
 from gonogo.store._schema import audit, chains, events, sessions
-from gonogo.store._types import stamp
+from gonogo.store._types import as_kept, clean, stamp
 
 SYSTEM = "system"
 """The chain of what belongs to no session: sessions, tokens, policy."""
 GENESIS = "0" * 64
 
 _HEAD = {
-    True: select(chains.c.audit_seq, chains.c.audit_hash).where(
-        chains.c.chain == bindparam("chain")
+    True: select(chains.c.audit_seq, chains.c.audit_hash).where(chains.c.chain == bindparam("of")),
+    False: select(sessions.c.audit_seq, sessions.c.audit_hash).where(
+        sessions.c.id == bindparam("of")
     ),
-    False: select(sessions.c.last_seq, sessions.c.audit_seq, sessions.c.audit_hash)
-    .where(sessions.c.id == bindparam("chain"))
-    .with_for_update(),
 }
-_SET_HEAD = (
+_ADVANCE_SYSTEM = (
+    update(chains)
+    .where(chains.c.chain == bindparam("of"))
+    .values(audit_seq=chains.c.audit_seq + bindparam("notes"))
+    .returning(chains.c.audit_seq, chains.c.audit_hash)
+)
+_ADVANCE = (
     update(sessions)
     .where(sessions.c.id == bindparam("of"))
     .values(
-        last_seq=bindparam("last_seq"),
-        audit_seq=bindparam("audit_seq"),
-        audit_hash=bindparam("audit_hash"),
-        updated_at=bindparam("updated_at"),
+        last_seq=sessions.c.last_seq + bindparam("told"),
+        audit_seq=sessions.c.audit_seq + bindparam("notes"),
+        updated_at=bindparam("at"),
     )
+    .returning(sessions.c.last_seq, sessions.c.audit_seq, sessions.c.audit_hash)
 )
-_SET_SYSTEM = (
-    update(chains)
+_SET_HASH = {
+    True: update(chains)
     .where(chains.c.chain == bindparam("of"))
-    .values(audit_seq=bindparam("audit_seq"), audit_hash=bindparam("audit_hash"))
-)
+    .values(audit_hash=bindparam("hash")),
+    False: update(sessions)
+    .where(sessions.c.id == bindparam("of"))
+    .values(audit_hash=bindparam("hash")),
+}
 _AFTER = (
     select(events.c.seq, events.c.ts, events.c.body)
     .where(events.c.session_id == bindparam("of"), events.c.seq > bindparam("after"))
@@ -61,7 +68,11 @@ _ENTRIES = (
     .order_by(audit.c.seq)
     .limit(bindparam("limit"))
 )
-_CHAINS = select(audit.c.chain).distinct().order_by(audit.c.chain)
+_CHAINS = union(
+    select(audit.c.chain),
+    select(chains.c.chain).where(chains.c.audit_seq > 0),
+    select(sessions.c.id).where(sessions.c.audit_seq > 0),
+)
 _COUNT = select(func.count()).select_from(events).where(events.c.session_id == bindparam("of"))
 
 
@@ -78,8 +89,10 @@ class _Note:
 class Pending:
     """What a running transaction has told about one chain so far."""
 
-    bodies: list[tuple[datetime, dict[str, Any]]] = field(default_factory=list)
-    notes: list[_Note] = field(default_factory=list)
+    bodies: list[tuple[datetime, dict[str, Any]]] = field(
+        default_factory=list[tuple[datetime, dict[str, Any]]]
+    )
+    notes: list[_Note] = field(default_factory=list[_Note])
 
 
 def tell(conn: Connection, session_id: str, now: datetime, *facts: Event) -> None:
@@ -90,9 +103,9 @@ def tell(conn: Connection, session_id: str, now: datetime, *facts: Event) -> Non
 
 def tell_final(conn: Connection, session_id: str) -> None:
     """Mark the last event of this transaction: it ends the answer to what set it going."""
-    bodies = _pending(conn, session_id).bodies
-    if bodies:
-        bodies[-1][1]["is_final"] = True
+    pending = outbox(conn).pending.get(session_id)
+    if pending is not None and pending.bodies:
+        pending.bodies[-1][1]["is_final"] = True
 
 
 def note(
@@ -106,7 +119,7 @@ def note(
     **details: Any,  # noqa: ANN401 - JSON values
 ) -> None:
     """Append an entry to an audit chain: who did what to what, and why."""
-    kept = {name: value for name, value in details.items() if value is not None}
+    kept = as_kept({name: value for name, value in details.items() if value is not None})
     _pending(conn, chain).notes.append(
         _Note(now=now, actor=actor, action=action, subject=subject, details=kept)
     )
@@ -114,13 +127,21 @@ def note(
 
 def flush(conn: Connection) -> None:
     """Write what the transaction told. The backends call it once, before the commit."""
-    for chain, pending in outbox(conn).pending.items():
-        _flush_chain(conn, chain, pending)
+    # In one order for all, so that no two transactions wait for each other's chain.
+    for chain, pending in sorted(outbox(conn).pending.items()):
+        if pending.bodies or pending.notes:
+            _flush_chain(conn, chain, pending)
 
 
 def last_seq(conn: Connection, session_id: str) -> int:
     """The place of the last event in a session's log; 0 for an empty one."""
     return conn.execute(_LAST_SEQ, {"of": session_id}).scalar() or 0
+
+
+def told_seq(conn: Connection, session_id: str) -> int:
+    """The place that the last event of this transaction so far will have in a session's log."""
+    pending = outbox(conn).pending.get(session_id)
+    return last_seq(conn, session_id) + (len(pending.bodies) if pending else 0)
 
 
 def events_after(
@@ -139,7 +160,7 @@ def count_events(conn: Connection, session_id: str) -> int:
 def entries(conn: Connection, chain: str, after: int = 0, limit: int = 1000) -> list[AuditEntry]:
     """Entries of one audit chain, oldest first."""
     found = conn.execute(_ENTRIES, {"of": chain, "after": after, "limit": limit})
-    return [AuditEntry(**row._mapping) for row in found]
+    return [AuditEntry(**row) for row in found.mappings()]
 
 
 def verify_chain(conn: Connection, chain: str) -> tuple[int, list[str]]:
@@ -150,15 +171,15 @@ def verify_chain(conn: Connection, chain: str) -> tuple[int, list[str]]:
         for entry in page:
             problems.extend(_problems(entry, seq + 1, prev))
             seq, prev = entry.seq, entry.hash
-    head = conn.execute(_HEAD[chain == SYSTEM], {"chain": chain}).one_or_none()
+    head = conn.execute(_HEAD[chain == SYSTEM], {"of": chain}).one_or_none()
     if head is not None and (head.audit_seq, head.audit_hash) != (seq, prev):
         problems.append(f"{chain}: the chain ends at {seq}, its head says {head.audit_seq}")
     return seq, problems
 
 
 def chain_names(conn: Connection) -> list[str]:
-    """Every chain that has an entry."""
-    return list(conn.execute(_CHAINS).scalars())
+    """Every chain that has an entry, or whose head says that it had one."""
+    return sorted(conn.execute(_CHAINS).scalars())
 
 
 def entry_hash(prev_hash: str, entry: dict[str, Any]) -> str:
@@ -171,36 +192,39 @@ def _pending(conn: Connection, chain: str) -> Pending:
 
 
 def _flush_chain(conn: Connection, chain: str, pending: Pending) -> None:
-    system = chain == SYSTEM
-    head = conn.execute(_HEAD[system], {"chain": chain}).one()
-    notes = list(_chained(chain, head.audit_seq, head.audit_hash, pending.notes))
-    put(conn, audit, notes)
-    audit_seq = head.audit_seq + len(notes)
-    audit_hash = notes[-1]["hash"] if notes else head.audit_hash
-    if system:
-        conn.execute(_SET_SYSTEM, {"of": chain, "audit_seq": audit_seq, "audit_hash": audit_hash})
+    if chain == SYSTEM:
+        head = conn.execute(_ADVANCE_SYSTEM, {"of": chain, "notes": len(pending.notes)}).one()
+        _write_notes(conn, chain, pending.notes, head)
         return
-    rows = [
+    counts = {"told": len(pending.bodies), "notes": len(pending.notes)}
+    at = pending.bodies[-1][0] if pending.bodies else pending.notes[-1].now
+    head = conn.execute(_ADVANCE, {"of": chain, "at": at, **counts}).one()
+    _write_notes(conn, chain, pending.notes, head)
+    rows: list[dict[str, Any]] = [
         {"session_id": chain, "seq": seq, "ts": now, "type": body["type"], "body": body}
-        for seq, (now, body) in enumerate(pending.bodies, start=head.last_seq + 1)
+        for seq, (now, body) in enumerate(pending.bodies, head.last_seq - counts["told"] + 1)
     ]
     put(conn, events, rows)
-    changed = {
-        "of": chain,
-        "last_seq": head.last_seq + len(rows),
-        "audit_seq": audit_seq,
-        "audit_hash": audit_hash,
-        "updated_at": (rows[-1]["ts"] if rows else pending.notes[-1].now),
-    }
-    conn.execute(_SET_HEAD, changed)
     outbox(conn).events.extend(_wire(chain, row["seq"], row["ts"], row["body"]) for row in rows)
+
+
+def _write_notes(
+    conn: Connection,
+    chain: str,
+    notes: Sequence[_Note],
+    head: Any,  # noqa: ANN401 - a database row
+) -> None:
+    if notes:
+        rows = list(_chained(chain, head.audit_seq - len(notes), head.audit_hash, notes))
+        put(conn, audit, rows)
+        conn.execute(_SET_HASH[chain == SYSTEM], {"of": chain, "hash": rows[-1]["hash"]})
 
 
 def _chained(chain: str, seq: int, prev: str, notes: Iterable[_Note]) -> Iterable[dict[str, Any]]:
     for item in notes:
         seq += 1
-        entry: dict[str, Any] = _hashed(
-            chain, seq, item.now, item.actor, item.action, item.subject, item.details
+        entry = _hashed(
+            chain, seq, item.now, clean(item.actor), item.action, clean(item.subject), item.details
         )
         digest = entry_hash(prev, entry)
         yield {**entry, "ts": item.now, "prev_hash": prev, "hash": digest}
@@ -240,5 +264,5 @@ def _wire(session_id: str, seq: int, ts: datetime, body: dict[str, Any]) -> dict
 
 def start_system_chain(conn: Connection) -> None:
     """Make the system chain's head if there is none yet."""
-    if conn.execute(_HEAD[True], {"chain": SYSTEM}).one_or_none() is None:
+    if conn.execute(_HEAD[True], {"of": SYSTEM}).one_or_none() is None:
         put(conn, chains, {"chain": SYSTEM, "audit_seq": 0, "audit_hash": GENESIS})

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import TypeAdapter
 from sqlalchemy import Connection, bindparam, func, select, update
@@ -12,8 +12,9 @@ from sqlalchemy import Connection, bindparam, func, select, update
 from gonogo.domain.plan import Revision, Subtask
 from gonogo.domain.plan_state import ENDED, PLAN, PlanStatus
 from gonogo.domain.records import GrantRow, Plan, SubtaskRow
+from gonogo.domain.schedule import Standing
 from gonogo.domain.subtask_state import SUBTASK, SubtaskStatus
-from gonogo.store._rows import by, change, columns_of, many, one, put, rows
+from gonogo.store._rows import by, change, change_all, columns_of, many, one, put, rows
 from gonogo.store._schema import grants, plan_revisions, plans, subtasks
 
 _SUBTASKS: TypeAdapter[tuple[Subtask, ...]] = TypeAdapter(tuple[Subtask, ...])
@@ -31,24 +32,22 @@ _ROWS = (
     .where(subtasks.c.plan_id == bindparam("plan_id"), subtasks.c.revision == bindparam("revision"))
     .order_by(subtasks.c.position)
 )
+_STANDING = (
+    subtasks.c.status, subtasks.c.not_before, subtasks.c.epoch, subtasks.c.attempt,
+)  # fmt: skip
 _STANDINGS = (
-    select(
-        subtasks.c.key,
-        subtasks.c.subtask_id,
-        subtasks.c.status,
-        subtasks.c.epoch,
-        subtasks.c.attempt,
-        subtasks.c.not_before,
-    )
+    select(*_STANDING, func.aggregate_strings(subtasks.c.subtask_id, " "))
     .where(subtasks.c.plan_id == bindparam("plan_id"), subtasks.c.revision == bindparam("revision"))
-    .order_by(subtasks.c.position)
+    .group_by(*_STANDING)
 )
+"""A row for each way to stand, since most subtasks of a plan stand alike; ids hold no blanks."""
 _RUNNING_SUBTASKS = select(subtasks.c.key).where(subtasks.c.status == "running")
 _REVISIONS = (
     select(plan_revisions)
     .where(plan_revisions.c.plan_id == bindparam("of"))
     .order_by(plan_revisions.c.number)
 )
+_REVISION = _REVISIONS.where(plan_revisions.c.number == bindparam("number"))
 _END_GRANTS = (
     update(grants)
     .where(grants.c.plan_id == bindparam("of"), grants.c.status == "active")
@@ -72,6 +71,12 @@ _COUNT_REVISIONS = select(func.count()).where(plan_revisions.c.plan_id == bindpa
 def subtask_key(plan_id: str, revision: int, subtask_id: str) -> str:
     """The key of a subtask's row: its job, and its thread."""
     return f"{plan_id}/{revision}/{subtask_id}"
+
+
+def split_key(key: str) -> tuple[str, int, str]:
+    """The plan, the revision and the subtask that a key names."""
+    plan_id, revision, subtask_id = key.rsplit("/", 2)
+    return plan_id, int(revision), subtask_id
 
 
 def add_plan(conn: Connection, plan: Plan) -> None:
@@ -154,15 +159,13 @@ def live_plans(conn: Connection) -> list[str]:
 
 def revision_of(conn: Connection, plan_id: str, number: int) -> Revision | None:
     """One revision of a plan; parsed once, since it never changes."""
-    kept = _kept_revision(plan_id, number)
-    if kept:
-        return kept[0]
-    row = conn.execute(
-        _REVISIONS.where(plan_revisions.c.number == number), {"of": plan_id}
-    ).one_or_none()
+    row = conn.execute(_REVISION, {"of": plan_id, "number": number}).one_or_none()
     if row is None:
         return None
-    kept.append(_revision(row))
+    # By digest too: a transaction that is rolled back may have made another one of this number.
+    kept = _kept_revision(plan_id, number, row.digest)
+    if not kept:
+        kept.append(_revision(row))
     return kept[0]
 
 
@@ -181,9 +184,12 @@ def subtask_rows(conn: Connection, plan_id: str, revision: int) -> list[SubtaskR
     return many(conn, _ROWS, {"plan_id": plan_id, "revision": revision}, SubtaskRow)
 
 
-def standings(conn: Connection, plan_id: str, revision: int) -> Sequence[Any]:
-    """Bare rows `(key, subtask_id, status, epoch, attempt, not_before)`, in plan order."""
-    return rows(conn, _STANDINGS, {"plan_id": plan_id, "revision": revision})
+def standings(conn: Connection, plan_id: str, revision: int) -> dict[str, Standing]:
+    """Where each subtask of a revision stands."""
+    found: dict[str, Standing] = {}
+    for *standing, ids in rows(conn, _STANDINGS, {"plan_id": plan_id, "revision": revision}):
+        found |= dict.fromkeys(ids.split(" "), Standing(*standing))
+    return found
 
 
 def subtask_row(conn: Connection, key: str) -> SubtaskRow | None:
@@ -196,23 +202,33 @@ def running_subtasks(conn: Connection) -> list[str]:
     return list(conn.execute(_RUNNING_SUBTASKS).scalars())
 
 
-def move_subtask(
-    conn: Connection,
-    key: str,
-    seen: SubtaskStatus,
-    status: SubtaskStatus,
-    *,
-    held: int,
-    **to: Any,  # noqa: ANN401 - columns
-) -> bool:
-    """Compare-and-set a subtask's status on the status and epoch that the caller saw.
+class Move(NamedTuple):
+    """One subtask's row: as the caller saw it, and what it becomes."""
+
+    key: str
+    seen: SubtaskStatus
+    held: int
+    status: SubtaskStatus
+    to: Mapping[str, Any]
+    """Other columns."""
+
+
+def move_subtasks(conn: Connection, moves: Sequence[Move]) -> bool:
+    """Compare-and-set each subtask's status on the status and epoch that the caller saw.
+
+    False when one of them is so no more; the caller undoes the others by raising.
 
     Raises:
         IllegalTransition: the table of subtasks has no such move.
     """
+    return change_all(conn, subtasks, [_move(*move) for move in moves])
+
+
+def _move(
+    key: str, seen: SubtaskStatus, held: int, status: SubtaskStatus, to: Mapping[str, Any]
+) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
     SUBTASK.check(seen, status, key)
-    where = {"key": key, "status": seen, "epoch": held}
-    return change(conn, subtasks, where, {"status": status, **to})
+    return {"key": key, "status": seen, "epoch": held}, {"status": status, **to}
 
 
 def take_subtask(conn: Connection, row: SubtaskRow) -> bool:
@@ -284,7 +300,7 @@ def _fresh(
 
 
 @lru_cache(maxsize=256)
-def _kept_revision(plan_id: str, number: int) -> list[Revision]:
+def _kept_revision(plan_id: str, number: int, digest: str) -> list[Revision]:
     return []
 
 

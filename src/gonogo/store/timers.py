@@ -17,6 +17,7 @@ _DUE = (
 )
 _FIRST = select(func.min(timers.c.run_at, type_=timers.c.run_at.type))
 _DROP = delete(timers).where(timers.c.kind == bindparam("kind"), timers.c.key == bindparam("key"))
+_TAKE = _DROP.where(timers.c.run_at == bindparam("run_at"))
 
 
 def set_timer(conn: Connection, kind: str, key: str, run_at: datetime) -> None:
@@ -29,6 +30,12 @@ def set_timer(conn: Connection, kind: str, key: str, run_at: datetime) -> None:
 def drop_timer(conn: Connection, kind: str, key: str) -> None:
     """Drop a timer if there is one."""
     conn.execute(_DROP, {"kind": kind, "key": key})
+
+
+def take_timer(conn: Connection, timer: Timer) -> bool:
+    """Drop a timer to carry it out. False when it was dropped, set anew or taken meanwhile."""
+    params = {"kind": timer.kind, "key": timer.key, "run_at": timer.run_at}
+    return conn.execute(_TAKE, params).rowcount > 0
 
 
 def due_timers(conn: Connection, now: datetime) -> list[Timer]:

@@ -86,7 +86,7 @@ def put(folder: int, name: str, data: bytes, *, path: str, current: str | None) 
     Raises:
         ToolFailed: `changed_since_approval`.
     """
-    temporary = f".gonogo-{secrets.token_hex(8)}.tmp"
+    temporary = f"{_beside(name)}{secrets.token_hex(4)}.tmp"
     try:
         _fill(folder, temporary, data, like=None if current is None else name)
         if current is None:
@@ -97,6 +97,23 @@ def put(folder: int, name: str, data: bytes, *, path: str, current: str | None) 
     finally:
         with suppress(FileNotFoundError):
             os.unlink(temporary, dir_fd=folder)
+
+
+def clear(folder: int, name: str, *, unwritten: bool, before: str | None) -> None:
+    """Remove what a `put` that was killed has left beside `name`.
+
+    What the file held before is certainly old; anything else is certainly new only while the file
+    is `unwritten`. The rest may be what somebody wrote in the last instant, and stays.
+    """
+    for entry in os.listdir(folder):
+        left = entry.startswith(_beside(name)) and entry.endswith(".tmp")
+        if left and (unwritten or _hash_or_odd(folder, entry) == before):
+            os.unlink(entry, dir_fd=folder)
+
+
+def _beside(name: str) -> str:
+    """The beginning of the names of files that are about to take the place of `name`."""
+    return f".gonogo-{hashlib.sha256(os.fsencode(name)).hexdigest()[:8]}"
 
 
 def _fill(folder: int, temporary: str, data: bytes, *, like: str | None) -> None:

@@ -11,7 +11,7 @@ import posixpath
 import stat
 import time
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -34,6 +34,7 @@ from gonogo.workspace._content import (
     Base,
     check_base,
     check_regular,
+    clear,
     hash_all,
     put,
     read_all,
@@ -177,6 +178,21 @@ class Workspace:
             parent, name = posixpath.split(normal)
             with folder_made(root, parent or ".") as folder:
                 put(folder, name, data, path=path, current=current)
+
+    def clear(self, path: str, *, before: str | None) -> None:
+        """Remove what a write that was killed has left beside a file.
+
+        Args:
+            before: The content hash of the file before that write; None for no file.
+
+        Raises:
+            ToolFailed: as `write`.
+        """
+        normal = self._changeable(path)
+        with told(path), self._root() as root, _exclusive(root), suppress(FileNotFoundError):
+            unwritten = self._hash(root, normal) == before
+            with self._parent(root, normal) as (folder, name):
+                clear(folder, name, unwritten=unwritten, before=before)
 
     def delete(self, path: str, *, base: Base) -> None:
         """Remove a regular file.

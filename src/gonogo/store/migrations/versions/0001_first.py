@@ -302,11 +302,11 @@ def upgrade() -> None:
         sa.Column("reason", sa.Text(), nullable=True),
         sa.ForeignKeyConstraint(["plan_id"], ["plans.id"], name=op.f("fk_subtasks_plan_id")),
         sa.PrimaryKeyConstraint("key", name=op.f("pk_subtasks")),
-        sa.UniqueConstraint(
-            "plan_id",
-            "revision",
-            "subtask_id",
-            name=op.f("uq_subtasks_plan_id_revision_subtask_id"),
-        ),
         sqlite_strict=True,
+    )
+    op.create_index(
+        "ix_subtasks_standing",
+        "subtasks",
+        ["plan_id", "revision", "status", "not_before", "epoch", "attempt", "subtask_id"],
+        unique=False,
     )

@@ -1,0 +1,129 @@
+"""A plan as one transaction sees and changes it.
+
+The plan is locked, and its revision and all standings are read once; moves are applied here as they
+come, and written together as compare-and-sets.
+"""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from gonogo.domain.errors import Conflict, NotFound
+from gonogo.domain.plan_state import PlanStatus
+from gonogo.domain.records import Plan, SubtaskRow
+from gonogo.domain.schedule import Round, Standing, count_ended, schedule
+from gonogo.domain.subtask_state import SUBTASK, SubtaskStatus
+from gonogo.engine._shape import Shape, shape_of
+from gonogo.store import Connection
+from gonogo.store.plans import (
+    Move,
+    lock_plan,
+    move_plan,
+    move_subtasks,
+    standings,
+    subtask_key,
+    subtask_row,
+)
+
+
+@dataclass(slots=True)
+class Board:
+    """One plan, for the time of one transaction."""
+
+    conn: Connection
+    plan: Plan
+    shape: Shape
+    rows: dict[str, Standing]
+    now: datetime
+    _moves: list[Move] = field(default_factory=list)
+    _over: bool = False
+
+    @classmethod
+    def open(cls, conn: Connection, plan_id: str, now: datetime) -> "Board":
+        """Lock a plan and look at it.
+
+        Raises:
+            NotFound: there is none of that id.
+        """
+        plan = lock_plan(conn, plan_id)
+        if plan is None:
+            raise NotFound(f"No plan found with id={plan_id}")
+        rows = standings(conn, plan_id, plan.revision)
+        return cls(conn, plan, shape_of(conn, plan), rows, now)
+
+    def key(self, subtask_id: str) -> str:
+        """The key of a subtask's row."""
+        return subtask_key(self.plan.id, self.plan.revision, subtask_id)
+
+    def is_held(self, subtask_id: str, epoch: int) -> bool:
+        """Whether a subtask runs under that epoch."""
+        row = self.rows.get(subtask_id)
+        return row is not None and row.status is SubtaskStatus.RUNNING and row.epoch == epoch
+
+    def open_row(self, subtask_id: str) -> Standing:
+        """Where a subtask stands that is not over.
+
+        Raises:
+            NotFound: the plan has no such subtask.
+            Conflict: it is over.
+        """
+        row = self.rows.get(subtask_id)
+        if row is None:
+            raise NotFound(f"Plan {self.plan.id} has no subtask {subtask_id}")
+        if row.status in SUBTASK.terminal:
+            raise Conflict(f"Subtask {subtask_id} is {row.status} already")
+        return row
+
+    def whole_row(self, subtask_id: str) -> SubtaskRow:
+        """The whole row of a subtask, as it is written."""
+        row = subtask_row(self.conn, self.key(subtask_id))
+        assert row is not None  # noqa: S101 - it has a standing
+        return row
+
+    def move(self, subtask_id: str, status: SubtaskStatus, **to: Any) -> None:  # noqa: ANN401
+        """Change where a subtask stands, and other columns of its row.
+
+        Raises:
+            IllegalTransition: the table of subtasks has no such move.
+        """
+        row = self.rows[subtask_id]
+        SUBTASK.check(row.status, status, subtask_id)
+        self._moves.append(Move(self.key(subtask_id), row.status, row.epoch, status, to))
+        seen = {name: value for name, value in to.items() if name in Standing._fields}
+        self.rows[subtask_id] = row._replace(status=status, **seen)
+        self._over = self._over or status in SUBTASK.terminal
+
+    def next_round(self) -> Round:
+        """What the scheduler would do now."""
+        return schedule(
+            self.shape.revision.subtasks,
+            self.rows,
+            max_parallel=self.plan.max_parallel,
+            now=self.now,
+        )
+
+    def progress(self) -> tuple[int, int] | None:
+        """How many subtasks are over and how many there are, if one ended since the last time."""
+        if not self._over:
+            return None
+        self._over = False
+        return count_ended(row.status for row in self.rows.values()), len(self.rows)
+
+    def write(self) -> None:
+        """Write the moves that were made.
+
+        Raises:
+            Conflict: a row is not as it was seen.
+        """
+        moves, self._moves = self._moves, []
+        if not move_subtasks(self.conn, moves):
+            raise Conflict(f"A subtask of plan {self.plan.id} changed at this moment")
+
+    def move_plan(self, status: PlanStatus, **to: Any) -> None:  # noqa: ANN401
+        """Change the plan's status.
+
+        Raises:
+            Conflict: the plan is not as it was seen.
+        """
+        if not move_plan(self.conn, self.plan, status, **to):
+            raise Conflict(f"Plan {self.plan.id} changed at this moment")

@@ -1,0 +1,81 @@
+"""What people do to a plan that was approved: start, pause, resume, cancel; one subtask or all."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from gonogo.domain.errors import Conflict
+from gonogo.domain.plan_state import PlanStatus
+from gonogo.domain.subtask_state import SUBTASK, SubtaskStatus
+from gonogo.engine import _tell
+from gonogo.engine._board import Board
+from gonogo.engine._rounds import Rounds
+from gonogo.store import Connection
+
+
+@dataclass(slots=True, kw_only=True)
+class People(Rounds):
+    """The verbs of people, each a part of its caller's transaction.
+
+    All of them raise NotFound for what does not exist, and Conflict, naming the state, where the
+    plan or the subtask does not allow it.
+    """
+
+    def start(self, conn: Connection, plan_id: str, by: str, now: datetime) -> None:
+        """Start a plan that was approved and held."""
+        board = Board.open(conn, plan_id, now)
+        status = board.plan.status
+        if status is not PlanStatus.APPROVED:
+            raise Conflict(f"Plan {plan_id} is {status}; only an approved plan can be started")
+        _tell.changed(board, "plan_resumed", by, reason="started")
+        self.begin(conn, board.plan, now)
+
+    def pause(self, conn: Connection, plan_id: str, by: str, now: datetime) -> None:
+        """Start nothing new; what runs comes to its end."""
+        board = Board.open(conn, plan_id, now)
+        if board.plan.status is not PlanStatus.RUNNING:
+            raise Conflict(f"Plan {plan_id} is {board.plan.status} and cannot be paused")
+        board.move_plan(PlanStatus.PAUSED)
+        _tell.changed(board, "plan_paused", by)
+        self.advance(conn, plan_id, now)
+
+    def resume_plan(self, conn: Connection, plan_id: str, by: str, now: datetime) -> None:
+        """Go on with a paused plan."""
+        board = Board.open(conn, plan_id, now)
+        if board.plan.status is not PlanStatus.PAUSED:
+            raise Conflict(f"Plan {plan_id} is {board.plan.status} and cannot be resumed")
+        board.move_plan(PlanStatus.RUNNING)
+        _tell.changed(board, "plan_resumed", by)
+        self.advance(conn, plan_id, now)
+
+    def cancel(self, conn: Connection, plan_id: str, by: str, now: datetime) -> None:
+        """End a plan and everything that it runs."""
+        board = Board.open(conn, plan_id, now)
+        board.move_plan(PlanStatus.CANCELLED, finished_at=now)
+        for subtask_id, row in list(board.rows.items()):
+            if row.status not in SUBTASK.terminal:
+                self._cancel(board, subtask_id, f"the plan was cancelled by {by}")
+        board.write()
+        self.ended(conn, board.plan, PlanStatus.CANCELLED, now)
+        _tell.changed(board, "plan_cancelled", by)
+        _tell.final(board)
+
+    def cancel_subtask(
+        self, conn: Connection, plan_id: str, subtask_id: str, by: str, now: datetime
+    ) -> None:
+        """End one subtask; its siblings go on, its dependants are skipped."""
+        board = Board.open(conn, plan_id, now)
+        board.open_row(subtask_id)
+        self._cancel(board, subtask_id, f"cancelled by {by}")
+        self._go_on(board)
+
+    def skip_subtask(
+        self, conn: Connection, plan_id: str, subtask_id: str, by: str, now: datetime
+    ) -> None:
+        """Leave one subtask out; its dependants are skipped too."""
+        board = Board.open(conn, plan_id, now)
+        if board.open_row(subtask_id).status is SubtaskStatus.RUNNING:
+            raise Conflict(f"Subtask {subtask_id} runs; cancel it instead")
+        reason = f"skipped by {by}"
+        self.dropped(conn, board.whole_row(subtask_id), reason, now)
+        self._skip(board, subtask_id, reason)
+        self._go_on(board)

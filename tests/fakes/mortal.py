@@ -1,0 +1,38 @@
+"""A runtime in a process of its own, to be killed: `python -m fakes.mortal ROOT MESSAGE…`.
+
+Opens the runtime on ROOT with the script in ROOT/lines.json, sends each message (JSON), follows
+its session, and prints every event as a line of JSON, until it is killed.
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from gonogo.domain.messages import parse_message
+from gonogo.domain.principal import Principal, Role
+from gonogo.llm import ScriptedModel
+from gonogo.runtime import Runtime
+from gonogo.settings import Settings
+
+SESSION = "mortal"
+
+
+async def live(root: Path, messages: list[dict[str, Any]]) -> None:
+    """Send the messages and print what happens."""
+    settings = Settings(home=root / "home", config=root / "config", workspace=root / "work")
+    lines = json.loads((root / "lines.json").read_text())
+    ann = Principal(id="user:ann", name="ann", role=Role.OPERATOR)
+    async with Runtime.open(settings, model=ScriptedModel(lines)) as runtime:
+        for message in messages:
+            await runtime.accept(ann, SESSION, parse_message(message))
+        async with runtime.follow(ann, SESSION, 0) as events:
+            async for event in events:
+                if "token" not in event:
+                    print(json.dumps(event), flush=True)  # noqa: T201
+
+
+if __name__ == "__main__":
+    anyio.run(live, Path(sys.argv[1]), [json.loads(word) for word in sys.argv[2:]])

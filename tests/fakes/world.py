@@ -1,0 +1,307 @@
+"""A whole runtime in a temporary folder: real database, files, sandbox; scripted model and clock.
+
+Everything that waits has a time limit. The runtime lives in a task of its own, so that a test can
+end it and open it again on the same folder.
+"""
+
+import os
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import anyio
+from anyio.abc import TaskGroup
+
+from gonogo.domain.conversation import ModelRequest, Reply
+from gonogo.domain.messages import parse_message
+from gonogo.domain.principal import Principal, Role
+from gonogo.llm import ScriptedModel
+from gonogo.runtime import Receipt, Runtime
+from gonogo.settings import Settings
+from gonogo.store import Connection
+from gonogo.store.log import events_after
+from gonogo.store.timers import set_timer
+
+Body = dict[str, Any]
+LIMIT = 20
+"""Seconds that anything may take."""
+
+
+def call(name: str, **arguments: Any) -> Body:
+    """One tool call of a scripted reply."""
+    return {"name": name, "arguments": arguments}
+
+
+def write(path: str, content: str = "made\n") -> Body:
+    """A call that writes a file."""
+    return call("write_file", path=path, content=content)
+
+
+def run(command: str, **more: Any) -> Body:
+    """A call that runs a command."""
+    return call("execute_command", command=command, **more)
+
+
+def calls(*each: Body, text: str = "") -> Body:
+    """A scripted reply that asks for tools."""
+    return {"text": text, "calls": list(each)}
+
+
+def says(text: str, delay: float = 0) -> Body:
+    """A scripted reply without tools."""
+    return {"text": text, "delay": delay}
+
+
+def step(key: str, *after: str, agent: str = "coder", **more: Any) -> Body:
+    """One subtask of a plan."""
+    return {
+        "id": key, "description": f"Do {key}", "agent": agent, "dependencies": list(after), **more,
+    }  # fmt: skip
+
+
+def plan(*subtasks: Body, goal: str = "A goal") -> Body:
+    """A scripted reply that proposes a plan."""
+    return calls(call("create_plan", goal=goal, subtasks=list(subtasks)))
+
+
+class Clock:
+    """A clock that goes on by itself and can be moved forward."""
+
+    def __init__(self) -> None:
+        self.ahead = timedelta()
+
+    def __call__(self) -> datetime:
+        return datetime.now(UTC) + self.ahead
+
+
+class Model(ScriptedModel):
+    """A scripted model that keeps what it was asked."""
+
+    def __init__(self, lines: Mapping[str, Sequence[Any]]) -> None:
+        super().__init__(lines)
+        self.requests: list[ModelRequest] = []
+
+    async def request(self, request: ModelRequest, on_text: Callable[[str], None]) -> Reply:
+        self.requests.append(request)
+        return await super().request(request, on_text)
+
+    def asked(self, thread: str) -> list[ModelRequest]:
+        """What was asked for a subtask, or for `main`."""
+        return [request for request in self.requests if request.thread == thread]
+
+
+class World:
+    """A runtime and its surroundings."""
+
+    def __init__(self, root: Path, group: TaskGroup, lines: Mapping[str, Any], **set_: Any) -> None:
+        self.root, self._group = root, group
+        self.folder = root / "work"
+        self.folder.mkdir(exist_ok=True)
+        self.settings = Settings(
+            home=root / "home", config=root / "config", workspace=self.folder, **set_
+        )
+        self.lines: dict[str, Any] = dict(lines)
+        self.clock = Clock()
+        self.session = ""
+        self.model = Model(self.lines)
+        self.runtime: Runtime
+        self.ann = Principal(id="user:ann", name="ann", role=Role.OPERATOR)
+        self.bob = Principal(id="user:bob", name="bob", role=Role.OPERATOR)
+        self._stop = anyio.Event()
+        self._stopped = anyio.Event()
+
+    # Its life ---------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Open the runtime on the folder."""
+        with anyio.fail_after(LIMIT):
+            await self._group.start(self._live)
+
+    async def stop(self) -> None:
+        """Close the runtime."""
+        self._stop.set()
+        with anyio.fail_after(LIMIT):
+            await self._stopped.wait()
+
+    async def restart(self) -> None:
+        """Close the runtime, whatever it does, and open it again on the same folder."""
+        await self.stop()
+        await self.start()
+
+    async def _live(self, *, task_status: Any) -> None:
+        self._stop, self._stopped = anyio.Event(), anyio.Event()
+        stop, stopped = self._stop, self._stopped
+        self.model = Model(self.lines)
+        try:
+            async with Runtime.open(self.settings, model=self.model, clock=self.clock) as runtime:
+                self.runtime = runtime
+                task_status.started()
+                await stop.wait()
+        finally:
+            stopped.set()
+
+    async def idle(self) -> None:
+        """Wait until no job runs and none is about to."""
+        dispatcher = self.runtime.parts.dispatcher
+        with anyio.fail_after(LIMIT):
+            while dispatcher._running or dispatcher._boxes:  # noqa: ASYNC110 - it tells nobody
+                await anyio.sleep(0.003)
+
+    async def later(self, seconds: float) -> None:
+        """Move the clock, and have the timers looked at."""
+        self.clock.ahead += timedelta(seconds=seconds)
+
+        def nudge(conn: Connection) -> None:
+            set_timer(conn, "nudge", "test", self.clock())
+
+        await self.runtime.parts.store.write(nudge)
+
+    # What people do ---------------------------------------------------------------------------
+
+    async def send(
+        self,
+        message: Body,
+        *,
+        session: str | None = None,
+        by: Principal | None = None,
+        connection: str | None = None,
+    ) -> Receipt:
+        """Send a client message. The first one opens the world's session."""
+        wanted = session if session is not None else self.session or None
+        with anyio.fail_after(LIMIT):
+            receipt = await self.runtime.accept(
+                by or self.ann, wanted, parse_message(message), connection=connection
+            )
+        self.session = self.session or receipt.session_id
+        return receipt
+
+    async def ask(self, message: Body, **more: Any) -> list[Body]:
+        """Send a message and collect its answer."""
+        return await self.answer(await self.send(message, **more))
+
+    async def answer(self, receipt: Receipt) -> list[Body]:
+        """The events of an answer, without the deltas of text."""
+        with anyio.fail_after(LIMIT):
+            async with self.runtime.answer(receipt) as events:
+                return [event async for event in events if "token" not in event]
+
+    async def say(self, content: str = "Go", agent: str | None = None, **more: Any) -> list[Body]:
+        """Say something as the user."""
+        message = {"type": "user_message", "content": content}
+        return await self.ask(message | ({"agent_type": agent} if agent else {}), **more)
+
+    async def propose(self, content: str = "Build it") -> str:
+        """Have the architect propose its plan. Gives the plan's id."""
+        events = await self.say(content, "architect")
+        return events[-1]["metadata"]["plan_id"]
+
+    async def decide_plan(
+        self, plan_id: str, decision: str = "approve", by: Principal | None = None, **more: Any
+    ) -> list[Body]:
+        """Decide a plan and collect what follows."""
+        message = {"type": "plan_decision", "plan_id": plan_id, "decision": decision, **more}
+        return await self.ask(message, by=by)
+
+    async def decide(
+        self, call_id: str, decision: str = "approve", by: Principal | None = None, **more: Any
+    ) -> list[Body]:
+        """Decide a tool call and collect what follows."""
+        message = {"type": "hitl_decision", "call_id": call_id, "decision": decision, **more}
+        return await self.ask(message, by=by)
+
+    # What can be seen -------------------------------------------------------------------------
+
+    async def pending(self, session: str | None = None) -> list[Any]:
+        """The open questions of a session."""
+        found = await self.runtime.pending(self.ann, session or self.session)
+        assert found.count == len(found.pending_approvals)
+        return found.pending_approvals
+
+    async def log(self, session: str | None = None) -> list[Body]:
+        """Every event of a session, from the database."""
+        found: list[Body] = []
+        store, of = self.runtime.parts.store, session or self.session
+        while page := await store.read(events_after, of, len(found)):
+            found += page
+        return found
+
+    async def until(
+        self, type_: str, *, session: str | None = None, after: int = 0, **fields: Any
+    ) -> Body:
+        """Wait for an event of a session."""
+        with anyio.fail_after(LIMIT):
+            of = session or self.session
+            async with self.runtime.follow(self.runtime.owner, of, after) as events:
+                async for event in events:
+                    flat = {**event.get("metadata", {}), **event}
+                    wanted = all(flat.get(name) == value for name, value in fields.items())
+                    if event["type"] == type_ and wanted and "token" not in event:
+                        return event
+        raise AssertionError(f"the stream ended before {type_}")
+
+    async def audit(self, action: str | None = None, session: str | None = None) -> list[Any]:
+        """The audit entries of a session."""
+        of = session or self.session
+        found = await self.runtime.audit(self.runtime.owner, of, limit=10_000)
+        return [entry for entry in found if action in (None, entry.action)]
+
+    async def history(self, role: str | None = None) -> list[Any]:
+        """The messages of the session."""
+        found = await self.runtime.history(self.ann, self.session)
+        return [message for message in found.messages if role in (None, message.role)]
+
+    def read(self, path: str) -> str | None:
+        """A file's text, None when there is no file."""
+        file = self.folder / path
+        return file.read_text() if file.exists() else None
+
+
+def kinds(events: Sequence[Body]) -> list[str]:
+    """The types of events, in order."""
+    return [event["type"] for event in events]
+
+
+def of(events: Sequence[Body], type_: str, **fields: Any) -> list[Body]:
+    """The events of one type whose fields, or metadata, are as given."""
+    found = [event for event in events if event["type"] == type_]
+    return [
+        event
+        for event in found
+        if all(
+            {**event.get("metadata", {}), **event}.get(name) == value
+            for name, value in fields.items()
+        )
+    ]
+
+
+async def is_running(mark: str, wanted: bool = True) -> None:
+    """Wait until a process whose command line holds the text runs, or none does any more."""
+    with anyio.fail_after(LIMIT):
+        while _runs(mark) is not wanted:  # noqa: ASYNC110 - processes tell nobody
+            await anyio.sleep(0.01)
+
+
+def _runs(mark: str) -> bool:
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            line = (process / "cmdline").read_bytes()
+        except OSError:
+            continue
+        if mark.encode() in line and int(process.name) != os.getpid():
+            return True
+    return False
+
+
+@asynccontextmanager
+async def world_of(root: Path, lines: Mapping[str, Any], **set_: Any) -> AsyncIterator[World]:
+    """A world that ends with the block."""
+    async with anyio.create_task_group() as group:
+        world = World(root, group, lines, **set_)
+        await world.start()
+        try:
+            yield world
+        finally:
+            with anyio.CancelScope(shield=True):
+                await world.stop()

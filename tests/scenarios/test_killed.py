@@ -1,0 +1,129 @@
+"""kill -9 at any moment: what a person was told is kept, and nothing happens twice in the dark."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from fakes import mortal
+from fakes.world import calls, is_running, of, plan, run, says, step, write
+
+TESTS = Path(__file__).parent.parent
+SOURCE = TESTS.parent / "src"
+
+
+@contextmanager
+def process(root: Path, lines, *messages):
+    """A runtime in a process of its own; gives its events. It is killed at the end."""
+    (root / "work").mkdir(exist_ok=True)
+    (root / "lines.json").write_text(json.dumps(lines))
+    words = [json.dumps(message) for message in messages]
+    child = subprocess.Popen(
+        [sys.executable, "-m", "fakes.mortal", str(root), *words],
+        stdout=subprocess.PIPE, text=True, cwd=TESTS,
+        env={**os.environ, "PYTHONPATH": f"{SOURCE}{os.pathsep}{TESTS}"},
+    )  # fmt: skip
+    try:
+        yield map(json.loads, child.stdout)
+    finally:
+        child.send_signal(signal.SIGKILL)
+        child.wait(20)
+        child.stdout.close()
+
+
+def seen(events, kind, **fields):
+    """Read events up to one of a kind."""
+    for event in events:
+        flat = {**event.get("metadata", {}), **event}
+        if event["type"] == kind and all(flat.get(k) == v for k, v in fields.items()):
+            return event
+    raise AssertionError(f"the process ended before {kind}")
+
+
+BUILD = {"type": "user_message", "content": "Build", "agent_type": "architect"}
+
+
+@pytest.mark.feature(22)
+async def test_a_plan_that_waits_survives_a_kill(make, tmp_path):
+    lines = {"main/architect": [plan(step("a"))], "a": [calls(write("a.txt")), says("a")]}
+    with process(tmp_path, lines, BUILD) as events:
+        plan_id = seen(events, "plan_notification")["metadata"]["plan_id"]
+    async with make(lines) as world:
+        world.session = mortal.SESSION
+        assert [a.plan_id for a in await world.pending()] == [plan_id]
+        events = await world.decide_plan(plan_id)
+
+        assert events[-1]["type"] == "plan_completed"
+        assert world.read("a.txt") == "made\n"
+        assert (await world.runtime.verify_audit(world.ann)).ok
+
+
+@pytest.mark.feature(23, 33, 212)
+async def test_a_command_that_was_cut_off_is_unknown_and_not_run_again_by_itself(make, tmp_path):
+    mark = "16.1803"
+    scope = {"commands": ["sleep"]}
+    lines = {
+        "main/architect": [plan(step("a"), step("b", "a", scope=scope))],
+        "a": [calls(write("a.txt")), says("a")],
+        "b": [calls(run(f"sleep {mark}")), says("b")],
+    }
+    with process(tmp_path, lines, BUILD) as events:
+        plan_id = seen(events, "plan_notification")["metadata"]["plan_id"]
+    go = {"type": "plan_decision", "plan_id": plan_id, "decision": "approve"}
+    with process(tmp_path, lines, go) as events:
+        seen(events, "tool_call", tool_name="execute_command")
+        await is_running(mark)
+    await is_running(mark, False)
+    async with make(lines) as world:
+        world.session = mortal.SESSION
+        await world.until("approval_requested", kind="intervention")
+        await world.idle()
+        [question] = await world.pending()
+        assert question.kind == "intervention"
+        assert f"sleep {mark}" in question.subject
+        result = of(await world.log(), "tool_result", tool_name="execute_command")
+        assert [e["metadata"]["status"] for e in result] == ["unknown"]
+        await is_running(mark, False)
+        events = await world.ask({
+            "type": "hitl_decision", "approval_id": question.approval_id, "decision": "edit",
+            "modified_arguments": {"result": {"exit_code": 0}},
+        })  # fmt: skip
+
+        assert events[-1]["type"] == "plan_completed"
+        assert events[-1]["metadata"]["completed"] == 2
+        assert world.model.asked("a") == []
+        grants = await world.runtime.grants(world.ann, world.session)
+        assert {g.status for g in grants} == {"ended"}
+        assert (await world.runtime.verify_audit(world.ann)).ok
+
+
+@pytest.mark.feature(212)
+@pytest.mark.parametrize("decision", ["approve", "reject"])
+async def test_a_person_has_an_unknown_call_run_again_or_failed(make, decision):
+    lines = {
+        "main/architect": [plan(step("b", scope={"commands": ["sleep"]}))],
+        "b": [calls(run("sleep 0.7")), says("b")],
+    }
+    async with make(lines) as world:
+        plan_id = await world.propose()
+        await world.send({"type": "plan_decision", "plan_id": plan_id, "decision": "approve"})
+        await is_running("sleep 0.7")
+        await world.restart()
+        await world.until("approval_requested", kind="intervention")
+        [question] = await world.pending()
+        events = await world.ask({
+            "type": "hitl_decision", "approval_id": question.approval_id, "decision": decision,
+        })  # fmt: skip
+
+        assert events[-1]["type"] == "plan_completed"
+        told = [m for m in world.model.asked("b")[-1].messages if m.role == "tool"]
+        assert len(told) == 1
+        assert told[0].is_error is (decision == "reject")
+        log = await world.log()
+        called = {e["call_id"] for e in of(log, "tool_call")}
+        assert {e["call_id"] for e in of(log, "tool_result")} == called
