@@ -1,1 +1,1 @@
-"""Speed and size, measured beside a yardstick in the same run. `python -m bench` writes RESULTS.md."""
+"""Speed and size, measured beside a yardstick in the same run; writes RESULTS.md."""

@@ -5,7 +5,7 @@ from tempfile import TemporaryDirectory
 
 import anyio
 
-from bench._rig import Rig, chain, layers, median, rig
+from bench._rig import chain, layers, median, rig
 from gonogo.engine import Completed, Work
 
 SLEEP = 0.05

@@ -1,4 +1,4 @@
-"""What is measured: a real engine over a real store, with a plain function in the place of agents."""
+"""What is measured: a real engine over a real store, with a plain function as its runner."""
 
 import statistics
 from collections.abc import AsyncIterator, Sequence
@@ -6,7 +6,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import anyio
 
@@ -84,9 +83,17 @@ class Rig:
         await self.store.read(_check, plan_id)
         return took
 
+    async def begin(self, subtasks: Sequence[Subtask], *, max_parallel: int) -> str:
+        """Start a plan of its own session; gives its id."""
+        plan_id = await self.store.write(_prepare, subtasks, max_parallel, 0)
+        self.over[plan_id] = anyio.Event()
+        await self.store.write(self._go, plan_id)
+        return plan_id
+
     def _go(self, conn: Connection, plan_id: str) -> None:
         plan = plan_of(conn, plan_id)
-        assert plan is not None
+        if plan is None:
+            raise LookupError(plan_id)
         self.engine.begin(conn, plan, utc_now())
 
 
@@ -163,6 +170,7 @@ def _grant(plan: Plan, subtask: Subtask, now: datetime) -> GrantRow:
     )  # fmt: skip
 
 
-def _check(conn: Connection, plan_id: str) -> Any:
+def _check(conn: Connection, plan_id: str) -> None:
     plan = plan_of(conn, plan_id)
-    assert plan is not None and plan.status is PlanStatus.COMPLETED, plan
+    if plan is None or plan.status is not PlanStatus.COMPLETED:
+        raise RuntimeError(f"the plan did not complete: {plan}")

@@ -1,4 +1,4 @@
-"""The yardstick: what the bare driver takes to make one row durable, on the disk that is measured."""
+"""The yardstick: what the bare driver takes to make one row durable on the same disk."""
 
 import sqlite3
 from pathlib import Path

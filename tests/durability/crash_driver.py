@@ -16,6 +16,7 @@ import os
 import signal
 import sqlite3
 import sys
+import tempfile
 import traceback
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -36,7 +37,8 @@ from gonogo.llm import ScriptedModel
 from gonogo.llm.model import OnText
 from gonogo.runtime import Once, Runtime
 from gonogo.settings import Settings
-from gonogo.store import _sqlite
+from gonogo.store import Store, _sqlite
+from gonogo.tools import builtin_tools
 
 
 class Commits:
@@ -152,6 +154,8 @@ def run(job: dict[str, Any], commits: Commits) -> None:
     """One job, in a process of its own."""
     folder = Path(job["folder"])
     (folder / "home").mkdir(exist_ok=True)
+    if not (folder / "home" / "gonogo.db").exists():
+        (folder / "home" / "gonogo.db").write_bytes(job["empty"])
     raw = _sqlite._raw
     _sqlite._raw = lambda conn: Watched(raw(conn), commits)  # type: ignore[assignment]
     code = 0
@@ -166,8 +170,13 @@ def run(job: dict[str, Any], commits: Commits) -> None:
 
 def main() -> None:
     """Serve until the input ends."""
+    for tool in builtin_tools().values():
+        tool.schema()
+    with tempfile.TemporaryDirectory() as folder:
+        Store(f"sqlite:///{folder}/empty.db").close()
+        empty = Path(folder, "empty.db").read_bytes()
     for line in sys.stdin:
-        job = json.loads(line)
+        job = {**json.loads(line), "empty": empty}
         log = os.open(f"{job['folder']}/stderr", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         if (child := os.fork()) == 0:
             os.dup2(log, 2)

@@ -162,7 +162,7 @@ def starts(workspace: Path, command: str) -> int:
 def answer_to(approval: Any, workspace: Path) -> dict[str, Any]:
     """What the person of this story decides, who can look at the files and at the ledger."""
     tool = approval.details.get("tool")
-    if approval.kind != "intervention" or tool is None:
+    if approval.kind != "intervention" or "question" in approval.details:
         return {"decision": "approve"}
     if _is_done(tool, approval.details["arguments"], workspace):
         return {"decision": "edit", "modified_arguments": {"result": {"seen": "it is done"}}}

@@ -318,3 +318,19 @@ def test_a_link_is_not_taken_for_a_protected_folder(tmp_path: Path) -> None:
     (tmp_path / "sub/.gonogo").mkdir(parents=True)
 
     assert protected_paths(tmp_path) == [tmp_path / "sub/.gonogo"]
+
+
+@boxed_only
+async def test_a_read_only_box_shows_the_workspace_and_lets_nothing_change_it(
+    workspace: Workspace,
+) -> None:
+    (workspace.root / "a.txt").write_text("as it was\n")
+
+    done = await run(
+        workspace, "cat a.txt; echo new > a.txt; touch b.txt; rm a.txt", read_only=True
+    )
+
+    assert done.output.startswith("as it was\n")
+    assert done.exit_code != 0
+    assert sorted(path.name for path in workspace.root.iterdir()) == ["a.txt"]
+    assert (workspace.root / "a.txt").read_text() == "as it was\n"

@@ -109,9 +109,14 @@ class Gate:
             home=str(self.home),
             auto_approve=thread.auto_approve,
             max_write_globs=self.profiles[thread.agent].may_write,
+            writes_barred=self.bars_writes(thread),
             outside=self._outside(thread),
         )
         return verdict(call, self.rules, conditions, await self._grant(thread))
+
+    def bars_writes(self, thread: Thread) -> bool:
+        """Whether the agent writes nothing, and the sandbox sees to it for its commands."""
+        return self.sandbox is not None and self.profiles[thread.agent].may_write == ()
 
     def _outside(self, thread: Thread) -> Callable[[str], bool]:
         """Whether a path that a command names leads out of the workspace, or is no file in it."""

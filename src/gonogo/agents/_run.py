@@ -24,7 +24,7 @@ from gonogo.store.sessions import session_of
 from gonogo.store.timers import set_timer
 from gonogo.texts import say
 from gonogo.tools import Bench, Tool
-from gonogo.workspace import Workspace
+from gonogo.workspace import DEFAULT_PATH, Workspace
 
 _C = CallStatus
 _LOG = logging.getLogger(__name__)
@@ -44,6 +44,8 @@ class Hands:
     """Seconds, for a command that names no time limit."""
     command_output: int = 60_000
     """Bytes of a command's output that are kept."""
+    search_path: str = DEFAULT_PATH
+    """The PATH of commands."""
     client_timeout: timedelta = timedelta(minutes=10)
     """How long a client may take for one call before its outcome is unknown."""
 
@@ -182,8 +184,10 @@ class Hands:
             base_hashes=gated.base_hashes,
             run_as=None if asked else gated.verdict.run_as,
             hidden=(self.gate.home,),
+            read_only=not asked and self.gate.bars_writes(thread),
             command_timeout=self.command_timeout,
             output_cap=self.command_output,
+            search_path=self.search_path,
         )
         try:
             return await tool.run(bench, tool.parse(gated.arguments)), None

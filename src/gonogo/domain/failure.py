@@ -7,6 +7,7 @@ A failure is typed where it happens. `classify` turns an exception of the tree i
 from enum import StrEnum
 
 from gonogo.domain.errors import (
+    Failed,
     GonogoError,
     ModelFailed,
     ModelNotConfigured,
@@ -58,9 +59,19 @@ class Failure(Frozen):
     category: Category = Category.UNKNOWN
 
 
+class Classified(Failed):
+    """An error that says itself which failure it is."""
+
+    def __init__(self, message: str, *, severity: Severity, category: Category) -> None:
+        super().__init__(message)
+        self.severity, self.category = severity, category
+
+
 def classify(error: GonogoError) -> Failure:
     """The failure that an error of ours stands for."""
     match error:
+        case Classified():
+            kind = (error.severity, error.category)
         case ModelFailed(http_status=429):
             kind = (Severity.MEDIUM, Category.QUOTA)
         case ModelFailed(transient=True):

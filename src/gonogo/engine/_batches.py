@@ -50,9 +50,10 @@ class Batches(Generic[T]):
         with anyio.CancelScope(shield=True):
             async with lock:
                 del self._open[key]
+                # What fails as one batch is written one by one, so that each is told its own.
                 try:
                     await self._write(batch.items)
-                except Exception as error:  # noqa: BLE001 - each value is then written alone
+                except Exception as error:
                     batch.error = error
                 finally:
                     batch.written.set()

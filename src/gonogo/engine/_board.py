@@ -35,7 +35,7 @@ class Board:
     shape: Shape
     rows: dict[str, Standing]
     now: datetime
-    _moves: list[Move] = field(default_factory=list)
+    _moves: list[Move] = field(default_factory=list[Move])
     _over: bool = False
 
     @classmethod

@@ -24,7 +24,7 @@ class Work:
     subtask: Subtask
     epoch: int
     since: datetime | None = None
-    """When this went of its work began, if it is known."""
+    """When this stretch of its work began, if it is known."""
 
 
 @dataclass(frozen=True, slots=True)

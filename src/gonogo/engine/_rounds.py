@@ -17,7 +17,6 @@ from gonogo.engine import _tell
 from gonogo.engine._board import Board
 from gonogo.engine._outcomes import Completed, Failed, Work
 from gonogo.store import Connection, go_on, stop
-from gonogo.store.plans import move_plan
 from gonogo.store.timers import set_timer
 
 _S = SubtaskStatus

@@ -32,7 +32,7 @@ def started(board: Board, subtask_id: str, attempt: int) -> None:
     """A subtask starts, carried out by its own agent."""
     subtask = board.shape.subtasks[subtask_id]
     agent = subtask.agent or "universal"
-    place = {"plan_id": board.plan.id, "subtask_id": subtask_id, "agent": agent}
+    place: dict[str, Any] = {"plan_id": board.plan.id, "subtask_id": subtask_id, "agent": agent}
     switch = SwitchFacts(from_agent=PRESENTER, to_agent=agent, reason=f"subtask {subtask_id}")
     facts = SubtaskStartedFacts(subtask_id=subtask_id, agent=agent, attempt=attempt)
     where = f"{board.shape.places[subtask_id]}/{len(board.shape.places)}"

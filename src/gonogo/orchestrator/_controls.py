@@ -1,7 +1,7 @@
 """Calls that speak to the runtime: plans, switches, questions, completion."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -106,8 +106,10 @@ class Controls:
         if found is not None:
             self._end(conn, turn, call, now, result=found)
             return turn
-        open_control(conn, call, now)
+        # The event names the plan, so that the answer to the user's message covers what it does.
+        open_control(conn, replace(call, plan_id=wanted), now)
         move(conn, turn, TurnStatus.PARKED, now)
+        self.planning.begin_held(conn, str(wanted), now)
         return None
 
     def _question(

@@ -102,9 +102,9 @@ class Planning:
         turn: Turn,
         now: datetime,
     ) -> dict[str, Any] | None:
-        """`execute_plan`: start an approved plan, or report one that is over.
+        """`execute_plan`: report a plan that is over.
 
-        Gives None while the plan runs: the result comes when it ends.
+        Gives None for one that was approved: the result comes when it ends.
 
         Raises:
             NotFound: the session has no such plan.
@@ -117,9 +117,13 @@ class Planning:
             raise Conflict(text("model_plan_undecided", session.spoken, plan_id=plan.id))
         if plan.status in ENDED:
             return execution_result(conn, plan)
-        if plan.status is PlanStatus.APPROVED:
-            self.begin(conn, plan, now)
         return None
+
+    def begin_held(self, conn: Connection, plan_id: str, now: datetime) -> None:
+        """Start a plan that was approved and held; leave any other as it is."""
+        plan = plan_of(conn, plan_id)
+        if plan is not None and plan.status is PlanStatus.APPROVED:
+            self.begin(conn, plan, now)
 
     def ended(self, conn: Connection, plan: Plan, status: PlanStatus, now: datetime) -> None:
         """Write down that a plan is over: its grants end, the orchestrator answers again."""

@@ -140,7 +140,10 @@ class Subtasks:
             conn,
             Question(
                 session_id=thread.session_id, kind=ApprovalKind.INTERVENTION, subject=question,
-                details={"question": question, "suggestions": call.arguments.get("suggestions")},
+                details={
+                    "tool": call.tool, "question": question,
+                    "suggestions": call.arguments.get("suggestions"),
+                },
                 reason=reason, digest=call.digest, plan_id=thread.plan_id,
                 revision=thread.revision, subtask_id=thread.subtask_id, call_id=call.id,
                 agent=thread.agent,

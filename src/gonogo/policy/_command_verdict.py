@@ -96,7 +96,8 @@ def _doubt(part: Part, call: Call, conditions: Conditions) -> tuple[str, str] | 
         return "git-folder", "git in a subfolder may find another repository's settings"
     if part.runs_code and not conditions.sandboxed:
         return "no-sandbox", f"{program!r} runs the repository's code, and there is no sandbox"
-    if part.runs_code and conditions.max_write_globs is not None:
+    bound = conditions.max_write_globs is not None and not conditions.writes_barred
+    if part.runs_code and bound:
         return "profile", f"{program!r} may write where the agent {call.agent!r} may not"
     for word in part.simple.words[1:]:
         if conditions.outside(posixpath.join(call.access.cwd or "", word.text)):

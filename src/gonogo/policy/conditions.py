@@ -30,6 +30,8 @@ class Conditions:
     """The plan's grant allows calls; else each asks."""
     max_write_globs: tuple[str, ...] | None = None
     """The only paths that the agent's profile may write; None is any."""
+    writes_barred: bool = False
+    """Commands that nobody looks at run where the workspace cannot be written."""
     always_ask: frozenset[str] = ALWAYS_ASK
     """Tools that no grant covers."""
     tools: frozenset[str] | None = None

@@ -40,7 +40,7 @@ from gonogo.store.plans import (
 from gonogo.store.sessions import session_of, unfinished_turns
 from gonogo.telemetry import Metrics
 from gonogo.tools import Tool, builtin_tools
-from gonogo.workspace import Sandbox
+from gonogo.workspace import DEFAULT_PATH, Sandbox
 
 Clock = Callable[[], datetime]
 
@@ -128,6 +128,7 @@ def build(
     hands = Hands(
         store=store, desk=desk, gate=gate, clock=clock,
         command_timeout=settings.command_timeout, command_output=settings.command_output,
+        search_path=environment.get("PATH") or DEFAULT_PATH,
     )  # fmt: skip
     loop = Loop(
         store=store, desk=desk, gate=gate, hands=hands, model=slot, clock=clock, tell=hub.tell,

@@ -35,7 +35,8 @@ class People:
         row = await self.parts.store.read(rows.token_by_secret, _hash(token))
         if row is None:
             raise Unauthorized("The token is not valid; make one with: gonogo token create")
-        return Principal(id=row.principal_id, name=row.name, role=Role(row.role))
+        name = OWNER.name if row.principal_id == OWNER.id else row.name
+        return Principal(id=row.principal_id, name=name, role=Role(row.role))
 
     async def create_token(
         self, principal: Principal, name: str, role: Role

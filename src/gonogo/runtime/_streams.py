@@ -14,6 +14,7 @@ from gonogo.runtime._sessions import visible
 from gonogo.store.log import events_after
 
 Body = dict[str, Any]
+_PLAN_ENDS = frozenset({"plan_completed", "plan_cancelled"})
 
 
 class Streams:
@@ -94,13 +95,25 @@ async def _answer(receipt: Receipt, bodies: AsyncGenerator[Body]) -> AsyncGenera
         }  # fmt: skip
     if refused and len(refused) == len(receipt.answers):
         return
+    plan_id = receipt.plan_id
     async for body in bodies:
-        if not receipt.covers(body):
+        if receipt.covers(body):
+            plan_id = body.get("plan_id", plan_id)
+        elif plan_id is None or body.get("plan_id") != plan_id:
             continue
-        final = body.get("is_final")
-        if final and body["seq"] <= receipt.settled:
+        if not body.get("is_final"):
+            yield body
+        elif _goes_on(receipt, body):
             yield {**body, "is_final": False}
-            continue
-        yield body
-        if final:
+        else:
+            yield body
             return
+
+
+def _goes_on(receipt: Receipt, body: Body) -> bool:
+    """Whether more of the answer follows an event that is the last one for others.
+
+    Other decisions of the same batch follow, or the turn that waited for a plan to end.
+    """
+    turn_goes_on = receipt.turn_id is not None and body["type"] in _PLAN_ENDS
+    return body["seq"] <= receipt.settled or turn_goes_on

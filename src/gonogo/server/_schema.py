@@ -1,9 +1,11 @@
 """What clients are generated from: OpenAPI 3.1, and the JSON Schema of the events.
 
-Bodies are read by our own strict reader, so the routes say here what they take.
+Bodies are read by our own strict reader, so the routes say here what they take. What is absent on
+the wire is never null, and a message or an event always says its type; the models, which know
+defaults, say less, so their schemas are made to say it.
 """
 
-from typing import Any
+from typing import Any, cast
 
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.openapi.utils import get_openapi
@@ -57,7 +59,7 @@ async def openapi(request: Request, _: Authenticated) -> JSONResponse:
 @router.get("/schema/events.json", summary="The JSON Schema of every event", response_model=None)
 async def events_schema(_: Authenticated) -> JSONResponse:
     """The JSON Schema of the union of all events."""
-    return JSONResponse(_ANY_EVENT.json_schema(mode="serialization"))
+    return JSONResponse(_as_sent(_ANY_EVENT.json_schema(mode="serialization")))
 
 
 def _document(app: FastAPI) -> dict[str, Any]:
@@ -75,6 +77,7 @@ def _document(app: FastAPI) -> dict[str, Any]:
     event = _ANY_EVENT.json_schema(mode="serialization", ref_template=_TEMPLATE)
     schemas.update(event.pop("$defs", {}))
     schemas["Event"] = event
+    document["components"]["schemas"] = {name: _as_sent(s) for name, s in schemas.items()}
     document["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
     document["security"] = [{"token": []}]
     for path in document["paths"].values():
@@ -83,7 +86,38 @@ def _document(app: FastAPI) -> dict[str, Any]:
     return document
 
 
+def _as_sent(schema: dict[str, Any]) -> dict[str, Any]:
+    """A model's schema without nulls, and with its fixed words required."""
+    tidy = {name: _part_as_sent(name, part) for name, part in schema.items()}
+    if tidy.get("default", tidy) is None:
+        del tidy["default"]
+    fixed = [name for name, part in tidy.get("properties", {}).items() if "const" in part]
+    if fixed:
+        tidy["required"] = [*fixed, *(n for n in tidy.get("required", []) if n not in fixed)]
+    branches: list[Any] = tidy.get("anyOf", [])
+    left = [branch for branch in branches if branch != {"type": "null"}]
+    if len(left) == len(branches):
+        return tidy
+    del tidy["anyOf"]
+    return {**left[0], **tidy} if len(left) == 1 else {**tidy, "anyOf": left}
+
+
+def _part_as_sent(name: str, part: Any) -> Any:  # noqa: ANN401 - any part of a JSON Schema
+    match name, part:
+        case "properties" | "$defs", dict():
+            named = cast("dict[str, dict[str, Any]]", part)
+            return {key: _as_sent(schema) for key, schema in named.items()}
+        case "items" | "additionalProperties", dict():
+            return _as_sent(cast("dict[str, Any]", part))
+        case "anyOf" | "oneOf" | "allOf", list():
+            return [_as_sent(schema) for schema in cast("list[dict[str, Any]]", part)]
+        case _:
+            return part
+
+
 def _complete(operation: dict[str, Any]) -> None:
+    for parameter in operation.get("parameters", []):
+        parameter["schema"] = _as_sent(parameter["schema"])
     schema = {"$ref": _TEMPLATE.format(model="Problem")}
     answers = operation["responses"]
     answers.pop("422", None)

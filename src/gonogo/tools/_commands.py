@@ -53,6 +53,7 @@ async def _run(bench: Bench, arguments: ExecuteCommand) -> JsonObject:
             sandbox=bench.sandbox,
             hidden=bench.hidden,
             network=bench.network,
+            read_only=bench.read_only,
             search_path=bench.search_path,
             on_spawn=bench.on_spawn,
         )

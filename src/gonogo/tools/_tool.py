@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,8 @@ class Bench:
     """The command text to run instead of the one that was written."""
     hidden: tuple[Path, ...] = ()
     network: bool = False
+    read_only: bool = False
+    """A command in the sandbox may not write in the workspace."""
     search_path: str = DEFAULT_PATH
     output_cap: int = OUTPUT_CAP
     command_timeout: float = 120.0
@@ -106,11 +109,7 @@ class Tool:
 
     def schema(self) -> ToolSchema:
         """The tool as a model is told of it."""
-        parameters = self.arguments.model_json_schema()
-        parameters.pop("title", None)
-        parameters.pop("description", None)
-        for value in parameters.get("properties", {}).values():
-            value.pop("title", None)
+        parameters = _parameters(self.arguments)
         return ToolSchema(name=self.name, description=self.description, parameters=parameters)
 
     def parse(self, arguments: Mapping[str, Any]) -> Arguments:
@@ -125,6 +124,17 @@ class Tool:
             first = error.errors(include_url=False, include_input=False)[0]
             where = ".".join(str(part) for part in first["loc"]) or "arguments"
             raise InvalidArguments(f"{self.name}: {where}: {first['msg']}") from error
+
+
+@cache
+def _parameters(arguments: type[Arguments]) -> JsonObject:
+    """The JSON Schema of a tool's arguments: made once, since each request to a model has all."""
+    parameters = arguments.model_json_schema()
+    parameters.pop("title", None)
+    parameters.pop("description", None)
+    for value in parameters.get("properties", {}).values():
+        value.pop("title", None)
+    return parameters
 
 
 def in_thread(work: Work) -> Run:

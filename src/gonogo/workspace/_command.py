@@ -62,6 +62,7 @@ async def run_command(  # noqa: PLR0913 - each is a choice of the caller
     sandbox: Sandbox | None,
     hidden: Sequence[Path] = (),
     network: bool = False,
+    read_only: bool = False,
     search_path: str = DEFAULT_PATH,
     on_spawn: Callable[[int], None] | None = None,
 ) -> CommandOutput:
@@ -73,6 +74,7 @@ async def run_command(  # noqa: PLR0913 - each is a choice of the caller
         output_cap: The most bytes of output that are kept: the first and the last half.
         sandbox: The box; None runs it plainly.
         hidden: Folders and files that the box does not show.
+        read_only: The box shows the workspace, and nothing in it can be changed.
         search_path: The command's PATH.
         on_spawn: Told the id of the process group's leader.
 
@@ -88,6 +90,7 @@ async def run_command(  # noqa: PLR0913 - each is a choice of the caller
         hidden=tuple(hidden),
         search_path=search_path,
         network=network,
+        read_only=read_only,
     )
     async with _started(workspace, script, box, sandbox, on_spawn) as process:
         with anyio.move_on_after(timeout) as limit:

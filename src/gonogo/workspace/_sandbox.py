@@ -37,6 +37,8 @@ class Box:
     hidden: tuple[Path, ...] = ()
     search_path: str = DEFAULT_PATH
     network: bool = False
+    read_only: bool = False
+    """The workspace too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +89,7 @@ def _mounts(box: Box) -> Iterable[str]:
     folders = {path for path in empty | hidden if path.is_dir()} - {box.workspace}
     mounts = [(path, "--tmpfs") for path in folders]
     mounts += [(path, "--ro-bind-try") for path in _kept(box, empty, hidden)]
-    mounts.append((box.workspace, "--bind"))
+    mounts.append((box.workspace, "--ro-bind" if box.read_only else "--bind"))
     mounts += [(path, "--ro-bind-try") for path in protected_paths(box.workspace)]
     mounts.sort(key=lambda mount: (len(mount[0].parts), mount[1] != "--tmpfs"))
     for path, option in mounts:

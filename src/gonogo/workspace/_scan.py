@@ -147,9 +147,7 @@ class _Walk:
     def _enter(self, folder: int, path: str) -> None:
         with os.scandir(folder) as entries:
             names = list(entries)
-            if path != "." and (
-                os.fstat(folder).st_dev != self._device or _is_repository(names)
-            ):
+            if path != "." and (os.fstat(folder).st_dev != self._device or _is_repository(names)):
                 self.scan.unseen.add(f"{path}/")
                 return
             if path != "." and not names:
@@ -164,7 +162,7 @@ class _Walk:
             return
         if entry.is_dir(follow_symlinks=False):
             self._meet_folder(path)
-        elif path in self._shown and (entry.is_symlink() or entry.is_file()):
+        elif path in self._shown and _is_content(entry):
             self._meet_file(entry, path)
         else:
             self.scan.unseen.add(path)
@@ -185,6 +183,10 @@ class _Walk:
             self.scan.unseen.add(path)
             return
         self.scan.found[path] = Found(path, status)
+
+
+def _is_content(entry: os.DirEntry[str]) -> bool:
+    return entry.is_symlink() or entry.is_file(follow_symlinks=False)
 
 
 def _is_repository(entries: Sequence[os.DirEntry[str]]) -> bool:

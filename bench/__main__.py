@@ -1,0 +1,125 @@
+"""`python -m bench [--quick] [--json]`: measure everything, print it, and write RESULTS.md."""
+
+import argparse
+import json
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
+from typing import TypeVar
+
+import anyio
+
+from bench import _report
+from bench._decisions import decision_ms
+from bench._plans import layered_per_second, makespan_ratio, sequence_ms
+from bench._processes import answerable_s, command_s, parked_cost, restart_s
+from bench._report import Figure
+from bench._rig import median, percentile, utc_now
+from bench._waking import woken_per_second
+from bench._yardstick import commit_ms
+
+T = TypeVar("T")
+
+
+def _measured(what: Callable[..., Awaitable[T]], *given: object, **named: object) -> T:
+    _report.say(f"{what.__name__} {given} {named or ''}")
+    return anyio.run(partial(what, *given, **named))
+
+
+def _plans(yard: float, *, quick: bool) -> Iterator[Figure]:
+    runs = 3 if quick else 7
+    alone = _measured(sequence_ms, runs)
+    yield Figure(
+        work="200 no-op subtasks in sequence, each", unit="ms", value=alone, target="≤ 0.6",
+        peers="1.5 to 46", commits=alone / yard,
+    )  # fmt: skip
+    later = _measured(sequence_ms, runs, events_before=5_000)
+    yield Figure(
+        work="the same after 5,000 events, each", unit="ms", value=later, target="≤ 0.72",
+        peers="1.2 to 13 times", commits=later / yard,
+    )  # fmt: skip
+    at_once = _measured(layered_per_second, runs, 1, 50)
+    yield Figure(
+        work="50 no-op subtasks at once", unit="/s", value=at_once, target="≥ 5000",
+        commits=1_000 / at_once / yard,
+    )  # fmt: skip
+    layered = _measured(layered_per_second, 3, 4 if quick else 20, 50)
+    yield Figure(
+        work="layers of 50 no-op subtasks", unit="/s", value=layered, target="≥ 5000",
+        peers="175 to 1,550", commits=1_000 / layered / yard,
+    )  # fmt: skip
+    ratio = _measured(makespan_ratio, 1 if quick else 3)
+    yield Figure(
+        work="100 subtasks of 50 ms in layers ÷ critical path", unit="×", value=ratio,
+        target="≤ 1.05", peers="1.15 to 2.4",
+    )  # fmt: skip
+
+
+def _people(yard: float, *, quick: bool) -> Iterator[Figure]:
+    took = _measured(decision_ms, 2 if quick else 5, 20)
+    yield Figure(
+        work="decision → the approved tool runs, p50", unit="ms", value=median(took),
+        target="≤ 1.5", peers="3.6 to 500", commits=median(took) / yard,
+    )  # fmt: skip
+    slow = percentile(took, 0.95)
+    yield Figure(
+        work="the same, p95", unit="ms", value=slow, target="≤ 3", commits=slow / yard,
+    )  # fmt: skip
+    woken = _measured(woken_per_second, 200 if quick else 2_000)
+    yield Figure(
+        work="parked plans woken, each its own session", unit="/s", value=woken, target="≥ 5000",
+        peers="30 to 200", commits=1_000 / woken / yard,
+    )  # fmt: skip
+    memory, busy = _measured(parked_cost, 1_000 if quick else 10_000)
+    yield Figure(
+        work="a parked session's memory", unit="KiB", value=memory, target="≤ 2", peers="6 to 59"
+    )
+    yield Figure(
+        work="cores taken while all are parked", unit="%", value=100 * busy, target="≤ 0.1",
+        peers="0 to 45",
+    )  # fmt: skip
+
+
+def _starts(_: float, *, quick: bool) -> Iterator[Figure]:
+    runs = 3 if quick else 5
+    parked = _measured(answerable_s, runs, 100 if quick else 1_000)
+    yield Figure(
+        work="process start → an answer is taken, 1,000 parked", unit="s", value=parked,
+        target="≤ 1.0", peers="5.7 to 33",
+    )  # fmt: skip
+    yield Figure(
+        work="kill -9 → restart → the next step runs", unit="s", value=restart_s(runs),
+        target="≤ 0.6", peers="0.35 to 9.7",
+    )  # fmt: skip
+    yield Figure(
+        work="`gonogo --help`", unit="s", value=command_s(runs, "-m", "gonogo", "--help"),
+        target="≤ 0.25", peers="imports alone 0.8 to 1.8",
+    )  # fmt: skip
+    bare = command_s(runs, "-c", "pass")
+    imported = command_s(runs, "-c", "import gonogo.runtime") - bare
+    yield Figure(work="`import gonogo.runtime`", unit="s", value=imported)
+
+
+def main() -> int:
+    """Measure."""
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="fewer and smaller runs, no file")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    given = parser.parse_args()
+    yards: list[float] = []
+    figures: list[Figure] = []
+    for part in (_plans, _people, _starts):
+        yards.append(commit_ms())
+        figures += part(yards[-1], quick=given.quick)
+    yard = median(yards)
+    if not given.quick:
+        _report.write(figures, yard, "scripts/bench", utc_now())
+    if given.json:
+        print(json.dumps(_report.as_json(figures, yard), indent=1, ensure_ascii=False))
+    else:
+        print(_report.as_table(figures, yard))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,97 @@
+"""What was measured, beside what design and peers say of it."""
+
+import platform
+import sqlite3
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+_FILE = Path(__file__).parent / "RESULTS.md"
+_LIBRARIES = ("anyio", "pydantic", "sqlalchemy")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """One measured value."""
+
+    work: str
+    unit: str
+    value: float
+    target: str | None = None
+    """As the design words it, with its sign."""
+    peers: str = ""
+    commits: float | None = None
+    """The time of one piece of this work, in commits of the yardstick."""
+
+    @property
+    def is_met(self) -> bool | None:
+        """Whether the value keeps the target, if there is one."""
+        if self.target is None:
+            return None
+        sign, limit = self.target.split()
+        return self.value <= float(limit) if sign == "≤" else self.value >= float(limit)
+
+
+def as_json(figures: Sequence[Figure], yardstick: float) -> dict[str, Any]:
+    """Everything, for a program."""
+    return {
+        "yardstick_ms": yardstick,
+        "figures": [{**asdict(figure), "met": figure.is_met} for figure in figures],
+        "with": _versions(),
+    }
+
+
+def as_table(figures: Sequence[Figure], yardstick: float) -> str:
+    """Everything, for a person, as Markdown."""
+    rows = [
+        "| work | measured | target | met | commits of the yardstick | best peers |",
+        "|---|---|---|---|---|---|",
+        f"| one INSERT and COMMIT, bare SQLite | {yardstick:.2f} ms | - | - | 1 | - |",
+        *(_row(figure) for figure in figures),
+    ]
+    return "\n".join(rows)
+
+
+def write(figures: Sequence[Figure], yardstick: float, command: str, now: datetime) -> None:
+    """Write RESULTS.md."""
+    versions = ", ".join(f"{name} {number}" for name, number in _versions().items())
+    text = f"""# What gonogo costs
+
+Made by `{command}` on {now:%d %B %Y}, on a shared machine with two cores; {versions}.
+
+Medians. The yardstick is one `INSERT` and `COMMIT` of the bare driver (WAL, `synchronous=FULL`) on
+the same disk in the same run: a disk or a machine that is busy moves both, so compare the column of
+commits before the column of times. Targets are those of the design for a quiet machine whose
+yardstick is 0.09 ms; what peers take was measured there too.
+
+{as_table(figures, yardstick)}
+
+What is measured: the real engine, dispatcher and store on SQLite, every subtask one transaction
+with its events; no-op subtasks are a plain function in the place of an agent. Decisions go through
+the whole runtime with a scripted model, and end when the approved tool runs.
+"""
+    _FILE.write_text(text, encoding="utf-8")
+
+
+def _row(figure: Figure) -> str:
+    met = {True: "yes", False: "no", None: "-"}[figure.is_met]
+    commits = "-" if figure.commits is None else f"{figure.commits:.1f}"
+    value = f"{figure.value:,.0f}" if figure.value >= 100 else f"{figure.value:.3g}"
+    return (
+        f"| {figure.work} | {value} {figure.unit} | {figure.target or '-'} | {met} | {commits} "
+        f"| {figure.peers or '-'} |"
+    )
+
+
+def _versions() -> dict[str, str]:
+    found = {"Python": platform.python_version(), "SQLite": sqlite3.sqlite_version}
+    return found | {name: version(name) for name in _LIBRARIES}
+
+
+def say(text: str) -> None:
+    """Tell how far it is, beside what is printed."""
+    sys.stderr.write(text + "\n")

@@ -1,0 +1,252 @@
+"""Snapshots of workspaces: taken fast, compared, and read back byte for byte.
+
+They live in a store of their own. The workspace need be no repository; if it is one, not a byte
+of its `.git` is written and none of its settings is read. Held are the files and links that
+`.gitignore` does not hide, untracked ones included, with their nine permission bits, whatever
+their names and contents, and the names of empty folders. Not held: owners, extended attributes,
+times, hard links as such, and what `_scan` leaves alone.
+"""
+
+import json
+import stat
+import threading
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from gonogo.domain.errors import ToolFailed
+from gonogo.workspace._apply import apply, recover
+from gonogo.workspace._git import Git, blob_id, intake, outlet, write_blob
+from gonogo.workspace._index import Desk, Index, Known, settled
+from gonogo.workspace._plan import Left, Restore, plan
+from gonogo.workspace._scan import Found, Scan, content, root_opened, scan
+from gonogo.workspace._states import Change, FileState, Folders, Limits, Tree, git_mode, kept_mode
+from gonogo.workspace._trees import Trees
+from gonogo.workspace._workspace import Workspace
+
+_NO_LIMITS = Limits()
+_USUAL_MODES = (0o644, 0o755)
+
+
+class Snapshots:
+    """A store of snapshots of any number of workspaces. All methods block."""
+
+    def __init__(self, store: Path, *, limits: Limits = _NO_LIMITS) -> None:
+        """Open the store; it is created with the first snapshot.
+
+        Args:
+            store: A folder of its own, which is only read by its owner.
+            limits: What a snapshot may hold at most.
+        """
+        self._git = Git(store.absolute())
+        self._trees = Trees(self._git)
+        self._limits = limits
+        self._desks: dict[Path, Desk] = {}
+        self._guard = threading.Lock()
+
+    def take(self, workspace: Workspace) -> Tree:
+        """Hold what is in the workspace now.
+
+        Raises:
+            ToolFailed: `too_large`, `timeout`, or `io_error`, as when the disk is full. Nothing
+                was held then.
+        """
+        self._git.prepare()
+        desk = self._desk(workspace.root)
+        with desk.held():
+            taking = _Taking(self._git, desk, workspace.root, self._limits)
+            index = desk.load()
+            try:
+                return taking.run(index)
+            except ToolFailed as failure:
+                if "invalid object" not in str(failure):
+                    raise
+                # The store has lost contents that the index speaks of: read everything again.
+                return taking.run(index.distrusted())
+
+    def blob(self, data: bytes) -> str:
+        """Hold one content, such as that of an ignored file, and return its id."""
+        self._git.prepare()
+        said = self._git.run("hash-object", "-w", "--no-filters", "--stdin", given=data)
+        return said.decode().strip()
+
+    def read(self, blob: str) -> bytes:
+        """The content with this id.
+
+        Raises:
+            ToolFailed: `io_error` when it is missing or damaged.
+        """
+        with outlet(self._git) as contents:
+            return contents.read(blob)
+
+    def diff(self, before: Tree, after: Tree) -> tuple[Change, ...]:
+        """What came, went or changed between two snapshots, in the order of the paths.
+
+        A file that the first one left alone, such as one that was ignored, has no known state
+        there: that it is in the second one is no change.
+        """
+        return self._trees.diff(before, after)
+
+    def folders(self, before: Tree, after: Tree) -> Folders:
+        """The folders that came or went between two snapshots, for `plan_restore`."""
+        return self._trees.folders(before, after)
+
+    def unified(self, before: Tree, after: Tree, path: str, *, limit: int = 1 << 20) -> str:
+        """The difference of one file as text, empty when there is none.
+
+        Args:
+            limit: Characters; a longer text is cut, and ends with a line that says so.
+
+        Control characters are as they stand in the files: escape them before they are shown.
+        """
+        return self._trees.unified(before, after, path, limit)
+
+    def state(self, tree: Tree, path: str) -> FileState | None:
+        """One file of a snapshot; None when it has none there."""
+        return self._trees.state(tree, path)
+
+    def hash_of(self, tree: Tree, path: str) -> str | None:
+        """The content hash of one file of a snapshot; None when it has none there."""
+        state = self.state(tree, path)
+        return None if state is None else state.hash
+
+    def paths(self, tree: Tree) -> tuple[str, ...]:
+        """The files of a snapshot, in order."""
+        return tuple(sorted(self._trees.entries(tree)))
+
+    def files_id(self, tree: Tree) -> str:
+        """An id of the files alone: equal when two snapshots hold equal files.
+
+        The snapshot's own id also covers what was ignored, empty folders, and rare modes.
+        """
+        return self._trees.files_id(tree)
+
+    def verify(self, tree: Tree) -> tuple[str, ...]:
+        """The files of a snapshot whose contents are lost or damaged.
+
+        Raises:
+            ToolFailed: `io_error` when the snapshot itself is lost.
+        """
+        return self._trees.verify(tree)
+
+    def plan_restore(
+        self,
+        workspace: Workspace,
+        wanted: Mapping[str, FileState | None],
+        left: Mapping[str, Left],
+        *,
+        folders: Folders = Folders(),  # noqa: B008 - frozen
+    ) -> Restore:
+        """Find out what a rollback would do. Nothing is changed.
+
+        Args:
+            wanted: What each path should be again; None is no file.
+            left: What the agent left there: the state, or the content hash alone. Only with the
+                state can a person's change of the mode be told from the agent's.
+            folders: What `folders` says of the time between: folders that were made are removed
+                when the rollback leaves them empty, empty ones that went are made again.
+
+        Raises:
+            ToolFailed: `invalid_arguments` when a path is missing in `left`, `bad_path`.
+        """
+        return plan(workspace, wanted, left, folders)
+
+    def apply(self, workspace: Workspace, restore: Restore) -> None:
+        """Do what a plan says, all of it or nothing.
+
+        After a crash in the middle, applying the same plan again finishes the work; so does
+        making a new plan from the same facts and applying that.
+
+        Raises:
+            ToolFailed: `changed_since_approval` when a file is neither as it was planned nor as
+                it is wanted, and `io_error`; the workspace is as it was.
+        """
+        apply(self._git, workspace, restore)
+
+    def recover(self, workspace: Workspace) -> None:
+        """Clear away what an interrupted `apply` left lying about. Files keep their contents."""
+        recover(workspace)
+
+    def _desk(self, root: Path) -> Desk:
+        with self._guard:
+            return self._desks.setdefault(root, Desk(self._git.folder, root))
+
+
+@dataclass(slots=True)
+class _Taking:
+    """One snapshot on its way."""
+
+    git: Git
+    desk: Desk
+    root: Path
+    limits: Limits
+
+    def run(self, index: Index) -> Tree:
+        horizon = self.desk.horizon()
+        seen = scan(self.git, self.root, index.files, self.limits)
+        files = self._read(seen, index, horizon)
+        meta = _meta(seen, files)
+        name = blob_id(meta)
+        if index.tree is not None and name == index.meta and files == index.files:
+            return index.tree
+        tree = index.tree
+        if tree is None or name != index.meta or _shape(files) != _shape(index.files):
+            tree = self._write(files, meta)
+        self.desk.save(Index(files, tree, name))
+        return tree
+
+    def _read(self, seen: Scan, index: Index, horizon: int) -> dict[str, Known]:
+        """Every file as it is held; contents that are new go into the store."""
+        files: dict[str, Known] = {}
+        held = {known.blob for known in index.files.values()}
+        with ExitStack() as stack:
+            root = stack.enter_context(root_opened(self.root))
+            stream = None
+            for path in sorted(seen.found):
+                found, known = seen.found[path], index.files.get(path)
+                if known is not None and known.signature == found.signature:
+                    files[path] = known
+                    continue
+                read = content(root, found, self.limits.file)
+                if read is None:
+                    seen.unseen.add(path)
+                    continue
+                data, signature = read
+                files[path] = _known(found, data, settled(signature, horizon))
+                if files[path].blob not in held:
+                    stream = stream or stack.enter_context(intake(self.git))
+                    write_blob(stream, data)
+                    held.add(files[path].blob)
+        return files
+
+    def _write(self, files: dict[str, Known], meta: bytes) -> Tree:
+        name = self.git.run("hash-object", "-w", "--no-filters", "--stdin", given=meta)
+        lines = [
+            f"{git_mode(known.mode)} {known.blob}\tfiles/{path}\0".encode(
+                "utf-8", "surrogateescape"
+            )
+            for path, known in files.items()
+        ]
+        lines.append(b"100644 %s\tmeta\0" % name.strip())
+        return Tree(self.git.index(self.desk.folder / "git-index", b"".join(lines)))
+
+
+def _known(found: Found, data: bytes, signature: tuple[int, int, int, int, int] | None) -> Known:
+    mode = found.status.st_mode if signature is None else signature[0]
+    return Known(kept_mode(mode), blob_id(data), signature)
+
+
+def _shape(files: Mapping[str, Known]) -> dict[str, tuple[int, str]]:
+    return {path: (known.mode, known.blob) for path, known in files.items()}
+
+
+def _meta(seen: Scan, files: Mapping[str, Known]) -> bytes:
+    """What a tree has no words for: rare modes, empty folders, and what was left alone."""
+    modes = {
+        path: stat.S_IMODE(known.mode)
+        for path, known in sorted(files.items())
+        if stat.S_ISREG(known.mode) and stat.S_IMODE(known.mode) not in _USUAL_MODES
+    }
+    said = {"empty": sorted(seen.empty), "modes": modes, "unseen": sorted(seen.unseen)}
+    return json.dumps(said, separators=(",", ":")).encode()

@@ -1,0 +1,92 @@
+"""Conversations: what a model is sent is well-formed, whatever a crash left behind."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gonogo.domain.conversation import (
+    MESSAGE,
+    ModelRequest,
+    Reply,
+    ToolAnswer,
+    ToolRequest,
+    ToolSchema,
+    Usage,
+    UserText,
+    repaired,
+)
+
+ids = st.sampled_from(["c1", "c2", "c3", "c4"])
+requests = st.builds(ToolRequest, id=ids, name=st.just("t"), arguments=st.just({}))
+messages = st.lists(
+    st.builds(UserText, content=st.sampled_from(["hello", "again"]))
+    | st.builds(Reply, text=st.sampled_from(["", "yes"]), calls=st.lists(requests, max_size=3).map(tuple))
+    | st.builds(ToolAnswer, call_id=ids, tool_name=st.just("t"), content=st.sampled_from(["1", "2"])),
+    max_size=12,
+)  # fmt: skip
+
+
+@given(messages)
+def test_after_repair_each_call_is_followed_by_its_one_answer(said):
+    whole = repaired(said, "lost")
+    expected: list[str] = []
+    asked: list[str] = []
+    for message in whole:
+        if isinstance(message, ToolAnswer):
+            assert message.call_id == expected.pop(0)
+            continue
+        assert expected == []
+        if isinstance(message, Reply):
+            expected = [call.id for call in message.calls]
+            asked += expected
+    assert expected == []
+    assert len(set(asked)) == len(asked)
+    assert set(asked) == {c.id for m in said if isinstance(m, Reply) for c in m.calls}
+
+
+@given(messages)
+def test_repair_keeps_what_was_said_and_repairs_nothing_twice(said):
+    whole = repaired(said, "lost")
+
+    assert repaired(whole, "other") == whole
+    assert [m for m in whole if isinstance(m, UserText)] == [
+        m for m in said if isinstance(m, UserText)
+    ]
+    assert [m.text for m in whole if isinstance(m, Reply)] == [
+        m.text for m in said if isinstance(m, Reply)
+    ]
+
+
+def test_the_first_answer_stays_and_a_missing_one_is_said():
+    asks = Reply(calls=(ToolRequest(id="a", name="read"), ToolRequest(id="b", name="write")))
+    first = ToolAnswer(call_id="b", tool_name="write", content="done")
+    second = ToolAnswer(call_id="b", tool_name="write", content="done again")
+    stray = ToolAnswer(call_id="x", tool_name="read", content="?")
+
+    assert repaired([asks, stray, first, second, UserText(content="go on")], "lost") == (
+        asks,
+        ToolAnswer(call_id="a", tool_name="read", content="lost", is_error=True),
+        first,
+        UserText(content="go on"),
+    )
+
+
+@given(messages)
+def test_messages_are_read_back_as_they_were_stored(said):
+    stored = [message.model_dump(mode="json", exclude_none=True) for message in said]
+
+    assert [MESSAGE.validate_python(each) for each in stored] == said
+
+
+def test_a_message_of_a_later_version_still_loads():
+    assert MESSAGE.validate_python({"role": "user", "content": "x", "mood": "good"}) == UserText(
+        content="x"
+    )
+
+
+def test_a_request_goes_through_json_unchanged():
+    request = ModelRequest(
+        agent="coder", thread="main", system="Be good.", tools=(ToolSchema(name="t", description="d", parameters={}),),
+        messages=(UserText(content="x"), Reply(text="y", raw={"a": [1]}, usage=Usage(input_tokens=3, cost=0.5))),
+    )  # fmt: skip
+
+    assert ModelRequest.model_validate_json(request.model_dump_json()) == request

@@ -1,0 +1,136 @@
+"""Events: frozen facts whose form survives newer servers, older rows and every client."""
+
+from datetime import UTC, datetime
+from typing import Literal, get_args, get_origin
+
+import pytest
+from pydantic import ValidationError
+
+from gonogo.domain import events
+from gonogo.domain.events import EVENTS, AnyEvent, AssistantMessage, Done, ErrorHappened, Event
+
+NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+ENVELOPE = {
+    "seq": 7, "session_id": "s1", "ts": "2026-11-21T12:00:00Z", "turn_id": "t1", "plan_id": "p1",
+    "subtask_id": "a", "agent": "coder",
+}  # fmt: skip
+DECIDED = {"decision": "approve", "source": "person", "decided_by": "Ann", "feedback": "ok"}
+ASKED = {"approval_id": "x", "kind": "plan", "subject": "A goal", "status": "pending"}
+ENDED = {"subtask_id": "a", "subtask_status": "failed", "attempt": 1, "duration_seconds": 0.5}
+CHANGED = {"plan_id": "p1", "by": "Ann", "reason": "later"}
+BODIES = {
+    "session_info": {},
+    "assistant_message": {"content": "Hi", "token": "Hi"},
+    "agent_switched": {"metadata": {"from_agent": "a", "to_agent": "b", "confidence": 0.5}},
+    "tool_call": {
+        "call_id": "c", "tool_name": "t", "arguments": {"a": [1]}, "requires_approval": True,
+        "metadata": {"digest": "d", "reason": "r", "tool_class": "pure"},
+    },
+    "tool_approved": {"call_id": "c", "metadata": DECIDED},
+    "tool_rejected": {"call_id": "c", "metadata": {**DECIDED, "source": "expiry"}},
+    "tool_result": {"call_id": "c", "tool_name": "t", "result": {"x": 1}, "metadata": {"status": "completed"}},
+    "plan_notification": {
+        "content": "A plan",
+        "metadata": {
+            "plan_id": "p1", "revision": 1, "digest": "d", "subtask_count": 1,
+            "subtasks": [{"id": "a"}], "critical_path": ["a"], "findings": [],
+            "requires_approval": True,
+        },
+    },
+    "plan_approved": {"content": "Go", "metadata": {"plan_id": "p1", "revision": 1, "subtask_count": 1}},
+    "plan_rejected": {"content": "No", "metadata": {"plan_id": "p1", "feedback": "no"}},
+    "subtask_started": {
+        "content": "Subtask 1/1: a",
+        "metadata": {"subtask_id": "a", "subtask_status": "in_progress", "attempt": 1},
+    },
+    **dict.fromkeys(
+        ["subtask_completed", "subtask_failed", "subtask_skipped", "subtask_retrying", "subtask_cancelled"],
+        {"metadata": ENDED},
+    ),
+    "plan_progress": {"metadata": {"done": 1, "total": 2, "percentage": 50.0}},
+    **dict.fromkeys(
+        ["plan_paused", "plan_resumed", "plan_cancelled", "plan_replanning", "plan_rolled_back"],
+        {"metadata": CHANGED},
+    ),
+    "plan_completed": {
+        "content": "Plan Execution Complete",
+        "metadata": {
+            "plan_id": "p1", "status": "completed", "total": 1, "completed": 1, "failed": 0,
+            "skipped": 0, "cancelled": 0, "duration_seconds": 1.5,
+        },
+    },
+    "checkpoint_created": {"metadata": {"checkpoint_id": "k", "reason": "before a"}},
+    **dict.fromkeys(
+        ["approval_requested", "approval_warning", "approval_resolved"], {"metadata": ASKED}
+    ),
+    "error": {"error": "x", "content": "x", "code": "internal", "is_final": True},
+    "done": {"is_final": True},
+}  # fmt: skip
+
+
+def words_of(model):
+    annotation = model.model_fields["type"].annotation
+    assert get_origin(annotation) is Literal
+    return get_args(annotation)
+
+
+MODELS = get_args(get_args(AnyEvent)[0])
+
+
+def test_every_word_of_every_event_has_a_body_here():
+    assert sorted(word for model in MODELS for word in words_of(model)) == sorted(BODIES)
+
+
+def test_every_event_belongs_to_the_union():
+    made = {v for v in vars(events).values() if isinstance(v, type) and issubclass(v, Event)}
+
+    assert made - {Event} == set(MODELS)
+
+
+@pytest.mark.parametrize("word", BODIES)
+def test_an_event_goes_out_and_comes_back_unchanged(word):
+    body = {"type": word, **ENVELOPE, **BODIES[word]}
+    event = EVENTS.validate_python(body)
+
+    assert event.body() == body
+    assert EVENTS.validate_json(event.model_dump_json()) == event
+
+
+def with_more(value):
+    match value:
+        case dict():
+            return {**{key: with_more(each) for key, each in value.items()}, "from_the_future": [1]}
+        case _:
+            return value
+
+
+@pytest.mark.parametrize("word", BODIES)
+def test_fields_of_another_version_are_ignored_at_any_depth(word):
+    body = {"type": word, **ENVELOPE, **BODIES[word]}
+    metadata = with_more(body["metadata"]) if "metadata" in body else None
+    newer = {**body, "from_the_future": 1} | ({"metadata": metadata} if metadata else {})
+
+    assert EVENTS.validate_python(newer) == EVENTS.validate_python(body)
+
+
+def test_a_body_has_no_nulls():
+    assert AssistantMessage(content="x").body() == {"type": "assistant_message", "content": "x"}
+    assert Done().body() == {"type": "done", "is_final": True}
+    assert ErrorHappened(error="x", content="x", code="c").body()["is_final"] is False
+
+
+def test_events_are_facts_and_do_not_change():
+    with pytest.raises(ValidationError, match="frozen"):
+        Done().is_final = False  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("body", [{}, {"type": "no_such_event"}, {"type": "tool_call"}])
+def test_what_is_no_event_does_not_load(body):
+    with pytest.raises(ValidationError):
+        EVENTS.validate_python(body)
+
+
+def test_the_schema_names_every_word():
+    schema = str(EVENTS.json_schema())
+
+    assert all(f"'{word}'" in schema for word in BODIES)

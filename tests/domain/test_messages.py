@@ -1,0 +1,194 @@
+"""Client messages: strict about their shape, tolerant of older names, and never guessed."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gonogo.domain.approval_state import DecisionWord
+from gonogo.domain.errors import InvalidMessage, UnknownType
+from gonogo.domain.messages import (
+    Cancel,
+    HitlDecision,
+    PlanDecision,
+    SwitchAgent,
+    ToolResultMessage,
+    UserMessage,
+    decision_word,
+    parse_message,
+    validated,
+)
+
+
+@pytest.mark.parametrize(
+    ("raw", "model"),
+    [
+        ({"type": "user_message", "content": "Hi", "agent_type": "architect"}, UserMessage),
+        ({"type": "user_message", "content": "Hi", "role": "user"}, UserMessage),
+        ({"type": "switch_agent", "agent_type": "coder", "confidence": 0.5}, SwitchAgent),
+        ({"type": "plan_decision", "plan_id": "p", "decision": "approve", "revision": 1}, PlanDecision),
+        ({"type": "plan_decision", "plan_id": "p", "decision": "edit", "modified_subtasks": None}, PlanDecision),
+        ({"type": "hitl_decision", "call_ids": ["a", "b"], "decision": "reject"}, HitlDecision),
+        ({"type": "tool_result", "call_id": "a", "result": None}, ToolResultMessage),
+        ({"type": "cancel"}, Cancel),
+    ],
+)  # fmt: skip
+def test_each_message_is_read_as_its_kind(raw, model):
+    assert isinstance(parse_message(raw), model)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (
+            {"type": "plan_decision", "approval_request_id": "plan-approval-p1", "decision": "approve"},
+            {"type": "plan_decision", "plan_id": "p1", "decision": "approve"},
+        ),
+        (
+            {"type": "plan_approval", "plan_id": "p1", "decision": "reject", "feedback": "no"},
+            {"type": "plan_decision", "plan_id": "p1", "decision": "reject", "feedback": "no"},
+        ),
+        (
+            {"type": "hitl_response", "call_id": "c", "action": "edit", "edited_arguments": {"a": 1}},
+            {"type": "hitl_decision", "call_id": "c", "decision": "edit", "modified_arguments": {"a": 1}},
+        ),
+        (
+            {"type": "user_message", "content": "x", "agent": "ask"},
+            {"type": "user_message", "content": "x", "agent_type": "ask"},
+        ),
+        (
+            {"type": "switch_agent", "agent": "ask"},
+            {"type": "switch_agent", "agent_type": "ask"},
+        ),
+    ],
+)  # fmt: skip
+def test_an_older_spelling_means_the_same(old, new):
+    assert parse_message(old) == parse_message(new)
+
+
+def test_a_plan_id_that_looks_like_an_approval_is_left_alone():
+    message = parse_message(
+        {"type": "plan_decision", "plan_id": "plan-approval-x", "decision": "hold"}
+    )
+
+    assert message.plan_id == "plan-approval-x"
+
+
+@pytest.mark.parametrize(
+    ("raw", "said"),
+    [
+        (None, "must be an object"),
+        ([], "must be an object"),
+        ({}, "type: a message needs a type"),
+        ({"type": 5}, "type: a message needs a type"),
+        ({"type": "user_message"}, "content: Field required"),
+        ({"type": "user_message", "content": ""}, "content: String should have at least 1"),
+        ({"type": "user_message", "content": 5}, "content: Input should be a valid string"),
+        ({"type": "user_message", "content": None}, "content: leave a field out instead of null"),
+        ({"type": "user_message", "content": "x", "role": "system"}, "role: Input should be 'user'"),
+        ({"type": "user_message", "content": "x", "more": 1}, "more: Extra inputs"),
+        ({"type": "user_message", "content": "x", "agent": "a", "agent_type": "b"}, "agent: agent_type says the same"),
+        ({"type": "plan_decision", "plan_id": "p", "decision": "approve", "start": "yes"}, "start: "),
+        ({"type": "plan_decision", "plan_id": "p", "decision": "approve", "revision": True}, "revision: "),
+        ({"type": "plan_decision", "plan_id": "p", "decision": "approve", "revision": 0}, "revision: "),
+        ({"type": "plan_decision", "plan_id": "p", "decision": "approve", "revision": 10**30}, "revision: "),
+        ({"type": "plan_decision", "plan_id": "a b", "decision": "approve"}, "plan_id: "),
+        ({"type": "plan_decision", "plan_id": 7, "approval_request_id": "x", "decision": "approve"}, "says the same"),
+        ({"type": "plan_decision", "approval_request_id": 7, "decision": "approve"}, "plan_id: "),
+        ({"type": "hitl_decision", "decision": "approve"}, "exactly one of call_id, call_ids and approval_id"),
+        ({"type": "hitl_decision", "decision": "approve", "call_id": "a", "approval_id": "b"}, "exactly one of"),
+        ({"type": "hitl_decision", "decision": "approve", "call_ids": []}, "call_ids: "),
+        ({"type": "tool_result", "call_id": "a"}, "exactly one of result and error"),
+        ({"type": "tool_result", "call_id": "a", "result": 1, "error": "x"}, "exactly one of result and error"),
+    ],
+)  # fmt: skip
+def test_a_wrong_shape_is_refused_with_the_field_named(raw, said):
+    with pytest.raises(InvalidMessage, match=said):
+        parse_message(raw)
+
+
+@pytest.mark.parametrize("kind", ["done", "error", "plan_approved", "", "USER_MESSAGE", "x" * 500])
+def test_what_clients_cannot_send_is_an_unknown_type(kind):
+    with pytest.raises(UnknownType, match="Clients cannot send a message of type") as refused:
+        parse_message({"type": kind})
+    assert len(str(refused.value)) < 200
+
+
+@pytest.mark.feature(11)
+@pytest.mark.parametrize("word", ["", "yes", "APPROVE", "approve ", "да", "cancel"])
+def test_an_unknown_decision_is_refused_in_the_words_of_the_documents(word):
+    message = parse_message({"type": "plan_decision", "plan_id": "p", "decision": word})
+    with pytest.raises(InvalidMessage, match=f"^Invalid plan decision: {word}$"):
+        _ = message.word
+
+
+def test_only_a_plan_can_be_held():
+    plan = parse_message({"type": "plan_decision", "plan_id": "p", "decision": "hold"})
+    call = parse_message({"type": "hitl_decision", "call_id": "c", "decision": "hold"})
+
+    assert plan.word is DecisionWord.HOLD
+    with pytest.raises(InvalidMessage, match="^Invalid tool decision: hold$"):
+        _ = call.word
+
+
+@pytest.mark.feature(24)
+@pytest.mark.parametrize("subject", ["plan", "tool"])
+def test_plans_and_tools_are_decided_with_the_same_words(subject):
+    allowed = set(DecisionWord) - {DecisionWord.HOLD}
+
+    assert {decision_word(w, subject, allowed) for w in ("approve", "edit", "reject")} == allowed
+    assert decision_word("modify", subject, allowed) is DecisionWord.EDIT
+
+
+@pytest.mark.parametrize(
+    ("error", "rejects"),
+    [
+        ("User rejected: too risky", True),
+        ("Операция отклонена: нет", True),
+        ("The User rejected it", False),
+        ("user rejected", False),
+        ("file_not_found: x", False),
+    ],
+)
+def test_only_the_old_clients_own_words_count_as_a_rejection(error, rejects):
+    message = parse_message({"type": "tool_result", "call_id": "c", "error": error})
+
+    assert message.is_legacy_rejection is rejects
+
+
+def test_a_result_is_never_a_rejection():
+    assert not parse_message(
+        {"type": "tool_result", "call_id": "c", "result": "User rejected"}
+    ).is_legacy_rejection
+
+
+def test_a_body_is_read_as_strictly_as_a_message():
+    assert validated(Cancel, {"type": "cancel"}).turn_id is None
+    with pytest.raises(InvalidMessage, match="A body must be an object"):
+        validated(Cancel, ["cancel"])
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
+    max_leaves=5,
+)
+names = st.sampled_from([
+    "type", "content", "agent", "agent_type", "plan_id", "approval_request_id", "decision", "action",
+    "call_id", "call_ids", "result", "error", "modified_subtasks", "modified_arguments", "revision",
+])  # fmt: skip
+kinds = st.sampled_from([
+    "user_message", "switch_agent", "plan_decision", "plan_approval", "hitl_decision",
+    "hitl_response", "tool_result", "cancel",
+])  # fmt: skip
+
+
+@given(kinds, st.dictionaries(names, json_values, max_size=6))
+def test_whatever_a_stranger_sends_is_a_message_or_an_invalid_one(kind, fields):
+    try:
+        message = parse_message({**fields, "type": kind})
+    except InvalidMessage as refused:
+        assert str(refused)
+    else:
+        assert message.type in {kind, "plan_decision", "hitl_decision"}

@@ -1,0 +1,263 @@
+"""Plans: whatever proposes one, it is a valid graph or refused with the defect's place."""
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fakes.rows import revision, subtask
+from gonogo.domain.errors import InvalidPlan
+from gonogo.domain.plan import (
+    MAX_DESCRIPTION,
+    MAX_SUBTASKS,
+    Revision,
+    Subtask,
+    check_graph,
+    critical_path,
+    dependants,
+    parse_subtasks,
+)
+
+AGENTS = ["coder", "debug", "ask", "universal"]
+
+
+def parse(*items, tools=()):
+    return parse_subtasks(list(items), agents=AGENTS, tools=tools)
+
+
+def item(**more):
+    return {"description": "d", "agent": "coder", **more}
+
+
+def chain(length, *, closed=False):
+    ids = [f"n{number}" for number in range(length)]
+    first = subtask(ids[0], *([ids[-1]] if closed else []))
+    return [first, *(subtask(b, a) for a, b in zip(ids, ids[1:], strict=False))]
+
+
+def test_ids_are_given_where_they_are_missing():
+    assert [s.id for s in parse(item(), item(), item(id="own"))] == [
+        "subtask_1",
+        "subtask_2",
+        "own",
+    ]
+
+
+def test_a_given_id_is_never_taken_by_one_that_is_made_up():
+    assert [s.id for s in parse(item(), item(id="subtask_1"))] == ["subtask_1_", "subtask_1"]
+
+
+@pytest.mark.feature(43)
+def test_the_estimated_time_is_five_minutes_unless_it_is_said():
+    said, null, silent = parse(item(estimated_time="2 h"), item(estimated_time=None), item())
+
+    assert [s.estimated_time for s in (said, null, silent)] == ["2 h", "5 min", "5 min"]
+
+
+@pytest.mark.feature(44)
+def test_a_dependency_may_be_a_zero_based_index():
+    first, second, third = parse(
+        item(id="x"), item(dependencies=[0]), item(dependencies=[0, "x", 1])
+    )
+
+    assert first.dependencies == ()
+    assert second.dependencies == ("x",)
+    assert third.dependencies == ("x", "subtask_2")
+
+
+@pytest.mark.feature(42)
+@pytest.mark.parametrize(
+    ("bad", "said"),
+    [
+        ({"agent": "coder"}, "Subtask 1: description: Field required"),
+        (item(description=""), "Subtask 1: description: String should have at least 1 character"),
+        (item(description="d" * (MAX_DESCRIPTION + 1)), "Subtask 1: description: .* at most 4000"),
+        ({"description": "d"}, "'subtask_1': agent: Field required"),
+        (item(agent="architect"), "'architect' may not carry out subtasks"),
+        (item(agent="orchestrator"), "'orchestrator' may not carry out subtasks"),
+        (item(agent="nobody"), "no agent 'nobody'; use one of ask, coder, debug, universal"),
+        (item(tool="read_file"), "names both an agent and a tool"),
+        ({"description": "d", "tool": "nothing"}, "there is no tool 'nothing'"),
+        (item(dependencies=["zzz"]), "'subtask_1' depends on unknown 'zzz'"),
+        (item(dependencies=[1]), "no subtask with the index 1"),
+        (item(dependencies=[-1]), "no subtask with the index -1"),
+        (item(dependencies=[True]), "must be an id or an index"),
+        (item(dependencies=[None]), "must be an id or an index"),
+        (item(dependencies=[0.0]), "must be an id or an index"),
+        (item(dependencies="a"), "dependencies must be a list"),
+        (item(id="a b"), "Subtask 1: id: String should match"),
+        (item(id="a\n"), "Subtask 1: id: String should match"),
+        (item(id=None), "Subtask 1: id: Input should be a valid string"),
+        (item(id=["a"]), "Subtask 1: id: Input should be a valid string"),
+        (item(status="completed"), "Subtask 1: status: Extra inputs"),
+        (item(timeout=0), "Subtask 1: timeout"),
+        (item(retry_policy={"max_attempts": 0}), "Subtask 1: retry_policy.max_attempts"),
+        (item(scope={"tool": []}), "Subtask 1: scope.tool: Extra inputs"),
+        (item(type="wish"), "Subtask 1: type"),
+        ("a", "Subtask 1 must be an object"),
+    ],
+)
+def test_a_defect_is_said_with_its_place(bad, said):
+    with pytest.raises(InvalidPlan, match=said):
+        parse(bad)
+
+
+def test_an_index_of_a_subtask_whose_id_is_no_text_is_a_defect_and_no_crash():
+    with pytest.raises(InvalidPlan, match="Subtask 2: id"):
+        parse(item(dependencies=[1]), item(id=[]))
+
+
+@pytest.mark.parametrize(
+    ("raw", "said"),
+    [
+        (None, "must be a list"),
+        ({}, "must be a list"),
+        ([], "at least one subtask"),
+        ([{}] * (MAX_SUBTASKS + 1), "at most 500 subtasks, not 501"),
+    ],
+)
+def test_a_plan_is_a_list_of_one_to_500_subtasks(raw, said):
+    with pytest.raises(InvalidPlan, match=said):
+        parse_subtasks(raw, agents=AGENTS)
+
+
+def test_a_tool_may_carry_out_a_subtask_without_an_agent():
+    (only,) = parse({"description": "d", "tool": "read_file"}, tools=["read_file"])
+
+    assert (only.agent, only.tool) == (None, "read_file")
+
+
+@pytest.mark.feature(57)
+@pytest.mark.parametrize(
+    ("edges", "said"),
+    [
+        ({"a": ["a"]}, "'a' depends on itself"),
+        ({"a": ["b"], "b": ["a"]}, "cycle: (a → b → a|b → a → b)"),
+        ({"a": ["c"], "b": ["a"], "c": ["b"]}, "cycle: "),
+        ({"a": [], "b": ["missing"]}, "'b' depends on unknown 'missing'"),
+    ],
+)
+def test_a_graph_that_cannot_end_is_refused_by_name(edges, said):
+    with pytest.raises(InvalidPlan, match=said):
+        parse(*(item(id=key, dependencies=after) for key, after in edges.items()))
+
+
+@pytest.mark.feature(57)
+def test_a_cycle_is_named_in_the_order_of_waiting():
+    with pytest.raises(InvalidPlan) as refused:
+        check_graph([subtask("a", "b"), subtask("b", "c"), subtask("c", "a"), subtask("d")])
+    named = str(refused.value).split(": ")[1].split(" → ")
+
+    assert named[0] == named[-1]
+    waits_for = {"a": "b", "b": "c", "c": "a"}
+    assert all(waits_for[one] == other for one, other in zip(named, named[1:], strict=False))
+
+
+def test_two_subtasks_of_one_id_are_refused_and_ids_are_told_apart_by_case():
+    with pytest.raises(InvalidPlan, match="Two subtasks have the id 'a'"):
+        parse(item(id="b"), item(id="a"), item(id="a"))
+
+    assert len(parse(item(id="a"), item(id="A"))) == 2
+
+
+def test_long_chains_and_cycles_are_walked_without_recursion():
+    began = time.perf_counter()
+    straight = chain(10_000)
+    check_graph(straight)
+    assert len(critical_path(straight)) == 10_000
+    assert len(dependants(straight, "n0")) == 9_999
+
+    with pytest.raises(InvalidPlan, match=r"cycle: n\d+ → .* → … → "):
+        check_graph(chain(10_000, closed=True))
+    assert time.perf_counter() - began < 5
+
+
+def test_the_critical_path_is_the_longest_by_time_and_not_by_count():
+    subtasks = [
+        subtask("a", estimated_time="1 h"),
+        subtask("b", estimated_time="5 min"),
+        subtask("c", "b", estimated_time="5 min"),
+        subtask("d", "a", "c", estimated_time="1 min"),
+    ]
+
+    assert critical_path(subtasks) == ("a", "d")
+    assert critical_path([]) == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "minutes"),
+    [
+        ("30 s", 0.5), ("30 sec", 0.5), ("90 seconds", 1.5), ("3", 3), ("3m", 3), ("3 min", 3),
+        ("10 minutes", 10), ("1.5 h", 90), ("2 hours", 120), ("2 hrs", 120), ("1 day", 1440),
+        ("2 часа", 120), ("5 мин", 5), ("30 секунд", 0.5), ("1 день", 1440), ("4 weeks", 4),
+        ("soon", 5), ("-5 min", 5), ("1-2 h", 1),
+    ],
+)  # fmt: skip
+def test_an_estimate_is_a_number_of_minutes(text, minutes):
+    assert subtask("a", estimated_time=text).minutes == pytest.approx(minutes)
+
+
+def test_dependants_are_found_through_others():
+    subtasks = [subtask("a"), subtask("b", "a"), subtask("c", "b"), subtask("d")]
+
+    assert dependants(subtasks, "a") == {"b", "c"}
+    assert dependants(subtasks, "d") == frozenset()
+
+
+def test_a_revision_finds_its_subtasks_by_id():
+    made = revision(subtask("a"), subtask("b", "a"))
+
+    assert made.subtask("b").dependencies == ("a",)
+    assert list(made.by_id) == ["a", "b"]
+    with pytest.raises(KeyError):
+        made.subtask("c")
+
+
+def test_the_digest_of_a_revision_binds_all_that_was_shown():
+    shown = revision(subtask("a"), subtask("b", "a"))
+    others = [
+        revision(subtask("a"), subtask("b", "a"), number=2),
+        revision(subtask("a"), subtask("b", "a"), plan_id="p2"),
+        revision(subtask("b", "a"), subtask("a")),
+        revision(subtask("a", description="Do more"), subtask("b", "a")),
+        revision(subtask("a"), subtask("b", "a", scope={"commands": ["rm"]})),
+        shown.model_copy(update={"goal": "Another"}),
+    ]
+
+    assert len({shown.digest, *(other.digest for other in others)}) == len(others) + 1
+    assert Revision.model_validate_json(shown.model_dump_json()).digest == shown.digest
+
+
+edges = st.lists(st.integers(0, 7), max_size=4)
+
+
+@given(st.lists(edges, min_size=1, max_size=8))
+def test_what_parses_is_a_graph_that_can_be_walked_to_its_end(dependencies):
+    try:
+        subtasks = parse(*(item(id=f"n{n}", dependencies=d) for n, d in enumerate(dependencies)))
+    except InvalidPlan:
+        return
+    done: set[str] = set()
+    while len(done) < len(subtasks):
+        ready = {s.id for s in subtasks if s.id not in done and done >= set(s.dependencies)}
+        assert ready
+        done |= ready
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+fields = st.sampled_from(sorted(Subtask.model_fields)) | st.text(max_size=5)
+
+
+@given(st.lists(st.dictionaries(fields, json_values, max_size=6), max_size=3) | json_values)
+def test_whatever_a_stranger_writes_is_a_plan_or_an_invalid_plan(raw):
+    try:
+        parse_subtasks(raw, agents=AGENTS, tools=["read_file"])
+    except InvalidPlan as refused:
+        assert str(refused)

@@ -1,0 +1,178 @@
+"""The scheduler: never early, never stuck, always an end, always the same answer."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fakes.rows import subtask
+from gonogo.domain.plan_state import PlanStatus
+from gonogo.domain.schedule import Standing, outcome, schedule
+from gonogo.domain.subtask_state import SUBTASK, SubtaskStatus
+
+S = SubtaskStatus
+NOW = datetime(2026, 11, 21, tzinfo=UTC)
+SECOND = timedelta(seconds=1)
+
+
+@st.composite
+def graphs(draw):
+    """Up to nine subtasks, in any order; each waits for some of those that come before it."""
+    ids = [f"n{n}" for n in range(draw(st.integers(1, 9)))]
+    made = [
+        subtask(key, *draw(st.lists(st.sampled_from(ids[:n]), unique=True) if n else st.just([])))
+        for n, key in enumerate(ids)
+    ]
+    return draw(st.permutations(made))
+
+
+standings_of = st.sampled_from(list(S))
+
+
+def next_round(subtasks, standings, max_parallel=2, now=NOW):
+    return schedule(subtasks, standings, max_parallel=max_parallel, now=now)
+
+
+def standing(**statuses):
+    return {key: Standing(S(status)) for key, status in statuses.items()}
+
+
+@given(graphs(), st.data(), st.integers(1, 4))
+def test_nothing_starts_before_all_that_it_waits_for_is_completed(subtasks, data, max_parallel):
+    standings = {
+        s.id: Standing(data.draw(standings_of), data.draw(st.sampled_from([None, NOW - SECOND, NOW + SECOND])))
+        for s in subtasks
+    }  # fmt: skip
+    by_id = {s.id: s for s in subtasks}
+    found = next_round(subtasks, standings, max_parallel)
+
+    assert found == next_round(subtasks, standings, max_parallel)
+    for key in found.start:
+        assert standings[key].status is S.PENDING
+        assert all(standings[d].status is S.COMPLETED for d in by_id[key].dependencies)
+        assert standings[key].not_before is None or standings[key].not_before <= NOW
+    running = sum(each.status is S.RUNNING for each in standings.values())
+    assert running + len(found.start) <= max(max_parallel, running)
+    for key, blocker in found.skip.items():
+        assert standings[key].status is S.PENDING
+        assert blocker in by_id[key].dependencies
+        assert blocker in found.skip or standings[blocker].status in {
+            S.FAILED,
+            S.CANCELLED,
+            S.SKIPPED,
+        }
+    assert not set(found.start) & set(found.skip)
+    assert found.wake_at is None or found.wake_at > NOW
+
+
+def ended_by(word, row):
+    """What became of a subtask that ran, in the words of the story."""
+    if word == "retries" and row.attempt < 2:
+        return Standing(S.PENDING, NOW + 5 * SECOND, attempt=row.attempt + 1)
+    return Standing({"waits": S.WAITING_APPROVAL, "retries": S.COMPLETED}.get(word) or S(word))
+
+
+@given(
+    graphs(), st.integers(1, 4), st.randoms(use_true_random=False),
+    st.lists(st.sampled_from(["completed", "completed", "failed", "cancelled", "retries", "waits"]), min_size=9),
+)  # fmt: skip
+def test_every_plan_comes_to_its_end_whatever_its_subtasks_do(
+    subtasks, max_parallel, chance, words
+):
+    fate = dict(zip([s.id for s in subtasks], words, strict=False))
+    rows = {s.id: Standing(S.PENDING) for s in subtasks}
+    now = NOW
+    for _ in range(100):
+        found = next_round(subtasks, rows, max_parallel, now)
+        rows |= {key: Standing(S.SKIPPED) for key in found.skip}
+        rows |= {key: rows[key]._replace(status=S.RUNNING) for key in found.start}
+        running = [key for key, row in rows.items() if row.status is S.RUNNING]
+        assert len(running) <= max_parallel
+        if found.outcome is not None:
+            break
+        assert running or found.wake_at or found.waiting, "the plan is stuck"
+        if running:
+            key = chance.choice(running)
+            rows[key] = ended_by(fate[key], rows[key])
+        elif found.waiting:
+            key = chance.choice([k for k, row in rows.items() if row.status is S.WAITING_APPROVAL])
+            rows[key] = Standing(chance.choice([S.COMPLETED, S.SKIPPED, S.FAILED]))
+        else:
+            now = found.wake_at
+    else:
+        pytest.fail("the plan has no end")
+    assert all(row.status in SUBTASK.terminal for row in rows.values())
+    done = sum(row.status is S.COMPLETED for row in rows.values())
+    assert (found.outcome is PlanStatus.COMPLETED) is (done == len(rows))
+    assert (found.outcome is PlanStatus.FAILED) is (done == 0)
+
+
+@pytest.mark.feature(53)
+def test_never_more_run_at_once_than_the_limit_says():
+    five = [subtask(key) for key in "abcde"]
+
+    assert next_round(five, standing(**dict.fromkeys("abcde", "pending"))).start == ("a", "b")
+    assert next_round(five, standing(a="running", **dict.fromkeys("bcde", "pending"))).start == (
+        "b",
+    )
+    assert (
+        next_round(
+            five, standing(**dict.fromkeys("abc", "running"), d="pending", e="pending")
+        ).start
+        == ()
+    )
+
+
+def test_one_that_waits_for_a_person_holds_no_place():
+    three = [subtask("a"), subtask("b"), subtask("c")]
+    found = next_round(three, standing(a="waiting_approval", b="pending", c="pending"))
+
+    assert found.start == ("b", "c")
+    assert not found.waiting
+
+
+def test_when_all_that_is_left_waits_for_a_person_the_plan_waits():
+    two = [subtask("a"), subtask("b", "a")]
+
+    assert next_round(two, standing(a="waiting_approval", b="pending")).waiting
+    assert not next_round(two, standing(a="running", b="pending")).waiting
+    assert not next_round(two, standing(a="completed", b="completed")).waiting
+
+
+def test_what_waits_for_a_failure_is_skipped_and_the_rest_goes_on():
+    plan = [subtask("d", "c"), subtask("c", "a"), subtask("a"), subtask("b"), subtask("e", "b")]
+    found = next_round(
+        plan, standing(a="failed", b="completed", c="pending", d="pending", e="pending")
+    )
+
+    assert found.skip == {"c": "a", "d": "c"}
+    assert found.start == ("e",)
+    assert found.outcome is None
+
+
+def test_a_retry_waits_for_its_time_and_says_when_it_is():
+    two = [subtask("a"), subtask("b")]
+    later = {"a": Standing(S.PENDING, NOW + 9 * SECOND), "b": Standing(S.PENDING, NOW + 4 * SECOND)}
+
+    assert next_round(two, later).wake_at == NOW + 4 * SECOND
+    assert next_round(two, later).start == ()
+    assert next_round(two, later, now=NOW + 4 * SECOND).start == ("b",)
+    assert next_round(two, later, now=NOW + 9 * SECOND).start == ("a", "b")
+
+
+@pytest.mark.parametrize(
+    ("statuses", "expected"),
+    [
+        (["completed", "completed"], PlanStatus.COMPLETED),
+        (["completed", "failed"], PlanStatus.PARTIAL),
+        (["completed", "skipped", "cancelled"], PlanStatus.PARTIAL),
+        (["failed", "skipped"], PlanStatus.FAILED),
+        (["cancelled"], PlanStatus.FAILED),
+        (["completed", "running"], None),
+        (["completed", "pending"], None),
+        (["waiting_approval"], None),
+    ],
+)
+def test_a_plan_never_reports_success_that_it_did_not_have(statuses, expected):
+    assert outcome([S(status) for status in statuses]) is expected

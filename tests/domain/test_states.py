@@ -1,0 +1,94 @@
+"""State machines, move by move: what a table allows is exactly what the design draws."""
+
+from enum import StrEnum
+
+import pytest
+
+from gonogo.domain._machine import Machine
+from gonogo.domain.approval_state import APPROVAL, ApprovalStatus
+from gonogo.domain.call_state import CALL, CallStatus
+from gonogo.domain.errors import IllegalTransition
+from gonogo.domain.plan_state import ENDED, PLAN, PlanStatus
+from gonogo.domain.subtask_state import SUBTASK, SubtaskStatus
+from gonogo.domain.turn_state import TURN, TurnStatus
+
+DRAWN: dict[str, dict[str, str]] = {
+    "plan": {
+        "draft": "awaiting_approval cancelled",
+        "awaiting_approval": "approved rejected expired cancelled",
+        "approved": "running cancelled",
+        "running": "completed failed partial cancelled paused replanning",
+        "paused": "running cancelled",
+        "replanning": "awaiting_approval running partial failed cancelled",
+        "failed": "running",
+        "partial": "running",
+        "completed": "", "cancelled": "", "rejected": "", "expired": "",
+    },
+    "subtask": {
+        "pending": "running waiting_approval skipped cancelled",
+        "running": "completed failed cancelled waiting_approval pending",
+        "waiting_approval": "pending running skipped failed cancelled",
+        "completed": "", "failed": "", "skipped": "", "cancelled": "",
+    },
+    "tool call": {
+        "proposed": "denied awaiting_approval allowed cancelled",
+        "awaiting_approval": "allowed rejected expired cancelled",
+        "allowed": "started failed cancelled",
+        "started": "completed failed cancelled unknown",
+        "unknown": "completed failed",
+        "denied": "", "completed": "", "failed": "", "rejected": "", "expired": "",
+        "cancelled": "",
+    },
+    "approval": {
+        "pending": "approved edited rejected expired cancelled superseded",
+        "approved": "", "edited": "", "rejected": "", "expired": "", "cancelled": "",
+        "superseded": "",
+    },
+    "turn": {
+        "queued": "running cancelled",
+        "running": "parked done failed cancelled",
+        "parked": "running done failed cancelled",
+        "done": "", "failed": "", "cancelled": "",
+    },
+}  # fmt: skip
+MACHINES: list[tuple[Machine[StrEnum], type[StrEnum]]] = [
+    (PLAN, PlanStatus), (SUBTASK, SubtaskStatus), (CALL, CallStatus), (APPROVAL, ApprovalStatus),
+    (TURN, TurnStatus),
+]  # type: ignore[list-item]  # fmt: skip
+MOVES = [
+    pytest.param(machine, state, target, id=f"{machine.subject}: {state} to {target}")
+    for machine, states in MACHINES
+    for state in states
+    for target in states
+]
+
+
+@pytest.mark.parametrize(("machine", "state", "target"), MOVES)
+def test_a_move_is_legal_if_and_only_if_it_is_drawn(machine, state, target):
+    drawn = target in DRAWN[machine.subject][state].split()
+
+    assert machine.allows(state, target) is drawn
+    assert (state in machine.sources(target)) is drawn
+    if drawn:
+        assert machine.check(state, target, "x1") is target
+        return
+    with pytest.raises(IllegalTransition) as refused:
+        machine.check(state, target, "x1")
+    assert str(refused.value) == f"{machine.subject} x1 is {state} and cannot become {target}"
+    assert (refused.value.state, refused.value.target) == (state, target)
+
+
+@pytest.mark.parametrize(("machine", "states"), MACHINES, ids=lambda each: str(each)[:20])
+def test_every_state_has_a_row_and_terminal_states_lead_nowhere(machine, states):
+    assert set(machine.moves) == set(states)
+    assert machine.terminal == {s for s in states if not DRAWN[machine.subject][s]}
+
+
+def test_a_thing_without_a_name_is_refused_by_its_kind_alone():
+    with pytest.raises(IllegalTransition, match="^plan is completed and cannot become running$"):
+        PLAN.check(PlanStatus.COMPLETED, PlanStatus.RUNNING)
+
+
+def test_an_ended_plan_is_terminal_or_waits_for_a_persons_retry():
+    assert PLAN.terminal < ENDED
+    assert {PlanStatus.FAILED, PlanStatus.PARTIAL} == ENDED - PLAN.terminal
