@@ -21,32 +21,43 @@ from bench._yardstick import commit_ms
 T = TypeVar("T")
 
 
+_YARDS: list[float] = []
+
+
 def _measured(what: Callable[..., Awaitable[T]], *given: object, **named: object) -> T:
     _report.say(f"{what.__name__} {given} {named or ''}")
-    return anyio.run(partial(what, *given, **named))
+    _YARDS.append(commit_ms())
+    found = anyio.run(partial(what, *given, **named))
+    _YARDS.append(commit_ms())
+    return found
 
 
-def _plans(yard: float, *, quick: bool) -> Iterator[Figure]:
+def _commits(milliseconds: float) -> float:
+    """A time in commits of the yardstick, as it was just before and just after."""
+    return milliseconds / median(_YARDS[-2:])
+
+
+def _plans(*, quick: bool) -> Iterator[Figure]:
     runs = 3 if quick else 7
     alone = _measured(sequence_ms, runs)
     yield Figure(
         work="200 no-op subtasks in sequence, each", unit="ms", value=alone, target="≤ 0.6",
-        peers="1.5 to 46", commits=alone / yard,
+        peers="1.5 to 46", commits=_commits(alone),
     )  # fmt: skip
     later = _measured(sequence_ms, runs, events_before=5_000)
     yield Figure(
         work="the same after 5,000 events, each", unit="ms", value=later, target="≤ 0.72",
-        peers="1.2 to 13 times", commits=later / yard,
+        peers="1.2 to 13 times", commits=_commits(later),
     )  # fmt: skip
     at_once = _measured(layered_per_second, runs, 1, 50)
     yield Figure(
         work="50 no-op subtasks at once", unit="/s", value=at_once, target="≥ 5000",
-        commits=1_000 / at_once / yard,
+        commits=_commits(1_000 / at_once),
     )  # fmt: skip
     layered = _measured(layered_per_second, 3, 4 if quick else 20, 50)
     yield Figure(
         work="layers of 50 no-op subtasks", unit="/s", value=layered, target="≥ 5000",
-        peers="175 to 1,550", commits=1_000 / layered / yard,
+        peers="175 to 1,550", commits=_commits(1_000 / layered),
     )  # fmt: skip
     ratio = _measured(makespan_ratio, 1 if quick else 3)
     yield Figure(
@@ -55,20 +66,20 @@ def _plans(yard: float, *, quick: bool) -> Iterator[Figure]:
     )  # fmt: skip
 
 
-def _people(yard: float, *, quick: bool) -> Iterator[Figure]:
+def _people(*, quick: bool) -> Iterator[Figure]:
     took = _measured(decision_ms, 2 if quick else 5, 20)
     yield Figure(
         work="decision → the approved tool runs, p50", unit="ms", value=median(took),
-        target="≤ 1.5", peers="3.6 to 500", commits=median(took) / yard,
+        target="≤ 1.5", peers="3.6 to 500", commits=_commits(median(took)),
     )  # fmt: skip
     slow = percentile(took, 0.95)
     yield Figure(
-        work="the same, p95", unit="ms", value=slow, target="≤ 3", commits=slow / yard,
+        work="the same, p95", unit="ms", value=slow, target="≤ 3", commits=_commits(slow),
     )  # fmt: skip
     woken = _measured(woken_per_second, 200 if quick else 2_000)
     yield Figure(
         work="parked plans woken, each its own session", unit="/s", value=woken, target="≥ 5000",
-        peers="30 to 200", commits=1_000 / woken / yard,
+        peers="30 to 200", commits=_commits(1_000 / woken),
     )  # fmt: skip
     memory, busy = _measured(parked_cost, 1_000 if quick else 10_000)
     yield Figure(
@@ -80,7 +91,7 @@ def _people(yard: float, *, quick: bool) -> Iterator[Figure]:
     )  # fmt: skip
 
 
-def _starts(_: float, *, quick: bool) -> Iterator[Figure]:
+def _starts(*, quick: bool) -> Iterator[Figure]:
     runs = 3 if quick else 5
     parked = _measured(answerable_s, runs, 100 if quick else 1_000)
     yield Figure(
@@ -106,12 +117,8 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="fewer and smaller runs, no file")
     parser.add_argument("--json", action="store_true", help="print JSON")
     given = parser.parse_args()
-    yards: list[float] = []
-    figures: list[Figure] = []
-    for part in (_plans, _people, _starts):
-        yards.append(commit_ms())
-        figures += part(yards[-1], quick=given.quick)
-    yard = median(yards)
+    figures = [f for part in (_plans, _people, _starts) for f in part(quick=given.quick)]
+    yard = median(_YARDS)
     if not given.quick:
         _report.write(figures, yard, "scripts/bench", utc_now())
     if given.json:

@@ -1,6 +1,7 @@
 """What the durability tests share: the model's server, and a folder that survives the lives."""
 
 import random
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,6 +9,8 @@ import pytest
 
 from durability import story
 from durability.ground import SEED, Ground
+from durability.server import Nursery, nursery
+from durability.stage import crash_driver
 from fakes.openai_server import FakeOpenAI, fake_openai
 
 
@@ -17,10 +20,16 @@ def model_server() -> Iterator[FakeOpenAI]:
         yield server
 
 
+@pytest.fixture(scope="session")
+def servers() -> Iterator[Nursery]:
+    with nursery() as found:
+        yield found
+
+
 @pytest.fixture
-def ground(tmp_path: Path, model_server: FakeOpenAI) -> Iterator[Ground]:
+def ground(tmp_path: Path, model_server: FakeOpenAI, servers: Nursery) -> Iterator[Ground]:
     model_server.script(story.rules())
-    found = Ground(tmp_path, model_server)
+    found = Ground(tmp_path, model_server, servers)
     yield found
     found.close()
 
@@ -29,3 +38,9 @@ def ground(tmp_path: Path, model_server: FakeOpenAI) -> Iterator[Ground]:
 def chance(request: pytest.FixtureRequest) -> random.Random:
     """Random numbers of this test, the same in each run with the same seed."""
     return random.Random(f"{SEED} {request.node.name}")
+
+
+@pytest.fixture(scope="session")
+def driver() -> Iterator[subprocess.Popen[str]]:
+    with crash_driver() as process:
+        yield process

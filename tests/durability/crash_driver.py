@@ -1,11 +1,17 @@
-"""Runs the story in a process that can be made to kill itself at any commit.
+"""Runs the story in a process that can be made to kill itself at any point of it.
 
     python crash_driver.py          reads jobs from its input, a JSON object a line
 
 Each job runs in a fork of this process, which has imported everything, so that a run costs what the
-story costs. A job is `{folder, crash: [number, side] | null, budget}`: the process gets SIGKILL
-right before or right after its commit of that number, counted from the opening of the database.
-When it has ended, a line `{signal, code, commits}` is written.
+story costs. A job is `{folder, crash: [what, number] | null, fresh}`: the process gets SIGKILL at
+the n-th of something, counted from its start:
+
+    before, after     right before, right after a commit
+    filled, placed    when a file's new content lies beside it, when it has taken its place
+    statement         before a statement of SQL, the migrations' included
+
+When it has ended, a line `{signal, code, count}` is written, with what was counted: commits, files,
+statements. `fresh` has the job make its own database; else it begins with an empty one.
 
 The database of a job is `folder/home/gonogo.db`; the person's log is `folder/told.jsonl`, and what
 the model was asked is in `folder/requests.jsonl`.
@@ -18,7 +24,8 @@ import sqlite3
 import sys
 import tempfile
 import traceback
-from collections.abc import AsyncIterator
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -39,30 +46,48 @@ from gonogo.runtime import Once, Runtime
 from gonogo.settings import Settings
 from gonogo.store import Store, _sqlite
 from gonogo.tools import builtin_tools
+from gonogo.workspace import _content
 
 
-class Commits:
-    """Counts the commits of this process, and kills it at one of them."""
+class Fate:
+    """Counts what happens in this process, and kills it at one of these things."""
 
     def __init__(self, crash: list[Any] | None) -> None:
-        self.count = 0
-        self._number, self._side = crash or (0, "")
+        self.count: Counter[str] = Counter()
+        self._crash = tuple(crash or ())
 
-    def run(self, raw: sqlite3.Connection) -> None:
-        self.count += 1
-        mine = self.count == self._number
-        if mine and self._side == "before":
+    def meet(self, what: str) -> None:
+        self.count[what] += 1
+        if self._crash == (what, self.count[what]):
             os.kill(os.getpid(), signal.SIGKILL)
-        raw.execute("COMMIT")
-        if mine:
-            os.kill(os.getpid(), signal.SIGKILL)
+
+    def wait_everywhere(self) -> None:
+        """Have everything that is counted come by here."""
+        raw, prepare = _sqlite._raw, _sqlite._prepare
+        _sqlite._raw = lambda conn: Watched(raw(conn), self)  # type: ignore[assignment]
+
+        def prepared(connection: sqlite3.Connection, record: object) -> None:
+            connection.set_trace_callback(lambda statement: self.meet("statement"))
+            prepare(connection, record)
+
+        _sqlite._prepare = prepared
+        _content._fill = self._after(_content._fill, "filled")
+        _content._place_new = self._after(_content._place_new, "placed")
+        _content._replace = self._after(_content._replace, "placed")
+
+    def _after(self, fn: Callable[..., None], what: str) -> Callable[..., None]:
+        def run(*args: Any, **options: Any) -> None:
+            fn(*args, **options)
+            self.meet(what)
+
+        return run
 
 
 class Watched:
     """A connection of SQLite whose commits are counted."""
 
-    def __init__(self, raw: sqlite3.Connection, commits: Commits) -> None:
-        self._raw, self._commits = raw, commits
+    def __init__(self, raw: sqlite3.Connection, fate: Fate) -> None:
+        self._raw, self._fate = raw, fate
 
     @property
     def in_transaction(self) -> bool:
@@ -70,9 +95,10 @@ class Watched:
 
     def execute(self, statement: str) -> None:
         if statement == "COMMIT":
-            self._commits.run(self._raw)
-        else:
-            self._raw.execute(statement)
+            self._fate.meet("before")
+        self._raw.execute(statement)
+        if statement == "COMMIT":
+            self._fate.meet("after")
 
 
 class RecordingModel(ScriptedModel):
@@ -150,22 +176,39 @@ async def play(folder: Path) -> None:
         await Person(Verbs(runtime), Told(folder / "told.jsonl"), workspace).see_through()
 
 
-def run(job: dict[str, Any], commits: Commits) -> None:
+def run(job: dict[str, Any], empty: bytes, fate: Fate) -> None:
     """One job, in a process of its own."""
     folder = Path(job["folder"])
-    (folder / "home").mkdir(exist_ok=True)
-    if not (folder / "home" / "gonogo.db").exists():
-        (folder / "home" / "gonogo.db").write_bytes(job["empty"])
-    raw = _sqlite._raw
-    _sqlite._raw = lambda conn: Watched(raw(conn), commits)  # type: ignore[assignment]
+    database = folder / "home" / "gonogo.db"
+    database.parent.mkdir(exist_ok=True)
+    if not job.get("fresh") and not database.exists():
+        database.write_bytes(empty)
+    fate.wait_everywhere()
     code = 0
     try:
         anyio.run(play, folder)
     except BaseException:
         traceback.print_exc()
         code = 1
-    (folder / "commits").write_text(str(commits.count))
+    (folder / "count.json").write_text(json.dumps(fate.count))
     os._exit(code)
+
+
+def carried_out(job: dict[str, Any], empty: bytes) -> dict[str, Any]:
+    """Fork for a job, and tell how that ended."""
+    count = Path(job["folder"]) / "count.json"
+    count.unlink(missing_ok=True)
+    log = os.open(f"{job['folder']}/stderr", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    if (child := os.fork()) == 0:
+        os.dup2(log, 2)
+        os.setsid()
+        signal.alarm(60)
+        run(job, empty, Fate(job.get("crash")))
+    os.close(log)
+    status = os.waitpid(child, 0)[1]
+    counted = json.loads(count.read_text()) if count.exists() else {}
+    code = os.waitstatus_to_exitcode(status)
+    return {"signal": os.WTERMSIG(status), "code": code, "count": counted}
 
 
 def main() -> None:
@@ -176,17 +219,7 @@ def main() -> None:
         Store(f"sqlite:///{folder}/empty.db").close()
         empty = Path(folder, "empty.db").read_bytes()
     for line in sys.stdin:
-        job = {**json.loads(line), "empty": empty}
-        log = os.open(f"{job['folder']}/stderr", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-        if (child := os.fork()) == 0:
-            os.dup2(log, 2)
-            os.setsid()
-            signal.alarm(60)
-            run(job, Commits(job.get("crash")))
-        os.close(log)
-        status = os.waitpid(child, 0)[1]
-        ended = {"signal": os.WTERMSIG(status), "code": os.waitstatus_to_exitcode(status)}
-        sys.stdout.write(json.dumps(ended) + "\n")
+        sys.stdout.write(json.dumps(carried_out(json.loads(line), empty)) + "\n")
         sys.stdout.flush()
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from durability import story
 from durability.invariants import check_invariants
 from durability.person import Told
-from durability.server import Server
+from durability.server import CANARY, Nursery, Server
 from fakes.openai_server import FakeOpenAI
 
 SEED = int(os.environ.get("GONOGO_DURABILITY_SEED", "20260"))
@@ -19,15 +19,18 @@ EVERYTHING = os.environ.get("GONOGO_DURABILITY") == "all"
 class Ground:
     """One folder in which servers come and go."""
 
-    def __init__(self, folder: Path, model: FakeOpenAI) -> None:
+    def __init__(self, folder: Path, model: FakeOpenAI, nursery: Nursery) -> None:
         self.folder, self.model = folder, model
         self.home, self.database = folder / "home", folder / "home" / "gonogo.db"
         self.workspace = story.lay_out(folder / "workspace")
         self.told = Told(folder / "told.jsonl")
+        self._nursery = nursery
         self._servers: list[Server] = []
 
-    def server(self, **settings: str) -> Server:
-        server = Server(self.folder, self.model.base_url, **settings)
+    def server(self, *, whole: bool = False) -> Server:
+        """A new life; a `whole` one begins with a new Python."""
+        born = None if whole else self._nursery
+        server = Server(self.folder, self.model.base_url, born, len(self._servers))
         self._servers.append(server)
         return server
 
@@ -47,7 +50,7 @@ class Ground:
         told = self.told.events
         found = check_invariants(
             database, self.workspace if settled else None, story.ledger(self.workspace), asked,
-            acknowledged=told, settled=settled, secrets=["sk-canary-0451"],
+            acknowledged=told, settled=settled, secrets=[CANARY],
         )  # fmt: skip
         wrong = [f"I28 {json.dumps(violation)}" for violation in self.model.violations]
         return found + wrong

@@ -111,6 +111,7 @@ class World:
         self.bob = Principal(id="user:bob", name="bob", role=Role.OPERATOR)
         self._stop = anyio.Event()
         self._stopped = anyio.Event()
+        self._open = anyio.Event()
 
     # Its life ---------------------------------------------------------------------------------
 
@@ -130,6 +131,11 @@ class World:
         await self.stop()
         await self.start()
 
+    async def started(self) -> None:
+        """Wait until the runtime is open."""
+        with anyio.fail_after(LIMIT):
+            await self._open.wait()
+
     async def _live(self, *, task_status: Any) -> None:
         self._stop, self._stopped = anyio.Event(), anyio.Event()
         stop, stopped = self._stop, self._stopped
@@ -137,8 +143,10 @@ class World:
         try:
             async with Runtime.open(self.settings, model=self.model, clock=self.clock) as runtime:
                 self.runtime = runtime
+                self._open.set()
                 task_status.started()
                 await stop.wait()
+                self._open = anyio.Event()
         finally:
             stopped.set()
 

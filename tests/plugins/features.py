@@ -39,6 +39,8 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     """Write the outcome, if the whole suite was asked for and nothing stopped it."""
+    if hasattr(session.config, "workerinput"):
+        return
     stopped = exitstatus not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
     if stopped or not _is_whole(session.config):
         return

@@ -228,3 +228,24 @@ async def test_the_error_of_a_running_call_is_an_error_whatever_it_says(make, er
         assert (ended["error"], ended["metadata"]["status"]) == (error, "failed")
         assert not of(events, "tool_rejected")
         assert await world.audit("tool.rejected") == []
+
+
+@pytest.mark.feature(202)
+async def test_a_client_is_not_told_to_run_what_is_denied_or_dropped(make):
+    ending = call("attempt_completion", result="ok")
+    lines = {
+        "main/architect": [plan(step("a"))],
+        "a": [calls(write(".git/config"), write("../x"), ending, call("switch_mode", mode="ask"))],
+    }
+    async with make(lines) as world:
+        await opened(world)
+        plan_id = await world.propose()
+        events = await world.decide_plan(plan_id)
+
+        assert events[-1]["type"] == "plan_completed"
+        called = of(events, "tool_call")
+        assert len(called) == 4
+        for event in called:
+            runs = event["requires_approval"] is False
+            assert not runs or event["tool_name"] == "attempt_completion"
+        assert {e["call_id"] for e in of(events, "tool_result")} == {e["call_id"] for e in called}

@@ -3,7 +3,7 @@
 import pytest
 
 from fakes.world import calls, kinds, of, plan, says, step, write
-from gonogo.domain.errors import Expired
+from gonogo.domain.errors import AlreadyDecided, Expired
 
 CODER = {"main/coder": [calls(write("a.txt")), says("Nobody answered")]}
 
@@ -116,3 +116,24 @@ async def test_an_expired_question_of_a_subtask_lets_the_plan_end(make):
 
         assert ended["metadata"]["status"] == "completed"
         assert world.read("a.txt") is None
+
+
+@pytest.mark.feature(84, 85)
+async def test_an_operator_may_have_expiry_count_as_a_rejection(make):
+    async with make(
+        CODER, approval_expiry_tool=3600, approval_expiry_action="reject"
+    ) as world:  # fmt: skip
+        await world.say("Write", "coder")
+        [question] = await world.pending()
+        await world.later(3601)
+        await world.until("assistant_message", content="Nobody answered")
+
+        log = await world.log()
+        assert of(log, "approval_resolved")[0]["metadata"]["status"] == "rejected"
+        facts = of(log, "tool_rejected")[0]["metadata"]
+        assert (facts["source"], facts["decided_by"]) == ("expiry", "gonogo")
+        [told] = [m.content for m in world.model.requests[-1].messages if m.role == "tool"]
+        assert "nobody decided in time" in told
+        assert world.read("a.txt") is None
+        with pytest.raises(AlreadyDecided, match="by gonogo"):
+            await world.decide(question.call_id)

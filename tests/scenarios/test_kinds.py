@@ -1,4 +1,4 @@
-"""Tool and plan decisions are one thing: the same words, the same audit, and room for more kinds."""
+"""Tool and plan decisions are one thing: the same words and audit, and room for more kinds."""
 
 import pytest
 

@@ -437,3 +437,37 @@ async def test_an_undecided_plan_can_be_cancelled(make):
         assert (await status(world, plan_id))[0] == "cancelled"
         assert await world.pending() == []
         assert (await world.say("And now?"))[-1]["content"] == "Yes?"
+
+
+async def test_an_answer_to_a_paused_plan_is_kept_until_it_goes_on(make):
+    lines = planned(step("asks"), asks=[calls(write(".env", "A=1\n")), says("asked")])
+    async with make(lines) as world:
+        plan_id, events = await approve(world)
+        assert events[-1]["type"] == "approval_requested"
+        await world.runtime.pause_plan(world.ann, plan_id)
+        [question] = await world.pending()
+        events = await world.decide(question.call_id)
+
+        assert events[-1]["is_final"] is True
+        assert await status(world, plan_id) == ("paused", {"asks": "pending"})
+        assert world.read(".env") is None
+        await world.runtime.resume_plan(world.ann, plan_id)
+        await world.until("plan_completed")
+        assert world.read(".env") == "A=1\n"
+
+
+async def test_what_ended_is_not_changed_any_more(make):
+    async with make(planned(step("a"))) as world:
+        plan_id = await world.propose()
+        await world.decide_plan(plan_id, "reject")
+        runtime, ann = world.runtime, world.ann
+        before = await world.log()
+        for attempt in (
+            runtime.start_plan(ann, plan_id), runtime.pause_plan(ann, plan_id),
+            runtime.resume_plan(ann, plan_id), runtime.cancel_plan(ann, plan_id),
+            runtime.skip_subtask(ann, plan_id, "a"), runtime.cancel_subtask(ann, plan_id, "a"),
+            runtime.retry_subtask(ann, plan_id, "a"),
+        ):  # fmt: skip
+            with pytest.raises(Conflict, match="rejected"):
+                await attempt
+        assert await world.log() == before

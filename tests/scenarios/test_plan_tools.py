@@ -1,8 +1,12 @@
 """create_plan and execute_plan: what a model is told, and what it cannot do."""
 
+from contextlib import suppress
+
+import anyio
 import pytest
 
-from fakes.world import call, calls, of, plan, run, says, step, write
+from fakes.world import LIMIT, call, calls, of, plan, run, says, step, write
+from gonogo.domain.errors import Conflict
 
 
 def architect(*lines, **threads):
@@ -360,3 +364,64 @@ async def test_a_dependant_is_told_what_came_before(make):
         assert "coder" in brief
         assert "The answer is 42" in brief
         assert "42" not in world.model.asked("a")[0].messages[0].content
+
+
+async def test_a_model_that_waits_for_a_plan_shows_what_it_does_and_where_it_waits(make):
+    lines = architect(
+        plan(step("a")), calls(call("execute_plan")), says("It is done"),
+        a=[calls(run("make it")), says("made")],
+    )  # fmt: skip
+    async with make(lines) as world:
+        plan_id = await world.propose()
+        await world.decide_plan(plan_id, "hold")
+        events = await world.say("Run it now", "architect")
+
+        assert of(events, "subtask_started")
+        assert events[-1]["type"] == "approval_requested"
+        assert [e for e in events if e.get("is_final")] == [events[-1]]
+        [question] = await world.pending()
+        events = await world.decide(question.call_id, "reject")
+        assert events[-1]["type"] == "plan_completed"
+        await world.until("assistant_message", content="It is done", is_final=True)
+
+
+async def test_a_model_that_waits_for_a_paused_plan_ends_its_answer(make):
+    lines = architect(
+        plan(step("a")), {**calls(call("execute_plan")), "delay": 0.5}, says("It is done"),
+        a=[says("made")],
+    )  # fmt: skip
+    async with make(lines) as world:
+        plan_id, receipt = await held_and_asked(world)
+        with anyio.fail_after(LIMIT):
+            while len(world.model.asked("main")) < 2:
+                await anyio.lowlevel.checkpoint()
+        await world.runtime.start_plan(world.ann, plan_id)
+        await world.runtime.pause_plan(world.ann, plan_id)
+        events = await world.answer(receipt)
+
+        assert (events[-1]["tool_name"], events[-1]["is_final"]) == ("execute_plan", True)
+        await world.runtime.resume_plan(world.ann, plan_id)
+        await world.until("assistant_message", content="It is done", is_final=True)
+
+
+async def test_a_message_that_a_held_plan_overtakes_is_answered_after_it(make):
+    lines = architect(plan(step("a")), says("I was asked"), a=[says("made")])
+    async with make(lines) as world:
+        plan_id, receipt = await held_and_asked(world)
+        await world.runtime.start_plan(world.ann, plan_id)
+        with suppress(Conflict):
+            await world.runtime.pause_plan(world.ann, plan_id)
+        events = await world.answer(receipt)
+        assert events[-1]["is_final"] is True
+        with suppress(Conflict):
+            await world.runtime.resume_plan(world.ann, plan_id)
+
+        await world.until("assistant_message", content="I was asked", is_final=True)
+
+
+async def held_and_asked(world):
+    """Have the plan approved and held, then say something more to the architect."""
+    plan_id = await world.propose()
+    await world.decide_plan(plan_id, "hold")
+    message = {"type": "user_message", "content": "Run it", "agent_type": "architect"}
+    return plan_id, await world.send(message)

@@ -5,6 +5,7 @@ does next.
 """
 
 import random
+from contextlib import suppress
 
 import anyio
 import pytest
@@ -194,14 +195,53 @@ def repeated(log):
     return {e["call_id"] for e in of(log, "tool_result", status="unknown")}
 
 
+async def walk(world, seed):
+    """Do a number of things, bring all to its end, and check what is left."""
+    person = Person(world, seed)
+    with anyio.fail_after(LIMIT * 3):
+        await person.say()
+        for _ in range(18):
+            await person.act()
+        await person.finish()
+        await check(world)
+
+
 @pytest.mark.feature(65, 74, 211)
 @pytest.mark.parametrize("seed", range(6))
 async def test_a_walk_ends_with_everything_answered(make, seed):
     async with make(model(seed), max_steps=12) as world:
-        person = Person(world, seed)
-        with anyio.fail_after(LIMIT * 3):
-            await person.say()
-            for _ in range(18):
-                await person.act()
-            await person.finish()
-            await check(world)
+        await walk(world, seed)
+
+
+async def carry_out(world, dice):
+    """A client that carries out what it is told to, on whatever runtime there is."""
+    after = 0
+    while True:
+        async with world.runtime.follow(world.ann, world.session, after) as events:
+            async for event in events:
+                after = event.get("seq", after)
+                if runs(event):
+                    outcome = dice.choice([{"result": {"done": 1}}, {"error": "no: it failed"}])
+                    message = {"type": "tool_result", "call_id": event["call_id"], **outcome}
+                    with suppress(GonogoError):
+                        await world.send(message)
+        await world.started()
+
+
+def runs(event):
+    """Whether an event tells the client to run a call."""
+    if event["type"] == "tool_approved":
+        return True
+    control = event.get("metadata", {}).get("tool_class") == "control"
+    return event["type"] == "tool_call" and not event["requires_approval"] and not control
+
+
+@pytest.mark.parametrize("seed", range(1000, 1003))
+async def test_a_walk_with_a_client_that_carries_out_the_tools(make, seed):
+    async with make(model(seed), max_steps=12) as world, anyio.create_task_group() as group:
+        opened = await world.runtime.open_session(world.ann, tool_host="client")
+        world.session = opened.session_id
+        group.start_soon(carry_out, world, random.Random(seed))
+        await walk(world, seed)
+        assert list(world.folder.glob("f*[!0-5]")) == []
+        group.cancel_scope.cancel()

@@ -61,6 +61,16 @@ async def test_health_and_readiness_need_no_token(ask):
             assert (await client.get(path)).status_code == 200
 
 
+async def test_the_front_page_needs_no_token_and_tells_nothing_of_the_sessions(ask):
+    async with ask(token=None) as client:
+        answer = await client.get("/")
+
+    assert answer.status_code == 200
+    assert answer.headers["content-type"].startswith("text/html")
+    assert answer.headers["content-security-policy"] == "default-src 'none'"
+    assert "s_A" not in answer.text
+
+
 async def test_a_server_that_closes_is_not_ready(ask, runtime):
     runtime.closing.set()
     async with ask(token=None) as client:

@@ -49,6 +49,7 @@ def _subtask(name: str, *dependencies: str) -> dict[str, Any]:
 PLANS = {
     "asks once": [_subtask("st1"), _subtask("st2", "st1"), _subtask("st3", "st2")],
     "asks twice": [_subtask("two1"), _subtask("two2")],
+    "impatient": [_subtask("w1")],
     "never asks": [_subtask("w1"), _subtask("w2", "w1"), _subtask("w3", "w2")],
     "reads": [_subtask("reads")],
 }
@@ -61,7 +62,8 @@ def _plan(request: Any) -> dict[str, Any]:
     asked = said[-1]
     subtasks = PLANS.get(asked, PLANS["asks once"])
     arguments = {"goal": asked, "subtasks": subtasks}
-    return {"calls": [{"name": "create_plan", "arguments": arguments}]}
+    go_on = [{"name": "execute_plan", "arguments": {}}] if asked == "impatient" else []
+    return {"calls": [{"name": "create_plan", "arguments": arguments}, *go_on]}
 
 
 SCRIPT = {
@@ -175,9 +177,8 @@ class Deployment:
 @contextmanager
 def deployed(home: Path, *, limits: Limits | None = None, **settings: Any) -> Iterator[Deployment]:
     """Run a server until the block ends; it must not have logged an error."""
-    work = home / "work"
+    work, clock, complaints = home / "work", Clock(), Complaints()
     work.mkdir(parents=True, exist_ok=True)
-    clock = Clock()
     chosen = Settings(
         home=home / "state", config=home / "config", workspace=work, model="scripted", **settings
     )
@@ -186,7 +187,8 @@ def deployed(home: Path, *, limits: Limits | None = None, **settings: Any) -> It
 
     async def run() -> None:
         complaints.thread = threading.get_ident()
-        async with Runtime.open(chosen, model=ScriptedModel(SCRIPT, ending="Done"), clock=clock) as runtime:
+        model = ScriptedModel(SCRIPT, ending="Done")
+        async with Runtime.open(chosen, model=model, clock=clock) as runtime:
 
             def ready(where: Ready) -> None:
                 found.append(Deployment(runtime, where, clock, work))
@@ -194,23 +196,27 @@ def deployed(home: Path, *, limits: Limits | None = None, **settings: Any) -> It
 
             await serve(runtime, port=0, limits=limits, on_ready=ready)
 
-    complaints = Complaints()
     logging.getLogger().addHandler(complaints)
     try:
         with anyio.from_thread.start_blocking_portal() as portal:
             running = portal.start_task_soon(run)
             assert listening.wait(WAIT)
-            deployment = found[0]
-            deployment.portal, deployment.complaints = portal, complaints
-            with httpx.Client(base_url=deployment.url, timeout=WAIT, trust_env=False) as http:
-                deployment.http = http
-                deployment.token("A", "ann", Role.OPERATOR)
-                deployment.token("B", "bob", Role.OPERATOR)
-                deployment.token("A_readonly", "ann", Role.VIEWER)
-                deployment.token("root", "root", Role.ADMIN)
+            with _peopled(found[0], portal, complaints) as deployment:
                 yield deployment
-            portal.call(deployment.runtime.closing.set)
+            portal.call(found[0].runtime.closing.set)
             running.result(WAIT)
     finally:
         logging.getLogger().removeHandler(complaints)
     assert complaints.lines == []
+
+
+@contextmanager
+def _peopled(deployment: Deployment, portal: Any, complaints: Complaints) -> Iterator[Deployment]:
+    deployment.portal, deployment.complaints = portal, complaints
+    with httpx.Client(base_url=deployment.url, timeout=WAIT, trust_env=False) as http:
+        deployment.http = http
+        deployment.token("A", "ann", Role.OPERATOR)
+        deployment.token("B", "bob", Role.OPERATOR)
+        deployment.token("A_readonly", "ann", Role.VIEWER)
+        deployment.token("root", "root", Role.ADMIN)
+        yield deployment

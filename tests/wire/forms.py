@@ -99,35 +99,23 @@ def cancel_and_approve(scene: Scene, case: dict[str, Any]) -> Outcome:
 
 
 def together(scene: Scene, case: dict[str, Any], messages: list[dict[str, Any]]) -> list[Outcome]:
-    """Send requests at the same moment."""
+    """Send requests at the same moment; what came of each, in their order."""
     barrier = threading.Barrier(len(messages))
-    outcomes: list[Outcome] = []
+    outcomes: dict[int, Outcome] = {}
 
-    def one(message: dict[str, Any]) -> None:
+    def one(place: int, message: dict[str, Any]) -> None:
         method, path = scene.named(message["to"]).split(" ")
         headers = {**scene.deployment.headers("A"), "Content-Type": "application/json"}
         body = body_of(scene, message)
-        before = last_seq(scene)
         barrier.wait(WAIT)
-        outcome = exchange(scene.deployment.url, method, path, headers, body)
-        if last_seq(scene) == before:
-            outcome.names = {"ignored_idempotent"}
-        outcomes.append(outcome)
+        outcomes[place] = exchange(scene.deployment.url, method, path, headers, body)
 
-    threads = [threading.Thread(target=one, args=(message,)) for message in messages]
+    threads = [threading.Thread(target=one, args=each) for each in enumerate(messages)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(WAIT)
-    assert len(outcomes) == len(messages)
-    if len(messages) == 2:
-        # In the order in which they were given, not in which they ended.
-        outcomes.sort(key=lambda outcome: "plan_cancelled" not in kinds(outcome))
-    return outcomes
-
-
-def kinds(outcome: Outcome) -> set[str]:
-    return {event.get("type", "") for event in outcome.events}
+    return [outcomes[place] for place in range(len(messages))]
 
 
 def decided(scene: Scene) -> int:
@@ -526,7 +514,9 @@ def cursor_of_another(scene: Scene, case: dict[str, Any]) -> Outcome:
     say_hello(other)
     cursor = last_seq(other)
     path = f"/api/v1/sessions/{scene.session_id}/events"
-    bodies = followed(scene.deployment, path, last_seq(scene) - cursor, {"Last-Event-ID": str(cursor)})
+    bodies = followed(
+        scene.deployment, path, last_seq(scene) - cursor, {"Last-Event-ID": str(cursor)}
+    )
     assert {body["session_id"] for body in bodies} == {scene.session_id}
     assert [body["seq"] for body in bodies] == list(range(cursor + 1, last_seq(scene) + 1))
     return Outcome("accepted")

@@ -18,7 +18,7 @@ HANG = 2.0
 _STATUS = {
     kind.code: kind.status
     for kind in vars(errors).values()
-    if isinstance(kind, type) and issubclass(kind, errors.GonogoError)
+    if isinstance(kind, type) and issubclass(kind, errors.GonogoError) and "code" in vars(kind)
 }
 _OTHER_NAMES = {
     "not_found": ("approval_not_found", "plan_not_found"),
@@ -47,9 +47,7 @@ def of_error(event: dict[str, Any]) -> Outcome:
     """The names of an `error` event."""
     code = event["code"]
     words = (code, *_OTHER_NAMES.get(code, ()))
-    return Outcome(
-        str(_STATUS[code]), *(f"error_chunk:{word}" for word in words), events=[event]
-    )
+    return Outcome(str(_STATUS[code]), *(f"error_chunk:{word}" for word in words), events=[event])
 
 
 def send(scene: Scene, case: dict[str, Any], message: dict[str, Any]) -> Outcome:

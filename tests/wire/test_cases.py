@@ -5,22 +5,17 @@ nearly all of them. After each: no error in the server's log, no gap in the sess
 command that ran without an allowed call or twice; and what was refused has changed nothing.
 """
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gonogo.server import Limits
+from wire.cases import CASES
 from wire.deployment import Deployment, deployed
 from wire.forms import BY_CASE
 from wire.outcomes import account, check, send
 from wire.states import Scene
 
-CASES = [
-    json.loads(line)
-    for line in (Path(__file__).parent.parent / "cases" / "ws_http.jsonl").read_text().splitlines()
-]
 OTHERWISE = {
     "W181": (
         {"401"},
@@ -36,8 +31,9 @@ OTHERWISE = {
 """Cases that are driven and end in a class of their own, with the reason."""
 NOT_DRIVEN: dict[str, str] = {}
 """Cases that cannot be driven here, with the reason."""
-PREPARED = {"W181", "W231"}
-"""Refused cases that change something before, and look themselves at what the refusal changed."""
+PREPARED = {"W181", "W231", "W237"}
+"""Cases that may end in a refusal after something else was done; they look themselves at what the
+refusal changed."""
 OF_THEIR_OWN = {"W033", "W197", "W218", "W231"}
 """Cases that would harm others on a shared server: impatience, locked addresses, a moved clock."""
 

@@ -5,6 +5,7 @@ No answer is a 5xx, each fits the document, each refusal is `application/problem
 breaks the document is refused.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -64,15 +65,21 @@ def test_no_request_that_can_be_made_breaks_the_server(deployment, mode) -> None
     known = ids_of(scene)
     operations = [found.ok() for found in schema.get_all_operations()]
 
+    statuses: Counter[int] = Counter()
     for operation in sorted(operations, key=lambda operation: operation.method == "delete"):
-        answered(deployment, operation, mode, known)
+        statuses += answered(deployment, operation, mode, known)
 
     assert len(operations) > 40
+    assert sum(n for status, n in statuses.items() if status >= 400) > 100, statuses
+    assert sum(n for status, n in statuses.items() if status < 300) > 50, statuses
     check(deployment, scene)
 
 
-def answered(deployment: Deployment, operation: Any, mode: Any, known: dict[str, Any]) -> None:
-    """Ask one operation many things."""
+def answered(
+    deployment: Deployment, operation: Any, mode: Any, known: dict[str, Any]
+) -> Counter[int]:
+    """Ask one operation many things; how often each status was the answer."""
+    statuses: Counter[int] = Counter()
     events = jsonschema.Draft202012Validator(deployment.get("/schema/events.json"))
 
     @hypothesis.seed(20)
@@ -80,14 +87,13 @@ def answered(deployment: Deployment, operation: Any, mode: Any, known: dict[str,
         max_examples=EXAMPLES, deadline=None, database=None, phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )  # fmt: skip
-    @hypothesis.given(
-        case=operation.as_strategy(generation_mode=mode), real=strategies.booleans()
-    )
+    @hypothesis.given(case=operation.as_strategy(generation_mode=mode), real=strategies.booleans())
     def ask(case: Any, real: bool) -> None:
         if real and mode is GenerationMode.POSITIVE and case.path != ENDLESS:
             for name in case.path_parameters or {}:
                 case.path_parameters[name] = known.get(name, ["x"])[0]
         answer = case.call(headers=deployment.headers("root"), timeout=5)
+        statuses[answer.status_code] += 1
         if answer.headers.get("content-type", [""])[0].startswith("text/event-stream"):
             for event in read_events(answer):
                 events.validate(event)
@@ -105,3 +111,4 @@ def answered(deployment: Deployment, operation: Any, mode: Any, known: dict[str,
             assert answer.json()["status"] == answer.status_code
 
     ask()
+    return statuses

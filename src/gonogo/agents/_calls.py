@@ -7,7 +7,7 @@ from typing import Any
 
 from gonogo.agents import _record as record
 from gonogo.agents._gate import Gated
-from gonogo.approvals import Ruling
+from gonogo.approvals import NOBODY, Ruling
 from gonogo.domain.approval_state import DecisionWord
 from gonogo.domain.call_state import CallStatus
 from gonogo.domain.errors import Conflict, InvalidMessage
@@ -98,8 +98,9 @@ class CallKind:
     def _reject(self, conn: Connection, call: CallRow, ruling: Ruling, now: datetime) -> None:
         locale = _locale(conn, call)
         facts = CallDecision(
-            decision="reject", source="person", decided_by=ruling.by.name, feedback=ruling.feedback
-        )
+            decision="reject", source="expiry" if ruling.by == NOBODY else "person",
+            decided_by=ruling.by.name, feedback=ruling.feedback,
+        )  # fmt: skip
         said = _said("tool_rejected", locale, ruling.feedback)
         event = ToolRejected(call_id=call.id, content=said, metadata=facts, **record.place_of(call))
         log.tell(conn, call.session_id, now, event)

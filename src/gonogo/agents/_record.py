@@ -24,6 +24,7 @@ from gonogo.store.calls import (
     next_position,
     set_call,
 )
+from gonogo.store.sessions import session_of
 from gonogo.texts import say
 
 _C = CallStatus
@@ -94,8 +95,13 @@ def tell_called(
     gated: Gated,
     now: datetime,
     approval: Approval | None = None,
+    *,
+    runs: bool = True,
 ) -> None:
-    """A call was requested: runs now, or waits for a person."""
+    """A call was requested: runs now, waits for a person, or does not run.
+
+    A client that carries out tools runs whatever requires no approval.
+    """
     facts = CallFacts(
         digest=gated.digest,
         reason=gated.verdict.reason,
@@ -105,7 +111,7 @@ def tell_called(
     )
     event = ToolCalled(
         call_id=call.id, tool_name=call.tool, arguments=gated.arguments,
-        requires_approval=approval is not None, metadata=facts, **place_of(call),
+        requires_approval=approval is not None or not runs, metadata=facts, **place_of(call),
     )  # fmt: skip
     log.tell(conn, call.session_id, now, event)
 
@@ -125,7 +131,7 @@ def note_allowed(conn: Connection, call: CallRow, gated: Gated, now: datetime) -
 
 def deny(conn: Connection, call: CallRow, gated: Gated, now: datetime) -> None:
     """A call may not run, and the model is told why."""
-    tell_called(conn, call, gated, now)
+    tell_called(conn, call, gated, now, runs=not is_remote(conn, call))
     move_call(conn, call, _C.DENIED, error=gated.error, finished_at=now, **gated_columns(gated))
     log.note(
         conn, call.session_id, now, actor=f"agent:{call.agent}", action="tool.denied",
@@ -194,6 +200,8 @@ def drop_call(conn: Connection, desk: Desk, call: CallRow, error: str, now: date
     approval = approval_of_call(conn, call.id)
     if approval is not None and approval.status is ApprovalStatus.PENDING:
         desk.withdraw(conn, approval, now)
+    if call.status is _C.PROPOSED:
+        _tell_bare(conn, call, error, now, runs=not is_remote(conn, call))
     ended = _C.FAILED if call.status is _C.UNKNOWN else _C.CANCELLED
     end_call(conn, call, ended, now, error=error)
 
@@ -206,14 +214,7 @@ def run_again(conn: Connection, call: CallRow, now: datetime) -> CallRow:
         created_at=now, started_at=None, finished_at=None,
     )  # fmt: skip
     add_calls(conn, [again])
-    facts = CallFacts(
-        digest=again.digest, reason=f"in the place of {call.id}", tool_class=again.tool_class
-    )
-    event = ToolCalled(
-        call_id=again.id, tool_name=again.tool, arguments=again.arguments,
-        requires_approval=False, metadata=facts, **place_of(again),
-    )  # fmt: skip
-    log.tell(conn, again.session_id, now, event)
+    _tell_bare(conn, again, f"in the place of {call.id}", now)
     return again
 
 
@@ -229,6 +230,24 @@ def answer_of(call: CallRow, locale: str) -> ToolAnswer:
         tool_name=call.tool,
         content=json.dumps(call.result, ensure_ascii=False),
     )
+
+
+def is_remote(conn: Connection, call: CallRow) -> bool:
+    """Whether a client carries out the tools of the call's session."""
+    session = session_of(conn, call.session_id)
+    return session is not None and session.tool_host == "client"
+
+
+def _tell_bare(
+    conn: Connection, call: CallRow, reason: str, now: datetime, *, runs: bool = True
+) -> None:
+    """A call was requested that the gate is not asked about, so that its result has a request."""
+    facts = CallFacts(digest=call.digest, reason=reason, tool_class=call.tool_class)
+    event = ToolCalled(
+        call_id=call.id, tool_name=call.tool, arguments=call.arguments,
+        requires_approval=not runs, metadata=facts, **place_of(call),
+    )  # fmt: skip
+    log.tell(conn, call.session_id, now, event)
 
 
 def _end_original(

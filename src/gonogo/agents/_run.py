@@ -20,7 +20,6 @@ from gonogo.domain.gate import ToolClass
 from gonogo.domain.records import CallRow
 from gonogo.store import Connection, Store
 from gonogo.store.calls import call_of, open_calls
-from gonogo.store.sessions import session_of
 from gonogo.store.timers import set_timer
 from gonogo.texts import say
 from gonogo.tools import Bench, Tool
@@ -148,8 +147,8 @@ class Hands:
 
     def hand_over(self, conn: Connection, call: CallRow, now: datetime) -> None:
         """Start a call that a person allowed and a client carries out: it may answer at once."""
-        session, allowed = session_of(conn, call.session_id), call_of(conn, call.id)
-        if session is None or allowed is None or session.tool_host != "client":
+        allowed = call_of(conn, call.id)
+        if allowed is None or not record.is_remote(conn, call):
             return
         record.pass_through(conn, allowed, _C.STARTED, started_at=now)
         set_timer(conn, CLIENT_CALL, call.id, now + self.client_timeout)

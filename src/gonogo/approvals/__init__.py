@@ -4,6 +4,26 @@ Promises: the first valid decision wins, atomically, and the loser is told who w
 event, its audit entry and what it sets going are one transaction; expiry never approves.
 """
 
-from gonogo.approvals._desk import EXPIRE, WARN, Desk, Kind, Question, Refusal, Ruling, withdraw_all
+from gonogo.approvals._desk import (
+    EXPIRE,
+    NOBODY,
+    WARN,
+    Desk,
+    Kind,
+    Question,
+    Refusal,
+    Ruling,
+    withdraw_all,
+)
 
-__all__ = ["EXPIRE", "WARN", "Desk", "Kind", "Question", "Refusal", "Ruling", "withdraw_all"]
+__all__ = [
+    "EXPIRE",
+    "NOBODY",
+    "WARN",
+    "Desk",
+    "Kind",
+    "Question",
+    "Refusal",
+    "Ruling",
+    "withdraw_all",
+]

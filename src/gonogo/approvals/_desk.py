@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from gonogo.domain.approval_state import ApprovalKind, ApprovalStatus, DecisionWord
 from gonogo.domain.errors import AlreadyDecided, Conflict, Expired, RateLimited, Refused
 from gonogo.domain.events import ApprovalChanged, ApprovalFacts
-from gonogo.domain.principal import Principal
+from gonogo.domain.principal import Principal, Role
 from gonogo.domain.records import Approval
 from gonogo.store import Connection, log, new_id
 from gonogo.store.calls import (
@@ -26,6 +26,8 @@ from gonogo.store.calls import (
 from gonogo.store.timers import drop_timer, set_timer
 
 EXPIRE, WARN = "approval_expiry", "approval_warning"
+NOBODY = Principal(id="gonogo", name="gonogo", role=Role.OPERATOR)
+"""Who decides when nobody did in time, where an operator wants that to be a rejection."""
 _STATUS = {
     DecisionWord.APPROVE: ApprovalStatus.APPROVED,
     DecisionWord.HOLD: ApprovalStatus.APPROVED,
@@ -104,6 +106,8 @@ class Desk:
     """How long a question of each kind stays open; None or absent is for ever."""
     warning: timedelta = timedelta(hours=1)
     """How long before its expiry a warning is told."""
+    rejects_expired: bool = False
+    """A question that expires counts as rejected, by nobody."""
     max_pending: int = 256
     """Open questions that one session may have."""
 
@@ -169,6 +173,11 @@ class Desk:
 
     def expire(self, conn: Connection, approval: Approval, now: datetime) -> None:
         """Close a question that nobody answered in time."""
+        if self.rejects_expired:
+            ruling = Ruling(word=DecisionWord.REJECT, by=NOBODY, feedback="nobody decided in time")
+            self._close(conn, approval, ApprovalStatus.REJECTED, now, ruling)
+            self.kinds[approval.kind].settle(conn, approval, ruling, now)
+            return
         self._close(conn, approval, ApprovalStatus.EXPIRED, now, None)
         self.kinds[approval.kind].lapse(conn, approval, now)
 

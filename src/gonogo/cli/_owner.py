@@ -25,7 +25,7 @@ from gonogo.settings import Settings
 if TYPE_CHECKING:
     from gonogo.runtime import Runtime
 
-PATIENCE = 10.0
+PATIENCE = 30.0
 """Seconds that an owner may take to answer, while it starts or ends."""
 _GLANCE, _LOOK, _POLITE = 0.05, 0.25, 1.0
 _PLANS = 100
@@ -43,7 +43,7 @@ class Link:
 
 @asynccontextmanager
 async def connected(given: Mapping[str, Any] | None = None) -> AsyncGenerator[Client]:
-    """A client of the owner, whoever that is.
+    """A client for a command that only looks; where nobody owns the folder, nothing is set going.
 
     Args:
         given: Settings from the command line.
@@ -51,17 +51,20 @@ async def connected(given: Mapping[str, Any] | None = None) -> AsyncGenerator[Cl
     Raises:
         Stop: an owner lives but does not answer.
     """
-    async with linked(read_settings(given), goes_on=True) as link:
+    async with linked(read_settings(given), goes_on=True, looks=True) as link:
         yield link.client
 
 
 @asynccontextmanager
-async def linked(settings: Settings, *, goes_on: bool = False) -> AsyncGenerator[Link]:
+async def linked(
+    settings: Settings, *, goes_on: bool = False, looks: bool = False
+) -> AsyncGenerator[Link]:
     """A way to the runtime; Ctrl-C and SIGTERM cancel what is done with it.
 
     Args:
         goes_on: No new work is begun: where no model is named, what was left undone goes on with
             the one that it was begun with.
+        looks: Where nobody owns the folder, open it without setting anything going.
 
     Raises:
         Stop: an owner lives but does not answer.
@@ -72,6 +75,10 @@ async def linked(settings: Settings, *, goes_on: bool = False) -> AsyncGenerator
     give_up = anyio.current_time() + PATIENCE
     while True:
         with folder.owned() as ours, ExitStack() as last:
+            if ours and looks:
+                async with _idle(folder, settings) as link, interruptible():
+                    yield link
+                return
             if ours:
                 chosen = _with_model(folder, settings, goes_on=goes_on)
                 async with owning(folder, chosen) as link, interruptible():
@@ -153,6 +160,24 @@ async def owning(folder: Folder, settings: Settings) -> AsyncGenerator[Link]:
             group.cancel_scope.cancel()
     if not ended:
         raise KeyboardInterrupt
+
+
+@asynccontextmanager
+async def _idle(folder: Folder, settings: Settings) -> AsyncGenerator[Link]:
+    """Open the runtime for this command alone; the caller holds the lock for that moment."""
+    import httpx
+
+    from gonogo.runtime import Runtime
+    from gonogo.server import create_app
+
+    folder.socket.unlink(missing_ok=True)
+    _log_to(folder)
+    async with Runtime.open(settings, idle=True) as runtime:
+        await leave_token(runtime, folder)
+        transport = httpx.ASGITransport(create_app(runtime))
+        token = folder.read_token()
+        async with Client("http://localhost", transport=transport, token=token) as client:
+            yield Link(client, runtime)
 
 
 def _with_model(folder: Folder, settings: Settings, *, goes_on: bool) -> Settings:

@@ -149,7 +149,7 @@ _THAT_MAY_PASS = (
     FailureRule(
         name="quota", category=_C.QUOTA,
         phrases=(
-            "rate limit (exceeded|reached|hit|error)", "rate_limit_(exceeded|error)",
+            "rate limit (exceeded|reached|hit|error)", "(rate_limit_exceeded|rate_limit_error)",
             "(rate-limited|ratelimiterror)", "rate limited by", "too many requests",
             "(http|status|code|error) 429", "quota (exceeded|has been exceeded|exhausted)",
             "exceeded your quota", "exceeded your (current|monthly|daily|api) quota",

@@ -19,9 +19,7 @@ COPYING = frozenset({"map", "filter"})
 """Macros that give a new list."""
 MACROS = COPYING | {"all", "exists", "exists_one"}
 METHODS = frozenset({"size", "contains", "startsWith", "endsWith", "matches"})
-FUNCTIONS = frozenset(
-    {"has", "size", "int", "uint", "double", "string", "timestamp", "duration"}
-)
+FUNCTIONS = frozenset({"has", "size", "int", "uint", "double", "string", "timestamp", "duration"})
 _WORDS = frozenset({"true", "false", "null", "in"})
 
 _TOKEN = re.compile(

@@ -12,7 +12,7 @@ and `е`, and the kind of blanks make no difference.
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from gonogo.domain._failure_rules import BUILT_IN
@@ -76,9 +76,7 @@ class Patterns:
         """
         return Patterns((rule, *self.rules))
 
-    def diagnose(
-        self, error: GonogoError, context: Mapping[str, Any] | None = None
-    ) -> Diagnosis:
+    def diagnose(self, error: GonogoError, context: Mapping[str, Any] | None = None) -> Diagnosis:
         """What an error of ours stands for; its words count only if its type says nothing."""
         failure = classify(error)
         if failure.category is Category.UNKNOWN:

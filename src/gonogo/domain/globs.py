@@ -8,6 +8,7 @@ by walking both as automata side by side, as long as it takes no longer than was
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import product
 
 MAX_GLOB = 256
@@ -25,28 +26,30 @@ class Overlaps:
     What would take longer than `steps` in all is not compared: `exhausted` then says so.
     """
 
-    steps: int = 1_000_000
+    steps: int = 250_000
     exhausted: bool = False
-    _known: dict[tuple[str, str], str | None] = field(default_factory=dict)
+    _known: dict[tuple[str, str], str | None] = field(
+        default_factory=dict[tuple[str, str], str | None]
+    )
 
     def any(self, ours: Sequence[str], theirs: Sequence[str]) -> str | None:
         """A path that one of each covers, None if there is none.
 
         Globs too hard to compare count as overlapping, and one of them stands for the path.
         """
-        for one, other in product(ours, theirs):
-            self.exhausted = self.exhausted or self.steps <= 0
+        pairs = () if self.exhausted else product(map(_read, ours), map(_read, theirs))
+        for one, other in pairs:
+            self.exhausted = self.steps <= 0
             if self.exhausted:
                 return None
             self.steps -= 1
-            found = self._common(plain(one), plain(other))
-            if found is not None:
-                return found
+            if one[1].startswith(other[1]) or other[1].startswith(one[1]):
+                found = self._common(one[0], other[0])
+                if found is not None:
+                    return found
         return None
 
     def _common(self, one: str, other: str) -> str | None:
-        if _apart(one, other):
-            return None
         pair = (one, other)
         if pair not in self._known:
             found, took = common_path(one, other)
@@ -82,15 +85,12 @@ def common_path(one: str, other: str) -> tuple[str | None, int]:
     return None, len(seen)
 
 
-def _apart(one: str, other: str) -> bool:
-    """Whether the beginnings without wildcards already differ."""
-    ours, theirs = _literal(one), _literal(other)
-    return not ours.startswith(theirs) and not theirs.startswith(ours)
-
-
-def _literal(glob: str) -> str:
-    at = min((glob.find(sign) for sign in _WILD if sign in glob), default=len(glob))
-    return glob[:at]
+@lru_cache(maxsize=4_096)
+def _read(glob: str) -> tuple[str, str]:
+    """The glob as it is compared, and its beginning without wildcards."""
+    short = plain(glob)
+    at = min((short.find(sign) for sign in _WILD if sign in short), default=len(short))
+    return short, short[:at]
 
 
 _ANY, _NAME = "any", "name"
@@ -111,7 +111,7 @@ def _letters(one: str, other: str) -> Iterable[str]:
         return wide[one] if one == other else ("x",)
     if one in wide:
         one, other = other, one
-    taken = other == one or other == _ANY or (other == _NAME and one != "/")
+    taken = other in (one, _ANY) or (other == _NAME and one != "/")
     return (one,) if taken else ()
 
 
@@ -122,8 +122,8 @@ class _Automaton:
         self.moves: list[_Moves] = [[]]
         self._skips: list[list[int]] = [[]]
         at = 0
-        for token in _tokens(glob):
-            at = self._add(at, token)
+        for sign in _signs(glob):
+            at = self._add(at, sign)
         ends = {at}
         if not any(sign in glob for sign in (*_WILD, "[")):
             below = self._state()
@@ -142,17 +142,17 @@ class _Automaton:
         self._skips.append([])
         return len(self.moves) - 1
 
-    def _add(self, at: int, token: str) -> int:
+    def _add(self, at: int, sign: str) -> int:
         after = self._state()
-        if token == "**/":
+        if sign == "**/":
             inside = self._state()
             self._skips[at] += [after, inside]
             self.moves[inside] += [(_ANY, inside), ("/", after)]
-        elif token in ("*", "**"):
+        elif sign in ("*", "**"):
             self._skips[at].append(after)
-            self.moves[after].append((_NAME if token == "*" else _ANY, after))
+            self.moves[after].append((_NAME if sign == "*" else _ANY, after))
         else:
-            self.moves[at].append((_NAME if token == "?" else token, after))
+            self.moves[at].append((_NAME if sign == "?" else sign, after))
         return after
 
     def _reach(self, state: int) -> list[int]:
@@ -163,7 +163,7 @@ class _Automaton:
         return reached
 
 
-def _tokens(glob: str) -> Iterator[str]:
+def _signs(glob: str) -> Iterator[str]:
     at = 0
     while at < len(glob):
         size = 3 if glob.startswith("**/", at) else 2 if glob.startswith("**", at) else 1

@@ -149,9 +149,7 @@ def _same_error(steps: Sequence[_Step], limit: int) -> Stuck | None:
     if count < limit:
         return None
     tool, words = error
-    return Stuck(
-        kind=LoopKind.SAME_ERROR, count=count, tools=(tool,), detail=words[:_MAX_DETAIL]
-    )
+    return Stuck(kind=LoopKind.SAME_ERROR, count=count, tools=(tool,), detail=words[:_MAX_DETAIL])
 
 
 def _steps(recent: Sequence[Message]) -> list[_Step]:

@@ -70,9 +70,7 @@ def check_references(subtasks: Sequence[Subtask]) -> None:
                 raise InvalidPlan(f"Subtask {subtask.id!r}: {_stray(reference, above)}")
 
 
-def resolve(
-    inputs: Mapping[str, Any], results: Mapping[str, Mapping[str, Any]]
-) -> dict[str, Any]:
+def resolve(inputs: Mapping[str, Any], results: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """The inputs with each reference replaced by what it names.
 
     Args:
@@ -82,7 +80,7 @@ def resolve(
         UnmetReference: the subtask has no result, did not complete, or its result lacks the field.
         InvalidPlan: a `${` begins no reference.
     """
-    return _Resolver(results).object(inputs, MAX_DEPTH)
+    return _Resolver(results).fields(inputs, MAX_DEPTH)
 
 
 def _stray(reference: Reference, above: Mapping[str, frozenset[str]]) -> str:
@@ -98,15 +96,15 @@ class _Resolver:
         self.results = results
         self.left = MAX_TEXT
 
-    def object(self, fields: Mapping[str, Any], depth: int) -> dict[str, Any]:
-        return {name: self.value(value, depth - 1) for name, value in fields.items()}
+    def fields(self, given: Mapping[str, Any], depth: int) -> dict[str, Any]:
+        return {name: self.value(value, depth - 1) for name, value in given.items()}
 
     def value(self, value: object, depth: int) -> Any:  # noqa: ANN401 - any JSON value
         _check_depth(depth)
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, dict):
-            return self.object(cast("dict[str, Any]", value), depth)
+            return self.fields(cast("dict[str, Any]", value), depth)
         if isinstance(value, list):
             return [self.value(item, depth - 1) for item in cast("list[Any]", value)]
         return value

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from gonogo.domain.errors import Conflict, NotFound
-from gonogo.domain.plan_state import PlanStatus
+from gonogo.domain.plan_state import ENDED, PlanStatus
 from gonogo.domain.records import Plan, SubtaskRow
 from gonogo.domain.schedule import Round, Standing, count_ended, schedule
 from gonogo.domain.subtask_state import SUBTASK, SubtaskStatus
@@ -72,6 +72,8 @@ class Board:
             raise NotFound(f"Plan {self.plan.id} has no subtask {subtask_id}")
         if row.status in SUBTASK.terminal:
             raise Conflict(f"Subtask {subtask_id} is {row.status} already")
+        if self.plan.status in ENDED:
+            raise Conflict(f"Plan {self.plan.id} is {self.plan.status}")
         return row
 
     def whole_row(self, subtask_id: str) -> SubtaskRow:

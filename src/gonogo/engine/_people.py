@@ -51,8 +51,8 @@ class People(Rounds):
         """End a plan and everything that it runs."""
         board = Board.open(conn, plan_id, now)
         board.move_plan(PlanStatus.CANCELLED, finished_at=now)
-        for subtask_id, row in list(board.rows.items()):
-            if row.status not in SUBTASK.terminal:
+        for subtask_id in board.shape.subtasks:
+            if board.rows[subtask_id].status not in SUBTASK.terminal:
                 self._cancel(board, subtask_id, f"the plan was cancelled by {by}")
         board.write()
         self.ended(conn, board.plan, PlanStatus.CANCELLED, now)

@@ -109,7 +109,8 @@ class Controls:
         # The event names the plan, so that the answer to the user's message covers what it does.
         open_control(conn, replace(call, plan_id=wanted), now)
         move(conn, turn, TurnStatus.PARKED, now)
-        self.planning.begin_held(conn, str(wanted), now)
+        self.planning.set_going(conn, str(wanted), now)
+        tell_all_queued(conn, session, now)
         return None
 
     def _question(

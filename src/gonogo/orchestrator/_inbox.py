@@ -12,7 +12,14 @@ from gonogo.domain.turn_state import TurnStatus
 from gonogo.store import Connection, go_on, log, new_id
 from gonogo.store.calls import open_calls
 from gonogo.store.plans import plan_of
-from gonogo.store.sessions import add_turn, move_turn, open_turns, set_session, turn_of
+from gonogo.store.sessions import (
+    add_turn,
+    move_turn,
+    open_turns,
+    session_of,
+    set_session,
+    turn_of,
+)
 from gonogo.texts import resolve, say
 
 ORCHESTRATOR = "orchestrator"
@@ -54,6 +61,12 @@ class Inbox:
         elif not before:
             go_on(conn, "turn", turn.id)
         return Kept(turn_id=turn.id)
+
+    def plan_started(self, conn: Connection, session_id: str, now: datetime) -> None:
+        """A plan that was held stands before every message that is not begun yet."""
+        session = session_of(conn, session_id)
+        if session is not None:
+            tell_all_queued(conn, session, now)
 
     def switch(
         self,

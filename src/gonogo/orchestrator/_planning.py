@@ -58,6 +58,8 @@ class Planning:
     desk: Desk
     begin: Begin
     """Starts an approved plan: the engine's."""
+    advance: Callable[[Connection, str, datetime], None]
+    """Gives a plan its next round, and says so when all that is left of it waits: the engine's."""
     workers: frozenset[str]
     """The agents that may carry out subtasks."""
     max_parallel: int
@@ -119,11 +121,13 @@ class Planning:
             return execution_result(conn, plan)
         return None
 
-    def begin_held(self, conn: Connection, plan_id: str, now: datetime) -> None:
-        """Start a plan that was approved and held; leave any other as it is."""
+    def set_going(self, conn: Connection, plan_id: str, now: datetime) -> None:
+        """Start a plan that was approved and held; one that waits for a person says so."""
         plan = plan_of(conn, plan_id)
         if plan is not None and plan.status is PlanStatus.APPROVED:
             self.begin(conn, plan, now)
+        else:
+            self.advance(conn, plan_id, now)
 
     def ended(self, conn: Connection, plan: Plan, status: PlanStatus, now: datetime) -> None:
         """Write down that a plan is over: its grants end, the orchestrator answers again."""

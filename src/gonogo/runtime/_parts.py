@@ -145,7 +145,8 @@ def build(
         store=store, loop=loop, desk=desk, clock=clock, check=engine.check, park=engine.park
     )
     planning = Planning(
-        desk=desk, begin=engine.begin, workers=frozenset(profiles) - PLANNERS,
+        desk=desk, begin=engine.begin, advance=engine.advance,
+        workers=frozenset(profiles) - PLANNERS,
         max_parallel=settings.max_parallel,
     )  # fmt: skip
     controls = Controls(store=store, planning=planning, profiles=profiles, clock=clock)
@@ -180,6 +181,7 @@ def _desk(settings: Settings) -> Desk:
     return Desk(
         expiry={k: timedelta(seconds=s) if s is not None else None for k, s in seconds.items()},
         warning=timedelta(seconds=settings.approval_warning),
+        rejects_expired=settings.approval_expiry_action == "reject",
         max_pending=settings.max_pending_approvals,
     )
 

@@ -16,7 +16,7 @@ from gonogo.store import people as rows
 
 OWNER = Principal(id="local", name="local", role=Role.ADMIN)
 """Who works at the machine that owns the state folder."""
-_NAME = re.compile(r"^[\w.@-]{1,64}$")
+_NAME = re.compile(r"[\w.@-]{1,64}")
 
 
 class People:
@@ -50,7 +50,7 @@ class People:
             InvalidMessage: the name has odd characters.
         """
         principal.require(Role.ADMIN)
-        if not _NAME.match(name):
+        if not _NAME.fullmatch(name):
             raise InvalidMessage("A token's name has 1 to 64 letters, digits, or any of _ . @ -")
         secret = f"gng_{secrets.token_urlsafe(32)}"
         row = {

@@ -107,7 +107,7 @@ class Plans:
         Raises:
             Conflict: the plan is in another state, which is named.
         """
-        return await self._do(principal, plan_id, self.parts.engine.start)
+        return await self._do(principal, plan_id, self._start)
 
     async def pause_plan(self, principal: Principal, plan_id: str) -> PlanView:
         """Start nothing new; what runs comes to its end."""
@@ -147,6 +147,12 @@ class Plans:
         """
         principal.require(Role.OPERATOR)
         await self.parts.store.write(_revoke, principal, grant_id, self.parts.clock())
+
+    def _start(self, conn: Connection, plan_id: str, by: str, now: datetime) -> None:
+        self.parts.engine.start(conn, plan_id, by, now)
+        plan = plan_of(conn, plan_id)
+        if plan is not None:
+            self.parts.inbox.plan_started(conn, plan.session_id, now)
 
     async def _do(self, principal: Principal, plan_id: str, verb: Verb, *what: str) -> PlanView:
         principal.require(Role.OPERATOR)

@@ -41,12 +41,18 @@ class Runtime(Messages, Plans, Streams, People):
     @classmethod
     @asynccontextmanager
     async def open(
-        cls, settings: Settings, *, model: Model | None = None, clock: Clock = utc_now
+        cls,
+        settings: Settings,
+        *,
+        model: Model | None = None,
+        clock: Clock = utc_now,
+        idle: bool = False,
     ) -> AsyncGenerator["Runtime"]:
         """Open every room, go on with what was left undone, and run until left.
 
         Args:
             model: In the place of the configured one.
+            idle: Set nothing going: neither what was left undone, nor timers, nor new work.
 
         Raises:
             Refused: the database is newer than this code, or a rule or profile is not valid.
@@ -57,8 +63,11 @@ class Runtime(Messages, Plans, Streams, People):
         parts.store.deliver = runtime._deliver
         try:
             async with anyio.create_task_group() as group:
-                await group.start(parts.dispatcher.serve)
-                await parts.store.write(_start, parts)
+                if idle:
+                    await parts.store.write(log.start_system_chain)
+                else:
+                    await group.start(parts.dispatcher.serve)
+                    await parts.store.write(_start, parts)
                 yield runtime
                 runtime.close_streams()
                 group.cancel_scope.cancel()

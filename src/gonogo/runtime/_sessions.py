@@ -1,6 +1,7 @@
 """Sessions: the verbs that open, edit and delete them, and what is asked about them."""
 
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ from gonogo.store.sessions import (
 )
 from gonogo.texts import resolve
 
-_ID = re.compile(r"^[A-Za-z0-9_.:-]{1,128}$")
+_ID = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
 _TOOL_HOSTS = frozenset({"server", "client"})
 
 
@@ -130,7 +131,7 @@ class Sessions:
     ) -> Session:
         """Insert a session, in its caller's transaction."""
         wanted = session_id or new_id("s")
-        if not _ID.match(wanted):
+        if not _ID.fullmatch(wanted):
             raise InvalidMessage("session_id: 1 to 128 letters, digits, or any of _ . : -")
         if session_of(conn, wanted) is not None:
             raise Conflict(f"The session id {wanted} is taken")
@@ -153,12 +154,16 @@ class Sessions:
 
     def _workspace(self, wanted: str | None) -> Path:
         settings = self.parts.settings
-        path = Path(wanted or settings.workspace).expanduser().resolve()
+        try:
+            path = Path(wanted or settings.workspace).expanduser().resolve()
+        except (OSError, RuntimeError) as error:
+            raise InvalidMessage(f"workspace: {error}") from None
         roots = [root.resolve() for root in settings.allowed_roots]
         if not any(path.is_relative_to(root) for root in roots):
             shown = ", ".join(str(root) for root in roots)
             raise Forbidden(f"The workspace {path} is outside the allowed roots: {shown}")
-        if not path.is_dir():
+        # os.path, unlike Path, takes a name that is too long for one that is not there.
+        if not os.path.isdir(path):
             raise InvalidMessage(f"workspace: {path} is not a folder")
         return path
 

@@ -11,6 +11,7 @@ from gonogo.server import (
     _access,
     _approvals,
     _catalog,
+    _front,
     _health,
     _messages,
     _plans,
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 PREFIX = "/api/v1"
 _PREFIXED = (_messages, _sessions, _plans, _approvals, _catalog, _access, _health, _socket, _schema)
-_BARE = (_messages, _socket, _health)
+_BARE = (_messages, _socket, _health, _front)
 
 
 def create_app(

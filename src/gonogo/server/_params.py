@@ -8,13 +8,18 @@ from pydantic import AfterValidator, StringConstraints
 from gonogo.domain.errors import NotFound
 
 
-def _known(name: str) -> str:
+def possible(name: str) -> str:
+    """An id as somebody gave it.
+
+    Raises:
+        NotFound: nothing can have it.
+    """
     if not re.fullmatch(r"[A-Za-z0-9_.:-]{1,128}", name):
         raise NotFound("There is nothing with this id")
     return name
 
 
-Name = Annotated[str, AfterValidator(_known)]
+Name = Annotated[str, AfterValidator(possible)]
 """An id in a path: what cannot be an id is answered like one that is not known."""
 Filter = Annotated[str | None, StringConstraints(pattern=r"^[A-Za-z0-9_.:-]{1,128}$")]
 """An id in a query."""

@@ -31,6 +31,7 @@ from gonogo.domain.principal import Principal, Role
 from gonogo.domain.views import DecisionAnswer
 from gonogo.server._caller import address_of, door_of, presented
 from gonogo.server._door import Credential, Door
+from gonogo.server._params import possible
 from gonogo.server._problems import error_event, problem_of, said
 from gonogo.server._sessions import read_cursor
 from gonogo.server._sse import as_json
@@ -228,7 +229,7 @@ async def _begin(door: Door, line: _Line, credential: Credential | None) -> _Con
     if door.auth and credential is None:
         credential = await _first_frame(socket, door.limits.auth)
     principal = await door.identify(credential, address_of(socket))
-    view = await door.runtime.session(principal, line.session_id)
+    view = await door.runtime.session(principal, possible(line.session_id))
     after = socket.query_params.get("after")
     conversation = _Conversation(
         door=door,

@@ -62,6 +62,7 @@ _AFTER = (
     .limit(bindparam("limit"))
 )
 _LAST_SEQ = select(sessions.c.last_seq).where(sessions.c.id == bindparam("of"))
+_HOLD_LAST_SEQ = _LAST_SEQ.with_for_update()
 _ENTRIES = (
     select(audit)
     .where(audit.c.chain == bindparam("of"), audit.c.seq > bindparam("after"))
@@ -141,7 +142,9 @@ def last_seq(conn: Connection, session_id: str) -> int:
 def told_seq(conn: Connection, session_id: str) -> int:
     """The place that the last event of this transaction so far will have in a session's log."""
     pending = outbox(conn).pending.get(session_id)
-    return last_seq(conn, session_id) + (len(pending.bodies) if pending else 0)
+    # Held from here on, so that no other transaction takes that place.
+    last = conn.execute(_HOLD_LAST_SEQ, {"of": session_id}).scalar() or 0
+    return last + (len(pending.bodies) if pending else 0)
 
 
 def events_after(

@@ -89,8 +89,7 @@ def _judged(path: str, wanted: FileState | None, left: Left, found: Standing) ->
     if found.equals(wanted):
         return RestoreItem(path=path, action="nothing", wanted=wanted, found=found)
     if not _as_left(left, found):
-        same = wanted is not None and found.holds(wanted) and not isinstance(left, FileState)
-        if same and left is None:
+        if left is None and wanted is not None and found.holds(wanted):
             # Somebody has put it back already; whatever its mode is, it is theirs.
             return RestoreItem(path=path, action="nothing", wanted=wanted, found=found)
         return _conflict(path, wanted, found, "changed")

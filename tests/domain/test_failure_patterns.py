@@ -1,0 +1,232 @@
+"""Failures told by their words: the cases hold, and words out of place do not mislead."""
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gonogo.domain.errors import Conflict, InvalidMessage, ModelFailed, ToolFailed
+from gonogo.domain.failure import Category, Failure, Severity
+from gonogo.domain.failure_patterns import (
+    MAX_MESSAGE,
+    Diagnosis,
+    FailureRule,
+    Patterns,
+    diagnosed,
+    hint_of,
+)
+from gonogo.domain.replanning import ReplanRules
+
+CASES = json.loads(
+    (Path(__file__).parents[1] / "cases/error_classification.json").read_text("utf-8")
+)
+KNOWN = Patterns()
+
+
+def of_group(name):
+    return [case for case in CASES if case["group"] == name]
+
+
+@pytest.mark.feature(99)
+@pytest.mark.parametrize("case", of_group("error_classification"), ids=lambda c: str(c["input"]))
+def test_the_cases_of_classification_hold(case):
+    given_, expected = case["input"], case["expected"]
+
+    found = KNOWN.classify_text(given_["message"], given_.get("context"))
+
+    assert found.severity == expected["severity"]
+    assert found.category == expected["category"]
+    assert found.requires_replanning is expected["requires_replanning"]
+    assert expected.get("metadata_contains", {}).items() <= found.metadata.items()
+    assert found.message == given_["message"]
+
+
+@pytest.mark.parametrize("case", of_group("replan_trigger"), ids=lambda c: str(c["input"]))
+def test_the_cases_of_replanning_hold(case):
+    asked = case["input"]
+    severities = {Severity.CRITICAL, Severity.HIGH}
+    for name in ("critical", "medium"):
+        if f"trigger_{name}" in asked:
+            (severities.add if asked[f"trigger_{name}"] else severities.discard)(Severity(name))
+    rules = ReplanRules(
+        enabled=asked["enabled"],
+        severities=frozenset(severities),
+        max_attempts=asked.get("max_attempts", 3),
+    )
+
+    wants = rules.wants(Severity(asked["severity"]), asked["previous_replans"])
+    assert wants is case["expected"]["replan"]
+
+
+@pytest.mark.feature(103)
+def test_the_fourth_failure_brings_no_further_revision_when_three_may():
+    assert [ReplanRules().wants(Severity.HIGH, n) for n in range(5)] == [True] * 3 + [False] * 2
+
+
+@pytest.mark.feature(99)
+@pytest.mark.parametrize(
+    ("text", "category"),
+    [
+        ("Command timed out after 30 s", "timeout"),
+        ("asyncio.exceptions.TimeoutError", "timeout"),
+        ("request failed: timeout of 5000 ms exceeded", "timeout"),
+        ("превышено время ожидания", "timeout"),
+        ("Превышен лимит времени", "timeout"),
+        ("Истёк таймаут", "timeout"),
+        ("bash: ./x.sh: Permission denied", "permission"),
+        ("[Errno 13] PERMISSION  DENIED: 'a'", "permission"),
+        ("доступ запрещён", "permission"),
+        ("Доступ запрещен", "permission"),
+        ("Отказано в доступе", "permission"),
+        ("connect ECONNREFUSED 127.0.0.1:5432", "network"),
+        ("curl: (7) Failed: Connection refused", "network"),
+        ("в соединении отказано", "network"),
+        ("HTTP 429", "quota"),
+        ("You exceeded your current quota, please check your plan", "quota"),
+        ("Error code: 429 - rate_limit_exceeded", "quota"),
+        ("Rate limit reached for requests", "quota"),
+        ("превышен лимит запросов", "quota"),
+        ("Квота исчерпана", "quota"),
+        ("fatal: Out of memory, malloc failed", "resource"),
+        ("MemoryError", "resource"),
+        ("не хватает памяти", "resource"),
+        ("OSError: [Errno 28] No space left on device", "resource"),
+        ("нет места на диске", "resource"),
+        ("Disk quota exceeded", "resource"),
+        ("файл не найден", "logic"),
+        ("файл src/app.py не найден", "logic"),
+        ("cat: x: No such file or directory", "logic"),
+        ("bash: pytset: command not found", "environment"),
+        ("Agent reviewer not found", "dependency"),
+        ("агент reviewer не найден", "dependency"),
+        ("This was denied by policy", "policy"),
+        ("Прервано пользователем", "cancelled"),
+    ],
+)
+def test_words_that_name_a_failure_are_known(text, category):
+    assert KNOWN.classify_text(text).category == category
+
+
+@pytest.mark.feature(99)
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Added a timeout parameter to the parser",
+        "Execution timeout option was renamed",
+        "The timeouts of the tests differ",
+        "AssertionError: expected timeout == 30",
+        "Implemented rate limiting for the API",
+        "The quota page shows a chart",
+        "HTTP 4290",
+        "Memory usage is shown in the footer",
+        "disconnection refusedly",
+        "Добавлен параметр времени ожидания",
+        "Описание доступа к диску",
+        "HTTP 404: page not found",
+        "",
+    ],
+)
+def test_words_out_of_place_do_not_mislead(text):
+    found = KNOWN.classify_text(text)
+
+    assert (found.category, found.severity, found.rule) == ("unknown", "medium", None)
+    assert found.hint == "failure_hint_unknown"
+
+
+@pytest.mark.parametrize("text", ["file not found", "ﬁle not found", "File\tNOT\n found"])
+def test_the_kind_of_letters_and_blanks_makes_no_difference(text):
+    assert KNOWN.classify_text(text).rule == "missing_file"
+
+
+@pytest.mark.feature(111)
+def test_a_rule_that_is_registered_changes_the_classification_and_nothing_else():
+    rule = FailureRule(
+        name="license", phrases=("license (expired|has expired)",), category=Category.ENVIRONMENT,
+        severity=Severity.LOW, requires_replanning=True, suggestion="Renew the license.",
+    )  # fmt: skip
+    text = "The license expired; connection refused"
+
+    mine = KNOWN.with_rule(rule)
+    found = mine.classify_text(text)
+
+    assert (found.category, found.severity) == ("environment", "low")
+    assert found.requires_replanning
+    assert found.suggestion == "Renew the license."
+    assert KNOWN.classify_text(text).category == "network"
+    assert mine.classify_text("Connection refused").category == "network"
+    assert Patterns() == KNOWN
+
+
+@pytest.mark.parametrize(
+    "phrases",
+    [
+        (), ("",), ("* *",), ("^",), ("(a",), ("a)",), ("(a|(b))",), ("a*b",), ("(a|)",), ("a|b",),
+        ("x" * 201,), ("a()",),
+    ],
+)  # fmt: skip
+def test_a_phrase_that_cannot_be_read_is_refused_when_it_is_registered(phrases):
+    with pytest.raises(InvalidMessage):
+        KNOWN.with_rule(FailureRule(name="x", phrases=phrases, category=Category.LOGIC))
+
+
+def test_signs_in_a_phrase_stand_for_themselves():
+    rule = FailureRule(name="x", phrases=("e[404]. (x+|y?)",), category=Category.LOGIC)
+    mine = Patterns((rule,))
+
+    assert mine.classify_text("got e[404]. y?").rule == "x"
+    assert mine.classify_text("got e404. y?").rule is None
+
+
+def test_an_error_of_known_type_is_not_judged_by_its_words():
+    assert KNOWN.diagnose(ToolFailed("timeout", "Connection refused")).category == "timeout"
+    assert KNOWN.diagnose(ModelFailed("timed out", http_status=429)).category == "quota"
+    assert KNOWN.diagnose(ToolFailed("no_change", "out of memory")).category == "logic"
+
+
+def test_an_error_whose_type_says_nothing_is_judged_by_its_words():
+    found = KNOWN.diagnose(Conflict("Dependency build not found in execution context"), {"a": 1})
+
+    assert (found.severity, found.category, found.metadata) == ("critical", "dependency", {"a": 1})
+
+
+def test_a_failure_of_known_kind_gets_its_hint():
+    found = diagnosed(Failure(message="x", severity=Severity.HIGH, category=Category.POLICY))
+
+    assert found == Diagnosis(
+        message="x", severity=Severity.HIGH, category=Category.POLICY, requires_replanning=True,
+        hint="failure_hint_policy",
+    )  # fmt: skip
+
+
+def test_hints_are_of_a_category_or_of_a_rule():
+    hints = {rule.hint or hint_of(rule.category) for rule in KNOWN.rules}
+
+    assert "failure_hint_memory" in hints
+    assert "failure_hint_timeout" in hints
+
+
+def test_only_the_ends_of_a_long_text_are_read_and_kept():
+    noise = "x" * 50_000
+
+    assert KNOWN.classify_text(f"{noise}\nConnection refused").category == "network"
+    assert KNOWN.classify_text(f"Connection refused\n{noise}").category == "network"
+    assert KNOWN.classify_text(f"{noise} Connection refused {noise}").category == "unknown"
+    assert len(KNOWN.classify_text(noise).message) == MAX_MESSAGE
+
+
+@settings(max_examples=200)
+@given(
+    st.lists(
+        st.sampled_from(
+            "a agent timeout превышен missing required * ( \n : \u00a0 exceeded".split(" ")
+        ),
+        max_size=3_000,
+    ),
+    st.sampled_from(["", " ", "\n"]),
+)
+def test_every_text_has_an_answer(words, joint):
+    found = KNOWN.classify_text(joint.join(words))
+
+    assert found.requires_replanning is (found.severity in ("critical", "high"))

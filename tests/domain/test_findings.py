@@ -1,0 +1,378 @@
+"""What a person should know of a plan is found before they decide, and nothing is made up."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gonogo.domain.findings import (
+    MAX_FINDINGS,
+    Finding,
+    FindingSeverity,
+    ProfileFacts,
+    findings,
+)
+from gonogo.domain.gate import ToolClass
+from gonogo.domain.plan import RetryPolicy, Revision, Scope, Subtask, SubtaskType
+from gonogo.policy import read_prefix
+from gonogo.policy._globs import covers
+
+TOOLS = {
+    "read_file": ToolClass.PURE,
+    "write_file": ToolClass.IDEMPOTENT,
+    "apply_patch": ToolClass.IDEMPOTENT,
+    "move_file": ToolClass.OTHER,
+    "delete_file": ToolClass.IRREVERSIBLE,
+    "execute_command": ToolClass.OTHER,
+    "create_plan": ToolClass.CONTROL,
+}
+WORK = ("read_file", "write_file", "apply_patch", "move_file", "delete_file", "execute_command")
+AGENTS = {
+    "coder": ProfileFacts(tools=WORK),
+    "debug": ProfileFacts(tools=("read_file", "execute_command"), may_write=()),
+    "ask": ProfileFacts(tools=("read_file",), may_write=()),
+    "writer": ProfileFacts(tools=("read_file", "write_file"), may_write=("docs/**", "*.md")),
+}
+SRC = Scope(paths=("src/**",))
+
+
+def problem(command):
+    found = read_prefix(command)
+    return found if isinstance(found, str) else None
+
+
+def step(name, *dependencies, agent="coder", scope=None, **more):
+    worker = {"agent": None if "tool" in more else agent}
+    return Subtask(
+        id=name, description="x", dependencies=dependencies, scope=scope, **worker, **more
+    )
+
+
+def check(name="check", *dependencies):
+    return step(name, *dependencies, agent="debug", scope=Scope(commands=("pytest -q",)))
+
+
+def look(*subtasks, **more):
+    revision = Revision(plan_id="p", number=1, goal="g", subtasks=subtasks)
+    return findings(revision, agents=AGENTS, tools=TOOLS, prefix_problem=problem, **more)
+
+
+def codes(*subtasks, **more):
+    """The codes with their subtasks, without what only tells."""
+    found = look(*subtasks, **more)
+    return {(f.code, f.subtask_id) for f in found if f.severity != FindingSeverity.INFO}
+
+
+@pytest.mark.feature(204)
+def test_a_plan_that_is_in_order_has_nothing_but_its_longest_chain():
+    found = look(step("a", scope=SRC), check("c", "a"))
+
+    assert found == (
+        Finding(
+            severity=FindingSeverity.INFO,
+            code="critical_path",
+            fields={"path": "a → c", "minutes": "10"},
+        ),
+    )
+    assert found[0].key == "finding_critical_path"
+    assert look(check("only")) == ()
+
+
+@pytest.mark.feature(204)
+def test_an_unknown_agent_or_tool_is_an_error():
+    assert codes(step("a", agent="nobody")) == {("unknown_agent", "a")}
+    assert codes(step("a", tool="nothing")) == {("unknown_tool", "a")}
+    assert codes(step("a", tool="create_plan")) == {("control_tool", "a")}
+    assert ("unknown_tool", "a") in codes(
+        step("a", agent="ask", scope=Scope(tools=("nothing", "read_file")))
+    )
+    errors = {f.code for f in look(step("a", agent="nobody")) if f.severity == "error"}
+    assert errors == {"unknown_agent"}
+
+
+def test_a_scope_with_tools_that_the_agent_lacks_is_shown_and_an_error_when_none_is_left():
+    some = look(step("a", agent="ask", scope=Scope(tools=("read_file", "write_file"))))
+    none = look(step("a", agent="ask", scope=Scope(tools=("write_file",))))
+
+    assert [(f.code, f.severity) for f in some] == [("tools_not_offered", "warning")]
+    assert [(f.code, f.severity) for f in none] == [("tools_not_offered", "error")]
+    assert some[0].fields == {"subtask": "a", "tools": "write_file"}
+
+
+@pytest.mark.parametrize(
+    ("agent", "paths", "cannot"),
+    [
+        ("ask", ("src/**",), True),
+        ("debug", ("src/a.py",), True),
+        ("writer", ("src/**", "tests/**"), True),
+        ("writer", ("src/**", "docs/a.txt"), False),
+        ("writer", ("README.md",), False),
+        ("coder", ("src/**",), False),
+    ],
+)
+def test_paths_that_the_agent_may_not_write_are_shown(agent, paths, cannot):
+    found = codes(step("a", agent=agent, scope=Scope(paths=paths)), check("c", "a"))
+
+    assert found == ({("cannot_write", "a")} if cannot else set())
+
+
+@pytest.mark.parametrize(
+    ("path", "code"),
+    [
+        ("/etc/passwd", "path_outside"),
+        ("../up/**", "path_outside"),
+        ("~/x", "path_outside"),
+        (".git/**", "path_protected"),
+        (".vscode/tasks.json", "path_protected"),
+        ("**/.git/x", None),
+        (".", None),
+        ("./", None),
+        ("src/**", None),
+    ],
+)
+def test_paths_that_nobody_may_write_are_shown(path, code):
+    found = codes(step("a", scope=Scope(paths=(path,))), check("c", "a"))
+
+    assert found == ({(code, "a")} if code else set())
+
+
+def test_commands_that_the_plan_cannot_allow_are_shown():
+    bare = look(step("a", agent="debug", scope=Scope(commands=("python", "pytest -q"))))
+
+    assert [(f.code, f.fields["command"]) for f in bare] == [("prefix_refused", "python")]
+    assert "'python'" in bare[0].fields["problem"]
+    assert ("commands_without_tool", "a") in codes(
+        step("a", agent="ask", scope=Scope(commands=("ls",)))
+    )
+    assert ("commands_without_tool", "a") in codes(
+        step("a", agent="debug", scope=Scope(tools=("read_file",), commands=("ls",)))
+    )
+
+
+@pytest.mark.feature(204)
+def test_a_writing_step_without_a_scope_is_shown():
+    assert codes(step("a"), check("c", "a")) == {("no_scope", "a")}
+    assert codes(step("a", scope=Scope(tools=("write_file",))), check("c", "a")) == {
+        ("no_paths", "a")
+    }
+    assert codes(step("a", tool="apply_patch", inputs={"patch": "x"}), check("c", "a")) == {
+        ("no_scope", "a")
+    }
+    assert codes(step("a", scope=Scope(tools=("read_file",)))) == set()
+    assert codes(step("a", agent="writer"), check("c", "a")) == set()
+    assert codes(step("a", agent="debug"), step("b", agent="ask")) == set()
+
+
+@pytest.mark.feature(204)
+@pytest.mark.parametrize(
+    ("one", "other", "overlap"),
+    [
+        (("src/**",), ("src/a.py",), True),
+        (("src/*.py",), ("src/sub/a.py",), False),
+        (("src/**",), ("tests/**", "docs/**"), False),
+        (("src/**", "docs/x.md"), ("docs/*.md",), True),
+    ],
+)
+def test_writers_in_parallel_branches_that_may_meet_are_shown(one, other, overlap):
+    a, b = step("a", scope=Scope(paths=one)), step("b", scope=Scope(paths=other))
+
+    found = [f for f in look(a, b, check("c", "a", "b")) if f.code == "overlapping_writers"]
+    assert bool(found) is overlap
+    for finding in found:
+        assert (finding.subtask_id, finding.fields["others"]) == ("a", "b")
+        assert covers(one, finding.fields["path"])
+        assert covers(other, finding.fields["path"])
+
+
+def test_writers_that_wait_for_each_other_do_not_overlap():
+    chain = [step("a", scope=SRC), step("m", "a", agent="ask"), step("b", "m", scope=SRC)]
+
+    assert codes(*chain, check("c", "b")) == set()
+    assert codes(*reversed(chain), check("c", "b")) == set()
+
+
+def test_a_writer_without_a_scope_may_meet_every_other():
+    found = codes(step("a"), step("b", scope=SRC), check("c", "a", "b"))
+
+    assert ("overlapping_writers", "a") in found
+
+
+def test_a_tool_writes_where_its_inputs_say():
+    def write(name, **inputs):
+        return step(name, tool="write_file", inputs={"content": "x", **inputs})
+
+    assert codes(write("a", path="x.txt"), write("b", path="y.txt")) == set()
+    assert codes(write("a", path="x.py"), write("b", path="x.py"), check("c", "a", "b")) == {
+        ("overlapping_writers", "a")
+    }
+    assert codes(write("a", path="${subtasks.c.output}", x=1), check("c")) >= {("no_scope", "a")}
+
+
+def test_many_overlapping_writers_are_named_in_short():
+    steps = [step(f"s{n}", scope=SRC) for n in range(9)]
+    found = [f for f in look(*steps, check("c", *(s.id for s in steps))) if f.subtask_id == "s0"]
+
+    assert [f.fields["others"] for f in found] == ["s1, s2, s3, s4, s5, … (+3)"]
+
+
+@pytest.mark.feature(204)
+@pytest.mark.parametrize(
+    "after",
+    [
+        check("c", "a"),
+        step("c", "a", agent="ask", type=SubtaskType.VALIDATION),
+        step("c", "a", agent="debug"),
+        step("c", "a", tool="execute_command", inputs={"command": "pytest -q"}),
+        step("c", "a", scope=Scope(tools=("execute_command",), commands=("pytest",))),
+    ],
+)
+def test_a_step_that_looks_at_what_was_written_is_verification(after):
+    assert codes(step("a", scope=SRC), after) == set()
+    assert codes(step("a", scope=Scope(paths=("src/**",), commands=("pytest -q",)))) == set()
+
+
+@pytest.mark.feature(204)
+def test_what_nobody_looks_at_is_shown_unless_it_is_prose():
+    alone = look(step("a", scope=SRC), check("before"))
+    assert [(f.code, f.fields) for f in alone] == [("no_verification", {"subtasks": "a"})]
+
+    assert codes(step("a", scope=Scope(paths=("docs/**/*.md", "CHANGES.rst")))) == set()
+
+
+@pytest.mark.feature(204)
+def test_steps_that_cannot_be_taken_back_are_shown():
+    scope = Scope(paths=("src/**",), tools=("delete_file",), commands=("pytest",))
+    assert codes(step("a", scope=scope)) >= {("irreversible_tool", "a")}
+    assert codes(step("a", tool="delete_file", inputs={"path": "x.md"})) == {
+        ("irreversible_tool", "a")
+    }
+
+
+@pytest.mark.parametrize(
+    ("command", "final"),
+    [
+        ("rm -r build", "rm -r build"),
+        ("git push", "git push"),
+        ("git -C x push origin", "git -C x push origin"),
+        ("npm publish", "npm publish"),
+        ("make deploy", "make deploy"),
+        ("pytest -q && /bin/rm x", "/bin/rm x"),
+        ("sudo A=1 mkfs.ext4 /dev/x", "mkfs.ext4 /dev/x"),
+        ("find . -delete", "find . -delete"),
+        ("twine upload dist/x", "twine upload dist/x"),
+        ("git status", None),
+        ("pytest tests/test_deploy.py", None),
+        ("npm run build", None),
+        ("", None),
+        ("ruff format", None),
+    ],
+)
+def test_commands_that_cannot_be_taken_back_are_known(command, final):
+    found = look(step("a", tool="execute_command", inputs={"command": command}))
+
+    assert [f.fields["command"] for f in found] == ([final] if final else [])
+
+
+@pytest.mark.parametrize(
+    ("condition", "code"),
+    [
+        ('subtasks.a.status == "completed"', None),
+        ("size(subtasks) > 1", None),
+        ('subtasks.a.status == "failed"', "condition_never_true"),
+        ("false", "condition_never_true"),
+        ("subtasks.side.output.ok", "condition_not_dependency"),
+        ("subtasks.c.output.ok", "condition_not_dependency"),
+        ("subtasks.nobody.output.ok", "condition_unknown_subtask"),
+        ("open('x')", "condition_invalid"),
+    ],
+)
+def test_conditions_that_cannot_be_met_are_shown(condition, code):
+    found = codes(
+        step("a", agent="ask"), step("side", agent="ask"),
+        step("c", "a", agent="ask", condition=condition),
+    )  # fmt: skip
+
+    assert found == ({(code, "c")} if code else set())
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("${subtasks.a.output}", None),
+        ("${subtasks.side.output}", "reference_not_dependency"),
+        ("${subtasks.nobody.output}", "reference_unknown_subtask"),
+        ("${HOME}", "inputs_invalid"),
+    ],
+)
+def test_references_that_cannot_be_met_are_shown(text, code):
+    found = codes(
+        step("a", agent="ask"), step("side", agent="ask"),
+        step("b", "a", agent="ask"), step("c", "b", agent="ask", inputs={"x": [text]}),
+    )  # fmt: skip
+
+    assert found == ({(code, "c")} if code else set())
+
+
+def test_a_step_that_asks_where_nobody_answers_is_shown():
+    asks = step("a", agent="ask", approval_required=True)
+
+    assert codes(asks) == set()
+    assert codes(asks, attended=False) == {("nobody_to_approve", "a")}
+
+
+def test_a_retry_on_what_there_is_not_is_shown():
+    policy = RetryPolicy(max_attempts=2, on=("timeout", "tiemout"))
+    found = look(step("a", agent="ask", retry_policy=policy))
+
+    assert [(f.code, f.fields["categories"]) for f in found] == [("unknown_category", "tiemout")]
+
+
+def test_errors_come_first_and_there_are_not_too_many():
+    many = [step(f"s{n}", agent="ask", condition="false") for n in range(MAX_FINDINGS + 5)]
+    found = look(*many, step("bad", agent="nobody"))
+
+    assert found[0].code == "unknown_agent"
+    assert len(found) == MAX_FINDINGS + 1
+    assert (found[-1].code, found[-1].fields) == ("more", {"count": "6"})
+
+
+def test_a_plan_too_large_to_compare_says_so():
+    paths = [tuple(f"src/{step}/{n}*/**" for n in range(200)) for step in range(20)]
+    found = look(*(step(f"s{n}", scope=Scope(paths=paths[n])) for n in range(20)))
+
+    assert "overlaps_not_compared" in {f.code for f in found}
+
+
+NAMES = [f"s{n}" for n in range(5)]
+PATHS = ("src/a.py", "src/b.py", "docs/a.md", "src/deep/a.py")
+GLOBS = st.lists(
+    st.sampled_from(["src/**", "src/*.py", "docs/**", "**/a.*", "src/deep", "x"]),
+    min_size=1, max_size=2,
+).map(tuple)  # fmt: skip
+
+
+@st.composite
+def plans(draw):
+    steps = []
+    for place, name in enumerate(NAMES):
+        before = draw(st.sets(st.sampled_from(NAMES[:place]))) if place else set()
+        steps.append(step(name, *sorted(before), scope=Scope(paths=draw(GLOBS))))
+    return steps
+
+
+@settings(max_examples=150, deadline=None)
+@given(plans())
+def test_two_writers_that_may_meet_are_always_found_and_others_never(steps):
+    found = {f.subtask_id: f for f in look(*steps) if f.code == "overlapping_writers"}
+    above = {}
+    for one in steps:
+        above[one.id] = set(one.dependencies).union(*(above[d] for d in one.dependencies))
+
+    for place, one in enumerate(steps):
+        parallel = [s for s in steps[place + 1 :] if one.id not in above[s.id]]
+        meet = [
+            s.id
+            for s in parallel
+            if any(covers(one.scope.paths, p) and covers(s.scope.paths, p) for p in PATHS)
+        ]
+        named = found[one.id].fields["others"].split(", ") if one.id in found else []
+        assert set(meet) <= set(named) <= {s.id for s in parallel}

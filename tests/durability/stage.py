@@ -1,0 +1,80 @@
+"""A folder in which the story is played by processes that may kill themselves."""
+
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+from durability import story
+from durability.invariants import check_invariants
+from durability.person import Told
+
+DRIVER = Path(__file__).with_name("crash_driver.py")
+
+
+class Stage:
+    """A folder in which the story is played, life after life."""
+
+    def __init__(self, folder: Path, driver: subprocess.Popen[str]) -> None:
+        self.folder, self._driver = folder, driver
+        self.workspace = story.lay_out(folder / "workspace")
+
+    def play(self, *crash: Any, fresh: bool = False) -> dict[str, Any]:
+        """One life, to the end or to its crash."""
+        job = {"folder": str(self.folder), "crash": list(crash) or None, "fresh": fresh}
+        assert self._driver.stdin is not None
+        assert self._driver.stdout is not None
+        self._driver.stdin.write(json.dumps(job) + "\n")
+        self._driver.stdin.flush()
+        ended = json.loads(self._driver.stdout.readline())
+        assert ended["signal"] in (0, 9) and ended["code"] in (0, -9), self.stderr  # noqa: PT018
+        return ended
+
+    @property
+    def stderr(self) -> str:
+        return (self.folder / "stderr").read_text()
+
+    @property
+    def database(self) -> Path:
+        return self.folder / "home" / "gonogo.db"
+
+    def violations(self) -> list[str]:
+        """Which invariants do not hold."""
+        requests = self.folder / "requests.jsonl"
+        return check_invariants(
+            self.database,
+            self.workspace,
+            story.ledger(self.workspace),
+            [json.loads(line) for line in requests.read_text().splitlines()],
+            acknowledged=Told(self.folder / "told.jsonl").events,
+        )
+
+    def problems(self) -> list[str]:
+        """What is wrong with the story as it was played."""
+        told, found = Told(self.folder / "told.jsonl"), self.violations()
+        if story.contents(self.workspace) != story.AFTERWARDS:
+            found.append(f"the files are {story.contents(self.workspace)}")
+        with closing(sqlite3.connect(self.database)) as conn:
+            decided = dict(conn.execute("SELECT id, status FROM approvals").fetchall())
+            said = conn.execute("SELECT content FROM turns ORDER BY position").fetchall()
+        found += [f"I13 {a} was decided" for a in told.decided if decided[a] == "pending"]
+        if said != [(story.FIRST,), (story.SECOND,)]:
+            found.append(f"I07 the user said {said}")
+        return found
+
+
+@contextmanager
+def crash_driver() -> Iterator[subprocess.Popen[str]]:
+    """The process whose forks play."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    with subprocess.Popen(
+        [sys.executable, str(DRIVER)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        env=environment,
+    ) as process:  # fmt: skip
+        yield process
+        process.kill()

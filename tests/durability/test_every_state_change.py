@@ -1,0 +1,113 @@
+"""A crash at every state change: right before and right after each commit, and around each file.
+
+The process kills itself there, a new one takes the story up, and at the end everything holds: each
+command ran as often as somebody allowed, each finished subtask stayed finished, and the files are
+those of a run that nobody disturbed.
+
+Every run of the tests takes a sample of the points, another with `GONOGO_DURABILITY_SEED=N`;
+`GONOGO_DURABILITY=all` takes all of them, which is minutes.
+"""
+
+import random
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from durability import story
+from durability.ground import EVERYTHING, SEED
+from durability.stage import Stage
+
+SAMPLE, TWICE, STATEMENTS = 24, 4, 4
+
+
+@pytest.fixture(scope="module")
+def counted(driver: subprocess.Popen[str], tmp_path_factory: pytest.TempPathFactory):
+    """How often each thing happens in a story that nobody disturbs."""
+    stage = Stage(tmp_path_factory.mktemp("whole"), driver)
+    ended = stage.play(fresh=True)
+    assert ended["code"] == 0, stage.stderr
+    assert stage.problems() == []
+    return ended["count"]
+
+
+def sampled(points: list[Any], size: int, why: str) -> list[Any]:
+    if EVERYTHING or len(points) <= size:
+        return points
+    return sorted(random.Random(f"{SEED} {why}").sample(points, size))
+
+
+@pytest.mark.feature(23)
+@pytest.mark.feature(33)
+def test_a_crash_at_any_commit_loses_nothing_and_repeats_nothing(
+    driver: subprocess.Popen[str], counted: dict[str, int], tmp_path: Path
+):
+    points = [(n, side) for n in range(1, counted["before"] + 1) for side in ("before", "after")]
+    wrong, reached = {}, 0
+    for number, side in sampled(points, SAMPLE, "commits"):
+        (folder := tmp_path / f"{number}-{side}").mkdir()
+        stage = Stage(folder, driver)
+        reached += stage.play(side, number)["signal"] == 9
+        assert stage.play()["code"] == 0, stage.stderr
+        if found := stage.problems():
+            wrong[number, side] = found
+
+    assert wrong == {}, f"seed {SEED}"
+    # Writes that come together share a commit, so the last numbers are not always there.
+    assert reached >= 0.75 * min(len(points), len(points) if EVERYTHING else SAMPLE)
+
+
+def test_a_crash_during_the_recovery_from_a_crash_is_recovered_from(
+    driver: subprocess.Popen[str], counted: dict[str, int], tmp_path: Path
+):
+    chance = random.Random(f"{SEED} twice")
+    wrong = {}
+    for number in range(60 if EVERYTHING else TWICE):
+        first = chance.randint(2, counted["before"] - 2)
+        lives = [(chance.choice(("before", "after")), first)]
+        lives += [(chance.choice(("before", "after")), chance.randint(1, 6)) for _ in range(2)]
+        (folder := tmp_path / str(number)).mkdir()
+        stage = Stage(folder, driver)
+        for crash in lives:
+            stage.play(*crash)
+        assert stage.play()["code"] == 0, stage.stderr
+        if found := stage.problems():
+            wrong[str(lives)] = found
+
+    assert wrong == {}, f"seed {SEED}"
+
+
+def test_a_crash_around_the_writing_of_a_file_leaves_the_old_or_the_new_one_and_nothing_beside_it(
+    driver: subprocess.Popen[str], counted: dict[str, int], tmp_path: Path
+):
+    wrong = {}
+    for number in range(1, counted["filled"] + 1):
+        for what in ("filled", "placed"):
+            (folder := tmp_path / f"{number}-{what}").mkdir()
+            stage = Stage(folder, driver)
+            assert stage.play(what, number)["signal"] == 9
+            notes = (stage.workspace / "notes.md").read_text()
+            assert notes in (story.FILES["notes.md"], story.AFTERWARDS["notes.md"])
+            assert stage.play()["code"] == 0, stage.stderr
+            if problems := stage.problems():
+                wrong[number, what] = problems
+
+    assert wrong == {}
+
+
+def test_a_crash_while_the_database_is_made_or_at_any_statement_leaves_one_that_opens(
+    driver: subprocess.Popen[str], counted: dict[str, int], tmp_path: Path
+):
+    wrong = {}
+    early = sampled(list(range(1, 80)), STATEMENTS, "migration")
+    later = sampled(list(range(80, counted["statement"], 7)), STATEMENTS // 2, "statements")
+    for number in (*early, *later):
+        (folder := tmp_path / str(number)).mkdir()
+        stage = Stage(folder, driver)
+        assert stage.play("statement", number, fresh=True)["signal"] == 9
+        assert stage.play(fresh=True)["code"] == 0, stage.stderr
+        if found := stage.problems():
+            wrong[number] = found
+
+    assert wrong == {}, f"seed {SEED}"

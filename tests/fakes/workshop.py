@@ -1,0 +1,235 @@
+"""A workshop: the real engine, dispatcher and store, with plain functions as the runner."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+import anyio
+
+from fakes import rows
+from gonogo.dispatch import LocalDispatcher
+from gonogo.domain.plan import Revision, Subtask, parse_subtasks
+from gonogo.domain.plan_state import PlanStatus
+from gonogo.domain.records import Job, Plan, SubtaskRow, Timer
+from gonogo.domain.schedule import outcome
+from gonogo.domain.subtask_state import SubtaskStatus
+from gonogo.engine import ADVANCE, Completed, Engine, Outcome, Parked, Work
+from gonogo.store import Connection, Store, go_on, log, new_id
+from gonogo.store.plans import (
+    add_plan,
+    add_revision,
+    live_plans,
+    move_plan,
+    plan_of,
+    revision_of,
+    running_subtasks,
+    subtask_key,
+    subtask_rows,
+)
+from gonogo.store.sessions import add_session
+
+LIMIT = 10.0
+Step = Callable[[Work], Awaitable[Outcome]]
+
+
+async def done(work: Work) -> Outcome:
+    return Completed({"output": work.subtask.id})
+
+
+@dataclass(slots=True)
+class Workshop:
+    """What a test holds: what to do for each subtask, and what has been done."""
+
+    store: Store
+    steps: dict[str, Step] = field(default_factory=dict)
+    now: datetime = rows.NOW
+    timeout: float | None = None
+    runs: list[str] = field(default_factory=list)
+    """The subtasks in the order in which their runs began."""
+    dropped: list[str] = field(default_factory=list)
+    most: int = 0
+    going: int = 0
+    engine: Engine = field(init=False)
+    _over: dict[str, anyio.Event] = field(default_factory=dict)
+    _changed: anyio.Event = field(default_factory=anyio.Event)
+
+    def __post_init__(self) -> None:
+        self.engine = Engine(
+            store=self.store, clock=lambda: self.now, run=self._run, timeout=self.timeout,
+            ended=_ended, dropped=self._drop,
+        )  # fmt: skip
+
+    async def _run(self, work: Work) -> Outcome:
+        self.runs.append(work.subtask.id)
+        self.going += 1
+        self.most = max(self.most, self.going)
+        self._tell_changed()
+        try:
+            return await self.steps.get(work.subtask.id, done)(work)
+        finally:
+            self.going -= 1
+
+    def _drop(self, conn: Connection, row: SubtaskRow, reason: str, now: datetime) -> None:
+        self.dropped.append(row.subtask_id)
+
+    def _tell_changed(self) -> None:
+        self._changed.set()
+        self._changed = anyio.Event()
+
+    # Plans ------------------------------------------------------------------------------------
+
+    async def approved(self, *subtasks: dict[str, Any], parallel: int = 3) -> str:
+        """A plan that a person has approved and nobody has started."""
+        items = [{"description": item["id"], "agent": "coder", **item} for item in subtasks]
+        parsed = parse_subtasks(items, agents={"coder", "debug"})
+        return await self.store.write(_approve, parsed, parallel, self.now)
+
+    async def start(self, *subtasks: dict[str, Any], parallel: int = 3) -> str:
+        """A plan that runs."""
+        plan_id = await self.approved(*subtasks, parallel=parallel)
+        await self.do(self.engine.start, plan_id)
+        return plan_id
+
+    async def carry_out(self, *subtasks: dict[str, Any], parallel: int = 3) -> str:
+        """A plan from its start to its end."""
+        plan_id = await self.start(*subtasks, parallel=parallel)
+        await self.end_of(plan_id)
+        return plan_id
+
+    async def do(self, verb: Callable[..., None], plan_id: str, *what: str) -> None:
+        """What a person does."""
+        await self.store.write(verb, plan_id, *what, "ann", self.now)
+
+    async def end_of(self, plan_id: str) -> None:
+        with anyio.fail_after(LIMIT):
+            await self._over.setdefault(plan_id, anyio.Event()).wait()
+
+    async def until_run(self, subtask_id: str, times: int = 1) -> None:
+        """Wait until a subtask has begun to run so many times."""
+        with anyio.fail_after(LIMIT):
+            while self.runs.count(subtask_id) < times:
+                await self._changed.wait()
+
+    async def until(self, plan_id: str, subtask_id: str, status: SubtaskStatus) -> None:
+        """Wait until a subtask stands so."""
+        with anyio.fail_after(LIMIT):
+            # Taken before the read, so that a change between read and wait still wakes us.
+            changed = self._changed
+            while (await self.statuses(plan_id))[subtask_id] != status:
+                await changed.wait()
+                changed = self._changed
+
+    async def plan(self, plan_id: str) -> Plan:
+        found = await self.store.read(plan_of, plan_id)
+        assert found is not None
+        return found
+
+    async def rows(self, plan_id: str) -> dict[str, SubtaskRow]:
+        plan = await self.plan(plan_id)
+        found = await self.store.read(subtask_rows, plan_id, plan.revision)
+        return {row.subtask_id: row for row in found}
+
+    async def statuses(self, plan_id: str) -> dict[str, SubtaskStatus]:
+        return {key: row.status for key, row in (await self.rows(plan_id)).items()}
+
+    async def events(self, plan_id: str) -> list[dict[str, Any]]:
+        plan = await self.plan(plan_id)
+        return await self.store.read(log.events_after, plan.session_id, 0)
+
+    async def held(self, plan_id: str, subtask_id: str) -> Work:
+        """A subtask that runs, as its holder knows it."""
+        row, plan = (await self.rows(plan_id))[subtask_id], await self.plan(plan_id)
+        revision = await self.store.read(_revision, plan)
+        return Work(
+            key=row.key, revision=revision, subtask=revision.subtask(subtask_id), epoch=row.epoch
+        )
+
+    # The process ------------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[None]:
+        """The life of a process: what was left undone goes on, then what comes is done."""
+        dispatcher = LocalDispatcher(
+            self.store,
+            {"plan": self.engine.plan_job, "subtask": self.engine.subtask_job, "over": self._end},
+            self._on_timer,
+            lambda: self.now,
+        )
+
+        def deliver(box: Any) -> None:
+            dispatcher.take(box)
+            self._tell_changed()
+
+        self.store.deliver = deliver
+        async with anyio.create_task_group() as group:
+            await group.start(dispatcher.serve)
+            await self.store.write(self._recover)
+            yield
+            group.cancel_scope.cancel()
+
+    async def fire(self, plan_id: str, later: float) -> None:
+        """Have the plan's timer fire so many seconds later."""
+        self.now += timedelta(seconds=later)
+        await self.store.write(self.engine.advance, plan_id, self.now)
+
+    async def _end(self, job: Job) -> None:
+        self._over.setdefault(job.key, anyio.Event()).set()
+
+    def _on_timer(self, conn: Connection, timer: Timer, now: datetime) -> None:
+        if timer.kind == ADVANCE:
+            self.engine.advance(conn, timer.key, now)
+
+    def _recover(self, conn: Connection) -> None:
+        for key in running_subtasks(conn):
+            self.engine.take_over(conn, key)
+        for plan_id in live_plans(conn):
+            self.engine.advance(conn, plan_id, self.now)
+
+
+def key_of(plan_id: str, subtask_id: str) -> str:
+    return subtask_key(plan_id, 1, subtask_id)
+
+
+def parks_once(shop: Workshop) -> Step:
+    """A step that asks a person the first time, and is done the second."""
+    asked: set[str] = set()
+
+    async def step(work: Work) -> Outcome:
+        if work.subtask.id in asked:
+            return Completed({"output": "answered"})
+        asked.add(work.subtask.id)
+        await shop.store.write(shop.engine.park, work, shop.now)
+        return Parked()
+
+    return step
+
+
+async def agrees(shop: Workshop, plan_id: str) -> bool:
+    """Whether the plan's status is what its subtasks' statuses say, where they say one."""
+    said = outcome(list((await shop.statuses(plan_id)).values()))
+    return said is None or said == (await shop.plan(plan_id)).status
+
+
+def _ended(conn: Connection, plan: Plan, status: PlanStatus, now: datetime) -> None:
+    go_on(conn, "over", plan.id)
+
+
+def _revision(conn: Connection, plan: Plan) -> Revision:
+    found = revision_of(conn, plan.id, plan.revision)
+    assert found is not None
+    return found
+
+
+def _approve(conn: Connection, subtasks: tuple[Subtask, ...], parallel: int, now: datetime) -> str:
+    revision = rows.revision(*subtasks, plan_id=new_id("plan"))
+    session = rows.session(new_id("sess"))
+    plan = rows.plan(
+        revision.plan_id, session_id=session.id, digest=revision.digest, max_parallel=parallel
+    )
+    add_session(conn, session)
+    add_plan(conn, plan)
+    add_revision(conn, revision, now, "architect", "first")
+    move_plan(conn, plan, PlanStatus.APPROVED, approved_at=now)
+    return plan.id

@@ -1,0 +1,97 @@
+"""The schema: what migrations make is what the code means, and a newer one is left alone."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from sqlalchemy import Engine, create_engine, text
+
+from gonogo.domain.errors import Conflict
+from gonogo.store import Store
+from gonogo.store._migrate import HEAD, version_of
+from gonogo.store._schema import METADATA
+
+OPEN = "import sys; from gonogo.store import Store; Store(sys.argv[1], patience=30).close()"
+
+
+def engine_of(url: str) -> Engine:
+    return create_engine(url.replace("postgresql://", "postgresql+psycopg://"))
+
+
+def differences(engine: Engine) -> list[object]:
+    with engine.connect() as conn:
+        context = MigrationContext.configure(
+            conn, opts={"compare_type": True, "compare_server_default": True}
+        )
+        return compare_metadata(context, METADATA)
+
+
+def test_migrations_from_nothing_make_the_schema_of_the_code(empty_url):
+    Store(empty_url).close()
+    engine = engine_of(empty_url)
+
+    assert differences(engine) == []
+    assert version_of(engine) == HEAD
+    engine.dispose()
+
+
+def test_an_empty_database_has_no_version(empty_url):
+    engine = engine_of(empty_url)
+
+    assert version_of(engine) is None
+    assert differences(engine) != []
+    engine.dispose()
+
+
+def test_opening_again_changes_nothing(database_url, engine):
+    Store(database_url).close()
+    Store(database_url).close()
+
+    assert differences(engine) == []
+
+
+def test_a_database_of_a_newer_version_is_refused_and_left_alone(database_url, engine):
+    with engine.begin() as conn:
+        conn.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+
+    with pytest.raises(Conflict, match=f"schema 9999, newer than {HEAD}: upgrade gonogo"):
+        Store(database_url)
+    assert version_of(engine) == "9999"
+
+
+def test_every_sqlite_table_is_strict(tmp_path):
+    url = f"sqlite:///{tmp_path / 'odd % name?x=1.db'}"
+    Store(url).close()
+    assert (tmp_path / "odd % name?x=1.db").exists()
+    engine = create_engine("sqlite://", connect_args={}, creator=lambda: _connect(tmp_path))
+    with engine.connect() as conn:
+        found = conn.execute(
+            text("SELECT name, strict FROM pragma_table_list WHERE schema = 'main'")
+        ).all()
+    engine.dispose()
+    loose = {row.name for row in found if not row.strict}
+
+    assert loose - {"alembic_version"} == {"sqlite_schema"}
+    assert {table.name for table in METADATA.sorted_tables} <= {row.name for row in found}
+
+
+def _connect(folder: Path):
+    import sqlite3
+
+    return sqlite3.connect(folder / "odd % name?x=1.db")
+
+
+def test_two_processes_that_start_at_once_make_one_schema(empty_url):
+    both = [
+        subprocess.Popen([sys.executable, "-c", OPEN, empty_url], stderr=subprocess.PIPE)
+        for _ in range(2)
+    ]
+    said = [each.communicate(timeout=30)[1].decode() for each in both]
+    engine = engine_of(empty_url)
+
+    assert [each.returncode for each in both] == [0, 0], said
+    assert differences(engine) == []
+    engine.dispose()

@@ -1,0 +1,346 @@
+"""One write is one transaction: committed before it returns, alone in what it undoes.
+
+What a transaction sets going is handed over after its commit, never without one.
+"""
+
+import sqlite3
+import threading
+from contextlib import contextmanager
+
+import anyio
+import psycopg
+import pytest
+from sqlalchemy import text
+
+from fakes.rows import NOW, begin, session
+from gonogo.domain.errors import Busy, Conflict, Internal
+from gonogo.domain.events import AssistantMessage, Done
+from gonogo.domain.records import Job, Stop, Timer
+from gonogo.store import Outbox, Store, go_on, log, stop
+from gonogo.store.sessions import add_session, session_of, set_session
+from gonogo.store.timers import first_timer, set_timer
+
+LIMIT = 10
+
+
+@pytest.fixture
+def boxes(store):
+    taken: list[Outbox] = []
+    store.deliver = taken.append
+    return taken
+
+
+def set_going(conn, name="x"):
+    go_on(conn, "turn", name, 3, NOW)
+    stop(conn, "subtask", name)
+    set_timer(conn, "expiry", name, NOW)
+    log.tell(conn, "s1", NOW, AssistantMessage(content=name))
+
+
+def fails(conn, error):
+    set_session(conn, "s1", title="never")
+    set_going(conn, "never")
+    raise error
+
+
+async def test_what_is_set_going_is_handed_over_after_the_commit(store, boxes):
+    await store.write(begin)
+    boxes.clear()
+    seen_inside = []
+
+    def work(conn):
+        set_going(conn)
+        seen_inside.append(list(boxes))
+        return "done"
+
+    with anyio.fail_after(LIMIT):
+        assert await store.write(work) == "done"
+    assert seen_inside == [[]]
+    (box,) = boxes
+    assert box.jobs == [Job("turn", "x", 3, NOW)]
+    assert box.stops == [Stop("subtask", "x")]
+    assert box.timers == [Timer(kind="expiry", key="x", run_at=NOW)]
+    assert [(event["seq"], event["content"]) for event in box.events] == [(1, "x")]
+
+
+async def test_when_it_is_handed_over_another_reader_already_sees_it(store, engine):
+    await store.write(begin)
+    seen = []
+
+    def look(box):
+        with engine.connect() as conn:
+            seen.append(conn.execute(text("SELECT count(*) FROM events")).scalar())
+
+    store.deliver = look
+    await store.write(set_going)
+    assert seen == [1]
+
+
+@pytest.mark.parametrize("error", [Conflict("no"), ValueError("no"), KeyError("no")])
+async def test_a_function_that_fails_changes_nothing_and_sets_nothing_going(store, boxes, error):
+    await store.write(begin)
+    boxes.clear()
+
+    with pytest.raises(type(error), match="no"):
+        await store.write(fails, error)
+    assert boxes == []
+    assert (await store.read(session_of, "s1")).title is None
+    assert await store.read(log.count_events, "s1") == 0
+    assert await store.read(first_timer) is None
+
+
+async def test_one_that_fails_undoes_only_its_own_among_those_committed_together(store, boxes):
+    await store.write(begin)
+    boxes.clear()
+    gate, running = threading.Event(), threading.Event()
+
+    def first(conn):
+        running.set()
+        assert gate.wait(LIMIT)
+
+    outcomes = {}
+
+    async def ask(name, fn, *args):
+        try:
+            outcomes[name] = await store.write(fn, *args)
+        except Conflict as refused:
+            outcomes[name] = str(refused)
+
+    with anyio.fail_after(LIMIT):
+        async with anyio.create_task_group() as group:
+            group.start_soon(ask, "gate", first)
+            await anyio.to_thread.run_sync(running.wait, LIMIT)
+            for number in range(20):
+                if number % 3 == 1:
+                    group.start_soon(ask, number, fails, Conflict(f"no {number}"))
+                else:
+                    group.start_soon(ask, number, set_going, f"n{number}")
+            await anyio.wait_all_tasks_blocked()
+            gate.set()
+
+    good = {f"n{number}" for number in range(20) if number % 3 != 1}
+    assert {n: said for n, said in outcomes.items() if said} == {
+        n: f"no {n}" for n in range(20) if n % 3 == 1
+    }
+    events = await store.read(log.events_after, "s1", 0)
+    assert [event["seq"] for event in events] == list(range(1, len(good) + 1))
+    assert {event["content"] for event in events} == good
+    assert {job.key for box in boxes for job in box.jobs} == good
+    assert (await store.read(session_of, "s1")).title is None
+
+
+async def test_a_caller_who_is_cancelled_loses_nothing_that_was_committed(store, boxes):
+    await store.write(begin)
+    boxes.clear()
+    gate, running = threading.Event(), threading.Event()
+
+    def slow(conn):
+        running.set()
+        assert gate.wait(LIMIT)
+        set_going(conn)
+
+    with anyio.fail_after(LIMIT):
+        async with anyio.create_task_group() as group:
+            group.start_soon(store.write, slow)
+            await anyio.to_thread.run_sync(running.wait, LIMIT)
+            gate.set()
+            group.cancel_scope.cancel()
+        while not boxes:
+            await anyio.sleep(0.001)
+    assert [job.key for job in boxes[0].jobs] == ["x"]
+    assert await store.read(log.count_events, "s1") == 1
+
+
+async def test_a_receiver_that_fails_keeps_nobody_waiting(store, monkeypatch):
+    await store.write(begin)
+    reported = []
+    loop = __import__("asyncio").get_running_loop()
+    loop.set_exception_handler(lambda _, context: reported.append(context["exception"]))
+    store.deliver = lambda box: 1 / 0
+
+    with anyio.fail_after(LIMIT):
+        assert await store.write(lambda conn: "kept") == "kept"
+        assert await store.write(lambda conn: "and again") == "and again"
+    loop.set_exception_handler(None)
+    assert [type(error) for error in reported] == [ZeroDivisionError, ZeroDivisionError]
+
+
+async def test_a_read_sees_one_moment_however_long_it_takes(store):
+    await store.write(begin)
+    began, go = threading.Event(), threading.Event()
+
+    def twice(conn):
+        before = session_of(conn, "s1").title
+        began.set()
+        assert go.wait(LIMIT)
+        return before, session_of(conn, "s1").title
+
+    seen = []
+
+    async def reads():
+        seen.append(await store.read(twice))
+
+    with anyio.fail_after(LIMIT):
+        async with anyio.create_task_group() as group:
+            group.start_soon(reads)
+            await anyio.to_thread.run_sync(began.wait, LIMIT)
+            await store.write(set_session, "s1", title="new")
+            go.set()
+    assert seen == [(None, None)]
+    assert (await store.read(session_of, "s1")).title == "new"
+
+
+async def test_nobody_waits_for_a_read_to_end(store):
+    await store.write(begin)
+    go = threading.Event()
+
+    with anyio.fail_after(LIMIT):
+        async with anyio.create_task_group() as group:
+            for _ in range(4):
+                group.start_soon(store.read, lambda conn: go.wait(LIMIT))
+            await store.write(set_session, "s1", title="new")
+            go.set()
+
+
+@contextmanager
+def held(url):
+    """Somebody else holds what a write to the session needs."""
+    if url.startswith("sqlite"):
+        other = sqlite3.connect(url.removeprefix("sqlite:///"), isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        yield
+        other.execute("ROLLBACK")
+        other.close()
+        return
+    with psycopg.connect(url) as other:
+        other.execute("SELECT * FROM sessions FOR UPDATE")
+        yield
+        other.rollback()
+
+
+async def test_a_database_that_stays_locked_is_busy_and_nothing_is_half_done(database_url):
+    store = Store(database_url, patience=0.1)
+    await store.write(begin)
+    with held(database_url), anyio.fail_after(LIMIT):
+        with pytest.raises(Busy):
+            await store.write(set_going)
+        assert await store.read(log.count_events, "s1") == 0
+    await store.write(set_going)
+    assert await store.read(log.count_events, "s1") == 1
+    store.close()
+
+
+async def test_a_closed_store_takes_no_writes_and_finishes_those_it_has(database_url):
+    store = Store(database_url)
+    await store.write(begin)
+    written = []
+
+    async def writes():
+        written.append(await store.write(lambda conn: log.count_events(conn, "s1")))
+
+    with anyio.fail_after(LIMIT):
+        async with anyio.create_task_group() as group:
+            group.start_soon(writes)
+            await anyio.wait_all_tasks_blocked()
+            await anyio.to_thread.run_sync(store.close)
+    assert written == [0]
+    if database_url.startswith("sqlite"):
+        with pytest.raises(Internal, match="closed"):
+            await store.write(lambda conn: None)
+
+
+def test_a_store_outlives_the_event_loop_of_one_who_asked(store):
+    gate = threading.Event()
+
+    async def gone():
+        await store.write(begin)
+        with anyio.move_on_after(0.01):
+            await store.write(lambda conn: gate.wait(0.2))
+
+    anyio.run(gone)
+    gate.set()
+
+    async def later():
+        with anyio.fail_after(LIMIT):
+            return await store.write(lambda conn: session_of(conn, "s1").id)
+
+    assert anyio.run(later) == "s1"
+
+
+async def test_telling_nothing_writes_nothing(store, boxes):
+    await store.write(begin)
+
+    def silent(conn):
+        log.tell(conn, "s1", NOW)
+        log.tell_final(conn, "s1")
+
+    await store.write(silent)
+    assert await store.read(log.count_events, "s1") == 0
+
+
+async def test_the_last_event_of_a_transaction_can_be_marked_as_final(store):
+    await store.write(begin)
+
+    def told(conn):
+        log.tell(conn, "s1", NOW, AssistantMessage(content="a"), AssistantMessage(content="b"))
+        log.tell_final(conn, "s1")
+
+    await store.write(told)
+    events = await store.read(log.events_after, "s1", 0)
+    assert [event.get("is_final") for event in events] == [None, True]
+
+
+async def test_a_row_that_came_between_the_look_and_the_insert_is_seen_the_second_time(store):
+    """On PostgreSQL two transactions run at once; on SQLite one comes after the other."""
+    both = threading.Barrier(2)
+
+    def open_it(conn):
+        if session_of(conn, "s1") is not None:
+            raise Conflict("taken")
+        try:
+            both.wait(0.3)
+        except threading.BrokenBarrierError:
+            pass
+        add_session(conn, session("s1"))
+        return "made"
+
+    said = []
+
+    async def ask():
+        try:
+            said.append(await store.write(open_it))
+        except Conflict as refused:
+            said.append(str(refused))
+
+    with anyio.fail_after(LIMIT):
+        async with anyio.create_task_group() as group:
+            group.start_soon(ask)
+            group.start_soon(ask)
+    assert sorted(said) == ["made", "taken"]
+
+
+async def test_a_row_that_is_there_for_good_is_an_error_after_some_tries(store):
+    await store.write(begin)
+    with anyio.fail_after(LIMIT), pytest.raises(Exception, match="(?i)unique"):
+        await store.write(add_session, session("s1"))
+
+
+async def test_two_that_wait_for_each_other_both_come_through(store, boxes):
+    await store.write(begin, "s1", "s2")
+    both = threading.Barrier(2)
+
+    def cross(conn, one, other):
+        set_session(conn, one, title="mine")
+        try:
+            both.wait(0.3)
+        except threading.BrokenBarrierError:
+            pass
+        set_session(conn, other, title="mine")
+        log.tell(conn, one, NOW, Done())
+
+    with anyio.fail_after(LIMIT):
+        async with anyio.create_task_group() as group:
+            group.start_soon(store.write, cross, "s1", "s2")
+            group.start_soon(store.write, cross, "s2", "s1")
+    assert await store.read(log.count_events, "s1") == 1
+    assert await store.read(log.count_events, "s2") == 1

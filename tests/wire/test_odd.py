@@ -1,0 +1,120 @@
+"""Requests that nobody sends by mistake: each has a refusal, and none is a defect of ours."""
+
+import json
+import time
+
+import pytest
+
+from wire.cases import CASES
+from wire.deployment import STREAM
+from wire.outcomes import account, of_error, of_problem
+from wire.states import Scene
+
+SINGLE = [
+    case
+    for case in CASES
+    if case["as"] == "A"
+    and case["send"].get("json", {}).get("session_id") == "s_A"
+    and isinstance(case["send"]["json"]["message"], dict)
+    and not {"accepted", "ignored_idempotent", "413", "415"} & set(case["expect"])
+    and not {"headers", "cookie_only", "content_type"} & {*case, *case["send"]}
+    and case["pre"] != "S11"
+]
+"""The refused messages of the cases, which a WebSocket can carry as well."""
+
+
+@pytest.mark.feature(88)
+@pytest.mark.parametrize("case", SINGLE, ids=[case["id"] for case in SINGLE])
+def test_a_message_is_refused_over_websocket_with_the_same_word(shared, case) -> None:
+    scene = Scene(shared, case["id"], case["pre"])
+    before = account(scene)
+    frame = scene.named(case["send"]["json"]["message"])
+    if "$repeat" in json.dumps(frame):
+        frame["modified_subtasks"][0]["id"] = "a" * 10_000
+
+    with shared.socket(scene.session_id) as line:
+        line.send(json.dumps(frame))
+        event = json.loads(line.recv(2))
+        line.send('{"type":"still there?"}')
+        after = json.loads(line.recv(2))
+
+    assert event["type"] == "error"
+    assert of_error(event).names & set(case["expect"]), event
+    assert after["code"] == "unknown_type"
+    assert account(scene) == before
+
+
+@pytest.mark.parametrize(
+    ("workspace", "status"),
+    [
+        ("~no-such-user/x", 422), ("{work}/" + "a" * 300, 422), ("{work}/" + "a/" * 1_900, 422),
+        ("{work}/..", 403), ("/", 403), ("~", 403), ("relative", 403), ("/" + "a" * 300, 403),
+        ("", 422), ("{work}/nowhere", 422), ("{work}\x00", 422), ("x" * 5_000, 422),
+    ],
+)  # fmt: skip
+def test_a_folder_that_cannot_be_one_is_refused(shared, workspace, status) -> None:
+    body = {"workspace": workspace.replace("{work}", str(shared.work))}
+
+    answer = shared.ask("POST", "/api/v1/sessions", json=body)
+
+    assert of_problem(answer).names == {str(status)}
+    assert shared.complaints.lines == []
+
+
+@pytest.mark.parametrize("name", ["a\n", "\n", "a b", "a/b", "a" * 65, "\u202e", ""])
+def test_a_token_with_an_odd_name_is_refused(shared, name) -> None:
+    answer = shared.ask("POST", "/api/v1/tokens", "root", json={"name": name, "role": "viewer"})
+
+    assert of_problem(answer).names == {"422"}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/api/v1/nowhere", 404), ("GET", "/api/v1/sessions/", 404),
+        ("GET", "/api/v1/sessions/%00", 404), ("GET", "/api/v1/sessions/%ff", 404),
+        ("GET", "/api/v1/sessions/a%2Fb", 404), ("GET", "/api/v1/plans/%0a/status", 404),
+        ("GET", "/api/v1/plans/x/revisions/99999999999999999999", 404),
+        ("GET", "/api/v1/plans/x/revisions/one", 422),
+        ("GET", "/api/v1/plans/x/diff?from=0&to=1", 422), ("GET", "/api/v1/plans/x/diff", 422),
+        ("GET", "/api/v1/sessions?limit=99999999999999999999", 422),
+        ("GET", "/api/v1/audit?after=-1", 422), ("GET", "/api/v1/approvals?status=x", 422),
+        ("GET", "/api/v1/approvals?session_id=%00", 422),
+        ("PUT", "/api/v1/sessions", 405), ("TRACE", "/health", 405), ("POST", "/health", 405),
+        ("DELETE", "/api/v1/grants/nothing", 404),
+    ],
+)  # fmt: skip
+def test_an_odd_path_is_a_problem_like_any_other(shared, method, path, status) -> None:
+    answer = shared.ask(method, path, "root")
+
+    assert of_problem(answer).names == {str(status)}
+
+
+@pytest.mark.parametrize("name", ["%00", "%ff", "%0a", "a%20b", "..", "x" * 200])
+def test_a_line_to_what_cannot_be_a_session_is_refused(shared, name) -> None:
+    with shared.socket(name) as line:
+        event = json.loads(line.recv(2))
+
+    assert (event["type"], event["code"]) == ("error", "not_found")
+
+
+@pytest.mark.parametrize("number", ["1e999", "-1e999", "NaN", "Infinity", "1" * 5_000])
+def test_a_number_that_no_database_keeps_is_refused(shared, number) -> None:
+    scene = Scene(shared, "number", "S5")
+    message = f'{{"type":"tool_result","call_id":"{scene.names["c1"]}","result":{number}}}'
+    body = f'{{"session_id":"{scene.session_id}","message":{message}}}'
+
+    answer = shared.ask("POST", STREAM, content=body, headers={"Content-Type": "application/json"})
+
+    assert of_problem(answer).names == {"422"}
+
+
+def test_an_answer_does_not_wait_for_the_acknowledgement_of_its_own_head(shared) -> None:
+    """With Nagle's algorithm each of them takes 40 ms, the fastest too."""
+
+    def seconds() -> float:
+        began = time.perf_counter()
+        shared.ask("GET", "/health").raise_for_status()
+        return time.perf_counter() - began
+
+    assert min(seconds() for _ in range(30)) < 0.03
