@@ -59,16 +59,16 @@ def empty_url(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> Iter
 
 @pytest.fixture
 def database_url(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """The address of a fresh database of the current schema."""
+    """The address of a database of the current schema, without a row."""
     if kind == "sqlite":
         path = tmp_path / "gonogo.db"
         shutil.copy(request.getfixturevalue("_sqlite_template"), path)
         yield f"sqlite:///{path}"
         return
     running: Server = request.getfixturevalue("postgres")
-    name = running.make(request.getfixturevalue("_postgres_template"))
+    name = running.lend(request.getfixturevalue("_postgres_template"))
     yield running.url(name)
-    running.drop(name)
+    running.take_back(name)
 
 
 @pytest.fixture

@@ -296,11 +296,31 @@ async def test_what_a_timer_does_and_its_end_are_one_transaction(store, caplog):
     assert "timer expiry a failed" in caplog.text
 
 
+async def test_a_timer_that_cannot_even_be_put_off_ends_nothing(store, caplog, monkeypatch):
+    bench = Bench(store)
+    bench.open("a")
+    tried = anyio.Event()
+
+    async def fails(fn, *args):
+        tried.set()
+        raise OSError("away")
+
+    monkeypatch.setattr(store, "write", fails)
+    with caplog.at_level(logging.ERROR):
+        async with bench.serving():
+            bench.dispatcher.submit(Job("fails", "x"))
+            with anyio.fail_after(LIMIT):
+                await tried.wait()
+            bench.dispatcher.submit(Job("turn", "a"))
+            await bench.until(lambda: bench.ended == ["a"])
+    assert "is lost until the next start" in caplog.text
+
+
 async def test_two_dispatchers_of_one_database_fire_a_timer_once(store):
     benches = [Bench(store), Bench(store)]
     await store.write(set_timer, "expiry", "a", NOW)
     async with benches[0].serving(), benches[1].serving():
-        await benches[0].until(lambda: benches[0].fired or benches[1].fired)
+        await benches[0].until_first_timer(lambda first: first is None)
         for bench in benches:
             await bench.later(1)
         await anyio.wait_all_tasks_blocked()

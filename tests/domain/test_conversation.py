@@ -19,10 +19,14 @@ ids = st.sampled_from(["c1", "c2", "c3", "c4"])
 requests = st.builds(ToolRequest, id=ids, name=st.just("t"), arguments=st.just({}))
 messages = st.lists(
     st.builds(UserText, content=st.sampled_from(["hello", "again"]))
-    | st.builds(Reply, text=st.sampled_from(["", "yes"]), calls=st.lists(requests, max_size=3).map(tuple))
-    | st.builds(ToolAnswer, call_id=ids, tool_name=st.just("t"), content=st.sampled_from(["1", "2"])),
+    | st.builds(
+        Reply, text=st.sampled_from(["", "yes"]), calls=st.lists(requests, max_size=3).map(tuple)
+    )
+    | st.builds(
+        ToolAnswer, call_id=ids, tool_name=st.just("t"), content=st.sampled_from(["1", "2"])
+    ),
     max_size=12,
-)  # fmt: skip
+)
 
 
 @given(messages)
@@ -85,8 +89,14 @@ def test_a_message_of_a_later_version_still_loads():
 
 def test_a_request_goes_through_json_unchanged():
     request = ModelRequest(
-        agent="coder", thread="main", system="Be good.", tools=(ToolSchema(name="t", description="d", parameters={}),),
-        messages=(UserText(content="x"), Reply(text="y", raw={"a": [1]}, usage=Usage(input_tokens=3, cost=0.5))),
-    )  # fmt: skip
+        agent="coder",
+        thread="main",
+        system="Be good.",
+        tools=(ToolSchema(name="t", description="d", parameters={}),),
+        messages=(
+            UserText(content="x"),
+            Reply(text="y", raw={"a": [1]}, usage=Usage(input_tokens=3, cost=0.5)),
+        ),
+    )
 
     assert ModelRequest.model_validate_json(request.model_dump_json()) == request

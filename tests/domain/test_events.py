@@ -11,9 +11,14 @@ from gonogo.domain.events import EVENTS, AnyEvent, AssistantMessage, Done, Error
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 ENVELOPE = {
-    "seq": 7, "session_id": "s1", "ts": "2026-11-21T12:00:00Z", "turn_id": "t1", "plan_id": "p1",
-    "subtask_id": "a", "agent": "coder",
-}  # fmt: skip
+    "seq": 7,
+    "session_id": "s1",
+    "ts": "2026-11-21T12:00:00Z",
+    "turn_id": "t1",
+    "plan_id": "p1",
+    "subtask_id": "a",
+    "agent": "coder",
+}
 DECIDED = {"decision": "approve", "source": "person", "decided_by": "Ann", "feedback": "ok"}
 ASKED = {"approval_id": "x", "kind": "plan", "subject": "A goal", "status": "pending"}
 ENDED = {"subtask_id": "a", "subtask_status": "failed", "attempt": 1, "duration_seconds": 0.5}
@@ -23,49 +28,84 @@ BODIES = {
     "assistant_message": {"content": "Hi", "token": "Hi"},
     "agent_switched": {"metadata": {"from_agent": "a", "to_agent": "b", "confidence": 0.5}},
     "tool_call": {
-        "call_id": "c", "tool_name": "t", "arguments": {"a": [1]}, "requires_approval": True,
+        "call_id": "c",
+        "tool_name": "t",
+        "arguments": {"a": [1]},
+        "requires_approval": True,
         "metadata": {"digest": "d", "reason": "r", "tool_class": "pure"},
     },
     "tool_approved": {"call_id": "c", "metadata": DECIDED},
     "tool_rejected": {"call_id": "c", "metadata": {**DECIDED, "source": "expiry"}},
-    "tool_result": {"call_id": "c", "tool_name": "t", "result": {"x": 1}, "metadata": {"status": "completed"}},
+    "tool_result": {
+        "call_id": "c",
+        "tool_name": "t",
+        "result": {"x": 1},
+        "metadata": {"status": "completed"},
+    },
     "plan_notification": {
         "content": "A plan",
         "metadata": {
-            "plan_id": "p1", "revision": 1, "digest": "d", "subtask_count": 1,
-            "subtasks": [{"id": "a"}], "critical_path": ["a"], "findings": [],
+            "plan_id": "p1",
+            "revision": 1,
+            "digest": "d",
+            "subtask_count": 1,
+            "subtasks": [{"id": "a"}],
+            "critical_path": ["a"],
+            "findings": [],
             "requires_approval": True,
         },
     },
-    "plan_approved": {"content": "Go", "metadata": {"plan_id": "p1", "revision": 1, "subtask_count": 1}},
+    "plan_approved": {
+        "content": "Go",
+        "metadata": {"plan_id": "p1", "revision": 1, "subtask_count": 1},
+    },
     "plan_rejected": {"content": "No", "metadata": {"plan_id": "p1", "feedback": "no"}},
     "subtask_started": {
         "content": "Subtask 1/1: a",
         "metadata": {"subtask_id": "a", "subtask_status": "in_progress", "attempt": 1},
     },
-    **dict.fromkeys(
-        ["subtask_completed", "subtask_failed", "subtask_skipped", "subtask_retrying", "subtask_cancelled"],
-        {"metadata": ENDED},
-    ),
+    **{
+        word: {"metadata": ENDED}
+        for word in (
+            "subtask_completed",
+            "subtask_failed",
+            "subtask_skipped",
+            "subtask_retrying",
+            "subtask_cancelled",
+        )
+    },
     "plan_progress": {"metadata": {"done": 1, "total": 2, "percentage": 50.0}},
-    **dict.fromkeys(
-        ["plan_paused", "plan_resumed", "plan_cancelled", "plan_replanning", "plan_rolled_back"],
-        {"metadata": CHANGED},
-    ),
+    **{
+        word: {"metadata": CHANGED}
+        for word in (
+            "plan_paused",
+            "plan_resumed",
+            "plan_cancelled",
+            "plan_replanning",
+            "plan_rolled_back",
+        )
+    },
     "plan_completed": {
         "content": "Plan Execution Complete",
         "metadata": {
-            "plan_id": "p1", "status": "completed", "total": 1, "completed": 1, "failed": 0,
-            "skipped": 0, "cancelled": 0, "duration_seconds": 1.5,
+            "plan_id": "p1",
+            "status": "completed",
+            "total": 1,
+            "completed": 1,
+            "failed": 0,
+            "skipped": 0,
+            "cancelled": 0,
+            "duration_seconds": 1.5,
         },
     },
     "checkpoint_created": {"metadata": {"checkpoint_id": "k", "reason": "before a"}},
-    **dict.fromkeys(
-        ["approval_requested", "approval_warning", "approval_resolved"], {"metadata": ASKED}
-    ),
+    **{
+        word: {"metadata": ASKED}
+        for word in ("approval_requested", "approval_warning", "approval_resolved")
+    },
     "error": {"error": "x", "content": "x", "code": "internal", "is_final": True},
     "done": {"is_final": True},
-}  # fmt: skip
+}
 
 
 def words_of(model):

@@ -13,7 +13,16 @@ from gonogo.domain.errors import (
     PolicyDenied,
     ToolFailed,
 )
-from gonogo.domain.failure import MAX_DELAY, TRANSIENT, Category, Failure, classify, retry_delay
+from gonogo.domain.failure import (
+    MAX_DELAY,
+    TRANSIENT,
+    Category,
+    Classified,
+    Failure,
+    Severity,
+    classify,
+    retry_delay,
+)
 from gonogo.domain.plan import RetryPolicy
 
 
@@ -30,6 +39,7 @@ from gonogo.domain.plan import RetryPolicy
         (ToolFailed("file_not_found", "x"), "medium", "logic"),
         (Conflict("x"), "medium", "unknown"),
         (GonogoError("x"), "medium", "unknown"),
+        (Classified("x", severity=Severity.LOW, category=Category.LOGIC), "low", "logic"),
     ],
 )
 def test_an_error_of_ours_says_what_kind_of_failure_it_is(error, severity, category):

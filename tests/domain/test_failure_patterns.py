@@ -17,7 +17,6 @@ from gonogo.domain.failure_patterns import (
     diagnosed,
     hint_of,
 )
-from gonogo.domain.replanning import ReplanRules
 
 CASES = json.loads(
     (Path(__file__).parents[1] / "cases/error_classification.json").read_text("utf-8")
@@ -41,28 +40,6 @@ def test_the_cases_of_classification_hold(case):
     assert found.requires_replanning is expected["requires_replanning"]
     assert expected.get("metadata_contains", {}).items() <= found.metadata.items()
     assert found.message == given_["message"]
-
-
-@pytest.mark.parametrize("case", of_group("replan_trigger"), ids=lambda c: str(c["input"]))
-def test_the_cases_of_replanning_hold(case):
-    asked = case["input"]
-    severities = {Severity.CRITICAL, Severity.HIGH}
-    for name in ("critical", "medium"):
-        if f"trigger_{name}" in asked:
-            (severities.add if asked[f"trigger_{name}"] else severities.discard)(Severity(name))
-    rules = ReplanRules(
-        enabled=asked["enabled"],
-        severities=frozenset(severities),
-        max_attempts=asked.get("max_attempts", 3),
-    )
-
-    wants = rules.wants(Severity(asked["severity"]), asked["previous_replans"])
-    assert wants is case["expected"]["replan"]
-
-
-@pytest.mark.feature(103)
-def test_the_fourth_failure_brings_no_further_revision_when_three_may():
-    assert [ReplanRules().wants(Severity.HIGH, n) for n in range(5)] == [True] * 3 + [False] * 2
 
 
 @pytest.mark.feature(99)

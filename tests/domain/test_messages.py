@@ -1,5 +1,7 @@
 """Client messages: strict about their shape, tolerant of older names, and never guessed."""
 
+from contextlib import suppress
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -25,13 +27,24 @@ from gonogo.domain.messages import (
         ({"type": "user_message", "content": "Hi", "agent_type": "architect"}, UserMessage),
         ({"type": "user_message", "content": "Hi", "role": "user"}, UserMessage),
         ({"type": "switch_agent", "agent_type": "coder", "confidence": 0.5}, SwitchAgent),
-        ({"type": "plan_decision", "plan_id": "p", "decision": "approve", "revision": 1}, PlanDecision),
-        ({"type": "plan_decision", "plan_id": "p", "decision": "edit", "modified_subtasks": None}, PlanDecision),
+        (
+            {"type": "plan_decision", "plan_id": "p", "decision": "approve", "revision": 1},
+            PlanDecision,
+        ),
+        (
+            {
+                "type": "plan_decision",
+                "plan_id": "p",
+                "decision": "edit",
+                "modified_subtasks": None,
+            },
+            PlanDecision,
+        ),
         ({"type": "hitl_decision", "call_ids": ["a", "b"], "decision": "reject"}, HitlDecision),
         ({"type": "tool_result", "call_id": "a", "result": None}, ToolResultMessage),
         ({"type": "cancel"}, Cancel),
     ],
-)  # fmt: skip
+)
 def test_each_message_is_read_as_its_kind(raw, model):
     assert isinstance(parse_message(raw), model)
 
@@ -40,7 +53,11 @@ def test_each_message_is_read_as_its_kind(raw, model):
     ("old", "new"),
     [
         (
-            {"type": "plan_decision", "approval_request_id": "plan-approval-p1", "decision": "approve"},
+            {
+                "type": "plan_decision",
+                "approval_request_id": "plan-approval-p1",
+                "decision": "approve",
+            },
             {"type": "plan_decision", "plan_id": "p1", "decision": "approve"},
         ),
         (
@@ -48,8 +65,18 @@ def test_each_message_is_read_as_its_kind(raw, model):
             {"type": "plan_decision", "plan_id": "p1", "decision": "reject", "feedback": "no"},
         ),
         (
-            {"type": "hitl_response", "call_id": "c", "action": "edit", "edited_arguments": {"a": 1}},
-            {"type": "hitl_decision", "call_id": "c", "decision": "edit", "modified_arguments": {"a": 1}},
+            {
+                "type": "hitl_response",
+                "call_id": "c",
+                "action": "edit",
+                "edited_arguments": {"a": 1},
+            },
+            {
+                "type": "hitl_decision",
+                "call_id": "c",
+                "decision": "edit",
+                "modified_arguments": {"a": 1},
+            },
         ),
         (
             {"type": "user_message", "content": "x", "agent": "ask"},
@@ -60,7 +87,7 @@ def test_each_message_is_read_as_its_kind(raw, model):
             {"type": "switch_agent", "agent_type": "ask"},
         ),
     ],
-)  # fmt: skip
+)
 def test_an_older_spelling_means_the_same(old, new):
     assert parse_message(old) == parse_message(new)
 
@@ -84,23 +111,58 @@ def test_a_plan_id_that_looks_like_an_approval_is_left_alone():
         ({"type": "user_message", "content": ""}, "content: String should have at least 1"),
         ({"type": "user_message", "content": 5}, "content: Input should be a valid string"),
         ({"type": "user_message", "content": None}, "content: leave a field out instead of null"),
-        ({"type": "user_message", "content": "x", "role": "system"}, "role: Input should be 'user'"),
+        (
+            {"type": "user_message", "content": "x", "role": "system"},
+            "role: Input should be 'user'",
+        ),
         ({"type": "user_message", "content": "x", "more": 1}, "more: Extra inputs"),
-        ({"type": "user_message", "content": "x", "agent": "a", "agent_type": "b"}, "agent: agent_type says the same"),
-        ({"type": "plan_decision", "plan_id": "p", "decision": "approve", "start": "yes"}, "start: "),
-        ({"type": "plan_decision", "plan_id": "p", "decision": "approve", "revision": True}, "revision: "),
-        ({"type": "plan_decision", "plan_id": "p", "decision": "approve", "revision": 0}, "revision: "),
-        ({"type": "plan_decision", "plan_id": "p", "decision": "approve", "revision": 10**30}, "revision: "),
+        (
+            {"type": "user_message", "content": "x", "agent": "a", "agent_type": "b"},
+            "agent: agent_type says the same",
+        ),
+        (
+            {"type": "plan_decision", "plan_id": "p", "decision": "approve", "start": "yes"},
+            "start: ",
+        ),
+        (
+            {"type": "plan_decision", "plan_id": "p", "decision": "approve", "revision": True},
+            "revision: ",
+        ),
+        (
+            {"type": "plan_decision", "plan_id": "p", "decision": "approve", "revision": 0},
+            "revision: ",
+        ),
+        (
+            {"type": "plan_decision", "plan_id": "p", "decision": "approve", "revision": 10**30},
+            "revision: ",
+        ),
         ({"type": "plan_decision", "plan_id": "a b", "decision": "approve"}, "plan_id: "),
-        ({"type": "plan_decision", "plan_id": 7, "approval_request_id": "x", "decision": "approve"}, "says the same"),
+        (
+            {
+                "type": "plan_decision",
+                "plan_id": 7,
+                "approval_request_id": "x",
+                "decision": "approve",
+            },
+            "says the same",
+        ),
         ({"type": "plan_decision", "approval_request_id": 7, "decision": "approve"}, "plan_id: "),
-        ({"type": "hitl_decision", "decision": "approve"}, "exactly one of call_id, call_ids and approval_id"),
-        ({"type": "hitl_decision", "decision": "approve", "call_id": "a", "approval_id": "b"}, "exactly one of"),
+        (
+            {"type": "hitl_decision", "decision": "approve"},
+            "exactly one of call_id, call_ids and approval_id",
+        ),
+        (
+            {"type": "hitl_decision", "decision": "approve", "call_id": "a", "approval_id": "b"},
+            "exactly one of",
+        ),
         ({"type": "hitl_decision", "decision": "approve", "call_ids": []}, "call_ids: "),
         ({"type": "tool_result", "call_id": "a"}, "exactly one of result and error"),
-        ({"type": "tool_result", "call_id": "a", "result": 1, "error": "x"}, "exactly one of result and error"),
+        (
+            {"type": "tool_result", "call_id": "a", "result": 1, "error": "x"},
+            "exactly one of result and error",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_wrong_shape_is_refused_with_the_field_named(raw, said):
     with pytest.raises(InvalidMessage, match=said):
         parse_message(raw)
@@ -117,8 +179,9 @@ def test_what_clients_cannot_send_is_an_unknown_type(kind):
 @pytest.mark.parametrize("word", ["", "yes", "APPROVE", "approve ", "да", "cancel"])
 def test_an_unknown_decision_is_refused_in_the_words_of_the_documents(word):
     message = parse_message({"type": "plan_decision", "plan_id": "p", "decision": word})
-    with pytest.raises(InvalidMessage, match=f"^Invalid plan decision: {word}$"):
+    with pytest.raises(InvalidMessage, match="Invalid plan decision: ") as refused:
         _ = message.word
+    assert str(refused.value) == f"Invalid plan decision: {word}"
 
 
 def test_only_a_plan_can_be_held():
@@ -126,7 +189,7 @@ def test_only_a_plan_can_be_held():
     call = parse_message({"type": "hitl_decision", "call_id": "c", "decision": "hold"})
 
     assert plan.word is DecisionWord.HOLD
-    with pytest.raises(InvalidMessage, match="^Invalid tool decision: hold$"):
+    with pytest.raises(InvalidMessage, match=r"^Invalid tool decision: hold$"):
         _ = call.word
 
 
@@ -174,21 +237,41 @@ json_values = st.recursive(
     ),
     max_leaves=5,
 )
-names = st.sampled_from([
-    "type", "content", "agent", "agent_type", "plan_id", "approval_request_id", "decision", "action",
-    "call_id", "call_ids", "result", "error", "modified_subtasks", "modified_arguments", "revision",
-])  # fmt: skip
-kinds = st.sampled_from([
-    "user_message", "switch_agent", "plan_decision", "plan_approval", "hitl_decision",
-    "hitl_response", "tool_result", "cancel",
-])  # fmt: skip
+names = st.sampled_from(
+    [
+        "type",
+        "content",
+        "agent",
+        "agent_type",
+        "plan_id",
+        "approval_request_id",
+        "decision",
+        "action",
+        "call_id",
+        "call_ids",
+        "result",
+        "error",
+        "modified_subtasks",
+        "modified_arguments",
+        "revision",
+    ]
+)
+kinds = st.sampled_from(
+    [
+        "user_message",
+        "switch_agent",
+        "plan_decision",
+        "plan_approval",
+        "hitl_decision",
+        "hitl_response",
+        "tool_result",
+        "cancel",
+    ]
+)
 
 
 @given(kinds, st.dictionaries(names, json_values, max_size=6))
 def test_whatever_a_stranger_sends_is_a_message_or_an_invalid_one(kind, fields):
-    try:
+    with suppress(InvalidMessage):
         message = parse_message({**fields, "type": kind})
-    except InvalidMessage as refused:
-        assert str(refused)
-    else:
         assert message.type in {kind, "plan_decision", "hitl_decision"}

@@ -1,6 +1,8 @@
 """Plans: whatever proposes one, it is a valid graph or refused with the defect's place."""
 
 import time
+from contextlib import suppress
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -33,7 +35,7 @@ def item(**more):
 def chain(length, *, closed=False):
     ids = [f"n{number}" for number in range(length)]
     first = subtask(ids[0], *([ids[-1]] if closed else []))
-    return [first, *(subtask(b, a) for a, b in zip(ids, ids[1:], strict=False))]
+    return [first, *(subtask(b, a) for a, b in pairwise(ids))]
 
 
 def test_ids_are_given_where_they_are_missing():
@@ -151,7 +153,7 @@ def test_a_cycle_is_named_in_the_order_of_waiting():
 
     assert named[0] == named[-1]
     waits_for = {"a": "b", "b": "c", "c": "a"}
-    assert all(waits_for[one] == other for one, other in zip(named, named[1:], strict=False))
+    assert all(waits_for[one] == other for one, other in pairwise(named))
 
 
 def test_two_subtasks_of_one_id_are_refused_and_ids_are_told_apart_by_case():
@@ -257,7 +259,5 @@ fields = st.sampled_from(sorted(Subtask.model_fields)) | st.text(max_size=5)
 
 @given(st.lists(st.dictionaries(fields, json_values, max_size=6), max_size=3) | json_values)
 def test_whatever_a_stranger_writes_is_a_plan_or_an_invalid_plan(raw):
-    try:
-        parse_subtasks(raw, agents=AGENTS, tools=["read_file"])
-    except InvalidPlan as refused:
-        assert str(refused)
+    with suppress(InvalidPlan):
+        assert parse_subtasks(raw, agents=AGENTS, tools=["read_file"])

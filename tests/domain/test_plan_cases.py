@@ -59,15 +59,18 @@ def read(message):
     return parse_subtasks(decision.modified_subtasks, agents=AGENTS)
 
 
+def outcomes(message):
+    """What came of a plan edit, in the words of the cases."""
+    try:
+        subtasks = read(message)
+    except Refused as refused:
+        return CODES[type(refused)]
+    return {"accepted"} if len({s.id for s in subtasks}) == len(subtasks) else set()
+
+
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case['id']} {case['why']}")
 def test_the_cases_of_plan_edits_hold(case):
-    try:
-        subtasks = read(message_of(case))
-    except Refused as refused:
-        assert CODES[type(refused)] & set(case["expect"]), refused
-    else:
-        assert "accepted" in case["expect"]
-        assert len({s.id for s in subtasks}) == len(subtasks)
+    assert outcomes(message_of(case)) & set(case["expect"])
 
 
 def test_no_case_is_missing():

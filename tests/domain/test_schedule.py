@@ -41,9 +41,11 @@ def standing(**statuses):
 @given(graphs(), st.data(), st.integers(1, 4))
 def test_nothing_starts_before_all_that_it_waits_for_is_completed(subtasks, data, max_parallel):
     standings = {
-        s.id: Standing(data.draw(standings_of), data.draw(st.sampled_from([None, NOW - SECOND, NOW + SECOND])))
+        s.id: Standing(
+            data.draw(standings_of), data.draw(st.sampled_from([None, NOW - SECOND, NOW + SECOND]))
+        )
         for s in subtasks
-    }  # fmt: skip
+    }
     by_id = {s.id: s for s in subtasks}
     found = next_round(subtasks, standings, max_parallel)
 
@@ -74,9 +76,14 @@ def ended_by(word, row):
 
 
 @given(
-    graphs(), st.integers(1, 4), st.randoms(use_true_random=False),
-    st.lists(st.sampled_from(["completed", "completed", "failed", "cancelled", "retries", "waits"]), min_size=9),
-)  # fmt: skip
+    graphs(),
+    st.integers(1, 4),
+    st.randoms(use_true_random=False),
+    st.lists(
+        st.sampled_from(["completed", "completed", "failed", "cancelled", "retries", "waits"]),
+        min_size=9,
+    ),
+)
 def test_every_plan_comes_to_its_end_whatever_its_subtasks_do(
     subtasks, max_parallel, chance, words
 ):

@@ -85,7 +85,7 @@ def test_every_state_has_a_row_and_terminal_states_lead_nowhere(machine, states)
 
 
 def test_a_thing_without_a_name_is_refused_by_its_kind_alone():
-    with pytest.raises(IllegalTransition, match="^plan is completed and cannot become running$"):
+    with pytest.raises(IllegalTransition, match=r"^plan is completed and cannot become running$"):
         PLAN.check(PlanStatus.COMPLETED, PlanStatus.RUNNING)
 
 

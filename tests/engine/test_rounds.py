@@ -245,7 +245,7 @@ async def test_an_error_of_a_runner_fails_its_subtask_alone(
 
     assert await open_shop.statuses(plan_id) == {"a": _S.FAILED, "b": _S.COMPLETED}
     error = next(e for e in await open_shop.events(plan_id) if e["type"] == "error")
-    assert (error["subtask_id"], error["code"]) == ("a", "subtask_failed")
+    assert (error["subtask_id"], error["code"]) == ("a", "internal")
     assert "a bug" in caplog.text
 
 

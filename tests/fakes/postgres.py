@@ -22,6 +22,19 @@ import psycopg
 
 _PDEATHSIG = 1
 _SECONDS = 30
+_EMPTY = """
+SET lock_timeout = '2s';
+SET session_replication_role = replica;
+DO $$
+DECLARE name text;
+BEGIN
+    FOR name IN SELECT tablename FROM pg_tables
+        WHERE schemaname = 'public' AND tablename <> 'alembic_version'
+    LOOP
+        EXECUTE format('DELETE FROM %I', name);
+    END LOOP;
+END $$
+"""
 
 
 class Server:
@@ -30,6 +43,7 @@ class Server:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._made = 0
+        self._empty: list[str] = []
 
     def url(self, database: str) -> str:
         """The address of a database, as gonogo's settings take it."""
@@ -41,6 +55,20 @@ class Server:
         name = f"t{self._made}"
         self.run(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy")
         return name
+
+    def lend(self, template: str) -> str:
+        """A database like the template, without a row. Gives its name."""
+        return self._empty.pop() if self._empty else self.make(template)
+
+    def take_back(self, name: str) -> None:
+        """Empty a database for the next one who needs it: far quicker than making another."""
+        try:
+            with psycopg.connect(self.url(name), autocommit=True) as conn:
+                conn.execute(_EMPTY)
+        except psycopg.errors.LockNotAvailable:
+            self.drop(name)
+        else:
+            self._empty.append(name)
 
     def drop(self, name: str) -> None:
         """Drop a database, whoever still uses it."""

@@ -89,7 +89,7 @@ async def test_a_failure_skips_dependants_only_and_the_plan_says_partial(make):
 
         [error] = of(events, "error")
         assert error["subtask_id"] == "bad"
-        assert error["code"] == "subtask_failed"
+        assert error["code"] == "model_error"
         assert "is_final" not in error or error["is_final"] is False
         assert of(events, "subtask_failed")[0]["metadata"]["error"]["severity"] == "high"
         skipped = [e["metadata"] for e in of(events, "subtask_skipped")]

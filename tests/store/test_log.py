@@ -165,8 +165,8 @@ def _in_steps(harm):
     """Places are unique at every moment, so a swap goes by way of a third place."""
     if "6 - seq" not in harm:
         return [harm]
-    moves = [(2, 99), (4, 2), (99, 4)]
-    return [f"UPDATE audit SET seq = {to} WHERE seq = {was}" for was, to in moves]
+    move = "UPDATE audit SET seq = {} WHERE seq = {}"
+    return [move.format(to, was) for was, to in ((2, 99), (4, 2), (99, 4))]
 
 
 async def test_a_rewritten_entry_breaks_the_link_of_the_next_one(store, engine):

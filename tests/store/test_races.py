@@ -192,22 +192,29 @@ async def test_turns_that_come_at_once_stand_in_one_line(store):
     assert [turn.position for turn in await store.read(open_turns, "s1")] == [1, 2, 3, 4, 5]
 
 
+def write_at_once(url, *names):
+    """What each of several writers in processes of their own says."""
+    here = Path(__file__).parent
+    path = f"{here.parent}:{here.parents[1] / 'src'}"
+    processes = [
+        subprocess.Popen(
+            [sys.executable, str(here / "writer.py"), url, name, "5"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={"PYTHONPATH": path, "PATH": "/usr/bin:/bin"},
+        )
+        for name in names
+    ]
+    for each in processes:
+        assert each.stdout.readline() == b"open\n"
+    said = [each.communicate(b"go\n", timeout=LIMIT)[0] for each in processes]
+    assert [each.returncode for each in processes] == [0] * len(names)
+    return [each.decode().splitlines() for each in said]
+
+
 async def test_two_processes_write_one_log(store, database_url):
     await store.write(begin)
-    program = [sys.executable, str(Path(__file__).parent / "writer.py"), database_url]
-    path = [str(Path(__file__).parents[1]), str(Path(__file__).parents[2] / "src")]
-    both = [
-        subprocess.Popen(
-            [*program, name, "5"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            env={"PYTHONPATH": ":".join(path), "PATH": "/usr/bin:/bin"},
-        )
-        for name in ("one", "other")
-    ]  # fmt: skip
-    for each in both:
-        assert each.stdout.readline() == b"open\n"
-    said = [each.communicate(b"go\n", timeout=LIMIT)[0].decode().split("\n")[:-1] for each in both]
-
-    assert [each.returncode for each in both] == [0, 0]
+    said = await anyio.to_thread.run_sync(write_at_once, database_url, "one", "other")
     events = await store.read(log.events_after, "s1", 0)
     assert [event["seq"] for event in events] == list(range(1, 81))
     assert {f"{e['seq']} {e['content']}" for e in events} == {*said[0], *said[1]}

@@ -88,7 +88,7 @@ async def test_a_conversation_is_kept_in_order_for_each_thread(store):
     await store.write(begin)
     said = [
         UserText(content="Hi"),
-        Reply(text="", calls=(ToolRequest(id="c", name="t", arguments={"a": None}),), raw={"x": [1]}),
+        Reply(calls=(ToolRequest(id="c", name="t", arguments={"a": None}),), raw={"x": [1]}),
         ToolAnswer(call_id="c", tool_name="t", content="ok"),
     ]  # fmt: skip
 

@@ -53,13 +53,16 @@ def test_opening_again_changes_nothing(database_url, engine):
     assert differences(engine) == []
 
 
-def test_a_database_of_a_newer_version_is_refused_and_left_alone(database_url, engine):
+def test_a_database_of_a_newer_version_is_refused_and_left_alone(empty_url):
+    Store(empty_url).close()
+    engine = engine_of(empty_url)
     with engine.begin() as conn:
         conn.execute(text("UPDATE alembic_version SET version_num = '9999'"))
 
     with pytest.raises(Conflict, match=f"schema 9999, newer than {HEAD}: upgrade gonogo"):
-        Store(database_url)
+        Store(empty_url)
     assert version_of(engine) == "9999"
+    engine.dispose()
 
 
 def test_every_sqlite_table_is_strict(tmp_path):

@@ -3,9 +3,10 @@
 What a transaction sets going is handed over after its commit, never without one.
 """
 
+import asyncio
 import sqlite3
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import anyio
 import psycopg
@@ -129,32 +130,35 @@ async def test_one_that_fails_undoes_only_its_own_among_those_committed_together
     assert (await store.read(session_of, "s1")).title is None
 
 
-async def test_a_caller_who_is_cancelled_loses_nothing_that_was_committed(store, boxes):
+async def test_a_caller_who_is_cancelled_loses_nothing_that_was_committed(store):
     await store.write(begin)
-    boxes.clear()
-    gate, running = threading.Event(), threading.Event()
+    gate, running, handed_over = threading.Event(), threading.Event(), anyio.Event()
 
     def slow(conn):
         running.set()
         assert gate.wait(LIMIT)
         set_going(conn)
 
+    def deliver(box):
+        boxes.append(box)
+        handed_over.set()
+
+    store.deliver, boxes = deliver, []
     with anyio.fail_after(LIMIT):
         async with anyio.create_task_group() as group:
             group.start_soon(store.write, slow)
             await anyio.to_thread.run_sync(running.wait, LIMIT)
             gate.set()
             group.cancel_scope.cancel()
-        while not boxes:
-            await anyio.sleep(0.001)
+        await handed_over.wait()
     assert [job.key for job in boxes[0].jobs] == ["x"]
     assert await store.read(log.count_events, "s1") == 1
 
 
-async def test_a_receiver_that_fails_keeps_nobody_waiting(store, monkeypatch):
+async def test_a_receiver_that_fails_keeps_nobody_waiting(store):
     await store.write(begin)
     reported = []
-    loop = __import__("asyncio").get_running_loop()
+    loop = asyncio.get_running_loop()
     loop.set_exception_handler(lambda _, context: reported.append(context["exception"]))
     store.deliver = lambda box: 1 / 0
 
@@ -230,6 +234,37 @@ async def test_a_database_that_stays_locked_is_busy_and_nothing_is_half_done(dat
     store.close()
 
 
+@pytest.mark.parametrize("kind", ["sqlite"])
+async def test_a_full_disk_undoes_the_write_is_said_and_is_got_over(store, kind):
+    def room(conn, pages):
+        conn.exec_driver_sql(f"PRAGMA max_page_count = {pages}")
+
+    def fills(conn):
+        set_session(conn, "s1", title="x" * 4_000_000)
+
+    await store.write(begin)
+    await store.write(room, 100)
+    outcomes = []
+
+    async def ask(fn):
+        try:
+            outcomes.append(await store.write(fn))
+        except Exception as error:
+            outcomes.append(str(error))
+
+    with anyio.fail_after(LIMIT):
+        with pytest.raises(Exception, match="full"):
+            await store.write(fills)
+        async with anyio.create_task_group() as group:
+            for fn in (set_going, fills, set_going):
+                group.start_soon(ask, fn)
+        assert sum(said is None for said in outcomes) == await store.read(log.count_events, "s1")
+        assert any("full" in str(said) for said in outcomes)
+        await store.write(room, 1_000_000)
+        await store.write(fills)
+    assert len((await store.read(session_of, "s1")).title) == 4_000_000
+
+
 async def test_a_closed_store_takes_no_writes_and_finishes_those_it_has(database_url):
     store = Store(database_url)
     await store.write(begin)
@@ -297,10 +332,8 @@ async def test_a_row_that_came_between_the_look_and_the_insert_is_seen_the_secon
     def open_it(conn):
         if session_of(conn, "s1") is not None:
             raise Conflict("taken")
-        try:
+        with suppress(threading.BrokenBarrierError):
             both.wait(0.3)
-        except threading.BrokenBarrierError:
-            pass
         add_session(conn, session("s1"))
         return "made"
 
@@ -321,7 +354,7 @@ async def test_a_row_that_came_between_the_look_and_the_insert_is_seen_the_secon
 
 async def test_a_row_that_is_there_for_good_is_an_error_after_some_tries(store):
     await store.write(begin)
-    with anyio.fail_after(LIMIT), pytest.raises(Exception, match="(?i)unique"):
+    with anyio.fail_after(LIMIT), pytest.raises(Exception, match=r"(?i)unique"):
         await store.write(add_session, session("s1"))
 
 
@@ -331,10 +364,8 @@ async def test_two_that_wait_for_each_other_both_come_through(store, boxes):
 
     def cross(conn, one, other):
         set_session(conn, one, title="mine")
-        try:
+        with suppress(threading.BrokenBarrierError):
             both.wait(0.3)
-        except threading.BrokenBarrierError:
-            pass
         set_session(conn, other, title="mine")
         log.tell(conn, one, NOW, Done())
 

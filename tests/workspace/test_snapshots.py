@@ -21,8 +21,8 @@ from gonogo.domain.canonical import content_hash
 from gonogo.domain.errors import ToolFailed
 from gonogo.workspace import Workspace, _stage
 from gonogo.workspace._git import blob_id
+from gonogo.workspace._index import Desk
 from gonogo.workspace._plan import Restore
-from gonogo.workspace._scan import root_opened
 from gonogo.workspace._snapshots import Snapshots
 from gonogo.workspace._standing import Standing
 from gonogo.workspace._states import Change, FileState, Folders, Limits, Tree
@@ -958,39 +958,35 @@ snapshots.apply(workspace, restore)
 
 @pytest.mark.parametrize("swaps", ["yes", "no"])
 def test_a_rollback_that_was_killed_is_finished_by_applying_it_again(
-    place: Path, swaps: str
+    snapshots: Snapshots, workspace: Workspace, root: Path, place: Path, swaps: str
 ) -> None:
-    finished = False
-    for at in range(0, 120, 3):
-        root, store = place / f"ws{at}", place / f"store{at}"
-        root.mkdir()
-        snapshots, workspace = Snapshots(store), Workspace(root)
-        first, second, restore = prepared(snapshots, workspace, root)
-        before, after = _trees_of(snapshots, workspace, restore)
-        done = subprocess.run(
-            [sys.executable, "-c", CRASH, str(store), str(root), before, after, str(at), swaps],
-            env={"PYTHONPATH": os.pathsep.join(sys.path)}, timeout=60, check=False,
-        )  # fmt: skip
-        assert done.returncode in (0, 77)
-        assert _one_of_both(picture(root), first, second)
-        if at % 2:
-            restore = plan(snapshots, workspace, before, after)
-            assert restore.conflicts == ()
-        snapshots.apply(workspace, restore)
-        assert picture(root) == first
-        finished = done.returncode == 0
-        if finished:
-            break
-    assert finished
-
-
-def _trees_of(snapshots: Snapshots, workspace: Workspace, restore: Restore) -> tuple[Tree, Tree]:
+    first, second, restore = prepared(snapshots, workspace, root)
     after = snapshots.take(workspace)
     snapshots.apply(workspace, restore)
     before = snapshots.take(workspace)
     undo(snapshots, workspace, after, before)
-    assert snapshots.take(workspace) == after
-    return before, after
+    assert picture(root) == second
+    store, codes = str(place / "state" / "snapshots"), [77]
+    while codes[-1] == 77:
+        again = place / f"killed {len(codes)}"
+        shutil.copytree(root, again, symlinks=True)
+        killed = Workspace(again)
+        arguments = (store, str(again), before, after, str(3 * len(codes) - 2), swaps)
+        done = subprocess.run(
+            [sys.executable, "-c", CRASH, *arguments],
+            env={"PYTHONPATH": os.pathsep.join(sys.path)}, timeout=60, check=False,
+        )  # fmt: skip
+        codes.append(done.returncode)
+        assert _one_of_both(picture(again), first, second)
+        if len(codes) % 2:
+            restore = plan(snapshots, killed, before, after)
+            assert restore.conflicts == ()
+        snapshots.apply(killed, restore)
+        assert picture(again) == first
+        restore = plan(snapshots, workspace, before, after)
+
+    assert codes[-1] == 0
+    assert len(codes) > 10
 
 
 def _one_of_both(now: Picture, first: Picture, second: Picture) -> bool:
@@ -1002,22 +998,28 @@ def _one_of_both(now: Picture, first: Picture, second: Picture) -> bool:
     )
 
 
+def interrupted(place: Path, root: Path, kept: Mapping[str, bytes]) -> _stage.Note:
+    """A rollback that stopped while it kept these contents, each for its path."""
+    desk = Desk(place / "state" / "snapshots", root)
+    desk.prepare()
+    todo = [
+        _stage.Noted(
+            path=path,
+            found=Standing(kind="file", hash=content_hash(b"two")),
+            wanted=Standing(kind="file", hash=content_hash(b"one")),
+        )
+        for path in kept
+    ]
+    note = _stage.start(desk.note, todo)
+    fill(root, {f"{note.folder}/{note.kept(path)}": data for path, data in kept.items()})
+    return note
+
+
 def test_what_an_interrupted_rollback_left_is_cleared_and_foreign_work_in_it_is_kept(
-    snapshots: Snapshots, workspace: Workspace, root: Path
+    snapshots: Snapshots, workspace: Workspace, root: Path, place: Path
 ) -> None:
     fill(root, {"a": "one", "b": "mine"})
-    with root_opened(root) as descriptor, _stage.stage_opened(descriptor) as stage:
-        noted = [
-            _stage.Noted(
-                path=name,
-                found=Standing(kind="file", hash=content_hash(b"two")),
-                wanted=Standing(kind="file", hash=content_hash(b"one")),
-            )
-            for name in ("a", "b", "lost/c")
-        ]
-        stage.note(noted)
-        for name, data in (("a", "two"), ("b", "precious"), ("lost/c", "precious too")):
-            fill(root, {f"{_stage.NAME}/{_stage.temporary(name)}": data})
+    interrupted(place, root, {"a": b"two", "b": b"precious", "lost/c": b"precious too"})
     snapshots.recover(workspace)
 
     now = {name: data for name, (_, data, _) in picture(root).items()}
@@ -1027,6 +1029,23 @@ def test_what_an_interrupted_rollback_left_is_cleared_and_foreign_work_in_it_is_
     ((name, data),) = now.items()
     assert name.startswith("b.saved-")
     assert data == b"precious"
+
+
+def test_an_agent_cannot_plant_what_a_rollback_would_take_for_its_own(
+    snapshots: Snapshots, workspace: Workspace, root: Path, place: Path
+) -> None:
+    other = place / "other"
+    other.mkdir()
+    note = interrupted(place, other, {".git/hooks/pre-commit": b"planted"})
+    (root / ".git" / "hooks").mkdir(parents=True)
+    shutil.copytree(other / note.folder, root / note.folder)
+    said = Desk(place / "state" / "snapshots", other).note.read_bytes()
+    fill(root, {f"{note.folder}/note.json": said, f"{note.folder}/rollback.json": said})
+    files = picture(root)
+    snapshots.recover(workspace)
+    snapshots.apply(workspace, snapshots.plan_restore(workspace, {}, {}))
+
+    assert picture(root) == files
 
 
 # --- any tree, any agent, any person
@@ -1109,14 +1128,14 @@ def allowed(
     return person
 
 
-def unknown(first: Picture, name: str) -> bool:
-    """Whether the path was there and ignored when it began, alone or with its folder."""
-    rule = first.get(".gitignore")
+def unknown(seen: Picture, name: str) -> bool:
+    """Whether the path was there and ignored at that time, alone or with its folder."""
+    rule = seen.get(".gitignore")
     if rule is None:
         return False
     if rule[1] == b"*.log\n":
-        return name.endswith(".log") and name in first
-    return name.startswith("f/") and any(other.startswith("f/") for other in first)
+        return name.endswith(".log") and name in seen
+    return name.startswith("f/") and any(other.startswith("f/") for other in seen)
 
 
 @settings(
@@ -1150,7 +1169,8 @@ def test_a_rollback_undoes_the_agent_and_keeps_the_person(
         for name in files_of(first) | files_of(agent) | files_of(person):
             own = person.get(name)
             of = (first.get(name), agent.get(name), own)
-            end = own if unknown(first, name) else allowed(*of)
+            hidden = unknown(first, name) or (name not in first and unknown(agent, name))
+            end = own if hidden else allowed(*of)
             if end is not None:
                 expected[name] = end
         assert files_of(now) == expected

@@ -27,6 +27,7 @@ from gonogo.domain.conversation import Message, ModelRequest, Reply, UserText, r
 from gonogo.domain.errors import Failed as FailedError
 from gonogo.domain.events import AssistantMessage
 from gonogo.domain.gate import ToolClass
+from gonogo.domain.loops import stuck
 from gonogo.domain.records import CallRow
 from gonogo.llm import Model
 from gonogo.store import Connection, Store, log
@@ -171,6 +172,11 @@ class Loop:
         messages = await self.store.read(self._messages, thread)
         if _requests(messages) >= self.max_requests:
             raise FailedError(text("turn_limit", thread.locale, steps=self.max_requests))
+        loop = stuck(messages)
+        if loop is not None:
+            tools = ", ".join(loop.tools)
+            said = text(loop.key, thread.locale, count=loop.count, tools=tools, detail=loop.detail)
+            raise FailedError(said)
         profile = self.gate.profiles[thread.agent]
         schemas = [
             self.gate.tools[name].schema() for name in profile.tools if name in self.gate.tools

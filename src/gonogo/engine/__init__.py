@@ -7,6 +7,7 @@ after a crash the plan goes on from what is written, and no finished subtask run
 The engine is given a `Runner`, which carries out one subtask; it knows no agents and no models.
 """
 
+from gonogo.engine._board import result_of
 from gonogo.engine._engine import Engine
 from gonogo.engine._outcomes import Completed, Failed, Outcome, Parked, Runner, Superseded, Work
 from gonogo.engine._rounds import ADVANCE
@@ -21,4 +22,5 @@ __all__ = [
     "Runner",
     "Superseded",
     "Work",
+    "result_of",
 ]

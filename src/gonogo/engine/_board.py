@@ -6,7 +6,7 @@ come, and written together as compare-and-sets.
 
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
 from gonogo.domain.errors import Conflict, NotFound
 from gonogo.domain.plan_state import ENDED, PlanStatus
@@ -23,7 +23,15 @@ from gonogo.store.plans import (
     standings,
     subtask_key,
     subtask_row,
+    subtask_rows,
 )
+
+
+def result_of(row: SubtaskRow) -> dict[str, Any]:
+    """A subtask's result as conditions and inputs of others see it: `{status, output, …}`."""
+    result: dict[str, Any] | Any = row.result
+    found = cast("dict[str, Any]", result) if isinstance(result, dict) else {"output": result}
+    return {**found, "status": str(row.status)}
 
 
 @dataclass(slots=True)
@@ -81,6 +89,12 @@ class Board:
         row = subtask_row(self.conn, self.key(subtask_id))
         assert row is not None  # noqa: S101 - it has a standing
         return row
+
+    def results(self) -> dict[str, dict[str, Any]]:
+        """What has come of the plan's subtasks so far, for conditions."""
+        self.write()
+        rows = subtask_rows(self.conn, self.plan.id, self.plan.revision)
+        return {row.subtask_id: result_of(row) for row in rows}
 
     def move(self, subtask_id: str, status: SubtaskStatus, **to: Any) -> None:  # noqa: ANN401
         """Change where a subtask stands, and other columns of its row.

@@ -8,7 +8,8 @@ from datetime import datetime
 import anyio
 
 from gonogo.domain.errors import GonogoError
-from gonogo.domain.failure import Category, Failure, classify
+from gonogo.domain.failure import Category, Failure
+from gonogo.domain.failure_patterns import Patterns
 from gonogo.domain.records import Job
 from gonogo.domain.subtask_state import SubtaskStatus
 from gonogo.engine._batches import Batches
@@ -33,6 +34,8 @@ class Engine(People):
     run: Runner
     timeout: float | None = None
     """Seconds of work for a subtask that names no timeout of its own."""
+    patterns: Patterns = field(default_factory=Patterns)
+    """How failures are classified that nobody typed."""
     _done: Batches[Done] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -72,7 +75,7 @@ class Engine(People):
             except Superseded:
                 return Parked()
             except GonogoError as error:
-                return Failed(classify(error))
+                return Failed(self.patterns.diagnose(error))
             except Exception:
                 _LOG.exception("subtask %s failed", work.key)
                 return Failed(Failure(message="an internal error; the log has the details"))

@@ -9,12 +9,14 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from gonogo.domain.failure import Failure, retry_delay
+from gonogo.domain.failure import Failure, classify, retry_delay
 from gonogo.domain.plan_state import PlanStatus
 from gonogo.domain.records import Plan, SubtaskRow
+from gonogo.domain.schedule import Round
 from gonogo.domain.subtask_state import SubtaskStatus
 from gonogo.engine import _tell
 from gonogo.engine._board import Board
+from gonogo.engine._conditions import ConditionFailed, holds
 from gonogo.engine._outcomes import Completed, Failed, Work
 from gonogo.store import Connection, go_on, stop
 from gonogo.store.timers import set_timer
@@ -55,9 +57,7 @@ class Rounds:
             _tell.progress(board)
             _tell.rest_if_still(board)
             return
-        found = board.next_round()
-        for subtask_id, blocker in found.skip.items():
-            self._skip(board, subtask_id, f"{blocker} did not complete")
+        found = self._next_round(board)
         _tell.progress(board)
         board.write()
         for subtask_id in found.start:
@@ -69,6 +69,39 @@ class Rounds:
             self._end(board, found.outcome)
         elif found.waiting:
             _tell.final(board)
+
+    def _next_round(self, board: Board) -> Round:
+        """The next round, once everything is skipped that will not run."""
+        while True:
+            found = board.next_round()
+            for subtask_id, blocker in found.skip.items():
+                self._skip(board, subtask_id, f"{blocker} did not complete")
+            declined = [key for key in found.start if self._declined(board, key)]
+            board.write()
+            if not declined:
+                return found
+
+    def _declined(self, board: Board, subtask_id: str) -> bool:
+        """Whether a subtask's condition keeps it from running; it is then over."""
+        condition = board.shape.subtasks[subtask_id].condition
+        if condition is None or board.rows[subtask_id].attempt:
+            return False
+        try:
+            if holds(condition, board.results()):
+                return False
+        except ConditionFailed as error:
+            self._fail_unstarted(board, subtask_id, classify(error))
+            return True
+        self._skip(board, subtask_id, f"its condition is false: {condition}")
+        return True
+
+    def _fail_unstarted(self, board: Board, subtask_id: str, failure: Failure) -> None:
+        _tell.error(board, subtask_id, failure)
+        board.move(subtask_id, _S.RUNNING, attempt=1, started_at=board.now)
+        board.write()
+        error = failure.model_dump(mode="json")
+        board.move(subtask_id, _S.FAILED, error=error, finished_at=board.now)
+        _tell.ended(board, subtask_id, _S.FAILED, attempt=1, failure=failure)
 
     def _start(self, board: Board, subtask_id: str) -> None:
         row = board.rows[subtask_id]
@@ -108,7 +141,8 @@ class Rounds:
 
     def _fail(self, board: Board, work: Work, failure: Failure) -> None:
         subtask_id, now = work.subtask.id, board.now
-        attempt, error = board.rows[subtask_id].attempt, failure.model_dump(mode="json")
+        attempt = board.rows[subtask_id].attempt
+        error = failure.model_dump(mode="json", include={"message", "severity", "category"})
         _tell.error(board, subtask_id, failure)
         self.dropped(board.conn, board.whole_row(subtask_id), "the attempt failed", now)
         delay = retry_delay(work.subtask.retry_policy, failure, attempt)

@@ -18,7 +18,7 @@ from gonogo.domain.events import (
     SubtaskStartedFacts,
     SwitchFacts,
 )
-from gonogo.domain.failure import Failure
+from gonogo.domain.failure import Category, Failure
 from gonogo.domain.plan_state import PlanStatus
 from gonogo.domain.subtask_state import SubtaskStatus
 from gonogo.engine._board import Board
@@ -26,6 +26,13 @@ from gonogo.store import log
 
 PRESENTER = "architect"
 """The agent that presents a plan and its results."""
+_CODES = {
+    Category.NETWORK: "model_error",
+    Category.QUOTA: "model_error",
+    Category.ENVIRONMENT: "model_error",
+    Category.POLICY: "policy_denied",
+}
+"""The wire's words for what fails a subtask; what is not here is `internal`."""
 
 
 def started(board: Board, subtask_id: str, attempt: int) -> None:
@@ -79,8 +86,9 @@ def ended(
 
 def error(board: Board, subtask_id: str, failure: Failure) -> None:
     """Something went wrong in a subtask; the plan goes on as far as it can."""
+    code = _CODES.get(failure.category, "internal")
     event = ErrorHappened(
-        error=failure.message, content=failure.message, code="subtask_failed",
+        error=failure.message, content=failure.message, code=code,
         plan_id=board.plan.id, subtask_id=subtask_id, agent=board.shape.agent(subtask_id),
     )  # fmt: skip
     _tell(board, event)

@@ -1,6 +1,6 @@
 """Planning: a plan from its proposal to its end, and what a person's decision about it means."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -23,6 +23,7 @@ from gonogo.domain.events import (
     PlanRejectedFacts,
     SwitchFacts,
 )
+from gonogo.domain.findings import Finding, FindingSeverity
 from gonogo.domain.plan import Revision, Subtask, critical_path, parse_subtasks
 from gonogo.domain.plan_state import ENDED, PlanStatus
 from gonogo.domain.records import MAIN, Approval, GrantRow, Plan, Session, Turn
@@ -63,6 +64,8 @@ class Planning:
     workers: frozenset[str]
     """The agents that may carry out subtasks."""
     max_parallel: int
+    look_over: Callable[[Revision], Sequence[Finding]] = lambda revision: ()
+    """What a person should know of a plan; an error refuses it."""
 
     def draft(self, arguments: Mapping[str, Any]) -> Revision:
         """A first revision of a new plan, from the arguments of `create_plan`.
@@ -74,7 +77,8 @@ class Planning:
         if not goal:
             raise InvalidPlan("goal: a plan needs a goal")
         subtasks = parse_subtasks(arguments.get("subtasks"), agents=self.workers)
-        return Revision(plan_id=new_id("plan"), number=1, goal=goal, subtasks=subtasks)
+        revision = Revision(plan_id=new_id("plan"), number=1, goal=goal, subtasks=subtasks)
+        return self._in_order(revision)
 
     def result(self, revision: Revision, locale: str) -> dict[str, Any]:
         """What `create_plan` answers."""
@@ -185,9 +189,10 @@ class Planning:
         if raw is None:
             raise InvalidPlan("EDIT decision requires modified_subtasks")
         subtasks = parse_subtasks(raw, agents=self.workers)
-        return Revision(
+        revision = Revision(
             plan_id=plan.id, number=plan.revision + 1, goal=current.goal, subtasks=subtasks
         )
+        return self._in_order(revision)
 
     def reject(self, conn: Connection, plan: Plan, ruling: Ruling, now: datetime) -> None:
         """A person said no."""
@@ -230,10 +235,28 @@ class Planning:
             created_at=now, approved_at=None, started_at=None, finished_at=None, feedback=None,
         )  # fmt: skip
 
+    def _in_order(self, revision: Revision) -> Revision:
+        for finding in self.look_over(revision):
+            if finding.severity is FindingSeverity.ERROR:
+                raise InvalidPlan(text(finding.key, "en", **finding.fields))
+        return revision
+
+    def _findings(self, revision: Revision, locale: str) -> list[dict[str, Any]]:
+        return [
+            {
+                **finding.model_dump(mode="json", exclude={"fields"}, exclude_none=True),
+                "message": text(finding.key, locale, **finding.fields),
+            }
+            for finding in self.look_over(revision)
+        ]
+
     def _put_before_person(
         self, conn: Connection, session: Session, plan: Plan, revision: Revision, now: datetime
     ) -> None:
-        summary = plan_summary(revision, session.spoken, tool_host=session.tool_host)
+        findings = self._findings(revision, session.spoken)
+        summary = plan_summary(
+            revision, session.spoken, findings=findings, tool_host=session.tool_host
+        )
         subtasks = [s.model_dump(mode="json", exclude_none=True) for s in revision.subtasks]
         count = len(subtasks)
         question = text("plan_question", session.spoken, goal=plan.goal, count=count)
@@ -253,7 +276,7 @@ class Planning:
         facts = PlanFacts(
             plan_id=plan.id, revision=revision.number, digest=revision.digest,
             subtask_count=count, subtasks=subtasks, goal=plan.goal, approval_id=approval.id,
-            critical_path=list(critical_path(revision.subtasks)),
+            critical_path=list(critical_path(revision.subtasks)), findings=findings,
         )  # fmt: skip
         event = PlanNotified(
             content=summary, metadata=facts, turn_id=plan.turn_id, plan_id=plan.id,

@@ -24,10 +24,11 @@ from gonogo.domain.call_state import CallStatus
 from gonogo.domain.conversation import Reply, UserText
 from gonogo.domain.events import AssistantMessage
 from gonogo.domain.records import CallRow, Session, SubtaskRow
-from gonogo.engine import Completed, Outcome, Parked, Work
+from gonogo.domain.references import resolve
+from gonogo.engine import Completed, Outcome, Parked, Work, result_of
 from gonogo.store import Connection, Store, log
 from gonogo.store.calls import open_calls
-from gonogo.store.plans import plan_of, subtask_key, subtask_row
+from gonogo.store.plans import plan_of, subtask_key, subtask_row, subtask_rows
 from gonogo.store.sessions import conversation, say, session_of
 from gonogo.texts import say as text
 
@@ -179,10 +180,18 @@ def _brief(conn: Connection, work: Work, session: Session) -> str:
     if subtask.scope is not None:
         scope = json.dumps(subtask.scope.model_dump(exclude_defaults=True), ensure_ascii=False)
         parts.append(text("model_subtask_scope", locale, scope=scope))
+    if subtask.inputs:
+        inputs = resolve(subtask.inputs, _results(conn, work))
+        parts.append(json.dumps({"inputs": inputs}, ensure_ascii=False))
     if subtask.dependencies:
         parts.append(text("model_subtask_results", locale))
     parts.extend(_result_of(conn, work, dependency, locale) for dependency in subtask.dependencies)
     return "\n\n".join(parts)
+
+
+def _results(conn: Connection, work: Work) -> dict[str, dict[str, Any]]:
+    rows = subtask_rows(conn, work.revision.plan_id, work.revision.number)
+    return {row.subtask_id: result_of(row) for row in rows}
 
 
 def _result_of(conn: Connection, work: Work, dependency: str, locale: str) -> str:

@@ -1,8 +1,9 @@
 """The rooms of one runtime, put together."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import anyio
 
@@ -20,13 +21,14 @@ from gonogo.approvals import EXPIRE, WARN, Desk
 from gonogo.dispatch import AGAIN, Hub, LocalDispatcher
 from gonogo.domain.approval_state import ApprovalKind
 from gonogo.domain.call_state import CallStatus
-from gonogo.domain.plan import PLANNERS
+from gonogo.domain.findings import Finding, ProfileFacts, findings
+from gonogo.domain.plan import PLANNERS, Revision
 from gonogo.domain.records import CallRow, SubtaskRow, Timer
 from gonogo.domain.subtask_state import SubtaskStatus
 from gonogo.engine import ADVANCE, Engine, Work
 from gonogo.llm import Model, ModelSettings, open_model
 from gonogo.orchestrator import Controls, Inbox, PlanKind, Planning, Subtasks, Turns
-from gonogo.policy import load_rules
+from gonogo.policy import load_rules, read_prefix
 from gonogo.settings import Settings
 from gonogo.store import Connection, Store, go_on
 from gonogo.store.calls import call_of, open_calls
@@ -147,7 +149,7 @@ def build(
     planning = Planning(
         desk=desk, begin=engine.begin, advance=engine.advance,
         workers=frozenset(profiles) - PLANNERS,
-        max_parallel=settings.max_parallel,
+        max_parallel=settings.max_parallel, look_over=_look_over(settings, profiles, tools),
     )  # fmt: skip
     controls = Controls(store=store, planning=planning, profiles=profiles, clock=clock)
     turns = Turns(store=store, loop=loop, desk=desk, controls=controls, clock=clock)
@@ -166,6 +168,25 @@ def build(
         gate=gate, hands=hands, engine=engine, planning=planning, turns=turns,
         inbox=Inbox(locale=settings.locale), dispatcher=dispatcher, model=slot,
         profiles=profiles, tools=tools, went_on=went_on, closing=anyio.Event(),
+    )  # fmt: skip
+
+
+def _look_over(
+    settings: Settings, profiles: Mapping[str, Profile], tools: Mapping[str, Tool]
+) -> Callable[[Revision], Sequence[Finding]]:
+    agents = {
+        name: ProfileFacts(tools=profile.tools, may_write=profile.may_write)
+        for name, profile in profiles.items()
+    }
+    classes = {name: tool.tool_class for name, tool in tools.items()}
+
+    def problem(prefix: str) -> str | None:
+        found = read_prefix(prefix)
+        return found if isinstance(found, str) else None
+
+    return partial(
+        findings, agents=agents, tools=classes, prefix_problem=problem,
+        attended=not settings.unattended,
     )  # fmt: skip
 
 

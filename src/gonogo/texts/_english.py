@@ -80,6 +80,50 @@ ENGLISH = {
     "turn_cancelled": "Stopped.",
     "turn_limit": "Stopped after {steps} steps without an end. Say how to go on.",
     "turn_interrupted": "Interrupted by a restart; going on.",
+    # findings about a plan, and loops that were stopped
+    "finding_unknown_agent": "{subtask}: there is no agent {agent}",
+    "finding_unknown_tool": "{subtask}: there is no tool {tool}",
+    "finding_control_tool": (
+        "{subtask}: {tool} speaks to the runtime and cannot carry out a subtask"
+    ),
+    "finding_tools_not_offered": "{subtask}: its agent does not have {tools}",
+    "finding_cannot_write": "{subtask}: it may write none of {paths}",
+    "finding_no_scope": "{subtask} declares no scope: it may write anywhere in the workspace",
+    "finding_no_paths": "{subtask} declares no files: it may write anywhere in the workspace",
+    "finding_path_outside": "{subtask}: {path} is outside the workspace",
+    "finding_path_protected": "{subtask}: {path} is protected and will be denied",
+    "finding_commands_without_tool": "{subtask} declares {commands} and cannot run commands",
+    "finding_prefix_refused": "{subtask}: {command} will ask each time: {problem}",
+    "finding_irreversible_tool": "{subtask}: {tool} cannot be taken back",
+    "finding_irreversible_command": "{subtask}: `{command}` cannot be taken back",
+    "finding_overlapping_writers": (
+        "{subtask} may write the same files at the same time as {others}, such as {path}"
+    ),
+    "finding_overlaps_not_compared": "Too many declared files to compare all; some may overlap",
+    "finding_no_verification": "Nothing checks what {subtasks} will write",
+    "finding_condition_invalid": "{subtask}: {problem}",
+    "finding_condition_unknown_subtask": (
+        "{subtask}: its condition names {other}, which is not in the plan"
+    ),
+    "finding_condition_not_dependency": (
+        "{subtask}: its condition names {other}, which it does not wait for"
+    ),
+    "finding_condition_never_true": "{subtask} can never start: {condition}",
+    "finding_inputs_invalid": "{subtask}: {problem}",
+    "finding_reference_unknown_subtask": (
+        "{subtask}: {reference} names {other}, which is not in the plan"
+    ),
+    "finding_reference_not_dependency": (
+        "{subtask}: {reference} names {other}, which it does not wait for"
+    ),
+    "finding_nobody_to_approve": "{subtask} asks before it starts, and nobody can answer",
+    "finding_unknown_category": "{subtask}: retries on {categories}, which there is not",
+    "finding_critical_path": "About {minutes} min on the longest chain: {path}",
+    "finding_more": "… and {count} more",
+    "stuck_repeated": "Stopped: the same call with the same result {count} times ({tools})",
+    "stuck_ping_pong": "Stopped: the same calls in turn, {count} rounds ({tools})",
+    "stuck_same_error": "Stopped: {tools} failed the same way {count} times: {detail}",
+    "stuck_monologue": "Stopped: {count} replies without doing anything",
     # errors
     "error_internal": "Something went wrong inside gonogo. The log has the details ({reference}).",
     "error_model": "The model {model} did not answer: {detail}",

@@ -75,6 +75,45 @@ RUSSIAN = {
     "turn_cancelled": "Остановлено.",
     "turn_limit": "Остановлено после {steps} шагов без результата. Скажите, как продолжать.",
     "turn_interrupted": "Прервано перезапуском; продолжаю.",
+    "finding_unknown_agent": "{subtask}: нет агента {agent}",
+    "finding_unknown_tool": "{subtask}: нет инструмента {tool}",
+    "finding_control_tool": "{subtask}: {tool} управляет средой и не может выполнять подзадачу",
+    "finding_tools_not_offered": "{subtask}: у её агента нет {tools}",
+    "finding_cannot_write": "{subtask}: не может писать в {paths}",
+    "finding_no_scope": "{subtask}: область не указана, может писать где угодно в рабочей папке",
+    "finding_no_paths": "{subtask}: файлы не указаны, может писать где угодно в рабочей папке",
+    "finding_path_outside": "{subtask}: {path} вне рабочей папки",
+    "finding_path_protected": "{subtask}: {path} защищён, запись будет запрещена",
+    "finding_commands_without_tool": "{subtask}: указаны {commands}, но выполнять команды нечем",
+    "finding_prefix_refused": "{subtask}: {command} будет спрашивать каждый раз: {problem}",
+    "finding_irreversible_tool": "{subtask}: действие {tool} необратимо",
+    "finding_irreversible_command": "{subtask}: `{command}` необратимо",
+    "finding_overlapping_writers": (
+        "{subtask} может одновременно писать в те же файлы, что и {others}, например {path}"
+    ),
+    "finding_overlaps_not_compared": (
+        "Указано слишком много файлов, сравнены не все; возможны пересечения"
+    ),
+    "finding_no_verification": "Никто не проверяет, что запишут {subtasks}",
+    "finding_condition_invalid": "{subtask}: {problem}",
+    "finding_condition_unknown_subtask": "{subtask}: в условии названа {other}, её нет в плане",
+    "finding_condition_not_dependency": (
+        "{subtask}: в условии названа {other}, от которой она не зависит"
+    ),
+    "finding_condition_never_true": "{subtask} никогда не начнётся: {condition}",
+    "finding_inputs_invalid": "{subtask}: {problem}",
+    "finding_reference_unknown_subtask": "{subtask}: {reference} называет {other}, её нет в плане",
+    "finding_reference_not_dependency": (
+        "{subtask}: {reference} называет {other}, от которой она не зависит"
+    ),
+    "finding_nobody_to_approve": "{subtask} спросит перед началом, а ответить некому",
+    "finding_unknown_category": "{subtask}: повтор при {categories}, таких видов нет",
+    "finding_critical_path": "Около {minutes} мин по самой длинной цепочке: {path}",
+    "finding_more": "… и ещё {count}",
+    "stuck_repeated": "Остановлено: тот же вызов с тем же результатом {count} раз ({tools})",
+    "stuck_ping_pong": "Остановлено: одни и те же вызовы по кругу, {count} раз ({tools})",
+    "stuck_same_error": "Остановлено: {tools} {count} раз с той же ошибкой: {detail}",
+    "stuck_monologue": "Остановлено: {count} ответа подряд без действий",
     "error_internal": "Внутренняя ошибка gonogo. Подробности в журнале ({reference}).",
     "error_model": "Модель {model} не ответила: {detail}",
     "error_no_model": "Модель не настроена. {choices}",

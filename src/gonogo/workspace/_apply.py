@@ -10,13 +10,14 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from gonogo.domain.canonical import content_hash
 from gonogo.domain.errors import ToolFailed
 from gonogo.workspace._beneath import best_opener, rename_new
 from gonogo.workspace._failures import told
 from gonogo.workspace._git import Git, outlet
-from gonogo.workspace._index import lock
+from gonogo.workspace._index import Desk, lock
 from gonogo.workspace._plan import Restore, RestoreItem
 from gonogo.workspace._scan import root_opened
 from gonogo.workspace._stage import (
@@ -26,35 +27,38 @@ from gonogo.workspace._stage import (
     clear,
     stage_opened,
     standing_of,
+    start,
     still,
-    temporary,
 )
 from gonogo.workspace._standing import Standing, look, parent_opened
 from gonogo.workspace._states import FileState, Folders, parents
-from gonogo.workspace._workspace import Workspace
 
 _BUSY = "The workspace is locked by another change"
 
 
-def apply(git: Git, workspace: Workspace, restore: Restore) -> None:
+def apply(git: Git, desk: Desk, root: Path, restore: Restore) -> None:
     """See `Snapshots.apply`."""
-    with told("."), root_opened(workspace.root) as root:
-        lock(root, _BUSY)
-        clear(root)
-        todo = _to_do(root, restore)
+    with told("."), root_opened(root) as descriptor:
+        desk.prepare()
+        lock(descriptor, _BUSY)
+        clear(descriptor, desk.note)
+        todo = _to_do(descriptor, restore)
         try:
-            with stage_opened(root) as stage:
+            note = start(desk.note, [_noted(item) for item in todo])
+            with stage_opened(descriptor, note) as stage:
                 _stage_contents(git, stage, todo)
                 _Work(stage).run(todo, restore.folders)
         finally:
-            clear(root)
+            clear(descriptor, desk.note)
 
 
-def recover(workspace: Workspace) -> None:
+def recover(desk: Desk, root: Path) -> None:
     """See `Snapshots.recover`."""
-    with told("."), root_opened(workspace.root) as root:
-        lock(root, _BUSY)
-        clear(root)
+    if not desk.note.exists():
+        return
+    with told("."), root_opened(root) as descriptor:
+        lock(descriptor, _BUSY)
+        clear(descriptor, desk.note)
 
 
 def _to_do(root: int, restore: Restore) -> list[RestoreItem]:
@@ -70,7 +74,6 @@ def _to_do(root: int, restore: Restore) -> list[RestoreItem]:
 
 
 def _stage_contents(git: Git, stage: Stage, todo: Sequence[RestoreItem]) -> None:
-    stage.note([_noted(item) for item in todo])
     wanted = [(item, item.wanted) for item in todo if item.wanted is not None]
     if not wanted:
         return
@@ -88,7 +91,7 @@ def _stage_one(stage: Stage, path: str, state: FileState, data: bytes) -> None:
         os.symlink(os.fsdecode(data), PART, dir_fd=stage.folder)
     else:
         _fill(stage, path, state.mode & 0o777, data)
-    rename_new(stage.folder, PART, stage.folder, temporary(path))
+    rename_new(stage.folder, PART, stage.folder, stage.note.kept(path))
 
 
 def _fill(stage: Stage, path: str, mode: int, data: bytes) -> None:

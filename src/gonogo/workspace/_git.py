@@ -171,14 +171,28 @@ class Git:
             raise _failed(arguments, said)
 
 
-def replace_file(path: Path, data: bytes) -> None:
-    """Write a file of the store's own in one step."""
+def replace_file(path: Path, data: bytes, *, durable: bool = False) -> None:
+    """Write a file of the store's own in one step.
+
+    Args:
+        durable: Bring it to the disk before anything else happens.
+    """
     temporary = path.with_name(f"{path.name}.{secrets.token_hex(4)}.new")
     try:
-        temporary.write_bytes(data)
+        with temporary.open("wb") as file:
+            file.write(data)
+            file.flush()
+            if durable:
+                os.fsync(file.fileno())
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+    if durable:
+        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
 
 
 def check_id(name: str) -> str:

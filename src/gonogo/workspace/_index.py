@@ -58,8 +58,14 @@ class Desk:
     def __init__(self, store: Path, root: Path) -> None:
         name = hashlib.sha256(os.fsencode(root)).hexdigest()[:16]
         self.folder = store / "workspaces" / name
+        self.note = self.folder / "rollback.json"
+        """What a rollback that is at work, or was interrupted, is doing."""
         self._file = self.folder / "index.json"
         self._read: tuple[tuple[int, int, int], Index] | None = None
+
+    def prepare(self) -> None:
+        """Create the place where there is none."""
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     @contextmanager
     def held(self) -> Generator[None]:
@@ -68,7 +74,7 @@ class Desk:
         Raises:
             ToolFailed: `io_error` when others take too long.
         """
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.prepare()
         descriptor = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             lock(descriptor, "Another snapshot of this workspace takes too long")

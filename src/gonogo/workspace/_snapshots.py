@@ -138,7 +138,9 @@ class Snapshots:
         *,
         folders: Folders = Folders(),  # noqa: B008 - frozen
     ) -> Restore:
-        """Find out what a rollback would do. Nothing is changed.
+        """Find out what a rollback would do.
+
+        Nothing is changed, but that what an interrupted rollback left is cleared away first.
 
         Args:
             wanted: What each path should be again; None is no file.
@@ -150,6 +152,7 @@ class Snapshots:
         Raises:
             ToolFailed: `invalid_arguments` when a path is missing in `left`, `bad_path`.
         """
+        self.recover(workspace)
         return plan(workspace, wanted, left, folders)
 
     def apply(self, workspace: Workspace, restore: Restore) -> None:
@@ -162,11 +165,11 @@ class Snapshots:
             ToolFailed: `changed_since_approval` when a file is neither as it was planned nor as
                 it is wanted, and `io_error`; the workspace is as it was.
         """
-        apply(self._git, workspace, restore)
+        apply(self._git, self._desk(workspace.root), workspace.root, restore)
 
     def recover(self, workspace: Workspace) -> None:
         """Clear away what an interrupted `apply` left lying about. Files keep their contents."""
-        recover(workspace)
+        recover(self._desk(workspace.root), workspace.root)
 
     def _desk(self, root: Path) -> Desk:
         with self._guard:

@@ -1,7 +1,8 @@
 """The folder where a rollback keeps what comes and what goes, and the renames in and out of it.
 
 Every rename looks at what it took out, and undoes itself when that is not what was expected. A
-note in the folder says what is going on; `clear` deletes only what the note knows, and puts
+note says what is going on; it lies in the store, where no command of an agent can write one, and
+the folder has a name that nobody can guess. `clear` deletes only what the note knows, and puts
 whatever else it finds back into the workspace.
 """
 
@@ -12,17 +13,15 @@ import secrets
 from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
 
 from gonogo.workspace._beneath import exchange, open_component, rename_new
+from gonogo.workspace._git import replace_file
 from gonogo.workspace._standing import ABSENT, Standing, look, look_in, parent_opened
 from gonogo.workspace._states import FileState
 
-NAME = f".gonogo-{hashlib.sha256(b'rollback').hexdigest()[:16]}.tmp"
 PART = "part"
 """What is not yet complete."""
-
-_NOTE = "note.json"
 
 Expected = Callable[[Standing], bool]
 
@@ -50,9 +49,22 @@ def standing_of(state: FileState | None) -> Standing:
     return Standing(kind=kind, hash=state.hash, mode=state.mode)
 
 
-def temporary(path: str) -> str:
-    """The name under which what belongs to `path` is kept."""
-    return f".gonogo-{hashlib.sha256(os.fsencode(path)).hexdigest()[:16]}.tmp"
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What one rollback is doing; `token` is in the names of all that it keeps."""
+
+    token: str
+    todo: tuple[Noted, ...]
+
+    @property
+    def folder(self) -> str:
+        """The name of the folder."""
+        return f".gonogo-{self.token}.tmp"
+
+    def kept(self, path: str) -> str:
+        """The name under which what belongs to `path` is kept."""
+        salted = f"{self.token}/{path}".encode("utf-8", "surrogateescape")
+        return f".gonogo-{hashlib.sha256(salted).hexdigest()[:16]}.tmp"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +73,11 @@ class Stage:
 
     root: int
     folder: int
+    note: Note
 
     def pull(self, path: str, expected: Expected) -> bool:
         """Take what stands at `path` out, if it is what is expected."""
-        name = temporary(path)
+        name = self.note.kept(path)
         with parent_opened(self.root, path) as (folder, own):
             try:
                 rename_new(folder, own, self.folder, name)
@@ -79,14 +92,14 @@ class Stage:
         """Put what is kept to its place, if nothing stands there."""
         with parent_opened(self.root, path) as (folder, own):
             try:
-                rename_new(self.folder, temporary(path), folder, own)
+                rename_new(self.folder, self.note.kept(path), folder, own)
             except FileExistsError:
                 return False
         return True
 
     def swap(self, path: str, expected: Expected) -> bool:
         """Exchange what is kept for what stands at `path`, if that is what is expected."""
-        name = temporary(path)
+        name = self.note.kept(path)
         with parent_opened(self.root, path) as (folder, own):
             rename_new(self.folder, name, folder, name)
             try:
@@ -95,46 +108,44 @@ class Stage:
                 rename_new(folder, name, self.folder, name)
             return fits
 
-    def note(self, todo: Sequence[Noted]) -> None:
-        """Say what is going to happen, before anything does."""
-        said = [
-            [one.path, [one.found.kind, one.found.hash], [one.wanted.kind, one.wanted.hash]]
-            for one in todo
-        ]
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        with open(os.open(PART, flags, 0o600, dir_fd=self.folder), "wb") as file:
-            file.write(json.dumps(said).encode())
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(PART, _NOTE, src_dir_fd=self.folder, dst_dir_fd=self.folder)
-        os.fsync(self.folder)
+
+def start(file: Path, todo: Sequence[Noted]) -> Note:
+    """Say what is going to happen, before anything does."""
+    note = Note(secrets.token_hex(8), tuple(todo))
+    said = [
+        [one.path, [one.found.kind, one.found.hash], [one.wanted.kind, one.wanted.hash]]
+        for one in todo
+    ]
+    replace_file(file, json.dumps([note.token, said]).encode(), durable=True)
+    return note
 
 
 @contextmanager
-def stage_opened(root: int) -> Generator[Stage]:
+def stage_opened(root: int, note: Note) -> Generator[Stage]:
     """The folder, created where there is none."""
     with suppress(FileExistsError):
-        os.mkdir(NAME, 0o700, dir_fd=root)
-    folder = open_component(root, NAME, os.O_RDONLY | os.O_DIRECTORY)
+        os.mkdir(note.folder, 0o700, dir_fd=root)
+    folder = open_component(root, note.folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        yield Stage(root, folder)
+        yield Stage(root, folder, note)
     finally:
         os.close(folder)
 
 
-def clear(root: int) -> None:
-    """Delete the folder with what it keeps; what the note does not know goes back."""
-    if look_in(root, NAME).kind == "absent":
+def clear(root: int, file: Path) -> None:
+    """End what the note tells of: delete what it knows, and put back what it does not."""
+    note = _read(file)
+    if note is None:
         return
-    with stage_opened(root) as stage:
-        for noted in _noted(stage):
+    with stage_opened(root, note) as stage:
+        for noted in note.todo:
             _settle(stage, noted)
-        for name in (PART, _NOTE):
-            with suppress(FileNotFoundError):
-                os.unlink(name, dir_fd=stage.folder)
+        with suppress(FileNotFoundError):
+            os.unlink(PART, dir_fd=stage.folder)
     with suppress(OSError):
-        os.rmdir(NAME, dir_fd=root)
+        os.rmdir(note.folder, dir_fd=root)
     os.fsync(root)
+    file.unlink()
 
 
 def _exchanged(folder: int, name: str, own: str, expected: Expected) -> bool:
@@ -152,31 +163,36 @@ def _exchanged(folder: int, name: str, own: str, expected: Expected) -> bool:
 def _exchange(folder: int, name: str, own: str) -> None:
     if exchange(folder, name, own):
         return
-    aside = temporary(name)
+    aside = _aside(name)
     rename_new(folder, own, folder, aside)
     rename_new(folder, name, folder, own)
     rename_new(folder, aside, folder, name)
 
 
-def _noted(stage: Stage) -> list[Noted]:
+def _read(file: Path) -> Note | None:
     try:
-        with open(open_component(stage.folder, _NOTE, os.O_RDONLY), "rb") as file:
-            said: Any = json.load(file)
-    except (FileNotFoundError, ValueError):
-        return []
-    return [
+        token, said = json.loads(file.read_bytes())
+    except FileNotFoundError:
+        return None
+    todo = tuple(
         Noted(
             path=path,
             found=Standing(kind=found[0], hash=found[1]),
             wanted=Standing(kind=wanted[0], hash=wanted[1]),
         )
         for path, found, wanted in said
-    ]
+    )
+    return Note(token, todo)
+
+
+def _aside(name: str) -> str:
+    """The name of what was taken out while what goes in is still called `name`."""
+    return f".gonogo-{hashlib.sha256(name.encode()).hexdigest()[:16]}.tmp"
 
 
 def _settle(stage: Stage, noted: Noted) -> None:
     """Clear away what is kept for one path: in the folder, or left beside the file by a crash."""
-    name = temporary(noted.path)
+    name = stage.note.kept(noted.path)
     with ExitStack() as stack:
         try:
             folder, own = stack.enter_context(parent_opened(stage.root, noted.path))
@@ -184,22 +200,25 @@ def _settle(stage: Stage, noted: Noted) -> None:
             # The place is gone; if somebody's work is kept for it, that goes to the root.
             folder, own = stage.root, noted.path.rpartition("/")[2]
         else:
-            for beside in (temporary(name), name):
+            _put_back(folder, _aside(name), own, noted)
+            for beside in (_aside(name), name):
                 _settle_one(folder, beside, folder, own, noted)
         _settle_one(stage.folder, name, folder, own, noted)
 
 
+def _put_back(folder: int, aside: str, own: str, noted: Noted) -> None:
+    """Undo the half of an exchange that a crash left."""
+    taken_out = look_in(folder, aside).hash == noted.found.hash is not None
+    if taken_out and noted.wanted != ABSENT and look_in(folder, own) == ABSENT:
+        rename_new(folder, aside, folder, own)
+
+
 def _settle_one(kept_in: int, kept: str, folder: int, own: str, noted: Noted) -> None:
     thing, there = look_in(kept_in, kept), look_in(folder, own)
-    if thing.kind == "absent":
+    if thing == ABSENT:
         return
     if noted.knows(thing):
-        # Absent though it is to be replaced: the crash came between two renames.
-        halfway = there == ABSENT and noted.wanted != ABSENT and thing.hash == noted.found.hash
-        if halfway and kept == temporary(temporary(noted.path)):
-            rename_new(kept_in, kept, folder, own)
-        else:
-            os.unlink(kept, dir_fd=kept_in)
+        os.unlink(kept, dir_fd=kept_in)
         return
     place = own if there == ABSENT else f"{own}.saved-{secrets.token_hex(4)}"
     rename_new(kept_in, kept, folder, place)
