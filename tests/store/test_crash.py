@@ -41,9 +41,22 @@ def killed_after(url: str, name: str, lines: int) -> list[str]:
     with writer(url, name) as process:
         assert process.stdout is not None
         said = [process.stdout.readline() for _ in range(lines)]
+        assert all(said), "the writer ended by itself"
         process.kill()
         said += process.stdout.read().splitlines(keepends=True)
     return [line.decode().rstrip() for line in said if line.endswith(b"\n")]
+
+
+async def test_a_commit_is_on_the_disk_before_it_is_acknowledged(store, kind):
+    def settings(conn):
+        asked = {
+            "sqlite": ["PRAGMA synchronous", "PRAGMA journal_mode", "PRAGMA foreign_keys"],
+            "postgresql": ["SHOW synchronous_commit"],
+        }
+        return [conn.exec_driver_sql(each).scalar() for each in asked[kind]]
+
+    full = {"sqlite": [2, "wal", 1], "postgresql": ["on"]}
+    assert await store.write(settings) == full[kind]
 
 
 async def test_kill_minus_nine_loses_nothing_that_was_acknowledged(database_url, engine):

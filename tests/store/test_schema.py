@@ -14,7 +14,14 @@ from gonogo.store import Store
 from gonogo.store._migrate import HEAD, version_of
 from gonogo.store._schema import METADATA
 
-OPEN = "import sys; from gonogo.store import Store; Store(sys.argv[1], patience=30).close()"
+OPEN = """
+import sys
+import alembic.command
+from gonogo.store import Store
+print("ready", flush=True)
+sys.stdin.readline()
+Store(sys.argv[1], patience=30).close()
+"""
 
 
 def engine_of(url: str) -> Engine:
@@ -87,14 +94,26 @@ def _connect(folder: Path):
     return sqlite3.connect(folder / "odd % name?x=1.db")
 
 
-def test_two_processes_that_start_at_once_make_one_schema(empty_url):
-    both = [
-        subprocess.Popen([sys.executable, "-c", OPEN, empty_url], stderr=subprocess.PIPE)
-        for _ in range(2)
+def test_processes_that_start_at_once_make_one_schema(empty_url):
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", OPEN, empty_url],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        for _ in range(3)
     ]
-    said = [each.communicate(timeout=30)[1].decode() for each in both]
+    for each in processes:
+        assert each.stdout is not None
+        assert each.stdout.readline() == b"ready\n"
+    for each in processes:
+        assert each.stdin is not None
+        each.stdin.write(b"go\n")
+        each.stdin.flush()
+    said = [each.communicate(timeout=30)[1].decode() for each in processes]
     engine = engine_of(empty_url)
 
-    assert [each.returncode for each in both] == [0, 0], said
+    assert [each.returncode for each in processes] == [0, 0, 0], said
     assert differences(engine) == []
     engine.dispose()

@@ -496,6 +496,34 @@ def test_a_store_that_cannot_be_written_is_said(
         snapshots.take(workspace)
 
 
+def test_a_workspace_that_went_away_and_a_store_that_is_not_there_yet_are_said(
+    snapshots: Snapshots, workspace: Workspace, root: Path, place: Path
+) -> None:
+    with refused("io_error"):
+        snapshots.read(blob_id(b"x"))
+    snapshots.take(workspace)
+    root.rmdir()
+    with refused("io_error"):
+        snapshots.take(workspace)
+    (place / "file").write_text("in the way")
+    root.mkdir()
+    with refused("io_error"):
+        Snapshots(place / "file" / "store").take(workspace)
+
+
+def test_a_lost_snapshot_is_made_again(
+    snapshots: Snapshots, workspace: Workspace, root: Path, place: Path
+) -> None:
+    fill(root, {"a": "one"})
+    tree = snapshots.take(workspace)
+    (place / "state" / "snapshots" / "objects" / tree[:2] / tree[2:]).unlink()
+    with refused("io_error"):
+        snapshots.verify(tree)
+
+    assert snapshots.take(workspace) == tree
+    assert snapshots.verify(tree) == ()
+
+
 def test_lost_contents_are_found_out_and_held_again(
     snapshots: Snapshots, workspace: Workspace, root: Path, place: Path
 ) -> None:

@@ -119,6 +119,8 @@ class Git:
             )  # fmt: skip
         except subprocess.TimeoutExpired as error:
             raise _too_slow(arguments) from error
+        except OSError as error:
+            raise _failed(arguments, str(error).encode()) from error
         if done.returncode:
             raise _failed(arguments, done.stderr)
         return done.stdout
@@ -130,6 +132,10 @@ class Git:
         extra = {"GIT_INDEX_FILE": str(index)}
         self.run("update-index", "-z", "--index-info", given=entries, extra=extra)
         return self.run("write-tree", extra=extra).decode().strip()
+
+    def has_tree(self, tree: str) -> bool:
+        """Whether a tree that `index` gave is still there; trees are never packed."""
+        return (self.folder / "objects" / tree[:2] / tree[2:]).exists()
 
     @contextmanager
     def process(
@@ -145,11 +151,14 @@ class Git:
         Raises:
             ToolFailed: `io_error` when it fails, `timeout`.
         """
-        running = subprocess.Popen(  # noqa: S603 - our own words, no shell
-            [_program(), *arguments], stdin=subprocess.PIPE if given else subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=cwd or self.folder,
-            env={**self._environment, **(extra or {})},
-        )  # fmt: skip
+        try:
+            running = subprocess.Popen(  # noqa: S603 - our own words, no shell
+                [_program(), *arguments], stdin=subprocess.PIPE if given else subprocess.DEVNULL,
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=cwd or self.folder,
+                env={**self._environment, **(extra or {})},
+            )  # fmt: skip
+        except OSError as error:
+            raise _failed(arguments, str(error).encode()) from error
         late, broken = threading.Event(), False
         timer = threading.Timer(limit, lambda: (late.set(), running.kill()))
         timer.daemon = True

@@ -10,8 +10,8 @@ times, hard links as such, and what `_scan` leaves alone.
 import json
 import stat
 import threading
-from collections.abc import Mapping
-from contextlib import ExitStack
+from collections.abc import Generator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,22 +52,16 @@ class Snapshots:
             ToolFailed: `too_large`, `timeout`, or `io_error`, as when the disk is full. Nothing
                 was held then.
         """
-        self._git.prepare()
-        desk = self._desk(workspace.root)
-        with desk.held():
-            taking = _Taking(self._git, desk, workspace.root, self._limits)
-            index = desk.load()
-            try:
-                return taking.run(index)
-            except ToolFailed as failure:
-                if "invalid object" not in str(failure):
-                    raise
-                # The store has lost contents that the index speaks of: read everything again.
-                return taking.run(index.distrusted())
+        with _said():
+            self._git.prepare()
+            desk = self._desk(workspace.root)
+            with desk.held():
+                return self._taken(_Taking(self._git, desk, workspace.root, self._limits))
 
     def blob(self, data: bytes) -> str:
         """Hold one content, such as that of an ignored file, and return its id."""
-        self._git.prepare()
+        with _said():
+            self._git.prepare()
         said = self._git.run("hash-object", "-w", "--no-filters", "--stdin", given=data)
         return said.decode().strip()
 
@@ -171,6 +165,16 @@ class Snapshots:
         """Clear away what an interrupted `apply` left lying about. Files keep their contents."""
         recover(self._desk(workspace.root), workspace.root)
 
+    def _taken(self, taking: "_Taking") -> Tree:
+        index = taking.desk.load()
+        try:
+            return taking.run(index)
+        except ToolFailed as failure:
+            if "invalid object" not in str(failure):
+                raise
+            # The store has lost contents that the index speaks of: read everything again.
+            return taking.run(index.distrusted())
+
     def _desk(self, root: Path) -> Desk:
         with self._guard:
             return self._desks.setdefault(root, Desk(self._git.folder, root))
@@ -191,9 +195,9 @@ class _Taking:
         files = self._read(seen, index, horizon)
         meta = _meta(seen, files)
         name = blob_id(meta)
-        if index.tree is not None and name == index.meta and files == index.files:
-            return index.tree
-        tree = index.tree
+        tree = index.tree if index.tree and self.git.has_tree(index.tree) else None
+        if tree is not None and name == index.meta and files == index.files:
+            return tree
         if tree is None or name != index.meta or _shape(files) != _shape(index.files):
             tree = self._write(files, meta)
         self.desk.save(Index(files, tree, name))
@@ -233,6 +237,14 @@ class _Taking:
         ]
         lines.append(b"100644 %s\tmeta\0" % name.strip())
         return Tree(self.git.index(self.desk.folder / "git-index", b"".join(lines)))
+
+
+@contextmanager
+def _said() -> Generator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise ToolFailed("io_error", f"No snapshot: {error}") from error
 
 
 def _known(found: Found, data: bytes, signature: tuple[int, int, int, int, int] | None) -> Known:

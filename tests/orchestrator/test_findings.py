@@ -1,0 +1,95 @@
+"""What the orchestrator says of a plan before anybody decides, and how it stops what goes nowhere."""
+
+from pathlib import Path
+
+import pytest
+
+from fakes.world import call, calls, of, plan, says, step, world_of, write
+
+
+@pytest.mark.feature(204)
+async def test_findings_stand_beside_the_plan_and_in_its_text(tmp_path: Path) -> None:
+    twins = plan(
+        step("one", scope={"paths": ["src/**"]}),
+        step("two", scope={"paths": ["src/app.py"], "tools": ["write_file", "delete_file"]}),
+    )
+    async with world_of(tmp_path, {"main/architect": [twins]}) as world:
+        shown = (await world.say("Build it", agent="architect"))[-1]
+
+        codes = {finding["code"] for finding in shown["metadata"]["findings"]}
+        assert {"overlapping_writers", "irreversible_tool", "no_verification"} <= codes
+        for finding in shown["metadata"]["findings"]:
+            assert finding["severity"] in {"warning", "info"}
+            assert finding["message"] in shown["content"]
+
+
+@pytest.mark.feature(204)
+async def test_a_finding_that_is_an_error_keeps_the_plan_from_a_person_and_the_model_is_told(
+    tmp_path: Path,
+) -> None:
+    wrong = plan(step("one", scope={"tools": ["teleport"]}))
+    right = plan(step("one", scope={"tools": ["write_file"], "paths": ["a.txt"]}))
+    async with world_of(tmp_path, {"main/architect": [wrong, right]}) as world:
+        events = await world.say("Build it", agent="architect")
+
+        refused, stored = of(events, "tool_result", tool_name="create_plan")
+        assert refused["error"].startswith("invalid_plan: ")
+        assert "teleport" in refused["error"]
+        assert stored["result"]["subtasks_count"] == 1
+        assert len(of(events, "plan_notification")) == 1
+
+
+@pytest.mark.feature(215)
+async def test_the_same_call_with_the_same_result_again_and_again_is_stopped_and_said(
+    tmp_path: Path,
+) -> None:
+    again = calls(call("list_files", path="."))
+    async with world_of(tmp_path, {"main/ask": [again] * 50}) as world:
+        last = (await world.say("What is there?", agent="ask"))[-1]
+
+        assert (last["type"], last["is_final"]) == ("error", True)
+        assert "same call" in last["error"]
+        assert len(world.model.asked("main")) < 10
+
+
+@pytest.mark.feature(115)
+async def test_a_subtask_with_a_false_condition_is_skipped_with_the_reason(tmp_path: Path) -> None:
+    lines = {
+        "main/architect": [
+            plan(step("look"), step("mend", "look", condition="subtasks.look.output == 'bad'"))
+        ],
+        "look": [says("good")],
+        "mend": [calls(write("mended.txt"))],
+    }
+    async with world_of(tmp_path, lines) as world:
+        events = await world.decide_plan(await world.propose())
+
+        (skipped,) = of(events, "subtask_skipped", subtask_id="mend")
+        assert "condition is false" in skipped["metadata"]["reason"]
+        assert events[-1]["metadata"]["status"] == "partial"
+        assert world.read("mended.txt") is None
+
+
+@pytest.mark.feature(208)
+async def test_a_failed_subtask_is_tried_again_as_the_next_revision_and_what_completed_is_kept(
+    tmp_path: Path,
+) -> None:
+    lines = {
+        "main/architect": [plan(step("good"), step("bad"), step("after", "bad"))],
+        "good": [calls(write("good.txt")), says("good is there")],
+        "bad": [],
+        "after": [says("after is there")],
+    }
+    async with world_of(tmp_path, lines) as world:
+        plan_id = await world.propose()
+        first = await world.decide_plan(plan_id)
+        assert first[-1]["metadata"]["status"] == "partial"
+        world.lines["bad"] = [says("bad is mended")]
+
+        await world.runtime.retry_subtask(world.ann, plan_id, "bad")
+        done = await world.until("plan_completed", status="completed")
+
+        assert done["metadata"]["completed"] == 3
+        view = await world.runtime.plan(world.ann, plan_id)
+        assert view.revision == 2
+        assert len(of(await world.log(), "subtask_started", subtask_id="good")) == 1
