@@ -1,4 +1,4 @@
-"""What the orchestrator says of a plan before anybody decides, and how it stops what goes nowhere."""
+"""What the orchestrator says of a plan before a decision, and how it stops what goes nowhere."""
 
 from pathlib import Path
 

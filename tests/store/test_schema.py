@@ -14,6 +14,7 @@ from gonogo.store import Store
 from gonogo.store._migrate import HEAD, version_of
 from gonogo.store._schema import METADATA
 
+SOURCE = Path(__file__).parents[2] / "src"
 OPEN = """
 import sys
 import alembic.command
@@ -98,6 +99,7 @@ def test_processes_that_start_at_once_make_one_schema(empty_url):
     processes = [
         subprocess.Popen(
             [sys.executable, "-c", OPEN, empty_url],
+            env={"PYTHONPATH": str(SOURCE), "PATH": "/usr/bin:/bin"},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -6,7 +6,8 @@ is stored and shown before anything of it runs; what ends a plan also ends its g
 
 from gonogo.orchestrator._controls import Controls
 from gonogo.orchestrator._inbox import Inbox, Kept
-from gonogo.orchestrator._planning import PlanKind, Planning
+from gonogo.orchestrator._plan_kind import PlanKind
+from gonogo.orchestrator._planning import Planning
 from gonogo.orchestrator._retry import Retry
 from gonogo.orchestrator._subtasks import Subtasks
 from gonogo.orchestrator._turns import Turns

@@ -26,7 +26,7 @@ from gonogo.domain.events import (
 from gonogo.domain.findings import Finding, FindingSeverity
 from gonogo.domain.plan import Revision, Subtask, critical_path, parse_subtasks
 from gonogo.domain.plan_state import ENDED, PlanStatus
-from gonogo.domain.records import MAIN, Approval, GrantRow, Plan, Session, Turn
+from gonogo.domain.records import MAIN, GrantRow, Plan, Session, Turn
 from gonogo.domain.subtask_state import SubtaskStatus
 from gonogo.orchestrator._account import account_of, execution_result
 from gonogo.orchestrator._inbox import ORCHESTRATOR, next_turn
@@ -37,11 +37,9 @@ from gonogo.store.plans import (
     add_grants,
     add_plan,
     add_revision,
-    count_revisions,
     end_grants,
     move_plan,
     plan_of,
-    revision_of,
 )
 from gonogo.store.sessions import say, session_of, set_session, turn_of
 from gonogo.texts import account, plan_summary, rejected_plan
@@ -337,33 +335,6 @@ class Planning:
                 wake(conn, turn)
 
 
-@dataclass(frozen=True, slots=True)
-class PlanKind:
-    """Answers about plans: the kind `plan` of the desk."""
-
-    planning: Planning
-
-    def settle(self, conn: Connection, approval: Approval, ruling: Ruling, now: datetime) -> None:
-        """Approve, approve as edited, hold, or reject."""
-        plan = _plan(conn, approval)
-        current = revision_of(conn, plan.id, plan.revision)
-        assert current is not None  # noqa: S101 - a plan's current revision exists
-        _check_named(conn, plan, ruling)
-        match ruling.word:
-            case DecisionWord.REJECT:
-                self.planning.reject(conn, plan, ruling, now)
-            case DecisionWord.EDIT:
-                revision = self.planning.edit(plan, current, ruling.changes)
-                add_revision(conn, revision, now, ruling.by.id, "edited")
-                self.planning.approve(conn, plan, revision, ruling, now)
-            case _:
-                self.planning.approve(conn, plan, current, ruling, now)
-
-    def lapse(self, conn: Connection, approval: Approval, now: datetime) -> None:
-        """Nobody decided in time."""
-        self.planning.expire(conn, _plan(conn, approval), now)
-
-
 def is_held(conn: Connection, plan_id: str) -> bool:
     """Whether a plan is approved and waits for its start; messages are answered meanwhile."""
     plan = plan_of(conn, plan_id)
@@ -378,22 +349,3 @@ def grant_for(plan: Plan, subtask: Subtask, now: datetime) -> GrantRow:
         subtask_id=subtask.id, scope=scope, status="active", created_at=now, ended_at=None,
         ended_because=None,
     )  # fmt: skip
-
-
-def _plan(conn: Connection, approval: Approval) -> Plan:
-    plan = plan_of(conn, approval.plan_id or "")
-    assert plan is not None  # noqa: S101 - approvals of this kind always name a plan
-    return plan
-
-
-def _check_named(conn: Connection, plan: Plan, ruling: Ruling) -> None:
-    """Check that the decision is about the revision that the person saw."""
-    if ruling.revision is not None and ruling.revision != plan.revision:
-        raise Conflict(
-            f"The plan is at revision {plan.revision} ({plan.digest}), not {ruling.revision}"
-        )
-    unnamed = ruling.revision is None and ruling.digest is None
-    if unnamed and count_revisions(conn, plan.id) > 1:
-        raise Conflict(
-            f"The plan has several revisions; name revision {plan.revision} or {plan.digest}"
-        )
