@@ -168,6 +168,26 @@ async def test_a_kind_of_gonogos_own_is_registered_by_the_same_word(store):
     assert len(kind.settled) == 1
 
 
+@pytest.mark.feature(16)
+@pytest.mark.parametrize("word", [APPROVE, EDIT, REJECT])
+async def test_every_decision_about_a_plan_has_one_entry_that_says_all_of_it(store, word):
+    edits = [{"id": "a", "description": "Less", "agent": "coder"}] if word is EDIT else None
+    desk = Desk(kinds={ApprovalKind.PLAN: Deploys()})
+    await store.write(begin)
+    plan = question(kind=ApprovalKind.PLAN, plan_id="p1", revision=2)
+    asked = await store.write(desk.open, plan, NOW)
+    made = ruling(word, feedback="As we said", changes=edits, revision=2)
+    await store.write(desk.decide, asked.id, made, NOW + HOUR)
+
+    (entry,) = [each for each in await audit(store) if "decision" in each.details]
+    assert (entry.chain, entry.actor, entry.ts) == ("s1", "u1", NOW + HOUR)
+    assert entry.details["plan_id"] == "p1"
+    assert entry.details["revision"] == 2
+    assert entry.details["original"] == "Ship it"
+    said = entry.details["decision"]
+    assert (said["decision"], said["feedback"], said.get("changes")) == (word, "As we said", edits)
+
+
 @pytest.mark.feature(203)
 async def test_of_many_who_decide_at_once_one_wins_and_the_others_are_told_who_did(
     store, desk, deploys, asked
@@ -348,7 +368,6 @@ async def test_a_life_shorter_than_the_warning_has_no_warning(store, deploys):
     assert [t.kind for t in await store.read(due_timers, NOW + HOUR)] == [EXPIRE]
 
 
-@pytest.mark.feature(84)
 async def test_where_an_operator_wants_it_an_expired_question_counts_as_rejected(store, deploys):
     desk = Desk(kinds={"deploy": deploys}, expiry={"deploy": HOUR}, rejects_expired=True)
     await store.write(begin)

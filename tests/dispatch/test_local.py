@@ -7,7 +7,6 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 
 import anyio
-import pytest
 
 from fakes.rows import NOW
 from gonogo.dispatch import AGAIN, LocalDispatcher, _local
@@ -362,7 +361,6 @@ async def test_the_end_of_the_dispatcher_ends_what_runs_and_it_can_serve_again(s
         await bench.until(lambda: bench.ended == ["a stopped", "a"])
 
 
-@pytest.mark.feature(216)
 async def test_ten_thousand_timers_are_one_sleeping_task(store):
     def timers(conn):
         from gonogo.store._rows import put

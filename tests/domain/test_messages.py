@@ -175,7 +175,6 @@ def test_what_clients_cannot_send_is_an_unknown_type(kind):
     assert len(str(refused.value)) < 200
 
 
-@pytest.mark.feature(11)
 @pytest.mark.parametrize("word", ["", "yes", "APPROVE", "approve ", "да", "cancel"])
 def test_an_unknown_decision_is_refused_in_the_words_of_the_documents(word):
     message = parse_message({"type": "plan_decision", "plan_id": "p", "decision": word})
@@ -193,7 +192,6 @@ def test_only_a_plan_can_be_held():
         _ = call.word
 
 
-@pytest.mark.feature(24)
 @pytest.mark.parametrize("subject", ["plan", "tool"])
 def test_plans_and_tools_are_decided_with_the_same_words(subject):
     allowed = set(DecisionWord) - {DecisionWord.HOLD}

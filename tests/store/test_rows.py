@@ -104,7 +104,6 @@ async def test_a_conversation_is_kept_in_order_for_each_thread(store):
     assert [row[2] for row in rows] == [MAIN, MAIN, MAIN, "p1/1/a"]
 
 
-@pytest.mark.feature(48)
 async def test_a_plan_and_its_revision_are_read_as_they_were_made(store):
     await store.write(begin)
     rich = subtask("a", inputs={"x": [None, 1]}, scope={"commands": ["pytest"]}, timeout=3)

@@ -358,6 +358,23 @@ async def test_a_row_that_is_there_for_good_is_an_error_after_some_tries(store):
         await store.write(add_session, session("s1"))
 
 
+@pytest.mark.parametrize("kind", ["postgresql"])
+async def test_a_transaction_that_never_comes_through_is_tried_some_times_and_then_busy(
+    store, boxes, kind
+):
+    tries = []
+
+    def collides(conn):
+        tries.append(1)
+        go_on(conn, "turn", "x")
+        conn.exec_driver_sql("DO $$ BEGIN RAISE EXCEPTION 'no' USING ERRCODE = '40001'; END $$")
+
+    with anyio.fail_after(LIMIT), pytest.raises(Busy):
+        await store.write(collides)
+    assert len(tries) == 5
+    assert boxes == []
+
+
 async def test_two_that_wait_for_each_other_both_come_through(store, boxes):
     await store.write(begin, "s1", "s2")
     both = threading.Barrier(2)
