@@ -19,7 +19,7 @@ from durability import story
 from durability.ground import EVERYTHING, SEED
 from durability.stage import Stage
 
-SAMPLE, TWICE, STATEMENTS = 24, 4, 4
+SAMPLE, TWICE, STATEMENTS = 24, 4, 2
 
 
 @pytest.fixture(scope="module")

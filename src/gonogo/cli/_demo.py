@@ -13,7 +13,7 @@ from gonogo.cli._escape import visible
 from gonogo.cli._exits import Exit, Stop
 from gonogo.cli._owner import linked
 from gonogo.cli._run import talk
-from gonogo.cli._setup import environment, read_settings
+from gonogo.cli._setup import environment, program, read_settings
 from gonogo.demo import TASKS, TestRun, lay_out, run_tests
 from gonogo.settings import Settings
 from gonogo.texts import say
@@ -65,15 +65,15 @@ def _settings(folder: Path, project: Path) -> Settings:
 
 
 def _account(settings: Settings, project: Path, after: TestRun, locale: str) -> list[str]:
-    home = f"GONOGO_HOME={settings.home}"
+    again = f"GONOGO_HOME={settings.home} {program()}"
     return [
         "",
         say("cli_tests_after", locale, outcome=after.summary),
         say("cli_demo_end", locale, folder=project, home=settings.home),
         f"  git -C {project} diff",
-        f"  {home} gonogo plans list",
-        f"  {home} gonogo audit show",
-        f"  {home} gonogo audit verify",
+        f"  {again} plans list",
+        f"  {again} audit show",
+        f"  {again} audit verify",
     ]
 
 

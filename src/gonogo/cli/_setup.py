@@ -1,7 +1,10 @@
 """The settings of one command: the environment's, and on top what the command line says."""
 
 import os
+import shutil
+import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from gonogo.settings import Settings
@@ -19,3 +22,11 @@ def read_settings(given: Mapping[str, Any] | None = None) -> Settings:
 def environment() -> Mapping[str, str]:
     """The variables of this process."""
     return os.environ
+
+
+def program() -> str:
+    """How this program is started, for commands that people copy from what it says."""
+    if shutil.which("gonogo"):
+        return "gonogo"
+    started = Path(sys.argv[0]).absolute()
+    return f"{sys.executable} -m gonogo" if started.suffix == ".py" else str(started)

@@ -16,6 +16,7 @@ from anyio.streams.memory import MemoryObjectSendStream
 from gonogo.cli._answers import Answers
 from gonogo.cli._exits import Exit
 from gonogo.cli._outcome import Outcome
+from gonogo.cli._setup import program
 from gonogo.cli._show import Event, Screen
 from gonogo.client import Client
 from gonogo.domain.errors import GonogoError, Refused
@@ -165,7 +166,7 @@ class Conversation:
         for approval_id in self._answers.left:
             said = say("cli_waiting", self._locale, approval_id=approval_id)
             self._person.tell(
-                said.replace("gonogo approvals", f"{self._wish.prefix}gonogo approvals")
+                said.replace("gonogo approvals", f"{self._wish.prefix}{program()} approvals")
             )
         if self._wish.plan_only and self._outcome.plan_id:
             return Exit.DONE
