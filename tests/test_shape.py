@@ -75,7 +75,7 @@ def test_the_domain_knows_no_web_framework_no_database_and_no_event_loop() -> No
     assert "1 kept, 0 broken" in done.stdout
 
 
-@pytest.mark.feature(70)
+@pytest.mark.feature(70, 117)
 def test_every_room_has_tests_and_every_kind_of_documentation_has_pages() -> None:
     rooms = {path.parent.name for path in (ROOT / "src" / "gonogo").glob("*/__init__.py")}
     tested = {path.parent.name for path in (ROOT / "tests").glob("*/test_*.py")}

@@ -24,7 +24,7 @@ async def hangs(work: Work) -> Outcome:
     raise AssertionError
 
 
-@pytest.mark.feature(58)
+@pytest.mark.feature(58, 116)
 async def test_a_transient_failure_is_tried_again_with_backoff_and_then_fails(
     open_shop: Workshop,
 ) -> None:
@@ -50,7 +50,7 @@ async def test_a_transient_failure_is_tried_again_with_backoff_and_then_fails(
     assert open_shop.dropped == ["a", "a", "a"]
 
 
-@pytest.mark.feature(58)
+@pytest.mark.feature(58, 116)
 async def test_a_retry_that_succeeds_completes_the_plan(open_shop: Workshop) -> None:
     async def second_time(work: Work) -> Outcome:
         if open_shop.runs.count("a") == 1:

@@ -31,7 +31,7 @@ async def fails(work: Work) -> Outcome:
     return Failed(Failure(message="no", category=Category.LOGIC))
 
 
-@pytest.mark.feature(51)
+@pytest.mark.feature(51, 112)
 async def test_subtasks_without_dependencies_run_at_the_same_time(open_shop: Workshop) -> None:
     _, step = meets("a", "b")
     open_shop.steps |= {"a": step, "b": step}
@@ -41,7 +41,7 @@ async def test_subtasks_without_dependencies_run_at_the_same_time(open_shop: Wor
     assert (await open_shop.plan(plan_id)).status == PlanStatus.COMPLETED
 
 
-@pytest.mark.feature(52)
+@pytest.mark.feature(52, 112)
 async def test_a_join_starts_only_after_both_of_its_parents(open_shop: Workshop) -> None:
     gate = anyio.Event()
 
@@ -77,7 +77,7 @@ async def test_a_subtask_starts_as_soon_as_its_own_dependencies_are_done(
     await open_shop.end_of(plan_id)
 
 
-@pytest.mark.feature(53)
+@pytest.mark.feature(53, 112)
 async def test_no_more_subtasks_run_at_once_than_the_limit(open_shop: Workshop) -> None:
     async def yields(work: Work) -> Outcome:
         for _ in range(5):
