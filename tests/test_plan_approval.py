@@ -50,7 +50,7 @@ async def test_a_decision_does_what_it_says_and_nothing_happens_before_it(
             e
             for e in await world.audit()
             if e.action.startswith("plan.") and e.details.get("decision")
-        ]  # noqa: E501
+        ]
         assert entry.details["decision"]["decision"] == decision
         assert entry.actor == "user:ann"
 
