@@ -58,7 +58,7 @@ class Workshop:
     def __post_init__(self) -> None:
         self.engine = Engine(
             store=self.store, clock=lambda: self.now, run=self._run, timeout=self.timeout,
-            ended=_ended, dropped=self._drop,
+            ended=_ended, dropped=self._drop, ask=self._ask,
         )  # fmt: skip
 
     async def _run(self, work: Work) -> Outcome:
@@ -70,6 +70,9 @@ class Workshop:
             return await self.steps.get(work.subtask.id, done)(work)
         finally:
             self.going -= 1
+
+    def _ask(self, conn: Connection, plan: Plan, *about: Any) -> None:
+        raise AssertionError("no subtask of a workshop asks before it starts")
 
     def _drop(self, conn: Connection, row: SubtaskRow, reason: str, now: datetime) -> None:
         self.dropped.append(row.subtask_id)

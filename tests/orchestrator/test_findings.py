@@ -93,3 +93,49 @@ async def test_a_failed_subtask_is_tried_again_as_the_next_revision_and_what_com
         view = await world.runtime.plan(world.ann, plan_id)
         assert view.revision == 2
         assert len(of(await world.log(), "subtask_started", subtask_id="good")) == 1
+
+
+@pytest.mark.feature(105)
+@pytest.mark.parametrize("decision", ["approve", "reject"])
+async def test_a_subtask_that_asks_starts_only_when_a_person_lets_it(
+    tmp_path: Path, decision: str
+) -> None:
+    lines = {
+        "main/architect": [
+            plan(step("one"), step("careful", "one", approval_required=True), step("b", "careful"))
+        ],
+        "one": [says("one is done")],
+        "careful": [calls(write("careful.txt")), says("careful is done")],
+        "b": [says("b is done")],
+    }
+    async with world_of(tmp_path, lines) as world:
+        first = await world.decide_plan(await world.propose())
+        assert (first[-1]["type"], first[-1]["is_final"]) == ("approval_requested", True)
+        (asked,) = await world.pending()
+        assert (asked.kind, asked.subtask_id) == ("subtask", "careful")
+        await world.restart()
+        assert world.read("careful.txt") is None
+
+        answer = {"type": "hitl_decision", "approval_id": asked.approval_id, "decision": decision}
+        events = await world.ask(answer)
+
+        assert events[-1]["type"] == "plan_completed"
+        let = decision == "approve"
+        assert events[-1]["metadata"]["status"] == ("completed" if let else "partial")
+        assert events[-1]["metadata"]["skipped"] == (0 if let else 2)
+        assert (world.read("careful.txt") is not None) is let
+        assert len(of(await world.log(), "subtask_started", subtask_id="one")) == 1
+        assert len(of(await world.log(), "subtask_started", subtask_id="careful")) == int(let)
+
+
+async def test_cancelling_a_plan_withdraws_the_question_of_its_subtask(tmp_path: Path) -> None:
+    lines = {"main/architect": [plan(step("careful", approval_required=True))]}
+    async with world_of(tmp_path, lines) as world:
+        plan_id = await world.propose()
+        await world.decide_plan(plan_id)
+        assert len(await world.pending()) == 1
+
+        await world.runtime.cancel_plan(world.ann, plan_id)
+
+        assert await world.pending() == []
+        assert (await world.runtime.plan(world.ann, plan_id)).status == "cancelled"

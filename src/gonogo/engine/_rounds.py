@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from gonogo.domain.failure import Failure, classify, retry_delay
+from gonogo.domain.plan import Revision, Subtask
 from gonogo.domain.plan_state import PlanStatus
 from gonogo.domain.records import Plan, SubtaskRow
 from gonogo.domain.schedule import Round
@@ -19,12 +20,14 @@ from gonogo.engine._board import Board
 from gonogo.engine._conditions import ConditionFailed, holds
 from gonogo.engine._outcomes import Completed, Failed, Work
 from gonogo.store import Connection, go_on, stop
+from gonogo.store.calls import is_let_start
 from gonogo.store.timers import set_timer
 
 _S = SubtaskStatus
 ADVANCE = "plan_advance"
 """The timer that asks for a round although nothing has changed: a retry is due."""
 Ended = Callable[[Connection, Plan, PlanStatus, datetime], None]
+Ask = Callable[[Connection, Plan, Revision, Subtask, datetime], None]
 Dropped = Callable[[Connection, SubtaskRow, str, datetime], None]
 
 
@@ -36,6 +39,8 @@ class Rounds:
     """Called in the transaction that ends a plan, after its events."""
     dropped: Dropped
     """Called in the transaction that takes a subtask's work away: end its calls and questions."""
+    ask: Ask
+    """Called when a subtask is ready that a person must let start."""
 
     def begin(self, conn: Connection, plan: Plan, now: datetime) -> None:
         """Start an approved plan.
@@ -57,8 +62,11 @@ class Rounds:
             _tell.progress(board)
             _tell.rest_if_still(board)
             return
-        found = self._next_round(board)
+        found, asking = self._next_round(board)
         _tell.progress(board)
+        for subtask_id in asking:
+            subtask = board.shape.subtasks[subtask_id]
+            self.ask(board.conn, board.plan, board.shape.revision, subtask, board.now)
         board.write()
         for subtask_id in found.start:
             self._start(board, subtask_id)
@@ -70,16 +78,19 @@ class Rounds:
         elif found.waiting:
             _tell.final(board)
 
-    def _next_round(self, board: Board) -> Round:
-        """The next round, once everything is skipped that will not run."""
+    def _next_round(self, board: Board) -> tuple[Round, list[str]]:
+        """The next round, once everything is skipped that will not run; and what is to be asked."""
+        asking: list[str] = []
         while True:
             found = board.next_round()
             for subtask_id, blocker in found.skip.items():
                 self._skip(board, subtask_id, f"{blocker} did not complete")
-            declined = [key for key in found.start if self._declined(board, key)]
+            left = [key for key in found.start if not self._declined(board, key)]
+            waiting = [key for key in left if self._must_wait(board, key)]
             board.write()
-            if not declined:
-                return found
+            asking += waiting
+            if not waiting and len(left) == len(found.start):
+                return found, asking
 
     def _declined(self, board: Board, subtask_id: str) -> bool:
         """Whether a subtask's condition keeps it from running; it is then over."""
@@ -93,6 +104,17 @@ class Rounds:
             self._fail_unstarted(board, subtask_id, classify(error))
             return True
         self._skip(board, subtask_id, f"its condition is false: {condition}")
+        return True
+
+    def _must_wait(self, board: Board, subtask_id: str) -> bool:
+        """Whether a subtask waits for a person to let it start; it is then marked so."""
+        subtask = board.shape.subtasks[subtask_id]
+        if not subtask.approval_required or board.rows[subtask_id].attempt:
+            return False
+        plan = board.plan
+        if is_let_start(board.conn, plan.id, plan.revision, subtask_id):
+            return False
+        board.move(subtask_id, _S.WAITING_APPROVAL)
         return True
 
     def _fail_unstarted(self, board: Board, subtask_id: str, failure: Failure) -> None:

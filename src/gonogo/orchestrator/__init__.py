@@ -9,7 +9,19 @@ from gonogo.orchestrator._inbox import Inbox, Kept
 from gonogo.orchestrator._plan_kind import PlanKind
 from gonogo.orchestrator._planning import Planning
 from gonogo.orchestrator._retry import Retry
+from gonogo.orchestrator._subtask_kind import SubtaskKind, ask_to_start
 from gonogo.orchestrator._subtasks import Subtasks
 from gonogo.orchestrator._turns import Turns
 
-__all__ = ["Controls", "Inbox", "Kept", "PlanKind", "Planning", "Retry", "Subtasks", "Turns"]
+__all__ = [
+    "Controls",
+    "Inbox",
+    "Kept",
+    "PlanKind",
+    "Planning",
+    "Retry",
+    "SubtaskKind",
+    "Subtasks",
+    "Turns",
+    "ask_to_start",
+]

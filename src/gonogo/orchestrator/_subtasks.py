@@ -27,7 +27,7 @@ from gonogo.domain.records import CallRow, Session, SubtaskRow
 from gonogo.domain.references import resolve
 from gonogo.engine import Completed, Outcome, Parked, Work, result_of
 from gonogo.store import Connection, Store, log
-from gonogo.store.calls import open_calls
+from gonogo.store.calls import open_calls, pending_of_plan
 from gonogo.store.plans import plan_of, subtask_key, subtask_row, subtask_rows
 from gonogo.store.sessions import conversation, say, session_of
 from gonogo.texts import say as text
@@ -79,6 +79,9 @@ class Subtasks:
             return
         for call in open_calls(conn, plan.session_id, _thread_name(row.key, row.attempt)):
             drop_call(conn, self.desk, call, f"cancelled: {reason}", now)
+        for approval in pending_of_plan(conn, plan.id):
+            if approval.subtask_id == row.subtask_id:
+                self.desk.withdraw(conn, approval, now)
 
     def _begin(self, conn: Connection, work: Work, now: datetime) -> Thread:
         self.check(conn, work)

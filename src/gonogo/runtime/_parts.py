@@ -27,7 +27,16 @@ from gonogo.domain.records import CallRow, SubtaskRow, Timer
 from gonogo.domain.subtask_state import SubtaskStatus
 from gonogo.engine import ADVANCE, Engine, Work
 from gonogo.llm import Model, ModelSettings, open_model
-from gonogo.orchestrator import Controls, Inbox, PlanKind, Planning, Subtasks, Turns
+from gonogo.orchestrator import (
+    Controls,
+    Inbox,
+    PlanKind,
+    Planning,
+    SubtaskKind,
+    Subtasks,
+    Turns,
+    ask_to_start,
+)
 from gonogo.policy import load_rules, read_prefix
 from gonogo.settings import Settings
 from gonogo.store import Connection, Store, go_on
@@ -142,6 +151,7 @@ def build(
         run=lambda work: subtasks.run(work),
         ended=lambda conn, plan, status, now: planning.ended(conn, plan, status, now),
         dropped=lambda conn, row, reason, now: subtasks.dropped(conn, row, reason, now),
+        ask=partial(ask_to_start, desk),
     )  # fmt: skip
     subtasks = Subtasks(
         store=store, loop=loop, desk=desk, clock=clock, check=engine.check, park=engine.park
@@ -156,6 +166,7 @@ def build(
     went_on = Continuation(engine=engine, turns=turns, hands=hands)
     desk.kinds[ApprovalKind.PLAN] = PlanKind(planning)
     desk.kinds[ApprovalKind.TOOL] = CallKind(went_on.of_call, hands.hand_over)
+    desk.kinds[ApprovalKind.SUBTASK] = SubtaskKind(engine.resume, engine.skip_subtask)
     desk.kinds[ApprovalKind.INTERVENTION] = Interventions(went_on.of_call)
     dispatcher = LocalDispatcher(
         store,

@@ -42,6 +42,13 @@ _LATEST = (
 )
 _OF_CALL = _LATEST.where(approvals.c.call_id == bindparam("of"))
 _OF_PLAN = _LATEST.where(approvals.c.plan_id == bindparam("of"), approvals.c.kind == "plan")
+_LET_START = select(approvals.c.id).where(
+    approvals.c.plan_id == bindparam("plan_id"),
+    approvals.c.revision == bindparam("revision"),
+    approvals.c.subtask_id == bindparam("subtask_id"),
+    approvals.c.kind == "subtask",
+    approvals.c.status == "approved",
+)
 _PENDING_OF_PLAN = select(*columns_of(approvals, Approval)).where(
     approvals.c.plan_id == bindparam("of"), approvals.c.status == "pending"
 )
@@ -130,6 +137,12 @@ def pending_of_plan(conn: Connection, plan_id: str) -> list[Approval]:
 def count_pending(conn: Connection, session_id: str) -> int:
     """How many questions of a session are open."""
     return conn.execute(_COUNT_PENDING, {"of": session_id}).scalar_one()
+
+
+def is_let_start(conn: Connection, plan_id: str, revision: int, subtask_id: str) -> bool:
+    """Whether a person has let a subtask of a revision start."""
+    key = {"plan_id": plan_id, "revision": revision, "subtask_id": subtask_id}
+    return conn.execute(_LET_START, key).first() is not None
 
 
 def list_approvals(

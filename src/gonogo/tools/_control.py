@@ -16,8 +16,10 @@ _SUBTASK: dict[str, Any] = {
         "id": {"type": "string", "description": "A short name; letters, digits, `_` and `-`."},
         "description": {"type": "string", "description": "What to do, complete in itself."},
         "agent": {"type": "string", "description": "The agent that does it."},
-        "tool": {"type": "string", "description": "A tool to run instead of an agent."},
-        "inputs": {"type": "object", "description": "The arguments of `tool`."},
+        "inputs": {
+            "type": "object",
+            "description": "Values for the agent; `${subtasks.a.output}` is a result of `a`.",
+        },
         "type": {"enum": ["action", "decision", "validation"]},
         "dependencies": {**_STRINGS, "description": "Ids of the subtasks that come first."},
         "estimated_time": {"type": "string", "description": "Such as `5 min`."},

@@ -1,0 +1,66 @@
+"""Subtasks that ask before they start: the kind `subtask` of the desk."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from gonogo.approvals import Desk, Question, Ruling
+from gonogo.domain.approval_state import ApprovalKind, DecisionWord
+from gonogo.domain.errors import InvalidMessage
+from gonogo.domain.plan import Revision, Subtask
+from gonogo.domain.records import Approval, Plan
+from gonogo.store import Connection
+from gonogo.store.plans import subtask_key
+from gonogo.store.sessions import session_of
+from gonogo.texts import DEFAULT, say
+
+Resume = Callable[[Connection, str, datetime], None]
+Skip = Callable[[Connection, str, str, str, datetime], None]
+
+
+@dataclass(frozen=True, slots=True)
+class SubtaskKind:
+    """What a person's answer to "may this subtask start?" means."""
+
+    resume: Resume
+    skip: Skip
+
+    def settle(self, conn: Connection, approval: Approval, ruling: Ruling, now: datetime) -> None:
+        """Start exactly that subtask, or leave it out."""
+        match ruling.word:
+            case DecisionWord.APPROVE:
+                self.resume(conn, _key(approval), now)
+            case DecisionWord.REJECT:
+                self._leave_out(conn, approval, ruling.by.id, now)
+            case _:
+                raise InvalidMessage("A subtask's start is approved or rejected, not edited")
+
+    def lapse(self, conn: Connection, approval: Approval, now: datetime) -> None:
+        """Nobody answered in time: the subtask is left out."""
+        self._leave_out(conn, approval, "expiry", now)
+
+    def _leave_out(self, conn: Connection, approval: Approval, by: str, now: datetime) -> None:
+        self.skip(conn, approval.plan_id or "", approval.subtask_id or "", by, now)
+
+
+def ask_to_start(
+    desk: Desk, conn: Connection, plan: Plan, revision: Revision, subtask: Subtask, now: datetime
+) -> None:
+    """Ask a person whether a subtask may start."""
+    session = session_of(conn, plan.session_id)
+    locale = session.spoken if session else DEFAULT
+    desk.open(
+        conn,
+        Question(
+            session_id=plan.session_id, kind=ApprovalKind.SUBTASK, subject=subtask.description,
+            details={"subtask": subtask.model_dump(mode="json", exclude_none=True)},
+            reason=say("subtask_question", locale, description=subtask.description),
+            digest=revision.digest, plan_id=plan.id, revision=revision.number,
+            subtask_id=subtask.id, agent=subtask.agent,
+        ),
+        now,
+    )  # fmt: skip
+
+
+def _key(approval: Approval) -> str:
+    return subtask_key(approval.plan_id or "", approval.revision or 0, approval.subtask_id or "")
