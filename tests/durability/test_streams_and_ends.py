@@ -74,7 +74,11 @@ class Fickle:
         headers = {"Authorization": f"Bearer {self.server.token}"}
         where = self.server.url.replace("http", "ws") + f"/ws/{story.SESSION}"
         while True:
-            async with connect(f"{where}?after={self.last}", additional_headers=headers) as socket:
+            # With a bounded queue this client stops reading, and then waits ten seconds for the
+            # other side's farewell, which stands behind the frames that it will never read.
+            async with connect(
+                f"{where}?after={self.last}", additional_headers=headers, max_queue=None
+            ) as socket:
                 async for frame in socket:
                     if self.take(json.loads(frame)):
                         break
