@@ -20,7 +20,7 @@ from fakes.rows import (
 from gonogo.domain.approval_state import ApprovalStatus
 from gonogo.domain.call_state import CallStatus
 from gonogo.domain.conversation import Reply, ToolAnswer, ToolRequest, UserText
-from gonogo.domain.plan_state import ENDED, PlanStatus
+from gonogo.domain.plan_state import PlanStatus
 from gonogo.domain.records import MAIN, Timer
 from gonogo.domain.schedule import Standing
 from gonogo.domain.subtask_state import SubtaskStatus
@@ -164,12 +164,6 @@ async def test_plans_are_listed_newest_first_and_by_status(store):
     assert await store.read(plans.live_plans) == ["p2"]
 
 
-def test_a_plan_is_over_when_its_status_says_so():
-    assert [s for s in PlanStatus if plans.is_over(plan(status=s))] == [
-        s for s in PlanStatus if s in ENDED
-    ]
-
-
 async def test_the_rows_of_subtasks_begin_pending_in_plan_order(store):
     await store.write(begin)
     await store.write(begin_plan, subtask("b"), subtask("a"))
@@ -258,7 +252,6 @@ async def test_calls_are_kept_in_order_and_found_by_what_they_wait_for(store):
 
     assert await store.read(calls.thread_calls, "s1", MAIN) == made
     assert [c.id for c in await store.read(calls.open_calls, "s1", MAIN)] == ["c2", "c3"]
-    assert [c.id for c in await store.read(calls.started_calls)] == ["c2"]
     assert await store.read(calls.next_position, "s1", MAIN) == 4
     assert await store.read(calls.next_position, "s1", "nothing yet") == 1
     assert await store.read(calls.call_of, "c9") is None

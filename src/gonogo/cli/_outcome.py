@@ -55,10 +55,6 @@ class Outcome:
             case _:
                 pass
 
-    def note_refusal(self) -> None:
-        """What would have asked was refused, since nobody is there."""
-        self._denied = True
-
     def _note_call(self, event: Mapping[str, Any]) -> None:
         if event["type"] == "tool_result":
             if self._asked and event["call_id"] == self._asked[0]:

@@ -13,7 +13,7 @@ from gonogo.domain.principal import Principal, Role
 from gonogo.domain.records import Approval, CallRow, Session
 from gonogo.domain.views import ApprovalList, ApprovalView
 from gonogo.runtime._receipt import Receipt
-from gonogo.runtime._sessions import Sessions, may_see
+from gonogo.runtime._sessions import Sessions, seen, seen_ids
 from gonogo.runtime._views import approval_view
 from gonogo.store import Connection
 from gonogo.store.calls import (
@@ -25,7 +25,7 @@ from gonogo.store.calls import (
 )
 from gonogo.store.log import last_seq
 from gonogo.store.plans import plan_of
-from gonogo.store.sessions import list_sessions, session_of
+from gonogo.store.sessions import session_of
 
 
 class Decisions(Sessions):
@@ -162,11 +162,9 @@ def _plan_approval(
     conn: Connection, principal: Principal, plan_id: str, session_id: str | None
 ) -> Approval:
     plan = plan_of(conn, plan_id)
-    session = session_of(conn, plan.session_id) if plan else None
-    seen = session is not None and not session.deleted and may_see(principal, session)
+    session = seen(conn, principal, plan.session_id) if plan else None
     approval = approval_of_plan(conn, plan_id)
-    elsewhere = session_id is not None and plan is not None and plan.session_id != session_id
-    if not seen or approval is None or elsewhere:
+    if session is None or approval is None or session_id not in (None, session.id):
         raise NotFound(f"No plan found with id={plan_id}")
     return approval
 
@@ -178,10 +176,8 @@ def _call_approval(
         approval, named = approval_of(conn, decision.approval_id), decision.approval_id
     else:
         approval, named = approval_of_call(conn, decision.call_id or ""), decision.call_id
-    session = session_of(conn, approval.session_id) if approval else None
-    seen = session is not None and not session.deleted and may_see(principal, session)
-    elsewhere = session_id is not None and session is not None and session.id != session_id
-    if approval is None or not seen or elsewhere:
+    session = seen(conn, principal, approval.session_id) if approval else None
+    if approval is None or session is None or session_id not in (None, session.id):
         raise NotFound(f"No approval found with id={named}")
     return approval
 
@@ -194,6 +190,5 @@ def _visible_approvals(
     kind: str | None,
 ) -> list[Approval]:
     found = list_approvals(conn, status=status, session_id=session_id, kind=kind)
-    whose = None if principal.role >= Role.ADMIN else principal.id
-    seen = {session.id for session in list_sessions(conn, whose, 1_000_000, 0)[0]}
-    return [approval for approval in found if approval.session_id in seen]
+    ids = seen_ids(conn, principal)
+    return [approval for approval in found if approval.session_id in ids]

@@ -25,7 +25,7 @@ from gonogo.domain.turn_state import TurnStatus
 from gonogo.domain.views import DecisionAnswer
 from gonogo.runtime._decisions import Decisions
 from gonogo.runtime._receipt import Once, Receipt
-from gonogo.runtime._sessions import may_see, visible
+from gonogo.runtime._sessions import visible
 from gonogo.store import Connection, log, people
 from gonogo.store.calls import call_of
 from gonogo.store.plans import plan_of
@@ -130,9 +130,7 @@ class Messages(Decisions):
         if found is None:
             new = self.new_session(conn, principal, session_id, None, None, None, None)
             return new, True
-        if found.deleted or not may_see(principal, found):
-            raise NotFound(f"No session found with id={session_id}")
-        return found, False
+        return visible(conn, principal, found.id), False
 
     def _check_agent(self, agent: str | None) -> None:
         if agent is not None and agent not in self.parts.profiles:

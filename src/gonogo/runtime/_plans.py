@@ -19,7 +19,7 @@ from gonogo.domain.views import (
 )
 from gonogo.orchestrator import Retry
 from gonogo.runtime._parts import Parts
-from gonogo.runtime._sessions import may_see, visible
+from gonogo.runtime._sessions import seen, seen_ids, visible
 from gonogo.runtime._views import diff_view, grant_view, graph_view, plan_view, status_view
 from gonogo.store import Connection, log
 from gonogo.store.plans import (
@@ -32,7 +32,6 @@ from gonogo.store.plans import (
     revoke_grant,
     subtask_rows,
 )
-from gonogo.store.sessions import list_sessions, session_of
 
 Found = tuple[Plan, Revision, list[SubtaskRow]]
 Verb = Callable[..., None]
@@ -52,9 +51,10 @@ class Plans:
         offset: int = 0,
     ) -> PlanList:
         """A page of the plans that the principal may see, newest first."""
-        found = await self.parts.store.read(_plans, principal, session_id, status)
-        page = [plan_view(*each) for each in found[offset : offset + limit]]
-        return PlanList(plans=page, total=len(found))
+        found, total = await self.parts.store.read(
+            _plans, principal, session_id, status, slice(offset, offset + limit)
+        )
+        return PlanList(plans=[plan_view(*each) for each in found], total=total)
 
     async def plan(self, principal: Principal, plan_id: str) -> PlanView:
         """A plan in its current revision.
@@ -174,8 +174,7 @@ def _carry_out(
 
 def _found(conn: Connection, principal: Principal, plan_id: str) -> Found:
     plan = plan_of(conn, plan_id)
-    session = session_of(conn, plan.session_id) if plan else None
-    if plan is None or session is None or session.deleted or not may_see(principal, session):
+    if plan is None or seen(conn, principal, plan.session_id) is None:
         raise NotFound(f"No plan found with id={plan_id}")
     return _whole(conn, plan)
 
@@ -187,15 +186,19 @@ def _whole(conn: Connection, plan: Plan) -> Found:
 
 
 def _plans(
-    conn: Connection, principal: Principal, session_id: str | None, status: str | None
-) -> list[Found]:
+    conn: Connection,
+    principal: Principal,
+    session_id: str | None,
+    status: str | None,
+    page: slice,
+) -> tuple[list[Found], int]:
     if session_id is not None:
         visible(conn, principal, session_id)
-        wanted = [session_id]
+        found = list_plans(conn, [session_id], status)
     else:
-        whose = None if principal.role >= Role.ADMIN else principal.id
-        wanted = [session.id for session in list_sessions(conn, whose, 1_000_000, 0)[0]]
-    return [_whole(conn, plan) for plan in list_plans(conn, wanted, status)]
+        ids = seen_ids(conn, principal)
+        found = [plan for plan in list_plans(conn, None, status) if plan.session_id in ids]
+    return [_whole(conn, plan) for plan in found[page]], len(found)
 
 
 def _revisions(conn: Connection, principal: Principal, plan_id: str) -> list[tuple[Revision, Any]]:
@@ -220,15 +223,14 @@ def _grants(conn: Connection, principal: Principal, session_id: str | None) -> l
     if session_id is not None:
         visible(conn, principal, session_id)
         return list_grants(conn, session_id)
-    whose = None if principal.role >= Role.ADMIN else principal.id
-    seen = {session.id for session in list_sessions(conn, whose, 1_000_000, 0)[0]}
-    return [grant for grant in list_grants(conn, None) if grant.session_id in seen]
+    ids = seen_ids(conn, principal)
+    return [grant for grant in list_grants(conn, None) if grant.session_id in ids]
 
 
 def _revoke(conn: Connection, principal: Principal, grant_id: str, now: datetime) -> None:
     grant = grant_of(conn, grant_id)
-    session = session_of(conn, grant.session_id) if grant else None
-    if grant is None or session is None or session.deleted or not may_see(principal, session):
+    session = seen(conn, principal, grant.session_id) if grant else None
+    if grant is None or session is None:
         raise NotFound(f"No grant found with id={grant_id}")
     if not revoke_grant(conn, grant_id, now, principal.name):
         raise Conflict(f"Grant {grant_id} has ended already")

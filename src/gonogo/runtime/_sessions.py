@@ -23,6 +23,7 @@ from gonogo.store.sessions import (
     history,
     list_sessions,
     open_turns,
+    session_ids,
     session_of,
     set_session,
 )
@@ -70,8 +71,7 @@ class Sessions:
 
     async def sessions(self, principal: Principal, limit: int, offset: int) -> SessionList:
         """A page of the sessions that the principal may see, newest first."""
-        whose = None if principal.role >= Role.ADMIN else principal.id
-        found, total = await self.parts.store.read(list_sessions, whose, limit, offset)
+        found, total = await self.parts.store.read(list_sessions, _whose(principal), limit, offset)
         return SessionList(sessions=[session_view(session) for session in found], total=total)
 
     async def edit_session(
@@ -204,15 +204,29 @@ def visible(conn: Connection, principal: Principal, session_id: str) -> Session:
     Raises:
         NotFound: otherwise, whatever the reason.
     """
-    session = session_of(conn, session_id)
-    if session is None or session.deleted or not may_see(principal, session):
+    session = seen(conn, principal, session_id)
+    if session is None:
         raise NotFound(f"No session found with id={session_id}")
     return session
 
 
-def may_see(principal: Principal, session: Session) -> bool:
-    """Whether a session is the principal's own, or the principal sees all."""
-    return session.principal_id == principal.id or principal.role >= Role.ADMIN
+def seen(conn: Connection, principal: Principal, session_id: str) -> Session | None:
+    """The session of that id, or None where there is none that the principal may see."""
+    session = session_of(conn, session_id)
+    whose = _whose(principal)
+    if session is None or session.deleted or whose not in (None, session.principal_id):
+        return None
+    return session
+
+
+def seen_ids(conn: Connection, principal: Principal) -> set[str]:
+    """The ids of every session that the principal may see."""
+    return session_ids(conn, _whose(principal))
+
+
+def _whose(principal: Principal) -> str | None:
+    """Whose sessions the principal sees; None is everybody's."""
+    return None if principal.role >= Role.ADMIN else principal.id
 
 
 def _pending(conn: Connection, principal: Principal, session_id: str) -> list[Any]:

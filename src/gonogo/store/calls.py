@@ -21,7 +21,6 @@ _THREAD_CALLS = (
 _OPEN_CALLS = _THREAD_CALLS.where(
     tool_calls.c.status.in_(["proposed", "awaiting_approval", "allowed", "started", "unknown"])
 )
-_STARTED = select(*columns_of(tool_calls, CallRow)).where(tool_calls.c.status == "started")
 _NEXT = select(func.coalesce(func.max(tool_calls.c.position), 0) + 1).where(
     tool_calls.c.session_id == bindparam("session_id"), tool_calls.c.thread == bindparam("thread")
 )
@@ -72,11 +71,6 @@ def thread_calls(conn: Connection, session_id: str, thread: str) -> list[CallRow
 def open_calls(conn: Connection, session_id: str, thread: str) -> list[CallRow]:
     """The tool calls of a conversation that have no result yet, in order."""
     return many(conn, _OPEN_CALLS, {"session_id": session_id, "thread": thread}, CallRow)
-
-
-def started_calls(conn: Connection) -> list[CallRow]:
-    """Tool calls whose outcome nobody has written down."""
-    return many(conn, _STARTED, {}, CallRow)
 
 
 def next_position(conn: Connection, session_id: str, thread: str) -> int:

@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 from sqlalchemy import Connection, bindparam, func, select, update
 
 from gonogo.domain.plan import Revision, Subtask
-from gonogo.domain.plan_state import ENDED, PLAN, PlanStatus
+from gonogo.domain.plan_state import PLAN, PlanStatus
 from gonogo.domain.records import GrantRow, Plan, SubtaskRow
 from gonogo.domain.schedule import Standing
 from gonogo.domain.subtask_state import SUBTASK, SubtaskStatus
@@ -271,11 +271,6 @@ def revoke_grant(conn: Connection, grant_id: str, now: datetime, by_whom: str) -
     where = {"id": grant_id, "status": "active"}
     to = {"status": "revoked", "ended_at": now, "ended_because": f"revoked by {by_whom}"}
     return change(conn, grants, where, to)
-
-
-def is_over(plan: Plan) -> bool:
-    """Whether the plan has ended."""
-    return plan.status in ENDED
 
 
 def _fresh(

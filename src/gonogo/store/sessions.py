@@ -29,6 +29,8 @@ _ALL = (
     .limit(bindparam("limit"))
     .offset(bindparam("offset"))
 )
+_IDS = select(sessions.c.id).where(sessions.c.deleted == 0)
+_IDS_OF = _IDS.where(sessions.c.principal_id == bindparam("of"))
 _COUNT_ALL = select(func.count()).select_from(sessions).where(sessions.c.deleted == 0)
 _COUNT_OF = _COUNT_ALL.where(sessions.c.principal_id == bindparam("of"))
 _NEXT_POSITION = select(func.coalesce(func.max(turns.c.position), 0) + 1).where(
@@ -76,6 +78,14 @@ def list_sessions(
         return many(conn, _ALL, page, Session), conn.execute(_COUNT_ALL).scalar_one()
     found = many(conn, _OF_PRINCIPAL, {**page, "of": [principal_id]}, Session)
     return found, conn.execute(_COUNT_OF, {"of": principal_id}).scalar_one()
+
+
+def session_ids(conn: Connection, principal_id: str | None) -> set[str]:
+    """The ids of a principal's sessions; of everybody's for None."""
+    statement = _IDS if principal_id is None else _IDS_OF
+    return set(
+        conn.execute(statement, {} if principal_id is None else {"of": principal_id}).scalars()
+    )
 
 
 def set_session(conn: Connection, session_id: str, **to: Any) -> None:  # noqa: ANN401

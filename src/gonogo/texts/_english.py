@@ -41,7 +41,6 @@ ENGLISH = {
     "plan_rejected": "Plan cancelled. {feedback}",
     "plan_rejected_default": "How can I help?",
     "plan_expired": "The plan expired: nobody decided in time. Nothing was run.",
-    "plan_superseded": "A newer plan takes the place of this one.",
     "plan_cancelled": "Plan stopped. What was running has been cancelled.",
     "plan_paused": "Plan paused. What is running finishes; nothing new starts.",
     "plan_resumed": "Plan goes on.",
@@ -55,31 +54,23 @@ ENGLISH = {
     # subtasks
     "subtask_started": "Subtask {position}/{total}: {description}",
     "subtask_skipped": "Skipped: {dependency} did not complete.",
-    "subtask_skipped_by": "Skipped by {by}.",
     "subtask_cancelled": "Cancelled by {by}.",
     "subtask_retrying": "Attempt {attempt} of {attempts} in {seconds} s: {error}",
-    "subtask_timeout": "Stopped after {seconds} s, its time limit.",
     "subtask_question": "Start the subtask “{description}”?",
     # questions, and what became of them
-    "tool_question": "{agent} asks to use {tool}: {subject}",
-    "tool_reason": "Why you are asked: {reason}",
     "tool_rejected": "Operation rejected: {feedback}",
     "tool_rejected_default": "Operation rejected",
     "approval_warning": "This question expires in {minutes} min: {subject}",
     "approval_expired": "Nobody decided in time: {subject}. It was not carried out.",
-    "approval_how": "Answer approve, edit or reject.",
     "intervention_unknown": (
         "It is not known whether this took effect, because gonogo stopped while it ran: {subject}."
         " Approve to run it again, edit with its result to mark it done, reject to fail it."
     ),
     "intervention_question": "The agent {agent} asks, in the subtask {subtask}: {question}",
     # turns
-    "agent_chosen": "Handed over by {agent}.",
-    "agent_restored": "The plan is over.",
     "message_queued": "Noted; I will come to it after what I am doing now.",
     "turn_cancelled": "Stopped.",
     "turn_limit": "Stopped after {steps} steps without an end. Say how to go on.",
-    "turn_interrupted": "Interrupted by a restart; going on.",
     # findings about a plan, and loops that were stopped
     "finding_unknown_agent": "{subtask}: there is no agent {agent}",
     "finding_unknown_tool": "{subtask}: there is no tool {tool}",
@@ -126,10 +117,6 @@ ENGLISH = {
     "stuck_monologue": "Stopped: {count} replies without doing anything",
     # errors
     "error_internal": "Something went wrong inside gonogo. The log has the details ({reference}).",
-    "error_model": "The model {model} did not answer: {detail}",
-    "error_no_model": "No model is configured. {choices}",
-    "error_subtask": "Subtask {subtask} failed: {detail}",
-    "error_turn": "I could not finish this: {detail}",
     # what models are told
     "model_rejected": "User rejected the operation: {feedback}",
     "model_rejected_default": "User rejected the operation",
@@ -150,7 +137,6 @@ ENGLISH = {
         "The runtime stopped while this operation ran. It may or may not have taken effect: look"
         " before you do it again."
     ),
-    "model_marked_done": "A person says that this operation was done, with this result: {result}",
     "model_lost": "This operation was interrupted and has no result.",
     "model_bad_arguments": "The arguments do not fit: {problem}. Correct them and call again.",
     "model_unknown_tool": "There is no tool {tool!r} for you. Your tools: {tools}.",
@@ -181,7 +167,6 @@ ENGLISH = {
     "cli_feedback": "Why not? (empty: no reason)",
     "cli_waiting": "Waits for a decision: {approval_id}. Decide with: gonogo approvals decide {approval_id} approve",  # noqa: E501
     "cli_edit_failed": "That is not a valid plan: {detail}",
-    "cli_denied": "Denied: {reason}",
     "cli_interrupted": "Interrupted. The session is {session_id}; it can be continued.",
     "cli_demo_start": "The sample project is in {folder}. Its test fails; the plan below mends it.",
     "cli_demo_end": "The project, with its changes, is in {folder}; the record of this run is in {home}.",  # noqa: E501

@@ -38,7 +38,6 @@ RUSSIAN = {
     "plan_rejected": "План отменен. {feedback}",
     "plan_rejected_default": "Чем могу помочь?",
     "plan_expired": "Срок плана истёк: решение не было принято вовремя. Ничего не выполнено.",
-    "plan_superseded": "Этот план заменён более новым.",
     "plan_cancelled": "План остановлен. Всё, что выполнялось, отменено.",
     "plan_paused": "План приостановлен. Начатое завершится, новое не начнётся.",
     "plan_resumed": "План продолжается.",
@@ -51,30 +50,22 @@ RUSSIAN = {
     "plan_cancelled_line": "- Cancelled: {cancelled}",
     "subtask_started": "Subtask {position}/{total}: {description}",
     "subtask_skipped": "Пропущено: подзадача {dependency} не выполнена.",
-    "subtask_skipped_by": "Пропущено по решению: {by}.",
     "subtask_cancelled": "Отменено по решению: {by}.",
     "subtask_retrying": "Попытка {attempt} из {attempts} через {seconds} с: {error}",
-    "subtask_timeout": "Остановлено через {seconds} с: истекло отведённое время.",
     "subtask_question": "Начать подзадачу «{description}»?",
-    "tool_question": "{agent} просит разрешения на {tool}: {subject}",
-    "tool_reason": "Почему спрашиваю: {reason}",
     "tool_rejected": "Операция отклонена: {feedback}",
     "tool_rejected_default": "Операция отклонена",
     "approval_warning": "Срок этого вопроса истекает через {minutes} мин: {subject}",
     "approval_expired": "Решение не было принято вовремя: {subject}. Операция не выполнена.",
-    "approval_how": "Ответьте: подтвердить (approve), изменить (edit) или отклонить (reject).",
     "intervention_unknown": (
         "Неизвестно, выполнилась ли операция: gonogo остановился, пока она шла: {subject}."
         " approve — выполнить ещё раз, edit с результатом — считать выполненной, reject — считать"
         " неудачной."
     ),
     "intervention_question": "Агент {agent} спрашивает (подзадача {subtask}): {question}",
-    "agent_chosen": "Передано от агента {agent}.",
-    "agent_restored": "План завершён.",
     "message_queued": "Принято; займусь этим после текущей работы.",
     "turn_cancelled": "Остановлено.",
     "turn_limit": "Остановлено после {steps} шагов без результата. Скажите, как продолжать.",
-    "turn_interrupted": "Прервано перезапуском; продолжаю.",
     "finding_unknown_agent": "{subtask}: нет агента {agent}",
     "finding_unknown_tool": "{subtask}: нет инструмента {tool}",
     "finding_control_tool": "{subtask}: {tool} управляет средой и не может выполнять подзадачу",
@@ -115,10 +106,6 @@ RUSSIAN = {
     "stuck_same_error": "Остановлено: {tools} {count} раз с той же ошибкой: {detail}",
     "stuck_monologue": "Остановлено: {count} ответа подряд без действий",
     "error_internal": "Внутренняя ошибка gonogo. Подробности в журнале ({reference}).",
-    "error_model": "Модель {model} не ответила: {detail}",
-    "error_no_model": "Модель не настроена. {choices}",
-    "error_subtask": "Подзадача {subtask} не выполнена: {detail}",
-    "error_turn": "Не удалось закончить: {detail}",
     "model_rejected": "Операция отклонена: {feedback}",
     "model_rejected_default": "Операция отклонена",
     "model_expired": (
@@ -138,7 +125,6 @@ RUSSIAN = {
         "Среда остановилась, пока шла эта операция. Она могла выполниться, а могла и нет:"
         " проверьте, прежде чем повторять."
     ),
-    "model_marked_done": "Человек сообщил, что операция выполнена, с таким результатом: {result}",
     "model_lost": "Операция прервана, результата нет.",
     "model_bad_arguments": "Аргументы не подходят: {problem}. Исправьте их и вызовите снова.",
     "model_unknown_tool": "Инструмента {tool!r} у вас нет. Ваши инструменты: {tools}.",
@@ -168,7 +154,6 @@ RUSSIAN = {
     "cli_feedback": "Почему? (можно оставить пустым)",
     "cli_waiting": "Ждёт решения: {approval_id}. Решить: gonogo approvals decide {approval_id} approve",  # noqa: E501
     "cli_edit_failed": "Это не годится как план: {detail}",
-    "cli_denied": "Запрещено: {reason}",
     "cli_interrupted": "Прервано. Сеанс {session_id} можно продолжить.",
     "cli_demo_start": "Учебный проект лежит в {folder}. Его тест не проходит; план ниже это исправит.",  # noqa: E501
     "cli_demo_end": "Проект с изменениями лежит в {folder}; запись этого запуска — в {home}.",
