@@ -6,6 +6,7 @@ The text of each setting is its docstring in `gonogo.settings`; a test compares 
 import sys
 from pathlib import Path
 
+from pydantic import AliasChoices
 from pydantic.fields import FieldInfo
 
 from gonogo.settings import Settings
@@ -31,7 +32,14 @@ def settings_page() -> str:
 
 def _entry(name: str, field: FieldInfo) -> str:
     about = " ".join((field.description or "").split())
-    return f"## `GONOGO_{name.upper()}`\n\n{about}\n\nDefault: {_default(field)}\n"
+    title = " or ".join(f"`{variable}`" for variable in _variables(name, field))
+    return f"## {title}\n\n{about}\n\nDefault: {_default(field)}\n"
+
+
+def _variables(name: str, field: FieldInfo) -> list[str]:
+    if isinstance(field.validation_alias, AliasChoices):
+        return [str(choice) for choice in field.validation_alias.choices]
+    return [f"GONOGO_{name.upper()}"]
 
 
 def _default(field: FieldInfo) -> str:

@@ -25,6 +25,11 @@ def _config_folder() -> Path:
     return platformdirs.user_config_path("gonogo")
 
 
+def _replanning(name: str) -> Any:  # noqa: ANN401 - a pydantic field
+    """A setting that keeps the name that its first users know, with or without our prefix."""
+    return Field(validation_alias=AliasChoices(name, f"GONOGO_{name}"))
+
+
 class Settings(BaseSettings):
     """The settings of one process, read once."""
 
@@ -82,6 +87,71 @@ class Settings(BaseSettings):
 
     max_parallel: Annotated[int, Field(ge=1, le=64)] = 3
     """Subtasks of one plan that run at once."""
+    max_parallel_agent: Annotated[int, Field(ge=1, le=64)] | None = None
+    """Subtasks of one plan that one agent carries out at once; by default as many as the plan."""
+    max_parallel_workspace: Annotated[int, Field(ge=1, le=1_000)] | None = None
+    """Subtasks of all plans that run at once in one workspace; by default no limit."""
+    strategy: str = "critical_path"
+    """Which of the ready subtasks start first: `critical_path`, `plan_order`, or the name of a
+    registered strategy."""
+    plan_timeout: Seconds | None = None
+    """Seconds from a plan's start after which what it still runs fails; by default none."""
+    on_failure: Literal["keep", "rollback"] = "keep"
+    """What becomes of the files of a subtask that failed."""
+    snapshot_max_files: Annotated[int, Field(ge=1)] = 100_000
+    """Files that a checkpoint may hold."""
+    snapshot_max_bytes: Annotated[int, Field(ge=1)] = 1 << 30
+    """Bytes that a checkpoint may hold."""
+
+    budget_plan_tokens: Annotated[int, Field(ge=1)] | None = None
+    """Tokens that all model requests of one plan may take; then a person is asked."""
+    budget_plan_cost: Annotated[float, Field(gt=0)] | None = None
+    """US dollars that one plan may cost."""
+    budget_plan_seconds: Seconds | None = None
+    """Seconds of wall time from a plan's start."""
+    budget_plan_requests: Annotated[int, Field(ge=1)] | None = None
+    """Model requests of one plan."""
+    budget_plan_subtasks: Annotated[int, Field(ge=1)] | None = None
+    """Runs of subtasks that one plan may begin, retries included."""
+    budget_session_tokens: Annotated[int, Field(ge=1)] | None = None
+    """Tokens that all model requests of one session may take."""
+    budget_session_cost: Annotated[float, Field(gt=0)] | None = None
+    """US dollars that one session may cost."""
+    budget_session_requests: Annotated[int, Field(ge=1)] | None = None
+    """Model requests of one session."""
+
+    auto_replanning: Annotated[bool, _replanning("ENABLE_AUTO_REPLANNING")] = True
+    """Ask for a new revision when a subtask fails badly enough."""
+    replanning_max_attempts: Annotated[
+        int, Field(ge=0, le=100), _replanning("AUTO_REPLANNING_MAX_ATTEMPTS")
+    ] = 3
+    """Replans of one plan."""
+    replanning_trigger_critical: Annotated[
+        bool, _replanning("AUTO_REPLANNING_TRIGGER_CRITICAL")
+    ] = True
+    """Replan on failures of severity `critical`."""
+    replanning_trigger_high: Annotated[bool, _replanning("AUTO_REPLANNING_TRIGGER_HIGH")] = True
+    """Replan on failures of severity `high`."""
+    replanning_trigger_medium: Annotated[bool, _replanning("AUTO_REPLANNING_TRIGGER_MEDIUM")] = (
+        False
+    )
+    """Replan on failures of severity `medium`."""
+    replanning_human_after: Annotated[
+        int, Field(ge=0, le=100), _replanning("AUTO_REPLANNING_REQUIRE_HUMAN_INTERVENTION_AFTER")
+    ] = 2
+    """Replans of one plan after which a person is asked before the next."""
+    replanning_min_interval: Annotated[
+        float, Field(ge=0), _replanning("AUTO_REPLANNING_MIN_INTERVAL_SECONDS")
+    ] = 0.0
+    """Seconds that must lie between two replans of one plan; what fails sooner is not replanned."""
+    replanning_timeout: Annotated[
+        float, Field(gt=0), _replanning("AUTO_REPLANNING_TIMEOUT_SECONDS")
+    ] = 600.0
+    """Seconds that the search for a new revision may take."""
+    replan_within_grant: bool = False
+    """Carry out a new revision without a question when it adds no subtask, tool, path or command
+    to what was approved."""
+
     subtask_timeout: Seconds = 1_800.0
     """Seconds of work for a subtask that names no timeout of its own."""
     max_steps: Annotated[int, Field(ge=1, le=10_000)] = 100

@@ -48,7 +48,8 @@ class Workshop:
     timeout: float | None = None
     runs: list[str] = field(default_factory=list)
     """The subtasks in the order in which their runs began."""
-    dropped: list[str] = field(default_factory=list)
+    drops: set[tuple[str, int]] = field(default_factory=set)
+    """Subtask and attempt whose work was taken away. A set: a transaction may be run again."""
     most: int = 0
     going: int = 0
     engine: Engine = field(init=False)
@@ -75,7 +76,7 @@ class Workshop:
         raise AssertionError("no subtask of a workshop asks before it starts")
 
     def _drop(self, conn: Connection, row: SubtaskRow, reason: str, now: datetime) -> None:
-        self.dropped.append(row.subtask_id)
+        self.drops.add((row.subtask_id, row.attempt))
 
     def _tell_changed(self) -> None:
         self._changed.set()

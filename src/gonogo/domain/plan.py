@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from enum import StrEnum
 from graphlib import CycleError, TopologicalSorter
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
@@ -84,6 +84,11 @@ class Subtask(Frozen):
     retry_policy: RetryPolicy | None = None
     timeout: Annotated[float, Field(gt=0, le=86_400)] | None = None
     """Seconds of work, waiting for a person not counted."""
+    on_reject: Literal["skip", "fail"] | None = None
+    """What becomes of a subtask whose start a person rejects; by default it is skipped."""
+    after_skipped: Literal["skip", "run"] | None = None
+    """What becomes of a subtask when a dependency was skipped by its own condition: by default it
+    is skipped too; `run` takes that dependency as met."""
 
     @property
     def minutes(self) -> float:

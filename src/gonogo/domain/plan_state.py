@@ -6,7 +6,8 @@
       rejected | expired | cancelled ◄─┴───────────┴───────┘
 
 `approved` is a plan on hold: decided, not started. A failed or partial plan runs again only when
-a person retries a subtask.
+a person retries a subtask. A plan that had begun and whose next revision is rejected ends as what
+was done says: `partial` or `failed`.
 """
 
 from enum import StrEnum
@@ -37,7 +38,9 @@ PLAN: Machine[PlanStatus] = Machine(
     "plan",
     {
         _P.DRAFT: frozenset({_P.AWAITING_APPROVAL, _P.CANCELLED}),
-        _P.AWAITING_APPROVAL: frozenset({_P.APPROVED, _P.REJECTED, _P.EXPIRED, _P.CANCELLED}),
+        _P.AWAITING_APPROVAL: frozenset(
+            {_P.APPROVED, _P.REJECTED, _P.EXPIRED, _P.CANCELLED, _P.PARTIAL, _P.FAILED}
+        ),
         _P.APPROVED: frozenset({_P.RUNNING, _P.CANCELLED}),
         _P.RUNNING: frozenset(
             {_P.COMPLETED, _P.FAILED, _P.PARTIAL, _P.CANCELLED, _P.PAUSED, _P.REPLANNING}

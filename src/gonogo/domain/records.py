@@ -74,6 +74,16 @@ class Plan:
     started_at: datetime | None
     finished_at: datetime | None
     feedback: str | None
+    pause_reason: str | None = None
+    """Why a paused plan is paused, where nobody asked for it: `quota`, `budget`."""
+    paused_until: datetime | None = None
+    """When a plan that was paused for a quota goes on by itself."""
+    replans: int = 0
+    """Revisions that were asked for because a subtask failed."""
+    replan: dict[str, Any] | None = None
+    """What the replanning under way is about."""
+    budget: dict[str, Any] | None = None
+    """What people added to the limits of the settings."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +105,8 @@ class SubtaskRow:
     result: Any
     error: dict[str, Any] | None
     reason: str | None
+    declined: bool = False
+    """It was skipped because its own condition is false."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,6 +139,8 @@ class CallRow:
     created_at: datetime
     started_at: datetime | None
     finished_at: datetime | None
+    tree: str | None = None
+    """The snapshot of the workspace that was taken before a command started."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,6 +181,68 @@ class GrantRow:
     created_at: datetime
     ended_at: datetime | None
     ended_because: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """A place that a rollback can go back to."""
+
+    id: str
+    session_id: str
+    plan_id: str
+    revision: int
+    subtask_id: str | None
+    """The subtask that it was taken before; None for one that precedes a rollback."""
+    attempt: int
+    reason: str
+    standings: str
+    """Where each subtask stood, in plan order, by the first letter of its status."""
+    event_seq: int
+    last_change: int
+    """The id of the last row of `file_changes` that it covers."""
+    tree: str | None
+    """The snapshot; None until the subtask is about to have its first effect."""
+    hash: str
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileChange:
+    """What one call did to one file. States are those of snapshots, as JSON; None is no file."""
+
+    id: int
+    session_id: str
+    plan_id: str | None
+    revision: int | None
+    subtask_id: str | None
+    call_id: str | None
+    workspace: str
+    path: str
+    origin: str
+    """`tool`, `command`, or `rollback`."""
+    before: dict[str, Any] | None
+    after: dict[str, Any] | None
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelRequestRow:
+    """One request to a model: `reserved` before it is sent, then `done` or `failed`."""
+
+    id: str
+    session_id: str
+    plan_id: str | None
+    subtask_id: str | None
+    thread: str
+    agent: str
+    model: str
+    status: str
+    input_tokens: int
+    output_tokens: int
+    cost_micros: int
+    """Millionths of a US dollar."""
+    duration_ms: int | None
+    created_at: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -124,6 +124,11 @@ plans = _table(
     Column("started_at", Utc),
     Column("finished_at", Utc),
     Column("feedback", Clean),
+    Column("pause_reason", Clean),
+    Column("paused_until", Utc),
+    Column("replans", Integer, nullable=False, server_default="0"),
+    Column("replan", Json),
+    Column("budget", Json),
     Index(None, "session_id"),
     Index(None, "status"),
 )
@@ -157,10 +162,12 @@ subtasks = _table(
     Column("result", Json),
     Column("error", Json),
     Column("reason", Clean),
+    Column("declined", Flag, nullable=False, server_default="0"),
     # Every round asks how all subtasks of a plan stand: the index alone answers it.
     Index(
         "ix_subtasks_standing",
-        "plan_id", "revision", "status", "not_before", "epoch", "attempt", "subtask_id",
+        "plan_id", "revision", "status", "not_before", "epoch", "attempt", "declined",
+        "subtask_id",
     ),
 )  # fmt: skip
 
@@ -191,6 +198,7 @@ tool_calls = _table(
     Column("created_at", Utc, nullable=False),
     Column("started_at", Utc),
     Column("finished_at", Utc),
+    Column("tree", Clean),
     Index(None, "session_id", "thread", "position"),
     Index(None, "status"),
 )
@@ -233,6 +241,62 @@ grants = _table(
     Column("ended_at", Utc),
     Column("ended_because", Clean),
     Index(None, "plan_id", "subtask_id"),
+    Index(None, "session_id"),
+)
+
+checkpoints = _table(
+    "checkpoints",
+    Column("id", Clean, primary_key=True),
+    Column("session_id", Clean, ForeignKey("sessions.id"), nullable=False),
+    Column("plan_id", Clean, ForeignKey("plans.id"), nullable=False),
+    Column("revision", Integer, nullable=False),
+    Column("subtask_id", Clean),
+    Column("attempt", Integer, nullable=False),
+    Column("reason", Clean, nullable=False),
+    Column("standings", Clean, nullable=False),
+    Column("event_seq", Integer, nullable=False),
+    Column("last_change", _Serial, nullable=False),
+    Column("tree", Clean),
+    Column("hash", Clean, nullable=False),
+    Column("created_at", Utc, nullable=False),
+    Index(None, "plan_id", "created_at"),
+    Index(None, "plan_id", "revision", "subtask_id", "attempt"),
+)
+
+file_changes = _table(
+    "file_changes",
+    Column("id", _Serial, primary_key=True, autoincrement=True),
+    Column("session_id", Clean, ForeignKey("sessions.id"), nullable=False),
+    Column("plan_id", Clean),
+    Column("revision", Integer),
+    Column("subtask_id", Clean),
+    Column("call_id", Clean),
+    Column("workspace", Clean, nullable=False),
+    Column("path", Clean, nullable=False),
+    Column("origin", Clean, nullable=False),
+    Column("before", Json),
+    Column("after", Json),
+    Column("created_at", Utc, nullable=False),
+    Index(None, "plan_id", "id"),
+    Index(None, "workspace", "path", "id"),
+)
+
+model_requests = _table(
+    "model_requests",
+    Column("id", Clean, primary_key=True),
+    Column("session_id", Clean, ForeignKey("sessions.id"), nullable=False),
+    Column("plan_id", Clean),
+    Column("subtask_id", Clean),
+    Column("thread", Clean, nullable=False),
+    Column("agent", Clean, nullable=False),
+    Column("model", Clean, nullable=False),
+    Column("status", Clean, nullable=False),
+    Column("input_tokens", Integer, nullable=False),
+    Column("output_tokens", Integer, nullable=False),
+    Column("cost_micros", _Serial, nullable=False),
+    Column("duration_ms", Integer),
+    Column("created_at", Utc, nullable=False),
+    Index(None, "plan_id"),
     Index(None, "session_id"),
 )
 
