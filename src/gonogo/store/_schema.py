@@ -1,13 +1,10 @@
-"""Every table, on one page. Migrations make them; a test compares the two."""
+"""The tables. Migrations make them; a test compares the two."""
 
 from sqlalchemy import (
-    BigInteger,
     Column,
     ForeignKey,
     Index,
     Integer,
-    MetaData,
-    Table,
     UniqueConstraint,
 )
 
@@ -17,30 +14,24 @@ from gonogo.domain.gate import ToolClass
 from gonogo.domain.plan_state import PlanStatus
 from gonogo.domain.subtask_state import SubtaskStatus
 from gonogo.domain.turn_state import TurnStatus
+from gonogo.store._metadata import METADATA, SERIAL, table
 from gonogo.store._types import Clean, Flag, Json, Utc, Word
+from gonogo.store._undo_schema import checkpoints, file_changes, model_requests
 
-NAMES = {
-    "ix": "ix_%(table_name)s_%(column_0_N_name)s",
-    "uq": "uq_%(table_name)s_%(column_0_N_name)s",
-    "fk": "fk_%(table_name)s_%(column_0_N_name)s",
-    "pk": "pk_%(table_name)s",
-}
-METADATA = MetaData(naming_convention=NAMES)
-_Serial = Integer().with_variant(BigInteger(), "postgresql")
+__all__ = [
+    "METADATA", "answers", "approvals", "audit", "chains", "checkpoints", "events",
+    "file_changes", "grants", "messages", "model_requests", "plan_revisions", "plans",
+    "principals", "sessions", "subtasks", "timers", "tokens", "tool_calls", "turns",
+]  # fmt: skip
 
-
-def _table(name: str, *columns: Column[object] | Index | UniqueConstraint) -> Table:
-    return Table(name, METADATA, *columns, sqlite_strict=True)
-
-
-principals = _table(
+principals = table(
     "principals",
     Column("id", Clean, primary_key=True),
     Column("name", Clean, nullable=False),
     Column("created_at", Utc, nullable=False),
 )
 
-tokens = _table(
+tokens = table(
     "tokens",
     Column("id", Clean, primary_key=True),
     Column("principal_id", Clean, ForeignKey("principals.id"), nullable=False),
@@ -51,7 +42,7 @@ tokens = _table(
     Column("revoked_at", Utc),
 )
 
-sessions = _table(
+sessions = table(
     "sessions",
     Column("id", Clean, primary_key=True),
     Column("principal_id", Clean, nullable=False),
@@ -71,7 +62,7 @@ sessions = _table(
     Index(None, "principal_id", "created_at"),
 )
 
-turns = _table(
+turns = table(
     "turns",
     Column("id", Clean, primary_key=True),
     Column("session_id", Clean, ForeignKey("sessions.id"), nullable=False),
@@ -86,9 +77,9 @@ turns = _table(
     Index(None, "status"),
 )
 
-messages = _table(
+messages = table(
     "messages",
-    Column("id", _Serial, primary_key=True, autoincrement=True),
+    Column("id", SERIAL, primary_key=True, autoincrement=True),
     Column("session_id", Clean, ForeignKey("sessions.id"), nullable=False),
     Column("thread", Clean, nullable=False),
     Column("turn_id", Clean),
@@ -98,7 +89,7 @@ messages = _table(
     Index(None, "session_id", "thread", "id"),
 )
 
-events = _table(
+events = table(
     "events",
     Column("session_id", Clean, ForeignKey("sessions.id"), primary_key=True),
     Column("seq", Integer, primary_key=True, autoincrement=False),
@@ -107,7 +98,7 @@ events = _table(
     Column("body", Json, nullable=False),
 )
 
-plans = _table(
+plans = table(
     "plans",
     Column("id", Clean, primary_key=True),
     Column("session_id", Clean, ForeignKey("sessions.id"), nullable=False),
@@ -133,7 +124,7 @@ plans = _table(
     Index(None, "status"),
 )
 
-plan_revisions = _table(
+plan_revisions = table(
     "plan_revisions",
     Column("plan_id", Clean, ForeignKey("plans.id"), primary_key=True),
     Column("number", Integer, primary_key=True, autoincrement=False),
@@ -145,7 +136,7 @@ plan_revisions = _table(
     Column("reason", Clean, nullable=False),
 )
 
-subtasks = _table(
+subtasks = table(
     "subtasks",
     Column("key", Clean, primary_key=True),
     Column("plan_id", Clean, ForeignKey("plans.id"), nullable=False),
@@ -171,7 +162,7 @@ subtasks = _table(
     ),
 )  # fmt: skip
 
-tool_calls = _table(
+tool_calls = table(
     "tool_calls",
     Column("id", Clean, primary_key=True),
     Column("session_id", Clean, ForeignKey("sessions.id"), nullable=False),
@@ -203,7 +194,7 @@ tool_calls = _table(
     Index(None, "status"),
 )
 
-approvals = _table(
+approvals = table(
     "approvals",
     Column("id", Clean, primary_key=True),
     Column("session_id", Clean, ForeignKey("sessions.id"), nullable=False),
@@ -228,7 +219,7 @@ approvals = _table(
     Index(None, "plan_id"),
 )
 
-grants = _table(
+grants = table(
     "grants",
     Column("id", Clean, primary_key=True),
     Column("session_id", Clean, ForeignKey("sessions.id"), nullable=False),
@@ -244,63 +235,7 @@ grants = _table(
     Index(None, "session_id"),
 )
 
-checkpoints = _table(
-    "checkpoints",
-    Column("id", Clean, primary_key=True),
-    Column("session_id", Clean, ForeignKey("sessions.id"), nullable=False),
-    Column("plan_id", Clean, ForeignKey("plans.id"), nullable=False),
-    Column("revision", Integer, nullable=False),
-    Column("subtask_id", Clean),
-    Column("attempt", Integer, nullable=False),
-    Column("reason", Clean, nullable=False),
-    Column("standings", Clean, nullable=False),
-    Column("event_seq", Integer, nullable=False),
-    Column("last_change", _Serial, nullable=False),
-    Column("tree", Clean),
-    Column("hash", Clean, nullable=False),
-    Column("created_at", Utc, nullable=False),
-    Index(None, "plan_id", "created_at"),
-    Index(None, "plan_id", "revision", "subtask_id", "attempt"),
-)
-
-file_changes = _table(
-    "file_changes",
-    Column("id", _Serial, primary_key=True, autoincrement=True),
-    Column("session_id", Clean, ForeignKey("sessions.id"), nullable=False),
-    Column("plan_id", Clean),
-    Column("revision", Integer),
-    Column("subtask_id", Clean),
-    Column("call_id", Clean),
-    Column("workspace", Clean, nullable=False),
-    Column("path", Clean, nullable=False),
-    Column("origin", Clean, nullable=False),
-    Column("before", Json),
-    Column("after", Json),
-    Column("created_at", Utc, nullable=False),
-    Index(None, "plan_id", "id"),
-    Index(None, "workspace", "path", "id"),
-)
-
-model_requests = _table(
-    "model_requests",
-    Column("id", Clean, primary_key=True),
-    Column("session_id", Clean, ForeignKey("sessions.id"), nullable=False),
-    Column("plan_id", Clean),
-    Column("subtask_id", Clean),
-    Column("thread", Clean, nullable=False),
-    Column("agent", Clean, nullable=False),
-    Column("model", Clean, nullable=False),
-    Column("status", Clean, nullable=False),
-    Column("input_tokens", Integer, nullable=False),
-    Column("output_tokens", Integer, nullable=False),
-    Column("cost_micros", _Serial, nullable=False),
-    Column("duration_ms", Integer),
-    Column("created_at", Utc, nullable=False),
-    Index(None, "plan_id"),
-    Index(None, "session_id"),
-)
-
-audit = _table(
+audit = table(
     "audit",
     Column("chain", Clean, primary_key=True),
     Column("seq", Integer, primary_key=True, autoincrement=False),
@@ -313,14 +248,14 @@ audit = _table(
     Column("hash", Clean, nullable=False),
 )
 
-chains = _table(
+chains = table(
     "chains",
     Column("chain", Clean, primary_key=True),
     Column("audit_seq", Integer, nullable=False),
     Column("audit_hash", Clean, nullable=False),
 )
 
-timers = _table(
+timers = table(
     "timers",
     Column("kind", Clean, primary_key=True),
     Column("key", Clean, primary_key=True),
@@ -328,7 +263,7 @@ timers = _table(
     Index(None, "run_at"),
 )
 
-answers = _table(
+answers = table(
     "answers",
     Column("principal_id", Clean, primary_key=True),
     Column("key", Clean, primary_key=True),
