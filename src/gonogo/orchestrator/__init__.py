@@ -6,6 +6,7 @@ is stored and shown before anything of it runs; what ends a plan also ends its g
 
 from gonogo.orchestrator._controls import Controls
 from gonogo.orchestrator._inbox import Inbox, Kept
+from gonogo.orchestrator._interventions import InterventionKind
 from gonogo.orchestrator._plan_kind import PlanKind
 from gonogo.orchestrator._planning import Planning
 from gonogo.orchestrator._retry import Retry
@@ -16,6 +17,7 @@ from gonogo.orchestrator._turns import Turns
 __all__ = [
     "Controls",
     "Inbox",
+    "InterventionKind",
     "Kept",
     "PlanKind",
     "Planning",

@@ -16,8 +16,9 @@ from gonogo.domain.gate import ToolClass
 from gonogo.domain.principal import Principal, Role
 from gonogo.domain.views import AgentView, AuditEntry, AuditReport, ToolView
 from gonogo.llm import Model, available_models
+from gonogo.runtime._going_on import recover
 from gonogo.runtime._messages import Messages
-from gonogo.runtime._parts import Clock, Parts, build, recover, utc_now
+from gonogo.runtime._parts import Clock, Parts, build, utc_now
 from gonogo.runtime._people import People
 from gonogo.runtime._plans import Plans
 from gonogo.runtime._sessions import visible

@@ -1,0 +1,106 @@
+"""How work goes on: after an answer, when a timer fires, and after a start."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from gonogo.agents import CLIENT_CALL, Hands
+from gonogo.approvals import EXPIRE, WARN, Desk
+from gonogo.dispatch import AGAIN
+from gonogo.domain.call_state import CallStatus
+from gonogo.domain.records import CallRow, SubtaskRow, Timer
+from gonogo.domain.subtask_state import SubtaskStatus
+from gonogo.engine import ADVANCE, Engine, Work
+from gonogo.orchestrator import Turns
+from gonogo.store import Connection, go_on
+from gonogo.store.calls import call_of, open_calls
+from gonogo.store.plans import (
+    live_plans,
+    revision_of,
+    running_subtasks,
+    subtask_key,
+    subtask_row,
+)
+from gonogo.store.sessions import session_of, unfinished_turns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Continuation:
+    """Goes on with whatever a call belongs to, once somebody answered for it."""
+
+    engine: Engine
+    turns: Turns
+    hands: Hands
+
+    def of_call(self, conn: Connection, call: CallRow, now: datetime) -> None:
+        """The turn or the subtask of a call that has its answer."""
+        if call.subtask_id is None:
+            self.turns.resume(conn, call.turn_id or "", now)
+            return
+        key = subtask_key(call.plan_id or "", call.revision or 0, call.subtask_id)
+        row = subtask_row(conn, key)
+        if row is None:
+            return
+        whose = self.hands.whose_move(open_calls(conn, call.session_id, call.thread))
+        running = row.status is SubtaskStatus.RUNNING
+        if running and whose == "person":
+            self.engine.park(conn, _work(conn, row), now)
+        elif running:
+            go_on(conn, "subtask", key, row.epoch)
+        elif whose == "person":
+            self.engine.advance(conn, row.plan_id, now)
+        else:
+            self.engine.resume(conn, key, now)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timers:
+    """What to do when a timer fires, each in its own transaction."""
+
+    desk: Desk
+    engine: Engine
+    hands: Hands
+    went_on: Continuation
+
+    def fire(self, conn: Connection, timer: Timer, now: datetime) -> None:
+        """Carry out one timer."""
+        match timer.kind:
+            case kind if kind in {EXPIRE, WARN}:
+                self.desk.on_timer(conn, timer.kind, timer.key, now)
+            case kind if kind == ADVANCE:
+                self.engine.advance(conn, timer.key, now)
+            case kind if kind == CLIENT_CALL:
+                self._give_up(conn, timer.key, now)
+            case kind if kind == f"{AGAIN}subtask":
+                self.engine.take_over(conn, timer.key)
+            case kind if kind == f"{AGAIN}plan":
+                self.engine.advance(conn, timer.key, now)
+            case kind if kind == f"{AGAIN}turn":
+                go_on(conn, "turn", timer.key)
+            case _:
+                pass
+
+    def _give_up(self, conn: Connection, call_id: str, now: datetime) -> None:
+        call = call_of(conn, call_id)
+        if call is None or call.status is not CallStatus.STARTED:
+            return
+        session = session_of(conn, call.session_id)
+        self.hands.doubt(conn, call, session.spoken if session else "en", now)
+        self.went_on.of_call(conn, call, now)
+
+
+def _work(conn: Connection, row: SubtaskRow) -> Work:
+    revision = revision_of(conn, row.plan_id, row.revision)
+    assert revision is not None  # noqa: S101 - a foreign key away
+    return Work(
+        key=row.key, revision=revision, subtask=revision.subtask(row.subtask_id), epoch=row.epoch
+    )
+
+
+def recover(conn: Connection, engine: Engine, now: datetime) -> None:
+    """After a start: everything that waits for nobody goes on."""
+    for turn in unfinished_turns(conn):
+        go_on(conn, "turn", turn.id)
+    for key in running_subtasks(conn):
+        engine.take_over(conn, key)
+    for plan_id in live_plans(conn):
+        engine.advance(conn, plan_id, now)
