@@ -104,7 +104,7 @@ async def rig(folder: Path, run: Runner) -> AsyncIterator[Rig]:
     store = Store(f"sqlite:///{folder / 'bench.db'}")
     engine = Engine(
         store=store, clock=utc_now, run=run, timeout=1_800.0, ended=_ended,
-        dropped=lambda conn, row, reason, now: None,
+        dropped=lambda conn, row, reason, now: None, ask=lambda conn, *about: None,
     )  # fmt: skip
 
     async def tell_over(job: Job) -> None:

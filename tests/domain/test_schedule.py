@@ -8,7 +8,13 @@ from hypothesis import strategies as st
 
 from fakes.rows import subtask
 from gonogo.domain.plan_state import PlanStatus
-from gonogo.domain.schedule import Standing, outcome, schedule
+from gonogo.domain.schedule import (
+    STRATEGIES,
+    Standing,
+    outcome,
+    remaining_minutes,
+    schedule,
+)
 from gonogo.domain.subtask_state import SUBTASK, SubtaskStatus
 
 S = SubtaskStatus
@@ -30,16 +36,41 @@ def graphs(draw):
 standings_of = st.sampled_from(list(S))
 
 
-def next_round(subtasks, standings, max_parallel=2, now=NOW):
-    return schedule(subtasks, standings, max_parallel=max_parallel, now=now)
+def next_round(subtasks, standings, max_parallel=2, now=NOW, **more):
+    return schedule(subtasks, standings, max_parallel=max_parallel, now=now, **more)
+
+
+@st.composite
+def strategies(draw):
+    """The built-in ones, and ones that say anything at all."""
+    said = draw(st.lists(st.sampled_from([f"n{n}" for n in range(9)] + ["nobody"]), max_size=20))
+    return draw(st.sampled_from([*STRATEGIES.values(), lambda ready, outlook: said]))
+
+
+agents = st.sampled_from(["coder", "debug"])
+limits = st.sampled_from([None, 1, 2])
+
+
+def with_agents(subtasks, data):
+    return [s.model_copy(update={"agent": data.draw(agents)}) for s in subtasks]
+
+
+def running_of(subtasks, rows, agent):
+    return sum(rows[s.id].status is S.RUNNING for s in subtasks if s.agent == agent)
 
 
 def standing(**statuses):
     return {key: Standing(S(status)) for key, status in statuses.items()}
 
 
-@given(graphs(), st.data(), st.integers(1, 4))
-def test_nothing_starts_before_all_that_it_waits_for_is_completed(subtasks, data, max_parallel):
+@given(graphs(), st.data(), st.integers(1, 4), limits, strategies())
+def test_nothing_starts_before_all_that_it_waits_for_is_completed(
+    subtasks, data, max_parallel, per_agent, strategy
+):
+    subtasks = with_agents(subtasks, data)
+    more = {
+        "max_per_agent": per_agent, "strategy": strategy, "remaining": remaining_minutes(subtasks),
+    }  # fmt: skip
     standings = {
         s.id: Standing(
             data.draw(standings_of), data.draw(st.sampled_from([None, NOW - SECOND, NOW + SECOND]))
@@ -47,9 +78,10 @@ def test_nothing_starts_before_all_that_it_waits_for_is_completed(subtasks, data
         for s in subtasks
     }
     by_id = {s.id: s for s in subtasks}
-    found = next_round(subtasks, standings, max_parallel)
+    found = next_round(subtasks, standings, max_parallel, **more)
 
-    assert found == next_round(subtasks, standings, max_parallel)
+    assert found == next_round(subtasks, standings, max_parallel, **more)
+    assert len(set(found.start)) == len(found.start)
     for key in found.start:
         assert standings[key].status is S.PENDING
         assert all(standings[d].status is S.COMPLETED for d in by_id[key].dependencies)
@@ -78,6 +110,7 @@ def ended_by(word, row):
 @given(
     graphs(),
     st.integers(1, 4),
+    st.data(),
     st.randoms(use_true_random=False),
     st.lists(
         st.sampled_from(["completed", "completed", "failed", "cancelled", "retries", "waits"]),
@@ -85,17 +118,24 @@ def ended_by(word, row):
     ),
 )
 def test_every_plan_comes_to_its_end_whatever_its_subtasks_do(
-    subtasks, max_parallel, chance, words
+    subtasks, max_parallel, data, chance, words
 ):
+    subtasks = with_agents(subtasks, data)
+    per_agent, strategy = data.draw(limits), data.draw(strategies())
+    more = {
+        "max_per_agent": per_agent, "strategy": strategy, "remaining": remaining_minutes(subtasks),
+    }  # fmt: skip
     fate = dict(zip([s.id for s in subtasks], words, strict=False))
     rows = {s.id: Standing(S.PENDING) for s in subtasks}
     now = NOW
     for _ in range(100):
-        found = next_round(subtasks, rows, max_parallel, now)
+        found = next_round(subtasks, rows, max_parallel, now, **more)
         rows |= {key: Standing(S.SKIPPED) for key in found.skip}
         rows |= {key: rows[key]._replace(status=S.RUNNING) for key in found.start}
         running = [key for key, row in rows.items() if row.status is S.RUNNING]
         assert len(running) <= max_parallel
+        for agent in ("coder", "debug"):
+            assert running_of(subtasks, rows, agent) <= (per_agent or max_parallel)
         if found.outcome is not None:
             break
         assert running or found.wake_at or found.waiting, "the plan is stuck"
@@ -183,3 +223,43 @@ def test_a_retry_waits_for_its_time_and_says_when_it_is():
 )
 def test_a_plan_never_reports_success_that_it_did_not_have(statuses, expected):
     assert outcome([S(status) for status in statuses]) is expected
+
+
+CHAINS = [
+    subtask("short", estimated_time="20 min"),
+    subtask("long", estimated_time="5 min"),
+    subtask("after", "long", estimated_time="1 h"),
+    subtask("last", estimated_time="20 min"),
+]
+ALL_PENDING = standing(**dict.fromkeys(["short", "long", "after", "last"], "pending"))
+
+
+def first_of(name, **more):
+    return next_round(
+        CHAINS, ALL_PENDING, 3, strategy=STRATEGIES[name], remaining=remaining_minutes(CHAINS),
+        **more,
+    ).start  # fmt: skip
+
+
+def test_the_longest_remaining_chain_starts_first_and_ties_go_by_plan_order():
+    assert remaining_minutes(CHAINS) == {"short": 20, "long": 65, "after": 60, "last": 20}
+    assert first_of("critical_path") == ("long", "short", "last")
+
+
+def test_plan_order_is_a_strategy_too():
+    assert first_of("plan_order") == ("short", "long", "last")
+
+
+def test_what_a_strategy_leaves_out_comes_last_and_what_it_invents_is_ignored():
+    found = next_round(
+        CHAINS, ALL_PENDING, 3, strategy=lambda ready, outlook: ["last", "after", "x", "last"]
+    )
+
+    assert found.start == ("last", "short", "long")
+
+
+def test_one_agent_never_carries_out_more_than_its_limit_and_others_go_on():
+    subtasks = [subtask("a"), subtask("b"), subtask("c", agent="debug"), subtask("d", agent=None)]
+    rows = standing(**dict.fromkeys("abcd", "pending"))
+
+    assert next_round(subtasks, rows, 4, max_per_agent=1).start == ("a", "c", "d")

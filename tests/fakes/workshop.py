@@ -46,6 +46,8 @@ class Workshop:
     steps: dict[str, Step] = field(default_factory=dict)
     now: datetime = rows.NOW
     timeout: float | None = None
+    options: dict[str, Any] = field(default_factory=dict)
+    """What else the engine is given."""
     runs: list[str] = field(default_factory=list)
     """The subtasks in the order in which their runs began."""
     drops: set[tuple[str, int]] = field(default_factory=set)
@@ -59,7 +61,7 @@ class Workshop:
     def __post_init__(self) -> None:
         self.engine = Engine(
             store=self.store, clock=lambda: self.now, run=self._run, timeout=self.timeout,
-            ended=_ended, dropped=self._drop, ask=self._ask,
+            ended=_ended, dropped=self._drop, ask=self._ask, **self.options,
         )  # fmt: skip
 
     async def _run(self, work: Work) -> Outcome:

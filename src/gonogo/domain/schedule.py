@@ -4,12 +4,17 @@
 subtasks to start and to skip, and whether the plan is over. It never starts a subtask before all
 its dependencies are `completed`, never leaves a plan stuck, and gives the same answer for the same
 arguments, so that any process may ask it again after a crash.
+
+Which of the ready subtasks go first is a strategy's choice, and only that: whatever a strategy
+says, it can start nothing early and leave nothing out.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from graphlib import TopologicalSorter
+from types import MappingProxyType
 from typing import NamedTuple
 
 from gonogo.domain.plan import Subtask
@@ -28,6 +33,52 @@ class Standing(NamedTuple):
     """A retry may not start earlier."""
     epoch: int = 0
     attempt: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outlook:
+    """What a strategy may look at besides the subtasks that are ready."""
+
+    standings: Mapping[str, Standing]
+    """Subtask id → where it stands, for every subtask of the plan."""
+    remaining: Mapping[str, float]
+    """Subtask id → estimated minutes of the longest chain that begins with it."""
+
+
+Strategy = Callable[[Sequence[Subtask], Outlook], Iterable[str]]
+"""Is given the ready subtasks in plan order, and says the order in which they start, by their ids.
+
+Ids that are not ready, or that come again, are ignored; what it leaves out comes last.
+"""
+
+
+def by_plan_order(ready: Sequence[Subtask], outlook: Outlook) -> Iterable[str]:
+    """As they stand in the plan."""
+    return [subtask.id for subtask in ready]
+
+
+def by_critical_path(ready: Sequence[Subtask], outlook: Outlook) -> Iterable[str]:
+    """The longest remaining chain of work first; ties as they stand in the plan."""
+    longest = sorted(ready, key=lambda subtask: -outlook.remaining[subtask.id])
+    return [subtask.id for subtask in longest]
+
+
+STRATEGIES: Mapping[str, Strategy] = MappingProxyType(
+    {"critical_path": by_critical_path, "plan_order": by_plan_order}
+)
+"""The strategies that are built in."""
+
+
+def remaining_minutes(subtasks: Sequence[Subtask]) -> Mapping[str, float]:
+    """For each subtask the estimated minutes of the longest chain that begins with it."""
+    by_id = {subtask.id: subtask for subtask in subtasks}
+    after = dict.fromkeys(by_id, 0.0)
+    graph = {subtask.id: subtask.dependencies for subtask in subtasks}
+    for key in reversed(tuple(TopologicalSorter(graph).static_order())):
+        after[key] += by_id[key].minutes
+        for dependency in by_id[key].dependencies:
+            after[dependency] = max(after[dependency], after[key])
+    return after
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,12 +102,17 @@ def schedule(
     *,
     max_parallel: int,
     now: datetime,
+    max_per_agent: int | None = None,
+    strategy: Strategy = by_plan_order,
+    remaining: Mapping[str, float] = MappingProxyType({}),
 ) -> Round:
     """Decide the next round of a running plan.
 
     Args:
         standings: One for each subtask.
         max_parallel: How many subtasks may run at once; one that waits for a person does not run.
+        max_per_agent: How many of them may be one agent's.
+        remaining: What `remaining_minutes` gives, for strategies that look at it.
     """
     statuses = {key: standing.status for key, standing in standings.items()}
     skip = _skips(subtasks, statuses)
@@ -64,10 +120,13 @@ def schedule(
     counts = Counter(statuses.values())
     running = counts[_S.RUNNING]
     ready = _ready(subtasks, statuses)
-    due = [key for key in ready if _is_due(standings[key], now)]
-    start = tuple(due[: max(0, max_parallel - running)])
+    due = [subtask for subtask in ready if _is_due(standings[subtask.id], now)]
+    if len(due) > 1:
+        due = _in_order(due, strategy(due, Outlook(standings=standings, remaining=remaining)))
+    if max_per_agent is not None:
+        due = _within(due, subtasks, statuses, max_per_agent)
     return Round(
-        start=start,
+        start=tuple(subtask.id for subtask in due[: max(0, max_parallel - running)]),
         skip=skip,
         outcome=outcome(list(statuses.values())),
         wake_at=_earliest(standings, ready, now),
@@ -115,13 +174,35 @@ def _skips(subtasks: Sequence[Subtask], statuses: Mapping[str, SubtaskStatus]) -
     return skip
 
 
-def _ready(subtasks: Sequence[Subtask], statuses: Mapping[str, SubtaskStatus]) -> list[str]:
+def _ready(subtasks: Sequence[Subtask], statuses: Mapping[str, SubtaskStatus]) -> list[Subtask]:
     met = {key for key, status in statuses.items() if status is _S.COMPLETED}
     return [
-        subtask.id
+        subtask
         for subtask in subtasks
         if statuses[subtask.id] is _S.PENDING and met.issuperset(subtask.dependencies)
     ]
+
+
+def _in_order(ready: Sequence[Subtask], wanted: Iterable[str]) -> list[Subtask]:
+    left = {subtask.id: subtask for subtask in ready}
+    first = [left.pop(key) for key in wanted if key in left]
+    return first + list(left.values())
+
+
+def _within(
+    ready: Sequence[Subtask],
+    subtasks: Sequence[Subtask],
+    statuses: Mapping[str, SubtaskStatus],
+    max_per_agent: int,
+) -> list[Subtask]:
+    """The ready ones whose agents have room for them."""
+    busy = Counter(s.agent for s in subtasks if statuses[s.id] is _S.RUNNING)
+    found: list[Subtask] = []
+    for subtask in ready:
+        if subtask.agent is None or busy[subtask.agent] < max_per_agent:
+            busy[subtask.agent] += 1
+            found.append(subtask)
+    return found
 
 
 def _is_due(standing: Standing, now: datetime) -> bool:
@@ -129,7 +210,7 @@ def _is_due(standing: Standing, now: datetime) -> bool:
 
 
 def _earliest(
-    standings: Mapping[str, Standing], ready: Sequence[str], now: datetime
+    standings: Mapping[str, Standing], ready: Sequence[Subtask], now: datetime
 ) -> datetime | None:
-    later = [t for key in ready if (t := standings[key].not_before) is not None and t > now]
+    later = [t for s in ready if (t := standings[s.id].not_before) is not None and t > now]
     return min(later, default=None)

@@ -13,6 +13,7 @@ from gonogo.domain.plan_state import ENDED, PlanStatus
 from gonogo.domain.records import Plan, SubtaskRow
 from gonogo.domain.schedule import Round, Standing, count_ended, schedule
 from gonogo.domain.subtask_state import SUBTASK, SubtaskStatus
+from gonogo.engine._pace import Pace
 from gonogo.engine._shape import Shape, shape_of
 from gonogo.store import Connection
 from gonogo.store.plans import (
@@ -43,6 +44,8 @@ class Board:
     shape: Shape
     rows: dict[str, Standing]
     now: datetime
+    freed: int = 0
+    """How many subtasks ran before and do so no more."""
     _moves: list[Move] = field(default_factory=list[Move])
     _over: bool = False
 
@@ -108,14 +111,27 @@ class Board:
         seen = {name: value for name, value in to.items() if name in Standing._fields}
         self.rows[subtask_id] = row._replace(status=status, **seen)
         self._over = self._over or status in SUBTASK.terminal
+        self.freed += row.status is SubtaskStatus.RUNNING
 
-    def next_round(self) -> Round:
-        """What the scheduler would do now."""
+    def count_running(self) -> int:
+        """How many of the plan's subtasks run."""
+        return sum(row.status is SubtaskStatus.RUNNING for row in self.rows.values())
+
+    def next_round(self, pace: Pace, room: int | None = None) -> Round:
+        """What the scheduler would do now.
+
+        Args:
+            room: How many of the plan's subtasks may run in its workspace, where that is limited.
+        """
+        most = self.plan.max_parallel
         return schedule(
             self.shape.revision.subtasks,
             self.rows,
-            max_parallel=self.plan.max_parallel,
+            max_parallel=most if room is None else min(most, room),
             now=self.now,
+            max_per_agent=pace.per_agent,
+            strategy=pace.strategy,
+            remaining=self.shape.remaining,
         )
 
     def progress(self) -> tuple[int, int] | None:

@@ -1,7 +1,7 @@
 """The engine: the jobs of plans and subtasks, and what keeps a subtask's holder honest."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -11,10 +11,12 @@ from gonogo.domain.errors import GonogoError
 from gonogo.domain.failure import Category, Failure
 from gonogo.domain.failure_patterns import Patterns
 from gonogo.domain.records import Job
+from gonogo.domain.schedule import STRATEGIES, Strategy
 from gonogo.domain.subtask_state import SubtaskStatus
 from gonogo.engine._batches import Batches
 from gonogo.engine._board import Board
 from gonogo.engine._outcomes import Completed, Failed, Outcome, Parked, Runner, Superseded, Work
+from gonogo.engine._pace import Pace, chosen
 from gonogo.engine._people import People
 from gonogo.engine._shape import read_shape, started_shape
 from gonogo.store import Connection, Store, go_on
@@ -34,12 +36,27 @@ class Engine(People):
     run: Runner
     timeout: float | None = None
     """Seconds of work for a subtask that names no timeout of its own."""
+    strategies: Mapping[str, Strategy] = field(default_factory=lambda: STRATEGIES)
+    strategy: str = "critical_path"
+    """Which of the strategies says which of the ready subtasks start first."""
+    max_per_agent: int | None = None
+    """Subtasks of one plan that one agent carries out at once."""
+    max_per_workspace: int | None = None
+    """Subtasks of all plans that run at once in one workspace."""
     patterns: Patterns = field(default_factory=Patterns)
     """How failures are classified that nobody typed."""
     _done: Batches[Done] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Write what comes of subtasks together where it comes together."""
+        """Write what comes of subtasks together where it comes together.
+
+        Raises:
+            InvalidMessage: there is no strategy of that name; the text lists those there are.
+        """
+        self.pace = Pace(
+            strategy=chosen(self.strategy, self.strategies), per_agent=self.max_per_agent,
+            per_workspace=self.max_per_workspace,
+        )  # fmt: skip
         self._done = Batches(self._write_done)
 
     # Jobs -------------------------------------------------------------------------------------

@@ -55,6 +55,7 @@ class People(Rounds):
             if board.rows[subtask_id].status not in SUBTASK.terminal:
                 self._cancel(board, subtask_id, f"the plan was cancelled by {by}")
         board.write()
+        self._room(board)
         self.ended(conn, board.plan, PlanStatus.CANCELLED, now)
         _tell.changed(board, "plan_cancelled", by)
         _tell.final(board)

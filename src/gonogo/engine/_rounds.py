@@ -5,7 +5,7 @@ in the same transaction; so the plan's rows always agree.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -19,8 +19,10 @@ from gonogo.engine import _tell
 from gonogo.engine._board import Board
 from gonogo.engine._conditions import ConditionFailed, holds
 from gonogo.engine._outcomes import Completed, Failed, Work
+from gonogo.engine._pace import Pace
 from gonogo.store import Connection, go_on, stop
 from gonogo.store.calls import is_let_start
+from gonogo.store.sharing import count_elsewhere, plans_that_wait
 from gonogo.store.timers import set_timer
 
 _S = SubtaskStatus
@@ -41,6 +43,8 @@ class Rounds:
     """Called in the transaction that takes a subtask's work away: end its calls and questions."""
     ask: Ask
     """Called when a subtask is ready that a person must let start."""
+    pace: Pace = field(init=False)
+    """Which of the ready subtasks go first, and how many run at once."""
 
     def begin(self, conn: Connection, plan: Plan, now: datetime) -> None:
         """Start an approved plan.
@@ -57,12 +61,13 @@ class Rounds:
         self._go_on(Board.open(conn, plan_id, now))
 
     def _go_on(self, board: Board) -> None:
+        room = self._room(board)
         if board.plan.status is not PlanStatus.RUNNING:
             board.write()
             _tell.progress(board)
             _tell.rest_if_still(board)
             return
-        found, asking = self._next_round(board)
+        found, asking = self._next_round(board, room)
         _tell.progress(board)
         for subtask_id in asking:
             subtask = board.shape.subtasks[subtask_id]
@@ -78,11 +83,30 @@ class Rounds:
         elif found.waiting:
             _tell.final(board)
 
-    def _next_round(self, board: Board) -> tuple[Round, list[str]]:
+    def _room(self, board: Board) -> int | None:
+        """How many of the plan's subtasks may run in its workspace; None where that is no limit.
+
+        Where a full workspace got room and other plans wait for it, they come first: the plan
+        asks anew behind them, so that one plan never keeps a workspace to itself.
+        """
+        limit = self.pace.per_workspace
+        if limit is None:
+            return None
+        plan = board.plan
+        elsewhere = count_elsewhere(board.conn, plan.session_id, plan.id)
+        room = limit - elsewhere
+        if board.freed and board.count_running() + board.freed >= room:
+            waiters = plans_that_wait(board.conn, plan.session_id, plan.id)
+            for plan_id in [*waiters, plan.id] if waiters else []:
+                go_on(board.conn, "plan", plan_id)
+            return board.count_running() if waiters else room
+        return room
+
+    def _next_round(self, board: Board, room: int | None) -> tuple[Round, list[str]]:
         """The next round, once everything is skipped that will not run; and what is to be asked."""
         asking: list[str] = []
         while True:
-            found = board.next_round()
+            found = board.next_round(self.pace, room)
             for subtask_id, blocker in found.skip.items():
                 self._skip(board, subtask_id, f"{blocker} did not complete")
             left = [key for key in found.start if not self._declined(board, key)]

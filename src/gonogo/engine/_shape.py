@@ -6,6 +6,7 @@ from functools import lru_cache
 
 from gonogo.domain.plan import Revision, Subtask
 from gonogo.domain.records import Plan
+from gonogo.domain.schedule import remaining_minutes
 from gonogo.store import Connection
 from gonogo.store.plans import revision_of
 
@@ -18,6 +19,8 @@ class Shape:
     subtasks: Mapping[str, Subtask]
     places: Mapping[str, int]
     """Subtask id → its place in the plan, from 1."""
+    remaining: Mapping[str, float]
+    """Subtask id → estimated minutes of the longest chain that begins with it."""
 
     def agent(self, subtask_id: str) -> str | None:
         """The agent that carries a subtask out."""
@@ -46,6 +49,7 @@ def read_shape(conn: Connection, plan_id: str, number: int) -> Shape | None:
         revision=revision,
         subtasks=revision.by_id,
         places={subtask.id: place for place, subtask in enumerate(revision.subtasks, start=1)},
+        remaining=remaining_minutes(revision.subtasks),
     )
 
 

@@ -140,7 +140,9 @@ def build(
         run=lambda work: subtasks.run(work),
         ended=lambda conn, plan, status, now: planning.ended(conn, plan, status, now),
         dropped=lambda conn, row, reason, now: subtasks.dropped(conn, row, reason, now),
-        ask=partial(ask_to_start, desk),
+        ask=partial(ask_to_start, desk), strategy=settings.strategy,
+        max_per_agent=settings.max_parallel_agent,
+        max_per_workspace=settings.max_parallel_workspace,
     )  # fmt: skip
     subtasks = Subtasks(
         store=store, loop=loop, desk=desk, clock=clock, check=engine.check, park=engine.park
