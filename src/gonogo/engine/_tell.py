@@ -70,6 +70,7 @@ def ended(
     facts = SubtaskEndedFacts(
         subtask_id=subtask_id,
         subtask_status=status or SubtaskStatus.PENDING,
+        subtask_type=board.shape.subtasks[subtask_id].type,
         result=result,
         error=FailureFacts(**failure.model_dump(mode="json")) if failure else None,
         reason=reason,
@@ -112,7 +113,9 @@ def changed(
 ) -> None:
     """A person changed the plan's course."""
     plan = board.plan
-    facts = PlanChangedFacts(plan_id=plan.id, by=by, reason=reason)
+    ran = plan.started_at if kind == "plan_cancelled" else None
+    took = round((board.now - ran).total_seconds(), 6) if ran else None
+    facts = PlanChangedFacts(plan_id=plan.id, by=by, reason=reason, duration_seconds=took)
     _tell(board, PlanChanged(type=kind, plan_id=plan.id, metadata=facts))
     log.note(
         board.conn, plan.session_id, board.now, actor=by, action=kind.replace("_", "."),

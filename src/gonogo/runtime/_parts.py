@@ -35,6 +35,7 @@ from gonogo.orchestrator import (
     ask_to_start,
 )
 from gonogo.policy import load_rules, read_prefix
+from gonogo.runtime._counted import CountedModel
 from gonogo.runtime._going_on import Continuation, Timers
 from gonogo.settings import Settings
 from gonogo.store import Store
@@ -56,6 +57,8 @@ class ModelSlot:
 
     settings: Settings
     environment: dict[str, str]
+    failed: Callable[[str], None]
+    """Told the name of the model when it does not answer."""
     model: Model | None = None
 
     def __call__(self) -> Model:
@@ -66,7 +69,7 @@ class ModelSlot:
         """
         if self.model is None:
             self.model = open_model(model_settings(self.settings), self.environment)
-        return self.model
+        return CountedModel(self.model, self.failed)
 
 
 def model_settings(settings: Settings) -> ModelSettings:
@@ -112,12 +115,14 @@ def build(
     settings: Settings, environment: dict[str, str], model: Model | None, clock: Clock
 ) -> Parts:
     """Open every room and tie it to the others."""
-    hub, metrics = Hub(), Metrics()
+    tools = builtin_tools()
+    hub, metrics = Hub(), Metrics(tools)
     hub.watch(metrics.observe)
     store = Store(settings.db or f"sqlite:///{settings.home / 'gonogo.db'}")
-    tools = builtin_tools()
     profiles = load_profiles(settings.agents, known_tools=tools)
-    slot = ModelSlot(settings=settings, environment=environment, model=model)
+    slot = ModelSlot(
+        settings=settings, environment=environment, model=model, failed=metrics.model_failed
+    )
     desk = _desk(settings)
     gate = Gate(
         store=store, tools=tools, profiles=profiles, home=settings.home,

@@ -25,6 +25,7 @@ from gonogo.runtime._sessions import visible
 from gonogo.runtime._streams import Streams
 from gonogo.settings import Settings
 from gonogo.store import Connection, Outbox, log
+from gonogo.store.calls import count_open_questions
 from gonogo.telemetry import Metrics
 
 
@@ -63,6 +64,9 @@ class Runtime(Messages, Plans, Streams, People):
         runtime = cls(parts)
         parts.store.deliver = runtime._deliver
         try:
+            # Before anything runs that could open or close one.
+            for kind, count in (await parts.store.read(count_open_questions)).items():
+                parts.metrics.set_pending(kind, count)
             async with anyio.create_task_group() as group:
                 if idle:
                     await parts.store.write(log.start_system_chain)
