@@ -9,7 +9,16 @@ The engine is given a `Runner`, which carries out one subtask; it knows no agent
 
 from gonogo.engine._board import result_of
 from gonogo.engine._engine import Engine
-from gonogo.engine._outcomes import Completed, Failed, Outcome, Parked, Runner, Superseded, Work
+from gonogo.engine._outcomes import (
+    Completed,
+    Failed,
+    Outcome,
+    Parked,
+    Runner,
+    Start,
+    Superseded,
+    Work,
+)
 from gonogo.engine._rounds import ADVANCE
 
 __all__ = [
@@ -20,6 +29,7 @@ __all__ = [
     "Outcome",
     "Parked",
     "Runner",
+    "Start",
     "Superseded",
     "Work",
     "result_of",

@@ -35,10 +35,15 @@ _CODES = {
 """The wire's words for what fails a subtask; what is not here is `internal`."""
 
 
+def agent_of(board: Board, subtask_id: str) -> str:
+    """Who carries a subtask out."""
+    return board.shape.subtasks[subtask_id].agent or "universal"
+
+
 def started(board: Board, subtask_id: str, attempt: int) -> None:
     """A subtask starts, carried out by its own agent."""
     subtask = board.shape.subtasks[subtask_id]
-    agent = subtask.agent or "universal"
+    agent = agent_of(board, subtask_id)
     place: dict[str, Any] = {"plan_id": board.plan.id, "subtask_id": subtask_id, "agent": agent}
     switch = SwitchFacts(from_agent=PRESENTER, to_agent=agent, reason=f"subtask {subtask_id}")
     facts = SubtaskStartedFacts(subtask_id=subtask_id, agent=agent, attempt=attempt)

@@ -4,6 +4,7 @@ Promises: a message is kept before it is answered; chat text is never taken as a
 is stored and shown before anything of it runs; what ends a plan also ends its grants.
 """
 
+from gonogo.orchestrator._checkpoints import checkpoint_starts
 from gonogo.orchestrator._controls import Controls
 from gonogo.orchestrator._inbox import Inbox, Kept
 from gonogo.orchestrator._interventions import InterventionKind
@@ -26,4 +27,5 @@ __all__ = [
     "Subtasks",
     "Turns",
     "ask_to_start",
+    "checkpoint_starts",
 ]

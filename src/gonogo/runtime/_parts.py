@@ -33,6 +33,7 @@ from gonogo.orchestrator import (
     Subtasks,
     Turns,
     ask_to_start,
+    checkpoint_starts,
 )
 from gonogo.policy import load_rules, read_prefix
 from gonogo.runtime._counted import CountedModel
@@ -145,7 +146,8 @@ def build(
         run=lambda work: subtasks.run(work),
         ended=lambda conn, plan, status, now: planning.ended(conn, plan, status, now),
         dropped=lambda conn, row, reason, now: subtasks.dropped(conn, row, reason, now),
-        ask=partial(ask_to_start, desk), strategy=settings.strategy,
+        ask=partial(ask_to_start, desk), starting=checkpoint_starts,
+        strategy=settings.strategy,
         max_per_agent=settings.max_parallel_agent,
         max_per_workspace=settings.max_parallel_workspace,
     )  # fmt: skip

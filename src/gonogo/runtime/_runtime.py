@@ -23,13 +23,14 @@ from gonogo.runtime._people import People
 from gonogo.runtime._plans import Plans
 from gonogo.runtime._sessions import visible
 from gonogo.runtime._streams import Streams
+from gonogo.runtime._undo import Undo
 from gonogo.settings import Settings
 from gonogo.store import Connection, Outbox, log
 from gonogo.store.calls import count_open_questions
 from gonogo.telemetry import Metrics
 
 
-class Runtime(Messages, Plans, Streams, People):
+class Runtime(Messages, Plans, Undo, Streams, People):
     """Everything that a door may ask of gonogo.
 
     Made by `Runtime.open`, which owns the database, the jobs and the timers until it is left.
