@@ -8,13 +8,16 @@ does not run; a call that may have had its effect is never repeated unasked.
 from gonogo.agents._calls import CallKind, Interventions
 from gonogo.agents._gate import Gate, Gated
 from gonogo.agents._loop import Finished, Handed, Loop, Resting, keep_reply
-from gonogo.agents._profiles import Profile, load_profiles
+from gonogo.agents._nobody import model_profile, runtime_profile
+from gonogo.agents._profiles import MODEL, RUNTIME, Profile, load_profiles
 from gonogo.agents._record import drop_call, end_call, open_control
 from gonogo.agents._run import CLIENT_CALL, Hands
-from gonogo.agents._thread import Thread
+from gonogo.agents._thread import Speak, Thread
 
 __all__ = [
     "CLIENT_CALL",
+    "MODEL",
+    "RUNTIME",
     "CallKind",
     "Finished",
     "Gate",
@@ -25,10 +28,13 @@ __all__ = [
     "Loop",
     "Profile",
     "Resting",
+    "Speak",
     "Thread",
     "drop_call",
     "end_call",
     "keep_reply",
     "load_profiles",
+    "model_profile",
     "open_control",
+    "runtime_profile",
 ]

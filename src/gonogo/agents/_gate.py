@@ -60,8 +60,8 @@ class Gate:
     ) -> Gated:
         """Judge one call on the arguments that would run now."""
         tool = self.tools.get(name)
-        if tool is None or name not in self.profiles[thread.agent].tools:
-            tools = ", ".join(self.profiles[thread.agent].tools)
+        if tool is None or name not in self.profile(thread).tools:
+            tools = ", ".join(self.profile(thread).tools)
             text = say("model_unknown_tool", thread.locale, tool=name, tools=tools)
             return _refused(name, arguments, f"unknown_tool: {text}", "builtin:unknown-tool")
         if arguments is None:
@@ -108,15 +108,19 @@ class Gate:
             workspace=str(thread.workspace),
             home=str(self.home),
             auto_approve=thread.auto_approve,
-            max_write_globs=self.profiles[thread.agent].may_write,
+            max_write_globs=self.profile(thread).may_write,
             writes_barred=self.bars_writes(thread),
             outside=self._outside(thread),
         )
         return verdict(call, self.rules, conditions, await self._grant(thread))
 
+    def profile(self, thread: Thread) -> Profile:
+        """What the agent of a conversation may use, and where it may write."""
+        return thread.profile or self.profiles[thread.agent]
+
     def bars_writes(self, thread: Thread) -> bool:
         """Whether the agent writes nothing, and the sandbox sees to it for its commands."""
-        return self.sandbox is not None and self.profiles[thread.agent].may_write == ()
+        return self.sandbox is not None and self.profile(thread).may_write == ()
 
     def _outside(self, thread: Thread) -> Callable[[str], bool]:
         """Whether a path that a command names leads out of the workspace, or is no file in it."""

@@ -4,7 +4,7 @@
         settle the calls that have no result: run, ask, deny, recover
         if any waits for a person: rest
         if one speaks to the runtime: hand it over
-        ask the model; a reply without calls is the end
+        ask the model, or who speaks in its place; a reply without calls is the end
 
 Every step is read from and written to the database, so the loop can be stopped anywhere and
 started again by anybody.
@@ -89,7 +89,7 @@ class Loop:
                 if step is not None:
                     return step
                 continue
-            reply = await self._ask_model(thread)
+            reply = await self._reply(thread)
             if not reply.calls:
                 return Finished(reply)
             await self.store.write(self._keep, thread, reply, self.clock())
@@ -168,6 +168,11 @@ class Loop:
 
     # The model --------------------------------------------------------------------------------
 
+    async def _reply(self, thread: Thread) -> Reply:
+        if thread.speak is None:
+            return await self._ask_model(thread)
+        return thread.speak(await self.store.read(thread_calls, thread.session_id, thread.name))
+
     async def _ask_model(self, thread: Thread) -> Reply:
         messages = await self.store.read(self._messages, thread)
         if _requests(messages) >= self.max_requests:
@@ -177,7 +182,7 @@ class Loop:
             tools = ", ".join(loop.tools)
             said = text(loop.key, thread.locale, count=loop.count, tools=tools, detail=loop.detail)
             raise FailedError(said)
-        profile = self.gate.profiles[thread.agent]
+        profile = self.gate.profile(thread)
         schemas = [
             self.gate.tools[name].schema() for name in profile.tools if name in self.gate.tools
         ]

@@ -17,6 +17,9 @@ from gonogo.domain.errors import InvalidMessage
 BUILT_IN = "builtin"
 """The `source` of a profile that comes with gonogo."""
 
+RUNTIME, MODEL = "gonogo", "model"
+"""What the log names as the agent of calls that the runtime itself makes, and of a model alone."""
+
 _FOLDER = Path(__file__).parent / "profiles"
 _FENCE = "+++"
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}")
@@ -63,6 +66,8 @@ def _files(folder: Path) -> list[Path]:
 def _read(path: Path, source: str, known_tools: Collection[str]) -> Profile:
     if not _NAME.fullmatch(path.stem):
         _refuse(path, 1, "an agent's name has small letters, digits, - and _, up to 64")
+    if path.stem in {RUNTIME, MODEL}:
+        _refuse(path, 1, f"the name {path.stem!r} stands for who is no agent")
     header, prompt, end = _split(path)
     fields = _Fields(path, header)
     fields.only(_FIELDS)

@@ -1,12 +1,18 @@
 """The conversation that a loop drives, and who owns it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from gonogo.agents._profiles import Profile
+from gonogo.domain.conversation import Reply
+from gonogo.domain.records import CallRow
 from gonogo.store import Connection
+
+Speak = Callable[[Sequence[CallRow]], Reply]
+"""Says what a model would: told the thread's calls so far, in order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +42,10 @@ class Thread:
     revision: int | None = None
     subtask_id: str | None = None
     auto_approve: bool = True
+    profile: Profile | None = None
+    """What the agent may use here, in the place of what its name stands for."""
+    speak: Speak | None = None
+    """Speaks in the place of a model."""
 
     @property
     def place(self) -> dict[str, Any]:

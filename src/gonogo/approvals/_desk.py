@@ -254,11 +254,7 @@ class Desk:
         ruling: Ruling | None,
     ) -> None:
         name = ruling.by.name if ruling else None
-        answered = ruling is not None and ruling.by != NOBODY
-        waited = (now - approval.created_at).total_seconds() if answered else None
-        event = _changed(
-            "approval_resolved", approval, status=status, decided_by=name, waited=waited
-        )
+        event = _changed("approval_resolved", approval, status=status, decided_by=name)
         log.tell(conn, approval.session_id, now, event)
         log.note(
             conn, approval.session_id, now,
@@ -312,7 +308,6 @@ def _changed(
     status: ApprovalStatus | None = None,
     decided_by: str | None = None,
     agent: str | None = None,
-    waited: float | None = None,
 ) -> ApprovalChanged:
     return ApprovalChanged(
         type=kind,
@@ -328,7 +323,6 @@ def _changed(
             status=status or approval.status,
             decided_by=decided_by,
             expires_at=approval.expires_at,
-            waited_seconds=waited,
         ),
     )
 

@@ -5,7 +5,6 @@ from typing import Any
 from gonogo.client._approvals import Approvals
 from gonogo.client._plans import Plans
 from gonogo.client._sessions import Sessions
-from gonogo.client._undo import Undo
 from gonogo.domain.pages import Agents, Audit, Grants, Health, MadeToken, Models, Tokens, Tools
 from gonogo.domain.views import (
     AgentView,
@@ -17,7 +16,7 @@ from gonogo.domain.views import (
 )
 
 
-class Client(Sessions, Plans, Undo, Approvals):
+class Client(Sessions, Plans, Approvals):
     """A client of one server. Every method raises the domain's errors, and `Unreachable`."""
 
     async def health(self) -> Health:

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from gonogo.domain.gate import ToolClass
 from gonogo.domain.globs import EVERYTHING, Overlaps
+from gonogo.domain.kinds import COMMAND_TOOL, own_tool
 from gonogo.domain.plan import Scope, Subtask
 
-COMMAND_TOOL = "execute_command"
 _CHANGING = frozenset({ToolClass.IDEMPOTENT, ToolClass.OTHER, ToolClass.IRREVERSIBLE})
 _PATH_ARGUMENTS = ("path", "source", "destination")
 _PATHLESS = "apply_patch"
@@ -27,7 +27,7 @@ class Reach:
     """What one subtask could do without a question, if the plan is approved."""
 
     offered: frozenset[str]
-    """The tools of its agent, or its tool."""
+    """The tools of its agent, or the one that it calls itself."""
     usable: frozenset[str]
     """Those of them that its scope declares."""
     writes: tuple[str, ...]
@@ -48,11 +48,12 @@ def reach_of(
     """What a subtask could do."""
     scope = subtask.scope or Scope()
     profile = agents.get(subtask.agent or "", ProfileFacts(tools=()))
-    offered = frozenset((subtask.tool,) if subtask.tool else profile.tools)
+    own = own_tool(subtask)
+    offered = frozenset((own,) if own else profile.tools)
     usable = offered.intersection(scope.tools or offered)
     changing = any(tools.get(t) in _CHANGING and t != COMMAND_TOOL for t in usable)
     limits = profile.may_write
-    declared = scope.paths or _own_paths(subtask)
+    declared = scope.paths or own_paths(subtask)
     beyond = limits is not None and bool(declared) and not overlaps.any(declared, limits)
     writes = declared or limits or (EVERYTHING,)
     if not changing or limits == () or beyond:
@@ -63,11 +64,11 @@ def reach_of(
         writes=writes,
         bounded=bool(declared) or limits is not None,
         beyond_profile=beyond or (bool(scope.paths) and not changing),
-        commands=(*scope.commands, *_own_command(subtask)),
+        commands=(*scope.commands, *own_command(subtask)),
     )
 
 
-def _own_paths(subtask: Subtask) -> tuple[str, ...]:
+def own_paths(subtask: Subtask) -> tuple[str, ...]:
     """The paths that a subtask with a tool of its own names in its inputs, if they are plain."""
     if subtask.tool in (None, _PATHLESS) or not subtask.inputs:
         return ()
@@ -76,6 +77,6 @@ def _own_paths(subtask: Subtask) -> tuple[str, ...]:
     return tuple(plain) if len(plain) == len(named) else ()
 
 
-def _own_command(subtask: Subtask) -> tuple[str, ...]:
+def own_command(subtask: Subtask) -> tuple[str, ...]:
     command = (subtask.inputs or {}).get("command")
-    return (command,) if subtask.tool == COMMAND_TOOL and isinstance(command, str) else ()
+    return (command,) if own_tool(subtask) == COMMAND_TOOL and isinstance(command, str) else ()

@@ -72,9 +72,6 @@ class CallFacts(Fact):
     digest: str
     reason: str
     tool_class: str
-    decision: Literal["allow", "ask", "deny"] | None = None
-    source: Literal["rule", "grant"] | None = None
-    """Whether a rule or the plan's grant made the decision."""
     approval_id: str | None = None
     expires_at: datetime | None = None
 
@@ -196,7 +193,9 @@ class SubtaskStartedFacts(Fact):
 
     subtask_id: str
     subtask_status: Literal["in_progress"] = "in_progress"
+    subtask_type: str | None = None
     agent: str | None = None
+    tool: str | None = None
     attempt: int
 
 
@@ -264,8 +263,6 @@ class PlanChangedFacts(Fact):
     plan_id: str
     reason: str | None = None
     by: str | None = None
-    duration_seconds: float | None = None
-    """How long a plan that was cancelled had run; absent when it had not begun."""
 
 
 class PlanChanged(Event):
@@ -323,8 +320,6 @@ class ApprovalFacts(Fact):
     status: str
     decided_by: str | None = None
     expires_at: datetime | None = None
-    waited_seconds: float | None = None
-    """From the question to a person's answer."""
 
 
 class ApprovalChanged(Event):

@@ -11,15 +11,16 @@ from itertools import chain
 
 from gonogo.domain._irreversible import irreversible
 from gonogo.domain._order import ancestors
-from gonogo.domain._reach import COMMAND_TOOL, Reach, reach_of
 from gonogo.domain._reach import ProfileFacts as ProfileFacts
+from gonogo.domain._reach import Reach, reach_of
 from gonogo.domain.conditions import never_true, read_condition
 from gonogo.domain.errors import InvalidPlan
 from gonogo.domain.failure import Category
 from gonogo.domain.gate import ToolClass
 from gonogo.domain.globs import Overlaps
+from gonogo.domain.kinds import COMMAND_TOOL, SubtaskType
 from gonogo.domain.paths import write_guard
-from gonogo.domain.plan import Frozen, Revision, Scope, Subtask, SubtaskType, critical_path
+from gonogo.domain.plan import Frozen, Revision, Scope, Subtask, critical_path
 from gonogo.domain.references import references
 
 MAX_FINDINGS = 200
@@ -262,7 +263,7 @@ def _checked(look: _Look, writer: Subtask) -> bool:
 
 
 def _checks(look: _Look, subtask: Subtask) -> bool:
-    if subtask.type is SubtaskType.VALIDATION or look.reach[subtask.id].commands:
+    if subtask.type == SubtaskType.VALIDATION or look.reach[subtask.id].commands:
         return True
     return subtask.agent in _CHECKERS
 

@@ -7,7 +7,6 @@ come through `parse_subtasks`, which either gives a valid graph or says what is 
 import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from enum import StrEnum
 from graphlib import CycleError, TopologicalSorter
 from typing import Annotated, Any, Literal, cast
 
@@ -15,6 +14,8 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 
 from gonogo.domain.canonical import digest
 from gonogo.domain.errors import InvalidPlan
+from gonogo.domain.kinds import BUILT_IN, KindRule, Worker, worker_of
+from gonogo.domain.kinds import SubtaskType as SubtaskType
 
 MAX_SUBTASKS = 500
 MAX_DESCRIPTION = 4_000
@@ -24,20 +25,13 @@ PLANNERS = frozenset({"orchestrator", "architect"})
 _MINUTES = {"s": 1 / 60, "m": 1, "h": 60, "d": 1440, "с": 1 / 60, "м": 1, "ч": 60, "д": 1440}
 """By the first letter of the unit, English or Russian."""
 _ID = r"^[A-Za-z0-9_][A-Za-z0-9_-]{0,63}$"
+_KIND = r"^[a-z][a-z0-9_-]{0,63}$"
 
 
 class Frozen(BaseModel):
     """A value that crosses a process boundary: immutable, and strict about its fields."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class SubtaskType(StrEnum):
-    """What a subtask gives: an effect, an answer, or a verdict."""
-
-    ACTION = "action"
-    DECISION = "decision"
-    VALIDATION = "validation"
 
 
 class Scope(Frozen):
@@ -74,7 +68,8 @@ class Subtask(Frozen):
     ]
     agent: Annotated[str, StringConstraints(strict=True)] | None = None
     tool: Annotated[str, StringConstraints(strict=True)] | None = None
-    type: SubtaskType = SubtaskType.ACTION
+    type: Annotated[str, StringConstraints(pattern=_KIND, strict=True)] = SubtaskType.ACTION.value
+    """Its kind: one that is built in, or one that was registered."""
     dependencies: tuple[str, ...] = ()
     estimated_time: Annotated[str, StringConstraints(min_length=1, max_length=64)] = "5 min"
     inputs: dict[str, Any] | None = None
@@ -131,6 +126,7 @@ def parse_subtasks(
     *,
     agents: Collection[str],
     tools: Collection[str] = (),
+    kinds: Mapping[str, KindRule] = BUILT_IN,
 ) -> tuple[Subtask, ...]:
     """Read subtasks that a model or a person wrote.
 
@@ -140,6 +136,7 @@ def parse_subtasks(
     Args:
         agents: The agents that may carry out subtasks.
         tools: The tools that may carry out subtasks without an agent.
+        kinds: What subtasks may give, by name.
 
     Raises:
         InvalidPlan: with the first defect, naming the subtask and the field.
@@ -150,7 +147,8 @@ def parse_subtasks(
         _subtask(item, subtask_id, ids, position)
         for position, (item, subtask_id) in enumerate(zip(items, ids, strict=True), start=1)
     )
-    for subtask in subtasks:
+    for position, subtask in enumerate(subtasks, start=1):
+        _check_kind(subtask, position, kinds)
         _check_worker(subtask, agents, tools)
     check_graph(subtasks)
     return subtasks
@@ -286,13 +284,29 @@ def _dependency(item: Any, ids: Sequence[str], position: int) -> str:  # noqa: A
     return ids[item]
 
 
-def _check_worker(subtask: Subtask, agents: Collection[str], tools: Collection[str]) -> None:
+def _check_kind(subtask: Subtask, position: int, kinds: Mapping[str, KindRule]) -> None:
+    kind = kinds.get(subtask.type)
+    if kind is None:
+        raise InvalidPlan(
+            f"Subtask {position}: type: there is no kind {subtask.type!r}; "
+            f"use one of {', '.join(sorted(kinds))}"
+        )
     if subtask.agent is not None and subtask.tool is not None:
         raise InvalidPlan(f"Subtask {subtask.id!r} names both an agent and a tool")
+    worker = worker_of(subtask)
+    if worker not in kind.workers:
+        if worker is Worker.NOBODY:
+            raise InvalidPlan(f"Subtask {subtask.id!r}: agent: Field required")
+        raise InvalidPlan(f"Subtask {subtask.id!r}: {worker}: not for the type {kind.name!r}")
+    try:
+        kind.check(subtask)
+    except InvalidPlan as problem:
+        raise InvalidPlan(f"Subtask {subtask.id!r}: {problem}") from None
+
+
+def _check_worker(subtask: Subtask, agents: Collection[str], tools: Collection[str]) -> None:
     if subtask.tool is not None and subtask.tool not in tools:
         raise InvalidPlan(f"Subtask {subtask.id!r}: there is no tool {subtask.tool!r}")
-    if subtask.agent is None and subtask.tool is None:
-        raise InvalidPlan(f"Subtask {subtask.id!r}: agent: Field required")
     if subtask.agent in PLANNERS:
         raise InvalidPlan(
             f"Subtask {subtask.id!r}: the agent {subtask.agent!r} may not carry out subtasks"

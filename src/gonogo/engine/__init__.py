@@ -8,17 +8,10 @@ The engine is given a `Runner`, which carries out one subtask; it knows no agent
 """
 
 from gonogo.engine._board import result_of
+from gonogo.engine._conditions import check_condition
 from gonogo.engine._engine import Engine
-from gonogo.engine._outcomes import (
-    Completed,
-    Failed,
-    Outcome,
-    Parked,
-    Runner,
-    Start,
-    Superseded,
-    Work,
-)
+from gonogo.engine._kinds import Kind, Step
+from gonogo.engine._outcomes import Completed, Failed, Outcome, Parked, Runner, Superseded, Work
 from gonogo.engine._rounds import ADVANCE
 
 __all__ = [
@@ -26,11 +19,13 @@ __all__ = [
     "Completed",
     "Engine",
     "Failed",
+    "Kind",
     "Outcome",
     "Parked",
     "Runner",
-    "Start",
+    "Step",
     "Superseded",
     "Work",
+    "check_condition",
     "result_of",
 ]

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 from gonogo.domain.errors import Conflict
 from gonogo.domain.failure import Failure
@@ -27,14 +27,6 @@ class Work:
     """When this stretch of its work began, if it is known."""
 
 
-class Start(NamedTuple):
-    """One attempt of a subtask that is about to begin."""
-
-    subtask_id: str
-    agent: str
-    attempt: int
-
-
 @dataclass(frozen=True, slots=True)
 class Completed:
     """The subtask did what it was for."""
@@ -49,6 +41,8 @@ class Failed:
     """The subtask did not."""
 
     failure: Failure
+    also: Callable[[Connection, datetime], None] | None = None
+    """What else is written in the transaction that ends the attempt, before its events."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,25 +35,21 @@ _CODES = {
 """The wire's words for what fails a subtask; what is not here is `internal`."""
 
 
-def agent_of(board: Board, subtask_id: str) -> str:
-    """Who carries a subtask out."""
-    return board.shape.subtasks[subtask_id].agent or "universal"
-
-
 def started(board: Board, subtask_id: str, attempt: int) -> None:
-    """A subtask starts, carried out by its own agent."""
+    """A subtask starts, carried out by its own agent, if it has one."""
     subtask = board.shape.subtasks[subtask_id]
-    agent = agent_of(board, subtask_id)
+    agent = subtask.agent
     place: dict[str, Any] = {"plan_id": board.plan.id, "subtask_id": subtask_id, "agent": agent}
-    switch = SwitchFacts(from_agent=PRESENTER, to_agent=agent, reason=f"subtask {subtask_id}")
-    facts = SubtaskStartedFacts(subtask_id=subtask_id, agent=agent, attempt=attempt)
+    if agent is not None:
+        switch = SwitchFacts(from_agent=PRESENTER, to_agent=agent, reason=f"subtask {subtask_id}")
+        _tell(board, AgentSwitched(metadata=switch, **place))
+    facts = SubtaskStartedFacts(
+        subtask_id=subtask_id, subtask_type=subtask.type, agent=agent, tool=subtask.tool,
+        attempt=attempt,
+    )  # fmt: skip
     where = f"{board.shape.places[subtask_id]}/{len(board.shape.places)}"
     content = f"Subtask {where}: {subtask.description}"
-    _tell(
-        board,
-        AgentSwitched(metadata=switch, **place),
-        SubtaskStarted(content=content, metadata=facts, **place),
-    )
+    _tell(board, SubtaskStarted(content=content, metadata=facts, **place))
 
 
 def ended(
@@ -74,8 +70,8 @@ def ended(
     """
     facts = SubtaskEndedFacts(
         subtask_id=subtask_id,
-        subtask_status=status or SubtaskStatus.PENDING,
         subtask_type=board.shape.subtasks[subtask_id].type,
+        subtask_status=status or SubtaskStatus.PENDING,
         result=result,
         error=FailureFacts(**failure.model_dump(mode="json")) if failure else None,
         reason=reason,
@@ -118,9 +114,7 @@ def changed(
 ) -> None:
     """A person changed the plan's course."""
     plan = board.plan
-    ran = plan.started_at if kind == "plan_cancelled" else None
-    took = round((board.now - ran).total_seconds(), 6) if ran else None
-    facts = PlanChangedFacts(plan_id=plan.id, by=by, reason=reason, duration_seconds=took)
+    facts = PlanChangedFacts(plan_id=plan.id, by=by, reason=reason)
     _tell(board, PlanChanged(type=kind, plan_id=plan.id, metadata=facts))
     log.note(
         board.conn, plan.session_id, board.now, actor=by, action=kind.replace("_", "."),

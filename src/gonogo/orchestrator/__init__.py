@@ -4,28 +4,36 @@ Promises: a message is kept before it is answered; chat text is never taken as a
 is stored and shown before anything of it runs; what ends a plan also ends its grants.
 """
 
-from gonogo.orchestrator._checkpoints import checkpoint_starts
+from gonogo.orchestrator._agent_step import AgentStep
 from gonogo.orchestrator._controls import Controls
 from gonogo.orchestrator._inbox import Inbox, Kept
 from gonogo.orchestrator._interventions import InterventionKind
+from gonogo.orchestrator._kinds import BuiltInKinds
 from gonogo.orchestrator._plan_kind import PlanKind
 from gonogo.orchestrator._planning import Planning
+from gonogo.orchestrator._reading import PlanReader
 from gonogo.orchestrator._retry import Retry
 from gonogo.orchestrator._subtask_kind import SubtaskKind, ask_to_start
 from gonogo.orchestrator._subtasks import Subtasks
+from gonogo.orchestrator._threads import Threads
+from gonogo.orchestrator._tool_step import ToolStep
 from gonogo.orchestrator._turns import Turns
 
 __all__ = [
+    "AgentStep",
+    "BuiltInKinds",
     "Controls",
     "Inbox",
     "InterventionKind",
     "Kept",
     "PlanKind",
+    "PlanReader",
     "Planning",
     "Retry",
     "SubtaskKind",
     "Subtasks",
+    "Threads",
+    "ToolStep",
     "Turns",
     "ask_to_start",
-    "checkpoint_starts",
 ]

@@ -24,7 +24,7 @@ from gonogo.domain.events import (
     SwitchFacts,
 )
 from gonogo.domain.findings import Finding, FindingSeverity
-from gonogo.domain.plan import Revision, Subtask, critical_path, parse_subtasks
+from gonogo.domain.plan import Revision, Subtask, critical_path
 from gonogo.domain.plan_state import ENDED, PlanStatus
 from gonogo.domain.records import MAIN, GrantRow, Plan, Session, Turn
 from gonogo.domain.subtask_state import SubtaskStatus
@@ -59,8 +59,8 @@ class Planning:
     """Starts an approved plan: the engine's."""
     advance: Callable[[Connection, str, datetime], None]
     """Gives a plan its next round, and says so when all that is left of it waits: the engine's."""
-    workers: frozenset[str]
-    """The agents that may carry out subtasks."""
+    read: Callable[[Any], tuple[Subtask, ...]]
+    """Reads the subtasks of a plan; raises `InvalidPlan`."""
     max_parallel: int
     look_over: Callable[[Revision], Sequence[Finding]] = lambda revision: ()
     """What a person should know of a plan; an error refuses it."""
@@ -74,7 +74,7 @@ class Planning:
         goal = str(arguments.get("goal", "")).strip()
         if not goal:
             raise InvalidPlan("goal: a plan needs a goal")
-        subtasks = parse_subtasks(arguments.get("subtasks"), agents=self.workers)
+        subtasks = self.read(arguments.get("subtasks"))
         revision = Revision(plan_id=new_id("plan"), number=1, goal=goal, subtasks=subtasks)
         return self._in_order(revision)
 
@@ -186,7 +186,7 @@ class Planning:
         """
         if raw is None:
             raise InvalidPlan("EDIT decision requires modified_subtasks")
-        subtasks = parse_subtasks(raw, agents=self.workers)
+        subtasks = self.read(raw)
         revision = Revision(
             plan_id=plan.id, number=plan.revision + 1, goal=current.goal, subtasks=subtasks
         )

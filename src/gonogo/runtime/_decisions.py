@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from gonogo.agents import Thread
+from gonogo.agents import RUNTIME, Thread, runtime_profile
 from gonogo.approvals import Refusal, Ruling
 from gonogo.domain.approval_state import ApprovalKind, DecisionWord
 from gonogo.domain.errors import InvalidArguments, InvalidMessage, NotFound, PolicyDenied
@@ -145,6 +145,7 @@ def _thread_of(session: Session, call: CallRow) -> Thread:
         locale=session.spoken, workspace=Path(session.workspace),
         remote=session.tool_host == "client", turn_id=call.turn_id, plan_id=call.plan_id,
         revision=call.revision, subtask_id=call.subtask_id, check=_nothing, park=_nothing,
+        profile=runtime_profile(call.tool) if call.agent == RUNTIME else None,
     )  # fmt: skip
 
 

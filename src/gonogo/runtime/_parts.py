@@ -24,19 +24,22 @@ from gonogo.domain.plan import PLANNERS, Revision
 from gonogo.engine import Engine
 from gonogo.llm import Model, ModelSettings, open_model
 from gonogo.orchestrator import (
+    AgentStep,
+    BuiltInKinds,
     Controls,
     Inbox,
     InterventionKind,
     PlanKind,
     Planning,
+    PlanReader,
     SubtaskKind,
     Subtasks,
+    Threads,
+    ToolStep,
     Turns,
     ask_to_start,
-    checkpoint_starts,
 )
 from gonogo.policy import load_rules, read_prefix
-from gonogo.runtime._counted import CountedModel
 from gonogo.runtime._going_on import Continuation, Timers
 from gonogo.settings import Settings
 from gonogo.store import Store
@@ -58,8 +61,6 @@ class ModelSlot:
 
     settings: Settings
     environment: dict[str, str]
-    failed: Callable[[str], None]
-    """Told the name of the model when it does not answer."""
     model: Model | None = None
 
     def __call__(self) -> Model:
@@ -70,7 +71,7 @@ class ModelSlot:
         """
         if self.model is None:
             self.model = open_model(model_settings(self.settings), self.environment)
-        return CountedModel(self.model, self.failed)
+        return self.model
 
 
 def model_settings(settings: Settings) -> ModelSettings:
@@ -116,14 +117,12 @@ def build(
     settings: Settings, environment: dict[str, str], model: Model | None, clock: Clock
 ) -> Parts:
     """Open every room and tie it to the others."""
-    tools = builtin_tools()
-    hub, metrics = Hub(), Metrics(tools)
+    hub, metrics = Hub(), Metrics()
     hub.watch(metrics.observe)
     store = Store(settings.db or f"sqlite:///{settings.home / 'gonogo.db'}")
+    tools = builtin_tools()
     profiles = load_profiles(settings.agents, known_tools=tools)
-    slot = ModelSlot(
-        settings=settings, environment=environment, model=model, failed=metrics.model_failed
-    )
+    slot = ModelSlot(settings=settings, environment=environment, model=model)
     desk = _desk(settings)
     gate = Gate(
         store=store, tools=tools, profiles=profiles, home=settings.home,
@@ -146,17 +145,24 @@ def build(
         run=lambda work: subtasks.run(work),
         ended=lambda conn, plan, status, now: planning.ended(conn, plan, status, now),
         dropped=lambda conn, row, reason, now: subtasks.dropped(conn, row, reason, now),
-        ask=partial(ask_to_start, desk), starting=checkpoint_starts,
-        strategy=settings.strategy,
+        ask=partial(ask_to_start, desk), strategy=settings.strategy,
         max_per_agent=settings.max_parallel_agent,
         max_per_workspace=settings.max_parallel_workspace,
     )  # fmt: skip
-    subtasks = Subtasks(
-        store=store, loop=loop, desk=desk, clock=clock, check=engine.check, park=engine.park
+    threads = Threads(store=store, clock=clock, check=engine.check, park=engine.park)
+    built_in = BuiltInKinds(
+        agents=AgentStep(threads=threads, loop=loop, desk=desk),
+        tools=ToolStep(threads=threads, loop=loop, patterns=engine.patterns),
     )
+    kinds = {kind.name: kind for kind in built_in.all()}
+    subtasks = Subtasks(
+        store=store, desk=desk, clock=clock, check=engine.check, kinds=kinds,
+        patterns=engine.patterns,
+    )  # fmt: skip
+    reader = PlanReader(workers=frozenset(profiles) - PLANNERS, tools=tools, kinds=kinds)
     planning = Planning(
         desk=desk, begin=engine.begin, advance=engine.advance,
-        workers=frozenset(profiles) - PLANNERS,
+        read=reader.read,
         max_parallel=settings.max_parallel, look_over=_look_over(settings, profiles, tools),
     )  # fmt: skip
     controls = Controls(store=store, planning=planning, profiles=profiles, clock=clock)

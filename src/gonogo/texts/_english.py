@@ -57,9 +57,6 @@ ENGLISH = {
     "subtask_cancelled": "Cancelled by {by}.",
     "subtask_retrying": "Attempt {attempt} of {attempts} in {seconds} s: {error}",
     "subtask_question": "Start the subtask “{description}”?",
-    # checkpoints and rollback
-    "checkpoint_subtask": "before the subtask {subtask}, attempt {attempt}",
-    "checkpoint_rollback": "before the rollback",
     # questions, and what became of them
     "tool_rejected": "Operation rejected: {feedback}",
     "tool_rejected_default": "Operation rejected",
@@ -152,7 +149,10 @@ ENGLISH = {
         " wait for the decision."
     ),
     "model_plan_rejected": "The user rejected the plan: {feedback}",
-    "model_dependency": "Result of {subtask} ({description}, by {agent}):\n{result}",
+    "model_dependency": (
+        "Result of {subtask} ({description}, by {agent}): status {status}, metadata {metadata},"
+        " output:\n{output}"
+    ),
     "model_subtask": (
         "Carry out this subtask of an approved plan.\n\nGoal of the plan: {goal}\n"
         "Your subtask ({subtask}): {description}"

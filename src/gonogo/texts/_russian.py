@@ -53,8 +53,6 @@ RUSSIAN = {
     "subtask_cancelled": "Отменено по решению: {by}.",
     "subtask_retrying": "Попытка {attempt} из {attempts} через {seconds} с: {error}",
     "subtask_question": "Начать подзадачу «{description}»?",
-    "checkpoint_subtask": "перед подзадачей {subtask}, попытка {attempt}",
-    "checkpoint_rollback": "перед откатом",
     "tool_rejected": "Операция отклонена: {feedback}",
     "tool_rejected_default": "Операция отклонена",
     "approval_warning": "Срок этого вопроса истекает через {minutes} мин: {subject}",
@@ -139,7 +137,10 @@ RUSSIAN = {
         " Вопрос уже задан; дождитесь решения."
     ),
     "model_plan_rejected": "Пользователь отклонил план: {feedback}",
-    "model_dependency": "Результат {subtask} ({description}, агент {agent}):\n{result}",
+    "model_dependency": (
+        "Результат {subtask} ({description}, исполнитель {agent}): status {status}, metadata"
+        " {metadata}, output:\n{output}"
+    ),
     "model_subtask": (
         "Выполните эту подзадачу подтверждённого плана.\n\nЦель плана: {goal}\n"
         "Ваша подзадача ({subtask}): {description}"

@@ -16,9 +16,15 @@ _SUBTASK: dict[str, Any] = {
         "id": {"type": "string", "description": "A short name; letters, digits, `_` and `-`."},
         "description": {"type": "string", "description": "What to do, complete in itself."},
         "agent": {"type": "string", "description": "The agent that does it."},
+        "tool": {
+            "type": "string",
+            "description": "In the place of an agent: one call of this tool, with `inputs` as its"
+            " arguments.",
+        },
         "inputs": {
             "type": "object",
-            "description": "Values for the agent; `${subtasks.a.output}` is a result of `a`.",
+            "description": "Values for the agent, or the arguments of the tool;"
+            " `${subtasks.a.output}` is a result of `a`.",
         },
         "type": {"enum": ["action", "decision", "validation"]},
         "dependencies": {**_STRINGS, "description": "Ids of the subtasks that come first."},

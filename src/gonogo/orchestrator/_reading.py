@@ -1,0 +1,55 @@
+"""Reads the subtasks of a plan, and checks all that can be known before it runs."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gonogo.domain.errors import InvalidArguments, InvalidPlan
+from gonogo.domain.gate import ToolClass
+from gonogo.domain.kinds import KindRule
+from gonogo.domain.plan import Subtask, parse_subtasks
+from gonogo.domain.references import check_references, references
+from gonogo.engine import check_condition
+from gonogo.tools import Tool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanReader:
+    """Knows who can carry out subtasks, and what they can give."""
+
+    workers: frozenset[str]
+    """The agents that may carry out subtasks."""
+    tools: Mapping[str, Tool]
+    kinds: Mapping[str, KindRule]
+
+    def read(self, raw: Any) -> tuple[Subtask, ...]:  # noqa: ANN401 - as a stranger wrote it
+        """Read the subtasks of a new plan or of an edited one.
+
+        Raises:
+            InvalidPlan: with the first defect, naming the subtask and the field.
+        """
+        usable = {name for name, t in self.tools.items() if t.tool_class is not ToolClass.CONTROL}
+        subtasks = parse_subtasks(raw, agents=self.workers, tools=usable, kinds=self.kinds)
+        check_references(subtasks)
+        for subtask in subtasks:
+            _check_condition(subtask)
+            self._check_arguments(subtask)
+        return subtasks
+
+    def _check_arguments(self, subtask: Subtask) -> None:
+        """Check the inputs of a tool that are known already."""
+        if subtask.tool is None or references(subtask.inputs):
+            return
+        try:
+            self.tools[subtask.tool].parse(subtask.inputs or {})
+        except InvalidArguments as problem:
+            raise InvalidPlan(f"Subtask {subtask.id!r}: inputs: {problem}") from None
+
+
+def _check_condition(subtask: Subtask) -> None:
+    if subtask.condition is None:
+        return
+    try:
+        check_condition(subtask.condition)
+    except InvalidPlan as problem:
+        raise InvalidPlan(f"Subtask {subtask.id!r}: {problem}") from None
