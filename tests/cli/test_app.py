@@ -83,7 +83,7 @@ def test_every_command_has_help_with_an_example(gonogo, words):
 
 
 def test_the_version_is_said(gonogo):
-    assert gonogo("--version").stdout == f"gonogo {__version__}\n"
+    assert gonogo("--version", whole=True).stdout == f"gonogo {__version__}\n"
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ def temporary(tmp_path: Path) -> dict[str, str]:
 
 
 def test_yes_runs_the_whole_path_and_ends_with_the_tests_green(gonogo, temporary):
-    done = gonogo("demo", "--yes", env=temporary)
+    done = gonogo("demo", "--yes", env=temporary, whole=True)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "FAILED (failures=1)" in done.stdout
     assert "OK" in done.stdout

@@ -8,13 +8,15 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import httpx
 import pytest
 
-from cli.conftest import SECONDS, environment
+from cli.conftest import SECONDS, Start, environment
+from fakes.nursery import Nursery, Process
 from gonogo.demo import lay_out, run_tests
 
 Serve = Callable[..., "Server"]
@@ -23,19 +25,14 @@ Serve = Callable[..., "Server"]
 class Server:
     """A `gonogo serve` and the address that it printed."""
 
-    def __init__(self, words: list[str], env: Mapping[str, str], cwd: Path) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "gonogo", "serve", "--port", "0", *words],
-            env=env,
-            cwd=cwd,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
+    def __init__(self, start: Start) -> None:
+        read, write = os.pipe()
+        self.output = os.fdopen(read)
+        self.process = start(write)
+        os.close(write)
         self.printed = ""
-        assert self.process.stdout is not None
         while not (found := re.search(r"http://[\d.]+:\d+", self.printed)):
-            line = self.process.stdout.readline()
+            line = self.output.readline()
             assert line, self.printed
             self.printed += line
         self.url = found[0]
@@ -46,11 +43,21 @@ class Server:
 
 
 @pytest.fixture
-def serve(home: Path, tmp_path: Path) -> Iterator[Serve]:
+def serve(home: Path, tmp_path: Path, born: Nursery) -> Iterator[Serve]:
     opened: list[Server] = []
+    where = {"env": environment(home), "cwd": tmp_path, "stdin": subprocess.DEVNULL}
 
-    def start(*words: str, env: Mapping[str, str] | None = None) -> Server:
-        server = Server(list(words), environment(home, env), tmp_path)
+    def start(*words: str, whole: bool = False) -> Server:
+        command = ["gonogo", "serve", "--port", "0", *words]
+
+        def begin(end: int) -> Process | subprocess.Popen[bytes]:
+            if whole:
+                return subprocess.Popen(
+                    [sys.executable, "-m", *command], stdout=end, stderr=end, **where
+                )
+            return born.start(*command, stdout=end, stderr=end, **where)
+
+        server = Server(begin)
         opened.append(server)
         return server
 
@@ -59,8 +66,7 @@ def serve(home: Path, tmp_path: Path) -> Iterator[Serve]:
         if server.process.poll() is None:
             server.process.kill()
         server.process.wait(timeout=10)
-        assert server.process.stdout is not None
-        server.process.stdout.close()
+        server.output.close()
 
 
 @pytest.fixture
@@ -114,7 +120,7 @@ def test_a_second_server_says_who_was_first(serve, gonogo, project):
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_stopped_server_leaves_the_folder_to_the_next(serve, gonogo, home, number):
-    server = serve()
+    server = serve(whole=True)
     assert (mode(home), mode(home / "owner.token"), mode(home / "owner.sock")) == (
         0o700,
         0o600,
@@ -161,21 +167,21 @@ def test_a_token_of_the_folder_that_was_revoked_is_made_anew(gonogo):
     assert gonogo("sessions", "list").returncode == 0
 
 
-def test_commands_that_start_together_take_turns(home, tmp_path):
-    started = [
-        subprocess.Popen(
-            [sys.executable, "-m", "gonogo", "token", "create", "--role", "viewer"],
-            env=environment(home),
-            cwd=tmp_path,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for _ in range(4)
-    ]
-    ended = [process.communicate(timeout=SECONDS) for process in started]
-    assert [process.returncode for process in started] == [0] * 4, ended
-    assert len({out for out, _ in ended}) == 4
+def test_commands_that_start_together_take_turns(born, home, tmp_path):
+    where = {"env": environment(home), "cwd": tmp_path}
+    with ExitStack() as files:
+        kept = [files.enter_context((tmp_path / f"out.{n}").open("w+")) for n in range(4)]
+        started = [
+            born.start(
+                "gonogo", "token", "create", "--role", "viewer",
+                stdout=out.fileno(), stderr=out.fileno(), **where,
+            )
+            for out in kept
+        ]  # fmt: skip
+        ended = [process.wait(SECONDS) for process in started]
+        said = [Path(out.name).read_text() for out in kept]
+    assert ended == [0] * 4, said
+    assert len(set(said)) == 4
 
 
 def wait_for(look, seconds: float = 60):

@@ -105,7 +105,7 @@ def test_yes_all_answers_every_question_and_each_answer_is_the_persons(gonogo, r
 
 
 def test_a_person_at_the_terminal_sees_the_plan_and_gives_the_go(terminal, run, project):
-    at = terminal(*run)
+    at = terminal(*run, whole=True)
     seen = at.expect("[a] approve")
     for subtask in ("reproduce", "fix_totals", "json_flag", "document", "verify"):
         assert subtask in seen
@@ -215,7 +215,7 @@ def test_unattended_denies_what_would_ask(gonogo, run, project):
 def test_an_interrupt_cancels_the_plan_and_leaves_nothing_behind(
     terminal, gonogo, run, project, home, number
 ):
-    at = terminal(*run)
+    at = terminal(*run, whole=True)
     at.expect("[a] approve")
     at.process.send_signal(number)
     assert at.end(20) == 130

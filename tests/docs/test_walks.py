@@ -8,19 +8,18 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 
+from fakes.nursery import Nursery, python
 from fakes.openai_server import fake_openai
 
 TUTORIAL = Path(__file__).parent.parent.parent / "docs" / "tutorial" / "first-plan.md"
-GONOGO = (sys.executable, "-m", "gonogo")
-
 pytestmark = pytest.mark.skipif(not shutil.which("curl"), reason="curl is not installed")
 
 PLAN = {
@@ -89,47 +88,46 @@ class Walk:
 
 
 @pytest.fixture
-def walk(tmp_path: Path) -> Iterator[Walk]:
+def walk(tmp_path: Path, born: Nursery) -> Iterator[Walk]:
     workspace = tmp_path / "todo"
     workspace.mkdir()
     with fake_openai(SCRIPT) as provider:
         environment = {
             **os.environ,
+            **python(),
             "GONOGO_HOME": str(tmp_path / "home"),
             "GONOGO_CONFIG": str(tmp_path / "config"),
             "GONOGO_MODEL": "openai:scripted",
             "OPENAI_BASE_URL": provider.base_url,
             "OPENAI_API_KEY": "sk-test",
-            "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
         }
-        command = [*GONOGO, "serve", "--port", "0", "--workspace", str(workspace)]
-        with subprocess.Popen(
-            command, env=environment, stdout=subprocess.PIPE, text=True
-        ) as server:
+        command = ["gonogo", "serve", "--port", "0", "--workspace", str(workspace)]
+        read, write = os.pipe()
+        with os.fdopen(read) as printed:
+            server = born.start(*command, env=environment, cwd=tmp_path, stdout=write, stderr=2)
+            os.close(write)
             try:
-                environment["GONOGO"] = served_at(server)
-                environment["TOKEN"] = token(environment)
+                environment["GONOGO"] = served_at(printed)
+                environment["TOKEN"] = token(born, environment, tmp_path)
                 yield Walk(environment, workspace)
             finally:
-                server.terminate()
-                server.wait(timeout=10)
+                server.send_signal(signal.SIGTERM)
+                server.wait(10)
         assert provider.violations == []
 
 
-def served_at(server: subprocess.Popen[str]) -> str:
+def served_at(printed: IO[str]) -> str:
     """The address that a server prints when it is ready."""
-    assert server.stdout is not None
-    for line in server.stdout:
+    for line in printed:
         if found := re.search(r"http://127\.0\.0\.1:\d+", line):
             return found[0]
     raise AssertionError("the server ended before it was ready")
 
 
-def token(environment: dict[str, str]) -> str:
-    command = [*GONOGO, "token", "create", "--role", "operator", "--name", "tutorial"]
-    done = subprocess.run(
-        command, env=environment, capture_output=True, text=True, timeout=30, check=True
-    )
+def token(born: Nursery, environment: dict[str, str], folder: Path) -> str:
+    command = ["gonogo", "token", "create", "--role", "operator", "--name", "tutorial"]
+    done = born.run(*command, env=environment, cwd=folder, stdin="", timeout=30)
+    assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from durability import story
 from durability.ground import SEED, Ground
-from durability.server import Nursery, nursery
 from durability.stage import crash_driver
+from fakes.nursery import Nursery
 from fakes.openai_server import FakeOpenAI, fake_openai
 
 
@@ -20,16 +20,10 @@ def model_server() -> Iterator[FakeOpenAI]:
         yield server
 
 
-@pytest.fixture(scope="session")
-def servers() -> Iterator[Nursery]:
-    with nursery() as found:
-        yield found
-
-
 @pytest.fixture
-def ground(tmp_path: Path, model_server: FakeOpenAI, servers: Nursery) -> Iterator[Ground]:
+def ground(tmp_path: Path, model_server: FakeOpenAI, born: Nursery) -> Iterator[Ground]:
     model_server.script(story.rules())
-    found = Ground(tmp_path, model_server, servers)
+    found = Ground(tmp_path, model_server, born)
     yield found
     found.close()
 

@@ -8,7 +8,8 @@ from pathlib import Path
 from durability import story
 from durability.invariants import check_invariants
 from durability.person import Told
-from durability.server import CANARY, Nursery, Server
+from durability.server import CANARY, Server
+from fakes.nursery import Nursery
 from fakes.openai_server import FakeOpenAI
 
 SEED = int(os.environ.get("GONOGO_DURABILITY_SEED", "20260"))

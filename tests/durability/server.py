@@ -1,59 +1,26 @@
 """`gonogo serve` as a process that can be killed, and a person's line to it."""
 
-import json
 import os
 import re
-import signal
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Iterator
-from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator
+from contextlib import aclosing, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import httpx
 
 from durability.story import SESSION
+from fakes.nursery import Nursery, Process, python
 from gonogo.client import Client
 from gonogo.domain.errors import AlreadyDecided, Conflict
 
 _URL = re.compile(r"http://127\.0\.0\.1:\d+")
-_PASSED_ON = ("PATH", "HOME", "LANG", "TMPDIR", "COVERAGE_PROCESS_START", "COVERAGE_PROCESS_CONFIG")
 STARTING = 60.0
 CANARY = "sk-canary-0451"
 """The key of the model's provider, which must be written nowhere."""
-
-
-class Nursery:
-    """A process whose forks are servers: they start at once, since it has imported everything."""
-
-    def __init__(self, process: subprocess.Popen[str]) -> None:
-        self._process = process
-
-    def bear(self, **job: Any) -> int:
-        """A new server's process id."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps(job) + "\n")
-        self._process.stdin.flush()
-        return int(self._process.stdout.readline())
-
-
-@contextmanager
-def nursery() -> Iterator[Nursery]:
-    """The nursery, for as long as the block runs."""
-    environment = {**os.environ, "PYTHONPATH": _python_path()}
-    command = [sys.executable, str(Path(__file__).with_name("serve_driver.py"))]
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
-    ) as process:
-        yield Nursery(process)
-        process.kill()
-
-
-def _python_path() -> str:
-    return os.pathsep.join(path for path in sys.path if path)
 
 
 class Server:
@@ -61,11 +28,8 @@ class Server:
 
     def __init__(self, folder: Path, model_url: str, born: Nursery | None, number: int) -> None:
         self.home, self.workspace = folder / "home", folder / "workspace"
-        kept = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
         environment = {
-            **kept,
-            "PYTHONPATH": _python_path(),
-            "PYTHONUNBUFFERED": "1",
+            **python(),
             "GONOGO_HOME": str(self.home),
             "GONOGO_CONFIG": str(folder / "config"),
             "GONOGO_WORKSPACE": str(self.workspace),
@@ -75,28 +39,15 @@ class Server:
             "OPENAI_API_KEY": CANARY,
         }
         self.log, self._out = folder / "server.log", folder / f"out.{number}"
-        self.process: subprocess.Popen[bytes] | None = None
-        if born is not None:
-            self.pid = born.bear(
-                environment=environment, folder=str(folder), out=str(self._out), log=str(self.log)
-            )
-            return
+        where = {"env": environment, "cwd": folder}
         with self.log.open("a") as log, self._out.open("w") as out:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "gonogo", "serve"],
-                env=environment, cwd=folder, stdout=out, stderr=log, start_new_session=True,
-            )  # fmt: skip
+            files = {"stdout": out.fileno(), "stderr": log.fileno()}
+            self.process = _whole(where, files) if born is None else _born(born, where, files)
         self.pid = self.process.pid
 
     @property
     def is_alive(self) -> bool:
-        if self.process is not None:
-            return self.process.poll() is None
-        try:
-            os.kill(self.pid, 0)
-        except ProcessLookupError:
-            return False
-        return True
+        return self.process.poll() is None
 
     def wait(self) -> "Server":
         """Wait until it listens."""
@@ -110,12 +61,8 @@ class Server:
 
     def kill(self) -> None:
         """End it as a power cut would, as far as it can tell."""
-        with suppress(ProcessLookupError):
-            os.kill(self.pid, signal.SIGKILL)
-        until = time.monotonic() + STARTING
-        while self.is_alive:
-            assert time.monotonic() < until, f"process {self.pid} cannot be killed"
-            time.sleep(0.001)
+        self.process.kill()
+        self.process.wait(timeout=STARTING)
 
     @property
     def token(self) -> str:
@@ -127,6 +74,15 @@ class Server:
     def http(self) -> httpx.AsyncClient:
         headers = {"Authorization": f"Bearer {self.token}"}
         return httpx.AsyncClient(base_url=f"{self.url}/api/v1", headers=headers, timeout=30)
+
+
+def _whole(where: dict[str, Any], files: dict[str, int]) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "gonogo", "serve"]
+    return subprocess.Popen(command, start_new_session=True, **files, **where)
+
+
+def _born(nursery: Nursery, where: dict[str, Any], files: dict[str, int]) -> Process:
+    return nursery.start("gonogo", "serve", **files, **where)
 
 
 class Wire:

@@ -2,9 +2,6 @@
 
 import json
 import os
-import signal
-import subprocess
-import sys
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -13,27 +10,22 @@ import pytest
 from fakes import mortal
 from fakes.world import calls, is_running, of, plan, run, says, step, write
 
-TESTS = Path(__file__).parent.parent
-SOURCE = TESTS.parent / "src"
-
 
 @contextmanager
-def process(root: Path, lines, *messages):
+def process(born, root: Path, lines, *messages):
     """A runtime in a process of its own; gives its events. It is killed at the end."""
     (root / "work").mkdir(exist_ok=True)
     (root / "lines.json").write_text(json.dumps(lines))
-    words = [json.dumps(message) for message in messages]
-    child = subprocess.Popen(
-        [sys.executable, "-m", "fakes.mortal", str(root), *words],
-        stdout=subprocess.PIPE, text=True, cwd=TESTS,
-        env={**os.environ, "PYTHONPATH": f"{SOURCE}{os.pathsep}{TESTS}"},
-    )  # fmt: skip
-    try:
-        yield map(json.loads, child.stdout)
-    finally:
-        child.send_signal(signal.SIGKILL)
-        child.wait(20)
-        child.stdout.close()
+    words = [str(root), *(json.dumps(message) for message in messages)]
+    read, write = os.pipe()
+    with os.fdopen(read) as printed:
+        child = born.start("fakes.mortal", *words, env=os.environ, cwd=root, stdout=write, stderr=2)
+        os.close(write)
+        try:
+            yield map(json.loads, printed)
+        finally:
+            child.kill()
+            child.wait(20)
 
 
 def seen(events, kind, **fields):
@@ -49,9 +41,9 @@ BUILD = {"type": "user_message", "content": "Build", "agent_type": "architect"}
 
 
 @pytest.mark.feature(22)
-async def test_a_plan_that_waits_survives_a_kill(make, tmp_path):
+async def test_a_plan_that_waits_survives_a_kill(make, born, tmp_path):
     lines = {"main/architect": [plan(step("a"))], "a": [calls(write("a.txt")), says("a")]}
-    with process(tmp_path, lines, BUILD) as events:
+    with process(born, tmp_path, lines, BUILD) as events:
         plan_id = seen(events, "plan_notification")["metadata"]["plan_id"]
     async with make(lines) as world:
         world.session = mortal.SESSION
@@ -64,7 +56,9 @@ async def test_a_plan_that_waits_survives_a_kill(make, tmp_path):
 
 
 @pytest.mark.feature(23, 33, 212)
-async def test_a_command_that_was_cut_off_is_unknown_and_not_run_again_by_itself(make, tmp_path):
+async def test_a_command_that_was_cut_off_is_unknown_and_not_run_again_by_itself(
+    make, born, tmp_path
+):
     mark = "16.1803"
     scope = {"commands": ["sleep"]}
     lines = {
@@ -72,10 +66,10 @@ async def test_a_command_that_was_cut_off_is_unknown_and_not_run_again_by_itself
         "a": [calls(write("a.txt")), says("a")],
         "b": [calls(run(f"sleep {mark}")), says("b")],
     }
-    with process(tmp_path, lines, BUILD) as events:
+    with process(born, tmp_path, lines, BUILD) as events:
         plan_id = seen(events, "plan_notification")["metadata"]["plan_id"]
     go = {"type": "plan_decision", "plan_id": plan_id, "decision": "approve"}
-    with process(tmp_path, lines, go) as events:
+    with process(born, tmp_path, lines, go) as events:
         seen(events, "tool_call", tool_name="execute_command")
         await is_running(mark)
     await is_running(mark, False)

@@ -1,0 +1,208 @@
+"""Processes that start at once: forks of one that has imported all of gonogo.
+
+What such a process is and does is what `python -m MODULE …` is and does, with files, an
+environment, a folder and a session of its own, but that the imports, most of a start, are done.
+What a test says about the start of a Python, it says with `subprocess`.
+"""
+
+import gc
+import json
+import os
+import runpy
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, Any
+
+_LONGEST = 1 << 17
+_FILES = 4
+_PASSED_ON = ("PATH", "HOME", "LANG", "TMPDIR", "COVERAGE_PROCESS_START", "COVERAGE_PROCESS_CONFIG")
+
+
+def python() -> dict[str, str]:
+    """The environment that Python itself needs, and what measures its coverage."""
+    kept = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+    path = os.pathsep.join(path for path in sys.path if path)
+    return {**kept, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1"}
+
+
+class Process:
+    """One of them, to be waited for and killed as a `subprocess.Popen` is."""
+
+    def __init__(self, words: list[str], life: int) -> None:
+        self.args, self._life = words, os.fdopen(life, "rb", buffering=0)
+        self.pid = int(self._life.readline())
+        self.returncode: int | None = None
+
+    def poll(self) -> int | None:
+        """How it ended; None while it lives."""
+        return self._ended(0)
+
+    def wait(self, timeout: float) -> int:
+        """How it ended, once it has."""
+        if self._ended(timeout) is None:
+            raise subprocess.TimeoutExpired(self.args, timeout)
+        assert self.returncode is not None
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        """Signal it, if it lives."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """End it as a power cut would, as far as it can tell."""
+        self.send_signal(signal.SIGKILL)
+
+    def _ended(self, seconds: float) -> int | None:
+        if self.returncode is None and select.select([self._life], [], [], seconds)[0]:
+            self.returncode = int(self._life.readline())
+            self._life.close()
+        return self.returncode
+
+
+class Nursery:
+    """The process that forks, as those who order processes see it."""
+
+    def __init__(self, line: socket.socket) -> None:
+        self._line = line
+
+    def start(
+        self,
+        *words: str,
+        env: Mapping[str, str],
+        cwd: Path,
+        stdin: int = subprocess.DEVNULL,
+        stdout: int,
+        stderr: int,
+    ) -> Process:
+        """Do what `python -m WORDS…` does."""
+        order = {"words": words, "environment": dict(env), "folder": str(cwd)}
+        ours, theirs = os.pipe()
+        with open(os.devnull) as nothing:
+            typed = nothing.fileno() if stdin == subprocess.DEVNULL else stdin
+            files = [typed, stdout, stderr, theirs]
+            socket.send_fds(self._line, [json.dumps(order).encode()], files)
+        os.close(theirs)
+        return Process(list(words), ours)
+
+    def run(
+        self, *words: str, env: Mapping[str, str], cwd: Path, stdin: str, timeout: float
+    ) -> subprocess.CompletedProcess[str]:
+        """Do what `python -m WORDS…` does, to its end."""
+        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+            theirs, ours = os.pipe()
+            files = {"stdin": theirs, "stdout": out.fileno(), "stderr": err.fileno()}
+            process = self.start(*words, env=env, cwd=cwd, **files)
+            os.close(theirs)
+            with os.fdopen(ours, "w") as typed:
+                typed.write(stdin)
+            try:
+                code = process.wait(timeout)
+            finally:
+                process.kill()
+            return subprocess.CompletedProcess(words, code, _written(out), _written(err))
+
+
+def _written(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read().decode()
+
+
+@contextmanager
+def nursery() -> Iterator[Nursery]:
+    """A nursery, for as long as the block runs."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    number = theirs.fileno()
+    command = [sys.executable, "-m", "fakes.nursery", str(number)]
+    with ours, subprocess.Popen(
+        command, env=python(), pass_fds=[number], stdin=subprocess.DEVNULL, start_new_session=True
+    ) as process:  # fmt: skip
+        theirs.close()
+        yield Nursery(ours)
+        process.kill()
+
+
+def main(number: int) -> None:
+    """Bear processes until nobody orders any more."""
+    _import_everything()
+    assert threading.active_count() == 1, "threads do not survive a fork"
+    # What is here already is not to be looked through for garbage by each process as it ends.
+    gc.freeze()
+    line = socket.socket(fileno=number)
+    while True:
+        order, files, *_ = socket.recv_fds(line, _LONGEST, _FILES)
+        if not order:
+            return
+        if os.fork() == 0:
+            line.close()
+            _keep(files)
+            _become(json.loads(order), files)
+            return
+        for each in files:
+            os.close(each)
+        _forget_keepers()
+
+
+def _forget_keepers() -> None:
+    with suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+
+
+def _import_everything() -> None:
+    """What a command imports when it comes to it."""
+    import alembic.command
+    import uvicorn.lifespan.off
+    import uvicorn.protocols.http.h11_impl
+    import uvicorn.protocols.websockets.websockets_sansio_impl
+
+    import gonogo.cli._serve
+    import gonogo.runtime
+    import gonogo.server
+    from gonogo.llm import ModelSettings, open_model
+
+    del alembic, uvicorn, gonogo
+    open_model(ModelSettings(name="openai:none", base_url="http://127.0.0.1:1/v1", api_key="x"), {})
+
+
+def _keep(files: list[int]) -> None:
+    """Fork once more, and come back as the child; the parent tells its id, and how it ends."""
+    child = os.fork()
+    if child == 0:
+        return
+    life = files.pop()
+    os.write(life, b"%d\n" % child)
+    for each in files:
+        os.close(each)
+    status = os.waitpid(child, 0)[1]
+    os.write(life, b"%d\n" % os.waitstatus_to_exitcode(status))
+    os._exit(0)
+
+
+def _become(order: dict[str, Any], files: list[int]) -> None:
+    """Be the process that was ordered."""
+    os.setsid()
+    for number, each in enumerate(files[:3]):
+        os.dup2(each, number)
+    for each in files:
+        os.close(each)
+    sys.stdin = os.fdopen(0, encoding="utf-8", closefd=False)
+    sys.stdout = os.fdopen(1, "w", 1, encoding="utf-8", closefd=False)
+    sys.stderr = os.fdopen(2, "w", 1, encoding="utf-8", errors="backslashreplace", closefd=False)
+    os.environ.clear()
+    os.environ.update(order["environment"])
+    os.chdir(order["folder"])
+    module, *sys.argv[1:] = order["words"]
+    runpy.run_module(module, run_name="__main__", alter_sys=True)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))
