@@ -52,6 +52,8 @@ def test_the_commands_of_the_protocol_are_there():
         "approvals list",
         "approvals show",
         "approvals decide",
+        "checkpoints list",
+        "checkpoints show",
         "audit show",
         "audit verify",
         "policy check",

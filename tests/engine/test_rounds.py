@@ -190,7 +190,8 @@ async def test_an_end_and_the_start_of_what_follows_are_one_transaction(
     await open_shop.carry_out({"id": "a"}, {"id": "b", "dependencies": ["a"]})
 
     assert [
-        "subtask_completed", "plan_progress", "agent_switched", "subtask_started"
+        "subtask_completed", "plan_progress", "checkpoint_created", "agent_switched",
+        "subtask_started",
     ] in boxes  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from gonogo.domain.records import Job, Plan, SubtaskRow, Timer
 from gonogo.domain.schedule import outcome
 from gonogo.domain.subtask_state import SubtaskStatus
 from gonogo.engine import ADVANCE, Completed, Engine, Outcome, Parked, Work
+from gonogo.orchestrator import checkpoint_starts
 from gonogo.store import Connection, Store, go_on, log, new_id
 from gonogo.store.plans import (
     add_plan,
@@ -61,7 +62,8 @@ class Workshop:
     def __post_init__(self) -> None:
         self.engine = Engine(
             store=self.store, clock=lambda: self.now, run=self._run, timeout=self.timeout,
-            ended=_ended, dropped=self._drop, ask=self._ask, **self.options,
+            ended=_ended, dropped=self._drop, ask=self._ask, starting=checkpoint_starts,
+            **self.options,
         )  # fmt: skip
 
     async def _run(self, work: Work) -> Outcome:

@@ -30,6 +30,8 @@ PATHS = """
 /plans/{plan_id}/subtasks/{subtask_id}/retry post
 /plans/{plan_id}/subtasks/{subtask_id}/skip post
 /plans/{plan_id}/subtasks/{subtask_id}/cancel post
+/checkpoints get
+/checkpoints/{checkpoint_id} get
 /approvals get
 /approvals/{approval_id} get
 /approvals/{approval_id}/decision post

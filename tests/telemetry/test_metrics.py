@@ -35,6 +35,7 @@ def test_subtasks_are_counted_by_type_and_status() -> None:
 
     metrics.observe(event("subtask_completed", subtask_type="validation", duration_seconds=1.5))
     metrics.observe(event("subtask_skipped"))
+    metrics.observe(event("subtask_retrying", subtask_type="validation", duration_seconds=1.5))
 
     assert sample(metrics, 'plan_steps_total{status="completed",step_type="validation"}') == 1
     assert sample(metrics, 'plan_steps_total{status="skipped",step_type="action"}') == 1
@@ -45,23 +46,23 @@ def test_open_questions_their_outcome_and_the_wait_are_counted() -> None:
     metrics = Metrics()
     metrics.set_pending("tool", 2)
     asked = event("approval_requested", approval_id="a", kind="tool")
-    answered = event("approval_resolved", approval_id="a", kind="tool", status="rejected")
+    answered = event("approval_resolved", kind="tool", status="rejected", waited_seconds=7)
 
-    metrics.observe(asked | {"ts": "2026-01-01T00:00:00Z"})
+    metrics.observe(asked)
     assert sample(metrics, 'approvals_pending{kind="tool"}') == 3
-    metrics.observe(answered | {"ts": "2026-01-01T00:00:07Z"})
+    metrics.observe(answered)
 
     assert sample(metrics, 'approvals_pending{kind="tool"}') == 2
     assert sample(metrics, 'approvals_total{kind="tool",status="rejected"}') == 1
     assert sample(metrics, 'approval_decision_seconds_sum{kind="tool"}') == 7
 
 
-def test_an_answer_to_a_question_from_before_the_start_has_no_wait() -> None:
+def test_a_question_that_nobody_answered_has_no_wait() -> None:
     metrics = Metrics()
 
-    metrics.observe(event("approval_resolved", approval_id="a", kind="plan", status="approved"))
+    metrics.observe(event("approval_resolved", kind="plan", status="expired"))
 
-    assert sample(metrics, 'approvals_total{kind="plan",status="approved"}') == 1
+    assert sample(metrics, 'approvals_total{kind="plan",status="expired"}') == 1
     assert sample(metrics, 'approval_decision_seconds_count{kind="plan"}') is None
 
 
@@ -74,17 +75,61 @@ def test_decisions_about_calls_are_counted_by_who_made_them(kind: str) -> None:
     assert sample(metrics, 'tool_decisions_total{decision="edit",source="person"}') == 1
 
 
+def test_calls_that_a_rule_or_a_grant_decided_are_counted_and_those_that_ask_are_not() -> None:
+    metrics = Metrics()
+
+    metrics.observe(event("tool_call", tool_class="pure", decision="allow", source="rule"))
+    metrics.observe(event("tool_call", tool_class="other", decision="allow", source="grant"))
+    metrics.observe(event("tool_call", tool_class="other", decision="deny", source="rule"))
+    metrics.observe(event("tool_call", tool_class="other", decision="ask", source="rule"))
+    metrics.observe(event("tool_call", tool_class="control", decision="allow", source="rule"))
+    metrics.observe(event("tool_call", tool_class="other"))
+
+    assert sample(metrics, 'tool_decisions_total{decision="allow",source="rule"}') == 1
+    assert sample(metrics, 'tool_decisions_total{decision="allow",source="grant"}') == 1
+    assert sample(metrics, 'tool_decisions_total{decision="deny",source="rule"}') == 1
+    assert sample(metrics, 'tool_decisions_total{decision="ask",source="rule"}') is None
+
+
+def test_a_plan_that_was_cancelled_counts_if_it_had_begun() -> None:
+    metrics = Metrics()
+
+    metrics.observe(event("plan_cancelled", plan_id="p"))
+    assert sample(metrics, 'plan_executions_total{status="cancelled"}') == 0
+    metrics.observe(event("plan_cancelled", plan_id="p", duration_seconds=3))
+
+    assert sample(metrics, 'plan_executions_total{status="cancelled"}') == 1
+    assert sample(metrics, 'plan_execution_duration_seconds_sum{status="cancelled"}') == 3
+
+
+def test_what_a_model_makes_up_is_no_label_of_its_own() -> None:
+    metrics = Metrics({"edit"})
+
+    for name in ("edit", "made_up_1", "made_up_2"):
+        metrics.observe(event("tool_result", status="failed") | {"tool_name": name})
+    for cause in ("network", "person", "Agent x not found", None):
+        metrics.observe(event("plan_replanning", cause=cause, reason="text of its own"))
+
+    assert sample(metrics, 'tool_calls_total{status="failed",tool="edit"}') == 1
+    assert sample(metrics, 'tool_calls_total{status="failed",tool="other"}') == 2
+    assert sample(metrics, 'plan_replans_total{cause="network"}') == 1
+    assert sample(metrics, 'plan_replans_total{cause="person"}') == 1
+    assert sample(metrics, 'plan_replans_total{cause="other"}') == 2
+
+
 def test_tool_calls_replans_and_rollbacks_are_counted() -> None:
     metrics = Metrics()
 
     metrics.observe(event("tool_result", status="failed", duration_ms=250) | {"tool_name": "edit"})
-    metrics.observe(event("plan_replanning", reason="Agent x not found"))
+    metrics.observe(event("plan_replanning", reason="timeout"))
     metrics.observe(event("plan_rolled_back"))
+    metrics.observe(event("plan_rolled_back", conflicts=["a.py"]))
 
     assert sample(metrics, 'tool_calls_total{status="failed",tool="edit"}') == 1
     assert sample(metrics, 'tool_call_duration_seconds_sum{tool="edit"}') == 0.25
-    assert sample(metrics, 'plan_replans_total{cause="unknown"}') == 1
-    assert sample(metrics, "plan_rollbacks_total") == 1
+    assert sample(metrics, 'plan_replans_total{cause="timeout"}') == 1
+    assert sample(metrics, 'plan_rollbacks_total{outcome="restored"}') == 1
+    assert sample(metrics, 'plan_rollbacks_total{outcome="conflicts"}') == 1
 
 
 def test_requests_to_models_are_counted_with_their_tokens_and_cost() -> None:
@@ -107,4 +152,5 @@ def test_other_events_count_nothing_and_two_runtimes_never_mix() -> None:
     one.observe({"type": "from_a_later_version"})
     one.observe(event("plan_rolled_back"))
 
-    assert sample(other, "plan_rollbacks_total") == 0
+    assert sample(one, 'plan_rollbacks_total{outcome="restored"}') == 1
+    assert sample(other, 'plan_rollbacks_total{outcome="restored"}') is None

@@ -106,6 +106,8 @@ def tell_called(
         digest=gated.digest,
         reason=gated.verdict.reason,
         tool_class=gated.tool_class,
+        decision=gated.verdict.decision,
+        source=gated.verdict.source,
         approval_id=approval.id if approval else None,
         expires_at=approval.expires_at if approval else None,
     )

@@ -254,7 +254,11 @@ class Desk:
         ruling: Ruling | None,
     ) -> None:
         name = ruling.by.name if ruling else None
-        event = _changed("approval_resolved", approval, status=status, decided_by=name)
+        answered = ruling is not None and ruling.by != NOBODY
+        waited = (now - approval.created_at).total_seconds() if answered else None
+        event = _changed(
+            "approval_resolved", approval, status=status, decided_by=name, waited=waited
+        )
         log.tell(conn, approval.session_id, now, event)
         log.note(
             conn, approval.session_id, now,
@@ -308,6 +312,7 @@ def _changed(
     status: ApprovalStatus | None = None,
     decided_by: str | None = None,
     agent: str | None = None,
+    waited: float | None = None,
 ) -> ApprovalChanged:
     return ApprovalChanged(
         type=kind,
@@ -323,6 +328,7 @@ def _changed(
             status=status or approval.status,
             decided_by=decided_by,
             expires_at=approval.expires_at,
+            waited_seconds=waited,
         ),
     )
 

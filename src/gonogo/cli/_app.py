@@ -6,7 +6,18 @@ from typing import Annotated
 
 import typer
 
-from gonogo.cli import _approvals, _audit, _keep, _plans, _policy, _sessions, _token, _tool, _work
+from gonogo.cli import (
+    _approvals,
+    _audit,
+    _checkpoints,
+    _keep,
+    _plans,
+    _policy,
+    _sessions,
+    _token,
+    _tool,
+    _work,
+)
 from gonogo.cli._exits import explained
 from gonogo.cli._options import EXACT, group
 
@@ -58,6 +69,7 @@ for _name, _group in {
     "sessions": _sessions.app,
     "plans": _plans.app,
     "approvals": _approvals.app,
+    "checkpoints": _checkpoints.app,
     "audit": _audit.app,
     "policy": _policy.app,
     "tool": _tool.app,

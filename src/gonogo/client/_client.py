@@ -5,6 +5,7 @@ from typing import Any
 from gonogo.client._approvals import Approvals
 from gonogo.client._plans import Plans
 from gonogo.client._sessions import Sessions
+from gonogo.client._undo import Undo
 from gonogo.domain.pages import Agents, Audit, Grants, Health, MadeToken, Models, Tokens, Tools
 from gonogo.domain.views import (
     AgentView,
@@ -16,7 +17,7 @@ from gonogo.domain.views import (
 )
 
 
-class Client(Sessions, Plans, Approvals):
+class Client(Sessions, Plans, Undo, Approvals):
     """A client of one server. Every method raises the domain's errors, and `Unreachable`."""
 
     async def health(self) -> Health:

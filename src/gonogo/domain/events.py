@@ -72,6 +72,9 @@ class CallFacts(Fact):
     digest: str
     reason: str
     tool_class: str
+    decision: Literal["allow", "ask", "deny"] | None = None
+    source: Literal["rule", "grant"] | None = None
+    """Whether a rule or the plan's grant made the decision."""
     approval_id: str | None = None
     expires_at: datetime | None = None
 
@@ -263,6 +266,8 @@ class PlanChangedFacts(Fact):
     plan_id: str
     reason: str | None = None
     by: str | None = None
+    duration_seconds: float | None = None
+    """How long a plan that was cancelled had run; absent when it had not begun."""
 
 
 class PlanChanged(Event):
@@ -320,6 +325,8 @@ class ApprovalFacts(Fact):
     status: str
     decided_by: str | None = None
     expires_at: datetime | None = None
+    waited_seconds: float | None = None
+    """From the question to a person's answer."""
 
 
 class ApprovalChanged(Event):

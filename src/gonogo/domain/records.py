@@ -196,7 +196,7 @@ class Checkpoint:
     attempt: int
     reason: str
     standings: str
-    """Where each subtask stood, in plan order, by the first letter of its status."""
+    """Where each subtask stood, in plan order, a letter each: see `domain.checkpoint`."""
     event_seq: int
     last_change: int
     """The id of the last row of `file_changes` that it covers."""

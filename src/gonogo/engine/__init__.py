@@ -11,7 +11,16 @@ from gonogo.engine._board import result_of
 from gonogo.engine._conditions import check_condition
 from gonogo.engine._engine import Engine
 from gonogo.engine._kinds import Kind, Step
-from gonogo.engine._outcomes import Completed, Failed, Outcome, Parked, Runner, Superseded, Work
+from gonogo.engine._outcomes import (
+    Completed,
+    Failed,
+    Outcome,
+    Parked,
+    Runner,
+    Start,
+    Superseded,
+    Work,
+)
 from gonogo.engine._rounds import ADVANCE
 
 __all__ = [
@@ -23,6 +32,7 @@ __all__ = [
     "Outcome",
     "Parked",
     "Runner",
+    "Start",
     "Step",
     "Superseded",
     "Work",

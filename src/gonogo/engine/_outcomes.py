@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from gonogo.domain.errors import Conflict
 from gonogo.domain.failure import Failure
@@ -25,6 +25,14 @@ class Work:
     epoch: int
     since: datetime | None = None
     """When this stretch of its work began, if it is known."""
+
+
+class Start(NamedTuple):
+    """One attempt of a subtask that is about to begin."""
+
+    subtask_id: str
+    agent: str
+    attempt: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,21 +4,22 @@ Whatever changes a plan ends by `_go_on`, which asks the scheduler for the next 
 in the same transaction; so the plan's rows always agree.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
+from gonogo.domain.checkpoint import write_standings
 from gonogo.domain.failure import Failure, classify, retry_delay
 from gonogo.domain.plan import Revision, Subtask
 from gonogo.domain.plan_state import PlanStatus
 from gonogo.domain.records import Plan, SubtaskRow
-from gonogo.domain.schedule import Round
+from gonogo.domain.schedule import Round, Standing
 from gonogo.domain.subtask_state import SubtaskStatus
 from gonogo.engine import _tell
 from gonogo.engine._board import Board
 from gonogo.engine._conditions import ConditionFailed, holds
-from gonogo.engine._outcomes import Completed, Failed, Work
+from gonogo.engine._outcomes import Completed, Failed, Start, Work
 from gonogo.engine._pace import Pace
 from gonogo.store import Connection, go_on, stop
 from gonogo.store.calls import is_let_start
@@ -31,6 +32,7 @@ ADVANCE = "plan_advance"
 Ended = Callable[[Connection, Plan, PlanStatus, datetime], None]
 Ask = Callable[[Connection, Plan, Revision, Subtask, datetime], None]
 Dropped = Callable[[Connection, SubtaskRow, str, datetime], None]
+Starting = Callable[[Connection, Plan, str, Sequence[Start], datetime], None]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -43,6 +45,9 @@ class Rounds:
     """Called in the transaction that takes a subtask's work away: end its calls and questions."""
     ask: Ask
     """Called when a subtask is ready that a person must let start."""
+    starting: Starting | None = None
+    """Called once a round before attempts begin, with where all subtasks stand. Those that go on
+    after a question are not among them."""
     pace: Pace = field(init=False)
     """Which of the ready subtasks go first, and how many run at once."""
 
@@ -73,6 +78,7 @@ class Rounds:
             subtask = board.shape.subtasks[subtask_id]
             self.ask(board.conn, board.plan, board.shape.revision, subtask, board.now)
         board.write()
+        self._tell_starting(board, found.start)
         for subtask_id in found.start:
             self._start(board, subtask_id)
         board.write()
@@ -149,9 +155,19 @@ class Rounds:
         board.move(subtask_id, _S.FAILED, error=error, finished_at=board.now)
         _tell.ended(board, subtask_id, _S.FAILED, attempt=1, failure=failure)
 
+    def _tell_starting(self, board: Board, ids: Sequence[str]) -> None:
+        fresh = [key for key in ids if not _goes_on(board.rows[key])]
+        if self.starting is None or not fresh:
+            return
+        standings = write_standings(board.rows[key].status for key in board.shape.subtasks)
+        starts = [
+            Start(key, _tell.agent_of(board, key), board.rows[key].attempt + 1) for key in fresh
+        ]
+        self.starting(board.conn, board.plan, standings, starts, board.now)
+
     def _start(self, board: Board, subtask_id: str) -> None:
         row = board.rows[subtask_id]
-        resumed = row.attempt > 0 and row.not_before is None
+        resumed = _goes_on(row)
         attempt = row.attempt if resumed else row.attempt + 1
         first: dict[str, Any] = {} if row.attempt else {"started_at": board.now}
         board.move(
@@ -210,3 +226,8 @@ class Rounds:
             board, subtask_id, _S.CANCELLED,
             attempt=row.attempt or None, since=since, reason=reason,
         )  # fmt: skip
+
+
+def _goes_on(row: Standing) -> bool:
+    """Whether a pending subtask was in the middle of an attempt when it had to wait."""
+    return row.attempt > 0 and row.not_before is None

@@ -35,6 +35,11 @@ _CODES = {
 """The wire's words for what fails a subtask; what is not here is `internal`."""
 
 
+def agent_of(board: Board, subtask_id: str) -> str:
+    """Who carries a subtask out."""
+    return board.shape.subtasks[subtask_id].agent or "universal"
+
+
 def started(board: Board, subtask_id: str, attempt: int) -> None:
     """A subtask starts, carried out by its own agent, if it has one."""
     subtask = board.shape.subtasks[subtask_id]
@@ -70,8 +75,8 @@ def ended(
     """
     facts = SubtaskEndedFacts(
         subtask_id=subtask_id,
-        subtask_type=board.shape.subtasks[subtask_id].type,
         subtask_status=status or SubtaskStatus.PENDING,
+        subtask_type=board.shape.subtasks[subtask_id].type,
         result=result,
         error=FailureFacts(**failure.model_dump(mode="json")) if failure else None,
         reason=reason,
@@ -114,7 +119,9 @@ def changed(
 ) -> None:
     """A person changed the plan's course."""
     plan = board.plan
-    facts = PlanChangedFacts(plan_id=plan.id, by=by, reason=reason)
+    ran = plan.started_at if kind == "plan_cancelled" else None
+    took = round((board.now - ran).total_seconds(), 6) if ran else None
+    facts = PlanChangedFacts(plan_id=plan.id, by=by, reason=reason, duration_seconds=took)
     _tell(board, PlanChanged(type=kind, plan_id=plan.id, metadata=facts))
     log.note(
         board.conn, plan.session_id, board.now, actor=by, action=kind.replace("_", "."),

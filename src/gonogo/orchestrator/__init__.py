@@ -5,6 +5,7 @@ is stored and shown before anything of it runs; what ends a plan also ends its g
 """
 
 from gonogo.orchestrator._agent_step import AgentStep
+from gonogo.orchestrator._checkpoints import checkpoint_starts
 from gonogo.orchestrator._controls import Controls
 from gonogo.orchestrator._inbox import Inbox, Kept
 from gonogo.orchestrator._interventions import InterventionKind
@@ -36,4 +37,5 @@ __all__ = [
     "ToolStep",
     "Turns",
     "ask_to_start",
+    "checkpoint_starts",
 ]

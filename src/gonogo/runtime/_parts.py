@@ -38,8 +38,10 @@ from gonogo.orchestrator import (
     ToolStep,
     Turns,
     ask_to_start,
+    checkpoint_starts,
 )
 from gonogo.policy import load_rules, read_prefix
+from gonogo.runtime._counted import CountedModel
 from gonogo.runtime._going_on import Continuation, Timers
 from gonogo.settings import Settings
 from gonogo.store import Store
@@ -61,6 +63,8 @@ class ModelSlot:
 
     settings: Settings
     environment: dict[str, str]
+    failed: Callable[[str], None]
+    """Told the name of the model when it does not answer."""
     model: Model | None = None
 
     def __call__(self) -> Model:
@@ -71,7 +75,7 @@ class ModelSlot:
         """
         if self.model is None:
             self.model = open_model(model_settings(self.settings), self.environment)
-        return self.model
+        return CountedModel(self.model, self.failed)
 
 
 def model_settings(settings: Settings) -> ModelSettings:
@@ -117,12 +121,14 @@ def build(
     settings: Settings, environment: dict[str, str], model: Model | None, clock: Clock
 ) -> Parts:
     """Open every room and tie it to the others."""
-    hub, metrics = Hub(), Metrics()
+    tools = builtin_tools()
+    hub, metrics = Hub(), Metrics(tools)
     hub.watch(metrics.observe)
     store = Store(settings.db or f"sqlite:///{settings.home / 'gonogo.db'}")
-    tools = builtin_tools()
     profiles = load_profiles(settings.agents, known_tools=tools)
-    slot = ModelSlot(settings=settings, environment=environment, model=model)
+    slot = ModelSlot(
+        settings=settings, environment=environment, model=model, failed=metrics.model_failed
+    )
     desk = _desk(settings)
     gate = Gate(
         store=store, tools=tools, profiles=profiles, home=settings.home,
@@ -145,7 +151,8 @@ def build(
         run=lambda work: subtasks.run(work),
         ended=lambda conn, plan, status, now: planning.ended(conn, plan, status, now),
         dropped=lambda conn, row, reason, now: subtasks.dropped(conn, row, reason, now),
-        ask=partial(ask_to_start, desk), strategy=settings.strategy,
+        ask=partial(ask_to_start, desk), starting=checkpoint_starts,
+        strategy=settings.strategy,
         max_per_agent=settings.max_parallel_agent,
         max_per_workspace=settings.max_parallel_workspace,
     )  # fmt: skip

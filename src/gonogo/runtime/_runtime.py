@@ -23,12 +23,14 @@ from gonogo.runtime._people import People
 from gonogo.runtime._plans import Plans
 from gonogo.runtime._sessions import visible
 from gonogo.runtime._streams import Streams
+from gonogo.runtime._undo import Undo
 from gonogo.settings import Settings
 from gonogo.store import Connection, Outbox, log
+from gonogo.store.calls import count_open_questions
 from gonogo.telemetry import Metrics
 
 
-class Runtime(Messages, Plans, Streams, People):
+class Runtime(Messages, Plans, Undo, Streams, People):
     """Everything that a door may ask of gonogo.
 
     Made by `Runtime.open`, which owns the database, the jobs and the timers until it is left.
@@ -63,6 +65,9 @@ class Runtime(Messages, Plans, Streams, People):
         runtime = cls(parts)
         parts.store.deliver = runtime._deliver
         try:
+            # Before anything runs that could open or close one.
+            for kind, count in (await parts.store.read(count_open_questions)).items():
+                parts.metrics.set_pending(kind, count)
             async with anyio.create_task_group() as group:
                 if idle:
                     await parts.store.write(log.start_system_chain)

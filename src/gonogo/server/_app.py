@@ -18,6 +18,7 @@ from gonogo.server import (
     _schema,
     _sessions,
     _socket,
+    _undo,
 )
 from gonogo.server._door import Door, Limits
 from gonogo.server._guard import Guard, Names, Shelter
@@ -27,7 +28,9 @@ if TYPE_CHECKING:
     from gonogo.runtime import Runtime
 
 PREFIX = "/api/v1"
-_PREFIXED = (_messages, _sessions, _plans, _approvals, _catalog, _access, _health, _socket, _schema)
+_PREFIXED = (
+    _messages, _sessions, _plans, _undo, _approvals, _catalog, _access, _health, _socket, _schema,
+)  # fmt: skip
 _BARE = (_messages, _socket, _health, _front)
 
 

@@ -32,6 +32,11 @@ _PENDING = (
 _COUNT_PENDING = select(func.count()).where(
     approvals.c.session_id == bindparam("of"), approvals.c.status == "pending"
 )
+_OPEN_QUESTIONS = (
+    select(approvals.c.kind, func.count())
+    .where(approvals.c.status == "pending")
+    .group_by(approvals.c.kind)
+)
 _ALL = select(*columns_of(approvals, Approval)).order_by(approvals.c.created_at, approvals.c.id)
 _LOCK = by(approvals, Approval, "id").with_for_update()
 _LATEST = (
@@ -131,6 +136,11 @@ def pending_of_plan(conn: Connection, plan_id: str) -> list[Approval]:
 def count_pending(conn: Connection, session_id: str) -> int:
     """How many questions of a session are open."""
     return conn.execute(_COUNT_PENDING, {"of": session_id}).scalar_one()
+
+
+def count_open_questions(conn: Connection) -> dict[str, int]:
+    """How many questions are open in all sessions, by kind."""
+    return {str(row[0]): row[1] for row in conn.execute(_OPEN_QUESTIONS)}
 
 
 def is_let_start(conn: Connection, plan_id: str, revision: int, subtask_id: str) -> bool:

@@ -1,39 +1,49 @@
 """The numbers at `/metrics`, counted from the events as they are committed.
 
 Labels have few values, fixed by gonogo or by the operator: never an id, never what somebody wrote.
+Whatever is not among the values that are known counts under one word.
 """
 
-from collections.abc import Callable, Mapping
-from datetime import datetime
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from gonogo.domain.conversation import Usage
+from gonogo.domain.failure import Category
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 _WORK = (0.1, 0.5, 1, 5, 15, 60, 300, 900, 3_600, 14_400, 86_400)
 _ENDINGS = ("completed", "failed", "skipped", "cancelled")
+_PLAN_ENDINGS = ("completed", "failed", "partial", "cancelled")
+_CAUSES = frozenset({"person", *Category})
+_OTHER = "other"
 
 Event = Mapping[str, Any]
 
 
 class Metrics:
-    """The counters of one runtime; each has its own, so that two never mix."""
+    """The counters of one runtime; each has its own, so that two never mix.
 
-    def __init__(self) -> None:
+    Args:
+        tools: The tools that there are. Models ask for others too, and those count as one.
+    """
+
+    def __init__(self, tools: Collection[str] | None = None) -> None:
         self._registry = CollectorRegistry()
-        self._opened: dict[str, datetime] = {}
+        self._tools = tools
         self._make_plans()
         self._make_approvals()
         self._make_work()
         self._on: dict[str, Callable[[Event], None]] = {
             "plan_completed": self._plan_ended,
+            "plan_cancelled": self._plan_cancelled,
             "plan_replanning": self._plan_replanned,
             "plan_rolled_back": self._plan_rolled_back,
             "approval_requested": self._approval_opened,
             "approval_resolved": self._approval_closed,
+            "tool_call": self._call_judged,
             "tool_approved": self._call_decided,
             "tool_rejected": self._call_decided,
             "tool_result": self._call_ended,
@@ -69,8 +79,11 @@ class Metrics:
     def _make_plans(self) -> None:
         self._plans = self._counter("plan_executions_total", "Plans that ended.", "status")
         self._plan_seconds = self._histogram(
-            "plan_execution_duration_seconds", "Run time of plans.", "status"
+            "plan_execution_duration_seconds", "From the start of plans to their end.", "status"
         )
+        # From the first scrape on, so that the first plan of a kind shows as an increase.
+        for status in _PLAN_ENDINGS:
+            self._plans.labels(status)
         self._steps = self._counter(
             "plan_steps_total", "Subtasks that ended.", "step_type", "status"
         )
@@ -78,7 +91,7 @@ class Metrics:
             "plan_step_duration_seconds", "Run time of subtasks.", "step_type"
         )
         self._replans = self._counter("plan_replans_total", "Plans sent back.", "cause")
-        self._rollbacks = self._counter("plan_rollbacks_total", "Rollbacks carried out.")
+        self._rollbacks = self._counter("plan_rollbacks_total", "Rollbacks.", "outcome")
 
     def _make_approvals(self) -> None:
         self._pending = Gauge(
@@ -86,7 +99,7 @@ class Metrics:
         )
         self._outcomes = self._counter("approvals_total", "Questions closed.", "kind", "status")
         self._latency = self._histogram(
-            "approval_decision_seconds", "From question to answer.", "kind"
+            "approval_decision_seconds", "From a question to a person's answer.", "kind"
         )
         self._decisions = self._counter(
             "tool_decisions_total", "Decisions about tool calls.", "decision", "source"
@@ -114,18 +127,29 @@ class Metrics:
 
     def _plan_ended(self, event: Event) -> None:
         facts = event["metadata"]
-        self._plans.labels(facts["status"]).inc()
-        self._plan_seconds.labels(facts["status"]).observe(facts["duration_seconds"])
+        self._count_plan(facts["status"], facts["duration_seconds"])
+
+    def _plan_cancelled(self, event: Event) -> None:
+        took = event["metadata"].get("duration_seconds")
+        if took is not None:
+            self._count_plan("cancelled", took)
+
+    def _count_plan(self, status: str, took: float) -> None:
+        self._plans.labels(status).inc()
+        self._plan_seconds.labels(status).observe(took)
 
     def _plan_replanned(self, event: Event) -> None:
-        self._replans.labels(event["metadata"].get("cause", "unknown")).inc()
+        facts = event["metadata"]
+        cause = facts.get("cause") or facts.get("reason")
+        self._replans.labels(cause if cause in _CAUSES else _OTHER).inc()
 
-    def _plan_rolled_back(self, _event: Event) -> None:
-        self._rollbacks.inc()
+    def _plan_rolled_back(self, event: Event) -> None:
+        conflicts = event["metadata"].get("conflicts")
+        self._rollbacks.labels("conflicts" if conflicts else "restored").inc()
 
     def _subtask_ended(self, event: Event) -> None:
         facts = event["metadata"]
-        step_type = facts.get("subtask_type", "action")
+        step_type = facts.get("subtask_type") or "action"
         self._steps.labels(step_type, event["type"].removeprefix("subtask_")).inc()
         if facts.get("duration_seconds") is not None:
             self._step_seconds.labels(step_type).observe(facts["duration_seconds"])
@@ -133,17 +157,20 @@ class Metrics:
     def _approval_opened(self, event: Event) -> None:
         facts = event["metadata"]
         self._pending.labels(facts["kind"]).inc()
-        if event.get("ts"):
-            self._opened[facts["approval_id"]] = _time(event["ts"])
 
     def _approval_closed(self, event: Event) -> None:
         facts = event["metadata"]
         self._pending.labels(facts["kind"]).dec()
         self._outcomes.labels(facts["kind"], facts["status"]).inc()
-        opened = self._opened.pop(facts["approval_id"], None)
-        if opened and event.get("ts"):
-            waited = (_time(event["ts"]) - opened).total_seconds()
-            self._latency.labels(facts["kind"]).observe(waited)
+        if facts.get("waited_seconds") is not None:
+            self._latency.labels(facts["kind"]).observe(facts["waited_seconds"])
+
+    def _call_judged(self, event: Event) -> None:
+        """A call that a rule or a grant decided; one that asks is counted with its answer."""
+        facts = event["metadata"]
+        decision = facts.get("decision")
+        if decision in {"allow", "deny"} and facts["tool_class"] != "control":
+            self._decisions.labels(decision, facts.get("source", "rule")).inc()
 
     def _call_decided(self, event: Event) -> None:
         facts = event["metadata"]
@@ -151,10 +178,8 @@ class Metrics:
 
     def _call_ended(self, event: Event) -> None:
         facts = event["metadata"]
-        self._calls.labels(event["tool_name"], facts["status"]).inc()
+        name = event["tool_name"]
+        tool = name if self._tools is None or name in self._tools else _OTHER
+        self._calls.labels(tool, facts["status"]).inc()
         if facts.get("duration_ms") is not None:
-            self._call_seconds.labels(event["tool_name"]).observe(facts["duration_ms"] / 1_000)
-
-
-def _time(value: datetime | str) -> datetime:
-    return value if isinstance(value, datetime) else datetime.fromisoformat(value)
+            self._call_seconds.labels(tool).observe(facts["duration_ms"] / 1_000)

@@ -57,6 +57,9 @@ ENGLISH = {
     "subtask_cancelled": "Cancelled by {by}.",
     "subtask_retrying": "Attempt {attempt} of {attempts} in {seconds} s: {error}",
     "subtask_question": "Start the subtask “{description}”?",
+    # checkpoints and rollback
+    "checkpoint_subtask": "before the subtask {subtask}, attempt {attempt}",
+    "checkpoint_rollback": "before the rollback",
     # questions, and what became of them
     "tool_rejected": "Operation rejected: {feedback}",
     "tool_rejected_default": "Operation rejected",

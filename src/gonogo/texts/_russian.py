@@ -53,6 +53,8 @@ RUSSIAN = {
     "subtask_cancelled": "Отменено по решению: {by}.",
     "subtask_retrying": "Попытка {attempt} из {attempts} через {seconds} с: {error}",
     "subtask_question": "Начать подзадачу «{description}»?",
+    "checkpoint_subtask": "перед подзадачей {subtask}, попытка {attempt}",
+    "checkpoint_rollback": "перед откатом",
     "tool_rejected": "Операция отклонена: {feedback}",
     "tool_rejected_default": "Операция отклонена",
     "approval_warning": "Срок этого вопроса истекает через {minutes} мин: {subject}",

@@ -1,0 +1,33 @@
+"""Checkpoints: places that a rollback can go back to."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Response
+from pydantic import BaseModel
+
+from gonogo.domain.undo_views import CheckpointList, CheckpointState
+from gonogo.server._answers import answer
+from gonogo.server._caller import Authenticated
+from gonogo.server._params import Name
+
+router = APIRouter(prefix="/checkpoints", tags=["checkpoints"])
+
+
+class Wanted(BaseModel):
+    """Which checkpoints a list shows."""
+
+    plan_id: Name
+    limit: Annotated[int, Query(ge=1, le=500)] = 50
+    offset: Annotated[int, Query(ge=0, lt=2**31)] = 0
+
+
+@router.get("", response_model=CheckpointList)
+async def list_checkpoints(caller: Authenticated, wanted: Annotated[Wanted, Query()]) -> Response:
+    """A plan's checkpoints, oldest first."""
+    return answer(await caller.runtime.checkpoints(caller.principal, **wanted.model_dump()))
+
+
+@router.get("/{checkpoint_id}", response_model=CheckpointState)
+async def get_checkpoint(caller: Authenticated, checkpoint_id: Name) -> Response:
+    """One checkpoint with the state that it stores, verified."""
+    return answer(await caller.runtime.checkpoint(caller.principal, checkpoint_id))

@@ -1,0 +1,105 @@
+"""Checkpoints of plans, and what was done to files."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from sqlalchemy import Connection, bindparam, func, select
+
+from gonogo.domain.checkpoint import checkpoint_hash
+from gonogo.domain.records import Checkpoint
+from gonogo.store._outbox import outbox
+from gonogo.store._rows import by, change, columns_of, many, one, put
+from gonogo.store._schema import sessions
+from gonogo.store._undo_schema import checkpoints, file_changes
+
+_LAST_CHANGE = (
+    select(func.coalesce(func.max(file_changes.c.id), 0))
+    .where(file_changes.c.plan_id == bindparam("plan_id"))
+    .scalar_subquery()
+)
+_HEAD = select(
+    sessions.c.last_seq, sessions.c.spoken, sessions.c.tool_host, _LAST_CHANGE.label("last_change")
+).where(sessions.c.id == bindparam("session_id"))
+_NEWEST_FIRST = select(*columns_of(checkpoints, Checkpoint)).order_by(
+    checkpoints.c.created_at.desc(), checkpoints.c.id.desc()
+)
+_OF_PLAN = (
+    select(*columns_of(checkpoints, Checkpoint))
+    .where(checkpoints.c.plan_id == bindparam("plan_id"))
+    .order_by(checkpoints.c.created_at, checkpoints.c.id)
+    .limit(bindparam("limit"))
+    .offset(bindparam("offset"))
+)
+_COUNT = select(func.count()).where(checkpoints.c.plan_id == bindparam("plan_id"))
+_LATEST = _NEWEST_FIRST.where(checkpoints.c.plan_id == bindparam("plan_id")).limit(1)
+_OF_ATTEMPT = (
+    select(*columns_of(checkpoints, Checkpoint))
+    .where(
+        checkpoints.c.plan_id == bindparam("plan_id"),
+        checkpoints.c.revision == bindparam("revision"),
+        checkpoints.c.subtask_id == bindparam("subtask_id"),
+    )
+    .order_by(checkpoints.c.attempt.desc(), checkpoints.c.id.desc())
+    .limit(1)
+)
+
+
+class Head(NamedTuple):
+    """Where a session and a plan's files stand."""
+
+    event_seq: int
+    locale: str
+    tool_host: str
+    last_change: int
+
+
+def head_of(conn: Connection, session_id: str, plan_id: str) -> Head:
+    """What a checkpoint of a plan says of this moment, in one statement."""
+    params = {"session_id": session_id, "plan_id": plan_id}
+    head = Head(*conn.execute(_HEAD, params).one())
+    told = outbox(conn).pending.get(session_id)
+    return head._replace(event_seq=head.event_seq + len(told.bodies)) if told else head
+
+
+def add_checkpoints(conn: Connection, found: Sequence[Checkpoint]) -> None:
+    """Insert checkpoints, all in one statement."""
+    put(conn, checkpoints, [{n: getattr(c, n) for n in c.__dataclass_fields__} for c in found])
+
+
+def checkpoint_of(conn: Connection, checkpoint_id: str) -> Checkpoint | None:
+    """The checkpoint of that id."""
+    return one(conn, by(checkpoints, Checkpoint, "id"), {"id": checkpoint_id}, Checkpoint)
+
+
+def list_checkpoints(
+    conn: Connection, plan_id: str, limit: int, offset: int = 0
+) -> list[Checkpoint]:
+    """A page of a plan's checkpoints, oldest first."""
+    params = {"plan_id": plan_id, "limit": limit, "offset": offset}
+    return many(conn, _OF_PLAN, params, Checkpoint)
+
+
+def count_checkpoints(conn: Connection, plan_id: str) -> int:
+    """How many checkpoints a plan has."""
+    return conn.execute(_COUNT, {"plan_id": plan_id}).scalar_one()
+
+
+def latest_checkpoint(conn: Connection, plan_id: str) -> Checkpoint | None:
+    """The youngest checkpoint of a plan."""
+    return one(conn, _LATEST, {"plan_id": plan_id}, Checkpoint)
+
+
+def attempt_checkpoint(
+    conn: Connection, plan_id: str, revision: int, subtask_id: str
+) -> Checkpoint | None:
+    """The checkpoint before the latest attempt of a subtask."""
+    key = {"plan_id": plan_id, "revision": revision, "subtask_id": subtask_id}
+    return one(conn, _OF_ATTEMPT, key, Checkpoint)
+
+
+def set_tree(conn: Connection, checkpoint: Checkpoint, tree: str) -> bool:
+    """Give a checkpoint its snapshot. False when it has one already."""
+    whole = replace(checkpoint, tree=tree)
+    where = {"id": checkpoint.id, "hash": checkpoint.hash}
+    return change(conn, checkpoints, where, {"tree": tree, "hash": checkpoint_hash(whole)})
