@@ -41,6 +41,7 @@ PATHS = """
 /models get
 /grants get
 /grants/{grant_id} delete
+/analytics get
 /audit get
 /audit/verify get
 /auth/session post delete

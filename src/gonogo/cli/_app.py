@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from gonogo.cli import (
+    _analytics,
     _approvals,
     _audit,
     _checkpoints,
@@ -77,4 +78,5 @@ for _name, _group in {
     "db": _keep.app,
 }.items():
     app.add_typer(_group, name=_name)
+app.command("analytics", **EXACT, epilog=_analytics.EXAMPLE)(_analytics.analytics)
 app.command("doctor", **EXACT, epilog=_keep.DOCTOR_EXAMPLE)(_keep.doctor)

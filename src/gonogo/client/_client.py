@@ -1,11 +1,13 @@
 """The client: everything that can be asked of a server."""
 
+from datetime import datetime
 from typing import Any
 
 from gonogo.client._approvals import Approvals
 from gonogo.client._plans import Plans
 from gonogo.client._sessions import Sessions
 from gonogo.client._undo import Undo
+from gonogo.domain.analytics import Analytics
 from gonogo.domain.pages import Agents, Audit, Grants, Health, MadeToken, Models, Tokens, Tools
 from gonogo.domain.views import (
     AgentView,
@@ -50,6 +52,20 @@ class Client(Sessions, Plans, Undo, Approvals):
         """A stretch of the audit chain of a session, or of the system's."""
         page = await self._get("/audit", Audit, session_id=session_id, after=after, limit=limit)
         return page.entries
+
+    async def analytics(
+        self,
+        *,
+        session_id: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+    ) -> Analytics:
+        """What came of the work: by default in the last thirty days, over all sessions seen."""
+        window = {
+            name: moment.isoformat() if moment else None
+            for name, moment in (("since", since), ("until", until))
+        }
+        return await self._get("/analytics", Analytics, session_id=session_id, **window)
 
     async def verify_audit(self) -> AuditReport:
         """Whether every audit chain is whole."""

@@ -16,6 +16,7 @@ from gonogo.domain.gate import ToolClass
 from gonogo.domain.principal import Principal, Role
 from gonogo.domain.views import AgentView, AuditEntry, AuditReport, ToolView
 from gonogo.llm import Model, available_models
+from gonogo.runtime._analytics import Analyses
 from gonogo.runtime._going_on import recover
 from gonogo.runtime._messages import Messages
 from gonogo.runtime._parts import Clock, Parts, build, utc_now
@@ -30,7 +31,7 @@ from gonogo.store.calls import count_open_questions
 from gonogo.telemetry import Metrics
 
 
-class Runtime(Messages, Plans, Undo, Streams, People):
+class Runtime(Messages, Plans, Analyses, Undo, Streams, People):
     """Everything that a door may ask of gonogo.
 
     Made by `Runtime.open`, which owns the database, the jobs and the timers until it is left.

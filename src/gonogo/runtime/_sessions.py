@@ -71,7 +71,7 @@ class Sessions:
 
     async def sessions(self, principal: Principal, limit: int, offset: int) -> SessionList:
         """A page of the sessions that the principal may see, newest first."""
-        found, total = await self.parts.store.read(list_sessions, _whose(principal), limit, offset)
+        found, total = await self.parts.store.read(list_sessions, whose(principal), limit, offset)
         return SessionList(sessions=[session_view(session) for session in found], total=total)
 
     async def edit_session(
@@ -213,18 +213,17 @@ def visible(conn: Connection, principal: Principal, session_id: str) -> Session:
 def seen(conn: Connection, principal: Principal, session_id: str) -> Session | None:
     """The session of that id, or None where there is none that the principal may see."""
     session = session_of(conn, session_id)
-    whose = _whose(principal)
-    if session is None or session.deleted or whose not in (None, session.principal_id):
+    if session is None or session.deleted or whose(principal) not in (None, session.principal_id):
         return None
     return session
 
 
 def seen_ids(conn: Connection, principal: Principal) -> set[str]:
     """The ids of every session that the principal may see."""
-    return session_ids(conn, _whose(principal))
+    return session_ids(conn, whose(principal))
 
 
-def _whose(principal: Principal) -> str | None:
+def whose(principal: Principal) -> str | None:
     """Whose sessions the principal sees; None is everybody's."""
     return None if principal.role >= Role.ADMIN else principal.id
 

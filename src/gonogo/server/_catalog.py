@@ -3,7 +3,9 @@
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
+from pydantic import AwareDatetime
 
+from gonogo.domain.analytics import Analytics
 from gonogo.domain.pages import Agents, Audit, Grants, Models, Tools
 from gonogo.domain.views import AuditReport
 from gonogo.server._answers import answer
@@ -43,6 +45,17 @@ async def revoke_grant(caller: Authenticated, grant_id: Name) -> Response:
     """End a grant; what it covered asks again."""
     await caller.runtime.revoke_grant(caller.principal, grant_id)
     return answer(None)
+
+
+@router.get("/analytics", response_model=Analytics)
+async def analytics(
+    caller: Authenticated,
+    session_id: Filter = None,
+    since: AwareDatetime | None = None,
+    until: AwareDatetime | None = None,
+) -> Response:
+    """What came of the work: by default in the last thirty days, over all sessions seen."""
+    return answer(await caller.runtime.analytics(caller.principal, session_id, since, until))
 
 
 @router.get("/audit", response_model=Audit)

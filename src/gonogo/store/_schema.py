@@ -154,6 +154,8 @@ subtasks = table(
     Column("error", Json),
     Column("reason", Clean),
     Column("declined", Flag, nullable=False, server_default="0"),
+    Column("worker", Clean),
+    Column("type", Clean),
     # Every round asks how all subtasks of a plan stand: the index alone answers it.
     Index(
         "ix_subtasks_standing",

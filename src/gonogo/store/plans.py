@@ -291,6 +291,8 @@ def _fresh(
         "result": kept.result if kept else None,
         "error": kept.error if kept else None,
         "reason": kept.reason if kept else None,
+        "worker": subtask.agent or (f"tool:{subtask.tool}" if subtask.tool else "model"),
+        "type": subtask.type,
     }
 
 

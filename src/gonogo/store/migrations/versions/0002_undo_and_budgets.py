@@ -23,6 +23,8 @@ def upgrade() -> None:
     op.add_column(
         "subtasks", sa.Column("declined", sa.Integer(), nullable=False, server_default="0")
     )
+    op.add_column("subtasks", sa.Column("worker", sa.Text(), nullable=True))
+    op.add_column("subtasks", sa.Column("type", sa.Text(), nullable=True))
     op.drop_index("ix_subtasks_standing", "subtasks")
     op.create_index(
         "ix_subtasks_standing", "subtasks", [*_STANDING, "declined", "subtask_id"], unique=False

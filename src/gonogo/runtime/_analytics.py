@@ -1,0 +1,167 @@
+"""Analytics: what came of the work over some time."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from typing import Any
+
+from gonogo.domain.analytics import (
+    WINDOW,
+    Analytics,
+    ApprovalOutcomes,
+    CallOutcomes,
+    FailureCause,
+    ModelUse,
+    PlanOutcomes,
+    SubtaskOutcomes,
+    percentiles,
+    rate,
+)
+from gonogo.domain.errors import InvalidMessage
+from gonogo.domain.principal import Principal
+from gonogo.runtime._parts import Parts
+from gonogo.runtime._sessions import visible, whose
+from gonogo.store import Connection
+from gonogo.store.analytics import Counted, count
+
+_PENDING = "pending"
+
+
+class Analyses:
+    """The query about what came of the work."""
+
+    parts: Parts
+
+    async def analytics(
+        self,
+        principal: Principal,
+        session_id: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+    ) -> Analytics:
+        """What came of plans, subtasks, questions, tool calls and requests to models.
+
+        Args:
+            session_id: Only of this session; else of all that the principal may see.
+            since: By default thirty days before `until`.
+            until: By default now.
+
+        Raises:
+            InvalidMessage: the time ends before it begins.
+            NotFound: there is no such session that the principal may see.
+        """
+        last = until or self.parts.clock()
+        first = since or last - WINDOW
+        if first >= last:
+            raise InvalidMessage("since: must be before until")
+        found = await self.parts.store.read(_counted, principal, session_id, first, last)
+        return _summary(found, session_id, first, last)
+
+
+def _counted(
+    conn: Connection,
+    principal: Principal,
+    session_id: str | None,
+    since: datetime,
+    until: datetime,
+) -> Counted:
+    if session_id is not None:
+        visible(conn, principal, session_id)
+    of = whose(principal)
+    return count(conn, principal_id=of, session_id=session_id, since=since, until=until)
+
+
+def _summary(found: Counted, session_id: str | None, since: datetime, until: datetime) -> Analytics:
+    return Analytics(
+        since=since,
+        until=until,
+        session_id=session_id,
+        plans=_plans(found),
+        subtasks=_subtasks("all", found, lambda row: True),
+        by_worker=_each(found, lambda row: row.worker),
+        by_type=_each(found, lambda row: row.type),
+        failures=[
+            FailureCause(category=row.category, worker=row.worker, type=row.type, count=row.many)
+            for row in found.failures
+        ],
+        approvals=_approvals(found),
+        tool_calls=_calls(found.calls),
+        models=[
+            ModelUse(
+                model=row.model, requests=row.requests, failed=int(row.failed),
+                input_tokens=int(row.input_tokens), output_tokens=int(row.output_tokens),
+                cost_dollars=int(row.cost_micros) / 1_000_000,
+            )
+            for row in found.models
+        ],
+    )  # fmt: skip
+
+
+def _plans(found: Counted) -> PlanOutcomes:
+    by_status = {str(row[0]): row[1] for row in found.plans}
+    ended = sum(by_status.values())
+    return PlanOutcomes(
+        **by_status,
+        ended=ended,
+        success_rate=rate(by_status.get("completed", 0), ended),
+        replans=sum(int(row[2]) for row in found.plans),
+        rollbacks=found.rollbacks,
+        duration_seconds=percentiles(_seconds(*row) for row in found.plan_times),
+    )
+
+
+def _each(found: Counted, name: Callable[[Any], str]) -> list[SubtaskOutcomes]:
+    names = sorted({name(row) for row in found.subtasks})
+    return [_subtasks(each, found, lambda row, each=each: name(row) == each) for each in names]
+
+
+def _subtasks(name: str, found: Counted, wanted: Callable[[Any], bool]) -> SubtaskOutcomes:
+    counted = [row for row in found.subtasks if wanted(row)]
+    by_status = _added((str(row.status), row.many) for row in counted)
+    completed, failed = by_status.get("completed", 0), by_status.get("failed", 0)
+    times = [row for row in found.subtask_times if wanted(row)]
+    return SubtaskOutcomes(
+        **by_status,
+        name=name,
+        ended=sum(by_status.values()),
+        retries=sum(int(row.retries) for row in counted),
+        success_rate=rate(completed, completed + failed),
+        duration_seconds=percentiles(_seconds(row.started_at, row.finished_at) for row in times),
+    )
+
+
+def _approvals(found: Counted) -> list[ApprovalOutcomes]:
+    kinds = sorted({str(row.kind) for row in found.approvals})
+    return [_kind(kind, found) for kind in kinds]
+
+
+def _kind(kind: str, found: Counted) -> ApprovalOutcomes:
+    counts = {str(row.status): row.many for row in found.approvals if row.kind == kind}
+    answers = [row for row in found.answers if row.kind == kind]
+    return ApprovalOutcomes(
+        kind=kind,
+        asked=sum(counts.values()),
+        pending=counts.pop(_PENDING, 0),
+        answers=counts,
+        latency_seconds=percentiles(_seconds(row.created_at, row.decided_at) for row in answers),
+    )
+
+
+def _calls(counted: list[Any]) -> CallOutcomes:
+    ends = {"completed", "failed", "denied", "rejected", "expired", "cancelled", "unknown"}
+    return CallOutcomes(
+        asked=sum(row.many for row in counted),
+        started=_added((row.source, row.many) for row in counted if row.source != "nobody"),
+        ended=_added((str(row.status), row.many) for row in counted if row.status in ends),
+    )
+
+
+def _added(pairs: Iterable[tuple[str, int]]) -> dict[str, int]:
+    found: Counter[str] = Counter()
+    for name, number in pairs:
+        found[name] += number
+    return dict(sorted(found.items()))
+
+
+def _seconds(since: datetime, until: datetime) -> float:
+    return (until - since).total_seconds()

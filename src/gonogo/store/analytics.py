@@ -1,0 +1,223 @@
+"""Counts and durations of what happened in some time, over the sessions that somebody may see.
+
+Counting is done by the database; of durations only the newest are read, so that neither grows with
+the age of the installation.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    Connection,
+    FromClause,
+    Text,
+    bindparam,
+    case,
+    exists,
+    func,
+    not_,
+    or_,
+    select,
+    type_coerce,
+)
+
+from gonogo.domain.analytics import SAMPLE
+from gonogo.domain.failure import Category
+from gonogo.store._rows import rows
+from gonogo.store._schema import (
+    approvals,
+    checkpoints,
+    model_requests,
+    plans,
+    sessions,
+    subtasks,
+    tool_calls,
+)
+from gonogo.store._types import Clean, Utc
+
+_SINCE, _UNTIL = bindparam("since", type_=Utc()), bindparam("until", type_=Utc())
+_WHOSE, _SESSION = bindparam("whose", type_=Clean()), bindparam("session", type_=Clean())
+_EVERYBODY = ""
+
+
+def _seen(*what: Any, of: FromClause) -> Any:  # noqa: ANN401 - a SELECT of those columns
+    """`SELECT` of rows in the sessions that are asked about."""
+    return (
+        select(*what)
+        .select_from(of)
+        .where(
+            sessions.c.deleted == 0,
+            or_(_WHOSE == _EVERYBODY, sessions.c.principal_id == _WHOSE),
+            or_(_SESSION == _EVERYBODY, sessions.c.id == _SESSION),
+        )
+    )
+
+
+def _within(column: Column[Any]) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
+    return column >= _SINCE, column < _UNTIL
+
+
+def _says(column: Column[Any], name: str, word: str) -> ColumnElement[bool]:
+    """Whether a JSON object has that word under that name.
+
+    Within a string of JSON every quote has a backslash before it, so what is looked for can only
+    be a name and its value.
+    """
+    return type_coerce(column, Text).contains(f'"{name}": "{word}"')
+
+
+_PLANS = (
+    _seen(plans.c.status, func.count(), func.sum(plans.c.replans), of=plans.join(sessions))
+    .where(plans.c.started_at.is_not(None), *_within(plans.c.finished_at))
+    .group_by(plans.c.status)
+)
+_PLAN_TIMES = (
+    _seen(plans.c.started_at, plans.c.finished_at, of=plans.join(sessions))
+    .where(plans.c.started_at.is_not(None), *_within(plans.c.finished_at))
+    .order_by(plans.c.finished_at.desc())
+    .limit(SAMPLE)
+)
+_ROLLBACKS = _seen(func.count(), of=checkpoints.join(sessions)).where(
+    checkpoints.c.subtask_id.is_(None), *_within(checkpoints.c.created_at)
+)
+_BEFORE = subtasks.alias("earlier")
+_IS_COPY = exists().where(
+    _BEFORE.c.plan_id == subtasks.c.plan_id,
+    _BEFORE.c.subtask_id == subtasks.c.subtask_id,
+    _BEFORE.c.revision < subtasks.c.revision,
+    _BEFORE.c.finished_at == subtasks.c.finished_at,
+)
+"""A later revision has a copy of each row that stands as it did."""
+
+
+def _ended(*what: Any) -> Any:  # noqa: ANN401 - a SELECT of those columns
+    """`SELECT` of subtasks that ended in the time."""
+    return _seen(*what, of=subtasks.join(plans).join(sessions)).where(
+        or_(plans.c.finished_at.is_(None), plans.c.finished_at >= _SINCE),
+        or_(subtasks.c.revision == 1, not_(_IS_COPY)),
+        *_within(subtasks.c.finished_at),
+    )
+
+
+_WORKER = func.coalesce(subtasks.c.worker, "unknown").label("worker")
+_TYPE = func.coalesce(subtasks.c.type, "action").label("type")
+_CATEGORY = case(
+    *((_says(subtasks.c.error, "category", word), word.value) for word in Category),
+    else_=Category.UNKNOWN.value,
+).label("category")
+_ENDED = _ended(_WORKER, _TYPE, subtasks.c.status, subtasks.c.attempt).subquery()
+_SUBTASKS = select(
+    _ENDED.c.worker, _ENDED.c.type, _ENDED.c.status, func.count().label("many"),
+    func.sum(case((_ENDED.c.attempt > 1, _ENDED.c.attempt - 1), else_=0)).label("retries"),
+).group_by(_ENDED.c.worker, _ENDED.c.type, _ENDED.c.status)  # fmt: skip
+_SUBTASK_TIMES = (
+    _ended(_WORKER, _TYPE, subtasks.c.started_at, subtasks.c.finished_at)
+    .where(subtasks.c.started_at.is_not(None))
+    .order_by(subtasks.c.finished_at.desc())
+    .limit(SAMPLE)
+)
+_FAILED = _ended(_CATEGORY, _WORKER, _TYPE).where(subtasks.c.status == "failed").subquery()
+_MANY = func.count().label("many")
+_FAILURES = (
+    select(_FAILED.c.category, _FAILED.c.worker, _FAILED.c.type, _MANY)
+    .group_by(_FAILED.c.category, _FAILED.c.worker, _FAILED.c.type)
+    .order_by(_MANY.desc(), _FAILED.c.category, _FAILED.c.worker, _FAILED.c.type)
+)
+_APPROVALS = (
+    _seen(approvals.c.kind, approvals.c.status, _MANY, of=approvals.join(sessions))
+    .where(*_within(approvals.c.created_at))
+    .group_by(approvals.c.kind, approvals.c.status)
+    .order_by(approvals.c.kind, approvals.c.status)
+)
+_ANSWERS = (
+    _seen(
+        approvals.c.kind, approvals.c.created_at, approvals.c.decided_at,
+        of=approvals.join(sessions),
+    )
+    .where(
+        # Where nobody answers in time, gonogo may be told to answer for them.
+        approvals.c.decided_by.is_not(None), approvals.c.decided_by != "gonogo",
+        *_within(approvals.c.created_at),
+    )
+    .order_by(approvals.c.created_at.desc())
+    .limit(SAMPLE)
+)  # fmt: skip
+_LET = case(
+    (tool_calls.c.started_at.is_(None), "nobody"),
+    (tool_calls.c.approval_id.is_not(None), "person"),
+    (_says(tool_calls.c.verdict, "source", "grant"), "grant"),
+    else_="rule",
+).label("source")
+_CALLS_ASKED = (
+    _seen(_LET, tool_calls.c.status, of=tool_calls.join(sessions))
+    .where(tool_calls.c.tool_class != "control", *_within(tool_calls.c.created_at))
+    .subquery()
+)
+_CALLS = select(_CALLS_ASKED.c.source, _CALLS_ASKED.c.status, _MANY).group_by(
+    _CALLS_ASKED.c.source, _CALLS_ASKED.c.status
+)
+_MODELS = (
+    _seen(
+        model_requests.c.model,
+        func.count().label("requests"),
+        func.sum(case((model_requests.c.status == "failed", 1), else_=0)).label("failed"),
+        func.sum(model_requests.c.input_tokens).label("input_tokens"),
+        func.sum(model_requests.c.output_tokens).label("output_tokens"),
+        func.sum(model_requests.c.cost_micros).label("cost_micros"),
+        of=model_requests.join(sessions),
+    )
+    .where(*_within(model_requests.c.created_at))
+    .group_by(model_requests.c.model)
+    .order_by(model_requests.c.model)
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counted:
+    """What the database says of some time; each row has its columns' names."""
+
+    plans: list[Any]
+    plan_times: list[Any]
+    rollbacks: int
+    subtasks: list[Any]
+    subtask_times: list[Any]
+    failures: list[Any]
+    approvals: list[Any]
+    answers: list[Any]
+    calls: list[Any]
+    models: list[Any]
+
+
+def count(
+    conn: Connection,
+    *,
+    principal_id: str | None,
+    session_id: str | None,
+    since: datetime,
+    until: datetime,
+) -> Counted:
+    """Count what happened from `since` to before `until`.
+
+    Args:
+        principal_id: Whose sessions; None is everybody's.
+        session_id: One of them; None is all.
+    """
+    of = {
+        "whose": principal_id or _EVERYBODY, "session": session_id or _EVERYBODY,
+        "since": since, "until": until,
+    }  # fmt: skip
+    return Counted(
+        plans=rows(conn, _PLANS, of),
+        plan_times=rows(conn, _PLAN_TIMES, of),
+        rollbacks=conn.execute(_ROLLBACKS, of).scalar_one(),
+        subtasks=rows(conn, _SUBTASKS, of),
+        subtask_times=rows(conn, _SUBTASK_TIMES, of),
+        failures=rows(conn, _FAILURES, of),
+        approvals=rows(conn, _APPROVALS, of),
+        answers=rows(conn, _ANSWERS, of),
+        calls=rows(conn, _CALLS, of),
+        models=rows(conn, _MODELS, of),
+    )

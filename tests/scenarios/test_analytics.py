@@ -1,0 +1,104 @@
+"""What operators and people learn of the work that was done: over HTTP, and in the terminal."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+
+import httpx
+import pytest
+
+from fakes.world import World, calls, plan, run, says, step, write
+from gonogo.cli._analytics import analytics_lines
+from gonogo.client import Client
+from gonogo.domain.errors import InvalidMessage, NotFound
+from gonogo.domain.principal import Role
+from gonogo.server import create_app
+
+ONCE_MORE = {"max_attempts": 2, "delay": 0, "on": ["environment"]}
+LINES = {
+    "main/architect": [
+        plan(
+            step("one", type="validation"), step("two", agent="debug", retry_policy=ONCE_MORE),
+            step("three", "two"), step("four"),
+        )
+    ],
+    "one": [calls(write("one.txt")), says('{"passed": true}')],
+    "two": [],
+    "four": [calls(run("make all")), says("It was not made.")],
+}  # fmt: skip
+
+
+@asynccontextmanager
+async def client_of(world: World) -> AsyncIterator[Client]:
+    _, token = await world.runtime.create_token(world.runtime.owner, "boss", Role.ADMIN)
+    transport = httpx.ASGITransport(create_app(world.runtime))
+    async with Client("http://localhost", transport=transport, token=token) as client:
+        yield client
+
+
+@pytest.mark.feature(114)
+async def test_a_run_shows_in_the_analytics_with_its_rates_durations_and_causes(make):
+    async with make(LINES) as world:
+        plan_id = await world.propose()
+        world.clock.ahead += timedelta(minutes=10)
+        await world.decide_plan(plan_id)
+        [question] = await world.pending()
+        await world.decide(question.call_id, "reject")
+        await world.restart()
+        async with client_of(world) as client:
+            found = await client.analytics(session_id=world.session)
+            assert (await client.analytics()).subtasks == found.subtasks
+
+    assert found.until - found.since == timedelta(days=30)
+    assert (found.plans.ended, found.plans.partial, found.plans.success_rate) == (1, 1, 0.0)
+    assert 0 < found.plans.duration_seconds.p50 < 300
+    every = found.subtasks
+    assert (every.ended, every.completed, every.failed, every.skipped) == (4, 2, 1, 1)
+    assert (every.retries, every.success_rate) == (1, 0.6667)
+    assert {one.name: one.success_rate for one in found.by_worker} == {"coder": 1.0, "debug": 0.0}
+    assert {one.name: one.ended for one in found.by_type} == {"action": 3, "validation": 1}
+    [cause] = found.failures
+    assert (cause.category, cause.worker, cause.type) == ("environment", "debug", "action")
+    asked = {one.kind: one for one in found.approvals}
+    assert asked["plan"].answers == {"approved": 1}
+    assert asked["tool"].answers == {"rejected": 1}
+    assert 600 <= asked["plan"].latency_seconds.p90 < 900
+    assert found.tool_calls.started == {"grant": 1}
+    assert found.tool_calls.ended == {"completed": 1, "rejected": 1}
+    lines = set(analytics_lines(found))
+    assert lines > {
+        "plans: 1 ended (partial 1), 0% succeeded",
+        "tool calls: 2 (completed 1, rejected 1)",
+    }
+
+
+@pytest.mark.feature(114)
+async def test_people_see_what_came_of_their_own_sessions_and_an_admin_of_all(make):
+    async with make(LINES) as world:
+        await world.decide_plan(await world.propose())
+        [question] = await world.pending()
+        await world.decide(question.call_id, "reject")
+        runtime = world.runtime
+
+        assert (await runtime.analytics(world.ann)).plans.ended == 1
+        assert (await runtime.analytics(runtime.owner)).plans.ended == 1
+        assert (await runtime.analytics(world.bob)).plans.ended == 0
+        with pytest.raises(NotFound):
+            await runtime.analytics(world.bob, world.session)
+        now = world.clock()
+        earlier = await runtime.analytics(world.ann, until=now - timedelta(days=1))
+        assert earlier.plans.ended == 0
+        with pytest.raises(InvalidMessage):
+            await runtime.analytics(world.ann, since=now, until=now)
+
+
+async def test_where_nothing_was_done_the_analytics_are_empty_and_valid(make):
+    async with make({}) as world:
+        found = await world.runtime.analytics(world.ann)
+
+    body = found.model_dump(mode="json", exclude_none=True)
+    assert body["plans"]["ended"] == 0
+    assert "success_rate" not in body["plans"]
+    assert "duration_seconds" not in body["subtasks"]
+    assert body["failures"] == body["approvals"] == body["models"] == []
+    assert [text for text in analytics_lines(found) if "None" in text] == []
