@@ -18,7 +18,7 @@ DRAWN: dict[str, dict[str, str]] = {
         "awaiting_approval": "approved rejected expired cancelled partial failed",
         "approved": "running cancelled",
         "running": "completed failed partial cancelled paused replanning",
-        "paused": "running cancelled",
+        "paused": "running cancelled partial failed",
         "replanning": "awaiting_approval running partial failed cancelled",
         "failed": "running",
         "partial": "running",

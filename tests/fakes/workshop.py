@@ -15,7 +15,14 @@ from gonogo.domain.plan_state import PlanStatus
 from gonogo.domain.records import Job, Plan, SubtaskRow, Timer
 from gonogo.domain.schedule import outcome
 from gonogo.domain.subtask_state import SubtaskStatus
-from gonogo.engine import ADVANCE, Completed, Engine, Outcome, Parked, Work
+from gonogo.engine import (
+    PLAN_TIMERS,
+    Completed,
+    Engine,
+    Outcome,
+    Parked,
+    Work,
+)
 from gonogo.orchestrator import checkpoint_starts
 from gonogo.store import Connection, Store, go_on, log, new_id
 from gonogo.store.plans import (
@@ -30,6 +37,7 @@ from gonogo.store.plans import (
     subtask_rows,
 )
 from gonogo.store.sessions import add_session
+from gonogo.store.timers import set_timer
 
 LIMIT = 10.0
 Step = Callable[[Work], Awaitable[Outcome]]
@@ -182,12 +190,26 @@ class Workshop:
         self.now += timedelta(seconds=later)
         await self.store.write(self.engine.advance, plan_id, self.now)
 
+    async def later(self, seconds: float) -> None:
+        """Move the clock, and have the timers looked at."""
+        self.now += timedelta(seconds=seconds)
+        await self.store.write(set_timer, "nudge", "test", self.now)
+
+    async def until_paused(self, plan_id: str) -> Plan:
+        """Wait until a plan is paused."""
+        with anyio.fail_after(LIMIT):
+            changed = self._changed
+            while (plan := await self.plan(plan_id)).status != PlanStatus.PAUSED:
+                await changed.wait()
+                changed = self._changed
+        return plan
+
     async def _end(self, job: Job) -> None:
         self._over.setdefault(job.key, anyio.Event()).set()
 
     def _on_timer(self, conn: Connection, timer: Timer, now: datetime) -> None:
-        if timer.kind == ADVANCE:
-            self.engine.advance(conn, timer.key, now)
+        if timer.kind in PLAN_TIMERS:
+            self.engine.on_timer(conn, timer.kind, timer.key, now)
 
     def _recover(self, conn: Connection) -> None:
         for key in running_subtasks(conn):

@@ -109,6 +109,8 @@ class World:
         self.runtime: Runtime
         self.ann = Principal(id="user:ann", name="ann", role=Role.OPERATOR)
         self.bob = Principal(id="user:bob", name="bob", role=Role.OPERATOR)
+        self.open_model: Callable[[World], Any] | None = None
+        """Opens another model than the scripted one, at the next start."""
         self._stop = anyio.Event()
         self._stopped = anyio.Event()
         self._open = anyio.Event()
@@ -140,8 +142,9 @@ class World:
         self._stop, self._stopped = anyio.Event(), anyio.Event()
         stop, stopped = self._stop, self._stopped
         self.model = Model(self.lines)
+        model = self.open_model(self) if self.open_model else self.model
         try:
-            async with Runtime.open(self.settings, model=self.model, clock=self.clock) as runtime:
+            async with Runtime.open(self.settings, model=model, clock=self.clock) as runtime:
                 self.runtime = runtime
                 self._open.set()
                 task_status.started()

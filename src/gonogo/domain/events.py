@@ -265,9 +265,12 @@ class PlanChangedFacts(Fact):
 
     plan_id: str
     reason: str | None = None
+    """In the words of whoever did it; `quota` and `budget` where nobody asked for a pause."""
     by: str | None = None
     duration_seconds: float | None = None
     """How long a plan that was cancelled had run; absent when it had not begun."""
+    until: datetime | None = None
+    """When a pause ends by itself."""
 
 
 class PlanChanged(Event):

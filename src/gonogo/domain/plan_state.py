@@ -7,7 +7,7 @@
 
 `approved` is a plan on hold: decided, not started. A failed or partial plan runs again only when
 a person retries a subtask. A plan that had begun and whose next revision is rejected ends as what
-was done says: `partial` or `failed`.
+was done says: `partial` or `failed`; so does one whose time or budget is over, paused or not.
 """
 
 from enum import StrEnum
@@ -45,7 +45,7 @@ PLAN: Machine[PlanStatus] = Machine(
         _P.RUNNING: frozenset(
             {_P.COMPLETED, _P.FAILED, _P.PARTIAL, _P.CANCELLED, _P.PAUSED, _P.REPLANNING}
         ),
-        _P.PAUSED: frozenset({_P.RUNNING, _P.CANCELLED}),
+        _P.PAUSED: frozenset({_P.RUNNING, _P.CANCELLED, _P.PARTIAL, _P.FAILED}),
         _P.REPLANNING: frozenset(
             {_P.AWAITING_APPROVAL, _P.RUNNING, _P.PARTIAL, _P.FAILED, _P.CANCELLED}
         ),

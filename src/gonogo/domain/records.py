@@ -107,6 +107,8 @@ class SubtaskRow:
     reason: str | None
     declined: bool = False
     """It was skipped because its own condition is false."""
+    worked_ms: int = 0
+    """What the attempt had worked when it last gave up its place, waiting not counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -164,6 +164,10 @@ class PlanStatusView(View):
     total_steps: int
     progress: float
     """Per cent of the subtasks that are over."""
+    pause_reason: str | None = None
+    """Why a paused plan is paused where nobody asked for it: `quota`, `budget`."""
+    paused_until: datetime | None = None
+    """When a plan that is paused for a quota goes on by itself."""
     started_at: datetime | None = None
     finished_at: datetime | None = None
     subtasks: list[SubtaskView]

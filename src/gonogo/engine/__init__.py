@@ -13,6 +13,7 @@ from gonogo.engine._engine import Engine
 from gonogo.engine._kinds import Kind, Step
 from gonogo.engine._outcomes import (
     Completed,
+    Deferred,
     Failed,
     Outcome,
     Parked,
@@ -21,11 +22,14 @@ from gonogo.engine._outcomes import (
     Superseded,
     Work,
 )
+from gonogo.engine._pauses import PLAN_TIMERS
 from gonogo.engine._rounds import ADVANCE
 
 __all__ = [
     "ADVANCE",
+    "PLAN_TIMERS",
     "Completed",
+    "Deferred",
     "Engine",
     "Failed",
     "Kind",

@@ -4,8 +4,8 @@ The plan is locked, and its revision and all standings are read once; moves are 
 come, and written together as compare-and-sets.
 """
 
-from dataclasses import dataclass, field
-from datetime import datetime
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from typing import Any, cast
 
 from gonogo.domain.errors import Conflict, NotFound
@@ -21,11 +21,14 @@ from gonogo.store.plans import (
     lock_plan,
     move_plan,
     move_subtasks,
+    set_plan,
     standings,
     subtask_key,
     subtask_row,
     subtask_rows,
 )
+
+_MS = timedelta(milliseconds=1)
 
 
 def result_of(row: SubtaskRow) -> dict[str, Any]:
@@ -159,3 +162,23 @@ class Board:
         """
         if not move_plan(self.conn, self.plan, status, **to):
             raise Conflict(f"Plan {self.plan.id} changed at this moment")
+        self.plan = replace(self.plan, status=status, **to)
+
+    def set_plan(self, **to: Any) -> None:  # noqa: ANN401
+        """Change other columns of the plan.
+
+        Raises:
+            Conflict: the plan is not as it was seen.
+        """
+        if not set_plan(self.conn, self.plan, **to):
+            raise Conflict(f"Plan {self.plan.id} changed at this moment")
+        self.plan = replace(self.plan, **to)
+
+    def worked_ms(self, subtask_id: str, since: datetime | None) -> int:
+        """What a subtask that runs has worked so far.
+
+        Args:
+            since: When it began, if the caller knows; else its row does.
+        """
+        began = since or self.whole_row(subtask_id).active_since
+        return 0 if began is None else max(0, round((self.now - began) / _MS))

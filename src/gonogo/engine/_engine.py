@@ -3,11 +3,11 @@
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import anyio
 
-from gonogo.domain.errors import GonogoError
+from gonogo.domain.errors import GonogoError, ModelFailed
 from gonogo.domain.failure import Category, Failure
 from gonogo.domain.failure_patterns import Patterns
 from gonogo.domain.records import Job
@@ -15,7 +15,16 @@ from gonogo.domain.schedule import STRATEGIES, Strategy
 from gonogo.domain.subtask_state import SubtaskStatus
 from gonogo.engine._batches import Batches
 from gonogo.engine._board import Board
-from gonogo.engine._outcomes import Completed, Failed, Outcome, Parked, Runner, Superseded, Work
+from gonogo.engine._outcomes import (
+    Completed,
+    Deferred,
+    Failed,
+    Outcome,
+    Parked,
+    Runner,
+    Superseded,
+    Work,
+)
 from gonogo.engine._pace import Pace, chosen
 from gonogo.engine._people import People
 from gonogo.engine._shape import read_shape, started_shape
@@ -24,7 +33,11 @@ from gonogo.store.plans import split_key, subtask_row, take_subtask
 
 _LOG = logging.getLogger(__name__)
 _S = SubtaskStatus
-Done = tuple[Work, Completed | Failed]
+Done = tuple[Work, Completed | Failed | Deferred]
+_LONGEST_PAUSE = 366 * 86_400.0
+"""Seconds; a provider that asks for more than a year means something else."""
+_SHORTEST_PAUSE = 1.0
+_TOO_MANY = 429
 
 
 @dataclass(slots=True, kw_only=True)
@@ -92,13 +105,22 @@ class Engine(People):
             except Superseded:
                 return Parked()
             except GonogoError as error:
-                return Failed(self.patterns.diagnose(error))
+                return self._deferred(error) or Failed(self.patterns.diagnose(error))
             except Exception:
                 _LOG.exception("subtask %s failed", work.key)
                 return Failed(Failure(message="an internal error; the log has the details"))
         assert scope.cancelled_caught  # noqa: S101 - the only way here
         spent = f"Timed out after {work.subtask.timeout or self.timeout:g} s"
         return Failed(Failure(message=spent, category=Category.TIMEOUT))
+
+    def _deferred(self, error: GonogoError) -> Deferred | None:
+        """A quota that will be there again is nobody's failure."""
+        if not isinstance(error, ModelFailed) or error.http_status != _TOO_MANY:
+            return None
+        seconds = error.retry_after
+        if seconds is None or not 0 < seconds <= _LONGEST_PAUSE:
+            return None
+        return Deferred(self.clock() + timedelta(seconds=max(seconds, _SHORTEST_PAUSE)))
 
     def _seconds_left(self, work: Work) -> float | None:
         limit = work.subtask.timeout or self.timeout
@@ -120,6 +142,9 @@ class Engine(People):
         ours = [(work, outcome) for work, outcome in done if _is_ours(board, work)]
         for work, outcome in ours:
             self._settle(board, work, outcome)
+        deferred = [outcome for _, outcome in ours if isinstance(outcome, Deferred)]
+        if deferred:
+            self.pause_for_quota(board, max(each.until for each in deferred))
         if ours:
             self._go_on(board)
 
@@ -132,7 +157,8 @@ class Engine(People):
         board = Board.open(conn, work.revision.plan_id, now)
         if not _is_ours(board, work):
             raise Superseded(f"Subtask {work.subtask.id} is no longer ours")
-        board.move(work.subtask.id, _S.WAITING_APPROVAL)
+        worked = board.worked_ms(work.subtask.id, work.since)
+        board.move(work.subtask.id, _S.WAITING_APPROVAL, worked_ms=worked)
         self._go_on(board)
 
     def resume(self, conn: Connection, key: str, now: datetime) -> None:

@@ -58,5 +58,16 @@ class Parked:
     """The subtask waits, and the transaction that made it wait is committed."""
 
 
-Outcome = Completed | Failed | Parked
+@dataclass(frozen=True, slots=True)
+class Deferred:
+    """The subtask cannot go on now, by no fault of its own: it goes back among the ready ones.
+
+    Its plan pauses; the subtask keeps its attempt and its conversation, and goes on with the plan.
+    """
+
+    until: datetime
+    """When the model's quota is there again, and the plan goes on by itself."""
+
+
+Outcome = Completed | Failed | Parked | Deferred
 Runner = Callable[[Work], Awaitable[Outcome]]

@@ -8,12 +8,12 @@ from gonogo.domain.plan_state import PlanStatus
 from gonogo.domain.subtask_state import SUBTASK, SubtaskStatus
 from gonogo.engine import _tell
 from gonogo.engine._board import Board
-from gonogo.engine._rounds import Rounds
+from gonogo.engine._pauses import QUOTA, Pauses
 from gonogo.store import Connection
 
 
 @dataclass(slots=True, kw_only=True)
-class People(Rounds):
+class People(Pauses):
     """The verbs of people, each a part of its caller's transaction.
 
     All of them raise NotFound for what does not exist, and Conflict, naming the state, where the
@@ -32,25 +32,29 @@ class People(Rounds):
     def pause(self, conn: Connection, plan_id: str, by: str, now: datetime) -> None:
         """Start nothing new; what runs comes to its end."""
         board = Board.open(conn, plan_id, now)
-        if board.plan.status is not PlanStatus.RUNNING:
+        if board.plan.pause_reason == QUOTA:
+            # From now on it is the person's pause, which no timer ends.
+            self._drop_resume(board)
+            board.set_plan(pause_reason=None, paused_until=None)
+        elif board.plan.status is not PlanStatus.RUNNING:
             raise Conflict(f"Plan {plan_id} is {board.plan.status} and cannot be paused")
-        board.move_plan(PlanStatus.PAUSED)
+        else:
+            board.move_plan(PlanStatus.PAUSED)
         _tell.changed(board, "plan_paused", by)
-        self.advance(conn, plan_id, now)
+        self._go_on(board)
 
     def resume_plan(self, conn: Connection, plan_id: str, by: str, now: datetime) -> None:
         """Go on with a paused plan."""
         board = Board.open(conn, plan_id, now)
         if board.plan.status is not PlanStatus.PAUSED:
             raise Conflict(f"Plan {plan_id} is {board.plan.status} and cannot be resumed")
-        board.move_plan(PlanStatus.RUNNING)
-        _tell.changed(board, "plan_resumed", by)
-        self.advance(conn, plan_id, now)
+        self.end_pause(board, by)
 
     def cancel(self, conn: Connection, plan_id: str, by: str, now: datetime) -> None:
         """End a plan and everything that it runs."""
         board = Board.open(conn, plan_id, now)
-        board.move_plan(PlanStatus.CANCELLED, finished_at=now)
+        self._drop_timers(board)
+        board.move_plan(PlanStatus.CANCELLED, finished_at=now, pause_reason=None, paused_until=None)
         for subtask_id in board.shape.subtasks:
             if board.rows[subtask_id].status not in SUBTASK.terminal:
                 self._cancel(board, subtask_id, f"the plan was cancelled by {by}")

@@ -19,16 +19,18 @@ from gonogo.domain.subtask_state import SubtaskStatus
 from gonogo.engine import _tell
 from gonogo.engine._board import Board
 from gonogo.engine._conditions import ConditionFailed, holds
-from gonogo.engine._outcomes import Completed, Failed, Start, Work
+from gonogo.engine._outcomes import Completed, Deferred, Failed, Start, Work
 from gonogo.engine._pace import Pace
 from gonogo.store import Connection, go_on, stop
 from gonogo.store.calls import is_let_start
 from gonogo.store.sharing import count_elsewhere, plans_that_wait
-from gonogo.store.timers import set_timer
+from gonogo.store.timers import drop_timer, set_timer
 
 _S = SubtaskStatus
 ADVANCE = "plan_advance"
 """The timer that asks for a round although nothing has changed: a retry is due."""
+PLAN_TIMEOUT = "plan_timeout"
+"""The timer after which a plan ends, whatever is left."""
 Ended = Callable[[Connection, Plan, PlanStatus, datetime], None]
 Ask = Callable[[Connection, Plan, Revision, Subtask, datetime], None]
 Dropped = Callable[[Connection, SubtaskRow, str, datetime], None]
@@ -48,6 +50,8 @@ class Rounds:
     starting: Starting | None = None
     """Called once a round before attempts begin, with where all subtasks stand. Those that go on
     after a question are not among them."""
+    plan_timeout: float | None = None
+    """Seconds from a plan's start after which it ends, whatever is left."""
     pace: Pace = field(init=False)
     """Which of the ready subtasks go first, and how many run at once."""
 
@@ -59,6 +63,8 @@ class Rounds:
         """
         board = Board.open(conn, plan.id, now)
         board.move_plan(PlanStatus.RUNNING, started_at=now)
+        if self.plan_timeout is not None:
+            set_timer(conn, PLAN_TIMEOUT, plan.id, now + timedelta(seconds=self.plan_timeout))
         self.advance(conn, plan.id, now)
 
     def advance(self, conn: Connection, plan_id: str, now: datetime) -> None:
@@ -170,25 +176,37 @@ class Rounds:
         resumed = _goes_on(row)
         attempt = row.attempt if resumed else row.attempt + 1
         first: dict[str, Any] = {} if row.attempt else {"started_at": board.now}
+        # What it worked before it waited counts, so it is as if it had begun so much earlier.
+        worked = board.whole_row(subtask_id).worked_ms if resumed else 0
+        since = board.now - timedelta(milliseconds=worked)
         board.move(
             subtask_id, _S.RUNNING, epoch=row.epoch + 1, attempt=attempt, not_before=None,
-            active_since=board.now, **first,
+            active_since=since, **first,
         )  # fmt: skip
         if not resumed:
             _tell.started(board, subtask_id, attempt)
-        go_on(board.conn, "subtask", board.key(subtask_id), row.epoch + 1, since=board.now)
+        go_on(board.conn, "subtask", board.key(subtask_id), row.epoch + 1, since=since)
 
     def _skip(self, board: Board, subtask_id: str, reason: str) -> None:
         board.move(subtask_id, _S.SKIPPED, finished_at=board.now, reason=reason)
         _tell.ended(board, subtask_id, _S.SKIPPED, reason=reason)
 
     def _end(self, board: Board, status: PlanStatus) -> None:
-        board.move_plan(status, finished_at=board.now)
+        self._drop_timers(board)
+        board.move_plan(status, finished_at=board.now, pause_reason=None, paused_until=None)
         self.ended(board.conn, board.plan, status, board.now)
+
+    def _drop_timers(self, board: Board) -> None:
+        if self.plan_timeout is not None:
+            drop_timer(board.conn, PLAN_TIMEOUT, board.plan.id)
 
     # Outcomes ---------------------------------------------------------------------------------
 
-    def _settle(self, board: Board, work: Work, outcome: Completed | Failed) -> None:
+    def _settle(self, board: Board, work: Work, outcome: Completed | Failed | Deferred) -> None:
+        if isinstance(outcome, Deferred):
+            worked = board.worked_ms(work.subtask.id, work.since)
+            board.move(work.subtask.id, _S.PENDING, worked_ms=worked)
+            return
         if outcome.also is not None:
             outcome.also(board.conn, board.now)
         if isinstance(outcome, Failed):

@@ -116,13 +116,18 @@ def changed(
     kind: Any,  # noqa: ANN401 - one of the event's own words
     by: str,
     reason: str | None = None,
+    *,
+    until: datetime | None = None,
+    content: str | None = None,
 ) -> None:
-    """A person changed the plan's course."""
+    """A person changed the plan's course, or a quota did."""
     plan = board.plan
     ran = plan.started_at if kind == "plan_cancelled" else None
     took = round((board.now - ran).total_seconds(), 6) if ran else None
-    facts = PlanChangedFacts(plan_id=plan.id, by=by, reason=reason, duration_seconds=took)
-    _tell(board, PlanChanged(type=kind, plan_id=plan.id, metadata=facts))
+    facts = PlanChangedFacts(
+        plan_id=plan.id, by=by, reason=reason, until=until, duration_seconds=took
+    )
+    _tell(board, PlanChanged(type=kind, content=content, plan_id=plan.id, metadata=facts))
     log.note(
         board.conn, plan.session_id, board.now, actor=by, action=kind.replace("_", "."),
         subject=plan.id, reason=reason,
@@ -136,8 +141,9 @@ def final(board: Board) -> None:
 
 def rest_if_still(board: Board) -> None:
     """A paused plan of which nothing runs any more waits for a person."""
-    still = all(row.status is not SubtaskStatus.RUNNING for row in board.rows.values())
-    if board.plan.status is PlanStatus.PAUSED and still:
+    if board.plan.status is not PlanStatus.PAUSED or board.plan.paused_until is not None:
+        return
+    if not board.count_running():
         final(board)
 
 

@@ -9,7 +9,7 @@ from gonogo.dispatch import AGAIN
 from gonogo.domain.call_state import CallStatus
 from gonogo.domain.records import CallRow, SubtaskRow, Timer
 from gonogo.domain.subtask_state import SubtaskStatus
-from gonogo.engine import ADVANCE, Engine, Work
+from gonogo.engine import PLAN_TIMERS, Engine, Work
 from gonogo.orchestrator import Turns
 from gonogo.store import Connection, go_on
 from gonogo.store.calls import call_of, open_calls
@@ -66,8 +66,8 @@ class Timers:
         match timer.kind:
             case kind if kind in {EXPIRE, WARN}:
                 self.desk.on_timer(conn, timer.kind, timer.key, now)
-            case kind if kind == ADVANCE:
-                self.engine.advance(conn, timer.key, now)
+            case kind if kind in PLAN_TIMERS:
+                self.engine.on_timer(conn, kind, timer.key, now)
             case kind if kind == CLIENT_CALL:
                 self._give_up(conn, timer.key, now)
             case kind if kind == f"{AGAIN}subtask":

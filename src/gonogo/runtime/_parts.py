@@ -154,7 +154,7 @@ def build(
         ask=partial(ask_to_start, desk), starting=checkpoint_starts,
         strategy=settings.strategy,
         max_per_agent=settings.max_parallel_agent,
-        max_per_workspace=settings.max_parallel_workspace,
+        max_per_workspace=settings.max_parallel_workspace, plan_timeout=settings.plan_timeout,
     )  # fmt: skip
     threads = Threads(store=store, clock=clock, check=engine.check, park=engine.park)
     built_in = BuiltInKinds(

@@ -121,6 +121,8 @@ def status_view(plan: Plan, revision: Revision, rows: Sequence[SubtaskRow]) -> P
         current_step=min(len(rows), done + running),
         total_steps=len(rows),
         progress=round(100 * done / len(rows), 1),
+        pause_reason=plan.pause_reason,
+        paused_until=plan.paused_until,
         started_at=plan.started_at,
         finished_at=plan.finished_at,
         subtasks=_subtasks(revision, rows),

@@ -156,6 +156,7 @@ subtasks = table(
     Column("declined", Flag, nullable=False, server_default="0"),
     Column("worker", Clean),
     Column("type", Clean),
+    Column("worked_ms", SERIAL, nullable=False, server_default="0"),
     # Every round asks how all subtasks of a plan stand: the index alone answers it.
     Index(
         "ix_subtasks_standing",

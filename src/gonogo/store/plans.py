@@ -134,6 +134,12 @@ def move_plan(conn: Connection, plan: Plan, status: PlanStatus, **to: Any) -> bo
     return change(conn, plans, where, {"status": status, **to})
 
 
+def set_plan(conn: Connection, plan: Plan, **to: Any) -> bool:  # noqa: ANN401
+    """Set other columns of a plan's row, compare-and-set on what the caller saw of it."""
+    where = {"id": plan.id, "status": plan.status, "revision": plan.revision}
+    return change(conn, plans, where, to)
+
+
 def revise_plan(conn: Connection, plan: Plan, revision: Revision) -> bool:
     """Make a revision the plan's current one, compare-and-set on what the caller saw."""
     where = {"id": plan.id, "status": plan.status, "revision": plan.revision}

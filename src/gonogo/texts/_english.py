@@ -43,6 +43,7 @@ ENGLISH = {
     "plan_expired": "The plan expired: nobody decided in time. Nothing was run.",
     "plan_cancelled": "Plan stopped. What was running has been cancelled.",
     "plan_paused": "Plan paused. What is running finishes; nothing new starts.",
+    "plan_paused_quota": "Plan paused until {until}: the model's quota is used up. It goes on by itself.",  # noqa: E501
     "plan_resumed": "Plan goes on.",
     "plan_waiting": "Waiting for the plan to be decided...",
     "plan_question": "Carry out the plan “{goal}” ({count} subtasks)?",

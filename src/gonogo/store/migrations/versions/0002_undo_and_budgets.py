@@ -25,6 +25,7 @@ def upgrade() -> None:
     )
     op.add_column("subtasks", sa.Column("worker", sa.Text(), nullable=True))
     op.add_column("subtasks", sa.Column("type", sa.Text(), nullable=True))
+    op.add_column("subtasks", sa.Column("worked_ms", _SERIAL, nullable=False, server_default="0"))
     op.drop_index("ix_subtasks_standing", "subtasks")
     op.create_index(
         "ix_subtasks_standing", "subtasks", [*_STANDING, "declined", "subtask_id"], unique=False

@@ -1,0 +1,124 @@
+"""Pauses that nobody asked for, and ends that time brings: quotas, and the time limit of a plan."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from gonogo.domain.failure import Category, Failure
+from gonogo.domain.plan_state import ENDED, PlanStatus
+from gonogo.domain.subtask_state import SUBTASK, SubtaskStatus
+from gonogo.engine import _tell
+from gonogo.engine._board import Board
+from gonogo.engine._rounds import ADVANCE, PLAN_TIMEOUT, Rounds
+from gonogo.store import Connection, stop
+from gonogo.store.sessions import session_of
+from gonogo.store.timers import drop_timer, set_timer
+from gonogo.texts import say
+
+_S = SubtaskStatus
+RESUME = "plan_resume"
+"""The timer that ends a pause for a quota."""
+PLAN_TIMERS = frozenset({ADVANCE, RESUME, PLAN_TIMEOUT})
+QUOTA = "quota"
+RUNTIME = "gonogo"
+"""Who did what nobody asked for."""
+_SAME = timedelta(seconds=1)
+"""Resets that lie no further apart are one."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Pauses(Rounds):
+    """What quotas and time limits do to a plan, each a part of its caller's transaction."""
+
+    def on_timer(self, conn: Connection, kind: str, plan_id: str, now: datetime) -> None:
+        """Carry out one of the timers of a plan."""
+        verbs = {RESUME: self.wake, PLAN_TIMEOUT: self.time_out}
+        verbs.get(kind, self.advance)(conn, plan_id, now)
+
+    def pause_for_quota(self, board: Board, until: datetime) -> None:
+        """Start nothing new until a model's quota is there again; then go on.
+
+        What hits the same quota later shares the pause. A pause of another kind stays as it is.
+        """
+        plan, reset = board.plan, board.plan.paused_until
+        if plan.status is PlanStatus.RUNNING:
+            board.move_plan(PlanStatus.PAUSED, pause_reason=QUOTA, paused_until=until)
+        elif reset is not None and until > reset + _SAME:
+            board.set_plan(paused_until=until)
+        else:
+            return
+        set_timer(board.conn, RESUME, plan.id, until)
+        session = session_of(board.conn, plan.session_id)
+        shown = until.strftime("%Y-%m-%d %H:%M:%S UTC")
+        content = say("plan_paused_quota", session.spoken if session else None, until=shown)
+        _tell.changed(board, "plan_paused", RUNTIME, QUOTA, until=until, content=content)
+
+    def wake(self, conn: Connection, plan_id: str, now: datetime) -> None:
+        """A quota is there again: go on, unless a person has paused the plan meanwhile."""
+        board = Board.open(conn, plan_id, now)
+        until = board.plan.paused_until
+        if board.plan.status is not PlanStatus.PAUSED or until is None:
+            return
+        if until > now:
+            set_timer(conn, RESUME, plan_id, until)
+            return
+        self.end_pause(board, RUNTIME, QUOTA)
+
+    def end_pause(self, board: Board, by: str, reason: str | None = None) -> None:
+        """Go on with a paused plan."""
+        self._drop_resume(board)
+        board.move_plan(PlanStatus.RUNNING, pause_reason=None, paused_until=None)
+        _tell.changed(board, "plan_resumed", by, reason)
+        self._go_on(board)
+
+    def time_out(self, conn: Connection, plan_id: str, now: datetime) -> None:
+        """A plan's time is over: what runs fails, what waits is skipped, the plan ends."""
+        board = Board.open(conn, plan_id, now)
+        limit, since = self.plan_timeout, board.plan.started_at
+        if limit is None or since is None or board.plan.status in ENDED:
+            return
+        due = since + timedelta(seconds=limit)
+        if now < due:
+            set_timer(conn, PLAN_TIMEOUT, plan_id, due)
+            return
+        said = f"The plan's time limit of {limit:g} s is over"
+        self.cut_short(board, said, Failure(message=said, category=Category.TIMEOUT))
+
+    def cut_short(self, board: Board, reason: str, failure: Failure | None = None) -> None:
+        """End a plan now: what runs fails, or is cancelled, and the rest is skipped."""
+        for subtask_id in board.shape.subtasks:
+            row = board.rows[subtask_id]
+            if row.status in SUBTASK.terminal:
+                continue
+            if row.status is not _S.RUNNING:
+                self.dropped(board.conn, board.whole_row(subtask_id), reason, board.now)
+                self._skip(board, subtask_id, reason)
+            elif failure is None:
+                self._cancel(board, subtask_id, reason)
+            else:
+                self._fail_running(board, subtask_id, failure)
+        self._room(board)
+        found = board.next_round(self.pace)
+        board.write()
+        _tell.progress(board)
+        if found.outcome is not None:
+            self._end(board, found.outcome)
+
+    def _fail_running(self, board: Board, subtask_id: str, failure: Failure) -> None:
+        row = board.whole_row(subtask_id)
+        _tell.error(board, subtask_id, failure)
+        self.dropped(board.conn, row, failure.message, board.now)
+        error = failure.model_dump(mode="json", include={"message", "severity", "category"})
+        board.move(subtask_id, _S.FAILED, error=error, finished_at=board.now)
+        stop(board.conn, "subtask", row.key)
+        _tell.ended(
+            board, subtask_id, _S.FAILED, attempt=row.attempt, since=row.active_since,
+            failure=failure,
+        )  # fmt: skip
+
+    def _drop_timers(self, board: Board) -> None:
+        Rounds._drop_timers(self, board)
+        self._drop_resume(board)
+
+    def _drop_resume(self, board: Board) -> None:
+        if board.plan.paused_until is not None:
+            drop_timer(board.conn, RESUME, board.plan.id)
