@@ -26,8 +26,13 @@ SECOND = timedelta(seconds=1)
 def graphs(draw):
     """Up to nine subtasks, in any order; each waits for some of those that come before it."""
     ids = [f"n{n}" for n in range(draw(st.integers(1, 9)))]
+    rule = st.sampled_from([None, "skip", "run"])
     made = [
-        subtask(key, *draw(st.lists(st.sampled_from(ids[:n]), unique=True) if n else st.just([])))
+        subtask(
+            key,
+            *draw(st.lists(st.sampled_from(ids[:n]), unique=True) if n else st.just([])),
+            after_skipped=draw(rule),
+        )
         for n, key in enumerate(ids)
     ]
     return draw(st.permutations(made))
@@ -59,24 +64,33 @@ def running_of(subtasks, rows, agent):
     return sum(rows[s.id].status is S.RUNNING for s in subtasks if s.agent == agent)
 
 
+def drawn(data):
+    """Where a subtask stands: anywhere, and skipped by its own condition or not."""
+    status = data.draw(standings_of)
+    due = data.draw(st.sampled_from([None, NOW - SECOND, NOW + SECOND]))
+    declined = status is S.SKIPPED and data.draw(st.booleans())
+    return Standing(status, due, declined=declined)
+
+
+def is_met(subtask, standing):
+    """Whether a dependency that stands so lets a subtask start."""
+    passed_over = standing.declined and subtask.after_skipped == "run"
+    return standing.status is S.COMPLETED or passed_over
+
+
 def standing(**statuses):
     return {key: Standing(S(status)) for key, status in statuses.items()}
 
 
 @given(graphs(), st.data(), st.integers(1, 4), limits, strategies())
-def test_nothing_starts_before_all_that_it_waits_for_is_completed(
+def test_nothing_starts_before_all_that_it_waits_for_is_met(
     subtasks, data, max_parallel, per_agent, strategy
 ):
     subtasks = with_agents(subtasks, data)
     more = {
         "max_per_agent": per_agent, "strategy": strategy, "remaining": remaining_minutes(subtasks),
     }  # fmt: skip
-    standings = {
-        s.id: Standing(
-            data.draw(standings_of), data.draw(st.sampled_from([None, NOW - SECOND, NOW + SECOND]))
-        )
-        for s in subtasks
-    }
+    standings = {s.id: drawn(data) for s in subtasks}
     by_id = {s.id: s for s in subtasks}
     found = next_round(subtasks, standings, max_parallel, **more)
 
@@ -84,13 +98,14 @@ def test_nothing_starts_before_all_that_it_waits_for_is_completed(
     assert len(set(found.start)) == len(found.start)
     for key in found.start:
         assert standings[key].status is S.PENDING
-        assert all(standings[d].status is S.COMPLETED for d in by_id[key].dependencies)
+        assert all(is_met(by_id[key], standings[d]) for d in by_id[key].dependencies)
         assert standings[key].not_before is None or standings[key].not_before <= NOW
     running = sum(each.status is S.RUNNING for each in standings.values())
     assert running + len(found.start) <= max(max_parallel, running)
     for key, blocker in found.skip.items():
         assert standings[key].status is S.PENDING
         assert blocker in by_id[key].dependencies
+        assert not is_met(by_id[key], standings[blocker])
         assert blocker in found.skip or standings[blocker].status in {
             S.FAILED,
             S.CANCELLED,
@@ -98,6 +113,11 @@ def test_nothing_starts_before_all_that_it_waits_for_is_completed(
         }
     assert not set(found.start) & set(found.skip)
     assert found.wake_at is None or found.wake_at > NOW
+
+
+def begun(row, *, away):
+    """What becomes of a subtask whose turn it is: it runs, or its condition keeps it away."""
+    return Standing(S.SKIPPED, declined=True) if away else row._replace(status=S.RUNNING)
 
 
 def ended_by(word, row):
@@ -113,7 +133,9 @@ def ended_by(word, row):
     st.data(),
     st.randoms(use_true_random=False),
     st.lists(
-        st.sampled_from(["completed", "completed", "failed", "cancelled", "retries", "waits"]),
+        st.sampled_from(
+            ["completed", "completed", "failed", "cancelled", "retries", "waits", "declined"]
+        ),
         min_size=9,
     ),
 )
@@ -121,9 +143,9 @@ def test_every_plan_comes_to_its_end_whatever_its_subtasks_do(
     subtasks, max_parallel, data, chance, words
 ):
     subtasks = with_agents(subtasks, data)
-    per_agent, strategy = data.draw(limits), data.draw(strategies())
+    per_agent, remaining = data.draw(limits), remaining_minutes(subtasks)
     more = {
-        "max_per_agent": per_agent, "strategy": strategy, "remaining": remaining_minutes(subtasks),
+        "max_per_agent": per_agent, "strategy": data.draw(strategies()), "remaining": remaining,
     }  # fmt: skip
     fate = dict(zip([s.id for s in subtasks], words, strict=False))
     rows = {s.id: Standing(S.PENDING) for s in subtasks}
@@ -131,22 +153,23 @@ def test_every_plan_comes_to_its_end_whatever_its_subtasks_do(
     for _ in range(100):
         found = next_round(subtasks, rows, max_parallel, now, **more)
         rows |= {key: Standing(S.SKIPPED) for key in found.skip}
-        rows |= {key: rows[key]._replace(status=S.RUNNING) for key in found.start}
+        away = [key for key in found.start if fate[key] == "declined"]
+        rows |= {key: begun(rows[key], away=key in away) for key in found.start}
         running = [key for key, row in rows.items() if row.status is S.RUNNING]
         assert len(running) <= max_parallel
         for agent in ("coder", "debug"):
             assert running_of(subtasks, rows, agent) <= (per_agent or max_parallel)
         if found.outcome is not None:
             break
-        assert running or found.wake_at or found.waiting, "the plan is stuck"
+        assert running or away or found.wake_at or found.waiting, "the plan is stuck"
         if running:
             key = chance.choice(running)
             rows[key] = ended_by(fate[key], rows[key])
-        elif found.waiting:
+        elif found.waiting and not away:
             key = chance.choice([k for k, row in rows.items() if row.status is S.WAITING_APPROVAL])
             rows[key] = Standing(chance.choice([S.COMPLETED, S.SKIPPED, S.FAILED]))
         else:
-            now = found.wake_at
+            now = now if away else found.wake_at
     else:
         pytest.fail("the plan has no end")
     assert all(row.status in SUBTASK.terminal for row in rows.values())
@@ -196,6 +219,22 @@ def test_what_waits_for_a_failure_is_skipped_and_the_rest_goes_on():
     assert found.skip == {"c": "a", "d": "c"}
     assert found.start == ("e",)
     assert found.outcome is None
+
+
+@pytest.mark.feature(115)
+def test_one_that_says_so_runs_after_a_dependency_that_its_own_condition_skipped():
+    plan = [
+        subtask("a"), subtask("b", "a", after_skipped="run"), subtask("c", "a"),
+        subtask("d", "c", after_skipped="run"), subtask("e", "b", after_skipped="run"),
+    ]  # fmt: skip
+    rows = standing(b="pending", c="pending", d="pending", e="pending")
+    found = next_round(plan, rows | {"a": Standing(S.SKIPPED, declined=True)})
+
+    assert found.start == ("b",)
+    assert found.skip == {"c": "a", "d": "c"}, "only a condition of its own is passed over"
+    assert next_round(plan, rows | {"a": Standing(S.SKIPPED)}).start == ()
+    after = rows | {"a": Standing(S.SKIPPED, declined=True), "b": Standing(S.FAILED)}
+    assert "e" in next_round(plan, after).skip
 
 
 def test_a_retry_waits_for_its_time_and_says_when_it_is():

@@ -1,5 +1,6 @@
 """A subtask with a condition runs only where it holds, and a plan never hides that it did not."""
 
+import anyio
 import pytest
 
 from fakes.workshop import Workshop
@@ -55,3 +56,49 @@ async def test_who_waits_for_a_subtask_with_a_false_condition_is_skipped_with_it
     assert "condition is false" in (mend.reason or "")
     assert "mend" in (tell.reason or "")
     assert "other" in open_shop.runs
+
+
+async def test_a_dependant_that_says_so_runs_although_a_condition_skipped_what_it_waits_for(
+    open_shop: Workshop,
+) -> None:
+    open_shop.steps["look"] = finds_three
+    run = {"after_skipped": "run"}
+
+    plan_id = await open_shop.carry_out(
+        {"id": "look"},
+        {"id": "mend", "dependencies": ["look"], "condition": "subtasks.look.output.failures > 9"},
+        {"id": "tell", "dependencies": ["mend", "look"], **run},
+        {"id": "close", "dependencies": ["tell"], "condition": "subtasks.mend.status == 'skipped'"},
+        {"id": "other", "dependencies": ["mend"]},
+        {"id": "last", "dependencies": ["other"], **run},
+    )
+
+    rows = await open_shop.rows(plan_id)
+    ended = {key: (row.status, row.declined) for key, row in rows.items()}
+    assert ended["mend"] == (_S.SKIPPED, True)
+    assert ended["tell"] == ended["close"] == (_S.COMPLETED, False)
+    assert ended["other"] == ended["last"] == (_S.SKIPPED, False)
+    assert open_shop.runs == ["look", "tell", "close"]
+
+
+async def test_a_restart_forgets_nothing_of_what_a_condition_skipped(shop: Workshop) -> None:
+    plan_id = await shop.approved(
+        {"id": "mend", "condition": "1 > 2"},
+        {"id": "wait", "approval_required": False},
+        {"id": "tell", "dependencies": ["mend", "wait"], "after_skipped": "run"},
+    )
+    stuck = anyio.Event()
+
+    async def never(work: Work) -> Outcome:
+        await stuck.wait()
+        return Completed()
+
+    shop.steps["wait"] = never
+    async with shop.open():
+        await shop.do(shop.engine.start, plan_id)
+        await shop.until_run("wait")
+    stuck.set()
+    async with shop.open():
+        await shop.end_of(plan_id)
+
+    assert (await shop.statuses(plan_id))["tell"] is _S.COMPLETED

@@ -128,6 +128,28 @@ async def test_a_subtask_that_asks_starts_only_when_a_person_lets_it(
         assert len(of(await world.log(), "subtask_started", subtask_id="careful")) == int(let)
 
 
+@pytest.mark.feature(105)
+async def test_a_subtask_whose_start_is_rejected_fails_if_it_says_so(tmp_path: Path) -> None:
+    careful = step("careful", approval_required=True, on_reject="fail")
+    lines = {"main/architect": [plan(careful, step("b", "careful"))]}
+    async with world_of(tmp_path, lines) as world:
+        plan_id = await world.propose()
+        await world.decide_plan(plan_id)
+        (asked,) = await world.pending()
+        events = await world.ask({
+            "type": "hitl_decision", "approval_id": asked.approval_id, "decision": "reject",
+            "feedback": "too early",
+        })  # fmt: skip
+
+        assert events[-1]["metadata"]["status"] == "failed"
+        careful, b = (await world.runtime.plan(world.ann, plan_id)).subtasks
+        assert (careful.status, b.status) == ("failed", "skipped")
+        assert careful.error["category"] == "permission"
+        assert "too early" in careful.error["message"]
+        assert len(of(events, "subtask_failed", subtask_id="careful")) == 1
+        assert of(events, "subtask_started", subtask_id="careful") == []
+
+
 async def test_cancelling_a_plan_withdraws_the_question_of_its_subtask(tmp_path: Path) -> None:
     lines = {"main/architect": [plan(step("careful", approval_required=True))]}
     async with world_of(tmp_path, lines) as world:

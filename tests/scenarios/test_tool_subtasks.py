@@ -150,11 +150,12 @@ async def test_a_call_that_is_denied_or_fails_fails_its_subtask(make, subtask, c
 async def test_a_command_of_a_tool_subtask_that_was_cut_off_is_unknown_and_not_run_twice(
     make, decision
 ):
-    lines = {"main/architect": [plan(command("a", run="sleep 0.61"))]}
+    sleep = f"sleep {1.61 if decision == 'approve' else 30.61}"
+    lines = {"main/architect": [plan(command("a", run=sleep))]}
     async with make(lines) as world:
         plan_id = await world.propose()
         await world.send({"type": "plan_decision", "plan_id": plan_id, "decision": "approve"})
-        await is_running("sleep 0.61")
+        await is_running(sleep)
         await world.restart()
         await world.until("approval_requested", kind="intervention")
         await world.idle()

@@ -2,15 +2,16 @@
 
 `schedule` is told the graph, where every subtask stands, and the limits; it answers with the
 subtasks to start and to skip, and whether the plan is over. It never starts a subtask before all
-its dependencies are `completed`, never leaves a plan stuck, and gives the same answer for the same
-arguments, so that any process may ask it again after a crash.
+its dependencies are met, which only `completed` does, or for a subtask that says so a dependency
+that was skipped by its own condition. It never leaves a plan stuck, and gives the same answer for
+the same arguments, so that any process may ask it again after a crash.
 
 Which of the ready subtasks go first is a strategy's choice, and only that: whatever a strategy
 says, it can start nothing early and leave nothing out.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime
 from graphlib import TopologicalSorter
@@ -33,6 +34,8 @@ class Standing(NamedTuple):
     """A retry may not start earlier."""
     epoch: int = 0
     attempt: int = 0
+    declined: bool = False
+    """It was skipped because its own condition is false."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,11 +118,12 @@ def schedule(
         remaining: What `remaining_minutes` gives, for strategies that look at it.
     """
     statuses = {key: standing.status for key, standing in standings.items()}
-    skip = _skips(subtasks, statuses)
+    declined = {key for key, standing in standings.items() if standing.declined}
+    skip = _skips(subtasks, statuses, declined)
     statuses.update(dict.fromkeys(skip, _S.SKIPPED))
     counts = Counter(statuses.values())
     running = counts[_S.RUNNING]
-    ready = _ready(subtasks, statuses)
+    ready = _ready(subtasks, statuses, declined)
     due = [subtask for subtask in ready if _is_due(standings[subtask.id], now)]
     if len(due) > 1:
         due = _in_order(due, strategy(due, Outlook(standings=standings, remaining=remaining)))
@@ -153,33 +157,42 @@ def outcome(statuses: Sequence[SubtaskStatus]) -> PlanStatus | None:
     return PlanStatus.PARTIAL if completed else PlanStatus.FAILED
 
 
-def _skips(subtasks: Sequence[Subtask], statuses: Mapping[str, SubtaskStatus]) -> dict[str, str]:
+def _skips(
+    subtasks: Sequence[Subtask], statuses: Mapping[str, SubtaskStatus], declined: Set[str]
+) -> dict[str, str]:
     """Pending subtasks that can never start, with the dependency that stands in the way."""
     skip: dict[str, str] = {}
     if _BLOCKED.isdisjoint(statuses.values()):
         return skip
     pending = [s for s in subtasks if statuses[s.id] is _S.PENDING]
+    blocked = {key for key, status in statuses.items() if status in _BLOCKED}
+    hard = blocked - declined
     grew = True
     while grew:
         grew = False
         for subtask in pending:
             if subtask.id in skip:
                 continue
-            blocker = next(
-                (d for d in subtask.dependencies if d in skip or statuses[d] in _BLOCKED), None
-            )
+            barring = hard if subtask.after_skipped == "run" else blocked
+            blocker = next((d for d in subtask.dependencies if d in skip or d in barring), None)
             if blocker is not None:
                 skip[subtask.id] = blocker
                 grew = True
     return skip
 
 
-def _ready(subtasks: Sequence[Subtask], statuses: Mapping[str, SubtaskStatus]) -> list[Subtask]:
-    met = {key for key, status in statuses.items() if status is _S.COMPLETED}
+def _ready(
+    subtasks: Sequence[Subtask], statuses: Mapping[str, SubtaskStatus], declined: Set[str]
+) -> list[Subtask]:
+    completed = {key for key, status in statuses.items() if status is _S.COMPLETED}
+    either = completed | declined
     return [
         subtask
         for subtask in subtasks
-        if statuses[subtask.id] is _S.PENDING and met.issuperset(subtask.dependencies)
+        if statuses[subtask.id] is _S.PENDING
+        and (either if subtask.after_skipped == "run" else completed).issuperset(
+            subtask.dependencies
+        )
     ]
 
 

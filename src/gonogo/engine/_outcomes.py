@@ -31,7 +31,7 @@ class Start(NamedTuple):
     """One attempt of a subtask that is about to begin."""
 
     subtask_id: str
-    agent: str
+    agent: str | None
     attempt: int
 
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from gonogo.domain.errors import Conflict
+from gonogo.domain.failure import Failure
 from gonogo.domain.plan_state import PlanStatus
 from gonogo.domain.subtask_state import SUBTASK, SubtaskStatus
 from gonogo.engine import _tell
@@ -83,4 +84,19 @@ class People(Pauses):
         reason = f"skipped by {by}"
         self.dropped(conn, board.whole_row(subtask_id), reason, now)
         self._skip(board, subtask_id, reason)
+        self._go_on(board)
+
+    def fail_subtask(
+        self, conn: Connection, plan_id: str, subtask_id: str, failure: Failure, now: datetime
+    ) -> None:
+        """Fail a subtask that waits for a person to let it start."""
+        board = Board.open(conn, plan_id, now)
+        status = board.open_row(subtask_id).status
+        if status is not SubtaskStatus.WAITING_APPROVAL:
+            raise Conflict(f"Subtask {subtask_id} is {status}; nobody waits to let it start")
+        self.dropped(conn, board.whole_row(subtask_id), failure.message, now)
+        _tell.error(board, subtask_id, failure)
+        error = failure.model_dump(mode="json", include={"message", "severity", "category"})
+        board.move(subtask_id, SubtaskStatus.FAILED, error=error, finished_at=now)
+        _tell.ended(board, subtask_id, SubtaskStatus.FAILED, failure=failure)
         self._go_on(board)

@@ -139,7 +139,7 @@ class Rounds:
         except ConditionFailed as error:
             self._fail_unstarted(board, subtask_id, classify(error))
             return True
-        self._skip(board, subtask_id, f"its condition is false: {condition}")
+        self._skip(board, subtask_id, f"its condition is false: {condition}", declined=True)
         return True
 
     def _must_wait(self, board: Board, subtask_id: str) -> bool:
@@ -166,9 +166,7 @@ class Rounds:
         if self.starting is None or not fresh:
             return
         standings = write_standings(board.rows[key].status for key in board.shape.subtasks)
-        starts = [
-            Start(key, _tell.agent_of(board, key), board.rows[key].attempt + 1) for key in fresh
-        ]
+        starts = [Start(key, board.shape.agent(key), board.rows[key].attempt + 1) for key in fresh]
         self.starting(board.conn, board.plan, standings, starts, board.now)
 
     def _start(self, board: Board, subtask_id: str) -> None:
@@ -187,8 +185,8 @@ class Rounds:
             _tell.started(board, subtask_id, attempt)
         go_on(board.conn, "subtask", board.key(subtask_id), row.epoch + 1, since=since)
 
-    def _skip(self, board: Board, subtask_id: str, reason: str) -> None:
-        board.move(subtask_id, _S.SKIPPED, finished_at=board.now, reason=reason)
+    def _skip(self, board: Board, subtask_id: str, reason: str, **to: Any) -> None:  # noqa: ANN401
+        board.move(subtask_id, _S.SKIPPED, finished_at=board.now, reason=reason, **to)
         _tell.ended(board, subtask_id, _S.SKIPPED, reason=reason)
 
     def _end(self, board: Board, status: PlanStatus) -> None:

@@ -35,11 +35,6 @@ _CODES = {
 """The wire's words for what fails a subtask; what is not here is `internal`."""
 
 
-def agent_of(board: Board, subtask_id: str) -> str:
-    """Who carries a subtask out."""
-    return board.shape.subtasks[subtask_id].agent or "universal"
-
-
 def started(board: Board, subtask_id: str, attempt: int) -> None:
     """A subtask starts, carried out by its own agent, if it has one."""
     subtask = board.shape.subtasks[subtask_id]

@@ -7,15 +7,17 @@ from datetime import datetime
 from gonogo.approvals import Desk, Question, Ruling
 from gonogo.domain.approval_state import ApprovalKind, DecisionWord
 from gonogo.domain.errors import InvalidMessage
+from gonogo.domain.failure import Category, Failure
 from gonogo.domain.plan import Revision, Subtask
 from gonogo.domain.records import Approval, Plan
 from gonogo.store import Connection
-from gonogo.store.plans import subtask_key
+from gonogo.store.plans import revision_of, subtask_key
 from gonogo.store.sessions import session_of
 from gonogo.texts import DEFAULT, say
 
 Resume = Callable[[Connection, str, datetime], None]
 Skip = Callable[[Connection, str, str, str, datetime], None]
+Fail = Callable[[Connection, str, str, Failure, datetime], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +26,7 @@ class SubtaskKind:
 
     resume: Resume
     skip: Skip
+    fail: Fail
 
     def settle(self, conn: Connection, approval: Approval, ruling: Ruling, now: datetime) -> None:
         """Start exactly that subtask, or leave it out."""
@@ -31,13 +34,24 @@ class SubtaskKind:
             case DecisionWord.APPROVE:
                 self.resume(conn, _key(approval), now)
             case DecisionWord.REJECT:
-                self._leave_out(conn, approval, ruling.by.id, now)
+                self._reject(conn, approval, ruling, now)
             case _:
                 raise InvalidMessage("A subtask's start is approved or rejected, not edited")
 
     def lapse(self, conn: Connection, approval: Approval, now: datetime) -> None:
         """Nobody answered in time: the subtask is left out."""
         self._leave_out(conn, approval, "expiry", now)
+
+    def _reject(self, conn: Connection, approval: Approval, ruling: Ruling, now: datetime) -> None:
+        revision = revision_of(conn, approval.plan_id or "", approval.revision or 0)
+        subtask_id = approval.subtask_id or ""
+        if revision is None or revision.subtask(subtask_id).on_reject != "fail":
+            self._leave_out(conn, approval, ruling.by.id, now)
+            return
+        said = (ruling.feedback or "").strip()
+        message = f"Its start was rejected by {ruling.by.name}{said and ': '}{said}"
+        failure = Failure(message=message, category=Category.PERMISSION)
+        self.fail(conn, revision.plan_id, subtask_id, failure, now)
 
     def _leave_out(self, conn: Connection, approval: Approval, by: str, now: datetime) -> None:
         self.skip(conn, approval.plan_id or "", approval.subtask_id or "", by, now)

@@ -177,7 +177,9 @@ def build(
     went_on = Continuation(engine=engine, turns=turns, hands=hands)
     desk.kinds[ApprovalKind.PLAN] = PlanKind(planning)
     desk.kinds[ApprovalKind.TOOL] = CallKind(went_on.of_call, hands.hand_over)
-    desk.kinds[ApprovalKind.SUBTASK] = SubtaskKind(engine.resume, engine.skip_subtask)
+    desk.kinds[ApprovalKind.SUBTASK] = SubtaskKind(
+        engine.resume, engine.skip_subtask, engine.fail_subtask
+    )
     desk.kinds[ApprovalKind.INTERVENTION] = InterventionKind(
         of_calls=Interventions(went_on.of_call)
     )

@@ -34,6 +34,7 @@ _ROWS = (
 )
 _STANDING = (
     subtasks.c.status, subtasks.c.not_before, subtasks.c.epoch, subtasks.c.attempt,
+    subtasks.c.declined,
 )  # fmt: skip
 _STANDINGS = (
     select(*_STANDING, func.aggregate_strings(subtasks.c.subtask_id, " "))
@@ -299,6 +300,7 @@ def _fresh(
         "reason": kept.reason if kept else None,
         "worker": subtask.agent or (f"tool:{subtask.tool}" if subtask.tool else "model"),
         "type": subtask.type,
+        "declined": kept.declined if kept else False,
     }
 
 

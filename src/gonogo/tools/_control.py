@@ -40,7 +40,19 @@ _SUBTASK: dict[str, Any] = {
                 "network": {"type": "boolean"},
             },
         },
-        "approval_required": {"type": "boolean"},
+        "approval_required": {
+            "type": "boolean",
+            "description": "A person must let it start.",
+        },
+        "on_reject": {
+            "enum": ["skip", "fail"],
+            "description": "What becomes of it if they don't; `skip` unless said.",
+        },
+        "after_skipped": {
+            "enum": ["skip", "run"],
+            "description": "What becomes of it if a dependency was skipped by its own condition;"
+            " `skip` unless said.",
+        },
         "retry_policy": {"type": "object"},
         "timeout": {"type": "number", "description": "Seconds of work."},
     },
