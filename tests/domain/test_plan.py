@@ -1,6 +1,5 @@
 """Plans: whatever proposes one, it is a valid graph or refused with the defect's place."""
 
-import time
 from contextlib import suppress
 from itertools import pairwise
 
@@ -164,7 +163,6 @@ def test_two_subtasks_of_one_id_are_refused_and_ids_are_told_apart_by_case():
 
 
 def test_long_chains_and_cycles_are_walked_without_recursion():
-    began = time.perf_counter()
     straight = chain(10_000)
     check_graph(straight)
     assert len(critical_path(straight)) == 10_000
@@ -172,7 +170,6 @@ def test_long_chains_and_cycles_are_walked_without_recursion():
 
     with pytest.raises(InvalidPlan, match=r"cycle: n\d+ → .* → … → "):
         check_graph(chain(10_000, closed=True))
-    assert time.perf_counter() - began < 5
 
 
 def test_the_critical_path_is_the_longest_by_time_and_not_by_count():

@@ -31,7 +31,7 @@ def shown(world: World) -> dict[str, float]:
 
 @pytest.mark.feature(107)
 async def test_the_four_counts_of_plans_and_steps_change_with_a_run(tmp_path: Path) -> None:
-    async with world_of(tmp_path, LINES) as world:
+    async with world_of(tmp_path, LINES, auto_replanning=False) as world:
         before = shown(world)
         await world.decide_plan(await world.propose())
         after = shown(world)

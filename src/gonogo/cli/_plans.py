@@ -53,6 +53,18 @@ def resume_plan(plan_id: PlanId, json: Events = False) -> None:
     carry_out(_steer, "resume", plan_id, json)
 
 
+@app.command(
+    "replan", **EXACT, epilog=example('gonogo plans replan p_0192 --reason "Use the other library"')
+)
+def replan_plan(
+    plan_id: PlanId,
+    reason: Annotated[str, typer.Option("--reason", help="What should be otherwise.")],
+    json: Json = False,
+) -> None:
+    """Have the rest of a plan planned anew; what runs finishes first."""
+    carry_out(_replan, plan_id, reason, json)
+
+
 @app.command("cancel", **EXACT, epilog=example("gonogo plans cancel p_0192"))
 def cancel_plan(plan_id: PlanId) -> None:
     """Stop a plan for good; what was done stays."""
@@ -63,6 +75,18 @@ async def _steer(verb: str, plan_id: str, json: bool) -> Exit:
     from gonogo.cli._decide import steer
 
     return await steer(verb, plan_id, json=json)
+
+
+async def _replan(plan_id: str, reason: str, json: bool) -> Exit:
+    from gonogo.cli._owner import connected
+    from gonogo.cli._print import facts, line
+
+    async with connected() as client:
+        plan = await client.replan(plan_id, reason)
+        if json:
+            return facts(plan)
+        line(f"{plan.plan_id}  {plan.status}")
+        return Exit.DONE
 
 
 async def _list(session: str | None, status: str | None, limit: int, json: bool) -> Exit:

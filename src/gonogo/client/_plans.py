@@ -74,6 +74,10 @@ class Plans(Wire):
         """Stop a plan for good."""
         return await self._post(f"/plans/{plan_id}/cancel", PlanView)
 
+    async def replan(self, plan_id: str, reason: str) -> PlanView:
+        """Have a plan changed; its next revision is put before a person."""
+        return await self._post(f"/plans/{plan_id}/replan", PlanView, {"reason": reason})
+
     async def retry_subtask(self, plan_id: str, subtask_id: str) -> PlanView:
         """Run a failed subtask again."""
         return await self._post(f"/plans/{plan_id}/subtasks/{subtask_id}/retry", PlanView)

@@ -148,6 +148,10 @@ class PlanFacts(Fact):
     findings: list[dict[str, Any]] = []
     goal: str | None = None
     approval_id: str | None = None
+    changes: dict[str, Any] | None = None
+    """What a later revision has otherwise than the one before: `added`, `removed`, `changed`."""
+    replan: dict[str, Any] | None = None
+    """Why there is another revision: `cause`, `root_cause`, `suggestion`, `subtask_id`."""
 
 
 class PlanNotified(Event):
@@ -271,6 +275,12 @@ class PlanChangedFacts(Fact):
     """How long a plan that was cancelled had run; absent when it had not begun."""
     until: datetime | None = None
     """When a pause ends by itself."""
+    cause: str | None = None
+    """Why it is replanned: the category of the failure, or `person`."""
+    subtask_id: str | None = None
+    """The subtask whose failure it was."""
+    replans: int | None = None
+    """How often the plan has been sent back, this time included."""
 
 
 class PlanChanged(Event):

@@ -127,6 +127,7 @@ def parse_subtasks(
     agents: Collection[str],
     tools: Collection[str] = (),
     kinds: Mapping[str, KindRule] = BUILT_IN,
+    known: Collection[str] = (),
 ) -> tuple[Subtask, ...]:
     """Read subtasks that a model or a person wrote.
 
@@ -137,6 +138,7 @@ def parse_subtasks(
         agents: The agents that may carry out subtasks.
         tools: The tools that may carry out subtasks without an agent.
         kinds: What subtasks may give, by name.
+        known: Ids of subtasks that stand elsewhere, which these may depend on.
 
     Raises:
         InvalidPlan: with the first defect, naming the subtask and the field.
@@ -150,11 +152,11 @@ def parse_subtasks(
     for position, subtask in enumerate(subtasks, start=1):
         _check_kind(subtask, position, kinds)
         _check_worker(subtask, agents, tools)
-    check_graph(subtasks)
+    check_graph(subtasks, known)
     return subtasks
 
 
-def check_graph(subtasks: Sequence[Subtask]) -> None:
+def check_graph(subtasks: Sequence[Subtask], elsewhere: Collection[str] = ()) -> None:
     """Check that ids are unique, dependencies known, and no subtask waits for itself.
 
     Raises:
@@ -168,7 +170,7 @@ def check_graph(subtasks: Sequence[Subtask]) -> None:
         for dependency in subtask.dependencies:
             if dependency == subtask.id:
                 raise InvalidPlan(f"Subtask {subtask.id!r} depends on itself")
-            if dependency not in known:
+            if dependency not in known and dependency not in elsewhere:
                 raise InvalidPlan(f"Subtask {subtask.id!r} depends on unknown {dependency!r}")
     try:
         TopologicalSorter({s.id: s.dependencies for s in subtasks}).prepare()

@@ -82,6 +82,8 @@ class Plan:
     """Revisions that were asked for because a subtask failed."""
     replan: dict[str, Any] | None = None
     """What the replanning under way is about."""
+    floor: int = 0
+    """Progress in thousandths that was told of earlier revisions: it never falls."""
     budget: dict[str, Any] | None = None
     """What people added to the limits of the settings."""
 

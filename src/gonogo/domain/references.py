@@ -8,7 +8,7 @@ never read for references again, so a result cannot reach for other results.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -57,8 +57,11 @@ def references(inputs: Mapping[str, Any] | None) -> tuple[Reference, ...]:
     return tuple(dict.fromkeys(part for part in found if isinstance(part, Reference)))
 
 
-def check_references(subtasks: Sequence[Subtask]) -> None:
+def check_references(subtasks: Sequence[Subtask], done: Collection[str] = ()) -> None:
     """Check that every reference names a subtask that is over by then.
+
+    Args:
+        done: Ids of subtasks that stand elsewhere and are over already.
 
     Raises:
         InvalidPlan: naming the subtask and the reference.
@@ -66,7 +69,7 @@ def check_references(subtasks: Sequence[Subtask]) -> None:
     above = ancestors(subtasks)
     for subtask in subtasks:
         for reference in references(subtask.inputs):
-            if reference.subtask_id not in above[subtask.id]:
+            if reference.subtask_id not in above[subtask.id] | set(done):
                 raise InvalidPlan(f"Subtask {subtask.id!r}: {_stray(reference, above)}")
 
 

@@ -23,11 +23,12 @@ from gonogo.engine._outcomes import (
     Work,
 )
 from gonogo.engine._pauses import PLAN_TIMERS
-from gonogo.engine._rounds import ADVANCE
+from gonogo.engine._rounds import ADVANCE, REPLAN
 
 __all__ = [
     "ADVANCE",
     "PLAN_TIMERS",
+    "REPLAN",
     "Completed",
     "Deferred",
     "Engine",

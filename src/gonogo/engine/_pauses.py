@@ -8,7 +8,7 @@ from gonogo.domain.plan_state import ENDED, PlanStatus
 from gonogo.domain.subtask_state import SUBTASK, SubtaskStatus
 from gonogo.engine import _tell
 from gonogo.engine._board import Board
-from gonogo.engine._rounds import ADVANCE, PLAN_TIMEOUT, Rounds
+from gonogo.engine._rounds import ADVANCE, PLAN_TIMEOUT, REPLAN, Rounds
 from gonogo.store import Connection, stop
 from gonogo.store.sessions import session_of
 from gonogo.store.timers import drop_timer, set_timer
@@ -96,6 +96,8 @@ class Pauses(Rounds):
                 self._cancel(board, subtask_id, reason)
             else:
                 self._fail_running(board, subtask_id, failure)
+        if board.plan.status is PlanStatus.REPLANNING:
+            stop(board.conn, REPLAN, board.plan.id)
         self._room(board)
         found = board.next_round(self.pace)
         board.write()

@@ -10,7 +10,12 @@ from gonogo.domain.subtask_state import SUBTASK, SubtaskStatus
 from gonogo.engine import _tell
 from gonogo.engine._board import Board
 from gonogo.engine._pauses import QUOTA, Pauses
-from gonogo.store import Connection
+from gonogo.engine._rounds import REPLAN
+from gonogo.store import Connection, stop
+
+_REPLANNED = frozenset(
+    {PlanStatus.RUNNING, PlanStatus.PAUSED, PlanStatus.FAILED, PlanStatus.PARTIAL}
+)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -51,6 +56,38 @@ class People(Pauses):
             raise Conflict(f"Plan {plan_id} is {board.plan.status} and cannot be resumed")
         self.end_pause(board, by)
 
+    def replan(self, conn: Connection, plan_id: str, reason: str, by: str, now: datetime) -> None:
+        """Have a running, paused or failed plan changed, however often it was before.
+
+        What runs comes to its end first.
+        """
+        board = Board.open(conn, plan_id, now)
+        if board.plan.status not in _REPLANNED:
+            raise Conflict(f"Plan {plan_id} is {board.plan.status} and cannot be replanned")
+        if board.plan.status is not PlanStatus.RUNNING:
+            board.move_plan(PlanStatus.RUNNING, finished_at=None)
+        self._send_back(board, cause="person", reason=reason, by=by)
+        self._go_on(board)
+
+    def go_without(self, conn: Connection, plan_id: str, reason: str, now: datetime) -> None:
+        """No new revision comes: carry on with what the plan has, as far as that goes."""
+        board = Board.open(conn, plan_id, now)
+        if board.plan.status is not PlanStatus.REPLANNING:
+            return
+        board.move_plan(PlanStatus.RUNNING)
+        _tell.changed(board, "plan_resumed", "gonogo", reason=reason)
+        self._go_on(board)
+
+    def go_on_revised(self, conn: Connection, plan_id: str, reason: str, now: datetime) -> None:
+        """Go on with a new revision that asks for nothing."""
+        board = Board.open(conn, plan_id, now)
+        _tell.changed(board, "plan_resumed", "gonogo", reason=reason)
+        self._go_on(board)
+
+    def end_unfinished(self, conn: Connection, plan_id: str, reason: str, now: datetime) -> None:
+        """End a plan with what it has reached; whatever is left is skipped."""
+        self.cut_short(Board.open(conn, plan_id, now), reason)
+
     def cancel(self, conn: Connection, plan_id: str, by: str, now: datetime) -> None:
         """End a plan and everything that it runs."""
         board = Board.open(conn, plan_id, now)
@@ -61,6 +98,7 @@ class People(Pauses):
                 self._cancel(board, subtask_id, f"the plan was cancelled by {by}")
         board.write()
         self._room(board)
+        stop(conn, REPLAN, plan_id)
         self.ended(conn, board.plan, PlanStatus.CANCELLED, now)
         _tell.changed(board, "plan_cancelled", by)
         _tell.final(board)

@@ -11,9 +11,11 @@ from typing import Any
 
 from gonogo.domain.checkpoint import write_standings
 from gonogo.domain.failure import Failure, classify, retry_delay
+from gonogo.domain.failure_patterns import REPLANNED, Diagnosis
 from gonogo.domain.plan import Revision, Subtask
 from gonogo.domain.plan_state import PlanStatus
 from gonogo.domain.records import Plan, SubtaskRow
+from gonogo.domain.replanning import ReplanRules, ReplanVerdict, replan_verdict
 from gonogo.domain.schedule import Round, Standing
 from gonogo.domain.subtask_state import SubtaskStatus
 from gonogo.engine import _tell
@@ -31,6 +33,8 @@ ADVANCE = "plan_advance"
 """The timer that asks for a round although nothing has changed: a retry is due."""
 PLAN_TIMEOUT = "plan_timeout"
 """The timer after which a plan ends, whatever is left."""
+REPLAN = "replan"
+"""The job that looks for the next revision of a plan of which nothing runs any more."""
 Ended = Callable[[Connection, Plan, PlanStatus, datetime], None]
 Ask = Callable[[Connection, Plan, Revision, Subtask, datetime], None]
 Dropped = Callable[[Connection, SubtaskRow, str, datetime], None]
@@ -52,6 +56,8 @@ class Rounds:
     after a question are not among them."""
     plan_timeout: float | None = None
     """Seconds from a plan's start after which it ends, whatever is left."""
+    replanning: ReplanRules | None = None
+    """Which failures change the plan; without rules none does."""
     pace: Pace = field(init=False)
     """Which of the ready subtasks go first, and how many run at once."""
 
@@ -62,8 +68,11 @@ class Rounds:
             Conflict: the plan is not as the caller saw it.
         """
         board = Board.open(conn, plan.id, now)
-        board.move_plan(PlanStatus.RUNNING, started_at=now)
-        if self.plan_timeout is not None:
+        # A plan that goes on with another revision began long ago.
+        replanned = board.plan.status is PlanStatus.APPROVED and board.plan.started_at is not None
+        started = board.plan.started_at if replanned else now
+        board.move_plan(PlanStatus.RUNNING, started_at=started)
+        if self.plan_timeout is not None and not replanned:
             set_timer(conn, PLAN_TIMEOUT, plan.id, now + timedelta(seconds=self.plan_timeout))
         self.advance(conn, plan.id, now)
 
@@ -76,7 +85,7 @@ class Rounds:
         if board.plan.status is not PlanStatus.RUNNING:
             board.write()
             _tell.progress(board)
-            _tell.rest_if_still(board)
+            self._rest(board)
             return
         found, asking = self._next_round(board, room)
         _tell.progress(board)
@@ -84,6 +93,9 @@ class Rounds:
             subtask = board.shape.subtasks[subtask_id]
             self.ask(board.conn, board.plan, board.shape.revision, subtask, board.now)
         board.write()
+        if board.plan.status is not PlanStatus.RUNNING:
+            self._rest(board)
+            return
         self._tell_starting(board, found.start)
         for subtask_id in found.start:
             self._start(board, subtask_id)
@@ -114,6 +126,15 @@ class Rounds:
             return board.count_running() if waiters else room
         return room
 
+    def _rest(self, board: Board) -> None:
+        """A plan starts nothing now; once nothing of it runs, that is told or made use of."""
+        if board.count_running():
+            return
+        if board.plan.status is PlanStatus.PAUSED and board.plan.paused_until is None:
+            _tell.final(board)
+        elif board.plan.status is PlanStatus.REPLANNING:
+            go_on(board.conn, REPLAN, board.plan.id)
+
     def _next_round(self, board: Board, room: int | None) -> tuple[Round, list[str]]:
         """The next round, once everything is skipped that will not run; and what is to be asked."""
         asking: list[str] = []
@@ -125,7 +146,8 @@ class Rounds:
             waiting = [key for key in left if self._must_wait(board, key)]
             board.write()
             asking += waiting
-            if not waiting and len(left) == len(found.start):
+            settled = not waiting and len(left) == len(found.start)
+            if settled or board.plan.status is not PlanStatus.RUNNING:
                 return found, asking
 
     def _declined(self, board: Board, subtask_id: str) -> bool:
@@ -160,6 +182,7 @@ class Rounds:
         error = failure.model_dump(mode="json")
         board.move(subtask_id, _S.FAILED, error=error, finished_at=board.now)
         _tell.ended(board, subtask_id, _S.FAILED, attempt=1, failure=failure)
+        self._replan_if(board, subtask_id, failure)
 
     def _tell_starting(self, board: Board, ids: Sequence[str]) -> None:
         fresh = [key for key in ids if not _goes_on(board.rows[key])]
@@ -231,6 +254,41 @@ class Rounds:
         else:
             board.move(subtask_id, _S.FAILED, error=error, finished_at=now)
         _tell.ended(board, subtask_id, status, attempt=attempt, since=work.since, failure=failure)
+        if status is _S.FAILED:
+            self._replan_if(board, subtask_id, failure)
+
+    def _replan_if(self, board: Board, subtask_id: str, failure: Failure) -> None:
+        """Send the plan back when a failure is one that changes it."""
+        plan, rules = board.plan, self.replanning
+        if rules is None or plan.status is not PlanStatus.RUNNING or _is_no_reason(failure):
+            return
+        last = datetime.fromisoformat(plan.replan["at"]) if plan.replan else None
+        verdict = replan_verdict(rules, failure, plan.replans, last, board.now)
+        if verdict is ReplanVerdict.NO:
+            return
+        self._send_back(
+            board, subtask_id=subtask_id, failure=failure.model_dump(mode="json"),
+            cause=failure.category, reason=failure.message, asks=verdict is ReplanVerdict.ASK,
+        )  # fmt: skip
+
+    def _send_back(
+        self,
+        board: Board,
+        *,
+        cause: str,
+        reason: str,
+        asks: bool = False,
+        by: str | None = None,
+        subtask_id: str | None = None,
+        failure: dict[str, Any] | None = None,
+    ) -> None:
+        about = {
+            "at": board.now.isoformat(), "cause": cause, "reason": reason, "asks": asks, "by": by,
+            "subtask_id": subtask_id, "failure": failure,
+        }  # fmt: skip
+        number = board.plan.replans + 1
+        board.move_plan(PlanStatus.REPLANNING, replan=about, replans=number)
+        _tell.sent_back(board, about)
 
     def _cancel(self, board: Board, subtask_id: str, reason: str) -> None:
         row = board.whole_row(subtask_id)
@@ -247,3 +305,10 @@ class Rounds:
 def _goes_on(row: Standing) -> bool:
     """Whether a pending subtask was in the middle of an attempt when it had to wait."""
     return row.attempt > 0 and row.not_before is None
+
+
+def _is_no_reason(failure: Failure) -> bool:
+    """Whether the rule that knows a bad failure says that another plan would not help."""
+    if not isinstance(failure, Diagnosis) or failure.severity not in REPLANNED:
+        return False
+    return not failure.requires_replanning

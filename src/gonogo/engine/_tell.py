@@ -1,5 +1,6 @@
 """What a plan's log is told, in one place, so that every path tells it alike."""
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
@@ -19,7 +20,6 @@ from gonogo.domain.events import (
     SwitchFacts,
 )
 from gonogo.domain.failure import Category, Failure
-from gonogo.domain.plan_state import PlanStatus
 from gonogo.domain.subtask_state import SubtaskStatus
 from gonogo.engine._board import Board
 from gonogo.store import log
@@ -102,6 +102,8 @@ def progress(board: Board) -> None:
     if told is None:
         return
     done, total = told
+    if 1000 * done < board.plan.floor * total:
+        return
     facts = ProgressFacts(done=done, total=total, percentage=round(100 * done / total, 1))
     _tell(board, PlanProgress(plan_id=board.plan.id, metadata=facts))
 
@@ -134,12 +136,19 @@ def final(board: Board) -> None:
     log.tell_final(board.conn, board.plan.session_id)
 
 
-def rest_if_still(board: Board) -> None:
-    """A paused plan of which nothing runs any more waits for a person."""
-    if board.plan.status is not PlanStatus.PAUSED or board.plan.paused_until is not None:
-        return
-    if not board.count_running():
-        final(board)
+def sent_back(board: Board, about: Mapping[str, Any]) -> None:
+    """A plan is to be changed: what runs finishes, then the next revision is looked for."""
+    plan = board.plan
+    facts = PlanChangedFacts(
+        plan_id=plan.id, by=about["by"], reason=about["reason"], cause=about["cause"],
+        subtask_id=about["subtask_id"], replans=plan.replans,
+    )  # fmt: skip
+    _tell(board, PlanChanged(type="plan_replanning", plan_id=plan.id, metadata=facts))
+    log.note(
+        board.conn, plan.session_id, board.now, actor=about["by"] or "gonogo",
+        action="plan.replanning", subject=plan.id, reason=about["reason"], cause=about["cause"],
+        subtask_id=about["subtask_id"], replans=plan.replans, revision=plan.revision,
+    )  # fmt: skip
 
 
 def _tell(board: Board, *events: Event) -> None:

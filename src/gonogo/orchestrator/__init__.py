@@ -12,7 +12,10 @@ from gonogo.orchestrator._interventions import InterventionKind
 from gonogo.orchestrator._kinds import BuiltInKinds
 from gonogo.orchestrator._plan_kind import PlanKind
 from gonogo.orchestrator._planning import Planning
+from gonogo.orchestrator._proposal import Proposals
 from gonogo.orchestrator._reading import PlanReader
+from gonogo.orchestrator._replanning import ABOUT as REPLAN_QUESTION
+from gonogo.orchestrator._replanning import Replanning
 from gonogo.orchestrator._retry import Retry
 from gonogo.orchestrator._subtask_kind import SubtaskKind, ask_to_start
 from gonogo.orchestrator._subtasks import Subtasks
@@ -21,6 +24,7 @@ from gonogo.orchestrator._tool_step import ToolStep
 from gonogo.orchestrator._turns import Turns
 
 __all__ = [
+    "REPLAN_QUESTION",
     "AgentStep",
     "BuiltInKinds",
     "Controls",
@@ -30,6 +34,8 @@ __all__ = [
     "PlanKind",
     "PlanReader",
     "Planning",
+    "Proposals",
+    "Replanning",
     "Retry",
     "SubtaskKind",
     "Subtasks",

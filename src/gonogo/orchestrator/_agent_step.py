@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 
 from gonogo.agents import (
     Finished,
@@ -19,8 +20,9 @@ from gonogo.domain.approval_state import ApprovalKind
 from gonogo.domain.call_state import CallStatus
 from gonogo.domain.conversation import Reply
 from gonogo.domain.events import AssistantMessage
+from gonogo.domain.failure_patterns import Patterns
 from gonogo.domain.records import CallRow
-from gonogo.engine import Completed, Outcome, Parked, Step
+from gonogo.engine import Completed, Failed, Outcome, Parked, Step
 from gonogo.orchestrator._threads import Opening, Threads
 from gonogo.store import Connection, log
 from gonogo.store.calls import open_calls
@@ -37,6 +39,8 @@ class AgentStep:
     threads: Threads
     loop: Loop
     desk: Desk
+    patterns: Patterns
+    """How an agent's own words about its failure are read."""
 
     async def run(self, step: Step) -> Outcome:
         """Have the subtask's agent carry it out, as far as it goes without a person.
@@ -64,10 +68,10 @@ class AgentStep:
         match call.tool:
             case "attempt_completion":
                 said = str(call.arguments.get("result", ""))
-                return Completed(
-                    step.done(said, agent=thread.agent).result,
-                    also=lambda conn, now: self._complete(conn, thread, call, said, now),
-                )
+                write = partial(self._complete, thread=thread, call=call, said=said)
+                if call.arguments.get("success") is False:
+                    return Failed(self.patterns.classify_text(said), also=write)
+                return Completed(step.done(said, agent=thread.agent).result, also=write)
             case "ask_followup_question":
                 await self.threads.store.write(self._question, thread, call, self.threads.clock())
                 return Parked()
@@ -76,7 +80,7 @@ class AgentStep:
                 return None
 
     def _complete(
-        self, conn: Connection, thread: Thread, call: CallRow, said: str, now: datetime
+        self, conn: Connection, now: datetime, *, thread: Thread, call: CallRow, said: str
     ) -> None:
         opened = open_control(conn, call, now)
         end_call(conn, opened, _C.COMPLETED, now, result={"completed": True})

@@ -1,13 +1,15 @@
 """Answers about plans: the kind `plan` of the desk."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
 from gonogo.approvals import Ruling
 from gonogo.domain.approval_state import DecisionWord
 from gonogo.domain.errors import Conflict
-from gonogo.domain.records import Approval, Plan
-from gonogo.orchestrator._planning import Planning
+from gonogo.domain.plan import Revision
+from gonogo.domain.records import Approval, Plan, SubtaskRow
+from gonogo.orchestrator._planning import Planning, completed
 from gonogo.store import Connection
 from gonogo.store.plans import add_revision, count_revisions, plan_of, revision_of
 
@@ -29,7 +31,8 @@ class PlanKind:
                 self.planning.reject(conn, plan, ruling, now)
             case DecisionWord.EDIT:
                 revision = self.planning.edit(plan, current, ruling.changes)
-                add_revision(conn, revision, now, ruling.by.id, "edited")
+                kept = _untouched(completed(conn, plan), current, revision)
+                add_revision(conn, revision, now, ruling.by.id, "edited", kept=kept)
                 self.planning.approve(conn, plan, revision, ruling, now)
             case _:
                 self.planning.approve(conn, plan, current, ruling, now)
@@ -43,6 +46,14 @@ def _plan(conn: Connection, approval: Approval) -> Plan:
     plan = plan_of(conn, approval.plan_id or "")
     assert plan is not None  # noqa: S101 - approvals of this kind always name a plan
     return plan
+
+
+def _untouched(
+    done: Mapping[str, SubtaskRow], current: Revision, revision: Revision
+) -> dict[str, SubtaskRow]:
+    """What is done and stands in the edited revision as it was."""
+    before, after = current.by_id, revision.by_id
+    return {key: row for key, row in done.items() if after.get(key) == before[key]}
 
 
 def _check_named(conn: Connection, plan: Plan, ruling: Ruling) -> None:

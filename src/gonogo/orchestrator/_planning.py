@@ -1,13 +1,13 @@
 """Planning: a plan from its proposal to its end, and what a person's decision about it means."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 from gonogo.agents import end_call
-from gonogo.approvals import Desk, Question, Ruling
-from gonogo.domain.approval_state import ApprovalKind, DecisionWord
+from gonogo.approvals import Desk, Ruling
+from gonogo.domain.approval_state import DecisionWord
 from gonogo.domain.call_state import CallStatus
 from gonogo.domain.conversation import Reply, UserText
 from gonogo.domain.errors import Conflict, InvalidPlan, NotFound
@@ -17,19 +17,18 @@ from gonogo.domain.events import (
     PlanApproved,
     PlanApprovedFacts,
     PlanEnded,
-    PlanFacts,
-    PlanNotified,
     PlanRejected,
     PlanRejectedFacts,
     SwitchFacts,
 )
-from gonogo.domain.findings import Finding, FindingSeverity
-from gonogo.domain.plan import Revision, Subtask, critical_path
+from gonogo.domain.plan import Revision, Subtask
 from gonogo.domain.plan_state import ENDED, PlanStatus
-from gonogo.domain.records import MAIN, GrantRow, Plan, Session, Turn
+from gonogo.domain.records import MAIN, GrantRow, Plan, Session, SubtaskRow, Turn
+from gonogo.domain.schedule import count_ended
 from gonogo.domain.subtask_state import SubtaskStatus
 from gonogo.orchestrator._account import account_of, execution_result
 from gonogo.orchestrator._inbox import ORCHESTRATOR, next_turn
+from gonogo.orchestrator._proposal import ARCHITECT, Proposals
 from gonogo.orchestrator._turn import wake
 from gonogo.store import Connection, log, new_id
 from gonogo.store.calls import open_calls, pending_of_plan
@@ -40,12 +39,12 @@ from gonogo.store.plans import (
     end_grants,
     move_plan,
     plan_of,
+    subtask_rows,
 )
 from gonogo.store.sessions import say, session_of, set_session, turn_of
-from gonogo.texts import account, plan_summary, rejected_plan
+from gonogo.texts import account, rejected_plan
 from gonogo.texts import say as text
 
-ARCHITECT = "architect"
 Begin = Callable[[Connection, Plan, datetime], None]
 _S = SubtaskStatus
 
@@ -59,11 +58,15 @@ class Planning:
     """Starts an approved plan: the engine's."""
     advance: Callable[[Connection, str, datetime], None]
     """Gives a plan its next round, and says so when all that is left of it waits: the engine's."""
-    read: Callable[[Any], tuple[Subtask, ...]]
-    """Reads the subtasks of a plan; raises `InvalidPlan`."""
+    read: Callable[[Any, Collection[str]], tuple[Subtask, ...]]
+    """Reads the subtasks of a plan, which may depend on others that are done, or raises
+    `InvalidPlan`."""
+    closing: Callable[[Connection, Plan, datetime], None]
+    """Ends a search for another revision that is under way."""
+    end_unfinished: Callable[[Connection, str, str, datetime], None]
+    """Ends a plan with what it has reached: the engine's."""
     max_parallel: int
-    look_over: Callable[[Revision], Sequence[Finding]] = lambda revision: ()
-    """What a person should know of a plan; an error refuses it."""
+    proposals: Proposals
 
     def draft(self, arguments: Mapping[str, Any]) -> Revision:
         """A first revision of a new plan, from the arguments of `create_plan`.
@@ -74,9 +77,9 @@ class Planning:
         goal = str(arguments.get("goal", "")).strip()
         if not goal:
             raise InvalidPlan("goal: a plan needs a goal")
-        subtasks = self.read(arguments.get("subtasks"))
+        subtasks = self.read(arguments.get("subtasks"), ())
         revision = Revision(plan_id=new_id("plan"), number=1, goal=goal, subtasks=subtasks)
-        return self._in_order(revision)
+        return self.proposals.in_order(revision)
 
     def result(self, revision: Revision, locale: str) -> dict[str, Any]:
         """What `create_plan` answers."""
@@ -96,7 +99,7 @@ class Planning:
         add_plan(conn, plan)
         add_revision(conn, revision, now, f"agent:{turn.agent}", "proposed")
         set_session(conn, session.id, active_plan_id=plan.id, agent=ARCHITECT)
-        self._put_before_person(conn, session, plan, revision, now)
+        self.proposals.put_before_person(conn, session, plan, revision, now)
 
     def execute(
         self,
@@ -167,7 +170,9 @@ class Planning:
         if not moved:
             raise Conflict(f"Plan {plan.id} changed at this moment")
         if ruling.auto_approve_tools:
-            add_grants(conn, [grant_for(approved, s, now) for s in revision.subtasks])
+            done = completed(conn, approved)
+            left = [s for s in revision.subtasks if s.id not in done]
+            add_grants(conn, [grant_for(approved, subtask, now) for subtask in left])
         held = ruling.word is DecisionWord.HOLD or not ruling.start
         self._tell_approved(conn, approved, revision, now, edited=edited, held=held)
         if held:
@@ -186,33 +191,42 @@ class Planning:
         """
         if raw is None:
             raise InvalidPlan("EDIT decision requires modified_subtasks")
-        subtasks = self.read(raw)
+        subtasks = self.read(raw, ())
         revision = Revision(
             plan_id=plan.id, number=plan.revision + 1, goal=current.goal, subtasks=subtasks
         )
-        return self._in_order(revision)
+        return self.proposals.in_order(revision)
 
     def reject(self, conn: Connection, plan: Plan, ruling: Ruling, now: datetime) -> None:
         """A person said no."""
         session = session_of(conn, plan.session_id)
         assert session is not None  # noqa: S101 - the plan names its session
-        move_plan(conn, plan, PlanStatus.REJECTED, finished_at=now, feedback=ruling.feedback)
+        begun = plan.started_at is not None
+        if not begun:
+            move_plan(conn, plan, PlanStatus.REJECTED, finished_at=now, feedback=ruling.feedback)
         said = ruling.feedback or text("plan_rejected_default", session.spoken)
         told = text("model_plan_rejected", session.spoken, feedback=said)
         say(conn, session.id, MAIN, UserText(content=told), now)
-        self._close(conn, session, plan, now, "the plan was rejected")
+        if not begun:
+            self._close(conn, session, plan, now, "the plan was rejected")
         facts = PlanRejectedFacts(plan_id=plan.id, feedback=ruling.feedback)
         event = PlanRejected(
             content=rejected_plan(ruling.feedback, session.spoken), metadata=facts,
-            plan_id=plan.id, agent=ARCHITECT, is_final=True,
+            plan_id=plan.id, agent=ARCHITECT, is_final=None if begun else True,
         )  # fmt: skip
         log.tell(conn, session.id, now, event)
+        if begun:
+            self.end_unfinished(conn, plan.id, text("replan_rejected", session.spoken), now)
+            return
         next_turn(conn, replace(session, active_plan_id=None))
 
     def expire(self, conn: Connection, plan: Plan, now: datetime) -> None:
         """Nobody decided in time."""
         session = session_of(conn, plan.session_id)
         assert session is not None  # noqa: S101 - the plan names its session
+        if plan.started_at is not None:
+            self.end_unfinished(conn, plan.id, text("replan_expired", session.spoken), now)
+            return
         move_plan(conn, plan, PlanStatus.EXPIRED, finished_at=now)
         self._close(conn, session, plan, now, "the plan expired")
         content = text("plan_expired", session.spoken)
@@ -232,55 +246,6 @@ class Planning:
             digest=revision.digest, auto_approve_tools=True, max_parallel=self.max_parallel,
             created_at=now, approved_at=None, started_at=None, finished_at=None, feedback=None,
         )  # fmt: skip
-
-    def _in_order(self, revision: Revision) -> Revision:
-        for finding in self.look_over(revision):
-            if finding.severity is FindingSeverity.ERROR:
-                raise InvalidPlan(text(finding.key, "en", **finding.fields))
-        return revision
-
-    def _findings(self, revision: Revision, locale: str) -> list[dict[str, Any]]:
-        return [
-            {
-                **finding.model_dump(mode="json", exclude={"fields"}, exclude_none=True),
-                "message": text(finding.key, locale, **finding.fields),
-            }
-            for finding in self.look_over(revision)
-        ]
-
-    def _put_before_person(
-        self, conn: Connection, session: Session, plan: Plan, revision: Revision, now: datetime
-    ) -> None:
-        findings = self._findings(revision, session.spoken)
-        summary = plan_summary(
-            revision, session.spoken, findings=findings, tool_host=session.tool_host
-        )
-        subtasks = [s.model_dump(mode="json", exclude_none=True) for s in revision.subtasks]
-        count = len(subtasks)
-        question = text("plan_question", session.spoken, goal=plan.goal, count=count)
-        approval = self.desk.open(
-            conn,
-            Question(
-                session_id=session.id, kind=ApprovalKind.PLAN, subject=plan.goal,
-                details={
-                    "goal": plan.goal, "original_task": plan.original_task,
-                    "summary": summary, "subtasks": subtasks,
-                },
-                reason=question, digest=revision.digest, turn_id=plan.turn_id, plan_id=plan.id,
-                revision=revision.number, agent=ARCHITECT,
-            ),
-            now,
-        )  # fmt: skip
-        facts = PlanFacts(
-            plan_id=plan.id, revision=revision.number, digest=revision.digest,
-            subtask_count=count, subtasks=subtasks, goal=plan.goal, approval_id=approval.id,
-            critical_path=list(critical_path(revision.subtasks)), findings=findings,
-        )  # fmt: skip
-        event = PlanNotified(
-            content=summary, metadata=facts, turn_id=plan.turn_id, plan_id=plan.id,
-            agent=ARCHITECT, is_final=True,
-        )  # fmt: skip
-        log.tell(conn, session.id, now, event)
 
     def _tell_approved(
         self,
@@ -309,6 +274,7 @@ class Planning:
     def _close(
         self, conn: Connection, session: Session, plan: Plan, now: datetime, because: str
     ) -> None:
+        self.closing(conn, plan, now)
         for approval in pending_of_plan(conn, plan.id):
             self.desk.withdraw(conn, approval, now)
         ended = end_grants(conn, plan.id, now, because)
@@ -333,6 +299,19 @@ class Planning:
             turn = turn_of(conn, call.turn_id or "")
             if turn is not None:
                 wake(conn, turn)
+
+
+def completed(conn: Connection, plan: Plan) -> dict[str, SubtaskRow]:
+    """The rows of a plan's subtasks that are done: no later revision changes them."""
+    rows = subtask_rows(conn, plan.id, plan.revision)
+    return {row.subtask_id: row for row in rows if row.status is _S.COMPLETED or row.declined}
+
+
+def told_progress(conn: Connection, plan: Plan) -> int:
+    """The progress that was told of a plan so far, in thousandths."""
+    rows = subtask_rows(conn, plan.id, plan.revision)
+    done = count_ended(row.status for row in rows)
+    return max(plan.floor, 1000 * done // len(rows))
 
 
 def is_held(conn: Connection, plan_id: str) -> bool:

@@ -1,6 +1,6 @@
 """Reads the subtasks of a plan, and checks all that can be known before it runs."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,15 +22,24 @@ class PlanReader:
     tools: Mapping[str, Tool]
     kinds: Mapping[str, KindRule]
 
-    def read(self, raw: Any) -> tuple[Subtask, ...]:  # noqa: ANN401 - as a stranger wrote it
-        """Read the subtasks of a new plan or of an edited one.
+    def read(
+        self,
+        raw: Any,  # noqa: ANN401 - as a stranger wrote it
+        done: Collection[str] = (),
+    ) -> tuple[Subtask, ...]:
+        """Read the subtasks of a new plan, of an edited one, or what is left of one.
+
+        Args:
+            done: Ids of subtasks that these may depend on and that are kept.
 
         Raises:
             InvalidPlan: with the first defect, naming the subtask and the field.
         """
         usable = {name for name, t in self.tools.items() if t.tool_class is not ToolClass.CONTROL}
-        subtasks = parse_subtasks(raw, agents=self.workers, tools=usable, kinds=self.kinds)
-        check_references(subtasks)
+        subtasks = parse_subtasks(
+            raw, agents=self.workers, tools=usable, kinds=self.kinds, known=done
+        )
+        check_references(subtasks, done)
         for subtask in subtasks:
             _check_condition(subtask)
             self._check_arguments(subtask)

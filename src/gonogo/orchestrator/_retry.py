@@ -8,7 +8,7 @@ from gonogo.domain.plan import Revision, dependants
 from gonogo.domain.plan_state import PlanStatus
 from gonogo.domain.records import Plan, SubtaskRow
 from gonogo.domain.subtask_state import SubtaskStatus
-from gonogo.orchestrator._planning import Planning, grant_for
+from gonogo.orchestrator._planning import Planning, grant_for, told_progress
 from gonogo.store import Connection, log
 from gonogo.store.plans import (
     add_grants,
@@ -68,7 +68,7 @@ class Retry:
         session = session_of(conn, plan.session_id)
         if session is None or session.active_plan_id is not None:
             raise Conflict("The session has another plan; that one comes first")
-        if not revise_plan(conn, plan, revision):
+        if not revise_plan(conn, plan, revision, told_progress(conn, plan)):
             raise Conflict(f"Plan {plan.id} changed at this moment")
         set_session(conn, session.id, active_plan_id=plan.id, agent="architect")
         revised = replace(plan, revision=revision.number, digest=revision.digest, finished_at=None)

@@ -9,7 +9,7 @@ from gonogo.dispatch import AGAIN
 from gonogo.domain.call_state import CallStatus
 from gonogo.domain.records import CallRow, SubtaskRow, Timer
 from gonogo.domain.subtask_state import SubtaskStatus
-from gonogo.engine import PLAN_TIMERS, Engine, Work
+from gonogo.engine import PLAN_TIMERS, REPLAN, Engine, Work
 from gonogo.orchestrator import Turns
 from gonogo.store import Connection, go_on
 from gonogo.store.calls import call_of, open_calls
@@ -33,6 +33,9 @@ class Continuation:
 
     def of_call(self, conn: Connection, call: CallRow, now: datetime) -> None:
         """The turn or the subtask of a call that has its answer."""
+        if call.subtask_id is None and call.turn_id is None and call.plan_id is not None:
+            go_on(conn, REPLAN, call.plan_id)
+            return
         if call.subtask_id is None:
             self.turns.resume(conn, call.turn_id or "", now)
             return
@@ -74,8 +77,8 @@ class Timers:
                 self.engine.take_over(conn, timer.key)
             case kind if kind == f"{AGAIN}plan":
                 self.engine.advance(conn, timer.key, now)
-            case kind if kind == f"{AGAIN}turn":
-                go_on(conn, "turn", timer.key)
+            case kind if kind in {f"{AGAIN}turn", f"{AGAIN}{REPLAN}"}:
+                go_on(conn, timer.kind.removeprefix(AGAIN), timer.key)
             case _:
                 pass
 

@@ -19,11 +19,14 @@ from gonogo.agents import (
 from gonogo.approvals import Desk
 from gonogo.dispatch import Hub, LocalDispatcher
 from gonogo.domain.approval_state import ApprovalKind
+from gonogo.domain.failure import Severity
 from gonogo.domain.findings import Finding, ProfileFacts, findings
 from gonogo.domain.plan import PLANNERS, Revision
-from gonogo.engine import Engine
+from gonogo.domain.replanning import ReplanRules
+from gonogo.engine import REPLAN, Engine
 from gonogo.llm import Model, ModelSettings, open_model
 from gonogo.orchestrator import (
+    REPLAN_QUESTION,
     AgentStep,
     BuiltInKinds,
     Controls,
@@ -32,6 +35,8 @@ from gonogo.orchestrator import (
     PlanKind,
     Planning,
     PlanReader,
+    Proposals,
+    Replanning,
     SubtaskKind,
     Subtasks,
     Threads,
@@ -105,6 +110,7 @@ class Parts:
     hands: Hands
     engine: Engine
     planning: Planning
+    replanning: Replanning
     turns: Turns
     inbox: Inbox
     dispatcher: LocalDispatcher
@@ -152,13 +158,14 @@ def build(
         ended=lambda conn, plan, status, now: planning.ended(conn, plan, status, now),
         dropped=lambda conn, row, reason, now: subtasks.dropped(conn, row, reason, now),
         ask=partial(ask_to_start, desk), starting=checkpoint_starts,
+        replanning=_replan_rules(settings),
         strategy=settings.strategy,
         max_per_agent=settings.max_parallel_agent,
         max_per_workspace=settings.max_parallel_workspace, plan_timeout=settings.plan_timeout,
     )  # fmt: skip
     threads = Threads(store=store, clock=clock, check=engine.check, park=engine.park)
     built_in = BuiltInKinds(
-        agents=AgentStep(threads=threads, loop=loop, desk=desk),
+        agents=AgentStep(threads=threads, loop=loop, desk=desk, patterns=engine.patterns),
         tools=ToolStep(threads=threads, loop=loop, patterns=engine.patterns),
     )
     kinds = {kind.name: kind for kind in built_in.all()}
@@ -170,7 +177,14 @@ def build(
     planning = Planning(
         desk=desk, begin=engine.begin, advance=engine.advance,
         read=reader.read,
-        max_parallel=settings.max_parallel, look_over=_look_over(settings, profiles, tools),
+        max_parallel=settings.max_parallel,
+        proposals=Proposals(desk=desk, look_over=_look_over(settings, profiles, tools)),
+        end_unfinished=engine.end_unfinished,
+        closing=lambda conn, plan, now: replanning.drop(conn, plan, now),
+    )  # fmt: skip
+    replanning = Replanning(
+        store=store, loop=loop, desk=desk, engine=engine, planning=planning, clock=clock,
+        timeout=settings.replanning_timeout, within_grant=settings.replan_within_grant,
     )  # fmt: skip
     controls = Controls(store=store, planning=planning, profiles=profiles, clock=clock)
     turns = Turns(store=store, loop=loop, desk=desk, controls=controls, clock=clock)
@@ -181,17 +195,23 @@ def build(
         engine.resume, engine.skip_subtask, engine.fail_subtask
     )
     desk.kinds[ApprovalKind.INTERVENTION] = InterventionKind(
-        of_calls=Interventions(went_on.of_call)
+        of_calls=Interventions(went_on.of_call), of_plans={REPLAN_QUESTION: replanning}
     )
     dispatcher = LocalDispatcher(
         store,
-        {"turn": turns.job, "plan": engine.plan_job, "subtask": engine.subtask_job},
+        {
+            "turn": turns.job,
+            "plan": engine.plan_job,
+            "subtask": engine.subtask_job,
+            REPLAN: replanning.job,
+        },
         Timers(desk=desk, engine=engine, hands=hands, went_on=went_on).fire,
         clock,
     )
     return Parts(
         settings=settings, clock=clock, store=store, hub=hub, metrics=metrics, desk=desk,
-        gate=gate, hands=hands, engine=engine, planning=planning, turns=turns,
+        gate=gate, hands=hands, engine=engine, planning=planning, replanning=replanning,
+        turns=turns,
         inbox=Inbox(locale=settings.locale), dispatcher=dispatcher, model=slot,
         profiles=profiles, tools=tools, went_on=went_on, closing=anyio.Event(),
     )  # fmt: skip
@@ -214,6 +234,21 @@ def _look_over(
         findings, agents=agents, tools=classes, prefix_problem=problem,
         attended=not settings.unattended,
     )  # fmt: skip
+
+
+def _replan_rules(settings: Settings) -> ReplanRules:
+    wanted = {
+        Severity.CRITICAL: settings.replanning_trigger_critical,
+        Severity.HIGH: settings.replanning_trigger_high,
+        Severity.MEDIUM: settings.replanning_trigger_medium,
+    }
+    on = settings.auto_replanning
+    return ReplanRules(
+        severities=frozenset(severity for severity, set_ in wanted.items() if on and set_),
+        max_attempts=settings.replanning_max_attempts,
+        human_after=settings.replanning_human_after,
+        min_interval=timedelta(seconds=settings.replanning_min_interval),
+    )
 
 
 def _desk(settings: Settings) -> Desk:

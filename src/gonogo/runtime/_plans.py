@@ -121,6 +121,14 @@ class Plans:
         """End a plan and everything that it runs."""
         return await self._do(principal, plan_id, self.parts.engine.cancel)
 
+    async def replan(self, principal: Principal, plan_id: str, reason: str) -> PlanView:
+        """Have a running, paused or failed plan changed: what runs finishes first.
+
+        Raises:
+            Conflict: the plan is in another state, which is named, or another plan is active.
+        """
+        return await self._do(principal, plan_id, self.parts.replanning.start, reason)
+
     async def cancel_subtask(self, principal: Principal, plan_id: str, subtask_id: str) -> PlanView:
         """End one subtask; its siblings go on."""
         return await self._do(principal, plan_id, self.parts.engine.cancel_subtask, subtask_id)

@@ -1,10 +1,10 @@
 """Rows as clients are shown them."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from gonogo.domain.messages import PLAN_REQUEST
 from gonogo.domain.plan import Revision, Subtask, critical_path
+from gonogo.domain.plan_changes import plan_changes
 from gonogo.domain.records import Approval, GrantRow, Plan, Session, SubtaskRow
 from gonogo.domain.subtask_state import SUBTASK, SubtaskStatus
 from gonogo.domain.views import (
@@ -142,18 +142,14 @@ def graph_view(plan: Plan, revision: Revision, rows: Sequence[SubtaskRow]) -> Pl
 
 def diff_view(before: Revision, after: Revision) -> PlanDiff:
     """What changed between two revisions."""
-    old, new = before.by_id, after.by_id
+    changes = plan_changes(before, after)
     return PlanDiff(
         plan_id=after.plan_id,
         from_revision=before.number,
         to_revision=after.number,
-        added=[subtask for key, subtask in new.items() if key not in old],
-        removed=[subtask for key, subtask in old.items() if key not in new],
-        changed=[
-            {"id": key, "fields": fields}
-            for key in new
-            if key in old and (fields := _changed(old[key], new[key]))
-        ],
+        added=list(changes.added),
+        removed=list(changes.removed),
+        changed=[{"id": key, "fields": fields} for key, fields in changes.changed],
     )
 
 
@@ -176,8 +172,3 @@ def grant_view(grant: GrantRow) -> GrantView:
 def _subtasks(revision: Revision, rows: Sequence[SubtaskRow]) -> list[SubtaskView]:
     by_id = {row.subtask_id: row for row in rows}
     return [subtask_view(subtask, by_id[subtask.id]) for subtask in revision.subtasks]
-
-
-def _changed(before: Subtask, after: Subtask) -> dict[str, Any]:
-    old, new = before.model_dump(mode="json"), after.model_dump(mode="json")
-    return {k: {"from": old[k], "to": new[k]} for k in new if old[k] != new[k]}

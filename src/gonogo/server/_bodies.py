@@ -64,6 +64,12 @@ class PlanAnswer(Request):
     auto_approve_tools: bool = True
 
 
+class ReplanReason(Request):
+    """Why a plan is to be changed; whoever plans anew is told."""
+
+    reason: Annotated[str, StringConstraints(min_length=1, max_length=4_000)]
+
+
 class ApprovalAnswer(Request):
     """The answer to an approval; the path names it."""
 
@@ -99,7 +105,7 @@ class NewToken(Request):
 
 
 REQUESTS = (
-    *_MESSAGES, Sent, NewSession, SessionChange, Nothing, PlanAnswer, ApprovalAnswer, NamedAnswer,
-    Answers, Code, NewToken,
+    *_MESSAGES, Sent, NewSession, SessionChange, Nothing, PlanAnswer, ReplanReason,
+    ApprovalAnswer, NamedAnswer, Answers, Code, NewToken,
 )  # fmt: skip
 """Every request model, for the schema."""

@@ -19,7 +19,7 @@ from gonogo.domain.views import (
     RevisionView,
 )
 from gonogo.server._answers import answer, once
-from gonogo.server._bodies import Nothing, PlanAnswer
+from gonogo.server._bodies import Nothing, PlanAnswer, ReplanReason
 from gonogo.server._body import read_body
 from gonogo.server._caller import Authenticated, Caller
 from gonogo.server._params import Filter, Name
@@ -128,6 +128,20 @@ async def resume(caller: Authenticated, plan_id: Name) -> Response:
 async def cancel(caller: Authenticated, plan_id: Name) -> Response:
     """Stop a plan for good."""
     return await _steer(caller, plan_id, caller.runtime.cancel_plan)
+
+
+@router.post(
+    "/{plan_id}/replan", status_code=202, response_model=PlanView, openapi_extra=takes(ReplanReason)
+)
+async def replan(caller: Authenticated, plan_id: Name) -> Response:
+    """Have a plan changed: its next revision is put before a person."""
+    body = await read_body(caller.request, ReplanReason)
+    return await _or_where_it_stands(
+        caller,
+        plan_id,
+        body,
+        lambda: caller.runtime.replan(caller.principal, plan_id, body.reason),
+    )
 
 
 @router.post(

@@ -119,6 +119,7 @@ plans = table(
     Column("paused_until", Utc),
     Column("replans", Integer, nullable=False, server_default="0"),
     Column("replan", Json),
+    Column("floor", Integer, nullable=False, server_default="0"),
     Column("budget", Json),
     Index(None, "session_id"),
     Index(None, "status"),

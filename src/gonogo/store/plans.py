@@ -26,7 +26,7 @@ _SESSION_PLANS = (
     .order_by(plans.c.created_at.desc(), plans.c.id.desc())
 )
 _ALL_PLANS = select(*columns_of(plans, Plan)).order_by(plans.c.created_at.desc(), plans.c.id.desc())
-_LIVE_PLANS = select(plans.c.id).where(plans.c.status == "running")
+_LIVE_PLANS = select(plans.c.id).where(plans.c.status.in_(("running", "replanning")))
 _ROWS = (
     select(*columns_of(subtasks, SubtaskRow))
     .where(subtasks.c.plan_id == bindparam("plan_id"), subtasks.c.revision == bindparam("revision"))
@@ -136,16 +136,16 @@ def move_plan(conn: Connection, plan: Plan, status: PlanStatus, **to: Any) -> bo
 
 
 def set_plan(conn: Connection, plan: Plan, **to: Any) -> bool:  # noqa: ANN401
-    """Set other columns of a plan's row, compare-and-set on what the caller saw of it."""
+    """Set other columns of a plan, if its status and revision are as the caller saw them."""
     where = {"id": plan.id, "status": plan.status, "revision": plan.revision}
     return change(conn, plans, where, to)
 
 
-def revise_plan(conn: Connection, plan: Plan, revision: Revision) -> bool:
+def revise_plan(conn: Connection, plan: Plan, revision: Revision, floor: int) -> bool:
     """Make a revision the plan's current one, compare-and-set on what the caller saw."""
-    where = {"id": plan.id, "status": plan.status, "revision": plan.revision}
-    to = {"revision": revision.number, "digest": revision.digest, "finished_at": None}
-    return change(conn, plans, where, to)
+    return set_plan(
+        conn, plan, revision=revision.number, digest=revision.digest, finished_at=None, floor=floor
+    )
 
 
 def list_plans(

@@ -7,13 +7,14 @@ change with the language.
 
 from gonogo.texts._language import DEFAULT, LOCALES, Locale, language_of, resolve
 from gonogo.texts._plan import account, plan_summary, rejected_plan
-from gonogo.texts._say import keys, say
+from gonogo.texts._say import cause_and_fix, keys, say
 
 __all__ = [
     "DEFAULT",
     "LOCALES",
     "Locale",
     "account",
+    "cause_and_fix",
     "keys",
     "language_of",
     "plan_summary",

@@ -52,6 +52,20 @@ ENGLISH = {
     ),
     "plan_skipped_line": "- Skipped: {skipped}",
     "plan_cancelled_line": "- Cancelled: {cancelled}",
+    "replan_rejected": "the new plan was rejected",
+    "replan_expired": "nobody decided about the new plan in time",
+    "replan_question": (
+        "The plan has been changed {count} times already, and a subtask failed again: {reason}."
+        " Approve to look for another plan, reject to end this one with what it has reached."
+    ),
+    "replan_timed_out": "no new plan was found in {seconds} s",
+    "replan_gave_up": "no new plan was found: {reason}",
+    "replan_declined": "{by} decided not to change the plan again",
+    "replan_lapsed": "nobody decided in time whether to change the plan again",
+    "summary_changes": "## Changes to the revision before",
+    "summary_added": "- new: **{subtask}**: {description}",
+    "summary_removed": "- gone: **{subtask}**",
+    "summary_changed": "- changed: **{subtask}** ({fields})",
     # subtasks
     "subtask_started": "Subtask {position}/{total}: {description}",
     "subtask_skipped": "Skipped: {dependency} did not complete.",
@@ -163,6 +177,24 @@ ENGLISH = {
     ),
     "model_subtask_scope": "What was approved for it: {scope}. Anything else asks the user first.",
     "model_subtask_results": "Results of the subtasks that yours builds on:",
+    "model_replan": (
+        "The plan below could not be carried out as approved. Find another way to its goal and"
+        " propose it with create_plan: the goal again, and the subtasks that are still to be done."
+        " What has completed is kept by itself and may be named as a dependency; everything else"
+        " that you leave out is dropped. The same subtasks again are refused."
+    ),
+    "model_replan_goal": "Goal: {goal}",
+    "model_replan_failure": (
+        "What happened: {reason}\nSubtask: {subtask}\nKind: {category}, {severity}\n"
+        "Root cause: {root_cause}\nFix suggestion: {suggestion}"
+    ),
+    "model_replan_asked": "A person asked for another plan: {reason}",
+    "model_replan_standing": "How its subtasks stand:",
+    "model_replan_subtask": "- {subtask} [{status}] {description}{detail}",
+    "model_no_progress": (
+        "This is the plan that has failed already. Change what is left to do, or end with"
+        " attempt_completion and say why there is no other way."
+    ),
     "model_truncated": "… ({count} more characters)",
     # the terminal
     "cli_plan_question": "Carry out this plan?",

@@ -5,6 +5,7 @@ from typing import Any
 
 from gonogo.domain.events import PlanEndedFacts
 from gonogo.domain.plan import Revision, Scope, Subtask, critical_path
+from gonogo.domain.plan_changes import PlanChanges
 from gonogo.texts._say import say
 
 
@@ -14,6 +15,7 @@ def plan_summary(
     *,
     findings: Sequence[Mapping[str, Any]] = (),
     tool_host: str = "server",
+    changes: PlanChanges | None = None,
 ) -> str:
     """The plan as a person reads it before deciding, in Markdown.
 
@@ -22,6 +24,7 @@ def plan_summary(
 
     Args:
         findings: `{severity, message}` each.
+        changes: What this revision has otherwise than the one before.
     """
     parts = [
         say("summary_title", locale, goal=_line(revision.goal)),
@@ -29,6 +32,9 @@ def plan_summary(
         "\n".join(_entry(n, s, locale) for n, s in enumerate(revision.subtasks, start=1)),
         say("summary_critical", locale, path=" → ".join(critical_path(revision.subtasks))),
     ]
+    if changes is not None:
+        parts.append(say("summary_changes", locale))
+        parts.append("\n".join(_changed(changes, locale)))
     if findings:
         parts.append(say("summary_findings", locale))
         parts.append("\n".join(say("summary_finding", locale, **finding) for finding in findings))
@@ -53,6 +59,19 @@ def account(facts: PlanEndedFacts, locale: str) -> str:
     if facts.cancelled:
         lines.append(say("plan_cancelled_line", locale, **numbers))
     return "\n".join(lines)
+
+
+def _changed(changes: PlanChanges, locale: str) -> list[str]:
+    added = [
+        say("summary_added", locale, subtask=s.id, description=_line(s.description))
+        for s in changes.added
+    ]
+    removed = [say("summary_removed", locale, subtask=s.id) for s in changes.removed]
+    fields = [
+        say("summary_changed", locale, subtask=key, fields=", ".join(sorted(fields)))
+        for key, fields in changes.changed
+    ]
+    return [*added, *removed, *fields]
 
 
 def _count(revision: Revision, locale: str) -> str:

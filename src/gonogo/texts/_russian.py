@@ -49,6 +49,20 @@ RUSSIAN = {
     ),
     "plan_skipped_line": "- Skipped: {skipped}",
     "plan_cancelled_line": "- Cancelled: {cancelled}",
+    "replan_rejected": "новый план отклонён",
+    "replan_expired": "никто вовремя не решил, выполнять ли новый план",
+    "replan_question": (
+        "План уже менялся (раз: {count}), и подзадача снова не удалась: {reason}."
+        " Подтвердите, чтобы искать другой план, или отклоните, чтобы закончить с тем, что есть."
+    ),
+    "replan_timed_out": "за {seconds} с новый план не найден",
+    "replan_gave_up": "новый план не найден: {reason}",
+    "replan_declined": "{by} решил больше не менять план",
+    "replan_lapsed": "никто вовремя не решил, менять ли план ещё раз",
+    "summary_changes": "## Что изменилось",
+    "summary_added": "- новая: **{subtask}**: {description}",
+    "summary_removed": "- убрана: **{subtask}**",
+    "summary_changed": "- изменена: **{subtask}** ({fields})",
     "subtask_started": "Subtask {position}/{total}: {description}",
     "subtask_skipped": "Пропущено: подзадача {dependency} не выполнена.",
     "subtask_cancelled": "Отменено по решению: {by}.",
@@ -150,6 +164,24 @@ RUSSIAN = {
     ),
     "model_subtask_scope": "Для неё подтверждено: {scope}. На всё остальное нужно разрешение.",
     "model_subtask_results": "Результаты подзадач, на которые опирается ваша:",
+    "model_replan": (
+        "План ниже не удалось выполнить так, как он был утверждён. Найди другой путь к его цели и"
+        " предложи его через create_plan: ту же цель и подзадачи, которые ещё нужно сделать."
+        " Выполненное сохраняется само, на него можно ссылаться как на зависимость; всё остальное,"
+        " чего нет в новом плане, отбрасывается. Те же подзадачи снова не принимаются."
+    ),
+    "model_replan_goal": "Цель: {goal}",
+    "model_replan_failure": (
+        "Что случилось: {reason}\nПодзадача: {subtask}\nВид: {category}, {severity}\n"
+        "Первопричина: {root_cause}\nЧто предлагается: {suggestion}"
+    ),
+    "model_replan_asked": "Человек попросил другой план: {reason}",
+    "model_replan_standing": "Состояние подзадач:",
+    "model_replan_subtask": "- {subtask} [{status}] {description}{detail}",
+    "model_no_progress": (
+        "Этот план уже не удался. Измени то, что осталось сделать, или закончи через"
+        " attempt_completion и объясни, почему другого пути нет."
+    ),
     "model_truncated": "… (ещё символов: {count})",
     "cli_plan_question": "Выполнить этот план?",
     "cli_tool_question": "Разрешить?",

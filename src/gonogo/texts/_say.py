@@ -4,10 +4,12 @@ from collections.abc import Mapping
 from string import Formatter
 
 from gonogo.texts._english import ENGLISH
+from gonogo.texts._failures import ENGLISH_CAUSES, RUSSIAN_CAUSES
 from gonogo.texts._language import DEFAULT, resolve
 from gonogo.texts._russian import RUSSIAN
 
 _TABLES: Mapping[str, Mapping[str, str]] = {"en": ENGLISH, "ru": RUSSIAN}
+_CAUSES = {"en": ENGLISH_CAUSES, "ru": RUSSIAN_CAUSES}
 
 
 def say(key: str, locale: str | None = DEFAULT, **fields: object) -> str:
@@ -17,6 +19,12 @@ def say(key: str, locale: str | None = DEFAULT, **fields: object) -> str:
         KeyError: there is no such text, or a field of it is missing.
     """
     return _TABLES[resolve(locale, DEFAULT)][key].format(**fields)
+
+
+def cause_and_fix(hint: str, locale: str | None = DEFAULT) -> tuple[str, str]:
+    """What lies behind a failure, and what to do about it, by the key of its hint."""
+    causes = _CAUSES[resolve(locale, DEFAULT)]
+    return causes.get(hint, causes["failure_hint_unknown"])
 
 
 def keys(locale: str) -> dict[str, frozenset[str]]:

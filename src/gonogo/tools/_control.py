@@ -105,6 +105,10 @@ class AttemptCompletion(Arguments):
     """What was reached."""
 
     result: Annotated[str, Field(description="The result, for the person to read.")]
+    success: Annotated[
+        bool | None,
+        Field(description="False when the task could not be done; `result` says why."),
+    ] = None
 
 
 def _prepare(_workspace: Workspace, arguments: Arguments) -> Prepared:

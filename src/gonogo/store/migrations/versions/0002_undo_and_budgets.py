@@ -18,6 +18,7 @@ def upgrade() -> None:
     op.add_column("plans", sa.Column("paused_until", sa.Text(), nullable=True))
     op.add_column("plans", sa.Column("replans", sa.Integer(), nullable=False, server_default="0"))
     op.add_column("plans", sa.Column("replan", sa.Text(), nullable=True))
+    op.add_column("plans", sa.Column("floor", sa.Integer(), nullable=False, server_default="0"))
     op.add_column("plans", sa.Column("budget", sa.Text(), nullable=True))
     op.add_column("tool_calls", sa.Column("tree", sa.Text(), nullable=True))
     op.add_column(

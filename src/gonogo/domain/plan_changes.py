@@ -1,0 +1,32 @@
+"""What changed between two revisions of a plan."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from gonogo.domain.plan import Revision, Subtask
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanChanges:
+    """Subtasks that came, went, or are other than they were."""
+
+    added: tuple[Subtask, ...]
+    removed: tuple[Subtask, ...]
+    changed: tuple[tuple[str, dict[str, Any]], ...]
+    """Subtask id, and by field `{"from", "to"}`."""
+
+
+def plan_changes(before: Revision, after: Revision) -> PlanChanges:
+    """What the second revision has otherwise than the first."""
+    old, new = before.by_id, after.by_id
+    fields = {key: _changed(old[key], new[key]) for key in new if key in old}
+    return PlanChanges(
+        added=tuple(subtask for key, subtask in new.items() if key not in old),
+        removed=tuple(subtask for key, subtask in old.items() if key not in new),
+        changed=tuple((key, each) for key, each in fields.items() if each),
+    )
+
+
+def _changed(before: Subtask, after: Subtask) -> dict[str, Any]:
+    old, new = before.model_dump(mode="json"), after.model_dump(mode="json")
+    return {k: {"from": old[k], "to": new[k]} for k in new if old[k] != new[k]}

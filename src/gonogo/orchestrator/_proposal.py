@@ -1,0 +1,108 @@
+"""A revision as it is put before a person: what it says, what is noticed about it, the question."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from gonogo.approvals import Desk, Question
+from gonogo.domain.approval_state import ApprovalKind
+from gonogo.domain.errors import InvalidPlan
+from gonogo.domain.events import PlanFacts, PlanNotified
+from gonogo.domain.findings import Finding, FindingSeverity
+from gonogo.domain.plan import Revision, critical_path
+from gonogo.domain.plan_changes import PlanChanges
+from gonogo.domain.records import Plan, Session
+from gonogo.store import Connection, log
+from gonogo.texts import plan_summary
+from gonogo.texts import say as text
+
+ARCHITECT = "architect"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proposals:
+    """Asks about revisions."""
+
+    desk: Desk
+    look_over: Callable[[Revision], Sequence[Finding]] = lambda revision: ()
+    """What a person should know of a plan; an error refuses it."""
+
+    def in_order(self, revision: Revision) -> Revision:
+        """The revision, if no finding refuses it.
+
+        Raises:
+            InvalidPlan: one does.
+        """
+        for finding in self.look_over(revision):
+            if finding.severity is FindingSeverity.ERROR:
+                raise InvalidPlan(text(finding.key, "en", **finding.fields))
+        return revision
+
+    def _findings(self, revision: Revision, locale: str) -> list[dict[str, Any]]:
+        return [
+            {
+                **finding.model_dump(mode="json", exclude={"fields"}, exclude_none=True),
+                "message": text(finding.key, locale, **finding.fields),
+            }
+            for finding in self.look_over(revision)
+        ]
+
+    def put_before_person(
+        self,
+        conn: Connection,
+        session: Session,
+        plan: Plan,
+        revision: Revision,
+        now: datetime,
+        *,
+        changes: PlanChanges | None = None,
+        replan: dict[str, Any] | None = None,
+    ) -> None:
+        """Ask a person about a revision.
+
+        Args:
+            changes: What it has otherwise than the one before.
+            replan: Why there is another one.
+        """
+        findings = self._findings(revision, session.spoken)
+        summary = plan_summary(
+            revision, session.spoken, findings=findings, tool_host=session.tool_host,
+            changes=changes,
+        )  # fmt: skip
+        subtasks = [s.model_dump(mode="json", exclude_none=True) for s in revision.subtasks]
+        count = len(subtasks)
+        question = text("plan_question", session.spoken, goal=plan.goal, count=count)
+        approval = self.desk.open(
+            conn,
+            Question(
+                session_id=session.id, kind=ApprovalKind.PLAN, subject=plan.goal,
+                details={
+                    "goal": plan.goal, "original_task": plan.original_task,
+                    "summary": summary, "subtasks": subtasks,
+                    **({"changes": _as_json(changes)} if changes else {}),
+                },
+                reason=question, digest=revision.digest, turn_id=plan.turn_id, plan_id=plan.id,
+                revision=revision.number, agent=ARCHITECT,
+            ),
+            now,
+        )  # fmt: skip
+        facts = PlanFacts(
+            plan_id=plan.id, revision=revision.number, digest=revision.digest,
+            subtask_count=count, subtasks=subtasks, goal=plan.goal, approval_id=approval.id,
+            critical_path=list(critical_path(revision.subtasks)), findings=findings,
+            changes=_as_json(changes) if changes else None, replan=replan,
+        )  # fmt: skip
+        event = PlanNotified(
+            content=summary, metadata=facts, turn_id=plan.turn_id, plan_id=plan.id,
+            agent=ARCHITECT, is_final=True,
+        )  # fmt: skip
+        log.tell(conn, session.id, now, event)
+
+
+def _as_json(changes: PlanChanges) -> dict[str, Any]:
+    return {
+        "added": [s.model_dump(mode="json", exclude_none=True) for s in changes.added],
+        "removed": [s.id for s in changes.removed],
+        "changed": [{"id": key, "fields": fields} for key, fields in changes.changed],
+    }

@@ -1,0 +1,342 @@
+"""Replanning: from a failure to the next revision of a plan, or to its end without one.
+
+    running ── a failure, or a person ──► replanning: what runs finishes
+      ▲                                       │ a person is asked first, after so many times
+      │ no new revision                       ▼
+      └────────────────────────── the architect is told what failed and why
+                                              │ a revision that keeps what completed
+                                              ▼
+                                      awaiting_approval, or running inside the old grant
+
+The search is a conversation of its own, kept like any other, so that it goes on after a crash.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from gonogo.agents import Finished, Handed, Loop, Resting, Thread, drop_call, end_call, open_control
+from gonogo.approvals import Desk, Question, Ruling
+from gonogo.domain.approval_state import ApprovalKind, DecisionWord
+from gonogo.domain.call_state import CallStatus
+from gonogo.domain.conversation import UserText
+from gonogo.domain.errors import Conflict, GonogoError, InvalidMessage, InvalidPlan
+from gonogo.domain.plan import Revision
+from gonogo.domain.plan_changes import plan_changes
+from gonogo.domain.plan_state import PlanStatus
+from gonogo.domain.records import Approval, CallRow, Job, Plan, Session, SubtaskRow
+from gonogo.domain.replanning import is_progress, next_revision, stays_within
+from gonogo.domain.subtask_state import SUBTASK, SubtaskStatus
+from gonogo.engine import REPLAN, Engine, Superseded
+from gonogo.orchestrator._planning import Planning, completed, grant_for, told_progress
+from gonogo.orchestrator._proposal import ARCHITECT
+from gonogo.orchestrator._replan_brief import brief, reflection
+from gonogo.store import Connection, Store, go_on, log
+from gonogo.store.calls import open_calls, pending_of_plan
+from gonogo.store.plans import (
+    add_grants,
+    add_revision,
+    end_grants,
+    move_plan,
+    plan_of,
+    revision_of,
+    revisions_of,
+    set_plan,
+    subtask_rows,
+)
+from gonogo.store.sessions import conversation, say, session_of, set_session
+from gonogo.texts import say as text
+
+_C = CallStatus
+_TRIES = 3
+"""Proposals of one search that are refused before it is given up."""
+ABOUT = "replan"
+"""What an intervention is about that asks whether to replan once more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replanning:
+    """Looks for the next revision of plans that were sent back."""
+
+    store: Store
+    loop: Loop
+    desk: Desk
+    engine: Engine
+    planning: Planning
+    clock: Callable[[], datetime]
+    timeout: float
+    """Seconds that a search may take."""
+    within_grant: bool = False
+    """Carry out without a question what needs nothing new."""
+
+    async def job(self, job: Job) -> None:
+        """Go on with the search for one plan's next revision, as far as it goes."""
+        found = await self.store.write(self._take, job.key, self.clock())
+        if found is None:
+            return
+        thread, left = found
+        said = text("replan_timed_out", thread.locale, seconds=f"{self.timeout:g}")
+        with anyio.move_on_after(left):
+            try:
+                said = await self._search(thread)
+            except Superseded:
+                return
+            except GonogoError as error:
+                said = text("replan_gave_up", thread.locale, reason=error)
+        if said is not None:
+            await self.store.write(self._give_up, job.key, said, self.clock())
+
+    def start(self, conn: Connection, plan_id: str, reason: str, by: str, now: datetime) -> None:
+        """A person has a plan changed.
+
+        Raises:
+            Conflict: the plan cannot be, or the session has another one.
+        """
+        plan = plan_of(conn, plan_id)
+        session = session_of(conn, plan.session_id) if plan else None
+        if session is not None and session.active_plan_id not in (None, plan_id):
+            raise Conflict("The session has another plan; that one comes first")
+        self.engine.replan(conn, plan_id, reason, by, now)
+        if session is not None:
+            set_session(conn, session.id, active_plan_id=plan_id, agent=ARCHITECT)
+
+    # The search -------------------------------------------------------------------------------
+
+    def _take(self, conn: Connection, plan_id: str, now: datetime) -> tuple[Thread, float] | None:
+        """The conversation to go on with, and the seconds it has left; None when it is not time."""
+        plan = plan_of(conn, plan_id)
+        if plan is None or plan.status is not PlanStatus.REPLANNING or plan.replan is None:
+            return None
+        session = session_of(conn, plan.session_id)
+        assert session is not None  # noqa: S101 - the plan names its session
+        if plan.replan.get("asks"):
+            self._ask_person(conn, session, plan, now)
+            return None
+        thread = self._thread(session, plan)
+        began = plan.replan.get("began")
+        if began is None:
+            began = now.isoformat()
+            set_plan(conn, plan, replan={**plan.replan, "began": began})
+        if not conversation(conn, session.id, thread.name):
+            told = UserText(content=brief(conn, plan, session.spoken))
+            say(conn, session.id, thread.name, told, now, agent=ARCHITECT)
+        due = datetime.fromisoformat(began) + timedelta(seconds=self.timeout)
+        return thread, max(0.0, (due - now).total_seconds())
+
+    def _thread(self, session: Session, plan: Plan) -> Thread:
+        return Thread(
+            session_id=session.id, name=thread_name(plan), script=f"replan-{plan.replans}",
+            agent=ARCHITECT, locale=session.spoken, workspace=Path(session.workspace),
+            remote=session.tool_host == "client", plan_id=plan.id, revision=plan.revision,
+            check=lambda conn: _check(conn, plan),
+            park=lambda conn, now: self._park(conn, plan),
+        )  # fmt: skip
+
+    def _park(self, conn: Connection, plan: Plan) -> None:
+        """The search waits for a person; what that takes is not the search's."""
+        current = plan_of(conn, plan.id)
+        if current is not None and current.replan is not None:
+            set_plan(conn, current, replan={**current.replan, "began": None})
+        log.tell_final(conn, plan.session_id)
+
+    async def _search(self, thread: Thread) -> str | None:
+        """Drive the conversation. Gives why there is no new revision; None when all is written."""
+        refused: str | None = None
+        for _ in range(_TRIES):
+            match await self.loop.drive(thread):
+                case Resting():
+                    return None
+                case Finished(reply):
+                    return text("replan_gave_up", thread.locale, reason=reply.text[:500])
+                case Handed(call) if call.tool == "create_plan":
+                    refused = await self.store.write(self._propose, thread, call, self.clock())
+                    if refused is None:
+                        return None
+                case Handed(call):
+                    return await self.store.write(self._end_talk, thread, call, self.clock())
+        return text("replan_gave_up", thread.locale, reason=refused)
+
+    def _end_talk(self, conn: Connection, thread: Thread, call: CallRow, now: datetime) -> str:
+        """The architect calls something else that speaks to the runtime: there is no other plan."""
+        thread.check(conn)
+        end_call(conn, open_control(conn, call, now), _C.COMPLETED, now, result={"ended": True})
+        said = call.arguments.get("result") or call.arguments.get("question") or call.tool
+        return text("replan_gave_up", thread.locale, reason=str(said)[:500])
+
+    def _propose(
+        self, conn: Connection, thread: Thread, call: CallRow, now: datetime
+    ) -> str | None:
+        """Put the next revision before a person. Gives why it cannot be."""
+        thread.check(conn)
+        plan = plan_of(conn, thread.plan_id or "")
+        assert plan is not None  # noqa: S101 - `check` found it
+        opened = open_control(conn, call, now)
+        done = completed(conn, plan)
+        try:
+            revision = self._revision(conn, plan, set(done), call.arguments, thread.locale)
+        except InvalidPlan as error:
+            end_call(conn, opened, _C.FAILED, now, error=f"invalid_plan: {error}")
+            return str(error)
+        result = self.planning.result(revision, thread.locale)
+        end_call(conn, opened, _C.COMPLETED, now, result=result)
+        self._replace(conn, plan, revision, done, now)
+        return None
+
+    def _revision(
+        self, conn: Connection, plan: Plan, kept: set[str], arguments: dict[str, Any], locale: str
+    ) -> Revision:
+        earlier = [revision for revision, _ in revisions_of(conn, plan.id)]
+        current = earlier[-1]
+        rest = self.planning.read(arguments.get("subtasks"), kept)
+        revision = self.planning.proposals.in_order(next_revision(current, kept, rest))
+        rows = subtask_rows(conn, plan.id, plan.revision)
+        failed = {row.subtask_id for row in rows if row.status is SubtaskStatus.FAILED}
+        if not is_progress(earlier, kept, failed, revision):
+            raise InvalidPlan(text("model_no_progress", locale))
+        return revision
+
+    # What comes of it -------------------------------------------------------------------------
+
+    def _replace(
+        self,
+        conn: Connection,
+        plan: Plan,
+        revision: Revision,
+        done: dict[str, SubtaskRow],
+        now: datetime,
+    ) -> None:
+        session = session_of(conn, plan.session_id)
+        current = revision_of(conn, plan.id, plan.revision)
+        assert session is not None and current is not None  # noqa: S101, PT018 - foreign keys
+        self._drop_unfinished(conn, plan, now)
+        grants = end_grants(conn, plan.id, now, f"revision {revision.number} took its place")
+        add_revision(conn, revision, now, f"agent:{ARCHITECT}", "replanned", kept=done)
+        free = self.within_grant and plan.auto_approve_tools and grants > 0
+        free = free and stays_within(current, set(done), revision)
+        status = PlanStatus.RUNNING if free else PlanStatus.AWAITING_APPROVAL
+        to = {
+            "revision": revision.number, "digest": revision.digest,
+            "floor": told_progress(conn, plan),
+        }  # fmt: skip
+        if not move_plan(conn, plan, status, **to):
+            raise Superseded(f"Plan {plan.id} changed at this moment")
+        revised = replace(plan, status=status, **to)
+        if free:
+            self._go(conn, revised, revision, set(done), now)
+            return
+        self.planning.proposals.put_before_person(
+            conn, session, revised, revision, now, changes=plan_changes(current, revision),
+            replan=_public(plan, session.spoken),
+        )  # fmt: skip
+
+    def _go(
+        self, conn: Connection, plan: Plan, revision: Revision, done: set[str], now: datetime
+    ) -> None:
+        """Carry out at once what needs nothing that was not approved."""
+        left = [subtask for subtask in revision.subtasks if subtask.id not in done]
+        add_grants(conn, [grant_for(plan, subtask, now) for subtask in left])
+        log.note(
+            conn, plan.session_id, now, actor="gonogo", action="plan.replanned_within_grant",
+            subject=plan.id, revision=revision.number, digest=revision.digest,
+            reason="the new revision needs nothing that was not approved", source="grant",
+        )  # fmt: skip
+        self.engine.go_on_revised(conn, plan.id, "needs nothing that was not approved", now)
+
+    def _drop_unfinished(self, conn: Connection, plan: Plan, now: datetime) -> None:
+        """What waited for a person in the old revision waits no more."""
+        for row in subtask_rows(conn, plan.id, plan.revision):
+            if row.status not in SUBTASK.terminal:
+                self.engine.dropped(conn, row, "the plan was changed", now)
+        for approval in pending_of_plan(conn, plan.id):
+            self.desk.withdraw(conn, approval, now)
+
+    def _give_up(self, conn: Connection, plan_id: str, reason: str, now: datetime) -> None:
+        plan = plan_of(conn, plan_id)
+        session = session_of(conn, plan.session_id) if plan else None
+        if plan is None or session is None:
+            return
+        self.drop(conn, plan, now)
+        self.engine.go_without(conn, plan_id, reason, now)
+
+    def drop(self, conn: Connection, plan: Plan, now: datetime) -> None:
+        """End what the search asked for and has no answer to."""
+        if plan.replans:
+            for call in open_calls(conn, plan.session_id, thread_name(plan)):
+                drop_call(conn, self.desk, call, "cancelled: the search has ended", now)
+
+    # A person is asked first ------------------------------------------------------------------
+
+    def _ask_person(self, conn: Connection, session: Session, plan: Plan, now: datetime) -> None:
+        for approval in pending_of_plan(conn, plan.id):
+            if approval.details.get("about") == ABOUT:
+                return
+        about: dict[str, Any] = plan.replan or {}
+        reason = text(
+            "replan_question", session.spoken, count=plan.replans - 1, reason=about["reason"]
+        )
+        self.desk.open(
+            conn,
+            Question(
+                session_id=session.id, kind=ApprovalKind.INTERVENTION, subject=plan.goal,
+                details={
+                    "about": ABOUT, "replans": plan.replans - 1, **_public(plan, session.spoken),
+                },
+                reason=reason, digest=plan.digest, plan_id=plan.id, revision=plan.revision,
+                agent=ARCHITECT,
+            ),
+            now,
+        )  # fmt: skip
+        log.tell_final(conn, session.id)
+
+    def settle(self, conn: Connection, approval: Approval, ruling: Ruling, now: datetime) -> None:
+        """A person answers whether the plan is changed once more."""
+        plan = plan_of(conn, approval.plan_id or "")
+        if plan is None or plan.status is not PlanStatus.REPLANNING or plan.replan is None:
+            raise Conflict("The plan is not being changed any more")
+        match ruling.word:
+            case DecisionWord.APPROVE:
+                set_plan(conn, plan, replan={**plan.replan, "asks": False})
+                go_on(conn, REPLAN, plan.id)
+            case DecisionWord.REJECT:
+                self._end(conn, plan, "replan_declined", now, by=ruling.by.name)
+            case _:
+                raise InvalidMessage("Whether to replan is approved or rejected, not edited")
+
+    def lapse(self, conn: Connection, approval: Approval, now: datetime) -> None:
+        """Nobody answered in time: the plan ends with what it has reached."""
+        plan = plan_of(conn, approval.plan_id or "")
+        if plan is not None and plan.status is PlanStatus.REPLANNING:
+            self._end(conn, plan, "replan_lapsed", now)
+
+    def _end(self, conn: Connection, plan: Plan, key: str, now: datetime, **fields: str) -> None:
+        session = session_of(conn, plan.session_id)
+        reason = text(key, session.spoken if session else "en", **fields)
+        self.engine.end_unfinished(conn, plan.id, reason, now)
+
+
+def thread_name(plan: Plan) -> str:
+    """The conversation of the search that is under way."""
+    return f"{plan.id}/replan/{plan.replans}"
+
+
+def _public(plan: Plan, locale: str) -> dict[str, Any]:
+    """Why a plan is changed, as people and clients are told."""
+    about: dict[str, Any] = plan.replan or {}
+    root_cause, suggestion = reflection(about, locale)
+    found = {
+        "cause": about.get("cause"), "reason": about.get("reason"), "root_cause": root_cause,
+        "suggestion": suggestion, "subtask_id": about.get("subtask_id"), "by": about.get("by"),
+    }  # fmt: skip
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _check(conn: Connection, plan: Plan) -> None:
+    current = plan_of(conn, plan.id)
+    if current is None or current.status is not PlanStatus.REPLANNING:
+        raise Superseded(f"Plan {plan.id} is no longer replanned")
+    if (current.revision, current.replans) != (plan.revision, plan.replans):
+        raise Superseded(f"Plan {plan.id} is no longer replanned")

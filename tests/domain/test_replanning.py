@@ -1,0 +1,158 @@
+"""Replanning: when a failure changes the plan, what is kept, and what is no progress."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gonogo.domain.errors import InvalidPlan
+from gonogo.domain.failure import Failure, Severity
+from gonogo.domain.plan import Revision, Scope, Subtask
+from gonogo.domain.plan_changes import plan_changes
+from gonogo.domain.replanning import (
+    ReplanRules,
+    ReplanVerdict,
+    is_progress,
+    next_revision,
+    replan_verdict,
+    stays_within,
+)
+
+NOW = datetime(2026, 1, 2, tzinfo=UTC)
+RULES = ReplanRules()
+
+
+def failed(severity: Severity) -> Failure:
+    return Failure(message="broke", severity=severity)
+
+
+def subtask(key: str, *after: str, **more) -> Subtask:
+    return Subtask(id=key, description=f"Do {key}", agent="coder", dependencies=after, **more)
+
+
+def revision(*subtasks: Subtask, number: int = 1) -> Revision:
+    return Revision(plan_id="p", number=number, goal="g", subtasks=subtasks)
+
+
+@pytest.mark.parametrize("severity", list(Severity))
+def test_by_default_critical_and_high_failures_change_a_plan_and_no_others(severity):
+    found = replan_verdict(RULES, failed(severity), 0, None, NOW)
+
+    changes = severity in {Severity.CRITICAL, Severity.HIGH}
+    assert found is (ReplanVerdict.GO if changes else ReplanVerdict.NO)
+
+
+@given(
+    replans=st.integers(0, 12), most=st.integers(0, 10), human=st.integers(0, 10),
+    ago=st.none() | st.integers(0, 100), interval=st.integers(0, 50),
+)  # fmt: skip
+def test_a_plan_is_never_changed_more_often_or_sooner_than_the_rules_say(
+    replans, most, human, ago, interval
+):
+    rules = ReplanRules(
+        max_attempts=most, human_after=human, min_interval=timedelta(seconds=interval)
+    )
+    last = None if ago is None else NOW - timedelta(seconds=ago)
+
+    found = replan_verdict(rules, failed(Severity.CRITICAL), replans, last, NOW)
+
+    if replans >= most or (ago is not None and ago < interval):
+        assert found is ReplanVerdict.NO
+    else:
+        assert found is (ReplanVerdict.ASK if replans >= human else ReplanVerdict.GO)
+
+
+def test_the_next_revision_keeps_what_is_done_as_it_was_and_takes_the_rest():
+    current = revision(subtask("a"), subtask("b", "a"), subtask("c", "b"))
+    changed = subtask("a").model_copy(update={"description": "Something else"})
+
+    found = next_revision(current, {"a"}, [changed, subtask("d", "a")])
+
+    assert (found.number, found.goal, found.plan_id) == (2, "g", "p")
+    assert found.subtasks == (subtask("a"), subtask("d", "a"))
+    difference = plan_changes(current, found)
+    assert [s.id for s in difference.added] == ["d"]
+    assert [s.id for s in difference.removed] == ["b", "c"]
+    assert difference.changed == ()
+
+
+def test_a_revision_with_nothing_left_to_do_or_an_unknown_dependency_is_refused():
+    current = revision(subtask("a"), subtask("b", "a"))
+
+    with pytest.raises(InvalidPlan, match="nothing left"):
+        next_revision(current, {"a"}, [subtask("a")])
+    with pytest.raises(InvalidPlan, match="unknown 'b'"):
+        next_revision(current, {"a"}, [subtask("c", "b")])
+
+
+def test_the_same_rest_as_any_earlier_revision_had_is_no_progress():
+    first = revision(subtask("a"), subtask("b", "a"))
+    second = next_revision(first, {"a"}, [subtask("c", "a")])
+    back = next_revision(second, {"a"}, [subtask("b", "a")])
+    other = next_revision(second, {"a"}, [subtask("b", "a"), subtask("d", "a")])
+
+    assert is_progress([first], {"a"}, {"b"}, second)
+    assert not is_progress([first, second], {"a"}, {"c"}, back)
+    assert is_progress([first, second], {"a"}, {"c"}, other)
+
+
+def test_leaving_out_the_rest_is_no_progress_while_what_failed_is_done_again_as_it_was():
+    current = revision(subtask("a"), subtask("b", "a"), subtask("c", "b"), subtask("d"))
+    again = next_revision(current, {"a"}, [subtask("b", "a")])
+    without = next_revision(current, {"a"}, [subtask("d")])
+    longer = next_revision(current, {"a"}, [subtask("b", "a", timeout=600)])
+
+    assert not is_progress([current], {"a"}, {"b"}, again)
+    assert is_progress([current], {"a"}, {"b"}, without)
+    assert is_progress([current], {"a"}, {"b"}, longer)
+
+
+SCOPE = Scope(tools=("write_file", "read_file"), paths=("src/**",), commands=("pytest -q",))
+
+
+@pytest.mark.parametrize(
+    ("change", "inside"),
+    [
+        ({"description": "Do it otherwise"}, True),
+        ({"scope": Scope(tools=("write_file",), paths=("src/**",))}, True),
+        ({"scope": SCOPE.model_copy(update={"paths": ("src/**", "docs/**")})}, False),
+        ({"scope": SCOPE.model_copy(update={"commands": ("pytest -q", "rm")})}, False),
+        ({"scope": SCOPE.model_copy(update={"tools": ()})}, False),
+        ({"scope": SCOPE.model_copy(update={"network": True})}, False),
+        ({"scope": None}, False),
+        ({"agent": "debug"}, False),
+        ({"approval_required": True}, True),
+        ({"id": "new"}, False),
+        ({"agent": None, "tool": "write_file", "inputs": {"path": "x"}}, False),
+    ],
+)
+def test_a_revision_stays_within_what_was_approved_only_if_it_names_nothing_new(change, inside):
+    current = revision(subtask("a"), subtask("b", "a", scope=SCOPE))
+    wanted = subtask("b", "a", scope=SCOPE).model_copy(update=change)
+
+    found = next_revision(current, {"a"}, [wanted])
+
+    assert stays_within(current, {"a"}, found) is inside
+
+
+def test_a_tool_that_gets_other_inputs_or_no_question_is_outside_what_was_approved():
+    runs = Subtask(
+        id="b", description="b", tool="write_file", inputs={"path": "x"}, approval_required=True
+    )
+    current = revision(subtask("a"), runs)
+
+    def inside(**change) -> bool:
+        found = next_revision(current, {"a"}, [runs.model_copy(update=change)])
+        return stays_within(current, {"a"}, found)
+
+    assert inside(description="other")
+    assert not inside(inputs={"path": "y"})
+    assert not inside(approval_required=False)
+
+
+def test_a_subtask_without_a_scope_that_gets_one_is_asked_about():
+    current = revision(subtask("a"), subtask("b"))
+    found = next_revision(current, {"a"}, [subtask("b", scope=SCOPE)])
+
+    assert not stays_within(current, {"a"}, found)
