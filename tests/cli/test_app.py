@@ -45,6 +45,7 @@ def test_the_commands_of_the_protocol_are_there():
         "demo",
         "serve",
         "doctor",
+        "rollback",
         "sessions list",
         "sessions show",
         "plans list",

@@ -82,8 +82,20 @@ BODIES = {
             "plan_resumed",
             "plan_cancelled",
             "plan_replanning",
-            "plan_rolled_back",
         )
+    },
+    "plan_rolled_back": {
+        "content": "Rolled back.",
+        "metadata": {
+            "plan_id": "p1",
+            "by": "user:ann",
+            "checkpoint_id": "checkpoint_1",
+            "subtasks": ["a"],
+            "again": [],
+            "restored": ["a.txt"],
+            "conflicts": [],
+            "shared": [],
+        },
     },
     "plan_completed": {
         "content": "Plan Execution Complete",

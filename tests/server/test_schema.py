@@ -27,11 +27,14 @@ PATHS = """
 /plans/{plan_id}/pause post
 /plans/{plan_id}/resume post
 /plans/{plan_id}/cancel post
+/plans/{plan_id}/replan post
+/plans/{plan_id}/rollback post
 /plans/{plan_id}/subtasks/{subtask_id}/retry post
 /plans/{plan_id}/subtasks/{subtask_id}/skip post
 /plans/{plan_id}/subtasks/{subtask_id}/cancel post
 /checkpoints get
 /checkpoints/{checkpoint_id} get
+/checkpoints/{checkpoint_id}/diff get
 /approvals get
 /approvals/{approval_id} get
 /approvals/{approval_id}/decision post

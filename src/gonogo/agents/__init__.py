@@ -13,6 +13,7 @@ from gonogo.agents._profiles import MODEL, RUNTIME, Profile, load_profiles
 from gonogo.agents._record import drop_call, end_call, open_control
 from gonogo.agents._run import CLIENT_CALL, Hands
 from gonogo.agents._thread import Speak, Thread
+from gonogo.agents._traces import Traces
 
 __all__ = [
     "CLIENT_CALL",
@@ -30,6 +31,7 @@ __all__ = [
     "Resting",
     "Speak",
     "Thread",
+    "Traces",
     "drop_call",
     "end_call",
     "keep_reply",

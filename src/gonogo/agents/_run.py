@@ -2,18 +2,24 @@
 
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Any, Literal
 
 import anyio.to_thread
 
 from gonogo.agents import _record as record
 from gonogo.agents._gate import Gate, Gated
+from gonogo.agents._standing import (
+    file_outcome,
+    is_at_work,
+    question_of_doubt,
+    waits_for_person,
+)
 from gonogo.agents._thread import Thread
-from gonogo.approvals import Desk, Question
-from gonogo.domain.approval_state import ApprovalKind
+from gonogo.agents._traces import Trace, Traces
+from gonogo.approvals import Desk
 from gonogo.domain.call_state import CallStatus
 from gonogo.domain.errors import ToolFailed
 from gonogo.domain.gate import ToolClass
@@ -23,7 +29,7 @@ from gonogo.store.calls import call_of, open_calls
 from gonogo.store.timers import set_timer
 from gonogo.texts import say
 from gonogo.tools import Bench, Tool
-from gonogo.workspace import DEFAULT_PATH, Workspace
+from gonogo.workspace import DEFAULT_PATH
 
 _C = CallStatus
 _LOG = logging.getLogger(__name__)
@@ -39,6 +45,7 @@ class Hands:
     desk: Desk
     gate: Gate
     clock: Callable[[], datetime]
+    traces: Traces
     command_timeout: float = 120.0
     """Seconds, for a command that names no time limit."""
     command_output: int = 60_000
@@ -58,15 +65,25 @@ class Hands:
             result, error = await self.carry_out(thread, tool, gated)
             await self.store.write(self._whole, thread, call, gated, result, error, self.clock())
             return
-        started = await self.store.write(self._start_allowed, thread, call, gated, self.clock())
         if thread.remote:
+            await self.store.write(self._start_allowed, thread, call, gated, None, self.clock())
             return
-        await self._run_started(thread, started, tool, gated)
+        async with self._way(thread, gated, asked=False):
+            try:
+                trace = await self._before(thread, call, gated, asked=False)
+            except ToolFailed as failure:
+                error = f"{failure.kind}: {failure}"
+                await self.store.write(self._whole, thread, call, gated, None, error, self.clock())
+                return
+            started = await self.store.write(
+                self._start_allowed, thread, call, gated, trace, self.clock()
+            )
+            await self._run_started(thread, started, tool, gated, trace)
 
     async def run_approved(self, thread: Thread, call: CallRow) -> None:
         """Run a call that a person approved, if it is still the one that was shown."""
         if thread.remote:
-            await self.store.write(self._start_approved, thread, call, self.clock())
+            await self.store.write(self._start_approved, thread, call, None, self.clock())
             return
         gated = await self.gate.judge(thread, call.tool, call.arguments)
         if gated.digest != call.digest:
@@ -77,8 +94,18 @@ class Hands:
         if gated.verdict.decision == "deny":
             await self.store.write(self._stale, thread, call, gated.error, self.clock())
             return
-        started = await self.store.write(self._start_approved, thread, call, self.clock())
-        await self._run_started(thread, started, self.gate.tools[call.tool], gated, asked=True)
+        async with self._way(thread, gated, asked=True):
+            try:
+                trace = await self._before(thread, call, gated, asked=True)
+            except ToolFailed as failure:
+                error = f"{failure.kind}: {failure}"
+                await self.store.write(self._stale, thread, call, error, self.clock())
+                return
+            started = await self.store.write(
+                self._start_approved, thread, call, trace, self.clock()
+            )
+            tool = self.gate.tools[call.tool]
+            await self._run_started(thread, started, tool, gated, trace, asked=True)
 
     async def recover(self, thread: Thread, call: CallRow) -> None:
         """A call that was started by somebody who is gone.
@@ -88,41 +115,50 @@ class Hands:
         """
         if thread.remote:
             return
-        match await anyio.to_thread.run_sync(_file_outcome, thread.workspace, call):
-            case "after":
-                result = {"recovered": True, "paths": [e["path"] for e in call.effects]}
-                await self.store.write(
-                    self._finish, thread, call, _C.COMPLETED, result, None, self.clock()
-                )
-            case "before":
-                await self._run_once_more(thread, call)
-            case _:
-                await self.store.write(self.doubt, call, thread.locale, self.clock())
+        async with self.traces.way(thread, is_open=not call.effects):
+            trace = self.traces.again(thread, call)
+            match await anyio.to_thread.run_sync(file_outcome, thread.workspace, call):
+                case "after":
+                    await self.traces.after(thread, trace, "completed")
+                    result = {"recovered": True, "paths": [e["path"] for e in call.effects]}
+                    await self._end(thread, call, trace, result, None)
+                case "before":
+                    await self._run_once_more(thread, call, trace)
+                case _:
+                    await self._doubted(thread, call, trace)
 
-    async def _run_once_more(self, thread: Thread, call: CallRow) -> None:
+    async def _run_once_more(self, thread: Thread, call: CallRow, trace: Trace | None) -> None:
         """A call that has had no effect yet, or whose effect is the same however often it runs."""
         gated = await self.gate.judge(thread, call.tool, call.arguments)
         if gated.digest != call.digest:
-            await self.store.write(self.doubt, call, thread.locale, self.clock())
+            await self._doubted(thread, call, trace)
             return
-        await self._run_started(thread, call, self.gate.tools[call.tool], gated, asked=True)
+        try:
+            trace = await self._before(thread, call, gated, asked=True)
+        except ToolFailed as failure:
+            await self._end(thread, call, trace, None, f"{failure.kind}: {failure}")
+            return
+        if trace is not None:
+            await self.store.write(trace.begin, self.clock())
+        tool = self.gate.tools[call.tool]
+        await self._run_started(thread, call, tool, gated, trace, asked=True)
+
+    async def _doubted(self, thread: Thread, call: CallRow, trace: Trace | None) -> None:
+        await self.traces.after(thread, trace, "unknown")
+        await self.store.write(self._doubt, call, thread.locale, trace, self.clock())
+
+    def _doubt(
+        self, conn: Connection, call: CallRow, locale: str, trace: Trace | None, now: datetime
+    ) -> None:
+        if trace is not None:
+            trace.end(conn, now)
+        self.doubt(conn, call, locale, now)
 
     def doubt(self, conn: Connection, call: CallRow, locale: str, now: datetime) -> None:
         """Write down that nobody knows what came of a call, and ask a person."""
         record.pass_through(conn, call, _C.UNKNOWN)
         record.tell_result(conn, call, _C.UNKNOWN, now, error=say("model_unknown", locale))
-        subject = f"{call.tool} {call.arguments.get('command', '')}".strip()
-        self.desk.open(
-            conn,
-            Question(
-                session_id=call.session_id, kind=ApprovalKind.INTERVENTION, subject=subject,
-                details={"arguments": call.arguments, "tool": call.tool, "agent": call.agent},
-                reason=say("intervention_unknown", locale, subject=subject), digest=call.digest,
-                turn_id=call.turn_id, plan_id=call.plan_id, revision=call.revision,
-                subtask_id=call.subtask_id, call_id=call.id, agent=call.agent,
-            ),
-            now,
-        )  # fmt: skip
+        self.desk.open(conn, question_of_doubt(call, locale), now)
 
     def rest(self, conn: Connection, thread: Thread, now: datetime) -> bool:
         """Let go of the thread when nothing of it can run now. False: there is something to do.
@@ -141,9 +177,9 @@ class Hands:
         retried = {call.retry_of for call in left}
         if any(self._can_run(call) for call in left):
             return "ours"
-        if any(_is_at_work(call) for call in left):
+        if any(is_at_work(call) for call in left):
             return "client"
-        return "person" if any(_waits_for_person(call, retried) for call in left) else "ours"
+        return "person" if any(waits_for_person(call, retried) for call in left) else "ours"
 
     def hand_over(self, conn: Connection, call: CallRow, now: datetime) -> None:
         """Start a call that a person allowed and a client carries out: it may answer at once."""
@@ -162,11 +198,54 @@ class Hands:
     # The body ---------------------------------------------------------------------------------
 
     async def _run_started(
-        self, thread: Thread, call: CallRow, tool: Tool, gated: Gated, *, asked: bool = False
+        self,
+        thread: Thread,
+        call: CallRow,
+        tool: Tool,
+        gated: Gated,
+        trace: Trace | None,
+        *,
+        asked: bool = False,
     ) -> None:
-        result, error = await self.carry_out(thread, tool, gated, asked=asked)
+        over = False
+        try:
+            result, error = await self.carry_out(thread, tool, gated, asked=asked)
+            over = True
+        finally:
+            if not over:
+                await self.traces.cut_off(thread, trace, self.clock())
+        await self.traces.after(thread, trace, "failed" if error else "completed")
+        await self._end(thread, call, trace, result, error)
+
+    async def _end(
+        self,
+        thread: Thread,
+        call: CallRow,
+        trace: Trace | None,
+        result: Any,  # noqa: ANN401 - JSON
+        error: str | None,
+    ) -> None:
         status = _C.COMPLETED if error is None else _C.FAILED
-        await self.store.write(self._finish, thread, call, status, result, error, self.clock())
+        await self.store.write(
+            self._finish, thread, call, trace, status, result, error, self.clock()
+        )
+
+    def _may_change_anything(self, thread: Thread, gated: Gated, *, asked: bool) -> bool:
+        return not gated.effects and (asked or not self.gate.bars_writes(thread))
+
+    def _way(
+        self, thread: Thread, gated: Gated, *, asked: bool
+    ) -> AbstractAsyncContextManager[None]:
+        is_open = self._may_change_anything(thread, gated, asked=asked)
+        return self.traces.way(thread, is_open=is_open)
+
+    async def _before(
+        self, thread: Thread, call: CallRow, gated: Gated, *, asked: bool
+    ) -> Trace | None:
+        is_open = self._may_change_anything(thread, gated, asked=asked)
+        if not (is_open or gated.effects):
+            return None
+        return await self.traces.before(thread, call, gated.effects, is_open=is_open)
 
     async def carry_out(
         self, thread: Thread, tool: Tool, gated: Gated, *, asked: bool = False
@@ -221,21 +300,30 @@ class Hands:
         self.rest(conn, thread, now)
 
     def _start_allowed(
-        self, conn: Connection, thread: Thread, call: CallRow, gated: Gated, now: datetime
+        self,
+        conn: Connection,
+        thread: Thread,
+        call: CallRow,
+        gated: Gated,
+        trace: Trace | None,
+        now: datetime,
     ) -> CallRow:
         thread.check(conn)
+        kept = trace.begin(conn, now) if trace else {}
         record.pass_through(
-            conn, call, _C.ALLOWED, _C.STARTED, started_at=now, **record.gated_columns(gated)
-        )
+            conn, call, _C.ALLOWED, _C.STARTED, started_at=now,
+            **record.gated_columns(gated), **kept,
+        )  # fmt: skip
         record.tell_called(conn, call, gated, now)
         record.note_allowed(conn, call, gated, now)
         return self._after_start(conn, thread, call.id, now)
 
     def _start_approved(
-        self, conn: Connection, thread: Thread, call: CallRow, now: datetime
+        self, conn: Connection, thread: Thread, call: CallRow, trace: Trace | None, now: datetime
     ) -> CallRow:
         thread.check(conn)
-        record.pass_through(conn, call, _C.STARTED, started_at=now)
+        kept = trace.begin(conn, now) if trace else {}
+        record.pass_through(conn, call, _C.STARTED, started_at=now, **kept)
         return self._after_start(conn, thread, call.id, now)
 
     def _after_start(
@@ -264,39 +352,13 @@ class Hands:
         conn: Connection,
         thread: Thread,
         call: CallRow,
+        trace: Trace | None,
         status: CallStatus,
         result: Any,  # noqa: ANN401 - JSON
         error: str | None,
         now: datetime,
     ) -> None:
+        if trace is not None:
+            trace.end(conn, now)
         if record.end_call(conn, call, status, now, result=result, error=error):
             self.rest(conn, thread, now)
-
-
-def _is_at_work(call: CallRow) -> bool:
-    return call.status is _C.STARTED and call.tool_class is not ToolClass.CONTROL
-
-
-def _waits_for_person(call: CallRow, retried: set[str | None]) -> bool:
-    if call.status is _C.UNKNOWN:
-        return call.id not in retried
-    if call.status is _C.STARTED:
-        return call.tool_class is ToolClass.CONTROL
-    return call.status is _C.AWAITING_APPROVAL
-
-
-def _file_outcome(root: Path, call: CallRow) -> str:
-    """Whether a file tool's effects are all there (`after`), none (`before`), or `unknown`."""
-    if not call.effects:
-        return "before" if call.tool_class is ToolClass.IDEMPOTENT else "unknown"
-    workspace = Workspace(root)
-    try:
-        for effect in call.effects:
-            workspace.clear(effect["path"], before=effect.get("before"))
-        now = {effect["path"]: workspace.hash(effect["path"]) for effect in call.effects}
-    except (ToolFailed, OSError):
-        return "unknown"
-    for word in ("after", "before"):
-        if all(now[effect["path"]] == effect.get(word) for effect in call.effects):
-            return word
-    return "unknown"

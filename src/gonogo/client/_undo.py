@@ -1,7 +1,7 @@
-"""Checkpoints: list them, look at what they store."""
+"""Checkpoints: list them, look at what they store, go back to them."""
 
 from gonogo.client._wire import Wire
-from gonogo.domain.undo_views import CheckpointList, CheckpointState
+from gonogo.domain.undo_views import CheckpointDiff, CheckpointList, CheckpointState, RollbackView
 
 
 class Undo(Wire):
@@ -18,3 +18,24 @@ class Undo(Wire):
     async def checkpoint(self, checkpoint_id: str) -> CheckpointState:
         """A checkpoint with the state that it stores, verified."""
         return await self._get(f"/checkpoints/{checkpoint_id}", CheckpointState)
+
+    async def checkpoint_diff(self, checkpoint_id: str, *, to: str | None = None) -> CheckpointDiff:
+        """What differs between a checkpoint's files and another one's, or the workspace now."""
+        return await self._get(f"/checkpoints/{checkpoint_id}/diff", CheckpointDiff, to=to)
+
+    async def rollback(
+        self,
+        plan_id: str,
+        *,
+        checkpoint_id: str | None = None,
+        subtask_id: str | None = None,
+        dry_run: bool = False,
+        include_shared: bool = False,
+    ) -> RollbackView:
+        """Undo what a plan did to files; a dry run says what would be undone."""
+        body = {
+            "checkpoint_id": checkpoint_id, "subtask_id": subtask_id, "dry_run": dry_run,
+            "include_shared": include_shared,
+        }  # fmt: skip
+        given = {name: value for name, value in body.items() if value is not None}
+        return await self._post(f"/plans/{plan_id}/rollback", RollbackView, given)

@@ -284,13 +284,37 @@ class PlanChangedFacts(Fact):
 
 
 class PlanChanged(Event):
-    """A plan was paused, resumed, cancelled, sent back for replanning or rolled back."""
+    """A plan was paused, resumed, cancelled or sent back for replanning."""
 
-    type: Literal[
-        "plan_paused", "plan_resumed", "plan_cancelled", "plan_replanning", "plan_rolled_back"
-    ]
+    type: Literal["plan_paused", "plan_resumed", "plan_cancelled", "plan_replanning"]
     content: str | None = None
     metadata: PlanChangedFacts
+
+
+class RollbackFacts(Fact):
+    """What a rollback did; paths as they are stored, a few hundred at most."""
+
+    plan_id: str
+    by: str
+    checkpoint_id: str
+    """The checkpoint that was taken before it: going back to it undoes the rollback."""
+    subtasks: list[str]
+    """The subtasks whose changes were undone."""
+    again: list[str] = []
+    """Those that will run again when the plan goes on."""
+    restored: list[str]
+    conflicts: list[str]
+    """Files that stayed as they are, since somebody changed them."""
+    shared: list[str]
+    """Files that stayed as they are, since they changed while a command ran."""
+
+
+class PlanRolledBack(Event):
+    """What a plan did to files was undone."""
+
+    type: Literal["plan_rolled_back"] = "plan_rolled_back"
+    content: str | None = None
+    metadata: RollbackFacts
 
 
 class PlanEndedFacts(Fact):
@@ -383,6 +407,7 @@ AnyEvent = Annotated[
     | SubtaskEnded
     | PlanProgress
     | PlanChanged
+    | PlanRolledBack
     | PlanEnded
     | CheckpointCreated
     | ApprovalChanged

@@ -17,11 +17,13 @@ from gonogo.orchestrator._reading import PlanReader
 from gonogo.orchestrator._replanning import ABOUT as REPLAN_QUESTION
 from gonogo.orchestrator._replanning import Replanning
 from gonogo.orchestrator._retry import Retry
+from gonogo.orchestrator._rollback import Undoing, failed_attempt, wanted_rollback
 from gonogo.orchestrator._subtask_kind import SubtaskKind, ask_to_start
 from gonogo.orchestrator._subtasks import Subtasks
 from gonogo.orchestrator._threads import Threads
 from gonogo.orchestrator._tool_step import ToolStep
 from gonogo.orchestrator._turns import Turns
+from gonogo.orchestrator._undo import Rollbacks, Rolled
 
 __all__ = [
     "REPLAN_QUESTION",
@@ -37,11 +39,16 @@ __all__ = [
     "Proposals",
     "Replanning",
     "Retry",
+    "Rollbacks",
+    "Rolled",
     "SubtaskKind",
     "Subtasks",
     "Threads",
     "ToolStep",
     "Turns",
+    "Undoing",
     "ask_to_start",
     "checkpoint_starts",
+    "failed_attempt",
+    "wanted_rollback",
 ]

@@ -14,6 +14,7 @@ from gonogo.agents import (
     Interventions,
     Loop,
     Profile,
+    Traces,
     load_profiles,
 )
 from gonogo.approvals import Desk
@@ -37,6 +38,7 @@ from gonogo.orchestrator import (
     PlanReader,
     Proposals,
     Replanning,
+    Rollbacks,
     SubtaskKind,
     Subtasks,
     Threads,
@@ -52,7 +54,7 @@ from gonogo.settings import Settings
 from gonogo.store import Store
 from gonogo.telemetry import Metrics
 from gonogo.tools import Tool, builtin_tools
-from gonogo.workspace import DEFAULT_PATH, Sandbox
+from gonogo.workspace import DEFAULT_PATH, Limits, Sandbox, Snapshots, Traffic
 
 Clock = Callable[[], datetime]
 
@@ -111,6 +113,7 @@ class Parts:
     engine: Engine
     planning: Planning
     replanning: Replanning
+    rollbacks: Rollbacks
     turns: Turns
     inbox: Inbox
     dispatcher: LocalDispatcher
@@ -142,8 +145,18 @@ def build(
         sandbox=Sandbox.detect() if settings.sandbox else None,
         attended=not settings.unattended, repo_trusted=settings.repo_trusted,
     )  # fmt: skip
+    traces = Traces(
+        store=store, traffic=Traffic(), open_workspace=gate.open_workspace,
+        snapshots=Snapshots(settings.home / "snapshots", limits=Limits(
+            files=settings.snapshot_max_files, total=settings.snapshot_max_bytes
+        )),
+    )  # fmt: skip
+    rollbacks = Rollbacks(
+        store=store, traffic=traces.traffic, open_workspace=gate.open_workspace,
+        snapshots=traces.snapshots, clock=clock,
+    )  # fmt: skip
     hands = Hands(
-        store=store, desk=desk, gate=gate, clock=clock,
+        store=store, desk=desk, gate=gate, clock=clock, traces=traces,
         command_timeout=settings.command_timeout, command_output=settings.command_output,
         search_path=environment.get("PATH") or DEFAULT_PATH,
     )  # fmt: skip
@@ -211,7 +224,7 @@ def build(
     return Parts(
         settings=settings, clock=clock, store=store, hub=hub, metrics=metrics, desk=desk,
         gate=gate, hands=hands, engine=engine, planning=planning, replanning=replanning,
-        turns=turns,
+        rollbacks=rollbacks, turns=turns,
         inbox=Inbox(locale=settings.locale), dispatcher=dispatcher, model=slot,
         profiles=profiles, tools=tools, went_on=went_on, closing=anyio.Event(),
     )  # fmt: skip

@@ -1,20 +1,30 @@
-"""Checkpoints: what is asked about them."""
+"""Checkpoints and rollback: the verb, and what is asked about checkpoints."""
+
+from pathlib import Path
+
+import anyio.to_thread
 
 from gonogo.domain.checkpoint import is_unchanged, read_standings
-from gonogo.domain.errors import NotFound
-from gonogo.domain.principal import Principal
-from gonogo.domain.records import Checkpoint, SubtaskRow
+from gonogo.domain.errors import Conflict, InvalidMessage, NotFound, ToolFailed
+from gonogo.domain.principal import Principal, Role
+from gonogo.domain.records import Checkpoint, Session, SubtaskRow
 from gonogo.domain.undo_views import (
+    CheckpointDiff,
     CheckpointList,
     CheckpointState,
     CheckpointSubtask,
     CheckpointView,
+    RollbackView,
 )
+from gonogo.orchestrator import Rolled, Undoing, wanted_rollback
+from gonogo.runtime._files import diff_view
 from gonogo.runtime._parts import Parts
 from gonogo.runtime._sessions import seen
 from gonogo.store import Connection
 from gonogo.store.checkpoints import checkpoint_of, count_checkpoints, list_checkpoints
 from gonogo.store.plans import plan_of, subtask_rows
+from gonogo.store.sessions import session_of
+from gonogo.workspace import Tree
 
 
 class Undo:
@@ -39,7 +49,73 @@ class Undo:
             NotFound: there is none of that id that the principal may see.
         """
         found, rows = await self.parts.store.read(_whole, principal, checkpoint_id)
-        return _state(found, rows, is_unchanged(found))
+        whole = await anyio.to_thread.run_sync(self._is_whole, found.tree)
+        return _state(found, rows, whole and is_unchanged(found))
+
+    async def checkpoint_diff(
+        self, principal: Principal, checkpoint_id: str, to: str | None = None
+    ) -> CheckpointDiff:
+        """What differs between a checkpoint's files and those of another one, or the files now.
+
+        Raises:
+            NotFound: there is none of these ids that the principal may see.
+            Conflict: a checkpoint has no snapshot.
+        """
+        session, first, second = await self.parts.store.read(_two, principal, checkpoint_id, to)
+        root = Path(session.workspace)
+        return await anyio.to_thread.run_sync(self._diff, root, first, second)
+
+    async def rollback(
+        self,
+        principal: Principal,
+        plan_id: str,
+        checkpoint_id: str | None = None,
+        subtask_id: str | None = None,
+        *,
+        dry_run: bool = False,
+        include_shared: bool = False,
+    ) -> RollbackView:
+        """Undo what a plan, or one subtask and its dependants, did to files.
+
+        Args:
+            checkpoint_id: Go back to it; with neither it nor a subtask, to the latest one.
+            dry_run: Only say what would be done.
+            include_shared: Also put back what changed while a command ran.
+
+        Raises:
+            InvalidMessage: both a checkpoint and a subtask are named.
+            NotFound: there is no such plan, checkpoint or subtask that the principal may see.
+            Conflict: something of the plan runs, or the files cannot be put back.
+        """
+        principal.require(Role.VIEWER if dry_run else Role.OPERATOR)
+        if checkpoint_id is not None and subtask_id is not None:
+            raise InvalidMessage("Name a checkpoint or a subtask, not both")
+
+        def find(conn: Connection) -> Undoing:
+            _seen_plan(conn, principal, plan_id)
+            return wanted_rollback(conn, plan_id, checkpoint_id, subtask_id)
+
+        verbs = self.parts.rollbacks
+        if dry_run:
+            return _rolled_view(await verbs.look(find, include_shared=include_shared))
+        done = await verbs.carry_out(find, principal.id, include_shared=include_shared)
+        return _rolled_view(done)
+
+    def _is_whole(self, tree: str | None) -> bool:
+        try:
+            return tree is None or not self.parts.rollbacks.snapshots.verify(Tree(tree))
+        except ToolFailed:
+            return False
+
+    def _diff(self, root: Path, first: Checkpoint, second: Checkpoint | None) -> CheckpointDiff:
+        snapshots = self.parts.rollbacks.snapshots
+        before = Tree(first.tree or "")
+        try:
+            now = self.parts.gate.open_workspace(root)
+            after = Tree(second.tree or "") if second else snapshots.take(now)
+            return diff_view(snapshots, first.id, second.id if second else None, before, after)
+        except ToolFailed as failure:
+            raise Conflict(f"The files cannot be compared: {failure}") from failure
 
 
 def seen_checkpoint(conn: Connection, principal: Principal, checkpoint_id: str) -> Checkpoint:
@@ -54,12 +130,31 @@ def seen_checkpoint(conn: Connection, principal: Principal, checkpoint_id: str) 
     return found
 
 
-def _page(
-    conn: Connection, principal: Principal, plan_id: str, limit: int, offset: int
-) -> CheckpointList:
+def _seen_plan(conn: Connection, principal: Principal, plan_id: str) -> None:
     plan = plan_of(conn, plan_id)
     if plan is None or seen(conn, principal, plan.session_id) is None:
         raise NotFound(f"No plan found with id={plan_id}")
+
+
+def _two(
+    conn: Connection, principal: Principal, checkpoint_id: str, to: str | None
+) -> tuple[Session, Checkpoint, Checkpoint | None]:
+    first = seen_checkpoint(conn, principal, checkpoint_id)
+    second = seen_checkpoint(conn, principal, to) if to is not None else None
+    session = session_of(conn, first.session_id)
+    assert session is not None  # noqa: S101 - a foreign key away
+    for found in (first, second):
+        if found is not None and found.tree is None:
+            raise Conflict(f"Checkpoint {found.id} has no snapshot: its subtask changed nothing")
+    if second is not None and second.session_id != first.session_id:
+        raise Conflict("The two checkpoints are of different sessions")
+    return session, first, second
+
+
+def _page(
+    conn: Connection, principal: Principal, plan_id: str, limit: int, offset: int
+) -> CheckpointList:
+    _seen_plan(conn, principal, plan_id)
     found = list_checkpoints(conn, plan_id, limit, offset)
     return CheckpointList(
         checkpoints=[_view(each) for each in found], total=count_checkpoints(conn, plan_id)
@@ -96,4 +191,19 @@ def _state(checkpoint: Checkpoint, rows: list[SubtaskRow], verified: bool) -> Ch
     ]  # fmt: skip
     return CheckpointState.model_validate(
         {**_shown(checkpoint), "verified": verified, "subtasks": subtasks}
+    )
+
+
+def _rolled_view(rolled: Rolled) -> RollbackView:
+    judged = rolled.judged
+    return RollbackView(
+        plan_id=rolled.undoing.plan.id,
+        dry_run=rolled.checkpoint is None,
+        checkpoint_id=rolled.checkpoint.id if rolled.checkpoint else None,
+        subtasks=rolled.undoing.subtasks,
+        files=list(judged.files),
+        restored=len(judged.paths("restore", "delete")),
+        conflicts=len(judged.paths("conflict")),
+        shared=len(judged.paths("shared")),
+        again=list(rolled.again),
     )

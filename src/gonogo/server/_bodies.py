@@ -52,6 +52,15 @@ class Nothing(Request):
     """A request whose path says it all."""
 
 
+class RollbackOrder(Request):
+    """What is undone: everything since a checkpoint, by default the latest, or one subtask."""
+
+    checkpoint_id: Id | None = None
+    subtask_id: Id | None = None
+    dry_run: bool = False
+    include_shared: bool = False
+
+
 class PlanAnswer(Request):
     """The answer to a plan; the path names it."""
 
@@ -105,7 +114,7 @@ class NewToken(Request):
 
 
 REQUESTS = (
-    *_MESSAGES, Sent, NewSession, SessionChange, Nothing, PlanAnswer, ReplanReason,
+    *_MESSAGES, Sent, NewSession, SessionChange, Nothing, PlanAnswer, ReplanReason, RollbackOrder,
     ApprovalAnswer, NamedAnswer, Answers, Code, NewToken,
 )  # fmt: skip
 """Every request model, for the schema."""

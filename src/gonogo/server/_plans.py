@@ -10,6 +10,7 @@ from gonogo.domain.errors import Conflict
 from gonogo.domain.messages import PlanDecision
 from gonogo.domain.pages import Revisions
 from gonogo.domain.plan_state import PlanStatus
+from gonogo.domain.undo_views import RollbackView
 from gonogo.domain.views import (
     PlanDiff,
     PlanGraph,
@@ -19,7 +20,7 @@ from gonogo.domain.views import (
     RevisionView,
 )
 from gonogo.server._answers import answer, once
-from gonogo.server._bodies import Nothing, PlanAnswer, ReplanReason
+from gonogo.server._bodies import Nothing, PlanAnswer, ReplanReason, RollbackOrder
 from gonogo.server._body import read_body
 from gonogo.server._caller import Authenticated, Caller
 from gonogo.server._params import Filter, Name
@@ -145,6 +146,23 @@ async def replan(caller: Authenticated, plan_id: Name) -> Response:
 
 
 @router.post(
+    "/{plan_id}/rollback",
+    status_code=202,
+    response_model=RollbackView,
+    openapi_extra=takes(RollbackOrder, required=False),
+)
+async def roll_back(caller: Authenticated, plan_id: Name) -> Response:
+    """Undo what a plan did to files; a dry run says what would be undone."""
+    order = await read_body(caller.request, RollbackOrder)
+    return await _or_where_it_stands(
+        caller,
+        plan_id,
+        order,
+        lambda: caller.runtime.rollback(caller.principal, plan_id, **order.model_dump()),
+    )
+
+
+@router.post(
     "/{plan_id}/subtasks/{subtask_id}/retry",
     status_code=202,
     response_model=PlanView,
@@ -187,7 +205,7 @@ async def _steer(
 
 
 async def _or_where_it_stands(
-    caller: Caller, plan_id: str, body: BaseModel, action: Callable[[], Awaitable[PlanView]]
+    caller: Caller, plan_id: str, body: BaseModel, action: Callable[[], Awaitable[BaseModel]]
 ) -> Response:
     try:
         return await once(caller, body, action, 202)

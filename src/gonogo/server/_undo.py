@@ -5,10 +5,10 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel
 
-from gonogo.domain.undo_views import CheckpointList, CheckpointState
+from gonogo.domain.undo_views import CheckpointDiff, CheckpointList, CheckpointState
 from gonogo.server._answers import answer
 from gonogo.server._caller import Authenticated
-from gonogo.server._params import Name
+from gonogo.server._params import Filter, Name
 
 router = APIRouter(prefix="/checkpoints", tags=["checkpoints"])
 
@@ -31,3 +31,9 @@ async def list_checkpoints(caller: Authenticated, wanted: Annotated[Wanted, Quer
 async def get_checkpoint(caller: Authenticated, checkpoint_id: Name) -> Response:
     """One checkpoint with the state that it stores, verified."""
     return answer(await caller.runtime.checkpoint(caller.principal, checkpoint_id))
+
+
+@router.get("/{checkpoint_id}/diff", response_model=CheckpointDiff)
+async def get_diff(caller: Authenticated, checkpoint_id: Name, to: Filter = None) -> Response:
+    """What differs between a checkpoint's files and another one's, or the workspace now."""
+    return answer(await caller.runtime.checkpoint_diff(caller.principal, checkpoint_id, to))

@@ -1,13 +1,14 @@
 """Checkpoints of plans, and what was done to files."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from datetime import datetime
+from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, bindparam, func, select
+from sqlalchemy import Connection, bindparam, delete, func, select
 
 from gonogo.domain.checkpoint import checkpoint_hash
-from gonogo.domain.records import Checkpoint
+from gonogo.domain.records import Checkpoint, FileChange
 from gonogo.store._outbox import outbox
 from gonogo.store._rows import by, change, columns_of, many, one, put
 from gonogo.store._schema import sessions
@@ -42,6 +43,19 @@ _OF_ATTEMPT = (
     )
     .order_by(checkpoints.c.attempt.desc(), checkpoints.c.id.desc())
     .limit(1)
+)
+_CHANGES = (
+    select(*columns_of(file_changes, FileChange))
+    .where(file_changes.c.plan_id == bindparam("plan_id"), file_changes.c.id > bindparam("after"))
+    .order_by(file_changes.c.id)
+)
+_DROP = delete(file_changes).where(
+    file_changes.c.plan_id == bindparam("of"),
+    file_changes.c.call_id == bindparam("call"),
+    file_changes.c.path == bindparam("at"),
+)
+_CLEAR = delete(file_changes).where(
+    file_changes.c.plan_id == bindparam("of"), file_changes.c.call_id == bindparam("call")
 )
 
 
@@ -103,3 +117,54 @@ def set_tree(conn: Connection, checkpoint: Checkpoint, tree: str) -> bool:
     whole = replace(checkpoint, tree=tree)
     where = {"id": checkpoint.id, "hash": checkpoint.hash}
     return change(conn, checkpoints, where, {"tree": tree, "hash": checkpoint_hash(whole)})
+
+
+class Touched(NamedTuple):
+    """One path that a call, or a rollback, changed."""
+
+    path: str
+    before: dict[str, Any] | None
+    after: dict[str, Any] | None
+
+
+class Doer(NamedTuple):
+    """Whose changes are written down."""
+
+    session_id: str
+    plan_id: str
+    revision: int | None
+    subtask_id: str | None
+    call_id: str | None
+    workspace: str
+
+
+def add_changes(
+    conn: Connection, doer: Doer, origin: str, touched: Sequence[Touched], now: datetime
+) -> None:
+    """Write down what was changed, in order."""
+    told = {**doer._asdict(), "origin": origin, "created_at": now}
+    put(conn, file_changes, [{**told, **each._asdict()} for each in touched])
+
+
+def changes_after(conn: Connection, plan_id: str, change_id: int) -> list[FileChange]:
+    """What was changed for a plan since a change, oldest first."""
+    return many(conn, _CHANGES, {"plan_id": plan_id, "after": change_id}, FileChange)
+
+
+def drop_changes(conn: Connection, doer: Doer, paths: Collection[str]) -> None:
+    """Take back what was written down of a call, where it had no effect."""
+    params = [{"of": doer.plan_id, "call": doer.call_id, "at": path} for path in paths]
+    if params:
+        conn.execute(_DROP, params)
+
+
+def clear_changes(conn: Connection, doer: Doer) -> None:
+    """Take back all that was written down of a call."""
+    conn.execute(_CLEAR, {"of": doer.plan_id, "call": doer.call_id})
+
+
+def set_after(conn: Connection, doer: Doer, touched: Sequence[Touched]) -> None:
+    """Complete what a call left at its paths."""
+    for path, _, after in touched:
+        where = {"plan_id": doer.plan_id, "call_id": doer.call_id, "path": path}
+        change(conn, file_changes, where, {"after": after})

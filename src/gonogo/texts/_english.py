@@ -73,6 +73,7 @@ ENGLISH = {
     "subtask_retrying": "Attempt {attempt} of {attempts} in {seconds} s: {error}",
     "subtask_question": "Start the subtask “{description}”?",
     # checkpoints and rollback
+    "plan_rolled_back": "Rolled back. Files put back: {restored}; left as they are, since somebody changed them: {conflicts}; left, since they changed while a command ran: {shared}.",  # noqa: E501
     "checkpoint_subtask": "before the subtask {subtask}, attempt {attempt}",
     "checkpoint_rollback": "before the rollback",
     # questions, and what became of them
@@ -195,6 +196,7 @@ ENGLISH = {
         "This is the plan that has failed already. Change what is left to do, or end with"
         " attempt_completion and say why there is no other way."
     ),
+    "model_snapshot_too_large": "Nothing was changed: the workspace cannot be kept for undoing. {problem}. Its operator can raise GONOGO_SNAPSHOT_MAX_FILES or GONOGO_SNAPSHOT_MAX_BYTES, or ignore files with .gitignore.",  # noqa: E501
     "model_truncated": "… ({count} more characters)",
     # the terminal
     "cli_plan_question": "Carry out this plan?",

@@ -68,6 +68,7 @@ RUSSIAN = {
     "subtask_cancelled": "Отменено по решению: {by}.",
     "subtask_retrying": "Попытка {attempt} из {attempts} через {seconds} с: {error}",
     "subtask_question": "Начать подзадачу «{description}»?",
+    "plan_rolled_back": "Откат выполнен. Возвращено файлов: {restored}; оставлено, потому что их кто-то изменил: {conflicts}; оставлено, потому что они изменились во время команды: {shared}.",  # noqa: E501
     "checkpoint_subtask": "перед подзадачей {subtask}, попытка {attempt}",
     "checkpoint_rollback": "перед откатом",
     "tool_rejected": "Операция отклонена: {feedback}",
@@ -182,6 +183,7 @@ RUSSIAN = {
         "Этот план уже не удался. Измени то, что осталось сделать, или закончи через"
         " attempt_completion и объясни, почему другого пути нет."
     ),
+    "model_snapshot_too_large": "Ничего не изменено: рабочую папку нельзя сохранить для отката. {problem}. Администратор может увеличить GONOGO_SNAPSHOT_MAX_FILES или GONOGO_SNAPSHOT_MAX_BYTES либо исключить файлы через .gitignore.",  # noqa: E501
     "model_truncated": "… (ещё символов: {count})",
     "cli_plan_question": "Выполнить этот план?",
     "cli_tool_question": "Разрешить?",

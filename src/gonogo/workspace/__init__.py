@@ -8,9 +8,13 @@ runs in a box where the machine has one, and nothing of it is left when it is ov
 from gonogo.workspace._command import OUTPUT_CAP, CommandOutput, run_command
 from gonogo.workspace._content import Base
 from gonogo.workspace._listing import Entry, Listing
+from gonogo.workspace._plan import Left, Restore, RestoreItem
 from gonogo.workspace._programs import DEFAULT_PATH
 from gonogo.workspace._sandbox import Sandbox
 from gonogo.workspace._search import Found, Match, Query
+from gonogo.workspace._snapshots import Snapshots
+from gonogo.workspace._states import Change, FileState, Folders, Limits, Tree
+from gonogo.workspace._traffic import Traffic
 from gonogo.workspace._workspace import READ_LIMIT, Stat, Workspace
 
 __all__ = [
@@ -18,14 +22,24 @@ __all__ = [
     "OUTPUT_CAP",
     "READ_LIMIT",
     "Base",
+    "Change",
     "CommandOutput",
     "Entry",
+    "FileState",
+    "Folders",
     "Found",
+    "Left",
+    "Limits",
     "Listing",
     "Match",
     "Query",
+    "Restore",
+    "RestoreItem",
     "Sandbox",
+    "Snapshots",
     "Stat",
+    "Traffic",
+    "Tree",
     "Workspace",
     "run_command",
 ]

@@ -8,6 +8,7 @@ times, hard links as such, and what `_scan` leaves alone.
 """
 
 import json
+import os
 import stat
 import threading
 from collections.abc import Generator, Mapping
@@ -15,12 +16,14 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from gonogo.domain.canonical import content_hash
 from gonogo.domain.errors import ToolFailed
 from gonogo.workspace._apply import apply, recover
 from gonogo.workspace._git import Git, blob_id, intake, outlet, write_blob
 from gonogo.workspace._index import Desk, Index, Known, settled
 from gonogo.workspace._plan import Left, Restore, plan
 from gonogo.workspace._scan import Found, Scan, content, root_opened, scan
+from gonogo.workspace._standing import check_path, parent_opened
 from gonogo.workspace._states import Change, FileState, Folders, Limits, Tree, git_mode, kept_mode
 from gonogo.workspace._trees import Trees
 from gonogo.workspace._workspace import Workspace
@@ -64,6 +67,24 @@ class Snapshots:
             self._git.prepare()
         said = self._git.run("hash-object", "-w", "--no-filters", "--stdin", given=data)
         return said.decode().strip()
+
+    def hold(self, workspace: Workspace, path: str) -> FileState | None:
+        """Hold one file as it is now, even one that snapshots leave alone; None is no file.
+
+        Raises:
+            ToolFailed: `io_error`, `bad_path`, or `too_large`.
+        """
+        with _said(), root_opened(workspace.root) as root:
+            try:
+                with parent_opened(root, check_path(path)) as (folder, name):
+                    status = os.lstat(name, dir_fd=folder)
+            except (FileNotFoundError, NotADirectoryError):
+                return None
+            read = content(root, Found(path, status), self._limits.file)
+        if read is None:
+            return None
+        kept = kept_mode(status.st_mode)
+        return FileState(blob=self.blob(read[0]), mode=kept, hash=content_hash(read[0]))
 
     def read(self, blob: str) -> bytes:
         """The content with this id.

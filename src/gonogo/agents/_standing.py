@@ -1,0 +1,59 @@
+"""Where calls stand that are not over: who has to act, and what a crash has left of one."""
+
+from pathlib import Path
+from typing import Literal
+
+from gonogo.approvals import Question
+from gonogo.domain.approval_state import ApprovalKind
+from gonogo.domain.call_state import CallStatus
+from gonogo.domain.errors import ToolFailed
+from gonogo.domain.gate import ToolClass
+from gonogo.domain.records import CallRow
+from gonogo.texts import say
+from gonogo.workspace import Workspace
+
+_C = CallStatus
+
+
+def question_of_doubt(call: CallRow, locale: str) -> Question:
+    """What a person is asked about a call of which nobody knows what came."""
+    subject = f"{call.tool} {call.arguments.get('command', '')}".strip()
+    return Question(
+        session_id=call.session_id, kind=ApprovalKind.INTERVENTION, subject=subject,
+        details={"arguments": call.arguments, "tool": call.tool, "agent": call.agent},
+        reason=say("intervention_unknown", locale, subject=subject), digest=call.digest,
+        turn_id=call.turn_id, plan_id=call.plan_id, revision=call.revision,
+        subtask_id=call.subtask_id, call_id=call.id, agent=call.agent,
+    )  # fmt: skip
+
+
+def is_at_work(call: CallRow) -> bool:
+    """Whether somebody carries a call out."""
+    return call.status is _C.STARTED and call.tool_class is not ToolClass.CONTROL
+
+
+def waits_for_person(call: CallRow, retried: set[str | None]) -> bool:
+    """Whether a person has to do something about a call."""
+    if call.status is _C.UNKNOWN:
+        return call.id not in retried
+    if call.status is _C.STARTED:
+        return call.tool_class is ToolClass.CONTROL
+    return call.status is _C.AWAITING_APPROVAL
+
+
+def file_outcome(root: Path, call: CallRow) -> Literal["after", "before", "unknown"]:
+    """Whether a file tool's effects are all there (`after`), none (`before`), or `unknown`."""
+    if not call.effects:
+        return "before" if call.tool_class is ToolClass.IDEMPOTENT else "unknown"
+    workspace = Workspace(root)
+    try:
+        for effect in call.effects:
+            workspace.clear(effect["path"], before=effect.get("before"))
+        now = {effect["path"]: workspace.hash(effect["path"]) for effect in call.effects}
+    except (ToolFailed, OSError):
+        return "unknown"
+    if all(now[effect["path"]] == effect.get("after") for effect in call.effects):
+        return "after"
+    if all(now[effect["path"]] == effect.get("before") for effect in call.effects):
+        return "before"
+    return "unknown"

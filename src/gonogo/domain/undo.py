@@ -1,0 +1,132 @@
+"""What undoing means, path by path: pure reckoning over what calls did to files.
+
+A path goes back only over an unbroken run of changes: where one change does not begin with what
+the one before it left, somebody else changed the file in between, and it stays. Runs that ended
+where they began, such as a change and its own undoing, count for nothing.
+
+A state is JSON: None is no file, `{"folder": true}` a folder, else a file's content hash with its
+blob and mode where they are known.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from gonogo.domain.records import FileChange
+
+State = dict[str, Any] | None
+FOLDER: dict[str, Any] = {"folder": True}
+COMMAND = "command"
+"""The origin of what changed while a command ran."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PathUndo:
+    """What became of one file, as far as it is to be undone."""
+
+    path: str
+    changes: tuple[FileChange, ...]
+    """Oldest first; never empty."""
+    unbroken: bool
+
+    @property
+    def wanted(self) -> State:
+        """What the file should be again."""
+        return self.changes[0].before
+
+    @property
+    def left(self) -> State:
+        """What the last change left there."""
+        return self.changes[-1].after
+
+    @property
+    def shared(self) -> bool:
+        """Whether a person may have made one of the changes, since a command ran then."""
+        return any(change.origin == COMMAND for change in self.changes)
+
+    @property
+    def unknown(self) -> bool:
+        """Whether nobody could tell what was changed."""
+        return any("unknown" in (change.after or {}) for change in self.changes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reckoning:
+    """What is to be undone."""
+
+    paths: tuple[PathUndo, ...]
+    made: tuple[str, ...]
+    """Folders that were made."""
+    gone: tuple[str, ...]
+    """Folders that went."""
+
+
+def reckon(changes: Iterable[FileChange]) -> Reckoning:
+    """What undoing these changes, given oldest first, would mean."""
+    runs: dict[str, list[FileChange]] = {}
+    folders: dict[str, list[FileChange]] = {}
+    for change in changes:
+        of_folder = FOLDER in (change.before, change.after)
+        (folders if of_folder else runs).setdefault(change.path, []).append(change)
+    found = (_path_undo(path, run) for path, run in sorted(runs.items()))
+    return Reckoning(
+        paths=tuple(undo for undo in found if undo is not None),
+        made=_where(folders, before=None, after=FOLDER),
+        gone=_where(folders, before=FOLDER, after=None),
+    )
+
+
+def alike(one: State, other: State) -> bool:
+    """Whether two states hold the same content, whatever their modes."""
+    return (one or {}).get("hash") == (other or {}).get("hash")
+
+
+def _path_undo(path: str, run: Sequence[FileChange]) -> PathUndo | None:
+    left: list[FileChange] = []
+    for change in run:
+        left.append(change)
+        if alike(left[0].before, change.after) and "unknown" not in (change.after or {}):
+            left.clear()
+    if not left:
+        return None
+    pairs = pairwise(left)
+    unbroken = all(alike(first.after, second.before) for first, second in pairs)
+    return PathUndo(path=path, changes=tuple(left), unbroken=unbroken)
+
+
+def _where(folders: dict[str, list[FileChange]], *, before: State, after: State) -> tuple[str, ...]:
+    fits = (
+        path for path, run in folders.items() if run[0].before == before and run[-1].after == after
+    )
+    return tuple(sorted(fits))
+
+
+def kept_path(path: str) -> str:
+    """A path as it is stored: one with bytes that are no UTF-8 is percent-encoded after a `/`.
+
+    No path of a workspace begins with `/`, so that the two can be told apart.
+    """
+    if path.isascii() or not any("\udc80" <= letter <= "\udcff" for letter in path):
+        return path
+    return "/" + "".join(
+        f"%{ord(letter) & 0xFF:02X}" if letter == "%" or "\udc80" <= letter <= "\udcff" else letter
+        for letter in path
+    )
+
+
+def real_path(kept: str) -> str:
+    """The path that was stored, with its bytes as surrogates."""
+    if not kept.startswith("/"):
+        return kept
+    first, *rest = kept[1:].split("%")
+    return first + "".join(_letter(int(part[:2], 16)) + part[2:] for part in rest)
+
+
+def shown_path(kept: str) -> str:
+    """A stored path as people are shown it."""
+    return kept.removeprefix("/")
+
+
+def _letter(byte: int) -> str:
+    return chr(byte) if byte < 0x80 else chr(0xDC00 + byte)

@@ -1,0 +1,83 @@
+"""What runs again after a rollback: the next revision of a paused plan."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+
+from gonogo.domain.checkpoint import read_standings
+from gonogo.domain.errors import Conflict
+from gonogo.domain.plan import Revision
+from gonogo.domain.records import Plan, SubtaskRow
+from gonogo.domain.subtask_state import SUBTASK, SubtaskStatus
+from gonogo.orchestrator._planning import grant_for, told_progress
+from gonogo.orchestrator._rollback import Undoing
+from gonogo.store import Connection
+from gonogo.store.plans import (
+    add_grants,
+    add_revision,
+    end_grants,
+    revise_plan,
+    revision_of,
+    subtask_rows,
+)
+
+Rows = Mapping[str, SubtaskRow]
+
+
+def run_again(conn: Connection, undoing: Undoing, plan: Plan, by: str, now: datetime) -> list[str]:
+    """Have what was undone run again when a paused plan goes on.
+
+    Rows never leave a terminal state, so the plan gets a new revision; the person who rolls back is
+    the one who approves it. Going back to a checkpoint also takes up again what had been done then.
+    Gives the subtasks that will run again, none if the plan stays as it is.
+    """
+    current = revision_of(conn, plan.id, plan.revision)
+    assert current is not None  # noqa: S101 - a plan's current revision exists
+    rows = {row.subtask_id: row for row in subtask_rows(conn, plan.id, plan.revision)}
+    kept = _kept(conn, undoing, current, rows)
+    if {key: row.key for key, row in kept.items()} == {
+        key: row.key for key, row in rows.items() if row.status in SUBTASK.terminal
+    }:
+        return []
+    again = [key for key, row in rows.items() if key not in kept and _has_run(row)]
+    revision = current.model_copy(update={"number": plan.revision + 1})
+    add_revision(conn, revision, now, by, "rollback", kept=kept)
+    if not revise_plan(conn, plan, revision, told_progress(conn, plan)):
+        raise Conflict(f"Plan {plan.id} changed at this moment")
+    end_grants(conn, plan.id, now, "rollback")
+    if plan.auto_approve_tools:
+        revised = replace(plan, revision=revision.number, digest=revision.digest)
+        left = [subtask for subtask in revision.subtasks if subtask.id not in kept]
+        add_grants(conn, [grant_for(revised, subtask, now) for subtask in left])
+    return again
+
+
+def _kept(
+    conn: Connection, undoing: Undoing, current: Revision, rows: Rows
+) -> dict[str, SubtaskRow]:
+    target = undoing.back_to
+    if target is None:
+        left = {key: row for key, row in rows.items() if key not in undoing.named}
+        return {key: row for key, row in left.items() if row.status in SUBTASK.terminal}
+    then = revision_of(conn, target.plan_id, target.revision)
+    assert then is not None  # noqa: S101 - the checkpoint was taken in it
+    stood = zip(
+        subtask_rows(conn, target.plan_id, target.revision),
+        read_standings(target.standings),
+        strict=True,
+    )
+    return {
+        row.subtask_id: rows[row.subtask_id] if _same(rows.get(row.subtask_id), row) else row
+        for row, status in stood
+        if status in SUBTASK.terminal
+        and current.by_id.get(row.subtask_id) == then.by_id[row.subtask_id]
+    }
+
+
+def _same(one: SubtaskRow | None, other: SubtaskRow) -> bool:
+    """Whether a row is another one that was taken over into a later revision."""
+    return one is not None and (one.status, one.finished_at) == (other.status, other.finished_at)
+
+
+def _has_run(row: SubtaskRow) -> bool:
+    return row.attempt > 0 or row.status is not SubtaskStatus.PENDING

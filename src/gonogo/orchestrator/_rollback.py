@@ -1,0 +1,139 @@
+"""What a rollback is about: which changes of which plan, and whether it may be done now."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gonogo.domain.errors import Conflict, NotFound
+from gonogo.domain.plan import Revision, dependants
+from gonogo.domain.plan_state import ENDED, PlanStatus
+from gonogo.domain.records import Checkpoint, FileChange, Plan, Session
+from gonogo.domain.subtask_state import SubtaskStatus
+from gonogo.store import Connection
+from gonogo.store.checkpoints import (
+    attempt_checkpoint,
+    changes_after,
+    checkpoint_of,
+    latest_checkpoint,
+)
+from gonogo.store.plans import plan_of, revision_of, standings
+from gonogo.store.sessions import session_of
+
+_BUSY = frozenset({SubtaskStatus.RUNNING, SubtaskStatus.WAITING_APPROVAL})
+_QUIET = ENDED | {PlanStatus.PAUSED}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Undoing:
+    """One rollback that is wanted."""
+
+    session: Session
+    plan: Plan
+    revision: Revision
+    changes: tuple[FileChange, ...]
+    """Oldest first."""
+    named: frozenset[str]
+    """The subtask that was named, and its dependants."""
+    back_to: Checkpoint | None = None
+    """The checkpoint that was named, or else the latest."""
+
+    @property
+    def subtasks(self) -> list[str]:
+        """The subtasks whose changes are undone, those of the current revision in plan order."""
+        found = {change.subtask_id for change in self.changes} | self.named
+        return [key for key in self.revision.by_id if key in found]
+
+
+def wanted_rollback(
+    conn: Connection, plan_id: str, checkpoint_id: str | None, subtask_id: str | None
+) -> Undoing:
+    """What going back to a checkpoint, or undoing a subtask and its dependants, is about.
+
+    Raises:
+        NotFound: there is no such plan, checkpoint or subtask.
+        Conflict: something of the plan runs, or nothing of it was ever kept.
+    """
+    plan = plan_of(conn, plan_id)
+    if plan is None:
+        raise NotFound(f"No plan found with id={plan_id}")
+    session, revision = _around(conn, plan)
+    check_quiet(conn, plan)
+    if subtask_id is not None:
+        return _of_subtask(conn, session, plan, revision, subtask_id)
+    checkpoint = _target(conn, plan, checkpoint_id)
+    return Undoing(
+        session=session, plan=plan, revision=revision, named=frozenset(), back_to=checkpoint,
+        changes=tuple(changes_after(conn, plan.id, checkpoint.last_change)),
+    )  # fmt: skip
+
+
+def failed_attempt(conn: Connection, plan_id: str, subtask_id: str) -> Undoing | None:
+    """What undoing the running attempt of a subtask is about; None where nothing was changed."""
+    plan = plan_of(conn, plan_id)
+    if plan is None:
+        return None
+    session, revision = _around(conn, plan)
+    before = attempt_checkpoint(conn, plan_id, plan.revision, subtask_id)
+    if before is None:
+        return None
+    changes = _by(changes_after(conn, plan_id, before.last_change), {subtask_id})
+    return Undoing(
+        session=session, plan=plan, revision=revision, changes=changes,
+        named=frozenset({subtask_id}),
+    )  # fmt: skip
+
+
+def check_quiet(conn: Connection, plan: Plan) -> None:
+    """Refuse while something of a plan runs or is about to.
+
+    Raises:
+        Conflict: naming what to do about it.
+    """
+    replanned = plan.status is PlanStatus.AWAITING_APPROVAL and plan.revision > 1
+    if plan.status not in _QUIET and not replanned:
+        raise Conflict(f"Plan {plan.id} is {plan.status}; pause it first")
+    busy = sorted(
+        key for key, row in standings(conn, plan.id, plan.revision).items() if row.status in _BUSY
+    )
+    if plan.status is PlanStatus.PAUSED and busy:
+        raise Conflict(f"Plan {plan.id} is paused, but {', '.join(busy)} is not at rest yet")
+
+
+def _around(conn: Connection, plan: Plan) -> tuple[Session, Revision]:
+    session, revision = session_of(conn, plan.session_id), revision_of(conn, plan.id, plan.revision)
+    assert session is not None  # noqa: S101 - a foreign key away
+    assert revision is not None  # noqa: S101 - a plan's current revision exists
+    if session.tool_host == "client":
+        raise Conflict(
+            "The client carries out this session's tools: there are no checkpoints and no rollback"
+        )
+    return session, revision
+
+
+def _of_subtask(
+    conn: Connection, session: Session, plan: Plan, revision: Revision, subtask_id: str
+) -> Undoing:
+    if subtask_id not in revision.by_id:
+        raise NotFound(f"Plan {plan.id} has no subtask {subtask_id}")
+    named = dependants(revision.subtasks, subtask_id) | {subtask_id}
+    changes = _by(changes_after(conn, plan.id, 0), named)
+    return Undoing(
+        session=session, plan=plan, revision=revision, changes=changes, named=frozenset(named)
+    )
+
+
+def _target(conn: Connection, plan: Plan, checkpoint_id: str | None) -> Checkpoint:
+    if checkpoint_id is None:
+        found = latest_checkpoint(conn, plan.id)
+        if found is None:
+            raise Conflict(f"Plan {plan.id} has no checkpoint: nothing of it has run")
+        return found
+    found = checkpoint_of(conn, checkpoint_id)
+    if found is None or found.plan_id != plan.id:
+        raise NotFound(f"Plan {plan.id} has no checkpoint {checkpoint_id}")
+    return found
+
+
+def _by(
+    changes: Sequence[FileChange], subtasks: frozenset[str] | set[str]
+) -> tuple[FileChange, ...]:
+    return tuple(change for change in changes if change.subtask_id in subtasks)

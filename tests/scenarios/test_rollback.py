@@ -1,0 +1,309 @@
+"""Rollback: what agents did to files is undone, what people did stays, and it can be undone."""
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from fakes.world import call, calls, kinds, of, plan, run, says, step, write
+from gonogo.domain.errors import Conflict, NotFound
+
+_FREE = {"commands": ["touch", "sh make.sh", "sleep"]}
+
+
+def tree_of(folder: Path) -> dict[str, str]:
+    """Every file of a folder with its mode and content."""
+    return {
+        path.relative_to(folder).as_posix(): (
+            f"{path.stat().st_mode:o} {hashlib.sha256(path.read_bytes()).hexdigest()}"
+        )
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+async def ran(world, **more):
+    """A plan that was approved and has come to its end."""
+    plan_id = await world.propose()
+    await world.decide_plan(plan_id, **more)
+    await world.idle()
+    return plan_id
+
+
+async def checkpoints(world, plan_id):
+    return (await world.runtime.checkpoints(world.ann, plan_id)).checkpoints
+
+
+THREE = {
+    "main/architect": [plan(step("a"), step("b", "a"), step("c"))],
+    "a": [calls(write("a.txt", "by a\n"), write("deep/er/a.txt")), says("a")],
+    "b": [calls(write("a.txt", "by b\n"), write("b.txt")), says("b")],
+    "c": [calls(write("c.txt")), says("c")],
+}
+
+
+@pytest.mark.feature(218)
+async def test_a_subtask_and_its_dependants_are_undone_while_a_sibling_and_a_person_stay(make):
+    async with make(THREE) as world:
+        (world.folder / "a.txt").write_text("mine\n")
+        plan_id = await ran(world)
+        (world.folder / "person.txt").write_text("mine too\n")
+        (world.folder / "b.txt").write_text("edited by a person\n")
+
+        done = await world.runtime.rollback(world.ann, plan_id, subtask_id="a")
+
+        assert done.subtasks == ["a", "b"]
+        assert {(f.path, f.action) for f in done.files} == {
+            ("a.txt", "restore"), ("deep/er/a.txt", "delete"), ("b.txt", "conflict"),
+        }  # fmt: skip
+        assert world.read("a.txt") == "mine\n"
+        assert not (world.folder / "deep").exists()
+        assert world.read("b.txt") == "edited by a person\n"
+        assert world.read("c.txt") == "made\n"
+        assert world.read("person.txt") == "mine too\n"
+
+
+@pytest.mark.feature(218)
+async def test_a_dry_run_says_the_same_and_changes_nothing(make):
+    async with make(THREE) as world:
+        plan_id = await ran(world)
+        files, log = tree_of(world.folder), await world.log()
+
+        dry = await world.runtime.rollback(world.ann, plan_id, subtask_id="a", dry_run=True)
+
+        assert (dry.dry_run, dry.restored, dry.checkpoint_id) == (True, 3, None)
+        assert tree_of(world.folder) == files
+        assert await world.log() == log
+        assert len(await checkpoints(world, plan_id)) == 3
+        real = await world.runtime.rollback(world.ann, plan_id, subtask_id="a")
+        assert real.files == dry.files
+
+
+@pytest.mark.feature(218)
+async def test_a_rollback_is_undone_by_going_back_to_its_checkpoint(make):
+    async with make(THREE) as world:
+        plan_id = await ran(world)
+        before = tree_of(world.folder)
+
+        done = await world.runtime.rollback(world.ann, plan_id, subtask_id="a")
+        assert tree_of(world.folder) != before
+        again = await world.runtime.rollback(world.ann, plan_id, done.checkpoint_id)
+        assert tree_of(world.folder) == before
+        third = await world.runtime.rollback(world.ann, plan_id, again.checkpoint_id)
+
+        assert third.restored == 3
+        assert sorted(tree_of(world.folder)) == ["c.txt"]
+
+
+async def test_the_first_checkpoint_brings_back_everything_and_the_event_says_so(make):
+    async with make(THREE) as world:
+        plan_id = await ran(world)
+        first = (await checkpoints(world, plan_id))[0]
+
+        done = await world.runtime.rollback(world.ann, plan_id, first.checkpoint_id)
+
+        assert tree_of(world.folder) == {}
+        [event] = of(await world.log(), "plan_rolled_back")
+        assert event["metadata"] == {
+            "plan_id": plan_id, "by": world.ann.id, "checkpoint_id": done.checkpoint_id,
+            "subtasks": ["a", "b", "c"], "again": [],
+            "restored": ["a.txt", "b.txt", "c.txt", "deep/er/a.txt"], "conflicts": [],
+            "shared": [],
+        }  # fmt: skip
+        assert event["is_final"]
+        assert len(await world.audit("plan.rolled_back")) == 1
+        assert (await world.runtime.verify_audit(world.ann)).ok
+
+
+async def test_without_a_target_the_latest_checkpoint_is_gone_back_to(make):
+    lines = {
+        "main/architect": [plan(step("a"), step("b", "a"))],
+        "a": [calls(write("a.txt")), says("a")],
+        "b": [calls(call("delete_file", path="a.txt"), write("b.txt")), says("b")],
+    }
+    async with make(lines) as world:
+        plan_id = await world.propose()
+        await world.send({"type": "plan_decision", "plan_id": plan_id, "decision": "approve"})
+        asked = await world.until("tool_call", tool_name="delete_file")
+        await world.decide(asked["call_id"])
+        await world.until("plan_completed")
+
+        done = await world.runtime.rollback(world.ann, plan_id)
+
+        assert tree_of(world.folder).keys() == {"a.txt"}
+        assert done.subtasks == ["b"]
+
+
+@pytest.mark.feature(91)
+async def test_a_checkpoint_gives_back_the_state_that_it_stores_and_verifies_it(make):
+    async with make(THREE) as world:
+        (world.folder / "a.txt").write_text("mine\n")
+        plan_id = await ran(world)
+
+        found = {c.subtask_id: c for c in await checkpoints(world, plan_id)}
+        state = await world.runtime.checkpoint(world.ann, found["b"].checkpoint_id)
+
+        assert state.verified
+        assert state.tree is not None
+        assert state.subtasks[0].status == "completed"
+        assert state.subtasks[0].result["output"] == "a"
+        assert (state.subtasks[1].status, state.subtasks[1].result) == ("pending", None)
+        diff = await world.runtime.checkpoint_diff(world.ann, found["a"].checkpoint_id)
+        files = {f.path: f for f in diff.files}
+        assert files["a.txt"].status == "modified"
+        assert "-mine\n+by b\n" in files["a.txt"].diff
+        assert files["b.txt"].status == "added"
+        between = await world.runtime.checkpoint_diff(
+            world.ann, found["a"].checkpoint_id, found["b"].checkpoint_id
+        )
+        assert "b.txt" not in {f.path for f in between.files}
+        with pytest.raises(NotFound):
+            await world.runtime.checkpoint(world.bob, found["b"].checkpoint_id)
+
+
+async def test_what_changed_while_a_command_ran_goes_back_only_when_asked_for(make):
+    lines = {
+        "main/architect": [plan(step("a", scope=_FREE))],
+        "a": [calls(write("own.txt"), run("touch made.txt")), says("a")],
+    }
+    async with make(lines) as world:
+        plan_id = await ran(world)
+        assert tree_of(world.folder).keys() == {"own.txt", "made.txt"}
+
+        dry = await world.runtime.rollback(world.ann, plan_id, subtask_id="a", dry_run=True)
+        assert {(f.path, f.action) for f in dry.files} == {
+            ("own.txt", "delete"), ("made.txt", "shared"),
+        }  # fmt: skip
+        await world.runtime.rollback(world.ann, plan_id, subtask_id="a")
+        assert tree_of(world.folder).keys() == {"made.txt"}
+        done = await world.runtime.rollback(world.ann, plan_id, subtask_id="a", include_shared=True)
+
+        assert tree_of(world.folder) == {}
+        back = await world.runtime.rollback(world.ann, plan_id, done.checkpoint_id)
+        assert back.shared == 0
+        assert tree_of(world.folder).keys() == {"made.txt"}
+
+
+async def test_ignored_files_that_a_tool_wrote_go_back_and_the_users_git_stays_as_it_is(make):
+    lines = {
+        "main/architect": [plan(step("a"))],
+        "a": [calls(write("build/out.txt", "new\n"), write("x.txt")), says("a")],
+    }
+    async with make(lines) as world:
+        (world.folder / ".gitignore").write_text("build/\n")
+        (world.folder / "build").mkdir()
+        (world.folder / "build/out.txt").write_text("old\n")
+        git = world.folder / ".git"
+        git.mkdir()
+        (git / "HEAD").write_text("ref: refs/heads/main\n")
+        (git / "config").write_text("[core]\n\tfsmonitor = touch pwned\n")
+        before = tree_of(world.folder)
+
+        plan_id = await ran(world)
+        assert world.read("build/out.txt") == "new\n"
+        done = await world.runtime.rollback(world.ann, plan_id, subtask_id="a")
+        assert tree_of(world.folder) == before
+        await world.runtime.rollback(world.ann, plan_id, done.checkpoint_id)
+
+        assert world.read("build/out.txt") == "new\n"
+        assert {k: v for k, v in tree_of(world.folder).items() if k.startswith(".git/")} == {
+            k: v for k, v in before.items() if k.startswith(".git/")
+        }
+
+
+async def test_a_call_that_had_no_effect_does_not_lead_a_rollback_astray(make):
+    lines = {
+        "main/architect": [plan(step("a"))],
+        "a": [
+            calls(write("x.txt", "one\n")),
+            calls(call("edit_file", path="x.txt", old="none of it", new="two")),
+            calls(write("x.txt", "three\n")),
+            says("a"),
+        ],
+    }
+    async with make(lines) as world:
+        plan_id = await ran(world)
+        assert world.read("x.txt") == "three\n"
+
+        done = await world.runtime.rollback(world.ann, plan_id, subtask_id="a")
+
+        assert (done.restored, done.conflicts) == (1, 0)
+        assert tree_of(world.folder) == {}
+
+
+async def test_a_change_by_a_person_on_top_is_a_conflict_and_the_file_stays(make):
+    lines = {
+        "main/architect": [plan(step("a"))],
+        "a": [
+            calls(write("x.txt", "a\n")), calls(write("x.txt", "again\n")), says("a"),
+        ],
+    }  # fmt: skip
+    async with make(lines) as world:
+        plan_id = await ran(world)
+        (world.folder / "x.txt").write_text("a person\n")
+
+        done = await world.runtime.rollback(world.ann, plan_id, subtask_id="a")
+
+        assert [(f.path, f.reason) for f in done.files] == [("x.txt", "changed")]
+        assert world.read("x.txt") == "a person\n"
+
+
+@pytest.mark.feature(218)
+async def test_what_was_undone_in_a_paused_plan_runs_again_when_it_goes_on(make):
+    lines = {
+        "main/architect": [plan(step("a"), step("b", "a"), step("last", "b"))],
+        "a": [calls(write("a.txt", "first\n")), says("a", 0.0), calls(write("a.txt")), says("A")],
+        "b": [calls(write("b.txt")), says("b", 0.3)],
+        "last": [says("last")],
+    }
+    async with make(lines) as world:
+        plan_id = await world.propose()
+        await world.send({"type": "plan_decision", "plan_id": plan_id, "decision": "approve"})
+        await world.until("subtask_started", subtask_id="b")
+        with pytest.raises(Conflict, match="pause it first"):
+            await world.runtime.rollback(world.ann, plan_id)
+        await world.runtime.pause_plan(world.ann, plan_id)
+        await world.until("subtask_completed", subtask_id="b")
+        await world.idle()
+
+        done = await world.runtime.rollback(world.ann, plan_id, subtask_id="b")
+
+        assert done.again == ["b"]
+        view = await world.runtime.plan(world.ann, plan_id)
+        assert (view.status, view.revision) == ("paused", 2)
+        assert [s.status for s in view.subtasks] == ["completed", "pending", "pending"]
+        undone = await world.runtime.rollback(world.ann, plan_id, done.checkpoint_id)
+        view = await world.runtime.plan(world.ann, plan_id)
+        assert (undone.again, view.revision) == ([], 3)
+        assert [s.status for s in view.subtasks] == ["completed", "completed", "pending"]
+        assert world.read("b.txt") == "made\n"
+        await world.runtime.resume_plan(world.ann, plan_id)
+        await world.until("plan_completed")
+        assert kinds(await world.log()).count("plan_rolled_back") == 2
+
+
+async def test_a_workspace_that_is_too_large_to_keep_is_said_clearly(make):
+    lines = {
+        "main/architect": [plan(step("a"))],
+        "a": [calls(write("x.txt")), says("a")],
+    }
+    async with make(lines, snapshot_max_files=2) as world:
+        for name in "1234":
+            (world.folder / name).write_text(name)
+        await ran(world)
+
+        [result] = of(await world.log(), "tool_result", tool_name="write_file")
+        assert "GONOGO_SNAPSHOT_MAX_FILES" in result["error"]
+        assert world.read("x.txt") is None
+
+
+async def test_what_cannot_be_rolled_back_says_why(make):
+    async with make(THREE) as world:
+        plan_id = await ran(world)
+        for target in ({"checkpoint_id": "checkpoint_none"}, {"subtask_id": "none"}):
+            with pytest.raises(NotFound):
+                await world.runtime.rollback(world.ann, plan_id, **target)
+        with pytest.raises(NotFound):
+            await world.runtime.rollback(world.bob, plan_id)
+        with pytest.raises(NotFound):
+            await world.runtime.rollback(world.ann, "plan_none")
