@@ -1,50 +1,27 @@
 """Acknowledged is durable: kill -9 of the writer, at any moment, loses nothing that it said."""
 
 import random
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 from sqlalchemy import text
 
+from fakes.nursery import Nursery
 from fakes.rows import begin
 from gonogo.store import Store, log
+from store.writing import Writer
 
-HERE = Path(__file__).parent
-MANY = "100000"
-
-
-@contextmanager
-def writer(url: str, name: str) -> Iterator[subprocess.Popen[bytes]]:
-    process = subprocess.Popen(
-        [sys.executable, str(HERE / "writer.py"), url, name, MANY],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-        env={"PYTHONPATH": f"{HERE.parent}:{HERE.parents[1] / 'src'}", "PATH": "/usr/bin:/bin"},
-    )  # fmt: skip
-    try:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"open\n"
-        process.stdin.write(b"go\n")
-        process.stdin.flush()
-        yield process
-    finally:
-        process.kill()
-        process.communicate(timeout=10)
+MANY = 100_000
 
 
-def killed_after(url: str, name: str, lines: int) -> list[str]:
+def killed_after(born: Nursery, url: str, name: str, lines: int) -> list[str]:
     """Everything that a writer said until it was killed behind so many lines."""
-    with writer(url, name) as process:
-        assert process.stdout is not None
-        said = [process.stdout.readline() for _ in range(lines)]
+    with Writer(born, url, name, MANY) as writer:
+        writer.go()
+        said = [writer.said.readline() for _ in range(lines)]
         assert all(said), "the writer ended by itself"
-        process.kill()
-        said += process.stdout.read().splitlines(keepends=True)
-    return [line.decode().rstrip() for line in said if line.endswith(b"\n")]
+        writer.process.kill()
+        said += writer.said.read().splitlines(keepends=True)
+    return [line.rstrip() for line in said if line.endswith("\n")]
 
 
 async def test_a_commit_is_on_the_disk_before_it_is_acknowledged(store, kind):
@@ -59,7 +36,7 @@ async def test_a_commit_is_on_the_disk_before_it_is_acknowledged(store, kind):
     assert await store.write(settings) == full[kind]
 
 
-async def test_kill_minus_nine_loses_nothing_that_was_acknowledged(database_url, engine):
+async def test_kill_minus_nine_loses_nothing_that_was_acknowledged(born, database_url, engine):
     store = Store(database_url)
     await store.write(begin)
     store.close()
@@ -67,7 +44,7 @@ async def test_kill_minus_nine_loses_nothing_that_was_acknowledged(database_url,
     said = [
         line
         for round_ in range(3)
-        for line in killed_after(database_url, f"w{round_}", chance.randrange(1, 200))
+        for line in killed_after(born, database_url, f"w{round_}", chance.randrange(1, 200))
     ]
 
     store = Store(database_url)
@@ -84,11 +61,11 @@ async def test_kill_minus_nine_loses_nothing_that_was_acknowledged(database_url,
 
 
 @pytest.mark.parametrize("kind", ["sqlite"], indirect=False)
-async def test_the_file_is_sound_after_a_kill(database_url, engine, kind):
+async def test_the_file_is_sound_after_a_kill(born, database_url, engine, kind):
     store = Store(database_url)
     await store.write(begin)
     store.close()
-    killed_after(database_url, "w", 50)
+    killed_after(born, database_url, "w", 50)
 
     with engine.connect() as conn:
         assert conn.execute(text("PRAGMA integrity_check")).scalars().all() == ["ok"]

@@ -1,9 +1,7 @@
 """Races: of many who saw the same thing, one changes it, and the others learn that they did not."""
 
-import subprocess
-import sys
 from collections import Counter
-from pathlib import Path
+from contextlib import ExitStack
 
 import anyio
 import pytest
@@ -36,6 +34,7 @@ from gonogo.store.plans import (
     take_subtask,
 )
 from gonogo.store.sessions import add_turn, move_turn, open_turns, take_turn, turn_of
+from store.writing import Writer
 
 LIMIT = 30
 WRITERS = 50
@@ -192,29 +191,20 @@ async def test_turns_that_come_at_once_stand_in_one_line(store):
     assert [turn.position for turn in await store.read(open_turns, "s1")] == [1, 2, 3, 4, 5]
 
 
-def write_at_once(url, *names):
+def write_at_once(born, url, *names):
     """What each of several writers in processes of their own says."""
-    here = Path(__file__).parent
-    path = f"{here.parent}:{here.parents[1] / 'src'}"
-    processes = [
-        subprocess.Popen(
-            [sys.executable, str(here / "writer.py"), url, name, "5"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env={"PYTHONPATH": path, "PATH": "/usr/bin:/bin"},
-        )
-        for name in names
-    ]
-    for each in processes:
-        assert each.stdout.readline() == b"open\n"
-    said = [each.communicate(b"go\n", timeout=LIMIT)[0] for each in processes]
-    assert [each.returncode for each in processes] == [0] * len(names)
-    return [each.decode().splitlines() for each in said]
+    with ExitStack() as there:
+        writers = [there.enter_context(Writer(born, url, name, 5)) for name in names]
+        for each in writers:
+            each.go()
+        said = [each.said.read() for each in writers]
+        assert [each.process.wait(LIMIT) for each in writers] == [0] * len(names)
+    return [each.splitlines() for each in said]
 
 
-async def test_two_processes_write_one_log(store, database_url):
+async def test_two_processes_write_one_log(store, born, database_url):
     await store.write(begin)
-    said = await anyio.to_thread.run_sync(write_at_once, database_url, "one", "other")
+    said = await anyio.to_thread.run_sync(write_at_once, born, database_url, "one", "other")
     events = await store.read(log.events_after, "s1", 0)
     assert [event["seq"] for event in events] == list(range(1, 81))
     assert {f"{e['seq']} {e['content']}" for e in events} == {*said[0], *said[1]}
