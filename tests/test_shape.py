@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 import tokenize
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -83,6 +84,23 @@ def test_every_room_has_tests_and_every_kind_of_documentation_has_pages() -> Non
 
     assert rooms - tested == set()
     assert [kind for kind in kinds if not list((ROOT / "docs" / kind).glob("*.md"))] == []
+
+
+@pytest.mark.feature(66)
+def test_nothing_lands_while_a_branch_of_what_decides_is_not_reached_by_a_test() -> None:
+    landing = (ROOT / ".ci" / "run").read_text().replace("\\\n", " ")
+    demands = re.findall(r"coverage report --fail-under=100 +--include='(.*)'\n", landing)
+    whole = {f"src/gonogo/{room}/*" for room in ("domain", "policy", "approvals", "engine")}
+    measured = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["coverage"]["run"]
+    left_out = [path for path in SOURCES if "pragma: no" in path.read_text()]
+
+    assert "set -euo pipefail" in landing
+    assert landing.index("scripts/test --cov") < landing.index("--fail-under=100")
+    assert whole <= {each for demand in demands for each in demand.split(",")}
+    assert (measured["branch"], measured["source_pkgs"], measured.get("omit")) == (
+        True, ["gonogo"], None,
+    )  # fmt: skip
+    assert left_out == []
 
 
 def test_no_tracked_file_names_a_package_host_or_a_folder_of_a_machine() -> None:

@@ -17,6 +17,7 @@ The database of a job is `folder/home/gonogo.db`; the person's log is `folder/to
 the model was asked is in `folder/requests.jsonl`.
 """
 
+import gc
 import json
 import os
 import signal
@@ -218,6 +219,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         Store(f"sqlite:///{folder}/empty.db").close()
         empty = Path(folder, "empty.db").read_bytes()
+    # What is here already is not to be looked through for garbage by each fork.
+    gc.freeze()
     for line in sys.stdin:
         sys.stdout.write(json.dumps(carried_out(json.loads(line), empty)) + "\n")
         sys.stdout.flush()

@@ -29,7 +29,7 @@ class Server:
     def __init__(self, folder: Path, model_url: str, born: Nursery | None, number: int) -> None:
         self.home, self.workspace = folder / "home", folder / "workspace"
         environment = {
-            **python(),
+            **python(measured=False),
             "GONOGO_HOME": str(self.home),
             "GONOGO_CONFIG": str(folder / "config"),
             "GONOGO_WORKSPACE": str(self.workspace),

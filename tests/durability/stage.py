@@ -1,7 +1,6 @@
 """A folder in which the story is played by processes that may kill themselves."""
 
 import json
-import os
 import sqlite3
 import subprocess
 import sys
@@ -13,6 +12,7 @@ from typing import Any
 from durability import story
 from durability.invariants import check_invariants
 from durability.person import Told
+from fakes.nursery import python
 
 DRIVER = Path(__file__).with_name("crash_driver.py")
 
@@ -71,10 +71,9 @@ class Stage:
 @contextmanager
 def crash_driver() -> Iterator[subprocess.Popen[str]]:
     """The process whose forks play."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     with subprocess.Popen(
         [sys.executable, str(DRIVER)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-        env=environment,
+        env=python(measured=False),
     ) as process:  # fmt: skip
         yield process
         process.kill()
