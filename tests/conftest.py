@@ -5,10 +5,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from fakes.nursery import Nursery, nursery
 from fakes.postgres import Server, programs, server
 from gonogo.store import Store
+
+# How long an example takes says more about the machine than about us.
+settings.register_profile("untimed", parent=settings(), deadline=None)
+settings.load_profile("untimed")
 
 
 @pytest.fixture(scope="session")

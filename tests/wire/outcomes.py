@@ -174,7 +174,9 @@ def check(deployment: Deployment, scene: Scene) -> None:
     assert len(seqs) >= ended_at, "I14"
     allowed = deployment.rows(
         "SELECT id FROM tool_calls WHERE session_id = :id AND tool = 'execute_command'"
-        " AND status IN ('allowed', 'started', 'completed', 'failed', 'unknown')", id=session,
+        " AND (status IN ('allowed', 'started', 'completed', 'failed', 'unknown')"
+        # A plan may be cancelled while its command runs.
+        " OR status = 'cancelled' AND started_at IS NOT NULL)", id=session,
     )  # fmt: skip
     assert len(ledger) <= len(allowed), "I02, I03"
     assert len(ledger) == len(set(ledger)), "I03"
