@@ -96,6 +96,22 @@ def test_a_decision_given_to_a_living_server_is_carried_on_there(serve, gonogo, 
     assert "approved" in decided.stdout
 
 
+def test_a_plan_is_watched_and_an_interrupt_leaves_it_alone(serve, gonogo, project, terminal):
+    serve("--workspace", str(project), "--model", "demo")
+    assert gonogo("run", "Mend it", "-C", str(project)).returncode == 3
+    (plan,) = json.loads(gonogo("plans", "list", "--json").stdout)["plans"]
+    at = terminal("plans", "show", plan["plan_id"], "--watch")
+    at.expect("reproduce* [not started]")
+    (waiting,) = json.loads(gonogo("approvals", "list", "--json").stdout)["approvals"]
+    gonogo("approvals", "decide", waiting["approval_id"], "approve")
+    at.expect("reproduce* [done")
+    at.interrupt()
+    assert at.end() == 130
+    assert "Traceback" not in at.output
+    (after,) = json.loads(gonogo("plans", "list", "--json").stdout)["plans"]
+    assert after["status"] != "cancelled"
+
+
 def test_the_model_of_a_living_server_is_not_changed_from_outside(serve, gonogo, project):
     serve("--workspace", str(project), "--model", "demo")
     done = gonogo("run", "Mend it", "-C", str(project), "--model", "openai:other")

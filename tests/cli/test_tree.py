@@ -1,6 +1,6 @@
 """Plans drawn as text: everything a person has to know before the go, and nothing that deceives."""
 
-from gonogo.cli._tree import graph_lines, plan_lines, scope_line, stages
+from gonogo.cli._tree import plan_lines, scope_line, stages
 
 
 def node(name: str, *after: str, **fields: object) -> dict[str, object]:
@@ -52,17 +52,6 @@ def test_how_a_subtask_ended_is_shown():
 
 def test_what_may_run_at_once_stands_in_one_stage():
     assert [[n["id"] for n in stage] for stage in stages(DIAMOND)] == [["a"], ["b", "c"], ["d"]]
-
-
-def test_the_graph_shows_states_and_the_longest_chain():
-    text = "\n".join(graph_lines([node("a", status="completed"), node("b", "a")], ["a"]))
-    assert text.splitlines() == [
-        "stage 1",
-        "  * ✓ a: do a [completed]",
-        "stage 2",
-        "    · b: do b [planned]",
-        "      after a",
-    ]
 
 
 def test_nodes_that_wait_for_each_other_are_drawn_and_not_waited_for():

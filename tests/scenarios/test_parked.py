@@ -86,7 +86,9 @@ async def test_ten_thousand_waiting_sessions_cost_no_task_no_timer_and_no_thread
         await world.restart()
         many = await weigh(world)
 
-        assert (many.tasks, many.timers) == (one.tasks, one.timers)
+        assert many.tasks == one.tasks
+        # One is armed for the earliest of all, as soon as it has been read which that is.
+        assert many.timers <= max(1, one.timers)
         assert many.threads <= one.threads + 2
         assert world.model.requests == []
         metrics = world.runtime.metrics.render().decode()

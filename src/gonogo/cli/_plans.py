@@ -1,11 +1,15 @@
 """`gonogo plans`: what was planned, and how far it is."""
 
-from typing import Annotated
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from gonogo.cli._exits import Exit, carry_out
 from gonogo.cli._options import EXACT, Events, Json, Limit, Session, example, group
+
+if TYPE_CHECKING:
+    from gonogo.domain.views import PlanGraph
 
 app = group("Plans: what agents proposed, and how far it is.")
 
@@ -29,10 +33,33 @@ def show_plan(
     graph: Annotated[
         bool, typer.Option("--graph", help="Draw what waits for what, with the states.")
     ] = False,
+    timeline: Annotated[
+        bool, typer.Option("--timeline", help="Draw when each subtask ran and waited.")
+    ] = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Draw it anew at every change, until the plan ends.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Show a plan, its subtasks and where they stand."""
-    carry_out(_graph if graph else _show, plan_id, json)
+    if watch:
+        carry_out(_watch, plan_id, timeline, json)
+    if graph or timeline:
+        carry_out(_draw, plan_id, timeline, json)
+    carry_out(_show, plan_id, json)
+
+
+@app.command("diff", **EXACT, epilog=example("gonogo plans diff p_0192 --from 1 --to 2"))
+def diff_plan(
+    plan_id: PlanId,
+    from_: Annotated[
+        int | None, typer.Option("--from", min=1, help="By default the one before the other.")
+    ] = None,
+    to: Annotated[int | None, typer.Option("--to", min=1, help="By default the last.")] = None,
+    json: Json = False,
+) -> None:
+    """Show what two revisions of a plan have otherwise."""
+    carry_out(_diff, plan_id, from_, to, json)
 
 
 @app.command("start", **EXACT, epilog=example("gonogo plans start p_0192"))
@@ -122,20 +149,53 @@ async def _show(plan_id: str, json: bool) -> Exit:
         return Exit.DONE
 
 
-async def _graph(plan_id: str, json: bool) -> Exit:
+async def _draw(plan_id: str, timeline: bool, json: bool) -> Exit:
     from gonogo.cli._owner import connected
     from gonogo.cli._print import facts, line
-    from gonogo.cli._tree import graph_lines
+    from gonogo.cli._setup import read_settings
+    from gonogo.texts import resolve
 
     async with connected() as client:
         graph = await client.plan_graph(plan_id)
         if json:
             return facts(graph)
-        for text in graph_lines(
-            [n.model_dump(mode="json") for n in graph.nodes], graph.critical_path
-        ):
+        session = await client.session(graph.session_id)
+        locale = resolve(session.locale, read_settings().locale)
+        for text in _drawing(timeline)(graph, locale):
             line(text)
         return Exit.DONE
+
+
+async def _watch(plan_id: str, timeline: bool, json: bool) -> Exit:
+    from gonogo.cli._watch import watch
+
+    return await watch(plan_id, _drawing(timeline), json)
+
+
+async def _diff(plan_id: str, from_: int | None, to: int | None, json: bool) -> Exit:
+    from gonogo.cli._diff import diff_lines
+    from gonogo.cli._owner import connected
+    from gonogo.cli._print import facts, line
+
+    async with connected() as client:
+        last = to or (await client.plan(plan_id)).revision
+        diff = await client.plan_diff(plan_id, from_ or max(1, last - 1), last)
+        if json:
+            return facts(diff)
+        for text in diff_lines(diff):
+            line(text)
+        return Exit.DONE
+
+
+def _drawing(timeline: bool) -> "Callable[[PlanGraph, str], Iterator[str]]":
+    from shutil import get_terminal_size
+
+    from gonogo.cli._graph import graph_lines, timeline_lines
+
+    lines = timeline_lines if timeline else graph_lines
+    return lambda graph, locale: lines(
+        graph, width=get_terminal_size((100, 24)).columns, locale=locale
+    )
 
 
 def _done(plan: "object") -> int:

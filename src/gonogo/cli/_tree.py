@@ -30,21 +30,6 @@ def plan_lines(subtasks: Sequence[Node]) -> Iterator[str]:
             yield f"     {outcome}"
 
 
-def graph_lines(nodes: Sequence[Node], critical: Sequence[str] = ()) -> Iterator[str]:
-    """The graph by stages: what stands in one stage may run at once.
-
-    Args:
-        critical: Ids on the longest chain; they are marked with `*`.
-    """
-    for number, stage in enumerate(stages(nodes), start=1):
-        yield f"stage {number}"
-        for node in stage:
-            star = "*" if node["id"] in critical else " "
-            yield f"  {star} {_headline(node)} [{node.get('status', 'planned')}]"
-            if node.get("dependencies"):
-                yield f"      after {', '.join(map(one_line, node['dependencies']))}"
-
-
 def stages(nodes: Sequence[Node]) -> list[list[Node]]:
     """The nodes by their depth: each stands after everything that it waits for."""
     depth: dict[str, int] = {}

@@ -198,15 +198,40 @@ class PlanDiff(View):
     """`{id, fields: {name: {from, to}}}` each."""
 
 
+class Wait(View):
+    """A time in which a subtask waited for a person; up to `as_of` if it still does."""
+
+    since: datetime
+    until: datetime
+
+
+class GraphNode(SubtaskView):
+    """A subtask with its times. `duration_seconds` has in it what it waited."""
+
+    waits: list[Wait] = []
+    waited_seconds: float | None = None
+    """For people."""
+
+
 class PlanGraph(View):
-    """A plan as a graph to draw."""
+    """A plan as a graph to draw, or as a timeline, as it stood at `as_of`."""
 
     plan_id: str
+    session_id: str
     revision: int
-    nodes: list[SubtaskView]
+    status: PlanStatus
+    as_of: datetime
+    last_seq: int
+    """The place in the session's log that it stands for; what follows changes it."""
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    nodes: list[GraphNode]
     edges: list[dict[str, str]]
     """`{from, to}` each: `to` waits for `from`."""
     critical_path: list[str]
+    """The longest chain by what was estimated."""
+    actual_path: list[str]
+    """The chain that its end waited for, by what came of it so far."""
 
 
 class GrantView(View):

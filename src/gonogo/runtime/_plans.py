@@ -20,8 +20,10 @@ from gonogo.domain.views import (
 from gonogo.orchestrator import Retry
 from gonogo.runtime._parts import Parts
 from gonogo.runtime._sessions import seen, seen_ids, visible
-from gonogo.runtime._views import diff_view, grant_view, graph_view, plan_view, status_view
+from gonogo.runtime._timeline import Drawn, graph_view
+from gonogo.runtime._views import diff_view, grant_view, plan_view, status_view
 from gonogo.store import Connection, log
+from gonogo.store.calls import questions_of_plan
 from gonogo.store.plans import (
     grant_of,
     list_grants,
@@ -69,8 +71,9 @@ class Plans:
         return status_view(*await self.parts.store.read(_found, principal, plan_id))
 
     async def plan_graph(self, principal: Principal, plan_id: str) -> PlanGraph:
-        """A plan as a graph to draw."""
-        return graph_view(*await self.parts.store.read(_found, principal, plan_id))
+        """A plan as a graph to draw, with when its subtasks ran and waited."""
+        drawn = await self.parts.store.read(_drawn, principal, plan_id)
+        return graph_view(drawn, self.parts.clock())
 
     async def revisions(self, principal: Principal, plan_id: str) -> list[RevisionView]:
         """Every revision of a plan, oldest first."""
@@ -185,6 +188,12 @@ def _found(conn: Connection, principal: Principal, plan_id: str) -> Found:
     if plan is None or seen(conn, principal, plan.session_id) is None:
         raise NotFound(f"No plan found with id={plan_id}")
     return _whole(conn, plan)
+
+
+def _drawn(conn: Connection, principal: Principal, plan_id: str) -> Drawn:
+    plan, revision, rows = _found(conn, principal, plan_id)
+    asked = questions_of_plan(conn, plan_id)
+    return Drawn(plan, revision, rows, asked, log.last_seq(conn, plan.session_id))
 
 
 def _whole(conn: Connection, plan: Plan) -> Found:

@@ -11,7 +11,6 @@ from gonogo.domain.views import (
     ApprovalView,
     GrantView,
     PlanDiff,
-    PlanGraph,
     PlanStatusView,
     PlanView,
     SessionView,
@@ -126,17 +125,6 @@ def status_view(plan: Plan, revision: Revision, rows: Sequence[SubtaskRow]) -> P
         started_at=plan.started_at,
         finished_at=plan.finished_at,
         subtasks=_subtasks(revision, rows),
-    )
-
-
-def graph_view(plan: Plan, revision: Revision, rows: Sequence[SubtaskRow]) -> PlanGraph:
-    """A plan as nodes and edges."""
-    return PlanGraph(
-        plan_id=plan.id,
-        revision=plan.revision,
-        nodes=_subtasks(revision, rows),
-        edges=[{"from": d, "to": s.id} for s in revision.subtasks for d in s.dependencies],
-        critical_path=list(critical_path(revision.subtasks)),
     )
 
 

@@ -1,6 +1,7 @@
 """Tool calls and approvals: what was asked for, what was answered, what came of it."""
 
-from typing import Any
+from datetime import datetime
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, bindparam, func, select
 
@@ -32,6 +33,14 @@ _PENDING = (
 _COUNT_PENDING = select(func.count()).where(
     approvals.c.session_id == bindparam("of"), approvals.c.status == "pending"
 )
+_ASKED = (
+    select(
+        approvals.c.subtask_id, approvals.c.revision, approvals.c.created_at,
+        approvals.c.decided_at,
+    )
+    .where(approvals.c.plan_id == bindparam("of"), approvals.c.subtask_id.is_not(None))
+    .order_by(approvals.c.created_at)
+)  # fmt: skip
 _OPEN_QUESTIONS = (
     select(approvals.c.kind, func.count())
     .where(approvals.c.status == "pending")
@@ -136,6 +145,20 @@ def pending_of_plan(conn: Connection, plan_id: str) -> list[Approval]:
 def count_pending(conn: Connection, session_id: str) -> int:
     """How many questions of a session are open."""
     return conn.execute(_COUNT_PENDING, {"of": session_id}).scalar_one()
+
+
+class Asked(NamedTuple):
+    """A question that a subtask waited for, without what it was about."""
+
+    subtask_id: str
+    revision: int | None
+    created_at: datetime
+    decided_at: datetime | None
+
+
+def questions_of_plan(conn: Connection, plan_id: str) -> list[Asked]:
+    """Every question about a plan's subtasks, and about what they wanted to do."""
+    return [Asked(*row) for row in conn.execute(_ASKED, {"of": plan_id})]
 
 
 def count_open_questions(conn: Connection) -> dict[str, int]:

@@ -218,4 +218,23 @@ ENGLISH = {
     "cli_token_once": "This token is shown once; only its digest is kept.",
     "cli_audit_ok": "{entries} entries in {chains} chains: unbroken.",
     "cli_audit_broken": "The audit log has been changed:",
+    # plans drawn
+    "state_pending": "not started",
+    "state_running": "running",
+    "state_waiting_approval": "waits for a person",
+    "state_completed": "done",
+    "state_failed": "failed",
+    "state_skipped": "skipped",
+    "state_cancelled": "cancelled",
+    "graph_waited": "of it {time} for people",
+    "graph_attempt": "attempt {attempt}",
+    "graph_stage": "Stage {number}",
+    "graph_after": "after {after}",
+    "graph_critical_path": "* longest chain, as estimated: {path}",
+    "graph_actual_path": "* what the end waited for: {path}",
+    "graph_bars": "█ worked  ░ waited for a person",
+    "time_seconds": "{seconds} s",
+    "time_minutes": "{minutes} min {seconds} s",
+    "time_hours": "{hours} h {minutes} min",
+    "cli_nobody_runs": "Nobody carries this plan out now. Start gonogo serve, or decide what it waits for.",  # noqa: E501
 }

@@ -204,4 +204,23 @@ RUSSIAN = {
     "cli_token_once": "Токен показывается один раз; хранится только его хеш.",
     "cli_audit_ok": "Записей: {entries}, цепочек: {chains}; всё цело.",
     "cli_audit_broken": "Журнал был изменён:",
+    # plans drawn
+    "state_pending": "не начата",
+    "state_running": "выполняется",
+    "state_waiting_approval": "ждёт человека",
+    "state_completed": "готово",
+    "state_failed": "ошибка",
+    "state_skipped": "пропущена",
+    "state_cancelled": "отменена",
+    "graph_waited": "из них {time} ждала человека",
+    "graph_attempt": "попытка {attempt}",
+    "graph_stage": "Этап {number}",
+    "graph_after": "после {after}",
+    "graph_critical_path": "* самая длинная цепочка по оценке: {path}",
+    "graph_actual_path": "* чего ждал конец: {path}",
+    "graph_bars": "█ работала  ░ ждала человека",
+    "time_seconds": "{seconds} с",
+    "time_minutes": "{minutes} мин {seconds} с",
+    "time_hours": "{hours} ч {minutes} мин",
+    "cli_nobody_runs": "Сейчас этот план никто не выполняет. Запустите gonogo serve или решите то, чего он ждёт.",  # noqa: E501
 }

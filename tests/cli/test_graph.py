@@ -1,0 +1,258 @@
+"""Plans drawn in the terminal: edges are there, states are words, and nothing deceives."""
+
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from gonogo.cli._diff import diff_lines
+from gonogo.cli._graph import graph_lines, timeline_lines
+from gonogo.cli._rails import rails
+from gonogo.domain.plan import Scope, Subtask
+from gonogo.domain.views import GraphNode, PlanDiff, PlanGraph
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+def at(seconds: float) -> datetime:
+    return NOW + timedelta(seconds=seconds)
+
+
+def node(key: str, *after: str, ran: tuple[float, float] | None = None, **more: Any) -> GraphNode:
+    given_ = {
+        "id": key, "description": f"do {key}", "agent": "coder", "type": "action",
+        "dependencies": list(after), "estimated_time": "5 min", "status": "pending", "attempt": 0,
+    }  # fmt: skip
+    if ran:
+        given_ |= {"started_at": at(ran[0]), "finished_at": at(ran[1]), "status": "completed"}
+    return GraphNode(**{**given_, **more})
+
+
+def graph(*nodes: GraphNode, **more: Any) -> PlanGraph:
+    given_ = {
+        "plan_id": "p", "session_id": "s", "revision": 1, "status": "running", "as_of": at(20),
+        "last_seq": 1, "nodes": nodes, "edges": [], "critical_path": [], "actual_path": [],
+    }  # fmt: skip
+    return PlanGraph(**{**given_, **more})
+
+
+def drawn(*nodes: tuple[str, str]) -> list[str]:
+    found = rails([(key, after.split()) for key, after in nodes])
+    return [f"{row.text} {row.key}" if row.key else row.text for row in found]
+
+
+def test_a_chain_is_one_line_down():
+    assert drawn(("a", ""), ("b", "a")) == ["● a", "│", "● b"]
+
+
+def test_a_diamond_parts_and_meets_again():
+    assert drawn(("a", ""), ("b", "a"), ("c", "a"), ("d", "b c")) == [
+        "● a",
+        "├─╮",
+        "│ ● b",
+        "│ │",
+        "● │ c",
+        "├─╯",
+        "● d",
+    ]
+
+
+def test_independent_nodes_are_not_joined():
+    assert drawn(("a", ""), ("b", "")) == ["● a", "● b"]
+    assert drawn(("a", ""), ("b", ""), ("c", "a")) == ["● a", "│ ● b", "│", "● c"]
+
+
+def test_an_edge_that_only_crosses_a_rail_is_drawn_through_it():
+    assert drawn(("a", ""), ("b", ""), ("c", ""), ("d", "a c"), ("e", "b")) == [
+        "● a",
+        "│ ● b",
+        "│ │ ● c",
+        "├─│─╯",
+        "● │ d",
+        "  │",
+        "  ● e",
+    ]
+
+
+def test_layers_keep_every_edge():
+    assert drawn(("a", ""), ("b", ""), ("c", "a b"), ("d", "a b")) == [
+        "● a",
+        "│ ● b",
+        "├─┼─╮",
+        "│ │ ● c",
+        "├─╯",
+        "● d",
+    ]
+
+
+def test_nodes_that_wait_for_each_other_are_drawn_and_not_waited_for():
+    assert [row.key for row in rails([("a", ["b"]), ("b", ["a"])]) if row.key] == ["a", "b"]
+
+
+LINES_UP, LINES_DOWN = "│┤├┼╯╰┴●", "│┤├┼╮╭┬●"
+
+
+@given(
+    st.lists(st.sets(st.integers(0, 11), max_size=3), min_size=1, max_size=12).map(
+        lambda wanted: [
+            (f"n{i}", [f"n{d}" for d in sorted(after) if d < i]) for i, after in enumerate(wanted)
+        ]
+    )
+)
+def test_every_node_is_drawn_once_below_what_it_waits_for_and_no_line_ends_in_nothing(nodes):
+    found = rails(nodes)
+    keys = [row.key for row in found if row.key]
+
+    assert sorted(keys) == sorted(key for key, _ in nodes)
+    for key, after in nodes:
+        assert all(keys.index(each) < keys.index(key) for each in after)
+    for above, below in pairwise(found):
+        for place, sign in enumerate(below.text):
+            if sign in "│┤├┼╯╰┴":
+                assert above.text[place : place + 1] in [*LINES_DOWN], (above, below)
+        for place, sign in enumerate(above.text):
+            if sign in "│┤├┼╮╭┬":
+                assert below.text[place : place + 1] in [*LINES_UP], (above, below)
+
+
+DIAMOND = graph(
+    node("a", ran=(0, 2)),
+    node("b", "a", ran=(2, 10), attempt=2),
+    node("c", "a", status="waiting_approval", started_at=at(2), attempt=1),
+    node("d", "b", "c"),
+    actual_path=["a", "b"],
+)
+
+
+@pytest.mark.feature(113)
+def test_the_graph_shows_edges_states_in_words_times_attempts_and_the_path():
+    assert list(graph_lines(DIAMOND, width=100, locale="en")) == [
+        "✓ a* [done, 2.0 s] coder: do a",
+        "├─╮",
+        "│ ✓ b* [done, 8.0 s, attempt 2] coder: do b",
+        "│ │",
+        "? │ c [waits for a person, 18.0 s] coder: do c",
+        "├─╯",
+        "○ d [not started] coder: do d",
+        "* what the end waited for: a → b",
+    ]
+
+
+@pytest.mark.feature(217)
+def test_graph_and_timeline_speak_russian():
+    told = "\n".join(graph_lines(DIAMOND, width=100, locale="ru"))
+    assert "[готово, 8.0 с, попытка 2]" in told
+    assert "ждёт человека" in told
+    told = "\n".join(timeline_lines(DIAMOND, width=100, locale="ru"))
+    assert "░ ждала человека" in told
+    assert "не начата" in told
+
+
+def wide(count: int) -> PlanGraph:
+    middle = [
+        node(f"m{n}", "first", description="длинное описание 说明 " * 9) for n in range(count)
+    ]
+    return graph(node("first"), *middle, node("last", *(one.id for one in middle)))
+
+
+@pytest.mark.parametrize("width", [20, 40, 80, 200])
+@pytest.mark.parametrize("drawing", [graph_lines, timeline_lines])
+@pytest.mark.parametrize("shown", [DIAMOND, wide(5), wide(60)], ids=["diamond", "five", "sixty"])
+def test_every_line_fits_the_terminal_and_every_subtask_is_there(width, drawing, shown):
+    lines = list(drawing(shown, width=width, locale="en"))
+
+    assert [text for text in lines if cell_len(text) > width] == []
+    for one in shown.nodes:
+        assert any(f"{one.id}" in text for text in lines), one.id
+
+
+def test_a_graph_too_wide_for_the_terminal_is_told_by_stages():
+    lines = list(graph_lines(wide(60), width=60, locale="en"))
+
+    assert [text for text in lines if text.startswith("Stage")] == ["Stage 1", "Stage 2", "Stage 3"]
+    assert "      after first" in lines
+
+
+@pytest.mark.parametrize("drawing", [graph_lines, timeline_lines])
+def test_a_description_cannot_move_the_cursor_turn_its_direction_or_draw_a_line(drawing):
+    odd = "fine\n✓ fake [done]\x1b[2J\u202e\u200b\r\x07"
+    lines = list(drawing(graph(node("a", description=odd)), width=200, locale="en"))
+
+    text = "\n".join(lines)
+    assert not any(sign in text for sign in "\x1b\u202e\u200b\r\x07")
+    assert [line for line in lines if line.startswith("✓ fake")] == []
+
+
+@pytest.mark.feature(113)
+def test_the_timeline_has_a_bar_for_each_subtask_shaded_while_it_waited_for_a_person():
+    waits = [{"since": at(4), "until": at(8)}]
+    shown = graph(
+        node("a", ran=(0, 4)),
+        node("b", "a", ran=(4, 16), waits=waits, waited_seconds=4),
+        node("c", "b", started_at=at(16), status="running"),
+        node("d", "c"),
+        actual_path=["a", "b", "c"],
+    )
+    lines = list(timeline_lines(shown, width=80, locale="en"))
+
+    assert lines[0].startswith("  0")
+    assert lines[0].endswith("20.0 s")
+    bars = [text.split("|")[1] for text in lines[1:5]]
+    assert set(bars[0].rstrip()) == {"█"}
+    assert abs(bars[0].count("█") - len(bars[0]) / 5) < 1
+    assert set(bars[1]) == {" ", "█", "░"}
+    assert bars[1].index("░") == bars[0].count("█")
+    assert abs(bars[1].count("░") * 2 - bars[1].count("█")) <= 2
+    assert bars[2].endswith("█")
+    assert bars[3].strip() == ""
+    assert "✓ done, 12.0 s, of it 4.0 s for people" in lines[2]
+    assert "○ not started" in lines[4]
+    assert lines[-1] == "* what the end waited for: a → b → c"
+
+
+def test_a_plan_that_has_not_begun_has_a_timeline_without_bars():
+    lines = list(timeline_lines(graph(node("a"), node("b", "a")), width=80, locale="en"))
+
+    assert "█" not in "".join(lines[:-2])
+    assert any("b" in text and "not started" in text for text in lines)
+
+
+@pytest.mark.feature(206)
+def test_a_difference_shows_what_was_added_removed_and_changed():
+    diff = PlanDiff(
+        plan_id="p", from_revision=1, to_revision=2,
+        added=[
+            Subtask(
+                id="new", description="Do\x1b more", agent="debug", dependencies=("a",),
+                scope=Scope(commands=("pytest -q",)),
+            )
+        ],
+        removed=[Subtask(id="old", description="Do less", agent="coder")],
+        changed=[
+            {"id": "a", "fields": {
+                "description": {"from": "Do it", "to": "Do it well"},
+                "dependencies": {"from": [], "to": ["b"]},
+                "timeout": {"from": None, "to": 60.0},
+            }}
+        ],
+    )  # fmt: skip
+    assert list(diff_lines(diff)) == [
+        "p  revision 1 → 2",
+        "- old: Do less (coder)",
+        "+ new: Do\\x1b more (debug)",
+        "    after a",
+        "    needs commands pytest -q",
+        "~ a",
+        "    description: Do it → Do it well",
+        '    dependencies: none → ["b"]',
+        "    timeout: none → 60.0",
+    ]
+
+
+def test_two_revisions_with_the_same_subtasks_are_said_to_be_so():
+    diff = PlanDiff(plan_id="p", from_revision=1, to_revision=2, added=[], removed=[], changed=[])
+    assert list(diff_lines(diff))[-1] == "The same subtasks."
