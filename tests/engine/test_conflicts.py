@@ -144,3 +144,28 @@ async def test_of_values_that_come_together_only_the_one_that_cannot_be_written_
                 group.start_soon(put, item)
 
     assert told == {0: False, 1: True, 2: True}
+
+
+@pytest.mark.parametrize("limit", [None, 60.0])
+async def test_a_plan_whose_time_is_not_over_goes_on(
+    shop: Workshop, held: Work, limit: float | None
+) -> None:
+    plan_id = held.revision.plan_id
+    before = await shop.rows(plan_id), await shop.events(plan_id)
+    shop.engine.plan_timeout = limit
+
+    await shop.store.write(shop.engine.time_out, plan_id, shop.now)
+
+    assert (await shop.rows(plan_id), await shop.events(plan_id)) == before
+    assert (await shop.plan(plan_id)).status is PlanStatus.RUNNING
+
+
+async def test_a_plan_that_ends_unfinished_cancels_what_runs_and_skips_the_rest(
+    shop: Workshop, held: Work
+) -> None:
+    plan_id = held.revision.plan_id
+
+    await shop.store.write(shop.engine.end_unfinished, plan_id, "enough", shop.now)
+
+    assert await shop.statuses(plan_id) == {"a": _S.CANCELLED, "b": _S.SKIPPED}
+    assert (await shop.plan(plan_id)).status is PlanStatus.FAILED
