@@ -203,6 +203,18 @@ class Settings(BaseSettings):
         return tuple(Path(os.path.abspath(root.expanduser())) for root in value)
 
     @property
+    def budget(self) -> dict[str, float]:
+        """The limits of budgets that are set, by the words that budgets have for them."""
+        words = {
+            "tokens": self.budget_plan_tokens, "cost": self.budget_plan_cost,
+            "seconds": self.budget_plan_seconds, "requests": self.budget_plan_requests,
+            "subtasks": self.budget_plan_subtasks, "session_tokens": self.budget_session_tokens,
+            "session_cost": self.budget_session_cost,
+            "session_requests": self.budget_session_requests,
+        }  # fmt: skip
+        return {word: limit for word, limit in words.items() if limit is not None}
+
+    @property
     def rules(self) -> Path:
         """The user's own rules file; it need not exist."""
         return self.config / "rules.toml"

@@ -253,6 +253,19 @@ async def test_a_person_may_go_on_earlier(open_shop: Workshop) -> None:
     assert await timers_of(open_shop, plan_id) == []
 
 
+async def test_replanning_ends_the_pause_for_a_quota_and_leaves_no_timer(
+    open_shop: Workshop,
+) -> None:
+    open_shop.steps["a"] = quota(open_shop)
+    plan_id = await open_shop.start({"id": "a"})
+    await open_shop.until_paused(plan_id)
+    await open_shop.do(open_shop.engine.replan, plan_id, "another way")
+
+    plan = await open_shop.plan(plan_id)
+    assert (plan.status, plan.pause_reason) == (PlanStatus.REPLANNING, None)
+    assert await timers_of(open_shop, plan_id) == []
+
+
 async def test_a_persons_pause_is_never_lifted_by_the_quotas_timer(open_shop: Workshop) -> None:
     open_shop.steps["a"] = quota(open_shop)
     plan_id = await open_shop.start({"id": "a"})

@@ -8,6 +8,7 @@ does not run; a call that may have had its effect is never repeated unasked.
 from gonogo.agents._calls import CallKind, Interventions
 from gonogo.agents._gate import Gate, Gated
 from gonogo.agents._loop import Finished, Handed, Loop, Resting, keep_reply
+from gonogo.agents._meter import Meter
 from gonogo.agents._nobody import model_profile, runtime_profile
 from gonogo.agents._profiles import MODEL, RUNTIME, Profile, load_profiles
 from gonogo.agents._record import drop_call, end_call, open_control
@@ -27,6 +28,7 @@ __all__ = [
     "Hands",
     "Interventions",
     "Loop",
+    "Meter",
     "Profile",
     "Resting",
     "Speak",

@@ -18,6 +18,7 @@ from typing import Any
 
 from gonogo.agents import _record as record
 from gonogo.agents._gate import Gate, Gated
+from gonogo.agents._meter import Meter, keep_usage
 from gonogo.agents._run import Hands
 from gonogo.agents._thread import Thread
 from gonogo.approvals import Desk, Question
@@ -70,6 +71,7 @@ class Loop:
     model: Callable[[], Model]
     clock: Callable[[], datetime]
     tell: Tell
+    meter: Meter
     metered: Callable[[Reply], None] = lambda reply: None
     """Told of each answer of the model."""
     max_requests: int = 100
@@ -193,7 +195,10 @@ class Loop:
             messages=messages,
             tools=tuple(schemas),
         )
-        reply = await self.model().request(request, lambda token: self._show(thread, token))
+        model = self.model()
+        reply = await self.meter.ask(
+            thread, request, lambda: model.request(request, lambda token: self._show(thread, token))
+        )
         self.metered(reply)
         return reply
 
@@ -217,7 +222,8 @@ class Loop:
 def keep_reply(
     conn: Connection, thread: Thread, reply: Reply, now: datetime, *, final: bool = False
 ) -> None:
-    """Store what the model said, and tell the followers the whole of it."""
+    """Store what the model said and what it took, and tell the followers the whole of it."""
+    keep_usage(conn, thread, reply, now)
     say(
         conn, thread.session_id, thread.name, reply, now,
         turn_id=thread.turn_id, agent=thread.agent,

@@ -146,7 +146,23 @@ async def _show(plan_id: str, json: bool) -> Exit:
             [s.model_dump(mode="json", exclude_none=True) for s in plan.subtasks]
         ):
             line(text)
+        for text in _budget(await client.plan_status(plan_id)):
+            line(text)
         return Exit.DONE
+
+
+def _budget(status: "object") -> list[str]:
+    """What the plan took of each limit that is set; nothing where none is."""
+    limits: dict[str, float] = getattr(status, "limits", None) or {}
+    usage = getattr(status, "usage", None)
+    lines = [
+        f"budget: {getattr(usage, what):g} of {limit:g} {what}"
+        for what, limit in limits.items()
+        if hasattr(usage, what)
+    ]
+    if lines and usage is not None and usage.unpriced_requests and "cost" in limits:
+        lines.append(f"the price of {usage.unpriced_requests} requests is not known")
+    return lines
 
 
 async def _draw(plan_id: str, timeline: bool, json: bool) -> Exit:

@@ -53,6 +53,8 @@ class Reply(Stored):
     raw: Any = None
     """The provider's own form, as the adapter of `model` stored it."""
     usage: Usage = Usage()
+    request_id: str | None = None
+    """The row that keeps what the request took."""
 
 
 class ToolAnswer(Stored):

@@ -21,6 +21,7 @@
     ├── ModelFailed                502
     ├── ModelNotConfigured         503
     ├── Busy                       503
+    ├── BudgetSpent                429  in domain/budget.py, with the limit
     └── Internal                   500
     ToolFailed                     a tool's outcome that the model is told
 

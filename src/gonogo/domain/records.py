@@ -85,7 +85,8 @@ class Plan:
     floor: int = 0
     """Progress in thousandths that was told of earlier revisions: it never falls."""
     budget: dict[str, Any] | None = None
-    """What people added to the limits of the settings."""
+    """`{limits, runs}`: what people set in the place of the settings' limits, and how many runs
+    of subtasks were counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

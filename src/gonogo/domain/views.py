@@ -154,6 +154,23 @@ class PlanList(View):
     total: int
 
 
+class UsageView(View):
+    """What a plan took so far; a model request under way counts as what it was estimated to."""
+
+    requests: int
+    input_tokens: int
+    output_tokens: int
+    tokens: int
+    cost: float
+    """US dollars, as far as prices are known."""
+    unpriced_requests: int
+    """Replies whose price is not known; they count as nothing in `cost`."""
+    seconds: float
+    """Wall time since the plan's start."""
+    subtasks: int
+    """Runs of subtasks that were begun, retries included."""
+
+
 class PlanStatusView(View):
     """How far a plan is."""
 
@@ -168,6 +185,10 @@ class PlanStatusView(View):
     """Why a paused plan is paused where nobody asked for it: `quota`, `budget`."""
     paused_until: datetime | None = None
     """When a plan that is paused for a quota goes on by itself."""
+    usage: UsageView | None = None
+    limits: dict[str, float] | None = None
+    """The limits of its budget that are set, by `tokens`, `cost`, `seconds`, `requests`,
+    `subtasks`, and `session_tokens`, `session_cost`, `session_requests`."""
     started_at: datetime | None = None
     finished_at: datetime | None = None
     subtasks: list[SubtaskView]

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 
 import anyio
 
+from gonogo.domain.budget import BudgetSpent
 from gonogo.domain.errors import GonogoError, ModelFailed
 from gonogo.domain.failure import Category, Failure
 from gonogo.domain.failure_patterns import Patterns
@@ -114,7 +115,9 @@ class Engine(People):
         return Failed(Failure(message=spent, category=Category.TIMEOUT))
 
     def _deferred(self, error: GonogoError) -> Deferred | None:
-        """A quota that will be there again is nobody's failure."""
+        """A quota that will be there again, or a budget that is spent, is nobody's failure."""
+        if isinstance(error, BudgetSpent):
+            return Deferred(spent=error.excess)
         if not isinstance(error, ModelFailed) or error.http_status != _TOO_MANY:
             return None
         seconds = error.retry_after
@@ -142,9 +145,7 @@ class Engine(People):
         ours = [(work, outcome) for work, outcome in done if _is_ours(board, work)]
         for work, outcome in ours:
             self._settle(board, work, outcome)
-        deferred = [outcome for _, outcome in ours if isinstance(outcome, Deferred)]
-        if deferred:
-            self.pause_for_quota(board, max(each.until for each in deferred))
+        self.hold_back(board, [o for _, o in ours if isinstance(o, Deferred)])
         if ours:
             self._go_on(board)
 

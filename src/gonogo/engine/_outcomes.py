@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from gonogo.domain.budget import Excess
 from gonogo.domain.errors import Conflict
 from gonogo.domain.failure import Failure
 from gonogo.domain.plan import Revision, Subtask
@@ -65,8 +66,10 @@ class Deferred:
     Its plan pauses; the subtask keeps its attempt and its conversation, and goes on with the plan.
     """
 
-    until: datetime
+    until: datetime | None = None
     """When the model's quota is there again, and the plan goes on by itself."""
+    spent: Excess | None = None
+    """The limit of a budget that was reached; a person is asked."""
 
 
 Outcome = Completed | Failed | Parked | Deferred

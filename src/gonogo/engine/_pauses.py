@@ -1,26 +1,27 @@
 """Pauses that nobody asked for, and ends that time brings: quotas, and the time limit of a plan."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from gonogo.domain.budget import Limits
+from gonogo.domain.errors import Conflict
 from gonogo.domain.failure import Category, Failure
 from gonogo.domain.plan_state import ENDED, PlanStatus
 from gonogo.domain.subtask_state import SUBTASK, SubtaskStatus
 from gonogo.engine import _tell
 from gonogo.engine._board import Board
+from gonogo.engine._outcomes import Deferred
 from gonogo.engine._rounds import ADVANCE, PLAN_TIMEOUT, REPLAN, Rounds
+from gonogo.engine._spending import BUDGET, RESUME, RUNTIME
 from gonogo.store import Connection, stop
 from gonogo.store.sessions import session_of
 from gonogo.store.timers import drop_timer, set_timer
 from gonogo.texts import say
 
 _S = SubtaskStatus
-RESUME = "plan_resume"
-"""The timer that ends a pause for a quota."""
 PLAN_TIMERS = frozenset({ADVANCE, RESUME, PLAN_TIMEOUT})
 QUOTA = "quota"
-RUNTIME = "gonogo"
-"""Who did what nobody asked for."""
 _SAME = timedelta(seconds=1)
 """Resets that lie no further apart are one."""
 
@@ -33,6 +34,42 @@ class Pauses(Rounds):
         """Carry out one of the timers of a plan."""
         verbs = {RESUME: self.wake, PLAN_TIMEOUT: self.time_out}
         verbs.get(kind, self.advance)(conn, plan_id, now)
+
+    def hold_back(self, board: Board, deferred: Sequence[Deferred]) -> None:
+        """Pause a plan whose subtasks could not go on."""
+        spent = [each.spent for each in deferred if each.spent is not None]
+        resets = [each.until for each in deferred if each.until is not None]
+        if spent:
+            self.pause_for_budget(board, spent[0])
+        elif resets:
+            self.pause_for_quota(board, max(resets))
+
+    def extend(
+        self, conn: Connection, plan_id: str, limits: Limits, by: str, now: datetime
+    ) -> None:
+        """A person gave a plan that is paused for its budget other limits: go on.
+
+        Raises:
+            Conflict: it is not paused for its budget.
+        """
+        board = self._paused_for_budget(conn, plan_id, now)
+        own = board.plan.budget or {}
+        board.set_plan(budget={**own, "limits": {**own.get("limits", {}), **limits}})
+        self.end_pause(board, by, BUDGET)
+
+    def give_up(self, conn: Connection, plan_id: str, reason: str, now: datetime) -> None:
+        """End a plan that is paused for its budget, and gets no more.
+
+        Raises:
+            Conflict: it is not paused for its budget.
+        """
+        self.cut_short(self._paused_for_budget(conn, plan_id, now), reason)
+
+    def _paused_for_budget(self, conn: Connection, plan_id: str, now: datetime) -> Board:
+        board = Board.open(conn, plan_id, now)
+        if board.plan.pause_reason != BUDGET:
+            raise Conflict(f"Plan {plan_id} is {board.plan.status}, and not for its budget")
+        return board
 
     def pause_for_quota(self, board: Board, until: datetime) -> None:
         """Start nothing new until a model's quota is there again; then go on.

@@ -11,6 +11,7 @@ from gonogo.engine import _tell
 from gonogo.engine._board import Board
 from gonogo.engine._pauses import QUOTA, Pauses
 from gonogo.engine._rounds import REPLAN
+from gonogo.engine._spending import BUDGET
 from gonogo.store import Connection, stop
 
 _REPLANNED = frozenset(
@@ -54,6 +55,7 @@ class People(Pauses):
         board = Board.open(conn, plan_id, now)
         if board.plan.status is not PlanStatus.PAUSED:
             raise Conflict(f"Plan {plan_id} is {board.plan.status} and cannot be resumed")
+        _check_budget(board)
         self.end_pause(board, by)
 
     def replan(self, conn: Connection, plan_id: str, reason: str, by: str, now: datetime) -> None:
@@ -64,8 +66,11 @@ class People(Pauses):
         board = Board.open(conn, plan_id, now)
         if board.plan.status not in _REPLANNED:
             raise Conflict(f"Plan {plan_id} is {board.plan.status} and cannot be replanned")
+        _check_budget(board)
         if board.plan.status is not PlanStatus.RUNNING:
-            board.move_plan(PlanStatus.RUNNING, finished_at=None)
+            self._drop_resume(board)
+            to = {"finished_at": None, "pause_reason": None, "paused_until": None}
+            board.move_plan(PlanStatus.RUNNING, **to)
         self._send_back(board, cause="person", reason=reason, by=by)
         self._go_on(board)
 
@@ -138,3 +143,8 @@ class People(Pauses):
         board.move(subtask_id, SubtaskStatus.FAILED, error=error, finished_at=now)
         _tell.ended(board, subtask_id, SubtaskStatus.FAILED, failure=failure)
         self._go_on(board)
+
+
+def _check_budget(board: Board) -> None:
+    if board.plan.pause_reason == BUDGET:
+        raise Conflict(f"Plan {board.plan.id} waits for the answer about its budget")

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
+from gonogo.domain.budget import Excess
 from gonogo.domain.checkpoint import write_standings
 from gonogo.domain.failure import Failure, classify, retry_delay
 from gonogo.domain.failure_patterns import REPLANNED, Diagnosis
@@ -16,13 +17,14 @@ from gonogo.domain.plan import Revision, Subtask
 from gonogo.domain.plan_state import PlanStatus
 from gonogo.domain.records import Plan, SubtaskRow
 from gonogo.domain.replanning import ReplanRules, ReplanVerdict, replan_verdict
-from gonogo.domain.schedule import Round, Standing
+from gonogo.domain.schedule import Round
 from gonogo.domain.subtask_state import SubtaskStatus
 from gonogo.engine import _tell
 from gonogo.engine._board import Board
 from gonogo.engine._conditions import ConditionFailed, holds
 from gonogo.engine._outcomes import Completed, Deferred, Failed, Start, Work
 from gonogo.engine._pace import Pace
+from gonogo.engine._spending import Spending, goes_on
 from gonogo.store import Connection, go_on, stop
 from gonogo.store.calls import is_let_start
 from gonogo.store.sharing import count_elsewhere, plans_that_wait
@@ -42,7 +44,7 @@ Starting = Callable[[Connection, Plan, str, Sequence[Start], datetime], None]
 
 
 @dataclass(slots=True, kw_only=True)
-class Rounds:
+class Rounds(Spending):
     """What the scheduler decides, carried out."""
 
     ended: Ended
@@ -96,16 +98,16 @@ class Rounds:
         if board.plan.status is not PlanStatus.RUNNING:
             self._rest(board)
             return
-        self._tell_starting(board, found.start)
-        for subtask_id in found.start:
-            self._start(board, subtask_id)
-        board.write()
+        spent = self._start_all(board, found.start)
         if found.wake_at is not None:
             set_timer(board.conn, ADVANCE, board.plan.id, found.wake_at)
         if found.outcome is not None:
             self._end(board, found.outcome)
         elif found.waiting:
             _tell.final(board)
+        elif spent is not None:
+            self.pause_for_budget(board, spent)
+            self._rest(board)
 
     def _room(self, board: Board) -> int | None:
         """How many of the plan's subtasks may run in its workspace; None where that is no limit.
@@ -185,16 +187,25 @@ class Rounds:
         self._replan_if(board, subtask_id, failure)
 
     def _tell_starting(self, board: Board, ids: Sequence[str]) -> None:
-        fresh = [key for key in ids if not _goes_on(board.rows[key])]
+        fresh = [key for key in ids if not goes_on(board.rows[key])]
         if self.starting is None or not fresh:
             return
         standings = write_standings(board.rows[key].status for key in board.shape.subtasks)
         starts = [Start(key, board.shape.agent(key), board.rows[key].attempt + 1) for key in fresh]
         self.starting(board.conn, board.plan, standings, starts, board.now)
 
+    def _start_all(self, board: Board, ready: Sequence[str]) -> Excess | None:
+        """Start what the budget allows. Gives the limit that keeps the rest, if one does."""
+        start, spent = self.affordable(board, ready)
+        self._tell_starting(board, start)
+        for subtask_id in start:
+            self._start(board, subtask_id)
+        board.write()
+        return spent
+
     def _start(self, board: Board, subtask_id: str) -> None:
         row = board.rows[subtask_id]
-        resumed = _goes_on(row)
+        resumed = goes_on(row)
         attempt = row.attempt if resumed else row.attempt + 1
         first: dict[str, Any] = {} if row.attempt else {"started_at": board.now}
         # What it worked before it waited counts, so it is as if it had begun so much earlier.
@@ -300,11 +311,6 @@ class Rounds:
             board, subtask_id, _S.CANCELLED,
             attempt=row.attempt or None, since=since, reason=reason,
         )  # fmt: skip
-
-
-def _goes_on(row: Standing) -> bool:
-    """Whether a pending subtask was in the middle of an attempt when it had to wait."""
-    return row.attempt > 0 and row.not_before is None
 
 
 def _is_no_reason(failure: Failure) -> bool:

@@ -5,6 +5,7 @@ is stored and shown before anything of it runs; what ends a plan also ends its g
 """
 
 from gonogo.orchestrator._agent_step import AgentStep
+from gonogo.orchestrator._budget_kind import BudgetKind, ask_about_budget
 from gonogo.orchestrator._checkpoints import checkpoint_starts
 from gonogo.orchestrator._controls import Controls
 from gonogo.orchestrator._inbox import Inbox, Kept
@@ -28,6 +29,7 @@ from gonogo.orchestrator._undo import Rollbacks, Rolled
 __all__ = [
     "REPLAN_QUESTION",
     "AgentStep",
+    "BudgetKind",
     "BuiltInKinds",
     "Controls",
     "Inbox",
@@ -47,6 +49,7 @@ __all__ = [
     "ToolStep",
     "Turns",
     "Undoing",
+    "ask_about_budget",
     "ask_to_start",
     "checkpoint_starts",
     "failed_attempt",

@@ -13,6 +13,7 @@ from gonogo.agents import (
     Hands,
     Interventions,
     Loop,
+    Meter,
     Profile,
     Traces,
     load_profiles,
@@ -29,6 +30,7 @@ from gonogo.llm import Model, ModelSettings, open_model
 from gonogo.orchestrator import (
     REPLAN_QUESTION,
     AgentStep,
+    BudgetKind,
     BuiltInKinds,
     Controls,
     Inbox,
@@ -44,6 +46,7 @@ from gonogo.orchestrator import (
     Threads,
     ToolStep,
     Turns,
+    ask_about_budget,
     ask_to_start,
     checkpoint_starts,
 )
@@ -164,6 +167,7 @@ def build(
         store=store, desk=desk, gate=gate, hands=hands, model=slot, clock=clock, tell=hub.tell,
         max_requests=settings.max_steps,
         metered=lambda reply: metrics.model_answered(reply.model, reply.usage),
+        meter=Meter(store=store, clock=clock, limits=settings.budget),
     )  # fmt: skip
     engine = Engine(
         store=store, clock=clock, timeout=settings.subtask_timeout,
@@ -175,6 +179,7 @@ def build(
         strategy=settings.strategy,
         max_per_agent=settings.max_parallel_agent,
         max_per_workspace=settings.max_parallel_workspace, plan_timeout=settings.plan_timeout,
+        budget=settings.budget, over_budget=partial(ask_about_budget, desk),
     )  # fmt: skip
     threads = Threads(store=store, clock=clock, check=engine.check, park=engine.park)
     built_in = BuiltInKinds(
@@ -208,7 +213,13 @@ def build(
         engine.resume, engine.skip_subtask, engine.fail_subtask
     )
     desk.kinds[ApprovalKind.INTERVENTION] = InterventionKind(
-        of_calls=Interventions(went_on.of_call), of_plans={REPLAN_QUESTION: replanning}
+        of_calls=Interventions(went_on.of_call),
+        of_plans={
+            REPLAN_QUESTION: replanning,
+            "budget": BudgetKind(
+                limits=settings.budget, extend=engine.extend, give_up=engine.give_up
+            ),
+        },
     )
     dispatcher = LocalDispatcher(
         store,

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
+from gonogo.domain.budget import Used, in_force
 from gonogo.domain.errors import Conflict, NotFound
 from gonogo.domain.plan import Revision
 from gonogo.domain.principal import Principal, Role
@@ -21,7 +22,7 @@ from gonogo.orchestrator import Retry
 from gonogo.runtime._parts import Parts
 from gonogo.runtime._sessions import seen, seen_ids, visible
 from gonogo.runtime._timeline import Drawn, graph_view
-from gonogo.runtime._views import diff_view, grant_view, plan_view, status_view
+from gonogo.runtime._views import diff_view, grant_view, plan_view, status_view, usage_view
 from gonogo.store import Connection, log
 from gonogo.store.calls import questions_of_plan
 from gonogo.store.plans import (
@@ -34,6 +35,7 @@ from gonogo.store.plans import (
     revoke_grant,
     subtask_rows,
 )
+from gonogo.store.usage import used_by_plan
 
 Found = tuple[Plan, Revision, list[SubtaskRow]]
 Verb = Callable[..., None]
@@ -68,7 +70,10 @@ class Plans:
 
     async def plan_status(self, principal: Principal, plan_id: str) -> PlanStatusView:
         """How far a plan is."""
-        return status_view(*await self.parts.store.read(_found, principal, plan_id))
+        found, used = await self.parts.store.read(_found_and_used, principal, plan_id)
+        usage = usage_view(found[0], found[2], used, self.parts.clock())
+        limits = in_force(self.parts.settings.budget, found[0].budget)
+        return status_view(*found, usage=usage, limits=limits)
 
     async def plan_graph(self, principal: Principal, plan_id: str) -> PlanGraph:
         """A plan as a graph to draw, with when its subtasks ran and waited."""
@@ -194,6 +199,10 @@ def _drawn(conn: Connection, principal: Principal, plan_id: str) -> Drawn:
     plan, revision, rows = _found(conn, principal, plan_id)
     asked = questions_of_plan(conn, plan_id)
     return Drawn(plan, revision, rows, asked, log.last_seq(conn, plan.session_id))
+
+
+def _found_and_used(conn: Connection, principal: Principal, plan_id: str) -> tuple[Found, Used]:
+    return _found(conn, principal, plan_id), used_by_plan(conn, plan_id)
 
 
 def _whole(conn: Connection, plan: Plan) -> Found:

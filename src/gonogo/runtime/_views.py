@@ -1,7 +1,9 @@
 """Rows as clients are shown them."""
 
 from collections.abc import Sequence
+from datetime import datetime
 
+from gonogo.domain.budget import Limits, Used, runs
 from gonogo.domain.messages import PLAN_REQUEST
 from gonogo.domain.plan import Revision, Subtask, critical_path
 from gonogo.domain.plan_changes import plan_changes
@@ -15,6 +17,7 @@ from gonogo.domain.views import (
     PlanView,
     SessionView,
     SubtaskView,
+    UsageView,
 )
 
 
@@ -109,7 +112,28 @@ def plan_view(plan: Plan, revision: Revision, rows: Sequence[SubtaskRow]) -> Pla
     )
 
 
-def status_view(plan: Plan, revision: Revision, rows: Sequence[SubtaskRow]) -> PlanStatusView:
+def usage_view(plan: Plan, rows: Sequence[SubtaskRow], used: Used, now: datetime) -> UsageView:
+    """What a plan took so far."""
+    since, until = plan.started_at, plan.finished_at or now
+    return UsageView(
+        requests=used.requests,
+        input_tokens=used.input_tokens,
+        output_tokens=used.output_tokens,
+        tokens=used.input_tokens + used.output_tokens,
+        cost=used.cost_micros / 1_000_000,
+        unpriced_requests=used.unpriced,
+        seconds=round((until - since).total_seconds(), 3) if since else 0.0,
+        subtasks=runs(plan.budget, (row.attempt for row in rows)),
+    )
+
+
+def status_view(
+    plan: Plan,
+    revision: Revision,
+    rows: Sequence[SubtaskRow],
+    usage: UsageView | None = None,
+    limits: Limits | None = None,
+) -> PlanStatusView:
     """How far a plan is."""
     done = sum(row.status in SUBTASK.terminal for row in rows)
     running = any(row.status is SubtaskStatus.RUNNING for row in rows)
@@ -122,6 +146,8 @@ def status_view(plan: Plan, revision: Revision, rows: Sequence[SubtaskRow]) -> P
         progress=round(100 * done / len(rows), 1),
         pause_reason=plan.pause_reason,
         paused_until=plan.paused_until,
+        usage=usage,
+        limits=dict(limits) if limits else None,
         started_at=plan.started_at,
         finished_at=plan.finished_at,
         subtasks=_subtasks(revision, rows),

@@ -44,6 +44,25 @@ ENGLISH = {
     "plan_cancelled": "Plan stopped. What was running has been cancelled.",
     "plan_paused": "Plan paused. What is running finishes; nothing new starts.",
     "plan_paused_quota": "Plan paused until {until}: the model's quota is used up. It goes on by itself.",  # noqa: E501
+    "plan_paused_budget": "Plan paused: its budget is spent. The question is open.",
+    "budget_subject": "The budget is spent: {used} of {limit} {what}",
+    "budget_question": (
+        "The plan took {used} of {limit} {what}, and the next step would pass the limit. Approve to"
+        " give it as much again, edit to set other limits, reject to end it. The limit is"
+        " {setting}."
+    ),
+    "budget_spent": (
+        "The budget is spent: {used} of {limit} {what}, and one more request would pass the limit."
+        " Raise {setting} to go on."
+    ),
+    "budget_tokens": "tokens",
+    "budget_cost": "US dollars",
+    "budget_seconds": "seconds",
+    "budget_requests": "model requests",
+    "budget_subtasks": "subtask runs",
+    "budget_session_tokens": "tokens of the session",
+    "budget_session_cost": "US dollars of the session",
+    "budget_session_requests": "model requests of the session",
     "plan_resumed": "Plan goes on.",
     "plan_waiting": "Waiting for the plan to be decided...",
     "plan_question": "Carry out the plan “{goal}” ({count} subtasks)?",

@@ -1,0 +1,83 @@
+"""Budgets of plans: what is checked before a subtask starts, and the question when one is spent."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from gonogo.domain.budget import OF_STARTS, Excess, Limits, excess, in_force, runs
+from gonogo.domain.plan_state import PlanStatus
+from gonogo.domain.records import Plan
+from gonogo.domain.schedule import Standing
+from gonogo.engine import _tell
+from gonogo.engine._board import Board
+from gonogo.store import Connection
+from gonogo.store.sessions import session_of
+from gonogo.store.timers import drop_timer
+from gonogo.texts import say
+
+RESUME = "plan_resume"
+"""The timer that ends a pause for a quota."""
+BUDGET = "budget"
+RUNTIME = "gonogo"
+"""Who did what nobody asked for."""
+
+
+def _nobody(conn: Connection, plan: Plan, spent: Excess, now: datetime) -> None: ...
+
+
+@dataclass(slots=True, kw_only=True)
+class Spending:
+    """Keeps plans within their budgets, each step a part of its caller's transaction."""
+
+    budget: Limits = field(default_factory=dict[str, float])
+    over_budget: Callable[[Connection, Plan, Excess, datetime], None] = _nobody
+    """Called in the transaction that pauses a plan for a limit that it reached: ask a person."""
+
+    def affordable(
+        self, board: Board, start: Sequence[str]
+    ) -> tuple[tuple[str, ...], Excess | None]:
+        """Those of the subtasks that may start, and the limit that keeps the others."""
+        limits = in_force(self.budget, board.plan.budget)
+        if not start or OF_STARTS.isdisjoint(limits):
+            return tuple(start), None
+        used = {"seconds": _seconds(board), "subtasks": _runs(board)}
+        if found := excess(limits, used, {"seconds": 0}):
+            return (), found
+        kept: list[str] = []
+        for subtask_id in start:
+            fresh = 0 if goes_on(board.rows[subtask_id]) else 1
+            if found := excess(limits, used, {"subtasks": fresh}):
+                break
+            used["subtasks"] += fresh
+            kept.append(subtask_id)
+        board.set_plan(budget={**(board.plan.budget or {}), "runs": int(used["subtasks"])})
+        return tuple(kept), found
+
+    def pause_for_budget(self, board: Board, spent: Excess) -> None:
+        """Start nothing new until a person answers; one question, however many are refused."""
+        plan = board.plan
+        if plan.status is PlanStatus.RUNNING:
+            board.move_plan(PlanStatus.PAUSED, pause_reason=BUDGET)
+        elif plan.paused_until is not None:
+            drop_timer(board.conn, RESUME, plan.id)
+            board.set_plan(pause_reason=BUDGET, paused_until=None)
+        else:
+            return
+        session = session_of(board.conn, plan.session_id)
+        content = say("plan_paused_budget", session.spoken if session else None)
+        _tell.changed(board, "plan_paused", RUNTIME, BUDGET, content=content)
+        self.over_budget(board.conn, board.plan, spent, board.now)
+
+
+def goes_on(row: Standing) -> bool:
+    """Whether the start of a subtask goes on with an attempt, and begins none."""
+    return row.attempt > 0 and row.not_before is None
+
+
+def _runs(board: Board) -> int:
+    return runs(board.plan.budget, (row.attempt for row in board.rows.values()))
+
+
+def _seconds(board: Board) -> float:
+    since = board.plan.started_at
+    return (board.now - since).total_seconds() if since else 0.0

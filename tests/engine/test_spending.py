@@ -1,0 +1,192 @@
+"""Budgets of plans: a limit that is reached pauses the plan with one question, at a place where
+nothing is lost; more of it goes on there, none ends the plan."""
+
+from datetime import timedelta
+from typing import Any
+
+import anyio
+import pytest
+
+from fakes.workshop import Step, Workshop, agrees
+from gonogo.domain.budget import BudgetSpent, Excess
+from gonogo.domain.errors import Conflict, ModelFailed
+from gonogo.domain.plan_state import PlanStatus
+from gonogo.domain.subtask_state import SubtaskStatus
+from gonogo.engine import Completed, Outcome, Work
+from gonogo.store import Store
+
+_S = SubtaskStatus
+
+
+def shop_of(store: Store, asked: list[Excess], **limits: float) -> Workshop:
+    """A workshop with a budget; each question about it is put in `asked`."""
+
+    def ask(conn: Any, plan: Any, spent: Excess, now: Any) -> None:
+        asked.append(spent)
+
+    return Workshop(store=store, options={"budget": limits, "over_budget": ask})
+
+
+def spends(limit: dict[str, int], meet: int = 1) -> Step:
+    """A step whose request is refused until the limit is raised, once so many have met."""
+    here = 0
+    all_here = anyio.Event()
+
+    async def step(work: Work) -> Outcome:
+        nonlocal here
+        here += 1
+        if here >= meet:
+            all_here.set()
+        with anyio.fail_after(5):
+            await all_here.wait()
+        if limit["tokens"] < 200:
+            raise BudgetSpent("spent", Excess(what="tokens", used=90, limit=100))
+        return Completed()
+
+    return step
+
+
+async def extend(shop: Workshop, plan_id: str, **limits: float) -> None:
+    await shop.store.write(shop.engine.extend, plan_id, limits, "ann", shop.now)
+
+
+@pytest.mark.feature(213)
+async def test_a_spent_budget_pauses_the_plan_and_asks_once_however_many_are_refused(
+    store: Store,
+) -> None:
+    asked: list[Excess] = []
+    shop, limit = shop_of(store, asked, tokens=100), {"tokens": 100}
+    async with shop.open():
+        shop.steps |= dict.fromkeys("abc", spends(limit, meet=3))
+        plan_id = await shop.start({"id": "a"}, {"id": "b"}, {"id": "c"})
+        plan = await shop.until_paused(plan_id)
+        for key in "abc":
+            await shop.until(plan_id, key, _S.PENDING)
+        assert (plan.pause_reason, plan.paused_until) == ("budget", None)
+        assert {row.attempt for row in (await shop.rows(plan_id)).values()} == {1}
+        assert {spent.what for spent in asked} == {"tokens"}
+        paused = [e for e in await shop.events(plan_id) if e["type"] == "plan_paused"]
+        assert [e["metadata"]["reason"] for e in paused] == ["budget"]
+        with pytest.raises(Conflict, match="budget"):
+            await shop.do(shop.engine.resume_plan, plan_id)
+
+        limit["tokens"] = 200
+        await extend(shop, plan_id, tokens=200)
+        await shop.end_of(plan_id)
+        plan = await shop.plan(plan_id)
+        assert plan.status == PlanStatus.COMPLETED
+        assert plan.budget == {"limits": {"tokens": 200}}
+
+
+async def test_a_plan_that_gets_no_more_ends_and_says_why(store: Store) -> None:
+    asked: list[Excess] = []
+    shop, limit = shop_of(store, asked, tokens=100), {"tokens": 100}
+    gate = anyio.Event()
+
+    async def runs_on(work: Work) -> Outcome:
+        await gate.wait()
+        return Completed()
+
+    async with shop.open():
+        shop.steps |= {"b": spends(limit), "c": runs_on}
+        plan_id = await shop.start(
+            {"id": "a"}, {"id": "b", "dependencies": ["a"]}, {"id": "c", "dependencies": ["a"]},
+            {"id": "d", "dependencies": ["b"]},
+        )  # fmt: skip
+        await shop.until_paused(plan_id)
+        await shop.store.write(shop.engine.give_up, plan_id, "no more", shop.now)
+        await shop.end_of(plan_id)
+
+        rows = await shop.rows(plan_id)
+        assert {key: (row.status, row.reason) for key, row in rows.items()} == {
+            "a": (_S.COMPLETED, None), "b": (_S.SKIPPED, "no more"),
+            "c": (_S.CANCELLED, "no more"), "d": (_S.SKIPPED, "no more"),
+        }  # fmt: skip
+        assert (await shop.plan(plan_id)).status == PlanStatus.PARTIAL
+        assert await agrees(shop, plan_id)
+
+
+@pytest.mark.feature(213)
+async def test_runs_of_subtasks_are_counted_with_retries_and_across_a_restart(
+    store: Store,
+) -> None:
+    asked: list[Excess] = []
+    shop = shop_of(store, asked, subtasks=3)
+
+    async def second_time(work: Work) -> Outcome:
+        if shop.runs.count("a") == 1:
+            raise ModelFailed("away", transient=True)
+        return Completed()
+
+    async with shop.open():
+        shop.steps["a"] = second_time
+        policy = {"max_attempts": 2, "delay": 10}
+        plan_id = await shop.start(
+            {"id": "a", "retry_policy": policy}, {"id": "b", "dependencies": ["a"]},
+            {"id": "c", "dependencies": ["b"]},
+        )  # fmt: skip
+        await shop.until(plan_id, "a", _S.PENDING)
+    async with shop.open():
+        await shop.later(10)
+        await shop.until_paused(plan_id)
+        assert shop.runs == ["a", "a", "b"]
+        assert (asked[-1].what, asked[-1].used, asked[-1].limit) == ("subtasks", 3, 3)
+        await extend(shop, plan_id, subtasks=4)
+        await shop.end_of(plan_id)
+    assert shop.runs == ["a", "a", "b", "c"]
+
+
+async def test_of_those_that_are_ready_as_many_start_as_the_budget_has_runs(store: Store) -> None:
+    asked: list[Excess] = []
+    shop = shop_of(store, asked, subtasks=2)
+    async with shop.open():
+        plan_id = await shop.start({"id": "a"}, {"id": "b"}, {"id": "c"})
+        await shop.until(plan_id, "b", _S.COMPLETED)
+        await shop.until(plan_id, "a", _S.COMPLETED)
+        plan = await shop.until_paused(plan_id)
+        assert plan.pause_reason == "budget"
+        assert sorted(shop.runs) == ["a", "b"]
+
+
+async def test_wall_time_is_looked_at_before_a_subtask_starts(store: Store) -> None:
+    asked: list[Excess] = []
+    shop = shop_of(store, asked, seconds=60)
+
+    async def takes_long(work: Work) -> Outcome:
+        shop.now += timedelta(seconds=61)
+        return Completed()
+
+    async with shop.open():
+        shop.steps["a"] = takes_long
+        plan_id = await shop.start({"id": "a"}, {"id": "b", "dependencies": ["a"]})
+        await shop.until_paused(plan_id)
+        assert shop.runs == ["a"]
+        assert (asked[-1].what, asked[-1].used, asked[-1].limit) == ("seconds", 61, 60)
+        await extend(shop, plan_id, seconds=120)
+        await shop.end_of(plan_id)
+
+
+async def test_a_budget_that_is_spent_during_a_quota_pause_asks_and_no_timer_ends_it(
+    store: Store,
+) -> None:
+    asked: list[Excess] = []
+    shop, limit = shop_of(store, asked, tokens=100), {"tokens": 100}
+    gate = anyio.Event()
+
+    async def quota(work: Work) -> Outcome:
+        raise ModelFailed("slow down", http_status=429, retry_after=60)
+
+    async def later(work: Work) -> Outcome:
+        await gate.wait()
+        return await spends(limit)(work)
+
+    async with shop.open():
+        shop.steps |= {"a": quota, "b": later}
+        plan_id = await shop.start({"id": "a"}, {"id": "b"})
+        assert (await shop.until_paused(plan_id)).pause_reason == "quota"
+        gate.set()
+        await shop.until(plan_id, "b", _S.PENDING)
+        await shop.later(120)
+        plan = await shop.plan(plan_id)
+        assert (plan.status, plan.pause_reason) == (PlanStatus.PAUSED, "budget")
+        assert asked

@@ -1,0 +1,146 @@
+"""Budgets: a plan that reaches a limit stops at a safe boundary with one question, and what a
+person answers is done."""
+
+import pytest
+
+from fakes.world import calls, of, plan, says, step, write
+from gonogo.domain.errors import Conflict, InvalidMessage
+from gonogo.domain.messages import HitlDecision
+
+
+def lines(*names):
+    """Subtasks one after another that write a file in two requests each."""
+    steps = [step(name, *names[:at][-1:]) for at, name in enumerate(names)]
+    scripts = {name: [calls(write(f"{name}.txt")), says(name)] for name in names}
+    return {"main/architect": [plan(*steps)], "main/orchestrator": [says("Yes?")], **scripts}
+
+
+async def paused(world):
+    """Run the plan until it asks. Gives its id and the question."""
+    plan_id = await world.propose()
+    events = await world.decide_plan(plan_id)
+    [question] = await world.pending()
+    assert events[-1]["is_final"]
+    return plan_id, question
+
+
+async def answer(world, question, decision, **more):
+    return await world.ask(
+        {
+            "type": "hitl_decision", "approval_id": question.approval_id, "decision": decision,
+            **more,
+        }
+    )  # fmt: skip
+
+
+async def status(world, plan_id):
+    return await world.runtime.plan_status(world.ann, plan_id)
+
+
+@pytest.mark.feature(213)
+async def test_a_plan_that_reaches_a_limit_asks_and_an_approval_gives_it_as_much_again(make):
+    async with make(lines("a", "b"), budget_plan_requests=3) as world:
+        plan_id, question = await paused(world)
+        assert question.kind == "intervention"
+        assert question.details == {"about": "budget", "what": "requests", "used": 3, "limit": 3}
+        assert "GONOGO_BUDGET_PLAN_REQUESTS" in question.reason
+        found = await status(world, plan_id)
+        assert (found.status, found.pause_reason) == ("paused", "budget")
+        assert (found.usage.requests, found.limits) == (3, {"requests": 3})
+        assert found.usage.tokens == found.usage.input_tokens + found.usage.output_tokens > 0
+        assert (found.usage.cost, found.usage.unpriced_requests) == (0, 3)
+
+        events = await answer(world, question, "approve")
+        assert events[-1]["type"] == "plan_completed"
+        assert events[-1]["metadata"]["status"] == "completed"
+        found = await status(world, plan_id)
+        assert (found.usage.requests, found.limits) == (4, {"requests": 6})
+        assert {s.attempt for s in found.subtasks} == {1}
+        assert world.read("b.txt") == "made\n"
+        assert of(await world.log(), "subtask_failed") == []
+
+
+async def test_an_edit_sets_other_limits_and_a_wrong_one_changes_nothing(make):
+    async with make(lines("a", "b"), budget_plan_requests=1) as world:
+        plan_id, question = await paused(world)
+        for wrong in ({"request": 9}, {"requests": 0}, {"requests": True}, {}, "lots"):
+            with pytest.raises(InvalidMessage):
+                await world.runtime.decide(
+                    world.ann,
+                    HitlDecision(
+                        type="hitl_decision", approval_id=question.approval_id, decision="edit",
+                        modified_arguments={"result": wrong},
+                    ),
+                )  # fmt: skip
+        assert [each.approval_id for each in await world.pending()] == [question.approval_id]
+        events = await answer(
+            world, question, "edit", modified_arguments={"result": {"requests": 9}}
+        )
+        assert events[-1]["metadata"]["status"] == "completed"
+        assert (await status(world, plan_id)).limits == {"requests": 9}
+
+
+async def test_a_rejection_ends_the_plan_with_its_reason(make):
+    async with make(lines("a", "b"), budget_plan_requests=3) as world:
+        _, question = await paused(world)
+        events = await answer(world, question, "reject")
+        assert events[-1]["metadata"]["status"] == "partial"
+        [skipped] = of(events, "subtask_skipped")
+        assert skipped["metadata"]["reason"] == "the budget is spent, and ann gave no more"
+
+
+async def test_a_question_that_expires_ends_the_plan_and_says_so(make):
+    more = {"budget_plan_requests": 1, "approval_expiry_intervention": 60}
+    async with make(lines("a"), **more) as world:
+        await paused(world)
+        await world.later(61)
+        await world.until("plan_completed", status="failed")
+        [skipped] = of(await world.log(), "subtask_skipped")
+        assert "expired" in skipped["metadata"]["reason"]
+
+
+@pytest.mark.feature(213)
+async def test_the_question_holds_over_a_restart_and_so_does_what_was_used(make):
+    async with make(lines("a", "b"), budget_plan_requests=3) as world:
+        plan_id, question = await paused(world)
+        await world.restart()
+        await world.idle()
+        with pytest.raises(Conflict, match="budget"):
+            await world.runtime.resume_plan(world.ann, plan_id)
+        found = await status(world, plan_id)
+        assert (found.status, found.usage.requests) == ("paused", 3)
+        [again] = await world.pending()
+        assert again.approval_id == question.approval_id
+        events = await answer(world, again, "approve")
+        assert events[-1]["metadata"]["status"] == "completed"
+
+
+async def test_eight_at_once_open_one_question_and_stay_within_the_limit(make):
+    names = "abcdefgh"
+    scripts = {name: [says(name, delay=0.02)] for name in names}
+    script = {"main/architect": [plan(*(step(n) for n in names))], **scripts}
+    async with make(script, budget_plan_requests=5, max_parallel=8) as world:
+        plan_id, _ = await paused(world)
+        found = await status(world, plan_id)
+        assert found.usage.requests == 5
+        assert sum(str(s.status) == "completed" for s in found.subtasks) == 5
+        assert len(world.model.asked("a")) <= 1
+        assert len([r for r in world.model.requests if r.thread != "main"]) == 5
+
+
+async def test_a_turn_that_passes_the_sessions_budget_fails_and_says_what_to_raise(make):
+    async with make({"main/ask": [says("one"), says("two")]}, budget_session_requests=1) as world:
+        await world.say("Hi", "ask")
+        events = await world.say("Again", "ask")
+        assert (events[-1]["type"], events[-1]["code"]) == ("error", "rate_limited")
+        assert "Raise GONOGO_BUDGET_SESSION_REQUESTS" in events[-1]["error"]
+        assert events[-1]["is_final"]
+
+
+async def test_without_a_budget_usage_is_shown_too(make):
+    async with make(lines("a")) as world:
+        plan_id = await world.propose()
+        await world.decide_plan(plan_id)
+        found = await status(world, plan_id)
+        assert (found.usage.requests, found.usage.subtasks, found.limits) == (2, 1, None)
+        assert found.usage.seconds > 0
