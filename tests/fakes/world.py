@@ -18,7 +18,7 @@ from gonogo.domain.conversation import ModelRequest, Reply
 from gonogo.domain.messages import parse_message
 from gonogo.domain.principal import Principal, Role
 from gonogo.llm import ScriptedModel
-from gonogo.runtime import Receipt, Runtime
+from gonogo.runtime import Extensions, Receipt, Runtime
 from gonogo.settings import Settings
 from gonogo.store import Connection
 from gonogo.store.log import events_after
@@ -111,6 +111,8 @@ class World:
         self.bob = Principal(id="user:bob", name="bob", role=Role.OPERATOR)
         self.open_model: Callable[[World], Any] | None = None
         """Opens another model than the scripted one, at the next start."""
+        self.extensions: Extensions | None = None
+        """In the place of what is installed, from the next start on."""
         self._stop = anyio.Event()
         self._stopped = anyio.Event()
         self._open = anyio.Event()
@@ -144,7 +146,9 @@ class World:
         self.model = Model(self.lines)
         model = self.open_model(self) if self.open_model else self.model
         try:
-            async with Runtime.open(self.settings, model=model, clock=self.clock) as runtime:
+            async with Runtime.open(
+                self.settings, model=model, clock=self.clock, extensions=self.extensions
+            ) as runtime:
                 self.runtime = runtime
                 self._open.set()
                 task_status.started()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from fakes.world import World, calls, of, plan, run, says, step, world_of, write
+from fakes.world import World, call, calls, of, plan, run, says, step, world_of, write
 
 OPS = Path(__file__).parent.parent.parent / "ops"
 ONCE_MORE = {"max_attempts": 2, "delay": 0, "on": ["environment"]}
@@ -17,7 +17,10 @@ LINES = {
     "main/architect": [
         plan(step("one", type="validation"), step("two", retry_policy=ONCE_MORE), step("x", "two"))
     ],
-    "one": [calls(write("one.txt")), says('{"passed": true}')],
+    "one": [
+        calls(write("one.txt")),
+        calls(call("give_verdict", valid=True, reasons=["it is written"])),
+    ],
     "two": [],
 }
 

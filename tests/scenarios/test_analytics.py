@@ -7,7 +7,7 @@ from datetime import timedelta
 import httpx
 import pytest
 
-from fakes.world import World, calls, plan, run, says, step, write
+from fakes.world import World, call, calls, plan, run, says, step, write
 from gonogo.cli._analytics import analytics_lines
 from gonogo.client import Client
 from gonogo.domain.errors import InvalidMessage, NotFound
@@ -22,7 +22,10 @@ LINES = {
             step("three", "two"), step("four"),
         )
     ],
-    "one": [calls(write("one.txt")), says('{"passed": true}')],
+    "one": [
+        calls(write("one.txt")),
+        calls(call("give_verdict", valid=True, reasons=["it is written"])),
+    ],
     "two": [],
     "four": [calls(run("make all")), says("It was not made.")],
 }  # fmt: skip

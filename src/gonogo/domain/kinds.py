@@ -100,13 +100,13 @@ def check_validation(subtask: "Subtask") -> None:
 
 
 _RULES = (
-    KindRule(name=SubtaskType.ACTION, workers=frozenset({Worker.AGENT, Worker.TOOL})),
+    KindRule(name=SubtaskType.ACTION.value, workers=frozenset({Worker.AGENT, Worker.TOOL})),
     KindRule(
-        name=SubtaskType.DECISION,
+        name=SubtaskType.DECISION.value,
         workers=frozenset({Worker.AGENT, Worker.NOBODY}),
         check=check_decision,
     ),
-    KindRule(name=SubtaskType.VALIDATION, workers=frozenset(Worker), check=check_validation),
+    KindRule(name=SubtaskType.VALIDATION.value, workers=frozenset(Worker), check=check_validation),
 )
 BUILT_IN: Mapping[str, KindRule] = {rule.name: rule for rule in _RULES}
 

@@ -1,10 +1,11 @@
 """A subtask that an agent carries out, or a model alone: a conversation with an end."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 
 from gonogo.agents import (
+    MODEL,
     Finished,
     Handed,
     Loop,
@@ -13,20 +14,24 @@ from gonogo.agents import (
     drop_call,
     end_call,
     keep_reply,
+    model_profile,
     open_control,
 )
 from gonogo.approvals import Desk, Question
 from gonogo.domain.approval_state import ApprovalKind
 from gonogo.domain.call_state import CallStatus
-from gonogo.domain.conversation import Reply
+from gonogo.domain.conversation import Reply, UserText
+from gonogo.domain.errors import InvalidArguments
 from gonogo.domain.events import AssistantMessage
+from gonogo.domain.failure import Category, Failure
 from gonogo.domain.failure_patterns import Patterns
 from gonogo.domain.records import CallRow
 from gonogo.engine import Completed, Failed, Outcome, Parked, Step
+from gonogo.orchestrator._endings import Ending
 from gonogo.orchestrator._threads import Opening, Threads
 from gonogo.store import Connection, log
 from gonogo.store.calls import open_calls
-from gonogo.store.sessions import say
+from gonogo.store.sessions import conversation, say
 from gonogo.texts import say as text
 
 _C = CallStatus
@@ -42,27 +47,87 @@ class AgentStep:
     patterns: Patterns
     """How an agent's own words about its failure are read."""
 
-    async def run(self, step: Step) -> Outcome:
+    async def run(self, step: Step, ending: Ending | None = None) -> Outcome:
         """Have the subtask's agent carry it out, as far as it goes without a person.
+
+        Args:
+            ending: The call that ends it; without one any last word does.
 
         Raises:
             Superseded: somebody else holds the subtask.
             ModelFailed: the model did not answer.
         """
-        thread = await self.threads.open(step, Opening(agent=step.subtask.agent or ""))
+        thread = await self.threads.open(step, self._opening(step, ending))
         while True:
             match await self.loop.drive(thread):
                 case Resting():
                     return Parked()
                 case Finished(reply):
-                    return Completed(
-                        step.done(reply.text, agent=thread.agent).result,
-                        also=lambda conn, now, r=reply: keep_reply(conn, thread, r, now),
-                    )
+                    outcome = await self._said(step, thread, reply, ending)
+                case Handed(call) if ending is not None and call.tool == ending.tool:
+                    outcome = await self._answered(step, thread, call, ending)
                 case Handed(call):
                     outcome = await self._control(step, thread, call)
             if outcome is not None:
                 return outcome
+
+    def _opening(self, step: Step, ending: Ending | None) -> Opening:
+        agent = step.subtask.agent
+        if ending is None:
+            return Opening(agent=agent or "")
+        if agent is None:
+            profile = model_profile(ending.tool)
+            return Opening(agent=MODEL, profile=profile, ending=ending.brief)
+        own = self.loop.gate.profiles[agent]
+        tools = tuple(tool for tool in own.tools if tool != "attempt_completion")
+        profile = replace(own, tools=(*tools, ending.tool))
+        return Opening(agent=agent, profile=profile, ending=ending.brief)
+
+    async def _said(
+        self, step: Step, thread: Thread, reply: Reply, ending: Ending | None
+    ) -> Outcome | None:
+        """A last word is the result; where a call is wanted it is asked for, once."""
+        if ending is None:
+            return Completed(
+                step.done(reply.text, agent=thread.agent).result,
+                also=lambda conn, now: keep_reply(conn, thread, reply, now),
+            )
+        if await self.threads.store.write(
+            self._remind, thread, reply, ending, self.threads.clock()
+        ):
+            return None
+        said = f"{thread.agent} answered without {ending.tool}: {reply.text[:200]}"
+        return Failed(
+            Failure(message=said, category=Category.VALIDATION),
+            also=lambda conn, now: keep_reply(conn, thread, reply, now),
+        )
+
+    def _remind(
+        self, conn: Connection, thread: Thread, reply: Reply, ending: Ending, now: datetime
+    ) -> bool:
+        """Ask for the call that is wanted. False if that was done before."""
+        thread.check(conn)
+        before = conversation(conn, thread.session_id, thread.name)
+        if sum(isinstance(message, UserText) for message in before) > 1:
+            return False
+        keep_reply(conn, thread, reply, now)
+        told = UserText(content=text("model_use_tool", thread.locale, tool=ending.tool))
+        say(conn, thread.session_id, thread.name, told, now, agent=thread.agent)
+        return True
+
+    async def _answered(
+        self, step: Step, thread: Thread, call: CallRow, ending: Ending
+    ) -> Outcome | None:
+        try:
+            outcome = ending.take(step, call.arguments, thread.agent)
+        except InvalidArguments as problem:
+            error = text("model_bad_arguments", thread.locale, problem=str(problem))
+            await self.threads.store.write(
+                self._refuse, thread, call, f"invalid_arguments: {error}", self.threads.clock()
+            )
+            return None
+        said = str(call.arguments.get("reasoning") or "; ".join(call.arguments["reasons"]))
+        return replace(outcome, also=partial(self._complete, thread=thread, call=call, said=said))
 
     async def _control(self, step: Step, thread: Thread, call: CallRow) -> Outcome | None:
         match call.tool:
@@ -76,7 +141,10 @@ class AgentStep:
                 await self.threads.store.write(self._question, thread, call, self.threads.clock())
                 return Parked()
             case _:
-                await self.threads.store.write(self._refuse, thread, call, self.threads.clock())
+                error = f"not_here: {call.tool} cannot be used inside a subtask"
+                await self.threads.store.write(
+                    self._refuse, thread, call, error, self.threads.clock()
+                )
                 return None
 
     def _complete(
@@ -114,8 +182,9 @@ class AgentStep:
         )  # fmt: skip
         thread.park(conn, now)
 
-    def _refuse(self, conn: Connection, thread: Thread, call: CallRow, now: datetime) -> None:
+    def _refuse(
+        self, conn: Connection, thread: Thread, call: CallRow, error: str, now: datetime
+    ) -> None:
         thread.check(conn)
         opened = open_control(conn, call, now)
-        error = f"not_here: {call.tool} cannot be used inside a subtask"
         end_call(conn, opened, _C.FAILED, now, error=error)

@@ -2,9 +2,11 @@
 
 from dataclasses import dataclass
 
-from gonogo.domain.kinds import BUILT_IN, SubtaskType
+from gonogo.domain.kinds import BUILT_IN, COMMAND_TOOL, READ_TOOL, SubtaskType, own_tool
 from gonogo.engine import Kind, Outcome, Step
 from gonogo.orchestrator._agent_step import AgentStep
+from gonogo.orchestrator._checks import check_command, check_file
+from gonogo.orchestrator._endings import DECISION, VERDICT
 from gonogo.orchestrator._tool_step import ToolStep
 
 
@@ -19,8 +21,8 @@ class BuiltInKinds:
         """Each of them."""
         runs = {
             SubtaskType.ACTION: self.act,
-            SubtaskType.DECISION: self.act,
-            SubtaskType.VALIDATION: self.act,
+            SubtaskType.DECISION: self.decide,
+            SubtaskType.VALIDATION: self.validate,
         }
         return tuple(
             Kind(
@@ -34,3 +36,18 @@ class BuiltInKinds:
         if step.subtask.tool is not None:
             return await self.tools.run(step)
         return await self.agents.run(step)
+
+    async def decide(self, step: Step) -> Outcome:
+        """A choice among options, by an agent or by a model alone."""
+        return await self.agents.run(step, DECISION)
+
+    async def validate(self, step: Step) -> Outcome:
+        """A verdict: by an agent, a tool, a command's exit code, a file, or a model alone."""
+        tool = own_tool(step.subtask)
+        if tool == COMMAND_TOOL:
+            return await check_command(self.tools, step)
+        if step.subtask.tool is not None:
+            return await self.tools.run(step)
+        if tool == READ_TOOL:
+            return await check_file(self.tools, step)
+        return await self.agents.run(step, VERDICT)

@@ -85,14 +85,14 @@ class ToolStep:
     def _of_command(self, call: CallRow) -> Failure | None:
         given: Any = call.result
         result = cast("dict[str, Any]", given) if isinstance(given, dict) else {}
-        code, output = result.get("exit_code"), str(result.get("output", ""))
+        code, output = result.get("exit_code"), tail_of(result)
         command = call.arguments.get("command")
         if result.get("timed_out"):
-            spent = f"{command!r} was ended at its time limit:\n{output[-_TAIL:]}"
+            spent = f"{command!r} was ended at its time limit:\n{output}"
             return Failure(message=spent, category=Category.TIMEOUT)
         if code in (0, None):
             return None
-        return self._by_words(f"{command!r} ended with the exit code {code}:\n{output[-_TAIL:]}")
+        return self._by_words(f"{command!r} ended with the exit code {code}:\n{output}")
 
     def _by_words(self, message: str) -> Failure:
         """What the words of a failure stand for; a call that no rule knows was wrong in itself."""
@@ -100,6 +100,11 @@ class ToolStep:
         if found.rule is not None:
             return found
         return Failure(message=found.message, category=Category.LOGIC)
+
+
+def tail_of(result: Mapping[str, Any]) -> str:
+    """The end of a command's output, where it says what went wrong."""
+    return str(result.get("output", ""))[-_TAIL:]
 
 
 def _asks_once(tool: str, arguments: Mapping[str, Any]) -> Speak:

@@ -4,7 +4,8 @@ Doors change things only through the verbs of `Runtime`; the rest is queries and
 clock lives here; below, `now` is an argument.
 """
 
+from gonogo.runtime._extensions import Extensions
 from gonogo.runtime._receipt import Once, Receipt
 from gonogo.runtime._runtime import Runtime
 
-__all__ = ["Once", "Receipt", "Runtime"]
+__all__ = ["Extensions", "Once", "Receipt", "Runtime"]

@@ -52,11 +52,12 @@ from gonogo.orchestrator import (
 )
 from gonogo.policy import load_rules, read_prefix
 from gonogo.runtime._counted import CountedModel
+from gonogo.runtime._extensions import Extensions
 from gonogo.runtime._going_on import Continuation, Timers
 from gonogo.settings import Settings
 from gonogo.store import Store
 from gonogo.telemetry import Metrics
-from gonogo.tools import Tool, builtin_tools
+from gonogo.tools import Tool, builtin_tools, ending_tools, propose_tool
 from gonogo.workspace import DEFAULT_PATH, Limits, Sandbox, Snapshots, Traffic
 
 Clock = Callable[[], datetime]
@@ -130,10 +131,15 @@ class Parts:
 
 
 def build(
-    settings: Settings, environment: dict[str, str], model: Model | None, clock: Clock
+    settings: Settings,
+    environment: dict[str, str],
+    model: Model | None,
+    clock: Clock,
+    extensions: Extensions | None = None,
 ) -> Parts:
     """Open every room and tie it to the others."""
-    tools = builtin_tools()
+    more = extensions or Extensions.installed()
+    tools = builtin_tools() | propose_tool({kind.name: kind.description for kind in more.kinds})
     hub, metrics = Hub(), Metrics(tools)
     hub.watch(metrics.observe)
     store = Store(settings.db or f"sqlite:///{settings.home / 'gonogo.db'}")
@@ -143,7 +149,7 @@ def build(
     )
     desk = _desk(settings)
     gate = Gate(
-        store=store, tools=tools, profiles=profiles, home=settings.home,
+        store=store, tools={**tools, **ending_tools()}, profiles=profiles, home=settings.home,
         rules=load_rules(settings.admin_rules, settings.rules),
         sandbox=Sandbox.detect() if settings.sandbox else None,
         attended=not settings.unattended, repo_trusted=settings.repo_trusted,
@@ -170,7 +176,8 @@ def build(
         meter=Meter(store=store, clock=clock, limits=settings.budget),
     )  # fmt: skip
     engine = Engine(
-        store=store, clock=clock, timeout=settings.subtask_timeout,
+        store=store, clock=clock, patterns=more.patterns, strategies=more.all_strategies,
+        timeout=settings.subtask_timeout,
         run=lambda work: subtasks.run(work),
         ended=lambda conn, plan, status, now: planning.ended(conn, plan, status, now),
         dropped=lambda conn, row, reason, now: subtasks.dropped(conn, row, reason, now),
@@ -186,7 +193,7 @@ def build(
         agents=AgentStep(threads=threads, loop=loop, desk=desk, patterns=engine.patterns),
         tools=ToolStep(threads=threads, loop=loop, patterns=engine.patterns),
     )
-    kinds = {kind.name: kind for kind in built_in.all()}
+    kinds = {kind.name: kind for kind in (*built_in.all(), *more.kinds)}
     subtasks = Subtasks(
         store=store, desk=desk, clock=clock, check=engine.check, kinds=kinds,
         patterns=engine.patterns,

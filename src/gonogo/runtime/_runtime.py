@@ -17,6 +17,7 @@ from gonogo.domain.principal import Principal, Role
 from gonogo.domain.views import AgentView, AuditEntry, AuditReport, ToolView
 from gonogo.llm import Model, available_models
 from gonogo.runtime._analytics import Analyses
+from gonogo.runtime._extensions import Extensions
 from gonogo.runtime._going_on import recover
 from gonogo.runtime._messages import Messages
 from gonogo.runtime._parts import Clock, Parts, build, utc_now
@@ -51,18 +52,23 @@ class Runtime(Messages, Plans, Analyses, Undo, Streams, People):
         model: Model | None = None,
         clock: Clock = utc_now,
         idle: bool = False,
+        extensions: Extensions | None = None,
     ) -> AsyncGenerator["Runtime"]:
         """Open every room, go on with what was left undone, and run until left.
 
         Args:
             model: In the place of the configured one.
             idle: Set nothing going: neither what was left undone, nor timers, nor new work.
+            extensions: In the place of what is installed.
 
         Raises:
-            Refused: the database is newer than this code, or a rule or profile is not valid.
+            Refused: the database is newer than this code, or a rule or profile is not valid,
+                or an installed extension is broken.
         """
         environment = dict(os.environ)
-        parts = await anyio.to_thread.run_sync(build, settings, environment, model, clock)
+        parts = await anyio.to_thread.run_sync(
+            build, settings, environment, model, clock, extensions
+        )
         runtime = cls(parts)
         parts.store.deliver = runtime._deliver
         try:

@@ -216,6 +216,16 @@ ENGLISH = {
         " attempt_completion and say why there is no other way."
     ),
     "model_snapshot_too_large": "Nothing was changed: the workspace cannot be kept for undoing. {problem}. Its operator can raise GONOGO_SNAPSHOT_MAX_FILES or GONOGO_SNAPSHOT_MAX_BYTES, or ignore files with .gitignore.",  # noqa: E501
+    "model_decide": (
+        "This is a decision. Weigh the options and end by calling `give_decision` with the"
+        " options, your choice among them and your reasoning. If the inputs name options, choose"
+        " one of those."
+    ),
+    "model_judge": (
+        "This is a validation: say whether what the description asks for holds. Change nothing."
+        " End by calling `give_verdict` with `valid` and your reasons."
+    ),
+    "model_use_tool": "Answer by calling `{tool}`; a text alone is no answer here.",
     "model_truncated": "… ({count} more characters)",
     # the terminal
     "cli_plan_question": "Carry out this plan?",

@@ -4,8 +4,11 @@ A tool's `prepare` finds what a call will touch and shows it, and changes nothin
 those same final arguments and refuses to work on files that are no longer as they were approved.
 """
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 from gonogo.tools._commands import COMMAND_TOOLS
-from gonogo.tools._control import CONTROL_TOOLS
+from gonogo.tools._control import CONTROL_TOOLS, ENDING_TOOLS
 from gonogo.tools._patching import PATCHING_TOOLS
 from gonogo.tools._reading import READING_TOOLS
 from gonogo.tools._tool import Arguments, Bench, JsonObject, Prepared, Tool
@@ -18,4 +21,29 @@ def builtin_tools() -> dict[str, Tool]:
     return {tool.name: tool for tool in tools}
 
 
-__all__ = ["Arguments", "Bench", "JsonObject", "Prepared", "Tool", "builtin_tools"]
+def propose_tool(kinds: Mapping[str, str]) -> dict[str, Tool]:
+    """`create_plan`, for planners who may use these kinds of subtasks as well.
+
+    Args:
+        kinds: What each is for, by its name.
+    """
+    tool = next(tool for tool in CONTROL_TOOLS if tool.name == "create_plan")
+    told = [f" A subtask may have the type `{name}`: {said}" for name, said in kinds.items()]
+    return {tool.name: replace(tool, description=tool.description + "".join(told))}
+
+
+def ending_tools() -> dict[str, Tool]:
+    """The tools by which decisions and validations end; no agent has them elsewhere."""
+    return {tool.name: tool for tool in ENDING_TOOLS}
+
+
+__all__ = [
+    "Arguments",
+    "Bench",
+    "JsonObject",
+    "Prepared",
+    "Tool",
+    "builtin_tools",
+    "ending_tools",
+    "propose_tool",
+]

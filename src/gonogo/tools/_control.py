@@ -26,7 +26,14 @@ _SUBTASK: dict[str, Any] = {
             "description": "Values for the agent, or the arguments of the tool;"
             " `${subtasks.a.output}` is a result of `a`.",
         },
-        "type": {"enum": ["action", "decision", "validation"]},
+        "type": {
+            "type": "string",
+            "description": "`action`: an effect, by an agent or a tool. `decision`: a choice, by an"
+            " agent, or by a model alone if none is named; `inputs.options` may limit it."
+            " `validation`: a verdict, by an agent or a tool; without either by `inputs` {command,"
+            " exit_code} or {file, exists, contains}, or else by a model alone. Or a kind that was"
+            " installed.",
+        },
         "dependencies": {**_STRINGS, "description": "Ids of the subtasks that come first."},
         "estimated_time": {"type": "string", "description": "Such as `5 min`."},
         "condition": {"type": "string", "description": "Run only if this holds (CEL)."},
@@ -111,6 +118,25 @@ class AttemptCompletion(Arguments):
     ] = None
 
 
+class GiveDecision(Arguments):
+    """The options, the choice, and why."""
+
+    options: Annotated[
+        list[str], Field(min_length=1, max_length=50, description="What could be chosen.")
+    ]
+    choice: Annotated[str, Field(min_length=1, description="One of the options.")]
+    reasoning: Annotated[str, Field(min_length=1, description="Why this one.")]
+
+
+class GiveVerdict(Arguments):
+    """Whether it holds, and why."""
+
+    valid: Annotated[bool, Field(description="Whether what was asked for holds.")]
+    reasons: Annotated[
+        list[str], Field(min_length=1, max_length=50, description="What shows that it does or not.")
+    ]
+
+
 def _prepare(_workspace: Workspace, arguments: Arguments) -> Prepared:
     return Prepared(arguments=arguments.final())
 
@@ -143,3 +169,9 @@ CONTROL_TOOLS = (
     ),
     _control("attempt_completion", "End the task and say what was reached.", AttemptCompletion),
 )
+
+ENDING_TOOLS = (
+    _control("give_decision", "Decide: end this subtask with your choice.", GiveDecision),
+    _control("give_verdict", "Judge: end this subtask with your verdict.", GiveVerdict),
+)
+"""Offered only where a subtask must end by one of them."""
