@@ -1,12 +1,17 @@
 """Rollback: what agents did to files is undone, what people did stays, and it can be undone."""
 
 import hashlib
+import signal
+import sys
 from pathlib import Path
 
+import anyio
 import pytest
 
-from fakes.world import call, calls, kinds, of, plan, run, says, step, write
-from gonogo.domain.errors import Conflict, NotFound
+from fakes.world import call, calls, is_running, kinds, of, plan, run, says, step, write
+from gonogo.domain.errors import Conflict, ModelFailed, NotFound
+from gonogo.engine import Work
+from gonogo.store.plans import revision_of, subtask_key, subtask_row
 
 _FREE = {"commands": ["touch", "sh make.sh", "sleep"]}
 
@@ -307,3 +312,129 @@ async def test_what_cannot_be_rolled_back_says_why(make):
             await world.runtime.rollback(world.bob, plan_id)
         with pytest.raises(NotFound):
             await world.runtime.rollback(world.ann, "plan_none")
+
+
+def fails_after(world_folder, person):
+    """A subtask that writes two files and fails; meanwhile a person edits one of them."""
+
+    def breaks(request):
+        (world_folder / "mine.txt").write_text(person)
+        raise ModelFailed("The model is gone")
+
+    return {
+        "main/architect": [plan(step("a"), step("b"))],
+        "a": [calls(write("a.txt"), write("mine.txt")), breaks],
+        "b": [calls(write("b.txt")), says("b")],
+    }
+
+
+@pytest.mark.feature(92)
+async def test_the_files_of_a_failed_subtask_go_back_where_that_is_configured(make, tmp_path):
+    lines = fails_after(tmp_path / "work", "a person\n")
+    async with make(lines, on_failure="rollback") as world:
+        (world.folder / "a.txt").write_text("as it was\n")
+        plan_id = await ran(world)
+
+        assert world.read("a.txt") == "as it was\n"
+        assert world.read("mine.txt") == "a person\n"
+        assert world.read("b.txt") == "made\n"
+        log = await world.log()
+        [event] = of(log, "plan_rolled_back")
+        assert event["metadata"]["restored"] == ["a.txt"]
+        assert event["metadata"]["conflicts"] == ["mine.txt"]
+        assert event["metadata"]["subtasks"] == ["a"]
+        assert event["seq"] < of(log, "subtask_failed")[0]["seq"]
+        found = {c.subtask_id: c for c in await checkpoints(world, plan_id) if c.subtask_id}
+        assert set(found) == {"a", "b"}
+
+
+@pytest.mark.feature(92)
+async def test_the_files_of_a_failed_subtask_stay_by_default(make, tmp_path):
+    async with make(fails_after(tmp_path / "work", "a person\n")) as world:
+        await ran(world)
+
+        assert world.read("a.txt") == "made\n"
+        assert of(await world.log(), "plan_rolled_back") == []
+
+
+async def test_a_failed_attempt_that_was_being_undone_is_not_gone_on_with(make, tmp_path):
+    lines = fails_after(tmp_path / "work", "a person\n")
+    async with make(lines, on_failure="rollback") as world:
+        plan_id = await ran(world)
+        runtime = world.runtime
+
+        row = await runtime.parts.store.read(subtask_row, subtask_key(plan_id, 1, "a"))
+        revision = await runtime.parts.store.read(revision_of, plan_id, 1)
+        work = Work(key=row.key, revision=revision, subtask=revision.by_id["a"], epoch=row.epoch)
+        other = Work(key="", revision=revision, subtask=revision.by_id["b"], epoch=1)
+
+        began = runtime.parts.engine.retreat.began
+        assert await runtime.parts.store.read(began, work)
+        assert not await runtime.parts.store.read(began, other)
+
+
+DIES = """
+import os, signal, sys
+from dataclasses import replace
+from pathlib import Path
+import anyio
+from gonogo.llm import ScriptedModel
+from gonogo.runtime import Runtime
+from gonogo.settings import Settings
+from gonogo.workspace import Snapshots
+
+class Dying(Snapshots):
+    def apply(self, workspace, restore):
+        super().apply(workspace, restore)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+async def main(root, plan_id):
+    settings = Settings(home=root / "home", config=root / "config", workspace=root / "work")
+    async with Runtime.open(settings, model=ScriptedModel({})) as runtime:
+        dying = replace(runtime.parts.rollbacks, snapshots=Dying(settings.home / "snapshots"))
+        runtime.parts = replace(runtime.parts, rollbacks=dying)
+        await runtime.rollback(runtime.owner, plan_id, subtask_id="a")
+
+anyio.run(main, Path(sys.argv[1]), sys.argv[2])
+"""
+
+
+async def test_a_rollback_that_was_killed_is_completed_by_doing_it_again(make, tmp_path):
+    async with make(THREE) as world:
+        (world.folder / "a.txt").write_text("mine\n")
+        plan_id = await ran(world)
+        before = tree_of(world.folder)
+        await world.stop()
+
+        died = await anyio.run_process(
+            [sys.executable, "-c", DIES, str(tmp_path), plan_id], check=False
+        )
+        assert died.returncode == -signal.SIGKILL, died.stderr.decode()
+        assert world.read("a.txt") == "mine\n"
+        await world.start()
+        assert of(await world.log(), "plan_rolled_back") == []
+        done = await world.runtime.rollback(world.ann, plan_id, subtask_id="a")
+
+        assert done.conflicts == 0
+        assert sorted(tree_of(world.folder)) == ["a.txt", "c.txt"]
+        first = (await checkpoints(world, plan_id))[3]
+        await world.runtime.rollback(world.ann, plan_id, first.checkpoint_id)
+        assert tree_of(world.folder) == before
+
+
+async def test_what_changed_while_a_cancelled_command_ran_is_known(make):
+    lines = {
+        "main/architect": [plan(step("a", scope=_FREE))],
+        "a": [calls(run("sleep 30")), says("a")],
+    }
+    async with make(lines) as world:
+        plan_id = await world.propose()
+        await world.send({"type": "plan_decision", "plan_id": plan_id, "decision": "approve"})
+        await is_running("sleep 30")
+        (world.folder / "meanwhile.txt").write_text("by whom?\n")
+        await world.runtime.cancel_plan(world.ann, plan_id)
+        await world.idle()
+
+        dry = await world.runtime.rollback(world.ann, plan_id, subtask_id="a", dry_run=True)
+
+        assert [(f.path, f.action) for f in dry.files] == [("meanwhile.txt", "shared")]

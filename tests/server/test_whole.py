@@ -246,3 +246,34 @@ async def test_what_there_is_can_be_asked(world):
         metrics = await ann._http.get("/metrics")
 
     assert "plan_executions_total" in metrics.text
+
+
+@pytest.mark.feature(91, 218)
+async def test_checkpoints_and_a_rollback_over_the_wire(world, tmp_path):
+    async with world.person() as ann, world.person("bob") as bob:
+        await say(ann, "s1", agent_type="architect")
+        [plan] = (await ann.plans()).plans
+        decision = {"type": "plan_decision", "plan_id": plan.plan_id, "decision": "approve"}
+        await everything(ann.send("s1", decision))
+
+        page = await ann.checkpoints(plan.plan_id)
+        state = await ann.checkpoint(page.checkpoints[0].checkpoint_id)
+        diff = await ann.checkpoint_diff(state.checkpoint_id)
+        dry = await ann.rollback(plan.plan_id, subtask_id="one", dry_run=True)
+        assert (tmp_path / "work/a").read_text() == "1"
+        done = await ann.rollback(plan.plan_id, subtask_id="one")
+
+        assert (page.total, state.verified) == (2, True)
+        assert [(f.path, f.status) for f in diff.files] == [("a", "added")]
+        assert [(f.path, f.action) for f in dry.files] == [("a", "delete")]
+        assert done.files == dry.files
+        assert not (tmp_path / "work/a").exists()
+        for asked in (
+            bob.checkpoints(plan.plan_id),
+            bob.checkpoint(state.checkpoint_id),
+            bob.checkpoint_diff(state.checkpoint_id),
+            bob.rollback(plan.plan_id),
+            ann.rollback(plan.plan_id, checkpoint_id="checkpoint_none"),
+        ):
+            with pytest.raises(NotFound):
+                await asked

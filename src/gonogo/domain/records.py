@@ -197,7 +197,8 @@ class Checkpoint:
     plan_id: str
     revision: int
     subtask_id: str | None
-    """The subtask that it was taken before; None for one that precedes a rollback."""
+    """The subtask that it was taken before, or whose failed attempt it was taken before undoing;
+    None for one before any other rollback."""
     attempt: int
     reason: str
     standings: str

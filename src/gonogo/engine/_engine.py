@@ -22,6 +22,7 @@ from gonogo.engine._outcomes import (
     Failed,
     Outcome,
     Parked,
+    Retreat,
     Runner,
     Superseded,
     Work,
@@ -57,6 +58,8 @@ class Engine(People):
     """Subtasks of one plan that one agent carries out at once."""
     max_per_workspace: int | None = None
     """Subtasks of all plans that run at once in one workspace."""
+    retreat: Retreat | None = None
+    """Where the files of a failed attempt go back."""
     patterns: Patterns = field(default_factory=Patterns)
     """How failures are classified that nobody typed."""
     _done: Batches[Done] = field(init=False)
@@ -84,7 +87,9 @@ class Engine(People):
         work = await self._work(job)
         if work is None:
             return
-        outcome = await self._carried_out(work)
+        outcome = await self._interrupted(work) or await self._carried_out(work)
+        if isinstance(outcome, Failed) and self.retreat is not None:
+            await self.retreat.undo(work)
         if not isinstance(outcome, Parked):
             await self._done.put(work.revision.plan_id, (work, outcome))
 
@@ -98,6 +103,13 @@ class Engine(People):
             key=job.key, revision=shape.revision, subtask=shape.subtasks[subtask_id],
             epoch=job.epoch, since=job.since or await self.store.read(_active_since, job.key),
         )  # fmt: skip
+
+    async def _interrupted(self, work: Work) -> Failed | None:
+        if self.retreat is None or not await self.store.read(self.retreat.began, work):
+            return None
+        # Its files may be back already, so its agent cannot go on from where it was.
+        told = "the attempt had failed; its changes were being undone when gonogo stopped"
+        return Failed(Failure(message=told))
 
     async def _carried_out(self, work: Work) -> Outcome:
         with anyio.move_on_after(self._seconds_left(work)) as scope:

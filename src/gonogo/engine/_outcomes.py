@@ -72,5 +72,14 @@ class Deferred:
     """The limit of a budget that was reached; a person is asked."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retreat:
+    """Undoing what a failed attempt did, before its failure is written."""
+
+    undo: Callable[[Work], Awaitable[None]]
+    began: Callable[[Connection, Work], bool]
+    """Whether undoing this attempt had begun when the process ended: it had failed."""
+
+
 Outcome = Completed | Failed | Parked | Deferred
 Runner = Callable[[Work], Awaitable[Outcome]]

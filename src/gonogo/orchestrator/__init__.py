@@ -17,8 +17,9 @@ from gonogo.orchestrator._proposal import Proposals
 from gonogo.orchestrator._reading import PlanReader
 from gonogo.orchestrator._replanning import ABOUT as REPLAN_QUESTION
 from gonogo.orchestrator._replanning import Replanning
+from gonogo.orchestrator._retreat import retreat
 from gonogo.orchestrator._retry import Retry
-from gonogo.orchestrator._rollback import Undoing, failed_attempt, wanted_rollback
+from gonogo.orchestrator._rollback import Undoing, wanted_rollback
 from gonogo.orchestrator._subtask_kind import SubtaskKind, ask_to_start
 from gonogo.orchestrator._subtasks import Subtasks
 from gonogo.orchestrator._threads import Threads
@@ -52,6 +53,6 @@ __all__ = [
     "ask_about_budget",
     "ask_to_start",
     "checkpoint_starts",
-    "failed_attempt",
+    "retreat",
     "wanted_rollback",
 ]

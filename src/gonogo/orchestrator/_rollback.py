@@ -35,6 +35,8 @@ class Undoing:
     """The subtask that was named, and its dependants."""
     back_to: Checkpoint | None = None
     """The checkpoint that was named, or else the latest."""
+    attempt: Checkpoint | None = None
+    """The checkpoint before the attempt that has failed, if that is what is undone."""
 
     @property
     def subtasks(self) -> list[str]:
@@ -76,9 +78,11 @@ def failed_attempt(conn: Connection, plan_id: str, subtask_id: str) -> Undoing |
     if before is None:
         return None
     changes = _by(changes_after(conn, plan_id, before.last_change), {subtask_id})
+    if not changes:
+        return None
     return Undoing(
         session=session, plan=plan, revision=revision, changes=changes,
-        named=frozenset({subtask_id}),
+        named=frozenset({subtask_id}), attempt=before,
     )  # fmt: skip
 
 

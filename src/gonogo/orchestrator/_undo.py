@@ -192,13 +192,13 @@ def _left(state: State) -> Left:
 
 def _checkpoint(conn: Connection, undoing: Undoing, tree: Tree, now: datetime) -> Checkpoint:
     """The checkpoint before a rollback: going back to it undoes the rollback."""
-    plan = undoing.plan
+    plan, of = undoing.plan, undoing.attempt
     lock_plan(conn, plan.id)
     head = head_of(conn, plan.session_id, plan.id)
     stand = standings(conn, plan.id, plan.revision)
     base = Checkpoint(
         id="", session_id=plan.session_id, plan_id=plan.id, revision=plan.revision,
-        subtask_id=None, attempt=0, reason="",
+        subtask_id=of.subtask_id if of else None, attempt=of.attempt if of else 0, reason="",
         standings=write_standings(stand[key].status for key in undoing.revision.by_id),
         event_seq=head.event_seq, last_change=head.last_change, tree=tree, hash="",
         created_at=now,

@@ -25,7 +25,7 @@ from gonogo.domain.failure import Severity
 from gonogo.domain.findings import Finding, ProfileFacts, findings
 from gonogo.domain.plan import PLANNERS, Revision
 from gonogo.domain.replanning import ReplanRules
-from gonogo.engine import REPLAN, Engine
+from gonogo.engine import REPLAN, Engine, Retreat, Work
 from gonogo.llm import Model, ModelSettings, open_model
 from gonogo.orchestrator import (
     REPLAN_QUESTION,
@@ -49,13 +49,14 @@ from gonogo.orchestrator import (
     ask_about_budget,
     ask_to_start,
     checkpoint_starts,
+    retreat,
 )
 from gonogo.policy import load_rules, read_prefix
 from gonogo.runtime._counted import CountedModel
 from gonogo.runtime._extensions import Extensions
 from gonogo.runtime._going_on import Continuation, Timers
 from gonogo.settings import Settings
-from gonogo.store import Store
+from gonogo.store import Connection, Store
 from gonogo.telemetry import Metrics
 from gonogo.tools import Tool, builtin_tools, ending_tools, propose_tool
 from gonogo.workspace import DEFAULT_PATH, Limits, Sandbox, Snapshots, Traffic
@@ -182,6 +183,7 @@ def build(
         ended=lambda conn, plan, status, now: planning.ended(conn, plan, status, now),
         dropped=lambda conn, row, reason, now: subtasks.dropped(conn, row, reason, now),
         ask=partial(ask_to_start, desk), starting=checkpoint_starts,
+        retreat=_retreat(settings, rollbacks, lambda conn, work: engine.check(conn, work)),
         replanning=_replan_rules(settings),
         strategy=settings.strategy,
         max_per_agent=settings.max_parallel_agent,
@@ -246,6 +248,12 @@ def build(
         inbox=Inbox(locale=settings.locale), dispatcher=dispatcher, model=slot,
         profiles=profiles, tools=tools, went_on=went_on, closing=anyio.Event(),
     )  # fmt: skip
+
+
+def _retreat(
+    settings: Settings, rollbacks: Rollbacks, check: Callable[[Connection, Work], None]
+) -> Retreat | None:
+    return retreat(rollbacks, check) if settings.on_failure == "rollback" else None
 
 
 def _look_over(

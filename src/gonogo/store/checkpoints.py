@@ -41,7 +41,7 @@ _OF_ATTEMPT = (
         checkpoints.c.revision == bindparam("revision"),
         checkpoints.c.subtask_id == bindparam("subtask_id"),
     )
-    .order_by(checkpoints.c.attempt.desc(), checkpoints.c.id.desc())
+    .order_by(checkpoints.c.attempt.desc(), checkpoints.c.id)
     .limit(1)
 )
 _CHANGES = (
@@ -56,6 +56,12 @@ _DROP = delete(file_changes).where(
 )
 _CLEAR = delete(file_changes).where(
     file_changes.c.plan_id == bindparam("of"), file_changes.c.call_id == bindparam("call")
+)
+_COUNT_OF_ATTEMPT = select(func.count()).where(
+    checkpoints.c.plan_id == bindparam("plan_id"),
+    checkpoints.c.revision == bindparam("revision"),
+    checkpoints.c.subtask_id == bindparam("subtask_id"),
+    checkpoints.c.attempt == bindparam("attempt"),
 )
 
 
@@ -110,6 +116,12 @@ def attempt_checkpoint(
     """The checkpoint before the latest attempt of a subtask."""
     key = {"plan_id": plan_id, "revision": revision, "subtask_id": subtask_id}
     return one(conn, _OF_ATTEMPT, key, Checkpoint)
+
+
+def is_being_undone(conn: Connection, before: Checkpoint) -> bool:
+    """Whether the attempt that a checkpoint was taken before has one for its undoing too."""
+    key = {name: getattr(before, name) for name in ("plan_id", "revision", "subtask_id", "attempt")}
+    return conn.execute(_COUNT_OF_ATTEMPT, key).scalar_one() > 1
 
 
 def set_tree(conn: Connection, checkpoint: Checkpoint, tree: str) -> bool:

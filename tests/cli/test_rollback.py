@@ -1,0 +1,35 @@
+"""`gonogo checkpoints` and `gonogo rollback`, after a run of the sample project."""
+
+import json
+from pathlib import Path
+
+from gonogo.domain.undo_views import RollbackView
+
+
+def test_what_the_demo_did_is_listed_and_undone(gonogo, tmp_path):
+    (tmp_path / "t").mkdir()
+    gonogo("demo", "--yes", env={"TMPDIR": str(tmp_path / "t"), "GONOGO_HOME": ""}, whole=True)
+    [folder] = Path(tmp_path / "t").glob("gonogo-demo-*")
+    env = {"GONOGO_HOME": f"{folder}/state"}
+    [plan] = json.loads(gonogo("plans", "list", "--json", env=env).stdout)["plans"]
+    listed = gonogo("checkpoints", "list", plan["plan_id"], env=env)
+    first = listed.stdout.splitlines()[1].split("\t")
+    shown = gonogo("checkpoints", "show", first[0], env=env)
+
+    dry = gonogo("rollback", plan["plan_id"], "--to", first[0], "--dry-run", env=env)
+    done = gonogo("rollback", plan["plan_id"], "--to", first[0], "--json", env=env)
+
+    assert listed.stdout.splitlines()[0] == "checkpoint\tcreated\tsnapshot\ttaken"
+    assert "verified" in shown.stdout
+    assert "would be put back" in dry.stdout
+    assert done.returncode == 0, done.stderr
+    view = RollbackView.model_validate_json(done.stdout)
+    assert view.restored > 0
+    assert not view.dry_run
+
+
+def test_an_unknown_plan_is_said_to_be_unknown(gonogo):
+    done = gonogo("rollback", "plan_none")
+
+    assert done.returncode == 1
+    assert "No plan found with id=plan_none" in done.stderr

@@ -1,0 +1,72 @@
+"""What undoing means: paths go back over unbroken runs of changes, and names survive being kept."""
+
+import os
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fakes.rows import NOW
+from gonogo.domain.records import FileChange
+from gonogo.domain.undo import FOLDER, kept_path, real_path, reckon
+
+
+def change(number, path, before, after, origin="tool"):
+    states = [
+        state if isinstance(state, dict | None) else {"hash": state} for state in (before, after)
+    ]
+    return FileChange(
+        id=number, session_id="s1", plan_id="p1", revision=1, subtask_id="a", call_id="c",
+        workspace="/code", path=path, origin=origin, before=states[0], after=states[1],
+        created_at=NOW,
+    )  # fmt: skip
+
+
+def test_a_run_of_changes_goes_back_to_where_it_began():
+    [found] = reckon([change(1, "x", "0", "1"), change(2, "x", "1", "2")]).paths
+
+    assert (found.wanted, found.left) == ({"hash": "0"}, {"hash": "2"})
+    assert found.unbroken
+    assert not found.shared
+
+
+def test_a_change_of_somebody_else_in_between_breaks_the_run():
+    [found] = reckon([change(1, "x", "0", "1"), change(3, "x", "person", "2")]).paths
+
+    assert not found.unbroken
+
+
+def test_what_was_undone_already_counts_for_nothing():
+    undone = [change(1, "x", None, "1"), change(2, "x", "1", None, "rollback")]
+
+    assert reckon(undone).paths == ()
+    [found] = reckon([*undone, change(3, "x", "person", "2")]).paths
+    assert found.wanted == {"hash": "person"}
+    assert found.unbroken
+
+
+def test_what_changed_while_a_command_ran_may_be_a_persons():
+    [found] = reckon([change(1, "x", None, "1"), change(2, "x", "1", "2", "command")]).paths
+
+    assert found.shared
+
+
+def test_folders_are_told_apart_from_files():
+    found = reckon([change(1, "d", None, FOLDER), change(2, "e", FOLDER, None)])
+
+    assert (found.paths, found.made, found.gone) == ((), ("d",), ("e",))
+
+
+@given(st.binary(min_size=1).filter(lambda name: not name.startswith(b"/") and b"\0" not in name))
+def test_any_name_of_a_file_is_kept_as_text_and_read_again(name):
+    path = os.fsdecode(name)
+
+    kept = kept_path(path)
+
+    kept.encode()
+    assert real_path(kept) == path
+
+
+@pytest.mark.parametrize("path", ["a%20b", "ü.txt", "100%"])
+def test_a_name_that_is_text_is_kept_as_it_is(path):
+    assert kept_path(path) == path
