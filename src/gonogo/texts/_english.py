@@ -11,6 +11,7 @@ ENGLISH = {
     "summary_count": "**Subtasks: {count}**",
     "summary_agent": "agent: `{agent}`",
     "summary_tool": "tool: `{tool}`",
+    "summary_nobody": "no agent: `{kind}`",
     "summary_time": "time: {time}",
     "summary_after": "after: {dependencies}",
     "summary_at_once": "after: nothing, starts at once",

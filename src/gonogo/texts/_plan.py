@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gonogo.domain.events import PlanEndedFacts
+from gonogo.domain.kinds import own_tool
 from gonogo.domain.plan import Revision, Scope, Subtask, critical_path
 from gonogo.domain.plan_changes import PlanChanges
 from gonogo.texts._say import say
@@ -98,7 +99,10 @@ def _entry(number: int, subtask: Subtask, locale: str) -> str:
 
 def _worker(subtask: Subtask, locale: str) -> str:
     if subtask.agent is None:
-        return say("summary_tool", locale, tool=subtask.tool)
+        tool = own_tool(subtask)
+        if tool is None:
+            return say("summary_nobody", locale, kind=subtask.type)
+        return say("summary_tool", locale, tool=tool)
     return say("summary_agent", locale, agent=subtask.agent)
 
 

@@ -6,6 +6,7 @@ RUSSIAN = {
     "summary_count": "**Подзадач: {count}**",
     "summary_agent": "агент: `{agent}`",
     "summary_tool": "инструмент: `{tool}`",
+    "summary_nobody": "без агента: `{kind}`",
     "summary_time": "время: {time}",
     "summary_after": "зависит от: {dependencies}",
     "summary_at_once": "зависимостей нет, начинается сразу",
