@@ -36,7 +36,9 @@ class Check:
 async def findings(settings: Settings, environment: Mapping[str, str]) -> AsyncIterator[Check]:
     """Look at everything that gonogo needs, one after the other."""
     yield _python()
-    yield _program("git", "plans cannot be compared with what was committed; install git")
+    yield _program(
+        "git", "subtasks of plans cannot change files, as nothing could be undone; install git"
+    )
     yield await anyio.to_thread.run_sync(_bubblewrap)
     yield _program("rg", "code is searched in Python, more slowly; install ripgrep")
     yield _model(settings, environment)
