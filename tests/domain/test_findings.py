@@ -376,3 +376,14 @@ def test_two_writers_that_may_meet_are_always_found_and_others_never(steps):
         ]
         named = found[one.id].fields["others"].split(", ") if one.id in found else []
         assert set(meet) <= set(named) <= {s.id for s in parallel}
+
+
+def test_a_tool_that_writes_outside_its_subtasks_scope_is_shown_before_it_asks():
+    def found(path):
+        inputs = {"path": path, "content": ""}
+        scope = Scope(paths=("src/**",))
+        made = step("a", agent=None, tool="write_file", inputs=inputs, scope=scope)
+        return {finding.code for finding in look(made)}
+
+    assert "outside_scope" in found("docs/a.md")
+    assert "outside_scope" not in found("src/a.py")

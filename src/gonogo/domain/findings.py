@@ -12,7 +12,7 @@ from itertools import chain
 from gonogo.domain._irreversible import irreversible
 from gonogo.domain._order import ancestors
 from gonogo.domain._reach import ProfileFacts as ProfileFacts
-from gonogo.domain._reach import Reach, reach_of
+from gonogo.domain._reach import Reach, own_paths, reach_of
 from gonogo.domain.conditions import never_true, read_condition
 from gonogo.domain.errors import InvalidPlan
 from gonogo.domain.failure import Category
@@ -157,6 +157,14 @@ def _scope(look: _Look, subtask: Subtask, scope: Scope) -> _Found:
     if reach.writes and not reach.bounded:
         yield _finding(_W, "no_scope" if subtask.scope is None else "no_paths", subtask)
     yield from _paths(subtask, scope)
+    yield from _outside(look, subtask, scope)
+
+
+def _outside(look: _Look, subtask: Subtask, scope: Scope) -> _Found:
+    """What the subtask's own tool writes although its scope names other files."""
+    for path in own_paths(subtask) if scope.paths else ():
+        if not look.overlaps.any((path,), scope.paths):
+            yield _finding(_W, "outside_scope", subtask, what=path)
 
 
 def _paths(subtask: Subtask, scope: Scope) -> _Found:

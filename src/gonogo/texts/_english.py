@@ -120,6 +120,7 @@ ENGLISH = {
     "finding_cannot_write": "{subtask}: it may write none of {paths}",
     "finding_no_scope": "{subtask} declares no scope: it may write anywhere in the workspace",
     "finding_no_paths": "{subtask} declares no files: it may write anywhere in the workspace",
+    "finding_outside_scope": "{subtask}: {what} is outside its scope and will ask",
     "finding_path_outside": "{subtask}: {path} is outside the workspace",
     "finding_path_protected": "{subtask}: {path} is protected and will be denied",
     "finding_commands_without_tool": "{subtask} declares {commands} and cannot run commands",

@@ -111,6 +111,7 @@ RUSSIAN = {
     "finding_cannot_write": "{subtask}: не может писать в {paths}",
     "finding_no_scope": "{subtask}: область не указана, может писать где угодно в рабочей папке",
     "finding_no_paths": "{subtask}: файлы не указаны, может писать где угодно в рабочей папке",
+    "finding_outside_scope": "{subtask}: {what} вне заявленного, придётся спросить",
     "finding_path_outside": "{subtask}: {path} вне рабочей папки",
     "finding_path_protected": "{subtask}: {path} защищён, запись будет запрещена",
     "finding_commands_without_tool": "{subtask}: указаны {commands}, но выполнять команды нечем",
