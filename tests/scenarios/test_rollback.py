@@ -11,6 +11,7 @@ import pytest
 from fakes.world import call, calls, is_running, kinds, of, plan, run, says, step, write
 from gonogo.domain.errors import Conflict, ModelFailed, NotFound
 from gonogo.engine import Work
+from gonogo.store.checkpoints import changes_after
 from gonogo.store.plans import revision_of, subtask_key, subtask_row
 
 _FREE = {"commands": ["touch", "sh make.sh", "sleep"]}
@@ -438,3 +439,29 @@ async def test_what_changed_while_a_cancelled_command_ran_is_known(make):
         dry = await world.runtime.rollback(world.ann, plan_id, subtask_id="a", dry_run=True)
 
         assert [(f.path, f.action) for f in dry.files] == [("meanwhile.txt", "shared")]
+
+
+async def test_what_changed_while_a_command_ran_that_a_stop_cut_off_is_known_once(make):
+    lines = {
+        "main/architect": [plan(step("a", scope=_FREE))],
+        "a": [calls(run("sleep 31")), says("a")],
+    }
+    async with make(lines) as world:
+        plan_id = await world.propose()
+        await world.send({"type": "plan_decision", "plan_id": plan_id, "decision": "approve"})
+        await is_running("sleep 31")
+        (world.folder / "meanwhile.txt").write_text("one\n")
+        await world.restart()
+        await world.until("approval_requested", kind="intervention")
+        [question] = await world.pending()
+        await world.ask({
+            "type": "hitl_decision", "approval_id": question.approval_id, "decision": "reject",
+        })  # fmt: skip
+        await world.idle()
+
+        changes = await world.runtime.parts.store.read(changes_after, plan_id, 0)
+        done = await world.runtime.rollback(world.ann, plan_id, subtask_id="a", include_shared=True)
+
+        assert [(c.path, c.origin) for c in changes] == [("meanwhile.txt", "command")]
+        assert done.restored == 1
+        assert tree_of(world.folder) == {}
