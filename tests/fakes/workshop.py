@@ -17,6 +17,7 @@ from gonogo.domain.schedule import outcome
 from gonogo.domain.subtask_state import SubtaskStatus
 from gonogo.engine import (
     PLAN_TIMERS,
+    REPLAN,
     Completed,
     Engine,
     Outcome,
@@ -64,6 +65,8 @@ class Workshop:
     most: int = 0
     going: int = 0
     engine: Engine = field(init=False)
+    searches: int = 0
+    """How often another revision was to be looked for."""
     _over: dict[str, anyio.Event] = field(default_factory=dict)
     _changed: anyio.Event = field(default_factory=anyio.Event)
 
@@ -169,7 +172,12 @@ class Workshop:
         """The life of a process: what was left undone goes on, then what comes is done."""
         dispatcher = LocalDispatcher(
             self.store,
-            {"plan": self.engine.plan_job, "subtask": self.engine.subtask_job, "over": self._end},
+            {
+                "plan": self.engine.plan_job,
+                "subtask": self.engine.subtask_job,
+                "over": self._end,
+                REPLAN: self._search,
+            },
             self._on_timer,
             lambda: self.now,
         )
@@ -203,6 +211,16 @@ class Workshop:
                 await changed.wait()
                 changed = self._changed
         return plan
+
+    async def until_searched(self) -> None:
+        """Wait until another revision is to be looked for."""
+        with anyio.fail_after(LIMIT):
+            while not self.searches:
+                await self._changed.wait()
+
+    async def _search(self, job: Job) -> None:
+        self.searches += 1
+        self._tell_changed()
 
     async def _end(self, job: Job) -> None:
         self._over.setdefault(job.key, anyio.Event()).set()

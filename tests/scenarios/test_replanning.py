@@ -183,6 +183,7 @@ async def test_after_so_many_replans_a_person_is_asked_and_after_the_last_none_c
         assert (events[-1]["type"], events[-1]["is_final"]) == ("approval_requested", True)
         [question] = await world.pending()
         assert (question.kind, question.details["about"]) == ("intervention", "replan")
+        assert question.request_id == question.approval_id
         assert "2" in question.reason
         assert world.model.asked("replan-3") == []
         await world.restart()

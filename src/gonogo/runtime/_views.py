@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 
+from gonogo.domain.approval_state import ApprovalKind
 from gonogo.domain.budget import Limits, Used, runs
 from gonogo.domain.messages import PLAN_REQUEST
 from gonogo.domain.plan import Revision, Subtask, critical_path
@@ -43,7 +44,7 @@ def approval_view(approval: Approval) -> ApprovalView:
     said = approval.decision or {}
     return ApprovalView(
         approval_id=approval.id,
-        request_id=approval.call_id or f"{PLAN_REQUEST}{approval.plan_id}",
+        request_id=_request_id(approval),
         kind=approval.kind,
         request_type=approval.kind,
         session_id=approval.session_id,
@@ -181,6 +182,13 @@ def grant_view(grant: GrantRow) -> GrantView:
         ended_at=grant.ended_at,
         ended_because=grant.ended_because,
     )
+
+
+def _request_id(approval: Approval) -> str:
+    """What older clients know a question by; one that they do not know is known by its own id."""
+    if approval.kind == ApprovalKind.PLAN:
+        return f"{PLAN_REQUEST}{approval.plan_id}"
+    return approval.call_id or approval.id
 
 
 def _subtasks(revision: Revision, rows: Sequence[SubtaskRow]) -> list[SubtaskView]:
