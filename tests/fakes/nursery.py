@@ -61,8 +61,10 @@ class Process:
 
     def send_signal(self, number: int) -> None:
         """Signal it, if it lives."""
-        if self.poll() is None:
-            os.kill(self.pid, number)
+        # It may have ended, and its end not be told yet.
+        with suppress(ProcessLookupError):
+            if self.poll() is None:
+                os.kill(self.pid, number)
 
     def kill(self) -> None:
         """End it as a power cut would, as far as it can tell."""

@@ -177,7 +177,7 @@ async def test_a_revision_is_made_current_once(store):
     plan = await store.read(plan_of, "p1")
     second = (await store.read(revision_of, "p1", 1)).model_copy(update={"number": 2})
 
-    assert await how_it_went(store, revise_plan, plan, second) == {True: 1, False: 49}
+    assert await how_it_went(store, revise_plan, plan, second, 0) == {True: 1, False: 49}
     assert (await store.read(plan_of, "p1")).revision == 2
 
 

@@ -65,7 +65,9 @@ def _already_decided(detail: str, body: Mapping[str, Any]) -> AlreadyDecided:
 
 def _kinds(root: type[GonogoError]) -> Iterator[type[GonogoError]]:
     for kind in root.__subclasses__():
-        if kind is not IllegalTransition and "code" in vars(kind):
+        # What other rooms add to the tree says more than the wire does.
+        known = kind.__module__ == GonogoError.__module__ and kind is not IllegalTransition
+        if known and "code" in vars(kind):
             yield kind
         yield from _kinds(kind)
 
