@@ -1,18 +1,22 @@
 """What people do to plans: the verbs change what they name and leave the rest alone, and refuse,
 naming the state, what it does not allow."""
 
+from datetime import timedelta
+
 import anyio
 import pytest
 
 from fakes import rows
 from fakes.workshop import Workshop, parks_once
 from gonogo.domain.errors import Conflict, IllegalTransition, NotFound
+from gonogo.domain.failure import Category, Failure
 from gonogo.domain.plan_state import PlanStatus
 from gonogo.domain.subtask_state import SubtaskStatus
-from gonogo.engine import Completed, Outcome, Work
+from gonogo.engine import ADVANCE, Completed, Failed, Outcome, Work
 from gonogo.store import Connection
 from gonogo.store.plans import add_plan, add_revision, move_plan
 from gonogo.store.sessions import add_session
+from gonogo.store.timers import due_timers
 
 _S = SubtaskStatus
 
@@ -189,3 +193,21 @@ async def test_a_plan_that_changed_since_it_was_seen_is_not_begun(open_shop: Wor
 
     with pytest.raises((Conflict, IllegalTransition)):
         await open_shop.store.write(open_shop.engine.begin, seen, open_shop.now)
+
+
+async def test_a_plan_that_is_cancelled_before_a_retry_leaves_no_timer(
+    open_shop: Workshop,
+) -> None:
+    async def fails(work: Work) -> Outcome:
+        return Failed(Failure(message="no route", category=Category.NETWORK))
+
+    open_shop.steps["a"] = fails
+    policy = {"max_attempts": 2, "delay": 60}
+    plan_id = await open_shop.start({"id": "a", "retry_policy": policy})
+    await open_shop.until(plan_id, "a", _S.PENDING)
+    later = open_shop.now + timedelta(days=1)
+    assert [timer.kind for timer in await open_shop.store.read(due_timers, later)] == [ADVANCE]
+
+    await open_shop.do(open_shop.engine.cancel, plan_id)
+
+    assert await open_shop.store.read(due_timers, later) == []

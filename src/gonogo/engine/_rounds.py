@@ -229,6 +229,7 @@ class Rounds(Spending):
         self.ended(board.conn, board.plan, status, board.now)
 
     def _drop_timers(self, board: Board) -> None:
+        drop_timer(board.conn, ADVANCE, board.plan.id)
         if self.plan_timeout is not None:
             drop_timer(board.conn, PLAN_TIMEOUT, board.plan.id)
 
