@@ -16,10 +16,10 @@ DRAWN: dict[str, dict[str, str]] = {
     "plan": {
         "draft": "awaiting_approval cancelled",
         "awaiting_approval": "approved rejected expired cancelled partial failed",
-        "approved": "running cancelled",
+        "approved": "running cancelled partial failed",
         "running": "completed failed partial cancelled paused replanning",
-        "paused": "running cancelled partial failed",
-        "replanning": "awaiting_approval running partial failed cancelled",
+        "paused": "running cancelled completed partial failed",
+        "replanning": "awaiting_approval running completed partial failed cancelled",
         "failed": "running",
         "partial": "running",
         "completed": "", "cancelled": "", "rejected": "", "expired": "",

@@ -6,15 +6,17 @@ from datetime import timedelta
 import anyio
 import pytest
 
+from fakes import rows
 from fakes.workshop import Step, Workshop, agrees, parks_once
 from gonogo.domain.errors import ModelFailed
 from gonogo.domain.plan_state import PlanStatus
 from gonogo.domain.subtask_state import SubtaskStatus
 from gonogo.engine import Completed, Outcome, Work
-from gonogo.store import Store
+from gonogo.store import Connection, Store
+from gonogo.store.plans import add_revision, move_plan, plan_of
 from gonogo.store.timers import due_timers
 
-_S = SubtaskStatus
+_P, _S = PlanStatus, SubtaskStatus
 HOUR = 3_600.0
 
 
@@ -324,3 +326,70 @@ async def test_a_plan_whose_time_is_over_ends_in_its_pause_too(store: Store) -> 
         await shop.end_of(plan_id)
         assert (await shop.plan(plan_id)).status == PlanStatus.FAILED
         assert await timers_of(shop, plan_id) == []
+
+
+async def test_a_plan_that_is_replanned_in_a_pause_for_a_quota_can_be_paused_again(
+    open_shop: Workshop,
+) -> None:
+    open_shop.steps |= {"a": quota(open_shop), "runs": hangs}
+    plan_id = await open_shop.start({"id": "runs"}, {"id": "a"})
+    await open_shop.until_run("runs")
+    await open_shop.until_paused(plan_id)
+
+    def replan_in_vain(conn: Connection) -> None:
+        open_shop.engine.replan(conn, plan_id, "another way", "ann", open_shop.now)
+        plan = plan_of(conn, plan_id)
+        assert plan is not None
+        assert (plan.pause_reason, plan.paused_until) == (None, None)
+        open_shop.engine.go_without(conn, plan_id, "there is none", open_shop.now)
+        open_shop.engine.pause(conn, plan_id, "ann", open_shop.now)
+
+    await open_shop.store.write(replan_in_vain)
+
+    assert (await open_shop.plan(plan_id)).status is PlanStatus.PAUSED
+    assert await timers_of(open_shop, plan_id) == []
+
+
+async def test_a_paused_plan_of_which_all_is_done_is_completed_when_its_time_is_over(
+    store: Store,
+) -> None:
+    shop = Workshop(store=store, options={"plan_timeout": 600.0})
+    go = anyio.Event()
+
+    async def waits(work: Work) -> Outcome:
+        await go.wait()
+        return Completed()
+
+    async with shop.open():
+        shop.steps["a"] = waits
+        plan_id = await shop.start({"id": "a"})
+        await shop.do(shop.engine.pause, plan_id)
+        go.set()
+        await shop.until(plan_id, "a", _S.COMPLETED)
+        await shop.later(600)
+        await shop.end_of(plan_id)
+        assert (await shop.plan(plan_id)).status is PlanStatus.COMPLETED
+        assert await timers_of(shop, plan_id) == []
+
+
+async def test_a_plan_whose_next_revision_is_held_ends_when_its_time_is_over(store: Store) -> None:
+    shop = Workshop(store=store, options={"plan_timeout": 600.0})
+
+    def hold_another(conn: Connection, plan_id: str) -> None:
+        revision = rows.revision(rows.subtask("b"), plan_id=plan_id, number=2)
+        add_revision(conn, revision, shop.now, "architect", "replanned")
+        to = {"revision": 2, "digest": revision.digest}
+        for status in (_P.RUNNING, _P.REPLANNING, _P.AWAITING_APPROVAL, _P.APPROVED):
+            plan = plan_of(conn, plan_id)
+            assert plan is not None
+            assert move_plan(conn, plan, status, **to)
+
+    async with shop.open():
+        shop.steps["a"] = quota(shop)
+        plan_id = await shop.start({"id": "a"})
+        await shop.until_paused(plan_id)
+        await shop.store.write(hold_another, plan_id)
+        await shop.later(600)
+        await shop.end_of(plan_id)
+        assert (await shop.plan(plan_id)).status is PlanStatus.FAILED
+        assert await shop.statuses(plan_id) == {"b": _S.SKIPPED}

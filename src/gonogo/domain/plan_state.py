@@ -7,7 +7,8 @@
 
 `approved` is a plan on hold: decided, not started. A failed or partial plan runs again only when
 a person retries a subtask. A plan that had begun and whose next revision is rejected ends as what
-was done says: `partial` or `failed`; so does one whose time or budget is over, paused or not.
+was done says: `partial` or `failed`; so does one whose time or budget is over, be it paused, held
+or sent back. One of those that has nothing left to do is then `completed`.
 """
 
 from enum import StrEnum
@@ -41,13 +42,20 @@ PLAN: Machine[PlanStatus] = Machine(
         _P.AWAITING_APPROVAL: frozenset(
             {_P.APPROVED, _P.REJECTED, _P.EXPIRED, _P.CANCELLED, _P.PARTIAL, _P.FAILED}
         ),
-        _P.APPROVED: frozenset({_P.RUNNING, _P.CANCELLED}),
+        _P.APPROVED: frozenset({_P.RUNNING, _P.CANCELLED, _P.PARTIAL, _P.FAILED}),
         _P.RUNNING: frozenset(
             {_P.COMPLETED, _P.FAILED, _P.PARTIAL, _P.CANCELLED, _P.PAUSED, _P.REPLANNING}
         ),
-        _P.PAUSED: frozenset({_P.RUNNING, _P.CANCELLED, _P.PARTIAL, _P.FAILED}),
+        _P.PAUSED: frozenset({_P.RUNNING, _P.CANCELLED, _P.COMPLETED, _P.PARTIAL, _P.FAILED}),
         _P.REPLANNING: frozenset(
-            {_P.AWAITING_APPROVAL, _P.RUNNING, _P.PARTIAL, _P.FAILED, _P.CANCELLED}
+            {
+                _P.AWAITING_APPROVAL,
+                _P.RUNNING,
+                _P.COMPLETED,
+                _P.PARTIAL,
+                _P.FAILED,
+                _P.CANCELLED,
+            }
         ),
         _P.FAILED: frozenset({_P.RUNNING}),
         _P.PARTIAL: frozenset({_P.RUNNING}),
