@@ -1,0 +1,308 @@
+"""Whatever happens to plans, in whatever order: the engine keeps its promises after every step.
+
+Hypothesis makes up plans, and what becomes of them: outcomes, answers, pauses, quotas, cancels,
+replans, timers, crashes in the middle of a transaction and results that come from the dead.
+`fakes/floor_checks.py` says what must be true after each step; at the end everything that waits is
+answered, and each plan must come to its end.
+"""
+
+import os
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Verbosity, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    rule,
+    run_state_machine_as_test,
+)
+
+from fakes import rows
+from fakes.floor import ANN, OUTCOMES, Floor, Ground
+from fakes.floor_checks import ENDED, OVER, Checks
+from gonogo.domain.approval_state import ApprovalKind, DecisionWord
+from gonogo.domain.plan import RetryPolicy, Subtask
+from gonogo.domain.replanning import ReplanRules
+from gonogo.store import Store
+
+EXAMPLES = int(os.environ.get("GONOGO_EXAMPLES", "2000"))
+ON_POSTGRESQL = max(1, EXAMPLES // 40)
+STEPS = 9
+LONGEST_END = 150
+"""Steps that bring everything to its end, where nothing new goes wrong."""
+
+_RETRIED = {"retry_policy": RetryPolicy(max_attempts=3, delay=5)}
+_AT_ONCE = {"retry_policy": RetryPolicy(max_attempts=2, delay=0, on=("unknown", "logic"))}
+CONDITIONS = {
+    "holds": ("1 == 1", "subtasks.{}.status != ''"),
+    "does not": ("'none' == ''", "subtasks.{}.status == 'none'"),
+    "has no answer": ("subtasks.none.status == ''", "subtasks.{}.none == 1"),
+}
+"""Of subtasks that wait for none, and of those that do; one that keeps its subtask says `none`."""
+SHAPES: tuple[dict[str, Any], ...] = (
+    {}, {}, {}, _RETRIED, _RETRIED, _RETRIED, _AT_ONCE, {"after_skipped": "run"},
+    {"after_skipped": "run", **_RETRIED}, {"approval_required": True},
+    {"approval_required": True, "on_reject": "fail", **_RETRIED}, {"condition": "holds"},
+    {"condition": "does not"}, {"condition": "does not", "after_skipped": "run"},
+    {"condition": "has no answer"}, {"condition": "holds", "approval_required": True},
+)  # fmt: skip
+NAMES = "abcdefghijklmnop"
+
+numbers = st.integers(0, 6)
+steps = st.lists(st.tuples(st.integers(0, 127), st.sampled_from(SHAPES)), min_size=1, max_size=7)
+OPTIONS = {
+    "max_per_agent": st.sampled_from([None, None, 1, 2]),
+    "max_per_workspace": st.sampled_from([None, None, 1, 2]),
+    "strategy": st.sampled_from(["critical_path", "plan_order"]),
+    "plan_timeout": st.sampled_from([None, 60.0, 120.0]),
+    "replanning": st.sampled_from([
+        None, None, ReplanRules(max_attempts=2, human_after=1),
+        ReplanRules(max_attempts=3, human_after=3, min_interval=timedelta(seconds=3)),
+    ]),
+}  # fmt: skip
+VERBS = (
+    "pause", "pause", "resume_plan", "cancel", "replan", "skip_subtask", "cancel_subtask", "start",
+)  # fmt: skip
+WORDS = (DecisionWord.APPROVE, DecisionWord.APPROVE, DecisionWord.APPROVE, DecisionWord.REJECT)
+
+
+def subtasks_of(drawn: list[tuple[int, dict[str, Any]]], known: list[str]) -> tuple[Subtask, ...]:
+    """A graph: each of its subtasks may wait for those before it, and for what is known."""
+    names = [name for name in NAMES if name not in known][: len(drawn)]
+    found: list[Subtask] = []
+    for name, (bits, shape) in zip(names, drawn, strict=True):
+        before = [*known, *(subtask.id for subtask in found)]
+        after = [key for n, key in enumerate(before) if bits >> n & 1 and bits & 64]
+        more = dict(shape)
+        if "condition" in more:
+            more["condition"] = CONDITIONS[more["condition"]][bool(after)].format(*after)
+        agent = "debug" if bits & 1 else "coder"
+        found.append(rows.subtask(name, *after, agent=agent, **more))
+    return tuple(found)
+
+
+class Machine(RuleBasedStateMachine):
+    """One example: a floor, and what happens on it."""
+
+    ground: Ground
+
+    @initialize(
+        options=st.fixed_dictionaries(OPTIONS), first=steps, parallel=st.integers(1, 3),
+        second=st.none() | st.none() | steps, other=st.none() | steps,
+    )  # fmt: skip
+    def begin(self, options, first, parallel, second, other) -> None:
+        self.floor = Floor(self.ground, options)
+        self.checks = Checks(self.ground, self.floor)
+        self.plans, self.other = [], other
+        for drawn in (first, second):
+            if drawn is not None:
+                self.propose(subtasks_of(drawn, []), parallel)
+
+    def propose(self, subtasks: tuple[Subtask, ...], parallel: int) -> None:
+        plan_id = f"p{len(self.plans)}"
+        self.plans.append(plan_id)
+        self.floor.propose(plan_id, subtasks, parallel)
+        self.checks.step()
+        if len(self.plans) == 1:
+            self.answer(0, DecisionWord.APPROVE)
+
+    # What happens ------------------------------------------------------------------------------
+    #
+    # A rule that finds nothing to be about does what lies nearest, so that no example is wasted.
+
+    @rule(words=st.lists(st.sampled_from(OUTCOMES), min_size=1, max_size=4))
+    def work(self, words) -> None:
+        self.take_up(0, len(self.floor.jobs))
+        for word in words:
+            if self.floor.held:
+                self.finish(0, [word])
+
+    @rule(n=numbers, many=st.integers(1, 3), words=st.lists(st.sampled_from(OUTCOMES), max_size=3))
+    def in_any_order(self, n, many, words) -> None:
+        self.take_up(n, many)
+        if self.floor.held and words:
+            self.finish(n, words)
+
+    @rule(n=numbers)
+    def park(self, n) -> None:
+        if not self.floor.held:
+            self.goes_on()
+            return
+        self.floor.park(self.floor.held[n % len(self.floor.held)])
+        self.checks.step()
+
+    @rule(n=numbers, word=st.sampled_from(OUTCOMES))
+    def a_dead_holder_hands_over(self, n, word) -> None:
+        if not self.floor.ghosts:
+            self.goes_on()
+            return
+        self.floor.finish((self.floor.ghosts[n % len(self.floor.ghosts)], word))
+        self.checks.unchanged()
+
+    @rule(rest=st.none() | steps, free=st.booleans())
+    def a_search_ends(self, rest, free) -> None:
+        if self.floor.searches:
+            self.end_search(rest, free=free)
+        else:
+            self.goes_on()
+
+    @rule(n=numbers, word=st.sampled_from(WORDS))
+    def a_person_answers(self, n, word) -> None:
+        if self.checks.seen.asked:
+            self.answer(n, word)
+        else:
+            self.goes_on()
+
+    @rule(verb=st.sampled_from(VERBS), n=numbers)
+    def a_person_does(self, verb, n) -> None:
+        plan_id, what = self.aim(verb, n)
+        expected = self.allowed(verb, plan_id, *what)
+        assert self.floor.does(verb, plan_id, *what) == expected, f"{verb} {plan_id} {what}"
+        if expected:
+            self.checks.step()
+
+    @rule(seconds=st.sampled_from([1, 5, 130, 130, None, None]))
+    def time_passes(self, seconds) -> None:
+        first = self.floor.first_timer()
+        due = first or self.floor.now
+        later = self.floor.now + timedelta(seconds=seconds or 0)
+        self.floor.now = later if seconds else max(due, self.floor.now)
+        self.fire()
+
+    @rule(verb=st.sampled_from((*VERBS, None, None)), n=numbers)
+    def crash(self, verb, n) -> None:
+        if self.has_ended():
+            return
+        if verb is None:
+            self.floor.crash()
+        else:
+            plan_id, what = self.aim(verb, n)
+            verb_of = getattr(self.floor.engine, verb)
+            self.floor.crash(verb_of, plan_id, *what, ANN.id, self.floor.now)
+        self.checks.step()
+
+    # Steps -------------------------------------------------------------------------------------
+
+    def take_up(self, n: int, many: int) -> None:
+        for _ in range(min(many, len(self.floor.jobs))):
+            self.floor.take_up(self.floor.jobs[n % len(self.floor.jobs)])
+            self.checks.step()
+
+    def finish(self, n: int, words: list[str]) -> None:
+        """Hand over what came of some subtasks of a plan, together."""
+        first = self.floor.held[n % len(self.floor.held)]
+        others = [h for h in self.floor.held if h.plan_id == first.plan_id and h is not first]
+        together = [first, *others][: len(words)]
+        self.floor.finish(*zip(together, words, strict=False))
+        self.checks.step()
+
+    def end_search(self, drawn: list[Any] | None, *, free: bool) -> None:
+        found = None if drawn is None else lambda kept: subtasks_of(drawn, sorted(kept))
+        self.floor.search(self.floor.searches[0], found, free=free)
+        self.checks.step()
+
+    def fire(self) -> None:
+        self.floor.fire()
+        self.checks.step()
+
+    def answer(self, n: int, word: DecisionWord) -> None:
+        asked = [each for plan_id in self.plans for each in self.floor.pending(plan_id)]
+        approval = asked[n % len(asked)]
+        if approval.kind == ApprovalKind.PLAN and n > 4:
+            word = DecisionWord.HOLD
+        self.floor.answer(approval, word)
+        self.checks.step()
+
+    def aim(self, verb: str, n: int) -> tuple[str, list[str]]:
+        """A plan, and one of its subtasks where the verb is about one."""
+        plan_id = self.plans[n % len(self.plans)]
+        keys = list(self.checks.graph(plan_id, self.checks.seen.plans[plan_id].revision))
+        what = {"replan": ["better"], "skip_subtask": [keys[n % len(keys)]]}
+        what["cancel_subtask"] = what["skip_subtask"]
+        return plan_id, what.get(verb, [])
+
+    def allowed(self, verb: str, plan_id: str, *what: str) -> bool:
+        """Whether a person may do that now."""
+        plan = self.checks.seen.plans[plan_id]
+        if verb in {"skip_subtask", "cancel_subtask"}:
+            row = self.checks.seen.rows[f"{plan_id}/{plan.revision}/{what[0]}"]
+            runs = row.status == "running" and verb == "skip_subtask"
+            return plan.status not in ENDED and row.status not in OVER and not runs
+        return {
+            "pause": plan.status == "running" or plan.pause_reason == "quota",
+            "resume_plan": plan.status == "paused",
+            "cancel": plan.status not in ENDED,
+            "replan": plan.status in {"running", "paused", "failed", "partial"},
+            "start": plan.status == "approved",
+        }[verb]
+
+    # The end ----------------------------------------------------------------------------------
+
+    def has_ended(self) -> bool:
+        return {plan.status for plan in self.checks.seen.plans.values()} <= ENDED
+
+    def teardown(self) -> None:
+        if not hasattr(self, "checks"):
+            return
+        for _ in range(LONGEST_END):
+            if not self.goes_on():
+                break
+        seen = self.checks.seen
+        assert self.has_ended(), f"{seen.plans}"
+        assert not seen.timers
+        assert not seen.asked
+
+    def goes_on(self) -> bool:
+        """Do what lies nearest. False when nothing is left to do."""
+        floor, seen = self.floor, self.checks.seen
+        if floor.jobs:
+            self.take_up(0, 3)
+        elif floor.held:
+            self.finish(0, ["done"] * 3)
+        elif floor.searches:
+            first = self.checks.seen.plans[floor.searches[0]].revision == 1
+            self.end_search(self.other if first else None, free=False)
+        elif seen.asked:
+            self.answer(0, DecisionWord.APPROVE)
+        elif any(self.goes_on_if_told(plan.id) for plan in seen.plans.values()):
+            pass
+        elif any(key for kind, key in seen.timers if kind != "plan_timeout"):
+            floor.now = max(floor.now, floor.first_timer())
+            self.fire()
+        else:
+            return False
+        return True
+
+    def goes_on_if_told(self, plan_id: str) -> bool:
+        verb = {"paused": "resume_plan", "approved": "start"}
+        found = verb.get(self.checks.seen.plans[plan_id].status)
+        if found is not None:
+            assert self.floor.does(found, plan_id)
+            self.checks.step()
+        return found is not None
+
+
+@pytest.fixture
+def ground(database_url: str, tmp_path: Path) -> Iterator[Ground]:
+    store = Store(database_url)
+    found = Ground(store, tmp_path / "ledger")
+    yield found
+    found.close()
+    store.close()
+
+
+def test_the_engine_keeps_its_promises_whatever_happens(ground: Ground) -> None:
+    machine = type("Example", (Machine,), {"ground": ground})
+    run_state_machine_as_test(
+        machine,
+        settings=settings(
+            max_examples=EXAMPLES if ground.is_sqlite else ON_POSTGRESQL,
+            stateful_step_count=STEPS, deadline=None, verbosity=Verbosity.normal,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )  # fmt: skip

@@ -1,0 +1,390 @@
+"""A shop floor: the real engine over a real database, one step at a time, as a test orders it.
+
+Each step is one transaction on one connection, as a store's `write` makes it. What a committed
+transaction sets going lies in lists until the test takes it up, in any order or never; so whatever
+a dispatcher, its tasks and its threads could do, a test can do, and can do again.
+
+The runner writes what it carries out into a ledger, a file outside the database. It is not synced:
+the processes that die here die in play.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from fakes import rows
+from fakes.floor_answers import Rest, ToPlan, ToReplan, ToWork, question, search
+from gonogo.approvals import Desk, Ruling
+from gonogo.domain.approval_state import ApprovalKind, DecisionWord
+from gonogo.domain.errors import Conflict, NotFound
+from gonogo.domain.failure import Category, Failure, Severity
+from gonogo.domain.failure_patterns import Patterns
+from gonogo.domain.plan import Subtask
+from gonogo.domain.plan_state import PlanStatus
+from gonogo.domain.principal import Principal, Role
+from gonogo.domain.records import Approval, Job, Plan, SubtaskRow, Timer
+from gonogo.engine import (
+    PLAN_TIMERS,
+    REPLAN,
+    Completed,
+    Deferred,
+    Engine,
+    Failed,
+    Superseded,
+    Work,
+    _shape,
+)
+from gonogo.orchestrator import SubtaskKind, ask_to_start
+from gonogo.runtime._going_on import recover
+from gonogo.store import Connection, Outbox, Store, log, plans
+from gonogo.store._outbox import open_outbox
+from gonogo.store.calls import pending_of_plan
+from gonogo.store.plans import add_plan, add_revision, end_grants, plan_of, subtask_row
+from gonogo.store.sessions import add_session
+from gonogo.store.timers import due_timers, first_timer, take_timer
+
+ANN = Principal(id="ann", name="Ann", role=Role.OPERATOR)
+QUOTA = timedelta(seconds=90)
+_FAILURES = {
+    "broken": Failure(message="broken"),
+    "network": Failure(message="no route", category=Category.NETWORK),
+    "wrong": Failure(message="wrong", severity=Severity.HIGH, category=Category.LOGIC),
+    "slow": Failure(message="slow", severity=Severity.CRITICAL, category=Category.TIMEOUT),
+}
+OUTCOMES = (*["done"] * 6, "network", "network", "slow", "quota", "wrong", "broken")
+"""What may come of a subtask."""
+_PATTERNS = Patterns()
+_TABLES = (
+    "timers", "approvals", "grants", "checkpoints", "subtasks", "plan_revisions", "plans",
+    "events", "audit", "sessions",
+)  # fmt: skip
+
+
+class Ground:
+    """A database, on one connection, for many examples one after the other."""
+
+    def __init__(self, store: Store, ledger: Path) -> None:
+        self.ledger = ledger
+        self.conn: Connection = store._backend.engine.connect()
+        self.raw: Any = self.conn.connection.driver_connection
+        self.is_sqlite = self.conn.dialect.name == "sqlite"
+        if self.is_sqlite:
+            # What is tried here is the order of steps, not what a power cut leaves.
+            self.raw.execute("PRAGMA synchronous=OFF")
+
+    def clear(self) -> None:
+        """Leave no row of an earlier example."""
+        self.ledger.write_bytes(b"")
+        self.begin()
+        for table in _TABLES:
+            self.raw.execute(f"DELETE FROM {table}")  # noqa: S608 - names of tables
+        self.commit()
+
+    def begin(self) -> None:
+        """Begin a transaction."""
+        if self.is_sqlite:
+            self.raw.execute("BEGIN IMMEDIATE")
+
+    def commit(self) -> None:
+        """End it; all of it is true."""
+        self.raw.commit()
+
+    def rollback(self) -> None:
+        """End it; none of it is."""
+        self.raw.rollback()
+
+    def close(self) -> None:
+        """Let go of the database."""
+        self.conn.close()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Held:
+    """A subtask in the hands of a runner."""
+
+    work: Work
+    attempt: int
+
+    @property
+    def plan_id(self) -> str:
+        return self.work.revision.plan_id
+
+
+class Crash(BaseException):
+    """The process dies."""
+
+
+@dataclass(slots=True)
+class Floor:
+    """One process after another over one database."""
+
+    ground: Ground
+    options: dict[str, Any]
+    """What the engine is given."""
+    now: datetime = rows.NOW
+    jobs: list[Job] = field(default_factory=list)
+    """Handed over by committed transactions, and not taken up."""
+    held: list[Held] = field(default_factory=list)
+    """What runners carry out."""
+    searches: list[str] = field(default_factory=list)
+    """Plans for which somebody looks for the next revision."""
+    ghosts: list[Held] = field(default_factory=list)
+    """What runners carried out whose work was taken from them; they may not know it yet."""
+    intents: dict[str, str] = field(default_factory=dict)
+    """Plan → `paused` or `cancelled`, where a person wants that."""
+    failures: Counter[str] = field(default_factory=Counter)
+    """Subtask's key → its attempts that failed."""
+    let: set[str] = field(default_factory=set)
+    """Keys of the subtasks that a person let start."""
+    recovered: bool = False
+    """The step before this one was a start after a crash."""
+    engine: Engine = field(init=False)
+    desk: Desk = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.ground.clear()
+        self._open()
+
+    def _open(self) -> None:
+        """A process starts, and knows nothing."""
+        _shape._kept.cache_clear()
+        plans._kept_revision.cache_clear()
+        self.desk = Desk()
+        self.engine = Engine(
+            store=_Reads(self), clock=lambda: self.now, run=_never, ended=self._ended,
+            dropped=self._dropped, ask=partial(ask_to_start, self.desk), patterns=_PATTERNS,
+            **self.options,
+        )  # fmt: skip
+        engine = self.engine
+        self.desk.kinds[ApprovalKind.SUBTASK] = SubtaskKind(
+            engine.resume, engine.skip_subtask, engine.fail_subtask
+        )
+        self.desk.kinds[ApprovalKind.TOOL] = ToWork(engine)
+        self.desk.kinds[ApprovalKind.PLAN] = ToPlan(engine)
+        self.desk.kinds[ApprovalKind.INTERVENTION] = ToReplan(engine)
+
+    # Transactions -----------------------------------------------------------------------------
+
+    def write(self, fn: Callable[..., Any], *args: Any, dies: bool = False) -> Any:
+        """Run a function in a transaction, which is never committed if the process dies in it."""
+        self.ground.begin()
+        try:
+            box = open_outbox(self.ground.conn)
+            found = fn(self.ground.conn, *args)
+            log.flush(self.ground.conn)
+            _live_or_die(dies)
+        except BaseException:
+            self.ground.rollback()
+            raise
+        self.ground.commit()
+        self._open_box(box)
+        return found
+
+    def read(self, fn: Callable[..., Any], *args: Any) -> Any:
+        """Run a function that changes nothing."""
+        self.ground.begin()
+        try:
+            return fn(self.ground.conn, *args)
+        finally:
+            self.ground.rollback()
+
+    def _open_box(self, box: Outbox) -> None:
+        for stop in box.stops:
+            self.jobs = [job for job in self.jobs if (job.kind, job.key) != (stop.kind, stop.key)]
+            if stop.kind == REPLAN and stop.key in self.searches:
+                self.searches.remove(stop.key)
+            self._take_away(lambda held, key=stop.key: held.work.key == key)
+        for job in box.jobs:
+            self.jobs = [j for j in self.jobs if (j.kind, j.key) != (job.kind, job.key)]
+            self.jobs.append(job)
+
+    def _take_away(self, which: Callable[[Held], bool]) -> None:
+        self.ghosts += [held for held in self.held if which(held)]
+        self.held = [held for held in self.held if not which(held)]
+
+    # Jobs -------------------------------------------------------------------------------------
+
+    def take_up(self, job: Job) -> None:
+        """Begin with a job, as the dispatcher would."""
+        self.jobs.remove(job)
+        if job.kind == "plan":
+            self.write(self.engine.advance, job.key, self.now)
+        elif job.kind == REPLAN:
+            if job.key not in self.searches:
+                self.searches.append(job.key)
+        else:
+            self._run(job)
+
+    def _run(self, job: Job) -> None:
+        work = _at_once(self.engine._work(job))
+        if work is None:
+            return
+        try:
+            attempt = self.read(self._checked, work)
+        except Superseded:
+            return
+        line = {"key": work.key, "attempt": attempt, "epoch": work.epoch}
+        with self.ground.ledger.open("a", encoding="utf-8") as ledger:
+            ledger.write(json.dumps(line) + "\n")
+        self.held.append(Held(work, attempt))
+
+    def _checked(self, conn: Connection, work: Work) -> int:
+        self.engine.check(conn, work)
+        return subtask_row(conn, work.key).attempt
+
+    def finish(self, *done: tuple[Held, str]) -> None:
+        """Hand over what came of subtasks of one plan, in one transaction."""
+        late = [held for held, _ in done if held in self.ghosts]
+        brought = [(held.work, self._outcome(word)) for held, word in done]
+        self.write(self.engine.finish, brought, self.now)
+        for held, word in done:
+            if held not in late:
+                self.failures[held.work.key] += word in _FAILURES
+        self._let_go([held for held, _ in done])
+
+    def _let_go(self, done: list[Held]) -> None:
+        self.held = [held for held in self.held if held not in done]
+        self.ghosts = [held for held in self.ghosts if held not in done]
+
+    def _outcome(self, word: str) -> Completed | Failed | Deferred:
+        if word == "done":
+            return Completed({"output": {"word": word}})
+        if word == "quota":
+            return Deferred(self.now + QUOTA)
+        return Failed(_FAILURES[word])
+
+    def park(self, held: Held) -> None:
+        """A runner asks a person, in the transaction in which its subtask gives up its place."""
+
+        def ask(conn: Connection) -> None:
+            plan = plan_of(conn, held.plan_id)
+            self.engine.park(conn, held.work, self.now)
+            self.desk.open(conn, question(plan, ApprovalKind.TOOL, held.work.subtask.id), self.now)
+
+        self._let_go([held])
+        self.write(ask)
+
+    # People -----------------------------------------------------------------------------------
+
+    def does(self, verb: str, plan_id: str, *what: str) -> bool:
+        """What a person does to a plan. False when that is refused."""
+        try:
+            self.write(getattr(self.engine, verb), plan_id, *what, ANN.id, self.now)
+        except (Conflict, NotFound):
+            return False
+        if verb in {"pause", "cancel"}:
+            self.intents[plan_id] = "paused" if verb == "pause" else "cancelled"
+        elif verb in {"resume_plan", "replan"}:
+            self.intents.pop(plan_id, None)
+        return True
+
+    def answer(self, approval: Approval, word: DecisionWord) -> None:
+        """What a person says to a question."""
+        if word is DecisionWord.APPROVE and approval.kind == ApprovalKind.SUBTASK:
+            key = plans.subtask_key(approval.plan_id, approval.revision, approval.subtask_id)
+            self.let.add(key)
+        ruling = Ruling(word=word, by=ANN)
+        self.write(self.desk.decide, approval.id, ruling, self.now)
+
+    def search(self, plan_id: str, rest: Rest | None, *, free: bool) -> None:
+        """What came of a search: a revision with another rest, or none."""
+        self.searches.remove(plan_id)
+        self.write(search, self.engine, self.desk, plan_id, rest, free, self.now)
+
+    def pending(self, plan_id: str) -> list[Approval]:
+        """The questions of a plan."""
+        return self.read(pending_of_plan, plan_id)
+
+    # Time and death ---------------------------------------------------------------------------
+
+    def first_timer(self) -> datetime | None:
+        """When the earliest timer is due."""
+        return self.read(first_timer)
+
+    def fire(self) -> None:
+        """Carry out every timer that is due, each in its own transaction."""
+        for timer in self.read(due_timers, self.now):
+            self.write(self._fire, timer)
+
+    def _fire(self, conn: Connection, timer: Timer) -> None:
+        if take_timer(conn, timer) and timer.kind in PLAN_TIMERS:
+            self.engine.on_timer(conn, timer.kind, timer.key, self.now)
+
+    def crash(self, fn: Callable[..., Any] | None = None, *args: Any) -> None:
+        """The process dies, maybe in the middle of a transaction, and another one starts."""
+        if fn is not None:
+            with suppress(Crash, Conflict, NotFound):
+                self.write(fn, *args, dies=True)
+        self.jobs, self.searches = [], []
+        self._take_away(lambda held: True)
+        self._open()
+        self.write(recover, self.engine, self.now)
+        self.recovered = True
+
+    # What the engine asks of others -----------------------------------------------------------
+
+    def _ended(self, conn: Connection, plan: Plan, status: PlanStatus, now: datetime) -> None:
+        for approval in pending_of_plan(conn, plan.id):
+            self.desk.withdraw(conn, approval, now)
+        end_grants(conn, plan.id, now, f"the plan is {status}")
+
+    def _dropped(self, conn: Connection, row: SubtaskRow, reason: str, now: datetime) -> None:
+        for approval in pending_of_plan(conn, row.plan_id):
+            if approval.subtask_id == row.subtask_id:
+                self.desk.withdraw(conn, approval, now)
+
+    # Plans ------------------------------------------------------------------------------------
+
+    def propose(self, plan_id: str, subtasks: tuple[Subtask, ...], parallel: int) -> None:
+        """A session with a plan that nobody has approved."""
+        revision = rows.revision(*subtasks, plan_id=plan_id)
+        session = rows.session(f"s_{plan_id}")
+        plan = rows.plan(
+            plan_id, session_id=session.id, digest=revision.digest, max_parallel=parallel
+        )
+
+        def write(conn: Connection) -> None:
+            add_session(conn, session)
+            add_plan(conn, plan)
+            add_revision(conn, revision, self.now, "architect", "first")
+            self.desk.open(conn, question(plan, ApprovalKind.PLAN), self.now)
+
+        self.write(write)
+
+    def plan(self, plan_id: str) -> Plan:
+        """A plan as it is written."""
+        return self.read(plan_of, plan_id)
+
+
+@dataclass(frozen=True, slots=True)
+class _Reads:
+    """What the engine's own jobs ask of a store, answered at once."""
+
+    floor: Floor
+
+    async def read(self, fn: Callable[..., Any], *args: Any) -> Any:
+        return self.floor.read(fn, *args)
+
+
+def _at_once(job: Coroutine[Any, Any, Any]) -> Any:
+    """What a coroutine gives that never waits."""
+    try:
+        job.send(None)
+    except StopIteration as end:
+        return end.value
+    raise AssertionError("it waits, and nobody would wake it")
+
+
+async def _never(work: Work) -> Any:
+    raise AssertionError("the floor carries subtasks out itself")
+
+
+def _live_or_die(dies: bool) -> None:
+    if dies:
+        raise Crash
