@@ -258,3 +258,11 @@ fields = st.sampled_from(sorted(Subtask.model_fields)) | st.text(max_size=5)
 def test_whatever_a_stranger_writes_is_a_plan_or_an_invalid_plan(raw):
     with suppress(InvalidPlan):
         assert parse_subtasks(raw, agents=AGENTS, tools=["read_file"])
+
+
+def test_a_file_that_must_not_exist_cannot_be_asked_for_its_content():
+    check = {"file": "a.md", "exists": False, "contains": "x"}
+    item = {"id": "a", "description": "a", "type": "validation", "inputs": check}
+
+    with pytest.raises(InvalidPlan, match="contains nothing"):
+        parse_subtasks([item], agents={"coder"})

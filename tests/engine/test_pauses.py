@@ -8,10 +8,11 @@ import pytest
 
 from fakes import rows
 from fakes.workshop import Step, Workshop, agrees, parks_once
-from gonogo.domain.errors import ModelFailed
+from gonogo.domain.errors import Conflict, ModelFailed
 from gonogo.domain.plan_state import PlanStatus
 from gonogo.domain.subtask_state import SubtaskStatus
 from gonogo.engine import Completed, Outcome, Work
+from gonogo.engine._board import Board
 from gonogo.store import Connection, Store
 from gonogo.store.plans import add_revision, move_plan, plan_of
 from gonogo.store.timers import due_timers
@@ -393,3 +394,45 @@ async def test_a_plan_whose_next_revision_is_held_ends_when_its_time_is_over(sto
         await shop.end_of(plan_id)
         assert (await shop.plan(plan_id)).status is PlanStatus.FAILED
         assert await shop.statuses(plan_id) == {"b": _S.SKIPPED}
+
+
+async def test_a_sibling_that_is_told_of_a_later_reset_makes_the_pause_longer(
+    open_shop: Workshop,
+) -> None:
+    gate = anyio.Event()
+
+    async def later_quota(work: Work) -> Outcome:
+        await gate.wait()
+        raise ModelFailed("slow down", http_status=429, retry_after=2 * HOUR)
+
+    open_shop.steps |= {"a": quota(open_shop), "b": later_quota}
+    plan_id = await open_shop.start({"id": "a"}, {"id": "b"})
+    first = await open_shop.until_paused(plan_id)
+    gate.set()
+    await open_shop.until(plan_id, "b", _S.PENDING)
+
+    plan = await open_shop.plan(plan_id)
+    assert plan.paused_until is not None
+    assert first.paused_until is not None
+    assert plan.paused_until - first.paused_until == timedelta(seconds=HOUR)
+    # A timer that comes too early, as after a change of the clock, is set anew.
+    await open_shop.store.write(open_shop.engine.wake, plan_id, first.paused_until)
+    assert (await open_shop.plan(plan_id)).status is PlanStatus.PAUSED
+    assert "plan_resume" in await timers_of(open_shop, plan_id)
+
+
+async def test_a_longer_pause_is_not_written_over_what_happened_in_the_same_moment(
+    open_shop: Workshop,
+) -> None:
+    open_shop.steps["a"] = quota(open_shop)
+    plan_id = await open_shop.start({"id": "a"})
+    plan = await open_shop.until_paused(plan_id)
+    until = (plan.paused_until or open_shop.now) + timedelta(seconds=HOUR)
+
+    def lengthen(conn: Connection) -> None:
+        board = Board.open(conn, plan_id, open_shop.now)
+        assert move_plan(conn, board.plan, PlanStatus.RUNNING)
+        open_shop.engine.pause_for_quota(board, until)
+
+    with pytest.raises(Conflict, match="changed at this moment"):
+        await open_shop.store.write(lengthen)

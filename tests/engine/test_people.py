@@ -211,3 +211,19 @@ async def test_a_plan_that_is_cancelled_before_a_retry_leaves_no_timer(
     await open_shop.do(open_shop.engine.cancel, plan_id)
 
     assert await open_shop.store.read(due_timers, later) == []
+
+
+async def test_only_a_subtask_that_waits_to_start_can_be_failed_by_a_no(
+    open_shop: Workshop, gate: anyio.Event
+) -> None:
+    plan_id = await open_shop.start({"id": "slow"})
+    await open_shop.until_run("slow")
+
+    def fail(conn: Connection) -> None:
+        no = Failure(message="a person said no")
+        open_shop.engine.fail_subtask(conn, plan_id, "slow", no, open_shop.now)
+
+    with pytest.raises(Conflict, match="running; nobody waits"):
+        await open_shop.store.write(fail)
+    gate.set()
+    await open_shop.end_of(plan_id)

@@ -9,7 +9,7 @@ from gonogo.domain.failure import Category, Failure, Severity
 from gonogo.domain.plan_state import PlanStatus
 from gonogo.domain.replanning import ReplanRules
 from gonogo.domain.subtask_state import SubtaskStatus
-from gonogo.engine import Failed, Outcome, Work
+from gonogo.engine import Completed, Failed, Outcome, Work
 from gonogo.store import Store
 
 _S = SubtaskStatus
@@ -136,3 +136,23 @@ async def test_a_crash_while_a_plan_is_sent_back_has_it_looked_for_again(shop: W
     async with shop.open():
         await shop.until_searched()
         assert (await shop.plan(plan_id)).status is PlanStatus.REPLANNING
+
+
+async def test_a_running_plan_is_sent_back_by_a_person_once_what_runs_has_ended(
+    open_shop: Workshop,
+) -> None:
+    gate = anyio.Event()
+
+    async def waits(work: Work) -> Outcome:
+        await gate.wait()
+        return Completed()
+
+    open_shop.steps["slow"] = waits
+    plan_id = await open_shop.start({"id": "slow"}, {"id": "b", "dependencies": ["slow"]})
+    await open_shop.until_run("slow")
+    await open_shop.do(open_shop.engine.replan, plan_id, "another way")
+    assert open_shop.searches == 0
+
+    gate.set()
+    await open_shop.until_searched()
+    assert await open_shop.statuses(plan_id) == {"slow": _S.COMPLETED, "b": _S.PENDING}

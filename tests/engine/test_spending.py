@@ -190,3 +190,37 @@ async def test_a_budget_that_is_spent_during_a_quota_pause_asks_and_no_timer_end
         plan = await shop.plan(plan_id)
         assert (plan.status, plan.pause_reason) == (PlanStatus.PAUSED, "budget")
         assert asked
+
+
+async def test_a_budget_that_is_spent_during_a_persons_pause_leaves_it_the_persons(
+    store: Store,
+) -> None:
+    asked: list[Excess] = []
+    shop, gate = shop_of(store, asked, tokens=100), anyio.Event()
+
+    async def spends_later(work: Work) -> Outcome:
+        await gate.wait()
+        raise BudgetSpent("spent", Excess(what="tokens", used=90, limit=100))
+
+    async with shop.open():
+        shop.steps["a"] = spends_later
+        plan_id = await shop.start({"id": "a"})
+        await shop.until_run("a")
+        await shop.do(shop.engine.pause, plan_id)
+        gate.set()
+        await shop.until(plan_id, "a", _S.PENDING)
+
+        plan = await shop.plan(plan_id)
+        assert (plan.status, plan.pause_reason, asked) == (PlanStatus.PAUSED, None, [])
+
+
+async def test_only_a_plan_that_waits_for_its_budget_gets_more_or_is_given_up(
+    store: Store,
+) -> None:
+    async with (shop := shop_of(store, [], tokens=100)).open():
+        plan_id = await shop.approved({"id": "a"})
+
+        with pytest.raises(Conflict, match="approved, and not for its budget"):
+            await extend(shop, plan_id, tokens=200)
+        with pytest.raises(Conflict, match="approved, and not for its budget"):
+            await shop.store.write(shop.engine.give_up, plan_id, "enough", shop.now)

@@ -139,8 +139,8 @@ class Pauses(Rounds):
         found = board.next_round(self.pace)
         board.write()
         _tell.progress(board)
-        if found.outcome is not None:
-            self._end(board, found.outcome)
+        assert found.outcome is not None  # noqa: S101 - every subtask is over
+        self._end(board, found.outcome)
 
     def _fail_running(self, board: Board, subtask_id: str, failure: Failure) -> None:
         row = board.whole_row(subtask_id)
