@@ -350,6 +350,27 @@ async def test_a_subtask_has_the_tools_of_its_agent_alone(make):
         assert world.read("x.txt") is None
 
 
+@pytest.mark.feature(94)
+async def test_an_agent_gets_its_subtasks_description_context_and_own_tools(make):
+    ask = step("b", "a", agent="ask", inputs={"file": "${subtasks.a.output}"})
+    lines = architect(plan(step("a"), ask), a=[says("notes.md")], b=[says("ok")])
+    async with make(lines) as world:
+        plan_id = await world.propose()
+        await world.decide_plan(plan_id)
+
+        [request] = world.model.asked("b")
+        brief = request.messages[0].content
+        assert request.agent == "ask"
+        assert "Do b" in brief
+        assert "Do a" in brief
+        assert '"file": "notes.md"' in brief
+        assert {tool.name for tool in request.tools} == set(
+            next(a for a in world.runtime.agents() if a.name == "ask").tools
+        )
+        found = await world.runtime.plan(world.ann, plan_id)
+        assert found.subtasks[1].result["metadata"] == {"agent": "ask"}
+
+
 @pytest.mark.feature(55)
 async def test_a_dependant_is_told_what_came_before(make):
     lines = architect(
