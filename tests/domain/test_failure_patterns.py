@@ -7,7 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gonogo.domain.errors import Conflict, InvalidMessage, ModelFailed, ToolFailed
+from gonogo.domain.errors import (
+    Conflict,
+    InvalidMessage,
+    ModelFailed,
+    ModelNotConfigured,
+    ToolFailed,
+)
 from gonogo.domain.failure import Category, Failure, Severity
 from gonogo.domain.failure_patterns import (
     MAX_MESSAGE,
@@ -207,3 +213,16 @@ def test_every_text_has_an_answer(words, joint):
     found = KNOWN.classify_text(joint.join(words))
 
     assert found.requires_replanning is (found.severity in ("critical", "high"))
+
+
+def test_what_a_model_refuses_calls_for_no_other_plan_unless_a_rule_knows_its_words():
+    unknown = KNOWN.diagnose(ModelFailed("no such model", http_status=404))
+    known = KNOWN.diagnose(ModelFailed("Agent painter not found", http_status=400))
+    missing = KNOWN.diagnose(ModelNotConfigured("no model is configured"))
+    busy = KNOWN.diagnose(ModelFailed("slow down", http_status=429))
+
+    assert (unknown.severity, unknown.category) == ("high", "environment")
+    assert not unknown.requires_replanning
+    assert not missing.requires_replanning
+    assert (known.rule, known.requires_replanning) == ("unknown_agent", True)
+    assert busy.category == "quota"

@@ -3,7 +3,7 @@
 import pytest
 
 from fakes.world import call, calls, kinds, of, plan, says, step
-from gonogo.domain.errors import Conflict, InvalidMessage
+from gonogo.domain.errors import Conflict, InvalidMessage, ModelFailed
 from gonogo.domain.failure_patterns import Patterns
 
 
@@ -116,6 +116,33 @@ async def test_a_failure_that_is_not_bad_enough_changes_no_plan(make, said):
         assert of(events, "plan_replanning") == []
         assert events[-1]["metadata"]["status"] == "partial"
         assert await status(world, plan_id) == ("partial", 1, {"a": "completed", "b": "failed"})
+
+
+def refuses(text):
+    """A model whose provider refuses to answer."""
+
+    def reply(request):
+        raise ModelFailed(text, http_status=400)
+
+    return reply
+
+
+@pytest.mark.feature(100, 101)
+@pytest.mark.parametrize(
+    ("said", "replanned"), [(LOST, True), ("Some random error", False), ("No such model", False)]
+)
+async def test_what_a_models_provider_refuses_changes_a_plan_only_if_its_words_are_known(
+    make, said, replanned
+):
+    lines = script(
+        *TWO, a=[says("a")], b=[refuses(said)], **{"replan-1": [plan(step("c", "a"))]}
+    )  # fmt: skip
+    async with make(lines) as world:
+        plan_id, events = await approved(world)
+
+        assert bool(of(events, "plan_replanning")) is replanned
+        found = await status(world, plan_id)
+        assert found[:2] == (("awaiting_approval", 2) if replanned else ("partial", 1))
 
 
 @pytest.mark.feature(102)

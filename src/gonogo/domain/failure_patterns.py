@@ -17,7 +17,12 @@ from typing import Any
 
 from gonogo.domain._failure_rules import BUILT_IN
 from gonogo.domain._failure_rules import FailureRule as FailureRule
-from gonogo.domain.errors import GonogoError, InvalidMessage
+from gonogo.domain.errors import (
+    GonogoError,
+    InvalidMessage,
+    ModelFailed,
+    ModelNotConfigured,
+)
 from gonogo.domain.failure import Category, Failure, Severity, classify
 
 MAX_READ = 4_000
@@ -77,11 +82,20 @@ class Patterns:
         return Patterns((rule, *self.rules))
 
     def diagnose(self, error: GonogoError, context: Mapping[str, Any] | None = None) -> Diagnosis:
-        """What an error of ours stands for; its words count only if its type says nothing."""
+        """What an error of ours stands for; its words count only if its type says little.
+
+        What a model's provider refuses says nothing about the plan, unless a rule knows its words:
+        another plan would meet the same provider.
+        """
         failure = classify(error)
         if failure.category is Category.UNKNOWN:
             return self.classify_text(failure.message, context)
-        return diagnosed(failure, context)
+        if not _is_refused_by_model(error):
+            return diagnosed(failure, context)
+        found = self.classify_text(failure.message, context)
+        if found.rule is not None:
+            return found
+        return diagnosed(failure, context).model_copy(update={"requires_replanning": False})
 
     def classify_text(self, message: str, context: Mapping[str, Any] | None = None) -> Diagnosis:
         """What the words of a failure stand for; `medium` and `unknown` if no rule knows them.
@@ -109,6 +123,11 @@ class Patterns:
         for rule, (phrases, unless) in zip(self.rules, self._compiled, strict=True):
             if phrases.search(text) and not (unless and unless.search(text)):
                 yield rule
+
+
+def _is_refused_by_model(error: GonogoError) -> bool:
+    refused = isinstance(error, ModelFailed) and not error.transient and error.http_status != 429
+    return refused or isinstance(error, ModelNotConfigured)
 
 
 def diagnosed(failure: Failure, context: Mapping[str, Any] | None = None) -> Diagnosis:
