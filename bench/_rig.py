@@ -15,6 +15,7 @@ from gonogo.domain.plan import Revision, Scope, Subtask
 from gonogo.domain.plan_state import PlanStatus
 from gonogo.domain.records import GrantRow, Job, Plan, Session
 from gonogo.engine import Engine, Runner
+from gonogo.orchestrator import checkpoint_starts
 from gonogo.store import Connection, Store, go_on, log, new_id
 from gonogo.store.plans import add_grants, add_plan, add_revision, move_plan, plan_of
 from gonogo.store.sessions import add_session
@@ -105,6 +106,7 @@ async def rig(folder: Path, run: Runner) -> AsyncIterator[Rig]:
     engine = Engine(
         store=store, clock=utc_now, run=run, timeout=1_800.0, ended=_ended,
         dropped=lambda conn, row, reason, now: None, ask=lambda conn, *about: None,
+        starting=checkpoint_starts,
     )  # fmt: skip
 
     async def tell_over(job: Job) -> None:
