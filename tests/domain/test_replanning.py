@@ -124,6 +124,8 @@ SCOPE = Scope(tools=("write_file", "read_file"), paths=("src/**",), commands=("p
         ({"agent": "debug"}, False),
         ({"approval_required": True}, True),
         ({"id": "new"}, False),
+        ({"condition": "true"}, False),
+        ({"on_reject": "fail"}, False),
         ({"agent": None, "tool": "write_file", "inputs": {"path": "x"}}, False),
     ],
 )
@@ -156,3 +158,21 @@ def test_a_subtask_without_a_scope_that_gets_one_is_asked_about():
     found = next_revision(current, {"a"}, [subtask("b", scope=SCOPE)])
 
     assert not stays_within(current, {"a"}, found)
+
+
+def test_what_guarded_a_subtask_and_has_not_come_still_guards_it_within_what_was_approved():
+    gate = Subtask(id="gate", description="Check", type="validation")
+    deploy = Subtask(
+        id="deploy", description="Deploy", type="deploy", dependencies=("gate",),
+        inputs={"env": "staging"},
+    )  # fmt: skip
+    current = revision(subtask("a"), gate, deploy)
+
+    def inside(kept: set[str], **change) -> bool:
+        wanted = [gate, deploy.model_copy(update=change)]
+        return stays_within(current, kept, next_revision(current, kept, wanted))
+
+    assert inside({"a"})
+    assert not inside({"a"}, inputs={"env": "production"})
+    assert not inside({"a"}, dependencies=())
+    assert inside({"a", "gate"}, dependencies=())

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta, timezone
 
 import httpx
 import pytest
@@ -14,6 +14,7 @@ from gonogo.domain.errors import InvalidMessage, NotFound
 from gonogo.domain.principal import Role
 from gonogo.server import create_app
 
+HOUR = timedelta(hours=1)
 ONCE_MORE = {"max_attempts": 2, "delay": 0, "on": ["environment"]}
 LINES = {
     "main/architect": [
@@ -105,3 +106,10 @@ async def test_where_nothing_was_done_the_analytics_are_empty_and_valid(make):
     assert "duration_seconds" not in body["subtasks"]
     assert body["failures"] == body["approvals"] == body["models"] == []
     assert [text for text in analytics_lines(found) if "None" in text] == []
+
+
+async def test_days_that_there_are_not_are_refused(make):
+    async with make(LINES) as world:
+        for early in (datetime(1, 1, 5, tzinfo=UTC), datetime(1, 1, 1, tzinfo=timezone(HOUR * 14))):
+            with pytest.raises(InvalidMessage, match="no such days"):
+                await world.runtime.analytics(world.ann, until=early)

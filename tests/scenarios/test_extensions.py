@@ -161,6 +161,28 @@ async def test_what_a_kind_raises_is_classified_by_the_rules_that_were_registere
         assert (await world.runtime.plan(world.ann, plan_id)).subtasks[0].type == "break"
 
 
+@pytest.mark.parametrize(
+    "given", [None, object(), {1}, float("nan")], ids=["none", "object", "set", "nan"]
+)
+async def test_a_kind_that_gives_what_cannot_be_kept_fails_its_subtask_once(make, given):
+    runs = []
+
+    async def gives(step: Step) -> Outcome:
+        runs.append(step)
+        return given if given is None else step.done(given)
+
+    lines = {"main/architect": [plan({"id": "a", "description": "d", "type": "odd"})]}
+    async with make(lines) as world:
+        await world.stop()
+        world.extensions = Extensions(kinds=[kind("odd", gives)])
+        await world.start()
+        plan_id = await world.propose()
+        await world.decide_plan(plan_id)
+
+        [a] = (await world.runtime.plan(world.ann, plan_id)).subtasks
+        assert (a.status, len(runs)) == ("failed", 1)
+
+
 async def test_a_runtime_does_not_open_with_a_broken_extension(tmp_path, installed):
     facts = tmp_path / "site" / "gonogo_example_extension-0.1.dist-info" / "entry_points.txt"
     facts.write_text("[gonogo.subtask_kinds]\nwait = gonogo_example_extension:NOTHING\n")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fakes.world import call, calls, kinds, of, plan, says, step
+from fakes.world import call, calls, kinds, of, plan, says, step, write
 from gonogo.domain.errors import Conflict, InvalidMessage, ModelFailed
 from gonogo.domain.failure_patterns import Patterns
 
@@ -504,3 +504,56 @@ def test_the_words_of_these_stories_mean_what_they_rely_on():
     assert patterns.classify_text(LOST).severity == "high"
     assert patterns.classify_text("Circular dependency").severity == "critical"
     assert patterns.classify_text("Some random error").severity == "medium"
+
+
+async def test_what_a_person_revoked_no_later_revision_brings_back(make):
+    again = {**step("b", "a"), "description": "Do b in another way"}
+    lines = script(
+        *TWO, a=[says("a", delay=0.2)], b=[fails(LOST)], **{"replan-1": [plan(again)]}
+    )  # fmt: skip
+    async with make(lines, replan_within_grant=True) as world:
+        plan_id = await world.propose()
+        await world.send({"type": "plan_decision", "plan_id": plan_id, "decision": "approve"})
+        grants = await world.runtime.grants(world.ann, world.session)
+        mine = next(g for g in grants if g.subtask_id == "b")
+        await world.runtime.revoke_grant(world.ann, mine.grant_id)
+        await world.until("plan_notification", revision=2)
+
+        assert (await status(world, plan_id))[:2] == ("awaiting_approval", 2)
+
+
+async def test_a_search_that_meets_a_used_up_quota_goes_on_when_it_is_there_again(make):
+    asked = []
+
+    def busy_once(request):
+        asked.append(request)
+        if len(asked) == 1:
+            raise ModelFailed("slow down", http_status=429, retry_after=3_600.0)
+        return plan(step("c", "a"))
+
+    lines = script(*TWO, a=[says("a")], b=[fails(LOST)], **{"replan-1": [busy_once]})
+    async with make(lines) as world:
+        plan_id = await world.propose()
+        await world.send({"type": "plan_decision", "plan_id": plan_id, "decision": "approve"})
+        await world.until("plan_replanning")
+        await world.idle()
+        assert (await status(world, plan_id))[:2] == ("replanning", 1)
+
+        await world.later(3_601)
+        await world.until("plan_notification", revision=2)
+        assert len(asked) == 2
+
+
+async def test_what_was_undone_is_done_again_when_the_plan_is_changed(make):
+    lines = script(
+        *TWO, a=[calls(write("a.txt")), says("a")], b=[fails("Some random error")],
+        **{"replan-1": [plan(step("a"), step("c", "a"))]},
+    )  # fmt: skip
+    async with make(lines) as world:
+        plan_id, _ = await approved(world)
+        await world.runtime.rollback(world.ann, plan_id, subtask_id="a")
+        assert world.read("a.txt") is None
+        await world.runtime.replan(world.ann, plan_id, "Again")
+        await world.until("plan_notification", revision=2)
+
+        assert (await status(world, plan_id))[2] == {"a": "pending", "c": "pending"}

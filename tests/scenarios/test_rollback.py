@@ -10,9 +10,9 @@ import pytest
 
 from fakes.world import call, calls, is_running, kinds, of, plan, run, says, step, write
 from gonogo.domain.errors import Conflict, ModelFailed, NotFound
-from gonogo.engine import Work
+from gonogo.engine import ROLLING_BACK, Work
 from gonogo.store.checkpoints import changes_after
-from gonogo.store.plans import revision_of, subtask_key, subtask_row
+from gonogo.store.plans import plan_of, revision_of, set_plan, subtask_key, subtask_row
 
 _FREE = {"commands": ["touch", "sh make.sh", "sleep"]}
 
@@ -465,3 +465,33 @@ async def test_what_changed_while_a_command_ran_that_a_stop_cut_off_is_known_onc
         assert [(c.path, c.origin) for c in changes] == [("meanwhile.txt", "command")]
         assert done.restored == 1
         assert tree_of(world.folder) == {}
+
+
+async def test_a_paused_plan_stays_paused_until_a_rollback_that_was_cut_off_is_done_again(
+    make,
+):
+    lines = {
+        "main/architect": [plan(step("a"), step("b", "a"))],
+        "a": [calls(write("a.txt")), says("a")], "b": [says("b")],
+    }  # fmt: skip
+    async with make(lines) as world:
+        plan_id = await world.propose()
+        await world.send({"type": "plan_decision", "plan_id": plan_id, "decision": "approve"})
+        await world.until("subtask_started", subtask_id="a")
+        await world.runtime.pause_plan(world.ann, plan_id)
+        await world.idle()
+
+        def cut_off(conn):
+            set_plan(conn, plan_of(conn, plan_id), pause_reason=ROLLING_BACK)
+
+        await world.runtime.parts.store.write(cut_off)
+        for verb in (
+            world.runtime.resume_plan(world.ann, plan_id),
+            world.runtime.replan(world.ann, plan_id, "x"),
+        ):
+            with pytest.raises(Conflict, match="roll back again"):
+                await verb
+
+        await world.runtime.rollback(world.ann, plan_id, subtask_id="a")
+        await world.runtime.resume_plan(world.ann, plan_id)
+        await world.until("plan_completed")

@@ -175,3 +175,20 @@ def test_an_unknown_language_is_answered_in_english_and_an_unknown_key_is_an_err
         say("no_such_text", "en")
     with pytest.raises(KeyError):
         say("plan_approved", "en")
+
+
+def test_a_summary_shows_all_that_decides_what_will_run():
+    subtask = Subtask(
+        id="a", description="d", tool="write_file", condition="subtasks.x.output == 'red'",
+        inputs={"path": "a.md", "content": "``` not the end"}, timeout=7, on_reject="fail",
+        dependencies=("x",), after_skipped="run",
+    )  # fmt: skip
+    long = Subtask(id="x", description="d", tool="write_file", inputs={"content": "y" * 5_000})
+    shown = plan_summary(Revision(plan_id="p", number=1, goal="g", subtasks=(long, subtask)), "en")
+
+    assert "only if: `subtasks.x.output == 'red'`" in shown
+    assert '````{"path": "a.md", "content": "``` not the end"}````' in shown
+    assert "timeout: `7.0`" in shown
+    assert 'on_reject: `"fail"`' in shown
+    assert 'after_skipped: `"run"`' in shown
+    assert "… +1015" in shown

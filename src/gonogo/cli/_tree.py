@@ -1,5 +1,6 @@
 """Plans drawn as text."""
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
@@ -26,8 +27,20 @@ def plan_lines(subtasks: Sequence[Node]) -> Iterator[str]:
         yield f"     {_facts(subtask)}"
         if needs := scope_line(subtask.get("scope")):
             yield f"     needs {needs}"
+        for name, value in _rules(subtask):
+            yield f"     {name}: {value}"
         if outcome := _outcome(subtask):
             yield f"     {outcome}"
+
+
+def _rules(subtask: Node) -> Iterator[tuple[str, str]]:
+    """What else decides what will run."""
+    named = ("condition", "inputs", "after_skipped", "on_reject", "retry_policy", "timeout")
+    for name in named:
+        value = subtask.get(name)
+        if value is not None:
+            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            yield name, one_line(text)
 
 
 def stages(nodes: Sequence[Node]) -> list[list[Node]]:

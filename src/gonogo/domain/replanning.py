@@ -93,6 +93,9 @@ def is_progress(
     return all(rest != _rest(each, kept) for each in earlier)
 
 
+_BOUND = ("agent", "tool", "type", "condition", "after_skipped", "on_reject")
+
+
 def _rest(revision: Revision, kept: Collection[str]) -> dict[str, Subtask]:
     return {s.id: s for s in revision.subtasks if s.id not in kept}
 
@@ -105,22 +108,24 @@ def stays_within(current: Revision, kept: Collection[str], revision: Revision) -
     """
     known = current.by_id
     return all(
-        subtask.id in known and _is_within(known[subtask.id], subtask)
+        subtask.id in known and _is_within(known[subtask.id], subtask, kept)
         for subtask in revision.subtasks
         if subtask.id not in kept
     )
 
 
-def _is_within(approved: Subtask, wanted: Subtask) -> bool:
-    same = (approved.agent, approved.tool, approved.type) == (
-        wanted.agent, wanted.tool, wanted.type,
-    )  # fmt: skip
+def _is_within(approved: Subtask, wanted: Subtask, kept: Collection[str]) -> bool:
+    same = all(getattr(approved, name) == getattr(wanted, name) for name in _BOUND)
+    # What was to come before it, such as a check, and has not come, still has to.
+    guarded = set(approved.dependencies) - set(kept) <= set(wanted.dependencies)
+    same = same and guarded
     asks = wanted.approval_required or not approved.approval_required
     return same and asks and _scope_within(approved, wanted)
 
 
 def _scope_within(approved: Subtask, wanted: Subtask) -> bool:
-    if wanted.tool is not None and wanted.inputs != approved.inputs:
+    # What an agent is given it reads; anything else does just what its inputs say.
+    if wanted.agent is None and wanted.inputs != approved.inputs:
         return False
     if approved.scope == wanted.scope:
         return True

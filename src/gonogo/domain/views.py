@@ -117,6 +117,12 @@ class SubtaskView(View):
     attempt: int
     scope: dict[str, Any] | None = None
     approval_required: bool = False
+    inputs: dict[str, Any] | None = None
+    condition: str | None = None
+    after_skipped: str | None = None
+    on_reject: str | None = None
+    retry_policy: dict[str, Any] | None = None
+    timeout: float | None = None
     result: Any = None
     error: dict[str, Any] | None = None
     reason: str | None = None

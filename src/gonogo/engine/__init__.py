@@ -23,13 +23,16 @@ from gonogo.engine._outcomes import (
     Superseded,
     Work,
 )
-from gonogo.engine._pauses import PLAN_TIMERS
+from gonogo.engine._pauses import PLAN_TIMERS, QUOTA, RESUME, ROLLING_BACK
 from gonogo.engine._rounds import ADVANCE, REPLAN
 
 __all__ = [
     "ADVANCE",
     "PLAN_TIMERS",
+    "QUOTA",
     "REPLAN",
+    "RESUME",
+    "ROLLING_BACK",
     "Completed",
     "Deferred",
     "Engine",

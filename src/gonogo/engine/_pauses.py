@@ -22,6 +22,8 @@ from gonogo.texts import say
 _S = SubtaskStatus
 PLAN_TIMERS = frozenset({ADVANCE, RESUME, PLAN_TIMEOUT})
 QUOTA = "quota"
+ROLLING_BACK = "rollback"
+"""Why a paused plan cannot go on: its files are being put back."""
 _SAME = timedelta(seconds=1)
 """Resets that lie no further apart are one."""
 

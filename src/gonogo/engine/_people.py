@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from gonogo.domain.errors import Conflict
 from gonogo.domain.failure import Failure
@@ -9,7 +10,7 @@ from gonogo.domain.plan_state import PlanStatus
 from gonogo.domain.subtask_state import SUBTASK, SubtaskStatus
 from gonogo.engine import _tell
 from gonogo.engine._board import Board
-from gonogo.engine._pauses import QUOTA, Pauses
+from gonogo.engine._pauses import QUOTA, ROLLING_BACK, Pauses
 from gonogo.engine._rounds import REPLAN
 from gonogo.engine._spending import BUDGET
 from gonogo.store import Connection, stop
@@ -55,6 +56,7 @@ class People(Pauses):
         board = Board.open(conn, plan_id, now)
         if board.plan.status is not PlanStatus.PAUSED:
             raise Conflict(f"Plan {plan_id} is {board.plan.status} and cannot be resumed")
+        _check_rollback(board)
         _check_budget(board)
         self.end_pause(board, by)
 
@@ -66,10 +68,14 @@ class People(Pauses):
         board = Board.open(conn, plan_id, now)
         if board.plan.status not in _REPLANNED:
             raise Conflict(f"Plan {plan_id} is {board.plan.status} and cannot be replanned")
+        _check_rollback(board)
         _check_budget(board)
         if board.plan.status is not PlanStatus.RUNNING:
             self._drop_resume(board)
-            to = {"finished_at": None, "pause_reason": None, "paused_until": None}
+            to: dict[str, Any] = {"finished_at": None, "pause_reason": None, "paused_until": None}
+            if board.plan.status is not PlanStatus.PAUSED:
+                to["started_at"] = now
+                self._limit_time(conn, plan_id, now)
             board.move_plan(PlanStatus.RUNNING, **to)
         self._send_back(board, cause="person", reason=reason, by=by)
         self._go_on(board)
@@ -143,6 +149,13 @@ class People(Pauses):
         board.move(subtask_id, SubtaskStatus.FAILED, error=error, finished_at=now)
         _tell.ended(board, subtask_id, SubtaskStatus.FAILED, failure=failure)
         self._go_on(board)
+
+
+def _check_rollback(board: Board) -> None:
+    if board.plan.pause_reason == ROLLING_BACK:
+        raise Conflict(
+            f"A rollback of plan {board.plan.id} is not finished; was it cut off, roll back again"
+        )
 
 
 def _check_budget(board: Board) -> None:

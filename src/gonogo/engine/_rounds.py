@@ -74,9 +74,13 @@ class Rounds(Spending):
         replanned = board.plan.status is PlanStatus.APPROVED and board.plan.started_at is not None
         started = board.plan.started_at if replanned else now
         board.move_plan(PlanStatus.RUNNING, started_at=started)
-        if self.plan_timeout is not None and not replanned:
-            set_timer(conn, PLAN_TIMEOUT, plan.id, now + timedelta(seconds=self.plan_timeout))
+        if not replanned:
+            self._limit_time(conn, plan.id, now)
         self.advance(conn, plan.id, now)
+
+    def _limit_time(self, conn: Connection, plan_id: str, now: datetime) -> None:
+        if self.plan_timeout is not None:
+            set_timer(conn, PLAN_TIMEOUT, plan_id, now + timedelta(seconds=self.plan_timeout))
 
     def advance(self, conn: Connection, plan_id: str, now: datetime) -> None:
         """Write the next round of a plan, if it runs."""

@@ -10,7 +10,7 @@ from gonogo.domain.plan import Revision
 from gonogo.domain.records import Plan, SubtaskRow
 from gonogo.domain.subtask_state import SUBTASK, SubtaskStatus
 from gonogo.orchestrator._planning import grant_for, told_progress
-from gonogo.orchestrator._rollback import Undoing
+from gonogo.orchestrator._rollback import BUSY, Undoing
 from gonogo.store import Connection
 from gonogo.store.plans import (
     add_grants,
@@ -18,6 +18,7 @@ from gonogo.store.plans import (
     end_grants,
     revise_plan,
     revision_of,
+    revoked_subtasks,
     subtask_rows,
 )
 
@@ -34,6 +35,8 @@ def run_again(conn: Connection, undoing: Undoing, plan: Plan, by: str, now: date
     current = revision_of(conn, plan.id, plan.revision)
     assert current is not None  # noqa: S101 - a plan's current revision exists
     rows = {row.subtask_id: row for row in subtask_rows(conn, plan.id, plan.revision)}
+    if any(row.status in BUSY for row in rows.values()):
+        raise Conflict(f"Plan {plan.id} went on meanwhile")
     kept = _kept(conn, undoing, current, rows)
     if {key: row.key for key, row in kept.items()} == {
         key: row.key for key, row in rows.items() if row.status in SUBTASK.terminal
@@ -47,7 +50,8 @@ def run_again(conn: Connection, undoing: Undoing, plan: Plan, by: str, now: date
     end_grants(conn, plan.id, now, "rollback")
     if plan.auto_approve_tools:
         revised = replace(plan, revision=revision.number, digest=revision.digest)
-        left = [subtask for subtask in revision.subtasks if subtask.id not in kept]
+        out = kept.keys() | revoked_subtasks(conn, plan.id)
+        left = [subtask for subtask in revision.subtasks if subtask.id not in out]
         add_grants(conn, [grant_for(revised, subtask, now) for subtask in left])
     return again
 

@@ -18,6 +18,8 @@ from gonogo.texts import DEFAULT, say
 
 ABOUT = "budget"
 
+_MOST = 1e15
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetKind:
@@ -92,6 +94,8 @@ def _limits(changes: Any) -> Limits:  # noqa: ANN401 - as the person sent it
     for name, value in found.items():
         if name not in WORDS:
             raise InvalidMessage(f"There is no limit {name!r}; use {', '.join(sorted(WORDS))}")
-        if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
-            raise InvalidMessage(f"{name} must be a number above zero")
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise InvalidMessage(f"{name} must be a number")
+        if not 0 < value <= _MOST:
+            raise InvalidMessage(f"{name} must be above zero and at most {_MOST:g}")
     return found

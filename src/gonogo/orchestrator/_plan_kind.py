@@ -7,7 +7,7 @@ from datetime import datetime
 from gonogo.approvals import Ruling
 from gonogo.domain.approval_state import DecisionWord
 from gonogo.domain.errors import Conflict
-from gonogo.domain.plan import Revision
+from gonogo.domain.plan import Revision, dependants
 from gonogo.domain.records import Approval, Plan, SubtaskRow
 from gonogo.orchestrator._planning import Planning, completed
 from gonogo.store import Connection
@@ -51,9 +51,11 @@ def _plan(conn: Connection, approval: Approval) -> Plan:
 def _untouched(
     done: Mapping[str, SubtaskRow], current: Revision, revision: Revision
 ) -> dict[str, SubtaskRow]:
-    """What is done and stands in the edited revision as it was."""
+    """What is done and stands in the edited revision as it was, with all that it built on."""
     before, after = current.by_id, revision.by_id
-    return {key: row for key, row in done.items() if after.get(key) == before[key]}
+    other = {key for key in before if after.get(key) != before[key]}
+    stale = other.union(*(dependants(current.subtasks, key) for key in other))
+    return {key: row for key, row in done.items() if key not in stale}
 
 
 def _check_named(conn: Connection, plan: Plan, ruling: Ruling) -> None:

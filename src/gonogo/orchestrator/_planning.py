@@ -32,6 +32,7 @@ from gonogo.orchestrator._proposal import ARCHITECT, Proposals
 from gonogo.orchestrator._turn import wake
 from gonogo.store import Connection, log, new_id
 from gonogo.store.calls import open_calls, pending_of_plan
+from gonogo.store.checkpoints import undone_subtasks
 from gonogo.store.plans import (
     add_grants,
     add_plan,
@@ -304,7 +305,9 @@ class Planning:
 def completed(conn: Connection, plan: Plan) -> dict[str, SubtaskRow]:
     """The rows of a plan's subtasks that are done: no later revision changes them."""
     rows = subtask_rows(conn, plan.id, plan.revision)
-    return {row.subtask_id: row for row in rows if row.status is _S.COMPLETED or row.declined}
+    done = (row for row in rows if row.status is _S.COMPLETED or row.declined)
+    undone = undone_subtasks(conn, plan.id)
+    return {row.subtask_id: row for row in done if row.subtask_id not in undone}
 
 
 def told_progress(conn: Connection, plan: Plan) -> int:

@@ -12,6 +12,7 @@ The search is a conversation of its own, kept like any other, so that it goes on
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -21,10 +22,11 @@ import anyio
 
 from gonogo.agents import Finished, Handed, Loop, Resting, Thread, drop_call, end_call, open_control
 from gonogo.approvals import Desk, Question, Ruling
+from gonogo.dispatch import AGAIN
 from gonogo.domain.approval_state import ApprovalKind, DecisionWord
 from gonogo.domain.call_state import CallStatus
 from gonogo.domain.conversation import UserText
-from gonogo.domain.errors import Conflict, GonogoError, InvalidMessage, InvalidPlan
+from gonogo.domain.errors import Conflict, GonogoError, InvalidMessage, InvalidPlan, ModelFailed
 from gonogo.domain.plan import Revision
 from gonogo.domain.plan_changes import plan_changes
 from gonogo.domain.plan_state import PlanStatus
@@ -45,15 +47,18 @@ from gonogo.store.plans import (
     plan_of,
     revision_of,
     revisions_of,
+    revoked_subtasks,
     set_plan,
     subtask_rows,
 )
 from gonogo.store.sessions import conversation, say, session_of, set_session
+from gonogo.store.timers import set_timer
 from gonogo.texts import say as text
 
 _C = CallStatus
 _TRIES = 3
 """Proposals of one search that are refused before it is given up."""
+QUOTA_STATUS = 429
 ABOUT = "replan"
 """What an intervention is about that asks whether to replan once more."""
 
@@ -85,10 +90,16 @@ class Replanning:
                 said = await self._search(thread)
             except Superseded:
                 return
+            except ModelFailed as error:
+                if error.http_status == QUOTA_STATUS and error.retry_after is not None:
+                    await self.store.write(self._put_off, thread, error.retry_after, self.clock())
+                    return
+                said = text("replan_gave_up", thread.locale, reason=error)
             except GonogoError as error:
                 said = text("replan_gave_up", thread.locale, reason=error)
         if said is not None:
-            await self.store.write(self._give_up, job.key, said, self.clock())
+            with suppress(Superseded):
+                await self.store.write(self._give_up, thread, said, self.clock())
 
     def start(self, conn: Connection, plan_id: str, reason: str, by: str, now: datetime) -> None:
         """A person has a plan changed.
@@ -110,6 +121,9 @@ class Replanning:
         """The conversation to go on with, and the seconds it has left; None when it is not time."""
         plan = plan_of(conn, plan_id)
         if plan is None or plan.status is not PlanStatus.REPLANNING or plan.replan is None:
+            return None
+        rows = subtask_rows(conn, plan.id, plan.revision)
+        if any(row.status is SubtaskStatus.RUNNING for row in rows):
             return None
         session = session_of(conn, plan.session_id)
         assert session is not None  # noqa: S101 - the plan names its session
@@ -213,9 +227,11 @@ class Replanning:
         current = revision_of(conn, plan.id, plan.revision)
         assert session is not None and current is not None  # noqa: S101, PT018 - foreign keys
         self._drop_unfinished(conn, plan, now)
-        grants = end_grants(conn, plan.id, now, f"revision {revision.number} took its place")
+        end_grants(conn, plan.id, now, f"revision {revision.number} took its place")
         add_revision(conn, revision, now, f"agent:{ARCHITECT}", "replanned", kept=done)
-        free = self.within_grant and plan.auto_approve_tools and grants > 0
+        left = {subtask.id for subtask in revision.subtasks} - done.keys()
+        free = self.within_grant and plan.auto_approve_tools
+        free = free and left.isdisjoint(revoked_subtasks(conn, plan.id))
         free = free and stays_within(current, set(done), revision)
         status = PlanStatus.RUNNING if free else PlanStatus.AWAITING_APPROVAL
         to = {
@@ -254,13 +270,21 @@ class Replanning:
         for approval in pending_of_plan(conn, plan.id):
             self.desk.withdraw(conn, approval, now)
 
-    def _give_up(self, conn: Connection, plan_id: str, reason: str, now: datetime) -> None:
-        plan = plan_of(conn, plan_id)
-        session = session_of(conn, plan.session_id) if plan else None
-        if plan is None or session is None:
-            return
+    def _put_off(self, conn: Connection, thread: Thread, seconds: float, now: datetime) -> None:
+        """A model's quota is used up: search on when it is there again."""
+        thread.check(conn)
+        plan = plan_of(conn, thread.plan_id or "")
+        assert plan is not None  # noqa: S101 - `check` found it
+        assert plan.replan is not None  # noqa: S101 - it is being replanned
+        set_plan(conn, plan, replan={**plan.replan, "began": None})
+        set_timer(conn, f"{AGAIN}{REPLAN}", plan.id, now + timedelta(seconds=seconds))
+
+    def _give_up(self, conn: Connection, thread: Thread, reason: str, now: datetime) -> None:
+        thread.check(conn)
+        plan = plan_of(conn, thread.plan_id or "")
+        assert plan is not None  # noqa: S101 - `check` found it
         self.drop(conn, plan, now)
-        self.engine.go_without(conn, plan_id, reason, now)
+        self.engine.go_without(conn, plan.id, reason, now)
 
     def drop(self, conn: Connection, plan: Plan, now: datetime) -> None:
         """End what the search asked for and has no answer to."""

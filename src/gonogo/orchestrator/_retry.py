@@ -16,6 +16,7 @@ from gonogo.store.plans import (
     lock_plan,
     revise_plan,
     revision_of,
+    revoked_subtasks,
     subtask_rows,
 )
 from gonogo.store.sessions import session_of, set_session
@@ -73,7 +74,8 @@ class Retry:
         set_session(conn, session.id, active_plan_id=plan.id, agent="architect")
         revised = replace(plan, revision=revision.number, digest=revision.digest, finished_at=None)
         if plan.auto_approve_tools:
-            subtasks = [s for s in revision.subtasks if s.id in again]
+            fresh = again - revoked_subtasks(conn, plan.id)
+            subtasks = [s for s in revision.subtasks if s.id in fresh]
             add_grants(conn, [grant_for(revised, subtask, now) for subtask in subtasks])
         log.note(
             conn, session.id, now, actor=by, action="plan.retried", subject=plan.id,

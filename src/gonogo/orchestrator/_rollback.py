@@ -18,7 +18,7 @@ from gonogo.store.checkpoints import (
 from gonogo.store.plans import plan_of, revision_of, standings
 from gonogo.store.sessions import session_of
 
-_BUSY = frozenset({SubtaskStatus.RUNNING, SubtaskStatus.WAITING_APPROVAL})
+BUSY = frozenset({SubtaskStatus.RUNNING, SubtaskStatus.WAITING_APPROVAL})
 _QUIET = ENDED | {PlanStatus.PAUSED}
 
 
@@ -92,11 +92,14 @@ def check_quiet(conn: Connection, plan: Plan) -> None:
     Raises:
         Conflict: naming what to do about it.
     """
-    replanned = plan.status is PlanStatus.AWAITING_APPROVAL and plan.revision > 1
-    if plan.status not in _QUIET and not replanned:
+    if plan.status in {PlanStatus.AWAITING_APPROVAL, PlanStatus.APPROVED}:
+        raise Conflict(f"Plan {plan.id} is {plan.status}; decide about it, or cancel it, first")
+    if plan.status is PlanStatus.REPLANNING:
+        raise Conflict(f"Plan {plan.id} is replanning; wait for its new revision, or cancel it")
+    if plan.status not in _QUIET:
         raise Conflict(f"Plan {plan.id} is {plan.status}; pause it first")
     busy = sorted(
-        key for key, row in standings(conn, plan.id, plan.revision).items() if row.status in _BUSY
+        key for key, row in standings(conn, plan.id, plan.revision).items() if row.status in BUSY
     )
     if plan.status is PlanStatus.PAUSED and busy:
         raise Conflict(f"Plan {plan.id} is paused, but {', '.join(busy)} is not at rest yet")

@@ -1,5 +1,6 @@
 """Subtasks: the engine's runner. Carries each one out as its kind says."""
 
+import json
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -68,7 +69,8 @@ class Subtasks:
 
     async def _carried_out(self, kind: Kind, step: Step) -> Outcome:
         try:
-            return await kind.run(step)
+            outcome = await kind.run(step)
+            return outcome if kind.name in BUILT_IN else _usable(outcome)
         except GonogoError:
             raise
         except Exception as error:
@@ -90,6 +92,19 @@ class Subtasks:
             work=work, attempt=row.attempt, inputs=resolve(subtask.inputs or {}, results),
             results={key: results[key] for key in subtask.dependencies}, now=self.clock,
         )  # fmt: skip
+
+
+def _usable(outcome: object) -> Outcome:
+    """What a registered kind gave, if it can be kept.
+
+    Raises:
+        TypeError, ValueError: it is no outcome, or its result is no JSON.
+    """
+    if not isinstance(outcome, Outcome):
+        raise TypeError(f"a kind gives an outcome, not {type(outcome).__name__}")
+    if isinstance(outcome, Completed):
+        json.dumps(outcome.result, allow_nan=False)
+    return outcome
 
 
 def _results(conn: Connection, work: Work, of: set[str]) -> dict[str, dict[str, Any]]:

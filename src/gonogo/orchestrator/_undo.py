@@ -21,12 +21,14 @@ from gonogo.domain.plan_state import PlanStatus
 from gonogo.domain.records import Checkpoint, Plan
 from gonogo.domain.undo import FOLDER, PathUndo, Reckoning, State, real_path, reckon, shown_path
 from gonogo.domain.undo_views import RollbackFile
+from gonogo.engine import QUOTA, RESUME, ROLLING_BACK
 from gonogo.orchestrator._again import run_again
 from gonogo.orchestrator._checkpoints import created, sealed
-from gonogo.orchestrator._rollback import Undoing
+from gonogo.orchestrator._rollback import Undoing, check_quiet
 from gonogo.store import Connection, Store, log
 from gonogo.store.checkpoints import Doer, Touched, add_changes, add_checkpoints, head_of
-from gonogo.store.plans import lock_plan, standings
+from gonogo.store.plans import lock_plan, set_plan, standings
+from gonogo.store.timers import drop_timer
 from gonogo.texts import say
 from gonogo.workspace import (
     FileState,
@@ -116,7 +118,11 @@ class Rollbacks:
         self, undoing: Undoing, judged: Judged, tree: Tree, by: str, *, again: bool
     ) -> Rolled:
         checkpoint = await self.store.write(_checkpoint, undoing, tree, self.clock())
-        await self._in_thread(self.snapshots.apply, self._workspace(undoing), judged.restore)
+        try:
+            await self._in_thread(self.snapshots.apply, self._workspace(undoing), judged.restore)
+        except Conflict:
+            await self.store.write(_unheld, undoing)
+            raise
         ran = await self.store.write(_written, undoing, judged, checkpoint, by, again, self.clock())
         return Rolled(undoing=undoing, judged=judged, checkpoint=checkpoint, again=tuple(ran))
 
@@ -192,8 +198,14 @@ def _left(state: State) -> Left:
 
 def _checkpoint(conn: Connection, undoing: Undoing, tree: Tree, now: datetime) -> Checkpoint:
     """The checkpoint before a rollback: going back to it undoes the rollback."""
-    plan, of = undoing.plan, undoing.attempt
-    lock_plan(conn, plan.id)
+    of = undoing.attempt
+    plan = lock_plan(conn, undoing.plan.id)
+    assert plan is not None  # noqa: S101 - plans are never deleted
+    if plan.revision != undoing.plan.revision:
+        raise Conflict(f"Plan {plan.id} has changed meanwhile; look again")
+    if of is None:
+        check_quiet(conn, plan)
+        _hold(conn, plan)
     head = head_of(conn, plan.session_id, plan.id)
     stand = standings(conn, plan.id, plan.revision)
     base = Checkpoint(
@@ -223,11 +235,33 @@ def _written(
     _write_changes(conn, undoing, judged, now)
     # Somebody may have let the plan go on meanwhile; the files are told of all the same.
     still = plan.status is PlanStatus.PAUSED and plan.revision == undoing.plan.revision
+    if again and still:
+        _let_go(conn, plan, undoing.plan)
     ran = run_again(conn, undoing, plan, by, now) if again and still else []
     _tell(conn, undoing, judged, checkpoint, by, ran, now)
     if again:
         log.tell_final(conn, plan.session_id)
     return ran
+
+
+def _hold(conn: Connection, plan: Plan) -> None:
+    """Keep a paused plan where it is until the rollback is written, also over a crash."""
+    if plan.status is PlanStatus.PAUSED:
+        drop_timer(conn, RESUME, plan.id)
+        set_plan(conn, plan, pause_reason=ROLLING_BACK, paused_until=None)
+
+
+def _unheld(conn: Connection, undoing: Undoing) -> None:
+    """Nothing was put back: the plan may go on."""
+    plan = lock_plan(conn, undoing.plan.id)
+    if plan is not None and plan.pause_reason == ROLLING_BACK:
+        _let_go(conn, plan, undoing.plan)
+
+
+def _let_go(conn: Connection, plan: Plan, before: Plan) -> None:
+    """The rollback is written: the pause is again what it was."""
+    reason = None if before.pause_reason in {ROLLING_BACK, QUOTA} else before.pause_reason
+    set_plan(conn, plan, pause_reason=reason)
 
 
 def _write_changes(conn: Connection, undoing: Undoing, judged: Judged, now: datetime) -> None:

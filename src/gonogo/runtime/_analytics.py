@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from gonogo.domain.analytics import (
@@ -50,8 +50,11 @@ class Analyses:
             InvalidMessage: the time ends before it begins.
             NotFound: there is no such session that the principal may see.
         """
-        last = until or self.parts.clock()
-        first = since or last - WINDOW
+        try:
+            last = (until or self.parts.clock()).astimezone(UTC)
+            first = (since or last - WINDOW).astimezone(UTC)
+        except OverflowError:
+            raise InvalidMessage("since, until: there are no such days") from None
         if first >= last:
             raise InvalidMessage("since: must be before until")
         found = await self.parts.store.read(_counted, principal, session_id, first, last)

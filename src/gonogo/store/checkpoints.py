@@ -65,6 +65,16 @@ _COUNT_OF_ATTEMPT = select(func.count()).where(
 )
 
 
+_NEWEST = (
+    select(func.max(file_changes.c.id))
+    .where(file_changes.c.plan_id == bindparam("plan_id"), file_changes.c.subtask_id.is_not(None))
+    .group_by(file_changes.c.subtask_id)
+)
+_UNDONE = select(file_changes.c.subtask_id).where(
+    file_changes.c.id.in_(_NEWEST), file_changes.c.origin == "rollback"
+)
+
+
 class Head(NamedTuple):
     """Where a session and a plan's files stand."""
 
@@ -80,6 +90,11 @@ def head_of(conn: Connection, session_id: str, plan_id: str) -> Head:
     head = Head(*conn.execute(_HEAD, params).one())
     told = outbox(conn).pending.get(session_id)
     return head._replace(event_seq=head.event_seq + len(told.bodies)) if told else head
+
+
+def undone_subtasks(conn: Connection, plan_id: str) -> frozenset[str]:
+    """The subtasks whose last changes were a rollback's: what they did is not there any more."""
+    return frozenset(conn.execute(_UNDONE, {"plan_id": plan_id}).scalars())
 
 
 def add_checkpoints(conn: Connection, found: Sequence[Checkpoint]) -> None:

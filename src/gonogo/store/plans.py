@@ -66,6 +66,9 @@ _ACTIVE_GRANT = select(*columns_of(grants, GrantRow)).where(
     grants.c.subtask_id == bindparam("subtask_id"),
     grants.c.status == "active",
 )
+_REVOKED = select(grants.c.subtask_id).where(
+    grants.c.plan_id == bindparam("of"), grants.c.status == "revoked"
+)
 _COUNT_REVISIONS = select(func.count()).where(plan_revisions.c.plan_id == bindparam("of"))
 
 
@@ -247,6 +250,11 @@ def take_subtask(conn: Connection, row: SubtaskRow) -> bool:
 def add_grants(conn: Connection, found: Sequence[GrantRow]) -> None:
     """Insert the grants of an approved revision."""
     put(conn, grants, [{n: getattr(g, n) for n in g.__dataclass_fields__} for g in found])
+
+
+def revoked_subtasks(conn: Connection, plan_id: str) -> frozenset[str]:
+    """The subtasks of a plan whose grant a person has revoked: no later revision brings it back."""
+    return frozenset(conn.execute(_REVOKED, {"of": plan_id}).scalars())
 
 
 def end_grants(conn: Connection, plan_id: str, now: datetime, because: str) -> int:

@@ -16,6 +16,8 @@ ENGLISH = {
     "summary_after": "after: {dependencies}",
     "summary_at_once": "after: nothing, starts at once",
     "summary_asks": "asks again before it starts",
+    "summary_condition": "only if: {condition}",
+    "summary_inputs": "with: {inputs}",
     "summary_needs": "needs: {needs}",
     "summary_tools": "tools {tools}",
     "summary_paths": "files {paths}",

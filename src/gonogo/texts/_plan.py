@@ -1,5 +1,7 @@
 """Texts about a plan that are longer than a sentence."""
 
+import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -8,6 +10,9 @@ from gonogo.domain.kinds import own_tool
 from gonogo.domain.plan import Revision, Scope, Subtask, critical_path
 from gonogo.domain.plan_changes import PlanChanges
 from gonogo.texts._say import say
+
+_LONGEST = 4_000
+"""Characters of one value that a summary shows."""
 
 
 def plan_summary(
@@ -94,7 +99,32 @@ def _entry(number: int, subtask: Subtask, locale: str) -> str:
     needs = _needs(subtask.scope, locale)
     if needs:
         lines.append(f"   - {say('summary_needs', locale, needs='; '.join(needs))}")
+    lines += [f"   - {line}" for line in _rules(subtask, locale)]
     return "\n".join(lines)
+
+
+def _rules(subtask: Subtask, locale: str) -> list[str]:
+    """What else decides what will run: it is approved with the plan, so it is shown."""
+    found: list[str] = []
+    if subtask.condition:
+        found.append(say("summary_condition", locale, condition=_code(subtask.condition)))
+    if subtask.inputs:
+        inputs = json.dumps(subtask.inputs, ensure_ascii=False)
+        found.append(say("summary_inputs", locale, inputs=_code(inputs)))
+    named = {"after_skipped", "on_reject", "retry_policy", "timeout"}
+    rest = subtask.model_dump(mode="json", include=named, exclude_none=True, exclude_defaults=True)
+    found += [f"{name}: {_code(json.dumps(value))}" for name, value in rest.items()]
+    return found
+
+
+def _code(text: str) -> str:
+    """Text that cannot end its own quotation; what is cut off is said."""
+    line = _line(text)
+    if len(line) > _LONGEST:
+        line = f"{line[:_LONGEST]} … +{len(line) - _LONGEST}"
+    marks = "`" * (1 + max((len(run) for run in re.findall("`+", line)), default=0))
+    space = " " if line.startswith("`") or line.endswith("`") else ""
+    return f"{marks}{space}{line}{space}{marks}"
 
 
 def _worker(subtask: Subtask, locale: str) -> str:

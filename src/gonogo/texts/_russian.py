@@ -11,6 +11,8 @@ RUSSIAN = {
     "summary_after": "зависит от: {dependencies}",
     "summary_at_once": "зависимостей нет, начинается сразу",
     "summary_asks": "перед началом спросит ещё раз",
+    "summary_condition": "только если: {condition}",
+    "summary_inputs": "с данными: {inputs}",
     "summary_needs": "нужно: {needs}",
     "summary_tools": "инструменты {tools}",
     "summary_paths": "файлы {paths}",
