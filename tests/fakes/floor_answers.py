@@ -15,11 +15,10 @@ from gonogo.domain.records import Approval, Plan
 from gonogo.domain.replanning import next_revision
 from gonogo.domain.subtask_state import SUBTASK
 from gonogo.engine import REPLAN, Engine
-from gonogo.orchestrator._planning import completed, grant_for, told_progress
+from gonogo.orchestrator._revising import completed, mint_grants, told_progress
 from gonogo.store import Connection, go_on
 from gonogo.store.calls import pending_of_plan
 from gonogo.store.plans import (
-    add_grants,
     add_revision,
     end_grants,
     move_plan,
@@ -153,7 +152,5 @@ def _replace(
 
 
 def _grant(conn: Connection, plan: Plan, now: datetime) -> None:
-    done = completed(conn, plan)
     revision = revision_of(conn, plan.id, plan.revision)
-    left = [subtask for subtask in revision.subtasks if subtask.id not in done]
-    add_grants(conn, [grant_for(plan, subtask, now) for subtask in left])
+    mint_grants(conn, plan, revision, completed(conn, plan), now)

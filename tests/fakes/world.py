@@ -212,6 +212,12 @@ class World:
         events = await self.say(content, "architect")
         return events[-1]["metadata"]["plan_id"]
 
+    async def begin(self) -> str:
+        """Have the architect propose its plan and approve it, and wait for nothing more."""
+        plan_id = await self.propose()
+        await self.send({"type": "plan_decision", "plan_id": plan_id, "decision": "approve"})
+        return plan_id
+
     async def decide_plan(
         self, plan_id: str, decision: str = "approve", by: Principal | None = None, **more: Any
     ) -> list[Body]:

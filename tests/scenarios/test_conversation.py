@@ -262,8 +262,7 @@ async def test_a_turn_that_finds_no_end_is_stopped(make):
 async def test_a_deleted_session_is_gone_and_nothing_of_it_runs(make):
     lines = {"main/architect": [plan(step("a"))], "a": [says("x", delay=30)]}
     async with make(lines) as world:
-        plan_id = await world.propose()
-        await world.send({"type": "plan_decision", "plan_id": plan_id, "decision": "approve"})
+        plan_id = await world.begin()
         await world.until("subtask_started")
         await world.runtime.delete_session(world.ann, world.session)
         await world.idle()

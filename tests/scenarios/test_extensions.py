@@ -83,8 +83,7 @@ async def test_a_plan_runs_with_what_was_installed(make, installed):
 async def test_a_wait_that_was_cut_off_waits_only_for_what_is_left(make, installed):
     lines = {"main/architect": [plan(waits("settle", seconds=600))]}
     async with make(lines) as world:
-        plan_id = await world.propose()
-        await world.send({"type": "plan_decision", "plan_id": plan_id, "decision": "approve"})
+        plan_id = await world.begin()
         await world.until("subtask_started", subtask_id="settle")
         await world.restart()
         assert (await world.runtime.plan(world.ann, plan_id)).status == "running"
@@ -98,8 +97,7 @@ async def test_a_wait_that_was_cut_off_waits_only_for_what_is_left(make, install
 async def test_a_wait_is_cancelled_at_once(make, installed):
     lines = {"main/architect": [plan(waits("settle", seconds=600))]}
     async with make(lines) as world:
-        plan_id = await world.propose()
-        await world.send({"type": "plan_decision", "plan_id": plan_id, "decision": "approve"})
+        plan_id = await world.begin()
         await world.until("subtask_started", subtask_id="settle")
         await world.runtime.cancel_plan(world.ann, plan_id)
         await world.idle()

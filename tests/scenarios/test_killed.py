@@ -104,8 +104,7 @@ async def test_a_person_has_an_unknown_call_run_again_or_failed(make, decision):
         "b": [calls(run("sleep 0.7")), says("b")],
     }
     async with make(lines) as world:
-        plan_id = await world.propose()
-        await world.send({"type": "plan_decision", "plan_id": plan_id, "decision": "approve"})
+        await world.begin()
         await is_running("sleep 0.7")
         await world.restart()
         await world.until("approval_requested", kind="intervention")

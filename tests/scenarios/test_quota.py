@@ -41,9 +41,7 @@ async def begin(world: World, server: FakeOpenAI, *names: str, **more) -> str:
     server.script(script(*names, **more))
     world.open_model = provider(server)
     await world.restart()
-    plan_id = await world.propose()
-    await world.send({"type": "plan_decision", "plan_id": plan_id, "decision": "approve"})
-    return plan_id
+    return await world.begin()
 
 
 async def status(world: World, plan_id: str):

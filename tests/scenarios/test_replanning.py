@@ -308,8 +308,7 @@ async def test_a_restart_while_another_plan_is_looked_for_loses_nothing(make):
         **{"replan-1": [{**plan(step("c", "a")), "delay": 0.3}]},
     )  # fmt: skip
     async with make(lines) as world:
-        plan_id = await world.propose()
-        await world.send({"type": "plan_decision", "plan_id": plan_id, "decision": "approve"})
+        plan_id = await world.begin()
         await world.until("plan_replanning")
         await world.restart()
         await world.until("plan_notification", revision=2)
@@ -387,8 +386,7 @@ async def test_a_paused_plan_may_be_changed(make):
         **{"replan-1": [plan(step("c", "slow"))]},
     )  # fmt: skip
     async with make(lines) as world:
-        plan_id = await world.propose()
-        await world.send({"type": "plan_decision", "plan_id": plan_id, "decision": "approve"})
+        plan_id = await world.begin()
         await world.until("subtask_started")
         await world.runtime.pause_plan(world.ann, plan_id)
         await world.runtime.replan(world.ann, plan_id, "Another end")
@@ -403,8 +401,7 @@ async def test_a_plan_that_is_being_changed_can_be_cancelled(make):
         **{"replan-1": [{**plan(step("c", "a")), "delay": 60}]},
     )  # fmt: skip
     async with make(lines) as world:
-        plan_id = await world.propose()
-        await world.send({"type": "plan_decision", "plan_id": plan_id, "decision": "approve"})
+        plan_id = await world.begin()
         await world.until("plan_replanning")
         await world.runtime.cancel_plan(world.ann, plan_id)
         await world.idle()
@@ -512,8 +509,7 @@ async def test_what_a_person_revoked_no_later_revision_brings_back(make):
         *TWO, a=[says("a", delay=0.2)], b=[fails(LOST)], **{"replan-1": [plan(again)]}
     )  # fmt: skip
     async with make(lines, replan_within_grant=True) as world:
-        plan_id = await world.propose()
-        await world.send({"type": "plan_decision", "plan_id": plan_id, "decision": "approve"})
+        plan_id = await world.begin()
         grants = await world.runtime.grants(world.ann, world.session)
         mine = next(g for g in grants if g.subtask_id == "b")
         await world.runtime.revoke_grant(world.ann, mine.grant_id)
@@ -533,8 +529,7 @@ async def test_a_search_that_meets_a_used_up_quota_goes_on_when_it_is_there_agai
 
     lines = script(*TWO, a=[says("a")], b=[fails(LOST)], **{"replan-1": [busy_once]})
     async with make(lines) as world:
-        plan_id = await world.propose()
-        await world.send({"type": "plan_decision", "plan_id": plan_id, "decision": "approve"})
+        plan_id = await world.begin()
         await world.until("plan_replanning")
         await world.idle()
         assert (await status(world, plan_id))[:2] == ("replanning", 1)

@@ -128,8 +128,7 @@ async def test_without_a_target_the_latest_checkpoint_is_gone_back_to(make):
         "b": [calls(call("delete_file", path="a.txt"), write("b.txt")), says("b")],
     }
     async with make(lines) as world:
-        plan_id = await world.propose()
-        await world.send({"type": "plan_decision", "plan_id": plan_id, "decision": "approve"})
+        plan_id = await world.begin()
         asked = await world.until("tool_call", tool_name="delete_file")
         await world.decide(asked["call_id"])
         await world.until("plan_completed")
@@ -263,8 +262,7 @@ async def test_what_was_undone_in_a_paused_plan_runs_again_when_it_goes_on(make)
         "last": [says("last")],
     }
     async with make(lines) as world:
-        plan_id = await world.propose()
-        await world.send({"type": "plan_decision", "plan_id": plan_id, "decision": "approve"})
+        plan_id = await world.begin()
         await world.until("subtask_started", subtask_id="b")
         with pytest.raises(Conflict, match="pause it first"):
             await world.runtime.rollback(world.ann, plan_id)
@@ -429,8 +427,7 @@ async def test_what_changed_while_a_cancelled_command_ran_is_known(make):
         "a": [calls(run("sleep 30")), says("a")],
     }
     async with make(lines) as world:
-        plan_id = await world.propose()
-        await world.send({"type": "plan_decision", "plan_id": plan_id, "decision": "approve"})
+        plan_id = await world.begin()
         await is_running("sleep 30")
         (world.folder / "meanwhile.txt").write_text("by whom?\n")
         await world.runtime.cancel_plan(world.ann, plan_id)
@@ -447,8 +444,7 @@ async def test_what_changed_while_a_command_ran_that_a_stop_cut_off_is_known_onc
         "a": [calls(run("sleep 31")), says("a")],
     }
     async with make(lines) as world:
-        plan_id = await world.propose()
-        await world.send({"type": "plan_decision", "plan_id": plan_id, "decision": "approve"})
+        plan_id = await world.begin()
         await is_running("sleep 31")
         (world.folder / "meanwhile.txt").write_text("one\n")
         await world.restart()
@@ -475,8 +471,7 @@ async def test_a_paused_plan_stays_paused_until_a_rollback_that_was_cut_off_is_d
         "a": [calls(write("a.txt")), says("a")], "b": [says("b")],
     }  # fmt: skip
     async with make(lines) as world:
-        plan_id = await world.propose()
-        await world.send({"type": "plan_decision", "plan_id": plan_id, "decision": "approve"})
+        plan_id = await world.begin()
         await world.until("subtask_started", subtask_id="a")
         await world.runtime.pause_plan(world.ann, plan_id)
         await world.idle()

@@ -153,8 +153,7 @@ async def test_a_command_of_a_tool_subtask_that_was_cut_off_is_unknown_and_not_r
     sleep = f"sleep {1.61 if decision == 'approve' else 30.61}"
     lines = {"main/architect": [plan(command("a", run=sleep))]}
     async with make(lines) as world:
-        plan_id = await world.propose()
-        await world.send({"type": "plan_decision", "plan_id": plan_id, "decision": "approve"})
+        await world.begin()
         await is_running(sleep)
         await world.restart()
         await world.until("approval_requested", kind="intervention")
@@ -207,8 +206,7 @@ async def test_a_client_carries_out_the_tool_of_a_subtask(make):
         opened = await world.runtime.open_session(world.ann, tool_host="client")
         world.session = opened.session_id
         await world.runtime.claim_tool_host(world.ann, world.session, "editor")
-        plan_id = await world.propose()
-        await world.send({"type": "plan_decision", "plan_id": plan_id, "decision": "approve"})
+        plan_id = await world.begin()
         called = await world.until("tool_call", tool_name="read_file")
         answer = {"type": "tool_result", "call_id": called["call_id"], "result": {"content": "x"}}
         await world.send(answer, connection="editor")

@@ -15,7 +15,7 @@ from gonogo.domain.events import CallDecision, ToolApproved, ToolRejected
 from gonogo.domain.records import Approval, CallRow
 from gonogo.store import Connection, log
 from gonogo.store.calls import call_of
-from gonogo.store.sessions import session_of
+from gonogo.store.sessions import spoken_in
 from gonogo.texts import DEFAULT, say
 
 _C = CallStatus
@@ -174,8 +174,7 @@ def _call(conn: Connection, approval: Approval) -> CallRow:
 
 
 def _locale(conn: Connection, call: CallRow) -> str:
-    session = session_of(conn, call.session_id)
-    return session.spoken if session else DEFAULT
+    return spoken_in(conn, call.session_id) or DEFAULT
 
 
 def _said(key: str, locale: str, feedback: str | None) -> str:

@@ -5,6 +5,7 @@ A failure is typed where it happens. `classify` turns an exception of the tree i
 """
 
 from enum import StrEnum
+from typing import Any
 
 from gonogo.domain.errors import (
     Failed,
@@ -47,6 +48,11 @@ TRANSIENT = frozenset({Category.TIMEOUT, Category.NETWORK, Category.RESOURCE, Ca
 """Categories that go away by themselves often enough to try again."""
 
 
+TOO_MANY = 429
+"""The status with which a provider says that its limit is reached (RFC 6585, section 4)."""
+_LONGEST_PAUSE = 366 * 86_400.0
+"""Seconds; a provider that asks for more than a year means something else."""
+_SHORTEST_PAUSE = 1.0
 MAX_DELAY = 86_400.0
 """Seconds: no retry waits longer than a day, whatever its backoff comes to."""
 
@@ -57,6 +63,11 @@ class Failure(Frozen):
     message: str
     severity: Severity = Severity.MEDIUM
     category: Category = Category.UNKNOWN
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What is kept with the subtask that failed: `message`, `severity`, `category`."""
+        return self.model_dump(mode="json", include={"message", "severity", "category"})
 
 
 class Classified(Failed):
@@ -72,7 +83,7 @@ def classify(error: GonogoError) -> Failure:
     match error:
         case Classified():
             kind = (error.severity, error.category)
-        case ModelFailed(http_status=429):
+        case ModelFailed() if error.http_status == TOO_MANY:
             kind = (Severity.MEDIUM, Category.QUOTA)
         case ModelFailed(transient=True):
             kind = (Severity.MEDIUM, Category.NETWORK)
@@ -87,6 +98,16 @@ def classify(error: GonogoError) -> Failure:
         case _:
             kind = (Severity.MEDIUM, Category.UNKNOWN)
     return Failure(message=str(error), severity=kind[0], category=kind[1])
+
+
+def quota_pause(error: GonogoError) -> float | None:
+    """Seconds until a model's quota is there again; None when that is not what an error says."""
+    if not isinstance(error, ModelFailed) or error.http_status != TOO_MANY:
+        return None
+    seconds = error.retry_after
+    if seconds is None or not 0 < seconds <= _LONGEST_PAUSE:
+        return None
+    return max(seconds, _SHORTEST_PAUSE)
 
 
 def retry_delay(policy: RetryPolicy | None, failure: Failure, attempt: int) -> float | None:

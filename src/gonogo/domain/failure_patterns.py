@@ -23,7 +23,7 @@ from gonogo.domain.errors import (
     ModelFailed,
     ModelNotConfigured,
 )
-from gonogo.domain.failure import Category, Failure, Severity, classify
+from gonogo.domain.failure import TOO_MANY, Category, Failure, Severity, classify
 
 MAX_READ = 4_000
 """Characters at each end of a text that are looked at."""
@@ -126,8 +126,9 @@ class Patterns:
 
 
 def _is_refused_by_model(error: GonogoError) -> bool:
-    refused = isinstance(error, ModelFailed) and not error.transient and error.http_status != 429
-    return refused or isinstance(error, ModelNotConfigured)
+    if isinstance(error, ModelFailed):
+        return not error.transient and error.http_status != TOO_MANY
+    return isinstance(error, ModelNotConfigured)
 
 
 def diagnosed(failure: Failure, context: Mapping[str, Any] | None = None) -> Diagnosis:

@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 import anyio
 
 from gonogo.domain.budget import BudgetSpent
-from gonogo.domain.errors import GonogoError, ModelFailed
-from gonogo.domain.failure import Category, Failure
+from gonogo.domain.errors import GonogoError
+from gonogo.domain.failure import Category, Failure, quota_pause
 from gonogo.domain.failure_patterns import Patterns
 from gonogo.domain.records import Job
 from gonogo.domain.schedule import STRATEGIES, Strategy
@@ -36,10 +36,6 @@ from gonogo.store.plans import split_key, subtask_row, take_subtask
 _LOG = logging.getLogger(__name__)
 _S = SubtaskStatus
 Done = tuple[Work, Completed | Failed | Deferred]
-_LONGEST_PAUSE = 366 * 86_400.0
-"""Seconds; a provider that asks for more than a year means something else."""
-_SHORTEST_PAUSE = 1.0
-_TOO_MANY = 429
 
 
 @dataclass(slots=True, kw_only=True)
@@ -130,12 +126,8 @@ class Engine(People):
         """A quota that will be there again, or a budget that is spent, is nobody's failure."""
         if isinstance(error, BudgetSpent):
             return Deferred(spent=error.excess)
-        if not isinstance(error, ModelFailed) or error.http_status != _TOO_MANY:
-            return None
-        seconds = error.retry_after
-        if seconds is None or not 0 < seconds <= _LONGEST_PAUSE:
-            return None
-        return Deferred(self.clock() + timedelta(seconds=max(seconds, _SHORTEST_PAUSE)))
+        seconds = quota_pause(error)
+        return None if seconds is None else Deferred(self.clock() + timedelta(seconds=seconds))
 
     def _seconds_left(self, work: Work) -> float | None:
         limit = work.subtask.timeout or self.timeout

@@ -15,7 +15,7 @@ from gonogo.engine._outcomes import Deferred
 from gonogo.engine._rounds import ADVANCE, PLAN_TIMEOUT, REPLAN, Rounds
 from gonogo.engine._spending import BUDGET, RESUME, RUNTIME
 from gonogo.store import Connection, stop
-from gonogo.store.sessions import session_of
+from gonogo.store.sessions import spoken_in
 from gonogo.store.timers import drop_timer, set_timer
 from gonogo.texts import say
 
@@ -86,9 +86,8 @@ class Pauses(Rounds):
         else:
             return
         set_timer(board.conn, RESUME, plan.id, until)
-        session = session_of(board.conn, plan.session_id)
         shown = until.strftime("%Y-%m-%d %H:%M:%S UTC")
-        content = say("plan_paused_quota", session.spoken if session else None, until=shown)
+        content = say("plan_paused_quota", spoken_in(board.conn, plan.session_id), until=shown)
         _tell.changed(board, "plan_paused", RUNTIME, QUOTA, until=until, content=content)
 
     def wake(self, conn: Connection, plan_id: str, now: datetime) -> None:
@@ -148,13 +147,8 @@ class Pauses(Rounds):
         row = board.whole_row(subtask_id)
         _tell.error(board, subtask_id, failure)
         self.dropped(board.conn, row, failure.message, board.now)
-        error = failure.model_dump(mode="json", include={"message", "severity", "category"})
-        board.move(subtask_id, _S.FAILED, error=error, finished_at=board.now)
         stop(board.conn, "subtask", row.key)
-        _tell.ended(
-            board, subtask_id, _S.FAILED, attempt=row.attempt, since=row.active_since,
-            failure=failure,
-        )  # fmt: skip
+        self._write_failed(board, subtask_id, failure, attempt=row.attempt, since=row.active_since)
 
     def _drop_timers(self, board: Board) -> None:
         Rounds._drop_timers(self, board)

@@ -12,7 +12,7 @@ from gonogo.engine import _tell
 from gonogo.engine._board import Board
 from gonogo.engine._pauses import QUOTA, ROLLING_BACK, Pauses
 from gonogo.engine._rounds import REPLAN
-from gonogo.engine._spending import BUDGET
+from gonogo.engine._spending import BUDGET, RUNTIME
 from gonogo.store import Connection, stop
 
 _REPLANNED = frozenset(
@@ -86,13 +86,13 @@ class People(Pauses):
         if board.plan.status is not PlanStatus.REPLANNING:
             return
         board.move_plan(PlanStatus.RUNNING)
-        _tell.changed(board, "plan_resumed", "gonogo", reason=reason)
+        _tell.changed(board, "plan_resumed", RUNTIME, reason=reason)
         self._go_on(board)
 
     def go_on_revised(self, conn: Connection, plan_id: str, reason: str, now: datetime) -> None:
         """Go on with a new revision that asks for nothing."""
         board = Board.open(conn, plan_id, now)
-        _tell.changed(board, "plan_resumed", "gonogo", reason=reason)
+        _tell.changed(board, "plan_resumed", RUNTIME, reason=reason)
         self._go_on(board)
 
     def end_unfinished(self, conn: Connection, plan_id: str, reason: str, now: datetime) -> None:
@@ -145,9 +145,7 @@ class People(Pauses):
             raise Conflict(f"Subtask {subtask_id} is {status}; nobody waits to let it start")
         self.dropped(conn, board.whole_row(subtask_id), failure.message, now)
         _tell.error(board, subtask_id, failure)
-        error = failure.model_dump(mode="json", include={"message", "severity", "category"})
-        board.move(subtask_id, SubtaskStatus.FAILED, error=error, finished_at=now)
-        _tell.ended(board, subtask_id, SubtaskStatus.FAILED, failure=failure)
+        self._write_failed(board, subtask_id, failure)
         self._go_on(board)
 
 

@@ -185,9 +185,7 @@ class Rounds(Spending):
         _tell.error(board, subtask_id, failure)
         board.move(subtask_id, _S.RUNNING, attempt=1, started_at=board.now)
         board.write()
-        error = failure.model_dump(mode="json")
-        board.move(subtask_id, _S.FAILED, error=error, finished_at=board.now)
-        _tell.ended(board, subtask_id, _S.FAILED, attempt=1, failure=failure)
+        self._write_failed(board, subtask_id, failure, attempt=1)
         self._replan_if(board, subtask_id, failure)
 
     def _tell_starting(self, board: Board, ids: Sequence[str]) -> None:
@@ -259,19 +257,29 @@ class Rounds(Spending):
     def _fail(self, board: Board, work: Work, failure: Failure) -> None:
         subtask_id, now = work.subtask.id, board.now
         attempt = board.rows[subtask_id].attempt
-        error = failure.model_dump(mode="json", include={"message", "severity", "category"})
         _tell.error(board, subtask_id, failure)
         self.dropped(board.conn, board.whole_row(subtask_id), "the attempt failed", now)
         delay = retry_delay(work.subtask.retry_policy, failure, attempt)
-        status = None if delay is not None else _S.FAILED
-        if delay is not None:
-            due = now + timedelta(seconds=delay)
-            board.move(subtask_id, _S.PENDING, not_before=due, error=error)
-        else:
-            board.move(subtask_id, _S.FAILED, error=error, finished_at=now)
-        _tell.ended(board, subtask_id, status, attempt=attempt, since=work.since, failure=failure)
-        if status is _S.FAILED:
+        if delay is None:
+            self._write_failed(board, subtask_id, failure, attempt=attempt, since=work.since)
             self._replan_if(board, subtask_id, failure)
+            return
+        due = now + timedelta(seconds=delay)
+        board.move(subtask_id, _S.PENDING, not_before=due, error=failure.facts)
+        _tell.ended(board, subtask_id, None, attempt=attempt, since=work.since, failure=failure)
+
+    def _write_failed(
+        self,
+        board: Board,
+        subtask_id: str,
+        failure: Failure,
+        *,
+        attempt: int | None = None,
+        since: datetime | None = None,
+    ) -> None:
+        """A subtask has failed and is not tried again."""
+        board.move(subtask_id, _S.FAILED, error=failure.facts, finished_at=board.now)
+        _tell.ended(board, subtask_id, _S.FAILED, attempt=attempt, since=since, failure=failure)
 
     def _replan_if(self, board: Board, subtask_id: str, failure: Failure) -> None:
         """Send the plan back when a failure is one that changes it."""

@@ -11,7 +11,7 @@ from gonogo.domain.schedule import Standing
 from gonogo.engine import _tell
 from gonogo.engine._board import Board
 from gonogo.store import Connection
-from gonogo.store.sessions import session_of
+from gonogo.store.sessions import spoken_in
 from gonogo.store.timers import drop_timer
 from gonogo.texts import say
 
@@ -63,8 +63,7 @@ class Spending:
             board.set_plan(pause_reason=BUDGET, paused_until=None)
         else:
             return
-        session = session_of(board.conn, plan.session_id)
-        content = say("plan_paused_budget", session.spoken if session else None)
+        content = say("plan_paused_budget", spoken_in(board.conn, plan.session_id))
         _tell.changed(board, "plan_paused", RUNTIME, BUDGET, content=content)
         self.over_budget(board.conn, board.plan, spent, board.now)
 

@@ -1,7 +1,6 @@
 """What runs again after a rollback: the next revision of a paused plan."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import datetime
 
 from gonogo.domain.checkpoint import read_standings
@@ -9,18 +8,10 @@ from gonogo.domain.errors import Conflict
 from gonogo.domain.plan import Revision
 from gonogo.domain.records import Plan, SubtaskRow
 from gonogo.domain.subtask_state import SUBTASK, SubtaskStatus
-from gonogo.orchestrator._planning import grant_for, told_progress
+from gonogo.orchestrator._revising import take_up
 from gonogo.orchestrator._rollback import BUSY, Undoing
 from gonogo.store import Connection
-from gonogo.store.plans import (
-    add_grants,
-    add_revision,
-    end_grants,
-    revise_plan,
-    revision_of,
-    revoked_subtasks,
-    subtask_rows,
-)
+from gonogo.store.plans import revision_of, subtask_rows
 
 Rows = Mapping[str, SubtaskRow]
 
@@ -44,15 +35,7 @@ def run_again(conn: Connection, undoing: Undoing, plan: Plan, by: str, now: date
         return []
     again = [key for key, row in rows.items() if key not in kept and _has_run(row)]
     revision = current.model_copy(update={"number": plan.revision + 1})
-    add_revision(conn, revision, now, by, "rollback", kept=kept)
-    if not revise_plan(conn, plan, revision, told_progress(conn, plan)):
-        raise Conflict(f"Plan {plan.id} changed at this moment")
-    end_grants(conn, plan.id, now, "rollback")
-    if plan.auto_approve_tools:
-        revised = replace(plan, revision=revision.number, digest=revision.digest)
-        out = kept.keys() | revoked_subtasks(conn, plan.id)
-        left = [subtask for subtask in revision.subtasks if subtask.id not in out]
-        add_grants(conn, [grant_for(revised, subtask, now) for subtask in left])
+    take_up(conn, plan, revision, kept, by, "rollback", now)
     return again
 
 

@@ -13,7 +13,7 @@ from gonogo.domain.errors import InvalidMessage
 from gonogo.domain.records import Approval, Plan
 from gonogo.store import Connection
 from gonogo.store.plans import plan_of
-from gonogo.store.sessions import session_of
+from gonogo.store.sessions import spoken_in
 from gonogo.texts import DEFAULT, say
 
 ABOUT = "budget"
@@ -64,8 +64,7 @@ def ask_about_budget(
     desk: Desk, conn: Connection, plan: Plan, spent: Excess, now: datetime
 ) -> None:
     """Ask a person what is to become of a plan that reached a limit."""
-    session = session_of(conn, plan.session_id)
-    locale = session.spoken if session else DEFAULT
+    locale = spoken_in(conn, plan.session_id) or DEFAULT
     what = say(f"budget_{spent.what}", locale)
     shown = {"used": f"{spent.used:g}", "limit": f"{spent.limit:g}", "what": what}
     details = {

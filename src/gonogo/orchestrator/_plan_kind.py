@@ -9,7 +9,8 @@ from gonogo.domain.approval_state import DecisionWord
 from gonogo.domain.errors import Conflict
 from gonogo.domain.plan import Revision, dependants
 from gonogo.domain.records import Approval, Plan, SubtaskRow
-from gonogo.orchestrator._planning import Planning, completed
+from gonogo.orchestrator._planning import Planning
+from gonogo.orchestrator._revising import completed
 from gonogo.store import Connection
 from gonogo.store.plans import add_revision, count_revisions, plan_of, revision_of
 

@@ -23,27 +23,24 @@ from gonogo.domain.events import (
 )
 from gonogo.domain.plan import Revision, Subtask
 from gonogo.domain.plan_state import ENDED, PlanStatus
-from gonogo.domain.records import MAIN, GrantRow, Plan, Session, SubtaskRow, Turn
-from gonogo.domain.schedule import count_ended
+from gonogo.domain.records import MAIN, Plan, Session, Turn
 from gonogo.domain.subtask_state import SubtaskStatus
 from gonogo.orchestrator._account import account_of, execution_result
 from gonogo.orchestrator._inbox import ORCHESTRATOR, next_turn
 from gonogo.orchestrator._proposal import ARCHITECT, Proposals
+from gonogo.orchestrator._revising import completed, mint_grants
 from gonogo.orchestrator._turn import wake
 from gonogo.store import Connection, log, new_id
 from gonogo.store.calls import open_calls, pending_of_plan
-from gonogo.store.checkpoints import undone_subtasks
 from gonogo.store.plans import (
-    add_grants,
     add_plan,
     add_revision,
     end_grants,
     move_plan,
     plan_of,
-    subtask_rows,
 )
-from gonogo.store.sessions import say, session_of, set_session, turn_of
-from gonogo.texts import account, rejected_plan
+from gonogo.store.sessions import say, session_of, set_session, spoken_in, turn_of
+from gonogo.texts import DEFAULT, account, rejected_plan
 from gonogo.texts import say as text
 
 Begin = Callable[[Connection, Plan, datetime], None]
@@ -170,10 +167,7 @@ class Planning:
         )  # fmt: skip
         if not moved:
             raise Conflict(f"Plan {plan.id} changed at this moment")
-        if ruling.auto_approve_tools:
-            done = completed(conn, approved)
-            left = [s for s in revision.subtasks if s.id not in done]
-            add_grants(conn, [grant_for(approved, subtask, now) for subtask in left])
+        mint_grants(conn, approved, revision, completed(conn, approved), now)
         held = ruling.word is DecisionWord.HOLD or not ruling.start
         self._tell_approved(conn, approved, revision, now, edited=edited, held=held)
         if held:
@@ -258,8 +252,7 @@ class Planning:
         edited: bool,
         held: bool,
     ) -> None:
-        session = session_of(conn, plan.session_id)
-        locale = session.spoken if session else "en"
+        locale = spoken_in(conn, plan.session_id) or DEFAULT
         key = "plan_held" if held else "plan_updated" if edited else "plan_approved"
         count = len(revision.subtasks)
         facts = PlanApprovedFacts(
@@ -302,32 +295,7 @@ class Planning:
                 wake(conn, turn)
 
 
-def completed(conn: Connection, plan: Plan) -> dict[str, SubtaskRow]:
-    """The rows of a plan's subtasks that are done: no later revision changes them."""
-    rows = subtask_rows(conn, plan.id, plan.revision)
-    done = (row for row in rows if row.status is _S.COMPLETED or row.declined)
-    undone = undone_subtasks(conn, plan.id)
-    return {row.subtask_id: row for row in done if row.subtask_id not in undone}
-
-
-def told_progress(conn: Connection, plan: Plan) -> int:
-    """The progress that was told of a plan so far, in thousandths."""
-    rows = subtask_rows(conn, plan.id, plan.revision)
-    done = count_ended(row.status for row in rows)
-    return max(plan.floor, 1000 * done // len(rows))
-
-
 def is_held(conn: Connection, plan_id: str) -> bool:
     """Whether a plan is approved and waits for its start; messages are answered meanwhile."""
     plan = plan_of(conn, plan_id)
     return plan is not None and plan.status is PlanStatus.APPROVED
-
-
-def grant_for(plan: Plan, subtask: Subtask, now: datetime) -> GrantRow:
-    """What the plan allows one of its subtasks."""
-    scope = subtask.scope.model_dump(mode="json") if subtask.scope else None
-    return GrantRow(
-        id=new_id("grant"), session_id=plan.session_id, plan_id=plan.id, revision=plan.revision,
-        subtask_id=subtask.id, scope=scope, status="active", created_at=now, ended_at=None,
-        ended_because=None,
-    )  # fmt: skip

@@ -26,7 +26,8 @@ from gonogo.dispatch import AGAIN
 from gonogo.domain.approval_state import ApprovalKind, DecisionWord
 from gonogo.domain.call_state import CallStatus
 from gonogo.domain.conversation import UserText
-from gonogo.domain.errors import Conflict, GonogoError, InvalidMessage, InvalidPlan, ModelFailed
+from gonogo.domain.errors import Conflict, GonogoError, InvalidMessage, InvalidPlan
+from gonogo.domain.failure import quota_pause
 from gonogo.domain.plan import Revision
 from gonogo.domain.plan_changes import plan_changes
 from gonogo.domain.plan_state import PlanStatus
@@ -34,13 +35,13 @@ from gonogo.domain.records import Approval, CallRow, Job, Plan, Session, Subtask
 from gonogo.domain.replanning import is_progress, next_revision, stays_within
 from gonogo.domain.subtask_state import SUBTASK, SubtaskStatus
 from gonogo.engine import REPLAN, Engine, Superseded
-from gonogo.orchestrator._planning import Planning, completed, grant_for, told_progress
+from gonogo.orchestrator._planning import Planning
 from gonogo.orchestrator._proposal import ARCHITECT
 from gonogo.orchestrator._replan_brief import brief, reflection
+from gonogo.orchestrator._revising import completed, mint_grants, told_progress
 from gonogo.store import Connection, Store, go_on, log
 from gonogo.store.calls import open_calls, pending_of_plan
 from gonogo.store.plans import (
-    add_grants,
     add_revision,
     end_grants,
     move_plan,
@@ -51,14 +52,13 @@ from gonogo.store.plans import (
     set_plan,
     subtask_rows,
 )
-from gonogo.store.sessions import conversation, say, session_of, set_session
+from gonogo.store.sessions import conversation, say, session_of, set_session, spoken_in
 from gonogo.store.timers import set_timer
 from gonogo.texts import say as text
 
 _C = CallStatus
 _TRIES = 3
 """Proposals of one search that are refused before it is given up."""
-QUOTA_STATUS = 429
 ABOUT = "replan"
 """What an intervention is about that asks whether to replan once more."""
 
@@ -90,12 +90,10 @@ class Replanning:
                 said = await self._search(thread)
             except Superseded:
                 return
-            except ModelFailed as error:
-                if error.http_status == QUOTA_STATUS and error.retry_after is not None:
-                    await self.store.write(self._put_off, thread, error.retry_after, self.clock())
-                    return
-                said = text("replan_gave_up", thread.locale, reason=error)
             except GonogoError as error:
+                if (seconds := quota_pause(error)) is not None:
+                    await self.store.write(self._put_off, thread, seconds, self.clock())
+                    return
                 said = text("replan_gave_up", thread.locale, reason=error)
         if said is not None:
             with suppress(Superseded):
@@ -253,8 +251,7 @@ class Replanning:
         self, conn: Connection, plan: Plan, revision: Revision, done: set[str], now: datetime
     ) -> None:
         """Carry out at once what needs nothing that was not approved."""
-        left = [subtask for subtask in revision.subtasks if subtask.id not in done]
-        add_grants(conn, [grant_for(plan, subtask, now) for subtask in left])
+        mint_grants(conn, plan, revision, done, now)
         log.note(
             conn, plan.session_id, now, actor="gonogo", action="plan.replanned_within_grant",
             subject=plan.id, revision=revision.number, digest=revision.digest,
@@ -337,8 +334,7 @@ class Replanning:
             self._end(conn, plan, "replan_lapsed", now)
 
     def _end(self, conn: Connection, plan: Plan, key: str, now: datetime, **fields: str) -> None:
-        session = session_of(conn, plan.session_id)
-        reason = text(key, session.spoken if session else "en", **fields)
+        reason = text(key, spoken_in(conn, plan.session_id), **fields)
         self.engine.end_unfinished(conn, plan.id, reason, now)
 
 

@@ -1,24 +1,18 @@
 """Retry: a person has a failed subtask done again, after its plan has ended."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 
 from gonogo.domain.errors import Conflict, NotFound
 from gonogo.domain.plan import Revision, dependants
 from gonogo.domain.plan_state import PlanStatus
-from gonogo.domain.records import Plan, SubtaskRow
+from gonogo.domain.records import SubtaskRow
 from gonogo.domain.subtask_state import SubtaskStatus
-from gonogo.orchestrator._planning import Planning, grant_for, told_progress
+from gonogo.orchestrator._planning import Planning
+from gonogo.orchestrator._proposal import ARCHITECT
+from gonogo.orchestrator._revising import take_up
 from gonogo.store import Connection, log
-from gonogo.store.plans import (
-    add_grants,
-    add_revision,
-    lock_plan,
-    revise_plan,
-    revision_of,
-    revoked_subtasks,
-    subtask_rows,
-)
+from gonogo.store.plans import lock_plan, revision_of, subtask_rows
 from gonogo.store.sessions import session_of, set_session
 
 _S = SubtaskStatus
@@ -52,31 +46,13 @@ class Retry:
         assert current is not None  # noqa: S101 - a plan's current revision exists
         rows = {row.subtask_id: row for row in subtask_rows(conn, plan_id, plan.revision)}
         again = _again(current, rows, subtask_id)
-        revision = current.model_copy(update={"number": plan.revision + 1})
-        kept = {key: row for key, row in rows.items() if key not in again}
-        add_revision(conn, revision, now, by, f"retry of {subtask_id}", kept=kept)
-        self._go(conn, plan, revision, again, by, now)
-
-    def _go(
-        self,
-        conn: Connection,
-        plan: Plan,
-        revision: Revision,
-        again: frozenset[str],
-        by: str,
-        now: datetime,
-    ) -> None:
         session = session_of(conn, plan.session_id)
         if session is None or session.active_plan_id is not None:
             raise Conflict("The session has another plan; that one comes first")
-        if not revise_plan(conn, plan, revision, told_progress(conn, plan)):
-            raise Conflict(f"Plan {plan.id} changed at this moment")
-        set_session(conn, session.id, active_plan_id=plan.id, agent="architect")
-        revised = replace(plan, revision=revision.number, digest=revision.digest, finished_at=None)
-        if plan.auto_approve_tools:
-            fresh = again - revoked_subtasks(conn, plan.id)
-            subtasks = [s for s in revision.subtasks if s.id in fresh]
-            add_grants(conn, [grant_for(revised, subtask, now) for subtask in subtasks])
+        revision = current.model_copy(update={"number": plan.revision + 1})
+        kept = {key: row for key, row in rows.items() if key not in again}
+        revised = take_up(conn, plan, revision, kept, by, f"retry of {subtask_id}", now)
+        set_session(conn, session.id, active_plan_id=plan.id, agent=ARCHITECT)
         log.note(
             conn, session.id, now, actor=by, action="plan.retried", subject=plan.id,
             revision=revision.number, digest=revision.digest, subtasks=sorted(again),

@@ -12,7 +12,7 @@ from gonogo.domain.plan import Revision, Subtask
 from gonogo.domain.records import Approval, Plan
 from gonogo.store import Connection
 from gonogo.store.plans import revision_of, subtask_key
-from gonogo.store.sessions import session_of
+from gonogo.store.sessions import spoken_in
 from gonogo.texts import DEFAULT, say
 
 Resume = Callable[[Connection, str, datetime], None]
@@ -61,8 +61,7 @@ def ask_to_start(
     desk: Desk, conn: Connection, plan: Plan, revision: Revision, subtask: Subtask, now: datetime
 ) -> None:
     """Ask a person whether a subtask may start."""
-    session = session_of(conn, plan.session_id)
-    locale = session.spoken if session else DEFAULT
+    locale = spoken_in(conn, plan.session_id) or DEFAULT
     desk.open(
         conn,
         Question(

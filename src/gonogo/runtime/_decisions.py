@@ -13,7 +13,7 @@ from gonogo.domain.principal import Principal, Role
 from gonogo.domain.records import Approval, CallRow, Session
 from gonogo.domain.views import ApprovalList, ApprovalView
 from gonogo.runtime._receipt import Receipt
-from gonogo.runtime._sessions import Sessions, seen, seen_ids
+from gonogo.runtime._sessions import Sessions, seen, seen_ids, seen_plan
 from gonogo.runtime._views import approval_view
 from gonogo.store import Connection
 from gonogo.store.calls import (
@@ -24,7 +24,6 @@ from gonogo.store.calls import (
     list_approvals,
 )
 from gonogo.store.log import last_seq
-from gonogo.store.plans import plan_of
 from gonogo.store.sessions import session_of
 
 
@@ -162,10 +161,9 @@ def _session_and_call(conn: Connection, approval: Approval) -> tuple[Session, Ca
 def _plan_approval(
     conn: Connection, principal: Principal, plan_id: str, session_id: str | None
 ) -> Approval:
-    plan = plan_of(conn, plan_id)
-    session = seen(conn, principal, plan.session_id) if plan else None
+    seen_plan(conn, principal, plan_id, session_id)
     approval = approval_of_plan(conn, plan_id)
-    if session is None or approval is None or session_id not in (None, session.id):
+    if approval is None:
         raise NotFound(f"No plan found with id={plan_id}")
     return approval
 

@@ -20,7 +20,8 @@ from gonogo.store.plans import (
     subtask_key,
     subtask_row,
 )
-from gonogo.store.sessions import session_of, unfinished_turns
+from gonogo.store.sessions import spoken_in, unfinished_turns
+from gonogo.texts import DEFAULT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,8 +87,7 @@ class Timers:
         call = call_of(conn, call_id)
         if call is None or call.status is not CallStatus.STARTED:
             return
-        session = session_of(conn, call.session_id)
-        self.hands.doubt(conn, call, session.spoken if session else "en", now)
+        self.hands.doubt(conn, call, spoken_in(conn, call.session_id) or DEFAULT, now)
         self.went_on.of_call(conn, call, now)
 
 

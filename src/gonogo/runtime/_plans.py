@@ -20,7 +20,7 @@ from gonogo.domain.views import (
 )
 from gonogo.orchestrator import Retry
 from gonogo.runtime._parts import Parts
-from gonogo.runtime._sessions import seen, seen_ids, visible
+from gonogo.runtime._sessions import seen, seen_ids, seen_plan, visible
 from gonogo.runtime._timeline import Drawn, graph_view
 from gonogo.runtime._views import diff_view, grant_view, plan_view, status_view, usage_view
 from gonogo.store import Connection, log
@@ -184,15 +184,12 @@ def _carry_out(
     what: tuple[str, ...],
     now: datetime,
 ) -> None:
-    _found(conn, principal, plan_id)
+    seen_plan(conn, principal, plan_id)
     verb(conn, plan_id, *what, principal.id, now)
 
 
 def _found(conn: Connection, principal: Principal, plan_id: str) -> Found:
-    plan = plan_of(conn, plan_id)
-    if plan is None or seen(conn, principal, plan.session_id) is None:
-        raise NotFound(f"No plan found with id={plan_id}")
-    return _whole(conn, plan)
+    return _whole(conn, seen_plan(conn, principal, plan_id))
 
 
 def _drawn(conn: Connection, principal: Principal, plan_id: str) -> Drawn:

@@ -11,7 +11,7 @@ from gonogo.domain.conversation import MESSAGE, Reply, ToolAnswer
 from gonogo.domain.errors import Conflict, Forbidden, InvalidMessage, NotFound
 from gonogo.domain.plan_state import ENDED
 from gonogo.domain.principal import Principal, Role
-from gonogo.domain.records import Session
+from gonogo.domain.records import Plan, Session
 from gonogo.domain.views import History, MessageView, PendingApprovals, SessionList, SessionView
 from gonogo.runtime._parts import Parts
 from gonogo.runtime._views import approval_view, session_view
@@ -216,6 +216,24 @@ def seen(conn: Connection, principal: Principal, session_id: str) -> Session | N
     if session is None or session.deleted or whose(principal) not in (None, session.principal_id):
         return None
     return session
+
+
+def seen_plan(
+    conn: Connection, principal: Principal, plan_id: str, session_id: str | None = None
+) -> Plan:
+    """The plan of that id, if the principal may see it.
+
+    Args:
+        session_id: The session that it has to be of, if that matters.
+
+    Raises:
+        NotFound: otherwise, whatever the reason.
+    """
+    plan = plan_of(conn, plan_id)
+    session = seen(conn, principal, plan.session_id) if plan else None
+    if plan is None or session is None or session_id not in (None, session.id):
+        raise NotFound(f"No plan found with id={plan_id}")
+    return plan
 
 
 def seen_ids(conn: Connection, principal: Principal) -> set[str]:

@@ -19,10 +19,10 @@ from gonogo.domain.undo_views import (
 from gonogo.orchestrator import Rolled, Undoing, wanted_rollback
 from gonogo.runtime._files import diff_view
 from gonogo.runtime._parts import Parts
-from gonogo.runtime._sessions import seen
+from gonogo.runtime._sessions import seen, seen_plan
 from gonogo.store import Connection
 from gonogo.store.checkpoints import checkpoint_of, count_checkpoints, list_checkpoints
-from gonogo.store.plans import plan_of, subtask_rows
+from gonogo.store.plans import subtask_rows
 from gonogo.store.sessions import session_of
 from gonogo.workspace import Tree
 
@@ -92,7 +92,7 @@ class Undo:
             raise InvalidMessage("Name a checkpoint or a subtask, not both")
 
         def find(conn: Connection) -> Undoing:
-            _seen_plan(conn, principal, plan_id)
+            seen_plan(conn, principal, plan_id)
             return wanted_rollback(conn, plan_id, checkpoint_id, subtask_id)
 
         verbs = self.parts.rollbacks
@@ -130,12 +130,6 @@ def seen_checkpoint(conn: Connection, principal: Principal, checkpoint_id: str) 
     return found
 
 
-def _seen_plan(conn: Connection, principal: Principal, plan_id: str) -> None:
-    plan = plan_of(conn, plan_id)
-    if plan is None or seen(conn, principal, plan.session_id) is None:
-        raise NotFound(f"No plan found with id={plan_id}")
-
-
 def _two(
     conn: Connection, principal: Principal, checkpoint_id: str, to: str | None
 ) -> tuple[Session, Checkpoint, Checkpoint | None]:
@@ -154,7 +148,7 @@ def _two(
 def _page(
     conn: Connection, principal: Principal, plan_id: str, limit: int, offset: int
 ) -> CheckpointList:
-    _seen_plan(conn, principal, plan_id)
+    seen_plan(conn, principal, plan_id)
     found = list_checkpoints(conn, plan_id, limit, offset)
     return CheckpointList(
         checkpoints=[_view(each) for each in found], total=count_checkpoints(conn, plan_id)

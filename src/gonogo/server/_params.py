@@ -3,7 +3,8 @@
 import re
 from typing import Annotated
 
-from pydantic import AfterValidator, StringConstraints
+from fastapi import Query
+from pydantic import AfterValidator, BaseModel, StringConstraints
 
 from gonogo.domain.errors import NotFound
 
@@ -23,3 +24,10 @@ Name = Annotated[str, AfterValidator(possible)]
 """An id in a path: what cannot be an id is answered like one that is not known."""
 Filter = Annotated[str | None, StringConstraints(pattern=r"^[A-Za-z0-9_.:-]{1,128}$")]
 """An id in a query."""
+
+
+class Page(BaseModel):
+    """Which part of a long list is shown."""
+
+    limit: Annotated[int, Query(ge=1, le=500)] = 50
+    offset: Annotated[int, Query(ge=0, lt=2**31)] = 0

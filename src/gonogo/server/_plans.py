@@ -23,7 +23,7 @@ from gonogo.server._answers import answer, once
 from gonogo.server._bodies import Nothing, PlanAnswer, ReplanReason, RollbackOrder
 from gonogo.server._body import read_body
 from gonogo.server._caller import Authenticated, Caller
-from gonogo.server._params import Filter, Name
+from gonogo.server._params import Filter, Name, Page
 from gonogo.server._problems import problem_of
 from gonogo.server._schema import takes
 
@@ -32,13 +32,11 @@ Number = Annotated[int, Query(ge=1, lt=2**31)]
 _NO_BODY = takes(Nothing, required=False)
 
 
-class Wanted(BaseModel):
+class Wanted(Page):
     """Which plans a list shows."""
 
     session_id: Filter = None
     status: PlanStatus | None = None
-    limit: Annotated[int, Query(ge=1, le=500)] = 50
-    offset: Annotated[int, Query(ge=0, lt=2**31)] = 0
 
 
 @router.get("", response_model=PlanList)

@@ -3,22 +3,19 @@
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
-from pydantic import BaseModel
 
 from gonogo.domain.undo_views import CheckpointDiff, CheckpointList, CheckpointState
 from gonogo.server._answers import answer
 from gonogo.server._caller import Authenticated
-from gonogo.server._params import Filter, Name
+from gonogo.server._params import Filter, Name, Page
 
 router = APIRouter(prefix="/checkpoints", tags=["checkpoints"])
 
 
-class Wanted(BaseModel):
+class Wanted(Page):
     """Which checkpoints a list shows."""
 
     plan_id: Name
-    limit: Annotated[int, Query(ge=1, le=500)] = 50
-    offset: Annotated[int, Query(ge=0, lt=2**31)] = 0
 
 
 @router.get("", response_model=CheckpointList)

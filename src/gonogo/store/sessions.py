@@ -69,6 +69,12 @@ def session_of(conn: Connection, session_id: str) -> Session | None:
     return one(conn, by(sessions, Session, "id"), {"id": session_id}, Session)
 
 
+def spoken_in(conn: Connection, session_id: str) -> str | None:
+    """The language of texts for people in a session; None where there is no such session."""
+    session = session_of(conn, session_id)
+    return session.spoken if session else None
+
+
 def list_sessions(
     conn: Connection, principal_id: str | None, limit: int, offset: int
 ) -> tuple[list[Session], int]:

@@ -1,0 +1,88 @@
+"""From one revision of a plan to the next: what is kept, and what the new one allows."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from datetime import datetime
+
+from gonogo.domain.errors import Conflict
+from gonogo.domain.plan import Revision, Subtask
+from gonogo.domain.records import GrantRow, Plan, SubtaskRow
+from gonogo.domain.schedule import count_ended
+from gonogo.domain.subtask_state import SubtaskStatus
+from gonogo.store import Connection, new_id
+from gonogo.store.checkpoints import undone_subtasks
+from gonogo.store.plans import (
+    add_grants,
+    add_revision,
+    end_grants,
+    revise_plan,
+    revoked_subtasks,
+    subtask_rows,
+)
+
+
+def take_up(
+    conn: Connection,
+    plan: Plan,
+    revision: Revision,
+    kept: Mapping[str, SubtaskRow],
+    by: str,
+    reason: str,
+    now: datetime,
+) -> Plan:
+    """Make a revision the plan's current one without a question: who asks for it approves it.
+
+    What a person revoked is not granted anew. Gives the plan as it is then.
+
+    Args:
+        kept: The rows of subtasks that stand as they did; all others begin anew.
+
+    Raises:
+        Conflict: the plan is not as the caller saw it.
+    """
+    add_revision(conn, revision, now, by, reason, kept=kept)
+    if not revise_plan(conn, plan, revision, told_progress(conn, plan)):
+        raise Conflict(f"Plan {plan.id} changed at this moment")
+    end_grants(conn, plan.id, now, reason)
+    revised = replace(plan, revision=revision.number, digest=revision.digest, finished_at=None)
+    mint_grants(conn, revised, revision, kept.keys() | revoked_subtasks(conn, plan.id), now)
+    return revised
+
+
+def mint_grants(
+    conn: Connection, plan: Plan, revision: Revision, without: Collection[str], now: datetime
+) -> None:
+    """Grant each subtask what its plan allows it, if it allows anything without a question.
+
+    Args:
+        without: Those that get nothing: they are done, or a person revoked what they had.
+    """
+    if plan.auto_approve_tools:
+        left = [subtask for subtask in revision.subtasks if subtask.id not in without]
+        add_grants(conn, [_grant(plan, subtask, now) for subtask in left])
+
+
+def completed(conn: Connection, plan: Plan) -> dict[str, SubtaskRow]:
+    """The rows of a plan's subtasks that are done: no later revision changes them."""
+    if plan.started_at is None:
+        return {}
+    rows = subtask_rows(conn, plan.id, plan.revision)
+    done = (row for row in rows if row.status is SubtaskStatus.COMPLETED or row.declined)
+    undone = undone_subtasks(conn, plan.id)
+    return {row.subtask_id: row for row in done if row.subtask_id not in undone}
+
+
+def told_progress(conn: Connection, plan: Plan) -> int:
+    """The progress that was told of a plan so far, in thousandths."""
+    rows = subtask_rows(conn, plan.id, plan.revision)
+    done = count_ended(row.status for row in rows)
+    return max(plan.floor, 1000 * done // len(rows))
+
+
+def _grant(plan: Plan, subtask: Subtask, now: datetime) -> GrantRow:
+    scope = subtask.scope.model_dump(mode="json") if subtask.scope else None
+    return GrantRow(
+        id=new_id("grant"), session_id=plan.session_id, plan_id=plan.id, revision=plan.revision,
+        subtask_id=subtask.id, scope=scope, status="active", created_at=now, ended_at=None,
+        ended_because=None,
+    )  # fmt: skip
