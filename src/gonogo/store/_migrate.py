@@ -7,7 +7,7 @@ from sqlalchemy.exc import DBAPIError
 
 from gonogo.domain.errors import Conflict
 
-HEAD = "0002"
+HEAD = "0003"
 _FOLDER = Path(__file__).parent / "migrations"
 
 

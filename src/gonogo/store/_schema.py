@@ -14,14 +14,23 @@ from gonogo.domain.gate import ToolClass
 from gonogo.domain.plan_state import PlanStatus
 from gonogo.domain.subtask_state import SubtaskStatus
 from gonogo.domain.turn_state import TurnStatus
+from gonogo.store._desk_schema import (
+    audit_floors,
+    comments,
+    deliveries,
+    links,
+    session_rules,
+    votes,
+)
 from gonogo.store._metadata import METADATA, SERIAL, table
 from gonogo.store._types import Clean, Flag, Json, Utc, Word
 from gonogo.store._undo_schema import checkpoints, file_changes, model_requests
 
 __all__ = [
-    "METADATA", "answers", "approvals", "audit", "chains", "checkpoints", "events",
-    "file_changes", "grants", "messages", "model_requests", "plan_revisions", "plans",
-    "principals", "sessions", "subtasks", "timers", "tokens", "tool_calls", "turns",
+    "METADATA", "answers", "approvals", "audit", "audit_floors", "chains", "checkpoints",
+    "comments", "deliveries", "events", "file_changes", "grants", "links", "messages",
+    "model_requests", "plan_revisions", "plans", "principals", "session_rules", "sessions",
+    "subtasks", "timers", "tokens", "tool_calls", "turns", "votes",
 ]  # fmt: skip
 
 principals = table(
@@ -73,6 +82,7 @@ turns = table(
     Column("epoch", Integer, nullable=False),
     Column("created_at", Utc, nullable=False),
     Column("finished_at", Utc),
+    Column("principal_id", Clean),
     UniqueConstraint("session_id", "position"),
     Index(None, "status"),
 )
@@ -218,6 +228,10 @@ approvals = table(
     Column("decided_by", Clean),
     Column("decided_at", Utc),
     Column("decision", Json),
+    Column("requested_by", Clean),
+    Column("review", Json),
+    Column("group_key", Clean),
+    Column("escalated_at", Utc),
     Index(None, "session_id", "status"),
     Index(None, "call_id"),
     Index(None, "plan_id"),

@@ -1,0 +1,83 @@
+"""The tables of the desk: who decides, what was said of a plan, and who is told."""
+
+from sqlalchemy import Column, ForeignKey, Index, Integer, UniqueConstraint
+
+from gonogo.store._metadata import table
+from gonogo.store._types import Clean, Json, Utc
+
+votes = table(
+    "votes",
+    Column("approval_id", Clean, ForeignKey("approvals.id"), primary_key=True),
+    Column("principal_id", Clean, primary_key=True),
+    Column("name", Clean, nullable=False),
+    Column("ruling", Json, nullable=False),
+    Column("created_at", Utc, nullable=False),
+)
+
+comments = table(
+    "comments",
+    Column("id", Clean, primary_key=True),
+    Column("session_id", Clean, ForeignKey("sessions.id"), nullable=False),
+    Column("plan_id", Clean, ForeignKey("plans.id"), nullable=False),
+    Column("revision", Integer, nullable=False),
+    Column("subtask_id", Clean),
+    Column("author_id", Clean, nullable=False),
+    Column("author", Clean, nullable=False),
+    Column("content", Clean, nullable=False),
+    Column("created_at", Utc, nullable=False),
+    Column("answer", Clean),
+    Column("answered_revision", Integer),
+    Column("answered_at", Utc),
+    Index(None, "plan_id", "created_at"),
+)
+
+session_rules = table(
+    "session_rules",
+    Column("id", Clean, primary_key=True),
+    Column("session_id", Clean, ForeignKey("sessions.id"), nullable=False),
+    Column("position", Integer, nullable=False),
+    Column("rule", Json, nullable=False),
+    Column("made_by", Clean, nullable=False),
+    Column("created_at", Utc, nullable=False),
+    Column("ended_at", Utc),
+    UniqueConstraint("session_id", "position"),
+)
+
+links = table(
+    "links",
+    Column("id", Clean, primary_key=True),
+    Column("approval_id", Clean, ForeignKey("approvals.id"), nullable=False),
+    Column("principal_id", Clean, nullable=False),
+    Column("name", Clean, nullable=False),
+    Column("role", Integer, nullable=False),
+    Column("created_at", Utc, nullable=False),
+    Column("expires_at", Utc, nullable=False),
+    Column("used_at", Utc),
+    Index(None, "approval_id"),
+)
+
+deliveries = table(
+    "deliveries",
+    Column("id", Clean, primary_key=True),
+    Column("session_id", Clean, ForeignKey("sessions.id"), nullable=False),
+    Column("approval_id", Clean, ForeignKey("approvals.id"), nullable=False),
+    Column("hook", Clean, nullable=False),
+    Column("event", Clean, nullable=False),
+    Column("status", Clean, nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("epoch", Integer, nullable=False),
+    Column("body", Json, nullable=False),
+    Column("error", Clean),
+    Column("created_at", Utc, nullable=False),
+    Column("finished_at", Utc),
+    Index(None, "status"),
+    Index(None, "approval_id"),
+)
+
+audit_floors = table(
+    "audit_floors",
+    Column("chain", Clean, primary_key=True),
+    Column("seq", Integer, nullable=False),
+    Column("hash", Clean, nullable=False),
+    Column("removed_at", Utc, nullable=False),
+)
