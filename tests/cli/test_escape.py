@@ -1,37 +1,86 @@
-"""What models and tools write is shown without its power over the terminal or the eye."""
+"""What models and tools write has no power over the terminal; the rule is `domain.visible`'s."""
 
-import pytest
+import io
+import json
 
-from gonogo.cli._escape import one_line, visible
+from rich.console import Console
 
+from gonogo.cli._ask import Person
+from gonogo.cli._escape import json_line, one_line, spoken
+from gonogo.cli._print import facts, line, table
+from gonogo.cli._show import Lines
 
-@pytest.mark.parametrize(
-    ("written", "shown"),
-    [
-        ("plain text", "plain text"),
-        ("две строки\n\tотступ", "две строки\n\tотступ"),
-        ("\x1b[2Jgone", "\\x1b[2Jgone"),
-        ("\x1b]0;title\x07", "\\x1b]0;title\\x07"),
-        ("rm \u202egpj.txt", "rm \\u202egpj.txt"),
-        ("\u2066isolated\u2069", "\\u2066isolated\\u2069"),
-        ("zero\u200bwidth\ufeff", "zero\\u200bwidth\\ufeff"),
-        ("tag\U000e0041", "tag\\U000e0041"),
-        ("c1\x9b31m", "c1\\x9b31m"),
-        ("line\u2028separator", "line\\u2028separator"),
-        ("lone\ud800", "lone\\ud800"),
-        ("blank\u3164letter", "blank\\u3164letter"),
-        ("back\x08space", "back\\x08space"),
-        ("over\rwrite", "over\\x0dwrite"),
-        ("windows\r\nline", "windows\nline"),
-        ("soft\u00adhyphen", "soft\\xadhyphen"),
-        ("日本語 и emoji 🙂", "日本語 и emoji 🙂"),
-    ],
-)
-def test_what_could_deceive_is_shown_as_an_escape(written, shown):
-    assert visible(written) == shown
+ODD = "\x1b[2J\u202e\u200b\ufe0f\xa0\U000e0041\r\x07"
+SHOWN = "\\x1b[2J\\u202e\\u200b\\ufe0f\\xa0\\U000e0041\\x0d\\x07"
 
 
 def test_one_line_has_no_breaks_and_a_bounded_length():
     assert one_line("a\n  b\tc") == "a b c"
     assert one_line("x" * 50, 10) == "x" * 9 + "…"
-    assert visible("a\nb", lines=False) == "a\\x0ab"
+
+
+def test_a_value_in_a_line_has_the_escapes_of_json_and_a_text_those_of_text():
+    assert json_line({"a": "\x1b\u202e\\u202e"}) == '{"a": "\\u001b\\u202e\\\\u202e"}'
+    assert json_line("a\n\x1b") == "a \\x1b"
+    assert json_line(["x" * 50], 10) == '["xxxxxxx…'
+
+
+def test_spoken_text_keeps_its_lines_however_they_end():
+    assert spoken("windows\r\nline\n\tand\rmore") == "windows\nline\n\tand\\x0dmore"
+
+
+def test_everything_that_is_written_is_guarded_whoever_forgot_to(capsys):
+    line(f"a{ODD}")
+    Person({}).tell(f"b{ODD}")
+    table(("head",), [(f"c{ODD}",)])
+    written = capsys.readouterr()
+
+    assert written.out == f"a{SHOWN}\nhead\nc{SHOWN}\n"
+    assert written.err == f"b{SHOWN}\n"
+
+
+def test_json_for_people_is_the_same_value_and_deceives_nobody(capsys):
+    facts({"said": ODD})
+    written = capsys.readouterr().out
+
+    assert json.loads(written) == {"said": ODD}
+    assert written.replace("\n", "").isprintable()
+    assert not set(written) & set("\ufe0f\U000e0041")
+
+
+def test_no_event_can_move_the_cursor_or_write_an_escape_that_it_does_not_have():
+    written = io.StringIO()
+    screen = Lines(Console(file=written, highlight=False, markup=False, width=200))
+    said = f"{ODD} \\x1b"
+    events = [
+        {"type": "assistant_message", "token": said, "content": said},
+        {"type": "assistant_message", "content": said, "subtask_id": "a"},
+        {"type": "agent_switched",
+         "metadata": {"from_agent": "a", "to_agent": "b", "reason": said}},
+        {"type": "plan_notification", "content": said, "metadata": {
+            "plan_id": "p", "revision": 1, "goal": said,
+            "subtasks": [{"id": "a", "description": said, "tool": said, "estimated_time": said,
+                          "inputs": {"a": said}, "condition": said, "scope": {"paths": [said]},
+                          "result": {"output": said}}],
+            "findings": [{"severity": "warning", "message": said}],
+        }},
+        {"type": "tool_call", "call_id": "c", "tool_name": "t", "requires_approval": True,
+         "arguments": {"path": said}, "metadata": {"reason": said}},
+        {"type": "tool_result", "call_id": "c", "tool_name": "t", "result": {"output": said}},
+        {"type": "tool_result", "call_id": "d", "tool_name": "t", "error": said},
+        {"type": "tool_rejected", "metadata": {"feedback": said}},
+        {"type": "subtask_started", "content": said},
+        {"type": "subtask_failed", "metadata": {"subtask_id": "a", "error": {"message": said}}},
+        {"type": "plan_paused", "content": said},
+        {"type": "error", "content": said},
+    ]  # fmt: skip
+    for event in events:
+        screen.show(event)
+
+    text = written.getvalue()
+    assert text.replace("\n", "").isprintable()
+    assert not set(text) & set("\ufe0f\U000e0041")
+    assert text.count("\\u202e") >= len(events)
+    assert text.count("\\\\x1b") >= len(events)
+    assert "\\\\u001b" not in text
+    assert "\\\\u202e" not in text

@@ -138,6 +138,17 @@ async def test_one_tool_runs_through_the_same_gate(tmp_path: Path) -> None:
         assert world.read("a.txt") == "hello\n"
 
 
+async def test_a_question_shows_what_a_file_would_hold_without_what_deceives(
+    tmp_path: Path,
+) -> None:
+    async with world_of(tmp_path, LINES) as world:
+        odd = {"path": "a.txt", "content": "rm \u202egpj.txt\u200b\r\nit says \\u202e\n"}
+
+        asked = await world.runtime.run_tool(world.runtime.owner, "write_file", odd, world.folder)
+
+        assert "+rm \\u202egpj.txt\\u200b\\x0d\n+it says \\\\u202e\n" in asked["preview"]
+
+
 async def test_what_stands_in_the_log_is_what_followers_saw(tmp_path: Path) -> None:
     async with world_of(tmp_path, LINES) as world:
         await world.decide_plan(await world.propose())

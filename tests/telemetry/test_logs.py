@@ -104,3 +104,21 @@ def test_an_event_is_logged_by_its_ids_and_states_only() -> None:
     assert (first["call_id"], first["status"], first["level"]) == ("call_1", "completed", "info")
     assert second["level"] == "warning"
     assert "private" not in stream.getvalue()
+
+
+def test_a_line_on_a_terminal_has_no_control_characters_but_its_own_colours() -> None:
+    stream = Terminal()
+    setup_logging(stream=stream)
+    odd = "\x1b]0;title\x07\n\u202e"
+
+    try:
+        int(odd)
+    except ValueError as error:
+        error.add_note(odd)
+        logging.getLogger("gonogo").exception("failed: %s", odd, extra={"tool_name": odd})
+
+    line, *trace = stream.getvalue().splitlines()
+    assert line.count("\\x1b]0;title\\x07\\x0a\\u202e") == 2
+    assert any("\\x1b]0;title\\x07" in each for each in trace)
+    assert not set(stream.getvalue()) & set("\x07\u202e")
+    assert "\x1b]" not in stream.getvalue()

@@ -13,6 +13,7 @@ from gonogo.agents._thread import Thread
 from gonogo.domain.errors import InvalidArguments, ToolFailed
 from gonogo.domain.gate import Access, Call, FileEffect, Grant, ToolClass, Verdict
 from gonogo.domain.plan import Scope
+from gonogo.domain.visible import visible
 from gonogo.policy import Conditions, Rules, verdict
 from gonogo.store import Store
 from gonogo.store.plans import active_grant
@@ -96,7 +97,7 @@ class Gate:
         return Gated(
             tool=tool.name, tool_class=tool.tool_class, arguments=final, verdict=found,
             digest=call.digest(self.rules.version), base_hashes=bases, effects=effects,
-            preview=preview,
+            preview=visible(preview),
             error=f"policy_denied: {reason}" if found.decision == "deny" else None,
         )  # fmt: skip
 

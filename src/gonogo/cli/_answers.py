@@ -4,11 +4,11 @@ A question is answered as it was shown, by its digest. What nobody answers is le
 be decided from any client.
 """
 
-import json
 from dataclasses import dataclass
 from typing import Any
 
 from gonogo.cli._ask import Person
+from gonogo.cli._escape import spoken
 from gonogo.cli._exits import Stop
 from gonogo.cli._question import decision, question_lines
 from gonogo.client import Client
@@ -16,6 +16,7 @@ from gonogo.domain.approval_state import ApprovalKind
 from gonogo.domain.errors import GonogoError
 from gonogo.domain.strict_json import loads
 from gonogo.domain.views import ApprovalView
+from gonogo.domain.visible import visible_json
 from gonogo.texts import say
 
 _NOBODY = "Nobody is there to answer (--unattended)"
@@ -72,7 +73,7 @@ class Answers:
         """Ask the person what the agent wants to know."""
         if not self.person.is_there:
             return None
-        said = await self.person.line(f"{question}\n>" if self.wish.json else ">")
+        said = await self.person.line(f"{spoken(question)}\n>" if self.wish.json else ">")
         return {"type": "user_message", "content": said} if said else None
 
     async def refused(self, message: dict[str, Any], code: str) -> None:
@@ -127,7 +128,7 @@ class Answers:
 
     async def _edited(self, approval: ApprovalView) -> dict[str, Any] | None:
         try:
-            before = json.dumps(await self._editable(approval), ensure_ascii=False, indent=2)
+            before = visible_json(await self._editable(approval), indent=2)
             after = await self.person.edit(before)
             if after.strip() == before:
                 return None

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 
 import anyio
 
-from gonogo.cli._escape import visible
 from gonogo.cli._exits import Stop
+from gonogo.domain.visible import guarded
 
 _EDITORS = ("VISUAL", "EDITOR")
 
@@ -30,12 +30,12 @@ class Person:
 
     def tell(self, text: str) -> None:
         """Write a line beside the questions."""
-        sys.stderr.write(visible(text) + "\n")
+        sys.stderr.write(guarded(text) + "\n")
         sys.stderr.flush()
 
     async def line(self, prompt: str) -> str | None:
         """Ask for a line; None when the person ends the input (Ctrl-D)."""
-        sys.stderr.write(visible(prompt) + " ")
+        sys.stderr.write(guarded(prompt) + " ")
         sys.stderr.flush()
         while b"\n" not in self._typed:
             await anyio.wait_readable(sys.stdin.fileno())

@@ -40,6 +40,7 @@ async def _show(session: str | None, after: int, limit: int, json: bool) -> Exit
 
 
 async def _verify(json: bool) -> Exit:
+    from gonogo.cli._escape import spoken
     from gonogo.cli._owner import connected
     from gonogo.cli._print import facts, line
     from gonogo.texts import say
@@ -51,7 +52,7 @@ async def _verify(json: bool) -> Exit:
         elif report.ok:
             line(say("cli_audit_ok", entries=report.entries, chains=report.chains))
         else:
-            line("\n".join([say("cli_audit_broken"), *report.problems]))
+            line("\n".join([say("cli_audit_broken"), *map(spoken, report.problems)]))
         return Exit.DONE if report.ok else Exit.FAILED
 
 

@@ -45,6 +45,7 @@ async def _list(plan_id: str, limit: int, json: bool) -> Exit:
 
 
 async def _show(checkpoint_id: str, json: bool) -> Exit:
+    from gonogo.cli._escape import spoken
     from gonogo.cli._owner import connected
     from gonogo.cli._print import facts, line, table
 
@@ -52,6 +53,6 @@ async def _show(checkpoint_id: str, json: bool) -> Exit:
         found = await client.checkpoint(checkpoint_id)
         if json:
             return facts(found)
-        line(f"{found.checkpoint_id}  {found.reason}")
+        line(f"{found.checkpoint_id}  {spoken(found.reason)}")
         line(f"{found.hash}  {'verified' if found.verified else 'NOT AS IT WAS WRITTEN'}")
         return table(("subtask", "stood"), [(s.id, s.status) for s in found.subtasks])

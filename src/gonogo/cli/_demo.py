@@ -9,12 +9,12 @@ import anyio
 import typer
 
 from gonogo.cli._answers import Wish
-from gonogo.cli._escape import visible
 from gonogo.cli._exits import Exit, Stop
 from gonogo.cli._owner import linked
 from gonogo.cli._run import talk
 from gonogo.cli._setup import environment, program, read_settings
 from gonogo.demo import TASKS, TestRun, lay_out, run_tests
+from gonogo.domain.visible import guarded
 from gonogo.settings import Settings
 from gonogo.texts import say
 
@@ -78,4 +78,4 @@ def _account(settings: Settings, project: Path, after: TestRun, locale: str) -> 
 
 
 def _tell(text: str, wish: Wish) -> None:
-    typer.echo(visible(text), err=wish.json)
+    typer.echo(guarded(text), err=wish.json)

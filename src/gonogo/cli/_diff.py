@@ -1,10 +1,9 @@
 """What two revisions of a plan have otherwise, as lines."""
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
-from gonogo.cli._escape import one_line
+from gonogo.cli._escape import json_line, one_line
 from gonogo.cli._tree import scope_line
 from gonogo.domain.plan import Subtask
 from gonogo.domain.views import PlanDiff
@@ -41,4 +40,4 @@ def _facts(subtask: Subtask) -> Iterator[str]:
 def _value(value: Any) -> str:  # noqa: ANN401 - a field's JSON
     if value is None or value == []:
         return "none"
-    return one_line(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), 300)
+    return json_line(value, 300)

@@ -1,40 +1,22 @@
-"""Text from models and tools, made safe to look at.
+"""Text from models and tools as the terminal is given it: see `gonogo.domain.visible`."""
 
-A terminal obeys control characters, and bidirectional or invisible ones make a command read as
-another than it is. Each is shown as an escape; line breaks and tabs stay.
-"""
-
-import unicodedata
-
-_ESCAPED = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
-_BLANK = frozenset("\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
-"""Letters that are drawn as nothing."""
+from gonogo.domain.visible import visible, visible_json
 
 
-def visible(text: str, *, lines: bool = True) -> str:
-    """The text with every character that could deceive shown as an escape.
-
-    Args:
-        lines: Keep line breaks and tabs; otherwise they are escaped too.
-    """
-    if text.isascii() and text.isprintable():
-        return text
-    if lines:
-        text = text.replace("\r\n", "\n")
-    kept = "\n\t" if lines else ""
-    return "".join(c if c in kept else _shown(c) for c in text)
+def spoken(text: str) -> str:
+    """Text of several lines, safe to look at; either way to end a line is one."""
+    return visible(text.replace("\r\n", "\n"))
 
 
 def one_line(text: str, limit: int = 100) -> str:
     """The text as one line of bounded length, safe to look at."""
-    line = visible(" ".join(text.split()), lines=False)
+    return _cut(visible(" ".join(text.split()), lines=False), limit)
+
+
+def json_line(value: object, limit: int = 100) -> str:
+    """A value as one line of JSON of bounded length, safe to look at; a text without its quotes."""
+    return one_line(value, limit) if isinstance(value, str) else _cut(visible_json(value), limit)
+
+
+def _cut(line: str, limit: int) -> str:
     return line if len(line) <= limit else line[: limit - 1] + "…"
-
-
-def _shown(character: str) -> str:
-    if character not in _BLANK and unicodedata.category(character) not in _ESCAPED:
-        return character
-    code = ord(character)
-    if code < 0x100:
-        return f"\\x{code:02x}"
-    return f"\\u{code:04x}" if code < 0x1_0000 else f"\\U{code:08x}"

@@ -70,9 +70,9 @@ def explained() -> Generator[None]:
 
 def complain(text: str) -> None:
     """Write one line about what went wrong."""
-    from gonogo.cli._escape import visible
+    from gonogo.domain.visible import guarded
 
-    typer.echo(f"gonogo: {visible(text, lines=False)}", err=True)
+    typer.echo(f"gonogo: {guarded(text, lines=False)}", err=True)
 
 
 def _as_interrupt(number: int, frame: FrameType | None) -> None:

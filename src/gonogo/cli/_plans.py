@@ -132,6 +132,7 @@ async def _list(session: str | None, status: str | None, limit: int, json: bool)
 
 
 async def _show(plan_id: str, json: bool) -> Exit:
+    from gonogo.cli._escape import spoken
     from gonogo.cli._owner import connected
     from gonogo.cli._print import facts, line
     from gonogo.cli._tree import plan_lines
@@ -141,7 +142,7 @@ async def _show(plan_id: str, json: bool) -> Exit:
         if json:
             return facts(plan)
         line(f"{plan.plan_id}  {plan.status}  revision {plan.revision}")
-        line(plan.goal)
+        line(spoken(plan.goal))
         for text in plan_lines(
             [s.model_dump(mode="json", exclude_none=True) for s in plan.subtasks]
         ):

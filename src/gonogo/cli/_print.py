@@ -1,6 +1,5 @@
 """What commands write to standard output: lines, tables, JSON."""
 
-import json
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any, cast
@@ -8,18 +7,18 @@ from typing import Any, cast
 import typer
 from pydantic import BaseModel
 
-from gonogo.cli._escape import visible
 from gonogo.cli._exits import Exit
+from gonogo.domain.visible import guarded, visible, visible_json
 
 
 def line(text: str) -> None:
-    """Write text from anywhere, safe to look at."""
-    typer.echo(visible(text))
+    """Write a line whose parts are visible already; what they left out is escaped here."""
+    typer.echo(guarded(text))
 
 
 def facts(value: Any) -> Exit:  # noqa: ANN401 - any JSON value, or bodies within one
     """Write a value as JSON."""
-    typer.echo(json.dumps(plain(value), ensure_ascii=False, indent=2))
+    typer.echo(visible_json(plain(value), indent=2))
     return Exit.DONE
 
 

@@ -1,12 +1,13 @@
 """A question as a person reads it, and their answer as the wire has it."""
 
-import json
 from collections.abc import Iterator
 from typing import Any, cast
 
+from gonogo.cli._escape import spoken
 from gonogo.cli._exits import Exit, Stop
 from gonogo.cli._tree import plan_lines
 from gonogo.domain.views import ApprovalView
+from gonogo.domain.visible import visible_json
 
 _PREVIEW = 60
 """Lines of a diff that are shown before the person has to ask for the rest."""
@@ -17,7 +18,7 @@ def question_lines(approval: ApprovalView) -> Iterator[str]:
     yield _headline(approval)
     yield from _preview(approval)
     if approval.reason:
-        yield f"reason: {approval.reason}"
+        yield f"reason: {spoken(approval.reason)}"
     if approval.subtask_id:
         yield f"subtask: {approval.subtask_id}"
     if approval.expires_at:
@@ -47,9 +48,9 @@ def decision(
 
 def _headline(approval: ApprovalView) -> str:
     if approval.kind != "tool":
-        return approval.subject
+        return spoken(approval.subject)
     agent = approval.details.get("agent", "agent")
-    return f"{agent} asks to use {approval.tool_name or approval.subject}:"
+    return f"{agent} asks to use {spoken(approval.tool_name or approval.subject)}:"
 
 
 def _of_call(approval: ApprovalView, word: str, edited: object) -> dict[str, Any]:
@@ -79,4 +80,4 @@ def _preview(approval: ApprovalView) -> Iterator[str]:
 def _arguments(approval: ApprovalView) -> str:
     if not approval.arguments:
         return ""
-    return json.dumps(approval.arguments, ensure_ascii=False, indent=2)
+    return visible_json(approval.arguments, indent=2)

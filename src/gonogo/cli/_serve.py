@@ -11,6 +11,7 @@ from gonogo.cli._exits import Exit, Stop
 from gonogo.cli._folder import Folder
 from gonogo.cli._owner import leave_token
 from gonogo.cli._setup import read_settings
+from gonogo.domain.visible import visible
 from gonogo.settings import Settings
 from gonogo.telemetry import setup_logging
 from gonogo.texts import say
@@ -71,7 +72,9 @@ async def _serve(settings: Settings, folder: Folder, address: Address) -> None:
 def _announce(runtime: "Runtime", ready: "Ready", address: Address) -> None:
     settings = runtime.settings
     locale = settings.locale or "en"
-    typer.echo(say("cli_serving", locale, workspace=settings.workspace, url=ready.url))
+    typer.echo(
+        say("cli_serving", locale, workspace=visible(str(settings.workspace)), url=ready.url)
+    )
     if not address.auth:
         typer.echo("No token is asked for: every program on this machine may use it.")
         return

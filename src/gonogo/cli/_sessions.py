@@ -39,6 +39,7 @@ async def _list(limit: int, json: bool) -> Exit:
 
 
 async def _show(session_id: str, json: bool) -> Exit:
+    from gonogo.cli._escape import one_line, spoken
     from gonogo.cli._owner import connected
     from gonogo.cli._print import facts, line
 
@@ -48,7 +49,8 @@ async def _show(session_id: str, json: bool) -> Exit:
         if json:
             return facts({"history": history, "pending": pending})
         for message in history.messages:
-            line(f"{message.agent or message.tool_name or message.role}: {message.content}")
+            speaker = message.agent or message.tool_name or message.role
+            line(f"{one_line(speaker)}: {spoken(message.content)}")
         for approval in pending.pending_approvals:
-            line(f"waits: {approval.approval_id} {approval.subject}")
+            line(f"waits: {approval.approval_id} {one_line(approval.subject, 1000)}")
         return Exit.DONE

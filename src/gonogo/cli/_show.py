@@ -7,8 +7,9 @@ from typing import Any, Protocol, cast
 from rich.console import Console
 from rich.text import Text
 
-from gonogo.cli._escape import one_line, visible
+from gonogo.cli._escape import one_line, spoken
 from gonogo.cli._tree import plan_lines
+from gonogo.domain.visible import guarded
 
 Event = Mapping[str, Any]
 _SPOKEN = frozenset(
@@ -88,45 +89,46 @@ class Lines:
             self._console.print()
             if not text:
                 return
-        self._console.print(Text(visible(text), style=style), soft_wrap=True)
+        self._console.print(Text(guarded(text), style=style), soft_wrap=True)
 
     def _said(self, event: Event) -> None:
         if "token" in event:
             if "subtask_id" not in event:
                 self._streaming = True
-                self._console.print(Text(visible(event["token"])), end="", soft_wrap=True)
+                self._console.print(Text(spoken(event["token"])), end="", soft_wrap=True)
             return
         if self._streaming and "subtask_id" not in event:
             self._line("")
         elif event.get("content"):
-            self._line(_where(event) + event["content"], "dim" if "subtask_id" in event else "")
+            self._line(_where(event) + spoken(event["content"]), "dim" * ("subtask_id" in event))
 
     def _switched(self, event: Event) -> None:
         facts = event["metadata"]
         if facts["from_agent"] != facts["to_agent"] and "subtask_id" not in event:
-            reason = f": {facts['reason']}" if facts.get("reason") else ""
+            reason = f": {one_line(facts['reason'], 300)}" if facts.get("reason") else ""
             self._line(f"→ {facts['to_agent']}{reason}", "cyan")
 
     def _planned(self, event: Event) -> None:
         facts = event["metadata"]
-        title = facts.get("goal") or one_line(event["content"])
+        title = one_line(facts.get("goal") or event["content"], 1000)
         self._line(f"\nPlan: {title}", "bold")
         self._line(f"{facts['plan_id']} · revision {facts['revision']}", "dim")
         for text in plan_lines(facts["subtasks"]):
             self._line(text)
         for finding in facts.get("findings", ()):
-            self._line(f"! {finding.get('severity', '')}: {finding.get('message', '')}", "yellow")
+            said = one_line(finding.get("message", ""), 1000)
+            self._line(f"! {finding.get('severity', '')}: {said}", "yellow")
 
     def _called(self, event: Event) -> None:
         subject = _subject(event["arguments"])
         self._calls[event["call_id"]] = f"{event['tool_name']} {subject}".rstrip()
         if event.get("requires_approval"):
-            reason = event["metadata"].get("reason", "")
+            reason = one_line(event["metadata"].get("reason", ""), 300)
             self._line(f"{_where(event)}? {self._calls[event['call_id']]} ({reason})", "yellow")
 
     def _rejected(self, event: Event) -> None:
         text = event.get("content") or event["metadata"].get("feedback") or "rejected"
-        self._line(f"{_where(event)}✗ {text}", "yellow")
+        self._line(f"{_where(event)}✗ {spoken(text)}", "yellow")
 
     def _resulted(self, event: Event) -> None:
         name = self._calls.pop(event["call_id"], event["tool_name"])
@@ -137,10 +139,10 @@ class Lines:
             return
         self._line(f"{_where(event)}{name} {_outcome(event.get('result'))}".rstrip(), "dim")
         for text in _output(event.get("result")):
-            self._line(f"    {text}", "dim")
+            self._line(f"    {spoken(text)}", "dim")
 
     def _started(self, event: Event) -> None:
-        self._line(f"▶ {event['content']}", "bold")
+        self._line(f"▶ {spoken(event['content'])}", "bold")
 
     def _ended(self, mark: str, style: str) -> Callable[[Event], None]:
         def show(event: Event) -> None:
@@ -158,10 +160,10 @@ class Lines:
         self._line(f"  {facts['done']}/{facts['total']} · {facts['percentage']:.0f} %", "dim")
 
     def _content(self, style: str) -> Callable[[Event], None]:
-        return lambda event: self._line(event.get("content") or event["type"], style)
+        return lambda event: self._line(spoken(event.get("content") or event["type"]), style)
 
     def _failed(self, event: Event) -> None:
-        self._line(f"error: {event.get('content') or event.get('error')}", "bold red")
+        self._line(f"error: {spoken(event.get('content') or event.get('error') or '')}", "bold red")
 
 
 def _where(event: Event) -> str:

@@ -14,6 +14,7 @@ import anyio
 from anyio.streams.memory import MemoryObjectSendStream
 
 from gonogo.cli._answers import Answers
+from gonogo.cli._escape import spoken
 from gonogo.cli._exits import Exit
 from gonogo.cli._outcome import Outcome
 from gonogo.cli._setup import program
@@ -171,7 +172,9 @@ class Conversation:
         if self._wish.plan_only and self._outcome.plan_id:
             return Exit.DONE
         if question := self._outcome.question:
-            self._person.tell(f"{question}\nThe session {self._session_id} waits for the answer.")
+            self._person.tell(
+                f"{spoken(question)}\nThe session {self._session_id} waits for the answer."
+            )
         if self._answers.left or question:
             return Exit.WAITS
         return self._outcome.exit

@@ -86,13 +86,15 @@ def _object(text: str) -> dict[str, Any]:
 
 
 def _words(told: dict[str, Any]) -> str:
-    from json import dumps
+    from gonogo.cli._escape import spoken
+    from gonogo.domain.visible import visible_json
 
     if told["decision"] == "deny":
-        return f"Denied: {told['reason']}"
+        return f"Denied: {spoken(told['reason'])}"
     if told["decision"] == "ask":
-        return f"It would ask ({told['reason']}):\n{told.get('preview', '')}"
+        return f"It would ask ({spoken(told['reason'])}):\n{told.get('preview', '')}"
     if "error" in told:
-        return f"error: {told['error']}"
+        return f"error: {spoken(told['error'])}"
     result = told.get("result", {})
-    return str(result.get("content") or result.get("output") or dumps(result, indent=2))
+    said = result.get("content") or result.get("output")
+    return spoken(str(said)) if said else visible_json(result, indent=2)

@@ -1,10 +1,9 @@
 """Plans drawn as text."""
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
-from gonogo.cli._escape import one_line
+from gonogo.cli._escape import json_line, one_line
 
 MARKS = {
     "pending": "○",
@@ -39,8 +38,7 @@ def _rules(subtask: Node) -> Iterator[tuple[str, str]]:
     for name in named:
         value = subtask.get(name)
         if value is not None:
-            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-            yield name, one_line(text)
+            yield name, json_line(value)
 
 
 def stages(nodes: Sequence[Node]) -> list[list[Node]]:
@@ -83,7 +81,7 @@ def _headline(node: Node) -> str:
 
 def _facts(subtask: Node) -> str:
     worker = subtask.get("agent") or subtask.get("tool") or "?"
-    parts = [str(worker), str(subtask.get("estimated_time", ""))]
+    parts = [one_line(str(worker)), one_line(str(subtask.get("estimated_time", "")))]
     if subtask.get("dependencies"):
         parts.append("after " + ", ".join(map(one_line, subtask["dependencies"])))
     return " · ".join(part for part in parts if part)
@@ -94,5 +92,5 @@ def _outcome(subtask: Node) -> str:
         return f"error: {one_line(str(error.get('message', error)), 300)}"
     if (result := subtask.get("result")) is not None:
         said = cast("Node", result).get("output", result) if isinstance(result, dict) else result
-        return f"result: {one_line(str(said), 300)}"
+        return f"result: {json_line(said, 300)}"
     return one_line(str(subtask.get("reason") or ""), 300)

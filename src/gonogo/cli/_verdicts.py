@@ -1,6 +1,5 @@
 """Trying commands against the policy."""
 
-import json
 import shlex
 import sys
 from collections.abc import Mapping
@@ -14,6 +13,7 @@ from gonogo.cli._setup import read_settings
 from gonogo.domain.errors import InvalidMessage
 from gonogo.domain.gate import Verdict
 from gonogo.domain.strict_json import loads
+from gonogo.domain.visible import visible_json
 from gonogo.policy import Conditions, PolicyContext, check_command, load_contexts, load_rules
 
 Contexts = Mapping[str, PolicyContext]
@@ -91,4 +91,4 @@ def _own(rules: Path | None) -> PolicyContext:
 
 def _write(verdict: Verdict) -> None:
     said = {"decision": verdict.decision, "reason": verdict.reason, "rule": verdict.rule}
-    typer.echo(json.dumps(said, ensure_ascii=False))
+    typer.echo(visible_json(said))

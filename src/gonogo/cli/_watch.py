@@ -17,6 +17,7 @@ from gonogo.cli._setup import read_settings
 from gonogo.client import Client
 from gonogo.domain.plan_state import ENDED, PlanStatus
 from gonogo.domain.views import PlanGraph
+from gonogo.domain.visible import guarded
 from gonogo.texts import resolve, say
 
 Drawn = Callable[[PlanGraph], Iterator[str]]
@@ -39,7 +40,7 @@ class Redrawn:
 
     def show(self, graph: PlanGraph) -> None:
         """Draw it in the place of what was there."""
-        self._live.update(Text("\n".join(self._draw(graph))), refresh=True)
+        self._live.update(Text(guarded("\n".join(self._draw(graph)))), refresh=True)
 
 
 class Told:

@@ -54,7 +54,7 @@ class CheckpointState(CheckpointView):
 
 
 class FileDiff(View):
-    """How one file differs; control characters stand as visible escapes."""
+    """How one file differs; what could deceive stands as visible escapes."""
 
     path: str
     status: Literal["added", "deleted", "modified"]

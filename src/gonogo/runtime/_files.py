@@ -4,6 +4,7 @@ from typing import Literal
 
 from gonogo.domain.undo import kept_path, shown_path
 from gonogo.domain.undo_views import CheckpointDiff, FileDiff
+from gonogo.domain.visible import visible
 from gonogo.workspace import Change, Snapshots, Tree
 
 _FILES = 500
@@ -25,22 +26,11 @@ def diff_view(
         left -= min(len(text), left)
         files.append(
             FileDiff(
-                path=shown_path(kept_path(change.path)), status=_status(change), diff=escaped(text)
+                path=shown_path(kept_path(change.path)), status=_status(change), diff=visible(text)
             )
         )
     truncated = len(changes) > _FILES or left == 0
     return CheckpointDiff(checkpoint_id=checkpoint_id, to=to, files=files, truncated=truncated)
-
-
-def escaped(text: str) -> str:
-    """The text with control characters but line ends and tabs written out."""
-    return "".join(
-        letter if letter in "\n\t" or letter.isprintable() else _written(letter) for letter in text
-    )
-
-
-def _written(letter: str) -> str:
-    return letter.encode("unicode_escape", "surrogatepass").decode("ascii")
 
 
 def _status(change: Change) -> Literal["added", "deleted", "modified"]:

@@ -12,6 +12,8 @@ from typing import Any, TextIO
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
+from gonogo.domain.visible import visible
+
 _SECRET = frozenset({"api_key", "authorization", "cookie", "password", "secret", "token"})
 _CONTENT = frozenset(
     {"arguments", "content", "error", "feedback", "message", "messages", "prompt", "result", "text"}
@@ -63,7 +65,13 @@ def _formatter(*, as_json: bool, content: bool) -> logging.Formatter:
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         _without(_SECRET if content else _SECRET | _CONTENT),
     ]
-    last: list[Processor] = [structlog.dev.ConsoleRenderer(colors=not as_json)]
+    last: list[Processor] = [
+        structlog.processors.format_exc_info,
+        _visible,
+        structlog.dev.ConsoleRenderer(
+            colors=not as_json, exception_formatter=structlog.dev.plain_traceback
+        ),
+    ]
     if as_json:
         last = [
             structlog.processors.format_exc_info,
@@ -73,6 +81,14 @@ def _formatter(*, as_json: bool, content: bool) -> logging.Formatter:
         foreign_pre_chain=shared,
         processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last],
     )
+
+
+def _visible(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    """What libraries and strangers wrote, before the renderer adds its colours."""
+    return {
+        visible(name, lines=False): visible(str(value), lines=name == "exception")
+        for name, value in event.items()
+    }
 
 
 def _without(names: frozenset[str]) -> Processor:

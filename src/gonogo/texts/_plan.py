@@ -1,6 +1,5 @@
 """Texts about a plan that are longer than a sentence."""
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,6 +8,7 @@ from gonogo.domain.events import PlanEndedFacts
 from gonogo.domain.kinds import own_tool
 from gonogo.domain.plan import Revision, Scope, Subtask, critical_path
 from gonogo.domain.plan_changes import PlanChanges
+from gonogo.domain.visible import visible, visible_json
 from gonogo.texts._say import say
 
 _LONGEST = 4_000
@@ -43,7 +43,7 @@ def plan_summary(
         parts.append("\n".join(_changed(changes, locale)))
     if findings:
         parts.append(say("summary_findings", locale))
-        parts.append("\n".join(say("summary_finding", locale, **finding) for finding in findings))
+        parts.append("\n".join(_finding(finding, locale) for finding in findings))
     if tool_host == "client":
         parts.append(say("summary_client_host", locale))
     parts.append(say("summary_decide", locale, plan_id=revision.plan_id))
@@ -65,6 +65,10 @@ def account(facts: PlanEndedFacts, locale: str) -> str:
     if facts.cancelled:
         lines.append(say("plan_cancelled_line", locale, **numbers))
     return "\n".join(lines)
+
+
+def _finding(finding: Mapping[str, Any], locale: str) -> str:
+    return say("summary_finding", locale, **{**finding, "message": _line(finding["message"])})
 
 
 def _changed(changes: PlanChanges, locale: str) -> list[str]:
@@ -107,19 +111,17 @@ def _rules(subtask: Subtask, locale: str) -> list[str]:
     """What else decides what will run: it is approved with the plan, so it is shown."""
     found: list[str] = []
     if subtask.condition:
-        found.append(say("summary_condition", locale, condition=_code(subtask.condition)))
+        found.append(say("summary_condition", locale, condition=_code(_line(subtask.condition))))
     if subtask.inputs:
-        inputs = json.dumps(subtask.inputs, ensure_ascii=False)
-        found.append(say("summary_inputs", locale, inputs=_code(inputs)))
+        found.append(say("summary_inputs", locale, inputs=_code(visible_json(subtask.inputs))))
     named = {"after_skipped", "on_reject", "retry_policy", "timeout"}
     rest = subtask.model_dump(mode="json", include=named, exclude_none=True, exclude_defaults=True)
-    found += [f"{name}: {_code(json.dumps(value))}" for name, value in rest.items()]
+    found += [f"{name}: {_code(visible_json(value))}" for name, value in rest.items()]
     return found
 
 
-def _code(text: str) -> str:
-    """Text that cannot end its own quotation; what is cut off is said."""
-    line = _line(text)
+def _code(line: str) -> str:
+    """A line that cannot end its own quotation; what is cut off is said."""
     if len(line) > _LONGEST:
         line = f"{line[:_LONGEST]} … +{len(line) - _LONGEST}"
     marks = "`" * (1 + max((len(run) for run in re.findall("`+", line)), default=0))
@@ -162,5 +164,5 @@ def _quoted(values: Sequence[str]) -> str:
 
 
 def _line(text: str) -> str:
-    """One line, so that a description cannot draw headings or entries of its own."""
-    return " ".join(text.split())
+    """One visible line, so that a description cannot draw headings or entries of its own."""
+    return visible(" ".join(text.split()), lines=False)

@@ -1,0 +1,84 @@
+r"""Text from strangers, made safe to look at: the one rule of every place that shows it.
+
+A terminal obeys control characters, and what is invisible, blank or reorders its neighbours makes
+a command read as another than it is. Each such character is shown as an escape, `\x1b`, `\u202e`
+or `\U000e0041`. A backslash before what would read as an escape is doubled, so that nobody can
+write one that looks like the character: an odd number of backslashes means the character, an even
+one half as many backslashes and the letters after them.
+"""
+
+import json
+import re
+from typing import Any
+
+_BLANK = frozenset(
+    "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0\ufffc"
+    "\U00013441\U00013442\U00016fe4\U0001d159"
+)
+"""Letters and signs that are drawn as nothing, though Unicode counts them as printable."""
+_SELECTORS = ((0xFE00, 0xFE0F), (0xE0000, 0xE0FFF))
+"""Variation selectors and tags: they are drawn as nothing too."""
+_BACKSLASHES = re.compile(r"\\+")
+_LOOKS_ESCAPED = re.compile(r"x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}")
+
+
+def visible(text: str, *, lines: bool = True) -> str:
+    """The text with every character that could deceive shown as an escape.
+
+    For text as it was written: a second time it would double the backslashes of the escapes.
+
+    Args:
+        lines: Keep line feeds and tabs; otherwise they are escaped too.
+    """
+    if text.isascii() and text.isprintable() and "\\" not in text:
+        return text
+    odd = _odd(text, lines=lines)
+    if "\\" in text:
+        text = _BACKSLASHES.sub(lambda run: _doubled(run, odd), text)
+    return _escaped(text, odd)
+
+
+def guarded(text: str, *, lines: bool = True) -> str:
+    """The text with every character that could deceive shown as an escape, backslashes left alone.
+
+    For text that is made of parts that are visible already: what they left out is caught here.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return _escaped(text, _odd(text, lines=lines))
+
+
+def visible_json(value: Any, *, indent: int | None = None) -> str:  # noqa: ANN401 - any JSON
+    """A value as JSON, with every character that could deceive in JSON's own escapes."""
+    text = json.dumps(value, ensure_ascii=False, indent=indent)
+    return text.translate({ord(c): json.dumps(c)[1:-1] for c in _odd(text, lines=True)})
+
+
+def _odd(text: str, *, lines: bool) -> frozenset[str]:
+    kept = "\n\t" if lines else ""
+    return frozenset(c for c in set(text) if c not in kept and _deceives(c))
+
+
+def _deceives(character: str) -> bool:
+    # Not printable: control, format, surrogate, private, unassigned, and blanks but the space.
+    if not character.isprintable() or character in _BLANK:
+        return True
+    code = ord(character)
+    return any(first <= code <= last for first, last in _SELECTORS)
+
+
+def _doubled(run: re.Match[str], odd: frozenset[str]) -> str:
+    text, end = run.string, run.end()
+    if text[end : end + 1] in odd or _LOOKS_ESCAPED.match(text, end):
+        return run[0] * 2
+    return run[0]
+
+
+def _escaped(text: str, odd: frozenset[str]) -> str:
+    return text.translate({ord(character): _escape(ord(character)) for character in odd})
+
+
+def _escape(code: int) -> str:
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x1_0000 else f"\\U{code:08x}"
