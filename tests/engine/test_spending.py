@@ -224,3 +224,34 @@ async def test_only_a_plan_that_waits_for_its_budget_gets_more_or_is_given_up(
             await extend(shop, plan_id, tokens=200)
         with pytest.raises(Conflict, match="approved, and not for its budget"):
             await shop.store.write(shop.engine.give_up, plan_id, "enough", shop.now)
+
+
+async def test_a_search_for_another_revision_that_spends_a_budget_asks_once_and_goes_on(
+    store: Store,
+) -> None:
+    asked: list[Excess] = []
+    shop = shop_of(store, asked, tokens=100)
+    spent = Excess(what="tokens", used=90, limit=100)
+    async with shop.open():
+        gate = anyio.Event()
+
+        async def waits(work: Work) -> Outcome:
+            await gate.wait()
+            return Completed()
+
+        shop.steps["a"] = waits
+        plan_id = await shop.start({"id": "a"})
+        await shop.store.write(shop.engine.pause_search, plan_id, spent, shop.now)
+        assert asked == []
+        await shop.do(shop.engine.replan, plan_id, "think again")
+        gate.set()
+        await shop.until_searched()
+        for _ in range(2):
+            await shop.store.write(shop.engine.pause_search, plan_id, spent, shop.now)
+        plan = await shop.plan(plan_id)
+        assert (plan.status, plan.pause_reason) == (PlanStatus.REPLANNING, "budget")
+        assert asked == [spent]
+        before = shop.searches
+        await extend(shop, plan_id, tokens=200)
+        await shop.until_searched(before + 1)
+        assert (await shop.plan(plan_id)).pause_reason is None

@@ -212,10 +212,10 @@ class Workshop:
                 changed = self._changed
         return plan
 
-    async def until_searched(self) -> None:
-        """Wait until another revision is to be looked for."""
+    async def until_searched(self, times: int = 1) -> None:
+        """Wait until another revision is to be looked for, so many times in all."""
         with anyio.fail_after(LIMIT):
-            while not self.searches:
+            while self.searches < times:
                 await self._changed.wait()
 
     async def _search(self, job: Job) -> None:

@@ -3,7 +3,7 @@ person answers is done."""
 
 import pytest
 
-from fakes.world import calls, of, plan, says, step, write
+from fakes.world import call, calls, of, plan, says, step, write
 from gonogo.domain.errors import Conflict, InvalidMessage
 from gonogo.domain.messages import HitlDecision
 
@@ -72,6 +72,12 @@ async def test_an_edit_sets_other_limits_and_a_wrong_one_changes_nothing(make):
                         modified_arguments={"result": wrong},
                     ),
                 )  # fmt: skip
+        low = HitlDecision(
+            type="hitl_decision", approval_id=question.approval_id, decision="edit",
+            modified_arguments={"result": {"requests": 1, "tokens": 1_000_000, "subtasks": 0.5}},
+        )  # fmt: skip
+        with pytest.raises(InvalidMessage, match="requests: 1 used, 1 given; subtasks: 1 used"):
+            await world.runtime.decide(world.ann, low)
         assert [each.approval_id for each in await world.pending()] == [question.approval_id]
         events = await answer(
             world, question, "edit", modified_arguments={"result": {"requests": 9}}
@@ -144,3 +150,61 @@ async def test_without_a_budget_usage_is_shown_too(make):
         found = await status(world, plan_id)
         assert (found.usage.requests, found.usage.subtasks, found.limits) == (2, 1, None)
         assert found.usage.seconds > 0
+
+
+def search(*more):
+    """A plan whose second subtask fails so that another revision is looked for."""
+    bad = calls(call("attempt_completion", result="Agent x not found", success=False))
+    return {
+        "main/architect": [plan(step("a"), step("b", "a"))], "main/orchestrator": [says("Yes?")],
+        "a": [says("a")], "b": [bad], "c": [says("c")], "replan-1": list(more),
+    }  # fmt: skip
+
+
+@pytest.mark.feature(213)
+async def test_a_budget_spent_by_the_search_for_another_revision_asks_and_then_it_searches_on(make):
+    lines = search(calls(call("list_files", path=".")), plan(step("c", "a")))
+    async with make(lines, budget_plan_requests=3) as world:
+        plan_id, question = await paused(world)
+        assert question.details == {"about": "budget", "what": "requests", "used": 3, "limit": 3}
+        found = await status(world, plan_id)
+        assert (found.status, found.pause_reason) == ("replanning", "budget")
+        [told] = of(await world.log(), "plan_paused")
+        assert told["metadata"]["reason"] == "budget"
+
+        await world.restart()
+        await world.idle()
+        with pytest.raises(Conflict, match="budget"):
+            await world.runtime.resume_plan(world.ann, plan_id)
+        assert [p.approval_id for p in await world.pending()] == [question.approval_id]
+        assert world.model.requests == []
+
+        events = await answer(world, question, "approve")
+        assert events[-1]["type"] == "plan_notification"
+        found = await status(world, plan_id)
+        assert (found.status, found.pause_reason, found.revision) == ("awaiting_approval", None, 2)
+        [asked] = world.model.asked("replan-1")
+        assert len(asked.messages) > 1
+        after = await world.decide_plan(plan_id, revision=2)
+        assert after[-1]["metadata"]["status"] == "completed"
+        assert (await status(world, plan_id)).usage.subtasks == 3
+
+
+async def test_a_search_that_gets_no_more_ends_the_plan_with_what_it_has(make):
+    lines = search(calls(call("list_files", path=".")))
+    async with make(lines, budget_plan_requests=3) as world:
+        plan_id, question = await paused(world)
+        events = await answer(world, question, "reject")
+        assert events[-1]["metadata"]["status"] == "partial"
+        found = await status(world, plan_id)
+        assert (found.pause_reason, await world.pending()) == (None, [])
+
+
+async def test_runs_of_earlier_revisions_count_although_no_budget_asks_for_it(make):
+    async with make(search(plan(step("c", "a")))) as world:
+        plan_id = await world.propose()
+        await world.decide_plan(plan_id)
+        await world.decide_plan(plan_id, revision=2)
+        found = await status(world, plan_id)
+        assert {s.id: s.attempt for s in found.subtasks} == {"a": 1, "c": 1}
+        assert found.usage.subtasks == 3

@@ -490,3 +490,50 @@ async def test_a_paused_plan_stays_paused_until_a_rollback_that_was_cut_off_is_d
         await world.runtime.rollback(world.ann, plan_id, subtask_id="a")
         await world.runtime.resume_plan(world.ann, plan_id)
         await world.until("plan_completed")
+
+
+def used_up_once():
+    """A model whose quota is there again in an hour, once it was asked."""
+    asked = []
+
+    def reply(request):
+        asked.append(request)
+        if len(asked) == 1:
+            raise ModelFailed("slow down", http_status=429, retry_after=3600)
+        return says("b")
+
+    return reply
+
+
+@pytest.mark.feature(214, 218)
+@pytest.mark.parametrize("cut", [False, True], ids=["whole", "cut off once"])
+async def test_a_plan_that_waits_for_a_quota_goes_on_by_itself_after_a_rollback(make, cut):
+    lines = {
+        "main/architect": [plan(step("a"), step("b", "a"))], "main/orchestrator": [says("Yes?")],
+        "a": [calls(write("a.txt")), says("a")] * 2, "b": [used_up_once()],
+    }  # fmt: skip
+    async with make(lines) as world:
+        plan_id = await world.begin()
+        await world.until("plan_paused")
+        await world.idle()
+        reset = (await world.runtime.plan_status(world.ann, plan_id)).paused_until
+
+        def cut_off(conn):
+            set_plan(conn, plan_of(conn, plan_id), pause_reason=ROLLING_BACK)
+
+        if cut:
+            await world.runtime.parts.store.write(cut_off)
+            await world.later(3600)
+            await world.idle()
+            found = await world.runtime.plan_status(world.ann, plan_id)
+            assert found.status == "paused"
+        done = await world.runtime.rollback(world.ann, plan_id, subtask_id="a")
+        assert done.again == ["a", "b"]
+        if not cut:
+            found = await world.runtime.plan_status(world.ann, plan_id)
+            paused = (found.status, found.pause_reason, found.paused_until)
+            assert paused == ("paused", "quota", reset)
+            await world.restart()
+            await world.later(3600)
+        await world.until("plan_completed", status="completed")
+        assert world.read("a.txt") == "made\n"

@@ -5,7 +5,7 @@ plan's start), `requests` (to models) and `subtasks` (runs begun) of one plan, a
 before it what all model requests of the session may take.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -82,16 +82,6 @@ def excess(limits: Limits, used: Mapping[str, float], more: Mapping[str, float])
         if what in more and used.get(what, 0) + more[what] > limit:
             return Excess(what=what, used=used.get(what, 0), limit=limit)
     return None
-
-
-def runs(own: Mapping[str, Any] | None, attempts: Iterable[int]) -> int:
-    """How many runs of subtasks a plan has begun.
-
-    Args:
-        attempts: Those of its subtasks, for a plan whose runs nobody has counted.
-    """
-    counted = (own or {}).get("runs")
-    return sum(attempts) if counted is None else counted
 
 
 def tokens_of(text_bytes: int) -> int:

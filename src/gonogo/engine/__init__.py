@@ -25,9 +25,11 @@ from gonogo.engine._outcomes import (
 )
 from gonogo.engine._pauses import PLAN_TIMERS, QUOTA, RESUME, ROLLING_BACK
 from gonogo.engine._rounds import ADVANCE, REPLAN
+from gonogo.engine._spending import BUDGET
 
 __all__ = [
     "ADVANCE",
+    "BUDGET",
     "PLAN_TIMERS",
     "QUOTA",
     "REPLAN",

@@ -23,7 +23,8 @@ _S = SubtaskStatus
 PLAN_TIMERS = frozenset({ADVANCE, RESUME, PLAN_TIMEOUT})
 QUOTA = "quota"
 ROLLING_BACK = "rollback"
-"""Why a paused plan cannot go on: its files are being put back."""
+"""Why a paused plan cannot go on: its files are being put back. Where it was paused until a time
+before, it keeps that time, and gets its timer again once they are back."""
 _SAME = timedelta(seconds=1)
 """Resets that lie no further apart are one."""
 
@@ -51,13 +52,20 @@ class Pauses(Rounds):
     ) -> None:
         """A person gave a plan that is paused for its budget other limits: go on.
 
+        If it was the search for another revision that reached the limit, the search goes on.
+
         Raises:
             Conflict: it is not paused for its budget.
         """
         board = self._paused_for_budget(conn, plan_id, now)
         own = board.plan.budget or {}
         board.set_plan(budget={**own, "limits": {**own.get("limits", {}), **limits}})
-        self.end_pause(board, by, BUDGET)
+        if board.plan.status is not PlanStatus.REPLANNING:
+            self.end_pause(board, by, BUDGET)
+            return
+        board.set_plan(pause_reason=None)
+        _tell.changed(board, "plan_resumed", by, BUDGET)
+        self._go_on(board)
 
     def give_up(self, conn: Connection, plan_id: str, reason: str, now: datetime) -> None:
         """End a plan that is paused for its budget, and gets no more.
@@ -94,7 +102,7 @@ class Pauses(Rounds):
         """A quota is there again: go on, unless a person has paused the plan meanwhile."""
         board = Board.open(conn, plan_id, now)
         until = board.plan.paused_until
-        if board.plan.status is not PlanStatus.PAUSED or until is None:
+        if board.plan.pause_reason != QUOTA or until is None:
             return
         if until > now:
             set_timer(conn, RESUME, plan_id, until)

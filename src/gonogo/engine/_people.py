@@ -54,10 +54,10 @@ class People(Pauses):
     def resume_plan(self, conn: Connection, plan_id: str, by: str, now: datetime) -> None:
         """Go on with a paused plan."""
         board = Board.open(conn, plan_id, now)
+        _check_budget(board)
         if board.plan.status is not PlanStatus.PAUSED:
             raise Conflict(f"Plan {plan_id} is {board.plan.status} and cannot be resumed")
         _check_rollback(board)
-        _check_budget(board)
         self.end_pause(board, by)
 
     def replan(self, conn: Connection, plan_id: str, reason: str, by: str, now: datetime) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from gonogo.domain.budget import OF_STARTS, Excess, Limits, excess, in_force, runs
+from gonogo.domain.budget import OF_STARTS, Excess, Limits, excess, in_force
 from gonogo.domain.plan_state import PlanStatus
 from gonogo.domain.records import Plan
 from gonogo.domain.schedule import Standing
@@ -13,6 +13,7 @@ from gonogo.engine._board import Board
 from gonogo.store import Connection
 from gonogo.store.sessions import spoken_in
 from gonogo.store.timers import drop_timer
+from gonogo.store.usage import runs_of_plan
 from gonogo.texts import say
 
 RESUME = "plan_resume"
@@ -40,7 +41,7 @@ class Spending:
         limits = in_force(self.budget, board.plan.budget)
         if not start or OF_STARTS.isdisjoint(limits):
             return tuple(start), None
-        used = {"seconds": _seconds(board), "subtasks": _runs(board)}
+        used = {"seconds": _seconds(board), "subtasks": runs_of_plan(board.conn, board.plan)}
         if found := excess(limits, used, {"seconds": 0}):
             return (), found
         kept: list[str] = []
@@ -63,6 +64,22 @@ class Spending:
             board.set_plan(pause_reason=BUDGET, paused_until=None)
         else:
             return
+        self._ask_for_more(board, spent)
+
+    def pause_search(self, conn: Connection, plan_id: str, spent: Excess, now: datetime) -> None:
+        """The search for another revision reached a limit: it waits until a person answers.
+
+        The plan is still the one that is sent back; only its search rests.
+        """
+        board = Board.open(conn, plan_id, now)
+        if board.plan.status is not PlanStatus.REPLANNING or board.plan.pause_reason == BUDGET:
+            return
+        board.set_plan(pause_reason=BUDGET)
+        self._ask_for_more(board, spent)
+        _tell.final(board)
+
+    def _ask_for_more(self, board: Board, spent: Excess) -> None:
+        plan = board.plan
         content = say("plan_paused_budget", spoken_in(board.conn, plan.session_id))
         _tell.changed(board, "plan_paused", RUNTIME, BUDGET, content=content)
         self.over_budget(board.conn, board.plan, spent, board.now)
@@ -71,10 +88,6 @@ class Spending:
 def goes_on(row: Standing) -> bool:
     """Whether the start of a subtask goes on with an attempt, and begins none."""
     return row.attempt > 0 and row.not_before is None
-
-
-def _runs(board: Board) -> int:
-    return runs(board.plan.budget, (row.attempt for row in board.rows.values()))
 
 
 def _seconds(board: Board) -> float:

@@ -14,6 +14,7 @@ from gonogo.domain.records import Approval, Plan
 from gonogo.store import Connection
 from gonogo.store.plans import plan_of
 from gonogo.store.sessions import spoken_in
+from gonogo.store.usage import runs_of_plan, used_by_plan, used_by_session
 from gonogo.texts import DEFAULT, say
 
 ABOUT = "budget"
@@ -40,7 +41,9 @@ class BudgetKind:
                 said = f"the budget is spent, and {ruling.by.name} gave no more"
                 self.give_up(conn, plan_id, said, now)
             case DecisionWord.EDIT:
-                self.extend(conn, plan_id, _limits(ruling.changes), ruling.by.id, now)
+                limits = _limits(ruling.changes)
+                _check_used(conn, plan_id, limits, now)
+                self.extend(conn, plan_id, limits, ruling.by.id, now)
             case _:
                 more = self._more(conn, approval, now)
                 self.extend(conn, plan_id, more, ruling.by.id, now)
@@ -81,6 +84,21 @@ def ask_about_budget(
         ),
         now,
     )  # fmt: skip
+
+
+def _check_used(conn: Connection, plan_id: str, limits: Limits, now: datetime) -> None:
+    """Refuse limits that are reached already: the same question would come back at once."""
+    plan = plan_of(conn, plan_id)
+    if plan is None:
+        return
+    used = used_by_plan(conn, plan_id).by_word() | {"subtasks": runs_of_plan(conn, plan)}
+    used |= used_by_session(conn, plan.session_id).by_word("session_")
+    if plan.started_at is not None:
+        used["seconds"] = (now - plan.started_at).total_seconds()
+    low = [what for what, limit in limits.items() if limit <= used.get(what, 0)]
+    if low:
+        said = "; ".join(f"{what}: {used[what]:g} used, {limits[what]:g} given" for what in low)
+        raise InvalidMessage(f"A limit must be above what was used already: {said}")
 
 
 def _limits(changes: Any) -> Limits:  # noqa: ANN401 - as the person sent it

@@ -24,6 +24,7 @@ from gonogo.agents import Finished, Handed, Loop, Resting, Thread, drop_call, en
 from gonogo.approvals import Desk, Question, Ruling
 from gonogo.dispatch import AGAIN
 from gonogo.domain.approval_state import ApprovalKind, DecisionWord
+from gonogo.domain.budget import BudgetSpent, Excess
 from gonogo.domain.call_state import CallStatus
 from gonogo.domain.conversation import UserText
 from gonogo.domain.errors import Conflict, GonogoError, InvalidMessage, InvalidPlan
@@ -34,7 +35,7 @@ from gonogo.domain.plan_state import PlanStatus
 from gonogo.domain.records import Approval, CallRow, Job, Plan, Session, SubtaskRow
 from gonogo.domain.replanning import is_progress, next_revision, stays_within
 from gonogo.domain.subtask_state import SUBTASK, SubtaskStatus
-from gonogo.engine import REPLAN, Engine, Superseded
+from gonogo.engine import BUDGET, REPLAN, Engine, Superseded
 from gonogo.orchestrator._planning import Planning
 from gonogo.orchestrator._proposal import ARCHITECT
 from gonogo.orchestrator._replan_brief import brief, reflection
@@ -90,6 +91,10 @@ class Replanning:
                 said = await self._search(thread)
             except Superseded:
                 return
+            except BudgetSpent as error:
+                with suppress(Superseded):
+                    await self.store.write(self._ask_for_more, thread, error.excess, self.clock())
+                return
             except GonogoError as error:
                 if (seconds := quota_pause(error)) is not None:
                     await self.store.write(self._put_off, thread, seconds, self.clock())
@@ -121,7 +126,8 @@ class Replanning:
         if plan is None or plan.status is not PlanStatus.REPLANNING or plan.replan is None:
             return None
         rows = subtask_rows(conn, plan.id, plan.revision)
-        if any(row.status is SubtaskStatus.RUNNING for row in rows):
+        waits = plan.pause_reason == BUDGET
+        if waits or any(row.status is SubtaskStatus.RUNNING for row in rows):
             return None
         session = session_of(conn, plan.session_id)
         assert session is not None  # noqa: S101 - the plan names its session
@@ -269,12 +275,20 @@ class Replanning:
 
     def _put_off(self, conn: Connection, thread: Thread, seconds: float, now: datetime) -> None:
         """A model's quota is used up: search on when it is there again."""
+        plan = self._rest(conn, thread)
+        set_timer(conn, f"{AGAIN}{REPLAN}", plan.id, now + timedelta(seconds=seconds))
+
+    def _ask_for_more(self, conn: Connection, thread: Thread, spent: Excess, now: datetime) -> None:
+        """A budget is spent: search on when a person gives more."""
+        self.engine.pause_search(conn, self._rest(conn, thread).id, spent, now)
+
+    def _rest(self, conn: Connection, thread: Thread) -> Plan:
         thread.check(conn)
         plan = plan_of(conn, thread.plan_id or "")
         assert plan is not None  # noqa: S101 - `check` found it
         assert plan.replan is not None  # noqa: S101 - it is being replanned
         set_plan(conn, plan, replan={**plan.replan, "began": None})
-        set_timer(conn, f"{AGAIN}{REPLAN}", plan.id, now + timedelta(seconds=seconds))
+        return plan
 
     def _give_up(self, conn: Connection, thread: Thread, reason: str, now: datetime) -> None:
         thread.check(conn)

@@ -28,7 +28,7 @@ from gonogo.orchestrator._rollback import Undoing, check_quiet
 from gonogo.store import Connection, Store, log
 from gonogo.store.checkpoints import Doer, Touched, add_changes, add_checkpoints, head_of
 from gonogo.store.plans import lock_plan, set_plan, standings
-from gonogo.store.timers import drop_timer
+from gonogo.store.timers import drop_timer, set_timer
 from gonogo.texts import say
 from gonogo.workspace import (
     FileState,
@@ -248,7 +248,7 @@ def _hold(conn: Connection, plan: Plan) -> None:
     """Keep a paused plan where it is until the rollback is written, also over a crash."""
     if plan.status is PlanStatus.PAUSED:
         drop_timer(conn, RESUME, plan.id)
-        set_plan(conn, plan, pause_reason=ROLLING_BACK, paused_until=None)
+        set_plan(conn, plan, pause_reason=ROLLING_BACK)
 
 
 def _unheld(conn: Connection, undoing: Undoing) -> None:
@@ -259,8 +259,12 @@ def _unheld(conn: Connection, undoing: Undoing) -> None:
 
 
 def _let_go(conn: Connection, plan: Plan, before: Plan) -> None:
-    """The rollback is written: the pause is again what it was."""
-    reason = None if before.pause_reason in {ROLLING_BACK, QUOTA} else before.pause_reason
+    """The rollback is written: a pause is again what it was; a quota ends its own."""
+    reason = None if before.pause_reason == ROLLING_BACK else before.pause_reason
+    if plan.paused_until is not None:
+        # Also where the rollback before this one was cut off, and only the time is left of it.
+        reason = QUOTA
+        set_timer(conn, RESUME, plan.id, plan.paused_until)
     set_plan(conn, plan, pause_reason=reason)
 
 

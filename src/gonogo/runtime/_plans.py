@@ -35,7 +35,7 @@ from gonogo.store.plans import (
     revoke_grant,
     subtask_rows,
 )
-from gonogo.store.usage import used_by_plan
+from gonogo.store.usage import runs_of_plan, used_by_plan
 
 Found = tuple[Plan, Revision, list[SubtaskRow]]
 Verb = Callable[..., None]
@@ -70,8 +70,8 @@ class Plans:
 
     async def plan_status(self, principal: Principal, plan_id: str) -> PlanStatusView:
         """How far a plan is."""
-        found, used = await self.parts.store.read(_found_and_used, principal, plan_id)
-        usage = usage_view(found[0], found[2], used, self.parts.clock())
+        found, runs, used = await self.parts.store.read(_found_and_used, principal, plan_id)
+        usage = usage_view(found[0], runs, used, self.parts.clock())
         limits = in_force(self.parts.settings.budget, found[0].budget)
         return status_view(*found, usage=usage, limits=limits)
 
@@ -198,8 +198,11 @@ def _drawn(conn: Connection, principal: Principal, plan_id: str) -> Drawn:
     return Drawn(plan, revision, rows, asked, log.last_seq(conn, plan.session_id))
 
 
-def _found_and_used(conn: Connection, principal: Principal, plan_id: str) -> tuple[Found, Used]:
-    return _found(conn, principal, plan_id), used_by_plan(conn, plan_id)
+def _found_and_used(
+    conn: Connection, principal: Principal, plan_id: str
+) -> tuple[Found, int, Used]:
+    found = _found(conn, principal, plan_id)
+    return found, runs_of_plan(conn, found[0]), used_by_plan(conn, plan_id)
 
 
 def _whole(conn: Connection, plan: Plan) -> Found:

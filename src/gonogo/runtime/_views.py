@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from gonogo.domain.approval_state import ApprovalKind
-from gonogo.domain.budget import Limits, Used, runs
+from gonogo.domain.budget import Limits, Used
 from gonogo.domain.messages import PLAN_REQUEST
 from gonogo.domain.plan import Revision, Subtask, critical_path
 from gonogo.domain.plan_changes import plan_changes
@@ -119,8 +119,12 @@ def plan_view(plan: Plan, revision: Revision, rows: Sequence[SubtaskRow]) -> Pla
     )
 
 
-def usage_view(plan: Plan, rows: Sequence[SubtaskRow], used: Used, now: datetime) -> UsageView:
-    """What a plan took so far."""
+def usage_view(plan: Plan, runs: int, used: Used, now: datetime) -> UsageView:
+    """What a plan took so far.
+
+    Args:
+        runs: Of subtasks, over all its revisions.
+    """
     since, until = plan.started_at, plan.finished_at or now
     return UsageView(
         requests=used.requests,
@@ -130,7 +134,7 @@ def usage_view(plan: Plan, rows: Sequence[SubtaskRow], used: Used, now: datetime
         cost=used.cost_micros / 1_000_000,
         unpriced_requests=used.unpriced,
         seconds=round((until - since).total_seconds(), 3) if since else 0.0,
-        subtasks=runs(plan.budget, (row.attempt for row in rows)),
+        subtasks=runs,
     )
 
 

@@ -3,9 +3,9 @@
 from sqlalchemy import Connection, Executable, bindparam, case, func, select
 
 from gonogo.domain.budget import Used
-from gonogo.domain.records import ModelRequestRow
+from gonogo.domain.records import ModelRequestRow, Plan
 from gonogo.store._rows import change, put
-from gonogo.store._schema import model_requests, sessions
+from gonogo.store._schema import model_requests, sessions, subtasks
 
 _R = model_requests.c
 _TOKENS = _R.input_tokens + _R.output_tokens
@@ -22,6 +22,14 @@ _SUMS = select(
 )
 _OF_PLAN = _SUMS.where(_R.plan_id == bindparam("of"))
 _OF_SESSION = _SUMS.where(_R.session_id == bindparam("of"))
+# A row that a later revision took over has the same start, so that its runs count once.
+_EACH = (
+    select(func.max(subtasks.c.attempt).label("attempts"))
+    .where(subtasks.c.plan_id == bindparam("of"), subtasks.c.attempt > 0)
+    .group_by(subtasks.c.subtask_id, subtasks.c.started_at)
+    .subquery()
+)
+_RUNS = select(func.coalesce(func.sum(_EACH.c.attempts), 0))
 _LOCK = select(sessions.c.id).where(sessions.c.id == bindparam("of")).with_for_update()
 
 
@@ -54,6 +62,12 @@ def refuse_request(conn: Connection, request_id: str, *, free: bool) -> None:
 def used_by_plan(conn: Connection, plan_id: str) -> Used:
     """What the model requests of a plan took, over all its revisions."""
     return _used(conn, _OF_PLAN, plan_id)
+
+
+def runs_of_plan(conn: Connection, plan: Plan) -> int:
+    """How many runs of its subtasks a plan has begun, over all its revisions."""
+    counted = (plan.budget or {}).get("runs")
+    return int(conn.execute(_RUNS, {"of": plan.id}).scalar_one() if counted is None else counted)
 
 
 def used_by_session(conn: Connection, session_id: str) -> Used:
