@@ -41,6 +41,8 @@ def test_rules_come_from_two_files_the_administrators_first(tmp_path):
     assert [rule.name for rule in (*rules.admin, *rules.user)] == ["admin:1", "user:1", "user:2"]
     assert rules.admin[0].reason == "rule admin:1: deny rm *"
     assert rules.user[0].reason == "tests run in the sandbox"
+    assert [rule.where for rule in rules.all()] == [f"{admin}:1", f"{user}:2", f"{user}:9"]
+    assert rules.where("user:2+admin:1") == (f"{admin}:1", f"{user}:9")
     assert rules.version != load_rules(None, user).version
     assert rules.version == load_rules(admin, user).version
 

@@ -7,6 +7,7 @@ does not run; a call that may have had its effect is never repeated unasked.
 
 from gonogo.agents._calls import CallKind, Interventions
 from gonogo.agents._gate import Gate, Gated
+from gonogo.agents._given import Given, Giving, given_in, nothing_given
 from gonogo.agents._loop import Finished, Handed, Loop, Resting, keep_reply
 from gonogo.agents._meter import Meter
 from gonogo.agents._nobody import model_profile, runtime_profile
@@ -24,6 +25,8 @@ __all__ = [
     "Finished",
     "Gate",
     "Gated",
+    "Given",
+    "Giving",
     "Handed",
     "Hands",
     "Interventions",
@@ -36,9 +39,11 @@ __all__ = [
     "Traces",
     "drop_call",
     "end_call",
+    "given_in",
     "keep_reply",
     "load_profiles",
     "model_profile",
+    "nothing_given",
     "open_control",
     "runtime_profile",
 ]

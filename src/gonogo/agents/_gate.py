@@ -1,22 +1,20 @@
 """The gate: what a call would touch, and whether it may, must ask, or must not."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import anyio.to_thread
 
+from gonogo.agents._given import Giving, nothing_given
 from gonogo.agents._profiles import Profile
 from gonogo.agents._remote import remote_access
 from gonogo.agents._thread import Thread
 from gonogo.domain.errors import InvalidArguments, ToolFailed
-from gonogo.domain.gate import Access, Call, FileEffect, Grant, ToolClass, Verdict
-from gonogo.domain.plan import Scope
+from gonogo.domain.gate import Access, Call, FileEffect, ToolClass, Verdict
 from gonogo.domain.visible import visible
-from gonogo.policy import Conditions, Rules, verdict
-from gonogo.store import Store
-from gonogo.store.plans import active_grant
+from gonogo.policy import Conditions, Rules, Stage, Trace, explain
 from gonogo.texts import say
 from gonogo.tools import Tool
 from gonogo.workspace import Sandbox, Workspace
@@ -36,13 +34,14 @@ class Gated:
     preview: str = ""
     error: str | None = None
     """What the model is told when the call is denied."""
+    trace: Trace = field(default_factory=Trace)
+    """What the verdict was made of."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gate:
     """Judges tool calls; changes nothing."""
 
-    store: Store
     tools: Mapping[str, Tool]
     profiles: Mapping[str, Profile]
     rules: Rules
@@ -51,6 +50,8 @@ class Gate:
     attended: bool = True
     repo_trusted: bool = True
     open_workspace: Callable[[Path], Workspace] = Workspace
+    given: Giving = nothing_given
+    """Reads what people have given a conversation."""
 
     async def judge(
         self,
@@ -92,17 +93,18 @@ class Gate:
             access=access, base_hashes=bases, plan_id=thread.plan_id, revision=thread.revision,
             subtask_id=thread.subtask_id,
         )  # fmt: skip
-        found = await self._verdict(thread, call)
+        given = await self.given(thread)
+        found, trace = explain(call, self.rules, self._conditions(thread), given.grant)
         reason = say("model_denied", thread.locale, reason=found.reason)
         return Gated(
             tool=tool.name, tool_class=tool.tool_class, arguments=final, verdict=found,
             digest=call.digest(self.rules.version), base_hashes=bases, effects=effects,
             preview=visible(preview),
-            error=f"policy_denied: {reason}" if found.decision == "deny" else None,
+            error=f"policy_denied: {reason}" if found.decision == "deny" else None, trace=trace,
         )  # fmt: skip
 
-    async def _verdict(self, thread: Thread, call: Call) -> Verdict:
-        conditions = Conditions(
+    def _conditions(self, thread: Thread) -> Conditions:
+        return Conditions(
             attended=self.attended,
             repo_trusted=self.repo_trusted,
             sandboxed=self.sandbox is not None,
@@ -113,7 +115,6 @@ class Gate:
             writes_barred=self.bars_writes(thread),
             outside=self._outside(thread),
         )
-        return verdict(call, self.rules, conditions, await self._grant(thread))
 
     def profile(self, thread: Thread) -> Profile:
         """What the agent of a conversation may use, and where it may write."""
@@ -138,27 +139,14 @@ class Gate:
 
         return outside
 
-    async def _grant(self, thread: Thread) -> Grant | None:
-        if thread.plan_id is None or thread.subtask_id is None or thread.revision is None:
-            return None
-        row = await self.store.read(
-            active_grant, thread.plan_id, thread.revision, thread.subtask_id
-        )
-        if row is None:
-            return None
-        return Grant(
-            grant_id=row.id,
-            plan_id=row.plan_id,
-            revision=row.revision,
-            subtask_id=row.subtask_id,
-            scope=Scope.model_validate(row.scope) if row.scope is not None else None,
-        )
-
 
 def _refused(name: str, arguments: dict[str, Any] | None, error: str, rule: str) -> Gated:
     kept = arguments or {}
     call = Call(tool=name, tool_class=ToolClass.OTHER, agent="", arguments=kept, access=Access())
+    trace = Trace()
+    trace.enter(Stage.DENY_BUILT_IN).take(rule)
     return Gated(
         tool=name, tool_class=ToolClass.OTHER, arguments=kept, digest=call.digest(""),
         verdict=Verdict(decision="deny", reason=error, rule=rule), base_hashes={}, error=error,
+        trace=trace,
     )  # fmt: skip

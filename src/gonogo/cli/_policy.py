@@ -6,9 +6,14 @@ from typing import Annotated
 import typer
 
 from gonogo.cli._exits import Exit, carry_out
-from gonogo.cli._options import EXACT, example, group
+from gonogo.cli._options import EXACT, Directory, Json, example, group
 
 app = group("The policy: what may run, what asks, what is denied.")
+
+RulesFile = Annotated[
+    Path | None,
+    typer.Option("--rules", exists=True, dir_okay=False, help="Rules instead of your own."),
+]
 
 
 @app.command(
@@ -22,10 +27,7 @@ app = group("The policy: what may run, what asks, what is denied.")
 )
 def check(
     command: Annotated[list[str] | None, typer.Argument(help="The command, after --.")] = None,
-    rules: Annotated[
-        Path | None,
-        typer.Option("--rules", exists=True, dir_okay=False, help="Rules instead of your own."),
-    ] = None,
+    rules: RulesFile = None,
     context: Annotated[
         Path | None,
         typer.Option("--context", exists=True, dir_okay=False, help="Named contexts, as JSON."),
@@ -41,6 +43,27 @@ def check(
     carry_out(_check, command or [], rules, context, name, batch)
 
 
+@app.command(
+    "explain",
+    **EXACT,
+    epilog=example(
+        "gonogo policy explain -- git push --force",
+        """gonogo policy explain write_file '{"path": "a.md", "content": ""}' --agent debug""",
+    ),
+)
+def explain(
+    call: Annotated[
+        list[str], typer.Argument(help="A command, after --; or a tool and its arguments as JSON.")
+    ],
+    directory: Directory = None,
+    agent: Annotated[str, typer.Option("--agent", help="In whose hands.")] = "coder",
+    rules: RulesFile = None,
+    json: Json = False,
+) -> None:
+    """Show every rule that is considered for a call, and what decides; nothing runs."""
+    carry_out(_explain, call, directory, agent, rules, json)
+
+
 async def _check(
     command: list[str], rules: Path | None, context: Path | None, name: str, batch: bool
 ) -> Exit:
@@ -49,3 +72,11 @@ async def _check(
     if batch:
         return check_batch(rules, context, name)
     return check_one(command, rules, context, name)
+
+
+async def _explain(
+    call: list[str], directory: Path | None, agent: str, rules: Path | None, json: bool
+) -> Exit:
+    from gonogo.cli._explain import explain_call
+
+    return await explain_call(call, directory, agent, rules, json=json)

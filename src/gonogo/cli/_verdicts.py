@@ -78,7 +78,7 @@ def _own(rules: Path | None) -> PolicyContext:
     from gonogo.workspace import Sandbox
 
     settings = read_settings()
-    loaded = load_rules(None, rules) if rules else load_rules(settings.admin_rules, settings.rules)
+    loaded = load_rules(settings.admin_rules, rules or settings.rules)
     conditions = Conditions(
         workspace=str(settings.workspace),
         home=str(settings.home),

@@ -92,3 +92,8 @@ class Grant(Frozen):
     subtask_id: str
     scope: Scope | None = None
     """None: file tools may write anywhere in the workspace but protected paths; no commands."""
+
+    @property
+    def name(self) -> str:
+        """How verdicts name it."""
+        return f"grant:{self.plan_id}#{self.subtask_id}"

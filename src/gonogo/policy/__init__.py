@@ -7,23 +7,29 @@ strictest part; what is allowed runs in its canonical form, not as it was writte
 
 from gonogo.policy._prefix import read_prefix
 from gonogo.policy._shell import ParsedCommand, Simple, Unparsed, parse_command
+from gonogo.policy._trace import Look, Stage, Step, Trace
 from gonogo.policy.conditions import ALWAYS_ASK, Conditions
 from gonogo.policy.contexts import PolicyContext, check_command, load_contexts, read_contexts
 from gonogo.policy.rules import BadRules, Rule, Rules, RuleText, load_rules, make_rule, make_rules
-from gonogo.policy.verdict import verdict
+from gonogo.policy.verdict import explain, verdict
 
 __all__ = [
     "ALWAYS_ASK",
     "BadRules",
     "Conditions",
+    "Look",
     "ParsedCommand",
     "PolicyContext",
     "Rule",
     "RuleText",
     "Rules",
     "Simple",
+    "Stage",
+    "Step",
+    "Trace",
     "Unparsed",
     "check_command",
+    "explain",
     "load_contexts",
     "load_rules",
     "make_rule",

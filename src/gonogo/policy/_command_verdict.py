@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gonogo.domain.gate import Call, Grant, Verdict
+from gonogo.domain.plan import Scope
 from gonogo.policy._commands import Command, Part, read_command
 from gonogo.policy._deny import refusal, words_of
 from gonogo.policy._globs import covers
@@ -16,76 +17,111 @@ from gonogo.policy._kinds import Place
 from gonogo.policy._prefix import read_prefix
 from gonogo.policy._shell import Unparsed
 from gonogo.policy._text import spoofing
+from gonogo.policy._trace import Stage, Step, Trace
 from gonogo.policy.conditions import Conditions
-from gonogo.policy.rules import Rule, Rules
+from gonogo.policy.rules import Decision, Rule, Rules
 
 _MAX_READ = 250_000
 
 
 @dataclass(frozen=True, slots=True)
 class Cover:
-    """Who allows a part: a rule or the plan."""
+    """Who may allow a part: a rule or the plan."""
 
     rule: str
     reason: str
+    words: int
+    """How many of the part's words it vouches for."""
+    misfit: str | None
+    """Why it does not speak of the part, if it does not."""
     by_grant: bool = False
 
 
 def command_verdict(
-    call: Call, rules: Rules, conditions: Conditions, grant: Grant | None
+    call: Call, rules: Rules, conditions: Conditions, grant: Grant | None, trace: Trace
 ) -> Verdict:
     """Judge a call that runs a command."""
     text = call.access.command or ""
-    if odd := spoofing(text):
-        return _builtin("deny", "spoofing", f"the command contains {odd}")
-    if not text.strip():
-        return _builtin("deny", "empty", "the command is empty")
-    if len(text) > _MAX_READ:
-        return _builtin("deny", "too-long", "the command is longer than any command")
+    if found := _unreadable(text, trace):
+        return found
     place = Place(workspace=conditions.workspace, cwd=call.access.cwd or ".")
     command = read_command(text, place)
     return (
-        _denied(command, call, rules, conditions)
-        or _asked(command, call, rules, conditions)
-        or _allowed(command, call, rules, grant, place)
+        _denied(command, call, rules, conditions, trace)
+        or _asked(command, call, rules, conditions, trace)
+        or _allowed(command, call, rules, grant, place, trace)
     )
 
 
-def _denied(command: Command, call: Call, rules: Rules, conditions: Conditions) -> Verdict | None:
+def _unreadable(text: str, trace: Trace) -> Verdict | None:
+    step = trace.enter(Stage.DENY_BUILT_IN)
+    if odd := spoofing(text):
+        return _builtin("deny", "spoofing", f"the command contains {odd}", step)
+    if not text.strip():
+        return _builtin("deny", "empty", "the command is empty", step)
+    if len(text) > _MAX_READ:
+        return _builtin("deny", "too-long", "the command is longer than any command", step)
+    return None
+
+
+def _denied(
+    command: Command, call: Call, rules: Rules, conditions: Conditions, trace: Trace
+) -> Verdict | None:
+    step = trace.enter(Stage.DENY_BUILT_IN)
     if reason := refusal(command.text, command.suspicion, conditions.workspace, conditions.home):
-        return _builtin("deny", "never", reason)
-    for rule in rules.of("deny"):
-        if _concerns(rule, call, command):
-            return Verdict(decision="deny", reason=rule.reason, rule=rule.name)
-    return None
+        return _builtin("deny", "never", reason, step)
+    return _by_rule(command, call, rules, "deny", trace.enter(Stage.DENY))
 
 
-def _asked(command: Command, call: Call, rules: Rules, conditions: Conditions) -> Verdict | None:
+def _asked(
+    command: Command, call: Call, rules: Rules, conditions: Conditions, trace: Trace
+) -> Verdict | None:
+    step = trace.enter(Stage.ASK_BUILT_IN)
     if isinstance(command.parsed, Unparsed):
-        return _builtin("ask", "unparsed", f"not understood: {command.parsed.reason}")
+        return _builtin("ask", "unparsed", f"not understood: {command.parsed.reason}", step)
     if not command.parts:
-        return _builtin("ask", "unparsed", "there is no command in it")
-    for rule in rules.of("ask"):
-        if _concerns(rule, call, command):
-            return Verdict(decision="ask", reason=rule.reason, rule=rule.name)
+        return _builtin("ask", "unparsed", "there is no command in it", step)
+    if found := _by_rule(command, call, rules, "ask", trace.enter(Stage.ASK)):
+        return found
     for part in command.parts:
+        step = trace.enter(Stage.ASK_BUILT_IN, shown(part))
         if doubt := _doubt(part, call, conditions):
-            return _builtin("ask", doubt[0], doubt[1])
+            return _builtin("ask", doubt[0], doubt[1], step)
     return None
 
 
-def _concerns(rule: Rule, call: Call, command: Command) -> bool:
-    """Whether a rule that forbids or asks speaks of anything that the command might do."""
-    if not rule.concerns(call.tool, call.agent):
-        return False
+def _by_rule(
+    command: Command, call: Call, rules: Rules, decision: Decision, step: Step
+) -> Verdict | None:
+    for rule in rules.of(decision):
+        if step.take(rule.name, _misfit(rule, call, command)):
+            return Verdict(decision=decision, reason=rule.reason, rule=rule.name)
+    return None
+
+
+def _misfit(rule: Rule, call: Call, command: Command) -> str | None:
+    """Why a rule that forbids or asks speaks of nothing that the command might do."""
+    if other := rule.unconcerned(call.tool, call.agent):
+        return other
     if rule.words:
         understood = (part.argv for part in command.parts)
-        return any(map(rule.covers_argv, (*command.suspicion.commands, *understood)))
+        met = any(map(rule.covers_argv, (*command.suspicion.commands, *understood)))
+        return None if met else f"nothing in it {_begins(rule)}"
     if rule.text.path is None:
-        return True
+        return None
     cwd = call.access.cwd or "."
     named = (posixpath.normpath(posixpath.join(cwd, w)) for w in words_of(command.suspicion))
-    return any(covers((rule.text.path,), path) for path in named)
+    met = any(covers((rule.text.path,), path) for path in named)
+    return None if met else f"it names nothing that {rule.text.path!r} covers"
+
+
+def _begins(rule: Rule) -> str:
+    return f"{'is just' if rule.text.exact else 'begins with'} {' '.join(rule.words)!r}"
+
+
+def shown(part: Part) -> str:
+    """A part of a command, for people."""
+    return " ".join(word.text for word in part.simple.words)
 
 
 def _doubt(part: Part, call: Call, conditions: Conditions) -> tuple[str, str] | None:
@@ -106,13 +142,15 @@ def _doubt(part: Part, call: Call, conditions: Conditions) -> tuple[str, str] | 
 
 
 def _allowed(
-    command: Command, call: Call, rules: Rules, grant: Grant | None, place: Place
+    command: Command, call: Call, rules: Rules, grant: Grant | None, place: Place, trace: Trace
 ) -> Verdict:
     found: list[Cover] = []
     for part in command.parts:
-        cover = _cover(part, call, rules, grant, place)
+        cover = _cover(part, call, rules, grant, place, trace)
         if isinstance(cover, str):
-            return Verdict(decision="ask", reason=cover, rule=f"default:{call.tool_class}")
+            name = f"default:{call.tool_class}"
+            trace.enter(Stage.DEFAULT, shown(part)).take(name)
+            return Verdict(decision="ask", reason=cover, rule=name)
         found.append(cover)
     by_grant = any(cover.by_grant for cover in found)
     return Verdict(
@@ -124,14 +162,21 @@ def _allowed(
     )
 
 
-def _cover(part: Part, call: Call, rules: Rules, grant: Grant | None, place: Place) -> Cover | str:
+def _cover(
+    part: Part, call: Call, rules: Rules, grant: Grant | None, place: Place, trace: Trace
+) -> Cover | str:
     """Who allows this part; else why it asks."""
     why: str | None = None
-    for words, cover in (*_rule_covers(part, call, rules), *_grant_covers(part, call, grant)):
-        problem = part.unknown(words, place)
-        if problem is None:
-            return cover
-        why = why or problem
+    for stage, covers_of in (
+        (Stage.ALLOW, _rule_covers(part, call, rules)),
+        (Stage.GRANT, _grant_covers(part, call, grant)),
+    ):
+        step = trace.enter(stage, shown(part))
+        for cover in covers_of:
+            problem = cover.misfit or part.unknown(cover.words, place)
+            if step.take(cover.rule, problem):
+                return cover
+            why = why or (None if cover.misfit else problem)
     return why or uncovered(call, repr(part.argv[0]), grant)
 
 
@@ -144,27 +189,36 @@ def uncovered(call: Call, subject: str, grant: Grant | None) -> str:
     return f"no rule allows {subject}"
 
 
-def _rule_covers(part: Part, call: Call, rules: Rules) -> Iterator[tuple[int, Cover]]:
+def _rule_covers(part: Part, call: Call, rules: Rules) -> Iterator[Cover]:
     for rule in rules.of("allow"):
-        fits = rule.words and rule.concerns(call.tool, call.agent) and rule.covers_argv(part.argv)
-        if fits:
-            yield len(rule.words), Cover(rule.name, rule.reason)
+        misfit = rule.unconcerned(call.tool, call.agent)
+        if not rule.words:
+            misfit = misfit or "it names no command"
+        elif not rule.covers_argv(part.argv):
+            misfit = misfit or f"{shown(part)!r} does not fit: nothing in it {_begins(rule)}"
+        yield Cover(rule.name, rule.reason, len(rule.words), misfit)
 
 
-def _grant_covers(part: Part, call: Call, grant: Grant | None) -> Iterator[tuple[int, Cover]]:
-    if grant is None or grant.scope is None:
+def _grant_covers(part: Part, call: Call, grant: Grant | None) -> Iterator[Cover]:
+    if grant is None:
         return
-    if grant.scope.tools and call.tool not in grant.scope.tools:
+    scope = grant.scope or Scope()
+    if scope.tools and call.tool not in scope.tools:
+        yield Cover(grant.name, "", 0, f"the plan does not declare {call.tool!r}")
         return
-    for written in grant.scope.commands:
+    if not scope.commands:
+        yield Cover(grant.name, "", 0, "the plan declares no commands")
+    for written in scope.commands:
         words = read_prefix(written)
-        if not isinstance(words, str) and part.argv[: len(words)] == words:
-            name = f"grant:{grant.plan_id}#{grant.subtask_id}"
-            reason = f"the approved plan allows {written!r} to subtask {grant.subtask_id!r}"
-            yield len(words), Cover(name, reason, by_grant=True)
+        reason = f"the approved plan allows {written!r} to subtask {grant.subtask_id!r}"
+        if isinstance(words, str):
+            yield Cover(grant.name, reason, 0, words)
+            continue
+        misfit = None if part.argv[: len(words)] == words else f"it does not begin {written!r}"
+        yield Cover(grant.name, reason, len(words), misfit, by_grant=True)
 
 
-def _builtin(decision: str, name: str, reason: str) -> Verdict:
-    return Verdict.model_validate(
-        {"decision": decision, "reason": reason, "rule": f"builtin:{name}"}
-    )
+def _builtin(decision: Decision, name: str, reason: str, step: Step) -> Verdict:
+    found = Verdict(decision=decision, reason=reason, rule=f"builtin:{name}")
+    step.take(found.rule)
+    return found

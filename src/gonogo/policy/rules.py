@@ -62,6 +62,8 @@ class Rule:
     text: RuleText
     words: tuple[str, ...] = ()
     """The words of `command`."""
+    where: str = ""
+    """Where it is written: file and line, or who made it."""
 
     @property
     def reason(self) -> str:
@@ -69,9 +71,13 @@ class Rule:
         subject = self.text.command or self.text.path or self.text.tool or "every call"
         return self.text.reason or f"rule {self.name}: {self.text.decision} {subject}"
 
-    def concerns(self, tool: str, agent: str) -> bool:
-        """Whether the rule speaks of this tool in the hands of this agent."""
-        return self.text.tool in (None, "*", tool) and self.text.agent in (None, "*", agent)
+    def unconcerned(self, tool: str, agent: str) -> str | None:
+        """Why the rule does not speak of this tool in the hands of this agent, if it does not."""
+        if self.text.tool not in (None, "*", tool):
+            return f"it is about the tool {self.text.tool!r}"
+        if self.text.agent not in (None, "*", agent):
+            return f"it is about the agent {self.text.agent!r}"
+        return None
 
     def covers_path(self, path: str) -> bool:
         """Whether the rule's glob covers a path; a rule without one covers each."""
@@ -99,7 +105,16 @@ class Rules:
 
     def of(self, decision: Decision) -> Iterator[Rule]:
         """The rules with this decision, in order."""
-        return (rule for rule in (*self.admin, *self.user) if rule.text.decision == decision)
+        return (rule for rule in self.all() if rule.text.decision == decision)
+
+    def all(self) -> tuple[Rule, ...]:
+        """Every rule, in the order of the tiers."""
+        return (*self.admin, *self.user)
+
+    def where(self, name: str) -> tuple[str, ...]:
+        """Where what decided is written; `name` may name several, joined by `+`."""
+        names = name.split("+")
+        return tuple(rule.where for rule in self.all() if rule.name in names and rule.where)
 
 
 def load_rules(admin: Path | None, user: Path | None) -> Rules:
@@ -118,10 +133,10 @@ def make_rules(admin: Iterable[Rule], user: Iterable[Rule]) -> Rules:
     return Rules(admin=tiers["admin"], user=tiers["user"], version=digest(shown))
 
 
-def make_rule(name: str, text: RuleText) -> Rule | str:
+def make_rule(name: str, text: RuleText, where: str = "") -> Rule | str:
     """Check one rule and its examples; the defect if it has one."""
     if text.command is None:
-        return _without_command(name, text)
+        return _without_command(name, text, where)
     if text.path is not None:
         return "a rule has a command or a path, not both"
     if text.tool not in (None, COMMAND_TOOL):
@@ -130,18 +145,18 @@ def make_rule(name: str, text: RuleText) -> Rule | str:
     words = plain_prefix(text.command) if whole else read_prefix(text.command)
     if isinstance(words, str):
         return words
-    rule = Rule(name=name, text=text, words=words)
+    rule = Rule(name=name, text=text, words=words, where=where)
     return _broken_example(rule) or rule
 
 
-def _without_command(name: str, text: RuleText) -> Rule | str:
+def _without_command(name: str, text: RuleText, where: str) -> Rule | str:
     if text.exact:
         return "'exact' needs a command"
     if text.decision == "allow" and text.tool in (COMMAND_TOOL, "*"):
         return f"this would allow every use of {text.tool!r}: name a command"
     if text.decision == "allow" and text.tool is None:
         return "a rule that allows names a tool or a command"
-    rule = Rule(name=name, text=text)
+    rule = Rule(name=name, text=text, where=where)
     return _broken_example(rule) or rule
 
 
@@ -182,16 +197,17 @@ def _checked(path: Path, source: str, fields: Mapping[str, Any], tier: str) -> I
     if set(fields) - {"rule"} or not isinstance(written, list):
         raise BadRules(f"{path}:1: a rules file holds [[rule]] tables and nothing else")
     for number, item in enumerate(written, 1):  # pyright: ignore[reportUnknownVariableType,reportUnknownArgumentType]
-        rule = _one(item, f"{tier}:{number}")
+        where = f"{path}:{lines[number - 1] if number <= len(lines) else 1}"
+        rule = read_rule(item, f"{tier}:{number}", where)
         if isinstance(rule, str):
-            line = lines[number - 1] if number <= len(lines) else 1
-            raise BadRules(f"{path}:{line}: rule {number}: {rule}")
+            raise BadRules(f"{where}: rule {number}: {rule}")
         yield rule
 
 
-def _one(item: Any, name: str) -> Rule | str:  # noqa: ANN401 - as a stranger wrote it
+def read_rule(item: Any, name: str, where: str) -> Rule | str:  # noqa: ANN401 - as a stranger wrote it
+    """Check one rule as it was written, and its examples; the defect if it has one."""
     try:
-        return make_rule(name, RuleText.model_validate(item))
+        return make_rule(name, RuleText.model_validate(item), where)
     except ValidationError as error:
         first = error.errors()[0]
         field = ".".join(str(part) for part in first["loc"]) or "rule"

@@ -7,7 +7,6 @@ asking is denying.
 
 import posixpath
 from collections.abc import Iterable, Sequence
-from typing import Literal
 
 from gonogo.domain.gate import Call, Grant, ToolClass, Verdict
 from gonogo.domain.paths import is_secret, write_guard
@@ -15,8 +14,11 @@ from gonogo.policy._command_verdict import command_verdict, uncovered
 from gonogo.policy._globs import covers, is_literal
 from gonogo.policy._kinds import leaves
 from gonogo.policy._text import spoofing
+from gonogo.policy._trace import Stage, Trace
 from gonogo.policy.conditions import Conditions
-from gonogo.policy.rules import Rule, Rules
+from gonogo.policy.rules import Decision, Rule, Rules
+
+_STAGES: dict[Decision, Stage] = {"deny": Stage.DENY, "ask": Stage.ASK, "allow": Stage.ALLOW}
 
 
 def verdict(call: Call, rules: Rules, conditions: Conditions, grant: Grant | None) -> Verdict:
@@ -27,18 +29,35 @@ def verdict(call: Call, rules: Rules, conditions: Conditions, grant: Grant | Non
         grant: What the approved plan allows the call's subtask; one of another plan, revision
             or subtask counts as none.
     """
+    return explain(call, rules, conditions, grant)[0]
+
+
+def explain(
+    call: Call, rules: Rules, conditions: Conditions, grant: Grant | None
+) -> tuple[Verdict, Trace]:
+    """Judge a call, and give what the verdict was made of.
+
+    Args:
+        call: As for `verdict`.
+        grant: As for `verdict`.
+    """
+    trace = Trace()
     own = grant if grant is not None and _belongs(grant, call) else None
     usable = own if conditions.auto_approve and call.tool not in conditions.always_ask else None
-    found = _builtin_deny(call, conditions)
+    found = _builtin_deny(call, conditions, trace)
     if found is None and call.access.command is not None:
-        found = command_verdict(call, rules, conditions, usable)
+        found = command_verdict(call, rules, conditions, usable, trace)
     if found is None:
-        found = _file_verdict(call, rules, usable)
-    if found.decision != "ask" or conditions.attended:
+        found = _file_verdict(call, rules, usable, trace)
+    return (found if conditions.attended else _unattended(found, trace)), trace
+
+
+def _unattended(found: Verdict, trace: Trace) -> Verdict:
+    if found.decision != "ask":
         return found
-    return found.model_copy(
-        update={"decision": "deny", "reason": f"{found.reason}; nobody can be asked"}
-    )
+    trace.enter(Stage.UNATTENDED).take("unattended")
+    reason = f"{found.reason}; nobody can be asked"
+    return found.model_copy(update={"decision": "deny", "reason": reason})
 
 
 def _belongs(grant: Grant, call: Call) -> bool:
@@ -49,7 +68,15 @@ def _belongs(grant: Grant, call: Call) -> bool:
     )
 
 
-def _builtin_deny(call: Call, conditions: Conditions) -> Verdict | None:
+def _builtin_deny(call: Call, conditions: Conditions, trace: Trace) -> Verdict | None:
+    step = trace.enter(Stage.DENY_BUILT_IN)
+    found = _never(call, conditions)
+    if found is not None:
+        step.take(found.rule)
+    return found
+
+
+def _never(call: Call, conditions: Conditions) -> Verdict | None:
     if conditions.tools is not None and call.tool not in conditions.tools:
         return _deny("unknown-tool", f"there is no tool {call.tool!r}")
     for path in (*call.access.reads, *_changes(call), *filter(None, [call.access.cwd])):
@@ -69,37 +96,55 @@ def _may_write(conditions: Conditions, path: str) -> bool:
     return conditions.max_write_globs is None or covers(conditions.max_write_globs, path)
 
 
-def _file_verdict(call: Call, rules: Rules, grant: Grant | None) -> Verdict:
+def _file_verdict(call: Call, rules: Rules, grant: Grant | None, trace: Trace) -> Verdict:
     return (
-        _by_rule(call, rules, "deny")
-        or _guarded(call, rules, grant)
-        or _by_rule(call, rules, "ask")
-        or _by_rule(call, rules, "allow")
-        or _by_grant(call, grant)
-        or _default(call, grant)
+        _by_rule(call, rules, "deny", trace)
+        or _guarded(call, rules, grant, trace)
+        or _by_rule(call, rules, "ask", trace)
+        or _by_rule(call, rules, "allow", trace)
+        or _by_grant(call, grant, trace)
+        or _default(call, grant, trace)
     )
 
 
-def _by_rule(call: Call, rules: Rules, decision: Literal["allow", "ask", "deny"]) -> Verdict | None:
+def _by_rule(call: Call, rules: Rules, decision: Decision, trace: Trace) -> Verdict | None:
+    step = trace.enter(_STAGES[decision])
     for rule in rules.of(decision):
-        if _applies(rule, call):
+        if step.take(rule.name, _misfit(rule, call)):
             return Verdict(decision=decision, reason=rule.reason, rule=rule.name)
     return None
 
 
-def _applies(rule: Rule, call: Call) -> bool:
-    if rule.words or not rule.concerns(call.tool, call.agent):
-        return False
+def _misfit(rule: Rule, call: Call) -> str | None:
+    """Why a rule does not speak of a call that is no command, if it does not."""
+    if rule.words:
+        return "it is about commands"
+    if other := rule.unconcerned(call.tool, call.agent):
+        return other
     if rule.text.path is None:
-        return True
+        return None
     touched = (*call.access.reads, *_changes(call))
-    some = any if rule.text.decision != "allow" else all
-    return bool(touched) and some(rule.covers_path(path) for path in touched)
+    missed = [path for path in touched if not rule.covers_path(path)]
+    if rule.text.decision == "allow":
+        return f"it does not cover {missed[0]!r}" if missed else _untouched(touched)
+    return None if len(missed) < len(touched) else f"it covers none of {', '.join(touched) or '-'}"
 
 
-def _guarded(call: Call, rules: Rules, grant: Grant | None) -> Verdict | None:
+def _untouched(touched: Sequence[str]) -> str | None:
+    return None if touched else "the call touches no path"
+
+
+def _guarded(call: Call, rules: Rules, grant: Grant | None, trace: Trace) -> Verdict | None:
     """What asks each time, unless a rule or the plan names the very path."""
-    allowing = [rule for rule in rules.of("allow") if _applies(rule, call)]
+    step = trace.enter(Stage.ASK_BUILT_IN)
+    found = _sensitive(call, rules, grant)
+    if found is not None:
+        step.take(found.rule)
+    return found
+
+
+def _sensitive(call: Call, rules: Rules, grant: Grant | None) -> Verdict | None:
+    allowing = [rule for rule in rules.of("allow") if _misfit(rule, call) is None]
     for path in call.access.reads:
         if is_secret(path) and not _named(path, allowing):
             return _ask("secret", f"{path!r} may hold secrets, and a model would see them")
@@ -116,25 +161,31 @@ def _named(path: str, rules: Iterable[Rule]) -> bool:
     return any(rule.names_path(path) for rule in rules)
 
 
-def _by_grant(call: Call, grant: Grant | None) -> Verdict | None:
-    if grant is None or call.tool_class in (ToolClass.CONTROL, ToolClass.PURE):
+def _by_grant(call: Call, grant: Grant | None, trace: Trace) -> Verdict | None:
+    step = trace.enter(Stage.GRANT)
+    if grant is None or not step.take(grant.name, _outside_grant(call, grant)):
         return None
+    reason = f"the approved plan allows it to subtask {grant.subtask_id!r}"
+    return Verdict(decision="allow", reason=reason, rule=grant.name, source="grant")
+
+
+def _outside_grant(call: Call, grant: Grant) -> str | None:
+    """Why the approved plan does not allow a call, if it does not."""
+    if call.tool_class in (ToolClass.CONTROL, ToolClass.PURE):
+        return "it needs no grant"
     scope = grant.scope
     declared: Sequence[str] = scope.tools if scope is not None else ()
     changes = _changes(call)
-    if declared and call.tool not in declared:
-        return None
-    if not changes and call.tool not in declared:
-        return None
-    if scope is not None and scope.paths and not all(covers(scope.paths, p) for p in changes):
-        return None
-    name = f"grant:{grant.plan_id}#{grant.subtask_id}"
-    reason = f"the approved plan allows it to subtask {grant.subtask_id!r}"
-    return Verdict(decision="allow", reason=reason, rule=name, source="grant")
+    if call.tool not in declared and (declared or not changes):
+        return f"the plan does not declare {call.tool!r}"
+    paths = scope.paths if scope is not None else ()
+    missed = [path for path in changes if paths and not covers(paths, path)]
+    return f"the plan does not declare {missed[0]!r}" if missed else None
 
 
-def _default(call: Call, grant: Grant | None) -> Verdict:
+def _default(call: Call, grant: Grant | None, trace: Trace) -> Verdict:
     name = f"default:{call.tool_class}"
+    trace.enter(Stage.DEFAULT).take(name)
     if call.tool_class is ToolClass.PURE:
         return Verdict(decision="allow", reason="it changes nothing", rule=name)
     if call.tool_class is ToolClass.CONTROL:

@@ -5,7 +5,8 @@ clock lives here; below, `now` is an argument.
 """
 
 from gonogo.runtime._extensions import Extensions
+from gonogo.runtime._gate import open_gate
 from gonogo.runtime._receipt import Once, Receipt
 from gonogo.runtime._runtime import Runtime
 
-__all__ = ["Extensions", "Once", "Receipt", "Runtime"]
+__all__ = ["Extensions", "Once", "Receipt", "Runtime", "open_gate"]

@@ -16,6 +16,7 @@ from gonogo.agents import (
     Meter,
     Profile,
     Traces,
+    given_in,
     load_profiles,
 )
 from gonogo.approvals import Desk
@@ -51,15 +52,16 @@ from gonogo.orchestrator import (
     checkpoint_starts,
     retreat,
 )
-from gonogo.policy import load_rules, read_prefix
+from gonogo.policy import read_prefix
 from gonogo.runtime._counted import CountedModel
 from gonogo.runtime._extensions import Extensions
+from gonogo.runtime._gate import open_gate
 from gonogo.runtime._going_on import Continuation, Timers
 from gonogo.settings import Settings
 from gonogo.store import Connection, Store
 from gonogo.telemetry import Metrics
 from gonogo.tools import Tool, builtin_tools, ending_tools, propose_tool
-from gonogo.workspace import DEFAULT_PATH, Limits, Sandbox, Snapshots, Traffic
+from gonogo.workspace import DEFAULT_PATH, Limits, Snapshots, Traffic
 
 Clock = Callable[[], datetime]
 
@@ -149,12 +151,7 @@ def build(
         settings=settings, environment=environment, model=model, failed=metrics.model_failed
     )
     desk = _desk(settings)
-    gate = Gate(
-        store=store, tools={**tools, **ending_tools()}, profiles=profiles, home=settings.home,
-        rules=load_rules(settings.admin_rules, settings.rules),
-        sandbox=Sandbox.detect() if settings.sandbox else None,
-        attended=not settings.unattended, repo_trusted=settings.repo_trusted,
-    )  # fmt: skip
+    gate = open_gate(settings, {**tools, **ending_tools()}, profiles, given_in(store))
     traces = Traces(
         store=store, traffic=Traffic(), open_workspace=gate.open_workspace,
         snapshots=Snapshots(settings.home / "snapshots", limits=Limits(

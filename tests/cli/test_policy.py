@@ -1,0 +1,88 @@
+"""`gonogo policy`: what the rules say, why, and what other rules would have said."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+RULES = """\
+[[rule]]
+command = "rm"
+decision = "deny"
+reason = "nothing is removed"
+
+[[rule]]
+command = "ls"
+decision = "allow"
+
+[[rule]]
+tool = "write_file"
+path = "docs/**"
+decision = "allow"
+"""
+
+
+@pytest.fixture
+def rules(tmp_path: Path) -> Path:
+    path = tmp_path / "rules.toml"
+    path.write_text(RULES)
+    return path
+
+
+def test_a_command_is_explained_with_the_winner_and_its_line(gonogo, rules):
+    done = gonogo("policy", "explain", "--rules", str(rules), "--json", "--", "ls", "-la")
+    told = json.loads(done.stdout)
+    allowed = [step for step in told["steps"] if step["step"] == "allow rules"]
+
+    assert done.returncode == 0
+    assert (told["decision"], told["rule"], told["where"]) == ("allow", "user:2", [f"{rules}:6"])
+    assert told["steps"][1]["step"] == "built-in deny"
+    assert allowed[0]["part"] == "ls -la"
+    assert allowed[0]["considered"][-1]["matched"] is True
+    assert told["not_considered"] == [{"rule": "user:3", "where": f"{rules}:10"}]
+
+
+def test_an_explanation_for_people_names_each_rule_with_why_it_does_not_fit(gonogo, rules):
+    words = ["policy", "explain", "--rules", str(rules), "--", "cat a && rm b"]
+    done = gonogo(*words)
+    russian = gonogo(*words, env={"GONOGO_LOCALE": "ru"})
+
+    assert done.stdout.startswith(f"deny: nothing is removed\n  user:1  {rules}:1\n")
+    assert "deny rules: user:1\n" in done.stdout
+    assert f"user:2  {rules}:6  not considered" in done.stdout
+    assert "не рассматривалось" in russian.stdout
+
+
+def test_a_file_tool_is_explained_for_its_path_in_the_hands_of_an_agent(gonogo, rules, tmp_path):
+    (tmp_path / "docs").mkdir()
+
+    def told(*more: str, path: str = "docs/a.md") -> dict:
+        arguments = json.dumps({"path": path, "content": "x"})
+        words = ["write_file", arguments, "-C", str(tmp_path), "--rules", str(rules), "--json"]
+        return json.loads(gonogo("policy", "explain", *words, *more).stdout)
+
+    assert (told()["decision"], told()["rule"]) == ("allow", "user:3")
+    assert told(path="a.md")["rule"] == "default:idempotent"
+    assert told(path=".git/config")["rule"] == "builtin:protected_path"
+    assert told("--agent", "ask")["rule"] == "builtin:unknown-tool"
+    assert told("--agent", "ask")["steps"][-1]["decided"] == "builtin:unknown-tool"
+    assert not (tmp_path / "docs" / "a.md").exists()
+
+
+def test_an_unknown_tool_and_an_unknown_agent_are_said(gonogo):
+    tool = gonogo("policy", "explain", "no_such_tool", "{}", "--json")
+    agent = gonogo("policy", "explain", "--agent", "nobody", "--", "ls")
+    bare = gonogo("policy", "explain", "list_files", "--json")
+
+    assert json.loads(tool.stdout)["decision"] == "deny"
+    assert (agent.returncode, "nobody" in agent.stderr) == (2, True)
+    assert json.loads(bare.stdout)["tool"] == "list_files"
+
+
+def test_the_administrators_rules_hold_whatever_file_is_tried(gonogo, rules, tmp_path):
+    admin = tmp_path / "admin.toml"
+    admin.write_text('[[rule]]\ncommand = "ls"\ndecision = "deny"\n')
+    for verb in ("check", "explain"):
+        words = ["policy", verb, "--rules", str(rules), *(["--json"] if verb == "explain" else [])]
+        done = gonogo(*words, "--", "ls", env={"GONOGO_ADMIN_RULES": str(admin)})
+        assert json.loads(done.stdout)["rule"] == "admin:1"
