@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from fakes.world import calls, is_running, kinds, of, plan, run, says, step, write
+from fakes.world import call, calls, is_running, kinds, of, plan, run, says, step, write
 from gonogo.domain.errors import Conflict, NotFound
 
 
@@ -393,6 +393,66 @@ async def test_a_failed_subtask_is_tried_again_by_a_person_and_its_siblings_stay
         assert ended["metadata"]["status"] == "completed"
         assert len(of(await world.log(), "subtask_started", subtask_id="good")) == 1
         assert await grants(world) == {"ended"}
+
+
+@pytest.mark.feature(208)
+async def test_a_failed_subtask_is_tried_again_while_its_plan_goes_on_and_no_sibling_is_disturbed(
+    make,
+):
+    delete = calls(call("delete_file", path="old.txt"))
+    lines = planned(
+        step("bad"), step("after", "bad"), step("slow"), step("last", "slow"),
+        slow=[delete, says("slow")], last=[says("last")],
+    )  # fmt: skip
+    async with make(lines) as world:
+        (world.folder / "old.txt").write_text("old\n")
+        plan_id = await world.begin()
+        await world.until("subtask_failed", subtask_id="bad")
+        await world.until("tool_call", requires_approval=True)
+        await world.idle()
+        world.lines |= {"bad": [says("now")], "after": [says("then")]}
+        runtime, ann = world.runtime, world.ann
+        with pytest.raises(Conflict, match="nothing to try again"):
+            await runtime.retry_subtask(ann, plan_id, "slow")
+        await runtime.retry_subtask(ann, plan_id, "bad")
+        with pytest.raises(Conflict, match="already"):
+            await runtime.retry_subtask(ann, plan_id, "bad")
+        found = await runtime.plan_status(ann, plan_id)
+        assert (found.status, found.revision, found.again) == ("running", 1, ["bad"])
+
+        await world.restart()
+        [question] = await world.pending()
+        await world.send(
+            {"type": "hitl_decision", "call_id": question.call_id, "decision": "approve"}
+        )
+        await world.until("plan_completed", status="completed")
+        found = await world.runtime.plan_status(ann, plan_id)
+        assert (found.revision, found.again) == (2, None)
+        begun = [e["subtask_id"] for e in of(await world.log(), "subtask_started")]
+        assert sorted(begun) == ["after", "bad", "bad", "last", "slow"]
+        assert [e.actor for e in await world.audit("plan.retried")] == [ann.id]
+        assert await grants(world) == {"ended"}
+
+
+@pytest.mark.feature(208)
+async def test_in_a_paused_plan_at_rest_a_retry_is_there_at_once_and_runs_when_it_goes_on(make):
+    lines = planned(step("bad"), step("good"), step("next", "good"), next=[says("next")])
+    async with make(lines | {"good": [says("good", 0.3)]}) as world:
+        plan_id = await world.begin()
+        await world.until("subtask_failed", subtask_id="bad")
+        await world.runtime.pause_plan(world.ann, plan_id)
+        await world.until("subtask_completed", subtask_id="good")
+        await world.idle()
+        world.lines |= {"bad": [says("now")]}
+        world.model._lines = world.lines
+        view = await world.runtime.retry_subtask(world.ann, plan_id, "bad")
+        assert (view.status, view.revision) == ("paused", 2)
+        assert {s.id: str(s.status) for s in view.subtasks} == {
+            "bad": "pending", "good": "completed", "next": "pending",
+        }  # fmt: skip
+        await world.runtime.resume_plan(world.ann, plan_id)
+        await world.until("plan_completed", status="completed")
+        assert len(of(await world.log(), "subtask_started", subtask_id="good")) == 1
 
 
 async def test_other_subtasks_run_while_one_waits_for_a_person(make):

@@ -87,6 +87,8 @@ class Plan:
     budget: dict[str, Any] | None = None
     """`{limits, runs}`: what people set in the place of the settings' limits, and how many runs
     of subtasks were counted."""
+    again: list[dict[str, str]] | None = None
+    """`{subtask_id, by}` each: what people asked to have tried again once nothing of it runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -195,6 +195,8 @@ class PlanStatusView(View):
     limits: dict[str, float] | None = None
     """The limits of its budget that are set, by `tokens`, `cost`, `seconds`, `requests`,
     `subtasks`, and `session_tokens`, `session_cost`, `session_requests`."""
+    again: list[str] | None = None
+    """Subtasks that a person asked to have tried again, as soon as nothing of it is under way."""
     started_at: datetime | None = None
     finished_at: datetime | None = None
     subtasks: list[SubtaskView]

@@ -24,12 +24,13 @@ from gonogo.engine._outcomes import (
     Work,
 )
 from gonogo.engine._pauses import PLAN_TIMERS, QUOTA, RESUME, ROLLING_BACK
-from gonogo.engine._rounds import ADVANCE, REPLAN
+from gonogo.engine._rounds import ADVANCE, GOING, REPLAN
 from gonogo.engine._spending import BUDGET
 
 __all__ = [
     "ADVANCE",
     "BUDGET",
+    "GOING",
     "PLAN_TIMERS",
     "QUOTA",
     "REPLAN",

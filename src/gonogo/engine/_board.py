@@ -120,6 +120,11 @@ class Board:
         """How many of the plan's subtasks run."""
         return sum(row.status is SubtaskStatus.RUNNING for row in self.rows.values())
 
+    def is_quiet(self) -> bool:
+        """Whether no subtask is under way: each is over, or has not begun."""
+        idle = (row.status in SUBTASK.terminal or _is_new(row) for row in self.rows.values())
+        return all(idle)
+
     def next_round(self, pace: Pace, room: int | None = None) -> Round:
         """What the scheduler would do now.
 
@@ -182,3 +187,7 @@ class Board:
         """
         began = since or self.whole_row(subtask_id).active_since
         return 0 if began is None else max(0, round((self.now - began) / _MS))
+
+
+def _is_new(row: Standing) -> bool:
+    return row.status is SubtaskStatus.PENDING and row.attempt == 0

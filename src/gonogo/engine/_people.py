@@ -103,7 +103,9 @@ class People(Pauses):
         """End a plan and everything that it runs."""
         board = Board.open(conn, plan_id, now)
         self._drop_timers(board)
-        board.move_plan(PlanStatus.CANCELLED, finished_at=now, pause_reason=None, paused_until=None)
+        board.move_plan(
+            PlanStatus.CANCELLED, finished_at=now, pause_reason=None, paused_until=None, again=None
+        )
         for subtask_id in board.shape.subtasks:
             if board.rows[subtask_id].status not in SUBTASK.terminal:
                 self._cancel(board, subtask_id, f"the plan was cancelled by {by}")

@@ -37,10 +37,16 @@ PLAN_TIMEOUT = "plan_timeout"
 """The timer after which a plan ends, whatever is left."""
 REPLAN = "replan"
 """The job that looks for the next revision of a plan of which nothing runs any more."""
+GOING = frozenset({PlanStatus.RUNNING, PlanStatus.PAUSED})
+"""A plan in which something can be tried again although it has not ended."""
 Ended = Callable[[Connection, Plan, PlanStatus, datetime], None]
 Ask = Callable[[Connection, Plan, Revision, Subtask, datetime], None]
 Dropped = Callable[[Connection, SubtaskRow, str, datetime], None]
 Starting = Callable[[Connection, Plan, str, Sequence[Start], datetime], None]
+TryAgain = Callable[[Connection, Plan, datetime], None]
+
+
+def _nothing(conn: Connection, plan: Plan, now: datetime) -> None: ...
 
 
 @dataclass(slots=True, kw_only=True)
@@ -56,6 +62,9 @@ class Rounds(Spending):
     starting: Starting | None = None
     """Called once a round before attempts begin, with where all subtasks stand. Those that go on
     after a question are not among them."""
+    try_again: TryAgain = _nothing
+    """Called when people asked to have something tried again, and nothing of the plan is under
+    way: make the next revision, and go on with it."""
     plan_timeout: float | None = None
     """Seconds from a plan's start after which it ends, whatever is left."""
     replanning: ReplanRules | None = None
@@ -88,11 +97,16 @@ class Rounds(Spending):
 
     def _go_on(self, board: Board) -> None:
         room = self._room(board)
-        if board.plan.status is not PlanStatus.RUNNING:
-            board.write()
-            _tell.progress(board)
-            self._rest(board)
+        if self._is_revised(board):
             return
+        if board.plan.status is PlanStatus.RUNNING:
+            self._go_further(board, room)
+            return
+        board.write()
+        _tell.progress(board)
+        self._rest(board)
+
+    def _go_further(self, board: Board, room: int | None) -> None:
         found, asking = self._next_round(board, room)
         _tell.progress(board)
         for subtask_id in asking:
@@ -112,6 +126,16 @@ class Rounds(Spending):
         elif spent is not None:
             self.pause_for_budget(board, spent)
             self._rest(board)
+
+    def _is_revised(self, board: Board) -> bool:
+        """Whether the plan went on in another revision, to try again what people asked for."""
+        plan = board.plan
+        if not plan.again or plan.status not in GOING or not board.is_quiet():
+            return False
+        board.write()
+        _tell.progress(board)
+        self.try_again(board.conn, plan, board.now)
+        return True
 
     def _room(self, board: Board) -> int | None:
         """How many of the plan's subtasks may run in its workspace; None where that is no limit.
@@ -227,7 +251,9 @@ class Rounds(Spending):
 
     def _end(self, board: Board, status: PlanStatus) -> None:
         self._drop_timers(board)
-        board.move_plan(status, finished_at=board.now, pause_reason=None, paused_until=None)
+        board.move_plan(
+            status, finished_at=board.now, pause_reason=None, paused_until=None, again=None
+        )
         self.ended(board.conn, board.plan, status, board.now)
 
     def _drop_timers(self, board: Board) -> None:

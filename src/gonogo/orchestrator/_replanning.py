@@ -240,7 +240,7 @@ class Replanning:
         status = PlanStatus.RUNNING if free else PlanStatus.AWAITING_APPROVAL
         to = {
             "revision": revision.number, "digest": revision.digest,
-            "floor": told_progress(conn, plan),
+            "floor": told_progress(conn, plan), "again": None,
         }  # fmt: skip
         if not move_plan(conn, plan, status, **to):
             raise Superseded(f"Plan {plan.id} changed at this moment")

@@ -1,27 +1,31 @@
-"""Retry: a person has a failed subtask done again, after its plan has ended."""
+"""Retry: a person has a failed subtask done again, after its plan has ended or while it goes on."""
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from gonogo.domain.errors import Conflict, NotFound
 from gonogo.domain.plan import Revision, dependants
 from gonogo.domain.plan_state import PlanStatus
-from gonogo.domain.records import SubtaskRow
-from gonogo.domain.subtask_state import SubtaskStatus
+from gonogo.domain.records import Plan, SubtaskRow
+from gonogo.domain.subtask_state import SUBTASK, SubtaskStatus
+from gonogo.engine import GOING, ROLLING_BACK
 from gonogo.orchestrator._planning import Planning
 from gonogo.orchestrator._proposal import ARCHITECT
 from gonogo.orchestrator._revising import take_up
 from gonogo.store import Connection, log
-from gonogo.store.plans import lock_plan, revision_of, subtask_rows
+from gonogo.store.plans import lock_plan, revision_of, set_plan, subtask_rows
 from gonogo.store.sessions import session_of, set_session
 
 _S = SubtaskStatus
 _AGAIN = frozenset({_S.FAILED, _S.CANCELLED, _S.SKIPPED})
+_ENDED = frozenset({PlanStatus.FAILED, PlanStatus.PARTIAL})
+Rows = dict[str, SubtaskRow]
 
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """The next revision of an ended plan: the same subtasks, some of them to be done again."""
+    """The next revision of a plan: the same subtasks, some of them to be done again."""
 
     planning: Planning
 
@@ -31,36 +35,90 @@ class Retry:
         """Do one subtask again, and those that were skipped because of it.
 
         Rows never leave a terminal state, so the plan gets a new revision; what completed is
-        kept. The person who asks for it is the one who approves it.
+        kept. The person who asks for it is the one who approves it. In a plan that goes on, what is
+        under way comes to its rest first, and nothing of it is disturbed.
 
         Raises:
             NotFound: there is no such plan or subtask.
-            Conflict: the plan has not failed, or the subtask did not fail.
+            Conflict: the plan neither goes on nor has failed, or the subtask did not fail.
         """
         plan = lock_plan(conn, plan_id)
         if plan is None:
             raise NotFound(f"No plan found with id={plan_id}")
-        if plan.status not in {PlanStatus.FAILED, PlanStatus.PARTIAL}:
-            raise Conflict(f"Plan {plan_id} is {plan.status}; only a failed one is tried again")
-        current = revision_of(conn, plan_id, plan.revision)
-        assert current is not None  # noqa: S101 - a plan's current revision exists
-        rows = {row.subtask_id: row for row in subtask_rows(conn, plan_id, plan.revision)}
+        if plan.status not in GOING | _ENDED:
+            raise Conflict(f"Plan {plan_id} is {plan.status}; nothing of it is tried again now")
+        current, rows = _stand(conn, plan)
         again = _again(current, rows, subtask_id)
+        if plan.status in GOING:
+            self._keep(conn, plan, subtask_id, by, now)
+            return
         session = session_of(conn, plan.session_id)
         if session is None or session.active_plan_id is not None:
             raise Conflict("The session has another plan; that one comes first")
-        revision = current.model_copy(update={"number": plan.revision + 1})
-        kept = {key: row for key, row in rows.items() if key not in again}
-        revised = take_up(conn, plan, revision, kept, by, f"retry of {subtask_id}", now)
+        revised = _revise(conn, plan, current, rows, again, by, now)
         set_session(conn, session.id, active_plan_id=plan.id, agent=ARCHITECT)
-        log.note(
-            conn, session.id, now, actor=by, action="plan.retried", subject=plan.id,
-            revision=revision.number, digest=revision.digest, subtasks=sorted(again),
-        )  # fmt: skip
         self.planning.begin(conn, revised, now)
 
+    def carry_out(self, conn: Connection, plan: Plan, now: datetime) -> None:
+        """Go on with a revision in which all is tried again that people asked for.
 
-def _again(revision: Revision, rows: dict[str, SubtaskRow], subtask_id: str) -> frozenset[str]:
+        Nothing of the plan is under way.
+        """
+        current, rows = _stand(conn, plan)
+        asked = [each for each in plan.again or () if rows[each["subtask_id"]].status in _AGAIN]
+        again = frozenset[str]().union(
+            *(_again(current, rows, each["subtask_id"]) for each in asked)
+        )
+        if asked:
+            _revise(conn, plan, current, rows, again, asked[-1]["by"], now)
+        else:
+            set_plan(conn, plan, again=None)
+        self.planning.advance(conn, plan.id, now)
+
+    def _keep(self, conn: Connection, plan: Plan, subtask_id: str, by: str, now: datetime) -> None:
+        asked = plan.again or []
+        if plan.pause_reason == ROLLING_BACK:
+            raise Conflict(f"A rollback of plan {plan.id} is not finished")
+        if any(each["subtask_id"] == subtask_id for each in asked):
+            raise Conflict(f"Subtask {subtask_id} is to be tried again already")
+        set_plan(conn, plan, again=[*asked, {"subtask_id": subtask_id, "by": by}])
+        log.note(
+            conn, plan.session_id, now, actor=by, action="plan.retry_asked", subject=plan.id,
+            subtask_id=subtask_id, revision=plan.revision,
+        )  # fmt: skip
+        self.planning.advance(conn, plan.id, now)
+
+
+def _stand(conn: Connection, plan: Plan) -> tuple[Revision, Rows]:
+    current = revision_of(conn, plan.id, plan.revision)
+    assert current is not None  # noqa: S101 - a plan's current revision exists
+    return current, {row.subtask_id: row for row in subtask_rows(conn, plan.id, plan.revision)}
+
+
+def _revise(
+    conn: Connection,
+    plan: Plan,
+    current: Revision,
+    rows: Rows,
+    again: frozenset[str],
+    by: str,
+    now: datetime,
+) -> Plan:
+    """The next revision; what has not begun begins in it as it would have."""
+    revision = current.model_copy(update={"number": plan.revision + 1})
+    over = {key: row for key, row in rows.items() if row.status in SUBTASK.terminal}
+    kept = {key: row for key, row in over.items() if key not in again}
+    reason = f"retry of {', '.join(sorted(again))}"
+    revised = take_up(conn, plan, revision, kept, by, reason, now)
+    facts: dict[str, Any] = {"revision": revision.number, "digest": revision.digest}
+    log.note(
+        conn, plan.session_id, now, actor=by, action="plan.retried", subject=plan.id,
+        subtasks=sorted(again), **facts,
+    )  # fmt: skip
+    return revised
+
+
+def _again(revision: Revision, rows: Rows, subtask_id: str) -> frozenset[str]:
     """The subtask, and those dependants that did not complete."""
     row = rows.get(subtask_id)
     if row is None:

@@ -146,7 +146,10 @@ class Plans:
         return await self._do(principal, plan_id, self.parts.engine.skip_subtask, subtask_id)
 
     async def retry_subtask(self, principal: Principal, plan_id: str, subtask_id: str) -> PlanView:
-        """Do a failed subtask of an ended plan again, and those that were skipped for it."""
+        """Do a failed subtask again, and those that were skipped for it.
+
+        In a plan that goes on, it is done as soon as nothing of the plan runs or waits.
+        """
         return await self._do(principal, plan_id, Retry(self.parts.planning).subtask, subtask_id)
 
     async def grants(self, principal: Principal, session_id: str | None = None) -> list[GrantView]:

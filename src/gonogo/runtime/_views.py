@@ -159,6 +159,7 @@ def status_view(
         paused_until=plan.paused_until,
         usage=usage,
         limits=dict(limits) if limits else None,
+        again=[each["subtask_id"] for each in plan.again] if plan.again else None,
         started_at=plan.started_at,
         finished_at=plan.finished_at,
         subtasks=_subtasks(revision, rows),

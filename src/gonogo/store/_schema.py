@@ -131,6 +131,7 @@ plans = table(
     Column("replan", Json),
     Column("floor", Integer, nullable=False, server_default="0"),
     Column("budget", Json),
+    Column("again", Json),
     Index(None, "session_id"),
     Index(None, "status"),
 )

@@ -147,8 +147,9 @@ def set_plan(conn: Connection, plan: Plan, **to: Any) -> bool:  # noqa: ANN401
 def revise_plan(conn: Connection, plan: Plan, revision: Revision, floor: int) -> bool:
     """Make a revision the plan's current one, compare-and-set on what the caller saw."""
     return set_plan(
-        conn, plan, revision=revision.number, digest=revision.digest, finished_at=None, floor=floor
-    )
+        conn, plan, revision=revision.number, digest=revision.digest, finished_at=None, floor=floor,
+        again=None,
+    )  # fmt: skip
 
 
 def list_plans(
