@@ -279,6 +279,8 @@ def test_commands_that_cannot_be_taken_back_are_known(command, final):
         ("size(subtasks) > 1", None),
         ('subtasks.a.status == "failed"', "condition_never_true"),
         ("false", "condition_never_true"),
+        ("1 + 1", "condition_no_answer"),
+        ("subtasks.a.status", "condition_no_answer"),
         ("subtasks.side.output.ok", "condition_not_dependency"),
         ("subtasks.c.output.ok", "condition_not_dependency"),
         ("subtasks.nobody.output.ok", "condition_unknown_subtask"),

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gonogo.domain.conditions import gives_no_answer, read_condition
 from gonogo.domain.errors import InvalidPlan
 from gonogo.domain.failure import classify
 from gonogo.engine._conditions import ConditionFailed, check_condition, holds
@@ -166,3 +167,42 @@ def test_every_expression_has_an_answer_or_a_reason(text):
         outcomes[str(problem).startswith("condition: ")] += 1
 
     assert outcomes[True] + outcomes[False] == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1 + 1", '"x"', "'a' + 'b'", "null", "[true]", '{"k": true}', "-1", "(2)", "size('ab')",
+        "string(true)", "subtasks", "subtasks.a", "subtasks.a.status", "subtasks['a'].status",
+        "true ? 1 : 2", "true ? (false ? 1 : 2) : 'x'", "1 && 2", "[1, 2].map(i, i > 1)",
+        "subtasks.a.output.n + 1", "'ab'.size()",
+    ],
+)  # fmt: skip
+def test_what_is_neither_true_nor_false_is_told_from_its_text(text):
+    assert gives_no_answer(read_condition(text))
+    with pytest.raises(ConditionFailed):
+        holds(text, {"a": {"status": "completed", "output": {"n": 1}}})
+
+
+_PARTS = st.sampled_from(
+    ["1", '"x"', "true", "false", "subtasks.a.status", "subtasks.a.output.ok", "[true]", "null"]
+)
+_EXPRESSIONS = st.recursive(
+    _PARTS,
+    lambda inner: st.one_of(
+        st.tuples(inner, st.sampled_from(["&&", "||", "==", "+", "in", "<"]), inner).map(" ".join),
+        st.tuples(inner, inner, inner).map(lambda each: "{} ? {} : {}".format(*each)),
+        inner.map("({})".format), inner.map("!{}".format), inner.map("[{}][0]".format),
+        inner.map("[true].exists(i, {})".format), inner.map("size([{}])".format),
+    ),
+    max_leaves=6,
+)  # fmt: skip
+
+
+@given(_EXPRESSIONS)
+def test_nothing_that_has_an_answer_is_refused_for_having_none(text):
+    try:
+        holds(text, {"a": {"status": "completed", "output": {"ok": True}}})
+    except (ConditionFailed, InvalidPlan):
+        return
+    assert not gives_no_answer(read_condition(text)), text

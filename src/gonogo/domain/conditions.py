@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from gonogo.domain._condition_type import never_boolean
 from gonogo.domain.errors import InvalidPlan
 
 MAX_CONDITION = 2_000
@@ -83,6 +84,11 @@ def read_condition(text: str) -> Condition:
 def is_root(tokens: Sequence[Token], at: int) -> bool:
     """Whether the token is the variable `subtasks`, not a field of that name."""
     return tokens[at] == Token("name", ROOT) and _sign(tokens, at - 1) != "."
+
+
+def gives_no_answer(condition: Condition) -> bool:
+    """Whether it is plain to see that the condition is neither true nor false, as a sum."""
+    return never_boolean(condition.tokens)
 
 
 def never_true(condition: Condition) -> bool:

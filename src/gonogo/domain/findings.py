@@ -13,7 +13,7 @@ from gonogo.domain._irreversible import irreversible
 from gonogo.domain._order import ancestors
 from gonogo.domain._reach import ProfileFacts as ProfileFacts
 from gonogo.domain._reach import Reach, own_paths, reach_of
-from gonogo.domain.conditions import never_true, read_condition
+from gonogo.domain.conditions import gives_no_answer, never_true, read_condition
 from gonogo.domain.errors import InvalidPlan
 from gonogo.domain.failure import Category
 from gonogo.domain.gate import ToolClass
@@ -202,7 +202,9 @@ def _condition(look: _Look, subtask: Subtask) -> _Found:
     for name in sorted(condition.named - look.above[subtask.id]):
         code = "condition_not_dependency" if name in look.above else "condition_unknown_subtask"
         yield _finding(_E, code, subtask, other=name)
-    if never_true(condition):
+    if gives_no_answer(condition):
+        yield _finding(_E, "condition_no_answer", subtask, condition=subtask.condition)
+    elif never_true(condition):
         yield _finding(_W, "condition_never_true", subtask, condition=subtask.condition)
 
 

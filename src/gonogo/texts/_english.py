@@ -141,6 +141,7 @@ ENGLISH = {
     "finding_condition_not_dependency": (
         "{subtask}: its condition names {other}, which it does not wait for"
     ),
+    "finding_condition_no_answer": "{subtask}: its condition gives neither yes nor no: {condition}",
     "finding_condition_never_true": "{subtask} can never start: {condition}",
     "finding_inputs_invalid": "{subtask}: {problem}",
     "finding_reference_unknown_subtask": (

@@ -132,6 +132,7 @@ RUSSIAN = {
     "finding_condition_not_dependency": (
         "{subtask}: в условии названа {other}, от которой она не зависит"
     ),
+    "finding_condition_no_answer": "{subtask}: условие не даёт ни истины, ни лжи: {condition}",
     "finding_condition_never_true": "{subtask} никогда не начнётся: {condition}",
     "finding_inputs_invalid": "{subtask}: {problem}",
     "finding_reference_unknown_subtask": "{subtask}: {reference} называет {other}, её нет в плане",
