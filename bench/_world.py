@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import anyio
 
@@ -13,6 +13,7 @@ from gonogo.domain.messages import parse_message
 from gonogo.llm import ScriptedModel
 from gonogo.runtime import Runtime
 from gonogo.settings import Settings
+from gonogo.tools import Tool
 
 TOOL = "create_directory"
 """The tool that is approved; its body is replaced by a probe."""
@@ -75,7 +76,7 @@ async def world(home: Path, model: ScriptedModel) -> AsyncIterator[World]:
     """A runtime over a state folder."""
     async with Runtime.open(settings_for(home), model=model) as runtime:
         made = World(runtime)
-        tools = runtime.parts.tools
+        tools = cast("dict[str, Tool]", runtime.parts.gate.tools)
         tools[TOOL] = replace(tools[TOOL], run=_probe(made))
         runtime.parts.hub.watch(made.watch)
         yield made

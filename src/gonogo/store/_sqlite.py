@@ -23,6 +23,7 @@ from sqlalchemy.pool import QueuePool
 
 from gonogo.domain.errors import Busy, Internal
 from gonogo.store._outbox import Outbox, open_outbox
+from gonogo.store._prepared import Direct
 from gonogo.store.log import flush
 
 Work = Callable[[Connection], Any]
@@ -75,7 +76,7 @@ class SqliteBackend:
         self.engine.dispose()
 
     def _read(self, work: Work) -> Any:  # noqa: ANN401
-        with self.engine.connect() as conn:
+        with Direct(self.engine) as conn:
             conn.exec_driver_sql("BEGIN")
             try:
                 return work(conn)
@@ -83,7 +84,7 @@ class SqliteBackend:
                 conn.exec_driver_sql("ROLLBACK")
 
     def _serve(self) -> None:
-        with self.engine.connect() as conn:
+        with Direct(self.engine) as conn:
             while (items := self._next_group()) is not None:
                 self._run_group(conn, items)
 

@@ -1,0 +1,154 @@
+"""Statements compiled once and handed to SQLite's driver as they are.
+
+SQLAlchemy looks up, sets up and wraps each execution anew, which takes four times what SQLite needs
+for the small statements that the store is made of. A `Direct` connection keeps each statement's
+text, where its parameters go, and how values are read and written; what it cannot prepare, it
+executes as any other connection. Results, values and errors are the same either way.
+"""
+
+import sqlite3
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, cast
+
+from sqlalchemy import Connection, Executable
+from sqlalchemy.engine import CursorResult, Dialect, IteratorResult
+from sqlalchemy.engine.result import SimpleResultMetaData
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.sql import Delete, Insert, Select, Update
+from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.types import TypeEngine
+
+Converter = Callable[[Any], Any] | None
+Given = Mapping[str, Any]
+Statement = Insert | Update | Delete | Select[Any]
+_STATEMENTS = (Insert, Update, Delete, Select)
+
+
+class Found(IteratorResult[Any]):
+    """What a statement gave."""
+
+    rowcount: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where one parameter of a statement comes from."""
+
+    name: str
+    convert: Converter
+    fixed: Any = None
+    is_fixed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """A statement as the driver takes it."""
+
+    sql: str
+    places: tuple[_Place, ...]
+    columns: tuple[Converter, ...]
+    """How each column of a row is read; empty for a statement that gives none."""
+    metadata: SimpleResultMetaData
+
+    def bind(self, given: Given) -> list[Any]:
+        return [
+            place.fixed
+            if place.is_fixed
+            else given[place.name]
+            if place.convert is None
+            else place.convert(given[place.name])
+            for place in self.places
+        ]
+
+    def read(self, rows: Iterable[Sequence[Any]]) -> list[tuple[Any, ...]]:
+        return [
+            tuple(
+                [
+                    value if read is None else read(value)
+                    for read, value in zip(self.columns, row, strict=True)
+                ]
+            )
+            for row in rows
+        ]
+
+
+class Direct(Connection):
+    """A connection to SQLite that prepares the statements that it is given again and again."""
+
+    def execute(  # type: ignore[override]
+        self,
+        statement: Executable,
+        parameters: Given | Sequence[Given] | None = None,
+        *,
+        execution_options: Mapping[str, Any] | None = None,
+    ) -> CursorResult[Any]:
+        """Execute a statement."""
+        several = None if parameters is None or isinstance(parameters, Mapping) else parameters
+        first = several[0] if several else cast("Given", parameters or {})
+        ready = _prepared(statement, tuple(first), self.dialect)
+        # Whoever listens to statements is told of them, by the longer way.
+        if ready is None or execution_options or self._has_events:
+            return super().execute(statement, parameters, execution_options=execution_options)
+        raw = cast("sqlite3.Connection", self.connection.driver_connection)
+        bound = [ready.bind(given) for given in several] if several else ready.bind(first)
+        try:
+            cursor = raw.executemany(ready.sql, bound) if several else raw.execute(ready.sql, bound)
+        except sqlite3.Error as error:
+            raise DBAPIError.instance(
+                ready.sql, bound, error, sqlite3.Error, dialect=self.dialect
+            ) from error
+        found = Found(ready.metadata, iter(ready.read(cursor) if ready.columns else ()))
+        found.rowcount = cursor.rowcount
+        return cast("CursorResult[Any]", found)
+
+
+@lru_cache(maxsize=1024)
+def _prepared(statement: Executable, names: tuple[str, ...], dialect: Dialect) -> _Prepared | None:
+    """The statement for parameters of these names; None for one that is not the same each time."""
+    if not isinstance(statement, _STATEMENTS):
+        return None
+    found = cast("Statement", statement)
+    compiled = _compiled(found, names, dialect)
+    if compiled.post_compile_params or compiled.prefetch:
+        return None
+    if compiled.literal_execute_params:
+        # What is written into the text is only written once every parameter has some value.
+        if not isinstance(found, Select):
+            return None
+        found = found.params(dict.fromkeys(names))
+        compiled = _compiled(found, names, dialect, render_postcompile=True)
+    columns = list(found.exported_columns)
+    return _Prepared(
+        str(compiled),
+        tuple(_places(compiled, set(names), dialect)),
+        tuple(_reader(column.type, dialect) for column in columns),
+        SimpleResultMetaData([str(column.key) for column in columns]),
+    )
+
+
+def _compiled(
+    statement: Statement, names: Sequence[str], dialect: Dialect, **how: bool
+) -> SQLCompiler:
+    keys = None if isinstance(statement, Select) else list(names)
+    return statement.compile(dialect=dialect, column_keys=keys, compile_kwargs=how)
+
+
+def _places(compiled: SQLCompiler, given: Collection[str], dialect: Dialect) -> Iterator[_Place]:
+    parameters = {name: parameter for parameter, name in compiled.bind_names.items()}
+    for name in compiled.positiontup or ():
+        convert = _writer(parameters[name].type, dialect)
+        if name in given:
+            yield _Place(name, convert)
+        else:
+            value = parameters[name].effective_value
+            yield _Place(name, None, value if convert is None else convert(value), is_fixed=True)
+
+
+def _writer(kind: TypeEngine[Any], dialect: Dialect) -> Converter:
+    return kind.dialect_impl(dialect).bind_processor(dialect)
+
+
+def _reader(kind: TypeEngine[Any], dialect: Dialect) -> Converter:
+    return kind.dialect_impl(dialect).result_processor(dialect, None)

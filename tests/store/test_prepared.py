@@ -1,0 +1,103 @@
+"""Prepared statements: whatever is executed directly gives what SQLAlchemy itself gives."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Connection, bindparam, event, func, insert, select, update
+from sqlalchemy.exc import IntegrityError
+
+from gonogo.domain.records import Timer
+from gonogo.store import Store
+from gonogo.store._prepared import Direct
+from gonogo.store._rows import by
+from gonogo.store._schema import events, sessions, timers
+
+NOW = datetime(2026, 11, 22, 9, 30, tzinfo=UTC)
+KINDS = (
+    select(timers.c.kind, func.aggregate_strings(timers.c.key, " "), func.max(timers.c.run_at))
+    .where(timers.c.run_at <= bindparam("now"), timers.c.kind != "none")
+    .group_by(timers.c.kind)
+    .order_by(timers.c.kind)
+    .limit(10)
+)
+SOME = select(timers.c.key).where(timers.c.key.in_(bindparam("of", expanding=True)))
+RENAME = (
+    update(timers)
+    .where(timers.c.kind == bindparam("old"))
+    .values(kind=bindparam("new"))
+    .returning(timers.c.key, timers.c.run_at)
+)
+
+
+def rows(*keys: str) -> list[dict[str, Any]]:
+    return [{"kind": "k", "key": key, "run_at": NOW} for key in keys]
+
+
+@pytest.fixture(params=[Direct, Connection])
+def conn(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Connection]:
+    store = Store(f"sqlite:///{tmp_path / 'one.db'}")
+    with request.param(store._backend.engine) as opened:
+        yield opened
+    store.close()
+
+
+def test_one_row_and_several_are_written_and_read_with_their_types(conn: Connection) -> None:
+    conn.execute(insert(timers), rows("a")[0])
+    assert conn.execute(insert(timers), rows("b", "c")).rowcount == 2
+
+    found = conn.execute(by(timers, Timer, "key"), {"key": "b"}).mappings().one()
+
+    assert Timer(**found) == Timer(kind="k", key="b", run_at=NOW)
+
+
+def test_what_is_written_into_the_text_and_what_is_fixed_keep_their_values(
+    conn: Connection,
+) -> None:
+    conn.execute(insert(timers), rows("a", "b"))
+
+    found = conn.execute(KINDS, {"now": NOW}).all()
+
+    assert [tuple(row)[:2] for row in found] == [("k", "a b")]
+
+
+def test_a_list_of_any_length_may_be_asked_for(conn: Connection) -> None:
+    conn.execute(insert(timers), rows("a", "b", "c"))
+
+    for wanted in (["a"], ["a", "c"], []):
+        assert sorted(conn.execute(SOME, {"of": wanted}).scalars()) == wanted
+
+
+def test_a_change_gives_back_rows(conn: Connection) -> None:
+    conn.execute(insert(timers), rows("a"))
+
+    changed = conn.execute(RENAME, {"old": "k", "new": "other"}).one()
+
+    assert (changed.key, changed.run_at) == ("a", NOW)
+    assert conn.execute(RENAME, {"old": "k", "new": "other"}).one_or_none() is None
+
+
+def test_a_row_that_is_there_already_is_told_as_such(conn: Connection) -> None:
+    conn.execute(insert(timers), rows("a"))
+
+    with pytest.raises(IntegrityError):
+        conn.execute(insert(timers), rows("a", "b"))
+
+
+def test_nothing_is_found_where_nothing_is(conn: Connection) -> None:
+    assert conn.execute(select(func.max(events.c.seq))).scalar() is None
+    assert conn.execute(select(sessions.c.id)).all() == []
+
+
+def test_who_listens_to_statements_is_told_of_them(conn: Connection) -> None:
+    heard: list[str] = []
+
+    def hear(_conn: object, _cursor: object, statement: str, *_: object) -> None:
+        heard.append(statement)
+
+    event.listen(conn, "before_cursor_execute", hear)
+    conn.execute(insert(timers), rows("a"))
+
+    assert [text.split("(")[0].strip() for text in heard] == ["INSERT INTO timers"]
