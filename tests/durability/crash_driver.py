@@ -7,6 +7,8 @@ story costs. A job is `{folder, crash: [what, number] | null, fresh}`: the proce
 the n-th of something, counted from its start:
 
     before, after     right before, right after a commit
+    before_retry, after_retry
+                      the same, counted from the commit that records that an attempt failed
     filled, placed    when a file's new content lies beside it, when it has taken its place
     statement         before a statement of SQL, the migrations' included
 
@@ -56,11 +58,21 @@ class Fate:
     def __init__(self, crash: list[Any] | None) -> None:
         self.count: Counter[str] = Counter()
         self._crash = tuple(crash or ())
+        self._has_failed = False
 
     def meet(self, what: str) -> None:
         self.count[what] += 1
         if self._crash == (what, self.count[what]):
             os.kill(os.getpid(), signal.SIGKILL)
+
+    def meet_commit(self, side: str) -> None:
+        self.meet(side)
+        if self._has_failed:
+            self.meet(f"{side}_retry")
+
+    def _meet_statement(self, statement: str) -> None:
+        self.meet("statement")
+        self._has_failed |= statement.startswith("INSERT") and "subtask_retrying" in statement
 
     def wait_everywhere(self) -> None:
         """Have everything that is counted come by here."""
@@ -68,7 +80,7 @@ class Fate:
         _sqlite._raw = lambda conn: Watched(raw(conn), self)  # type: ignore[assignment]
 
         def prepared(connection: sqlite3.Connection, record: object) -> None:
-            connection.set_trace_callback(lambda statement: self.meet("statement"))
+            connection.set_trace_callback(self._meet_statement)
             prepare(connection, record)
 
         _sqlite._prepare = prepared
@@ -96,10 +108,10 @@ class Watched:
 
     def execute(self, statement: str) -> None:
         if statement == "COMMIT":
-            self._fate.meet("before")
+            self._fate.meet_commit("before")
         self._raw.execute(statement)
         if statement == "COMMIT":
-            self._fate.meet("after")
+            self._fate.meet_commit("after")
 
 
 class RecordingModel(ScriptedModel):

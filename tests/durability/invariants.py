@@ -7,10 +7,11 @@ It reads the tables with plain SQL and holds them against each other and against
 not write itself: the files, the ledger that commands keep, the requests that reached the model.
 Each line it gives begins with the number of the invariant.
 
-Checked here: I01-I06, I08, I10-I15, I20, I21 (files), I23, I25, I26, I28, I33, I35, I37, I40, and
-I07 as far as rows can tell; `fingerprint` is for the rest of I07 and for I09, where a test compares
-before and after. Not checked here: what needs a second principal (I16-I18), clocks (I22), a
-second holder (I24), rollback (I27), load (I29-I31), a screen (I32), or a second run (I34, I38).
+Checked here: I01-I06, I08, I10-I15, I20, I21 (files), I23, I25, I26, I28, I33, I35, I36 (attempts),
+I37, I40, and I07 as far as rows can tell; `fingerprint` is for the rest of I07 and for I09, where a
+test compares before and after. Not checked here: what needs a second principal (I16-I18), clocks
+(I22), a second holder (I24), rollback (I27), load (I29-I31), a screen (I32), or a second run (I34,
+I38).
 """
 
 import hashlib

@@ -134,6 +134,30 @@ class _Fold:
             yield f"I25 {self.name} is {status}, the log says {self.ended}"
 
 
+def attempts_are_counted(found: Evidence) -> Iterator[str]:
+    """I36: each attempt begins once, after the one before it has failed, and no more than may."""
+    for (plan_id, number), revision in found.revisions().items():
+        # A later revision counts anew what it carries out again.
+        if number != 1 or found.plans[plan_id]["revision"] != 1:
+            continue
+        told = found.events.get(found.plans[plan_id]["session_id"], [])
+        bodies = [row["body"] for row in told if row["body"].get("plan_id") == plan_id]
+        for subtask, row in zip(revision["subtasks"], _rows(found, plan_id, 1), strict=False):
+            own = [body for body in bodies if body.get("subtask_id") == subtask["id"]]
+            yield from (f"I36 {row['key']} {flaw}" for flaw in _attempt_flaws(subtask, row, own))
+
+
+def _attempt_flaws(subtask: Row, row: Row, bodies: list[Row]) -> Iterator[str]:
+    most = (subtask.get("retry_policy") or {"max_attempts": 1})["max_attempts"]
+    begun = [b["metadata"]["attempt"] for b in bodies if b["type"] == "subtask_started"]
+    failed = [b["metadata"]["attempt"] for b in bodies if b["type"] == "subtask_retrying"]
+    if begun != list(range(1, row["attempt"] + 1)) or row["attempt"] > most:
+        yield f"is at attempt {row['attempt']} of {most}, begun were {begun}"
+    waits = row["not_before"] is not None
+    if failed != (begun if waits else begun[:-1]):
+        yield f"began the attempts {begun}, and failed were {failed}"
+
+
 def ends_are_written_down(found: Evidence) -> Iterator[str]:
     """I12: one entry for each plan's end; no grant outlives its plan."""
     for plan in found.plans.values():
@@ -250,7 +274,8 @@ def _is_behind(found: Evidence, turn: Row) -> bool:
 
 
 ALL = (
-    revisions_are_graphs, log_tells_the_rows, ends_are_written_down, one_turn_at_a_time,
+    revisions_are_graphs, log_tells_the_rows, attempts_are_counted, ends_are_written_down,
+    one_turn_at_a_time,
 )  # fmt: skip
 AT_REST = (
     calls_wait_for_something, questions_are_about_something, plans_wait_for_something,

@@ -15,6 +15,11 @@ from durability.person import Told
 from fakes.nursery import python
 
 DRIVER = Path(__file__).with_name("crash_driver.py")
+_DECISIONS = """
+SELECT kind, subtask_id, subject, status FROM approvals
+WHERE kind <> 'intervention' OR details LIKE '%"question"%'
+ORDER BY decided_at
+"""
 
 
 class Stage:
@@ -61,8 +66,14 @@ class Stage:
             found.append(f"the files are {story.contents(self.workspace)}")
         with closing(sqlite3.connect(self.database)) as conn:
             decided = dict(conn.execute("SELECT id, status FROM approvals").fetchall())
+            decisions = conn.execute(_DECISIONS).fetchall()
+            events = [json.loads(body) for (body,) in conn.execute("SELECT body FROM events")]
             said = conn.execute("SELECT content FROM turns ORDER BY position").fetchall()
         found += [f"I13 {a} was decided" for a in told.decided if decided[a] == "pending"]
+        if decisions != story.DECISIONS:
+            found.append(f"decided was {decisions}")
+        if (courses := story.courses(events)) != story.COURSES:
+            found.append(f"the subtasks went {courses}")
         if said != [(story.FIRST,), (story.SECOND,)]:
             found.append(f"I07 the user said {said}")
         return found

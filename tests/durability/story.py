@@ -1,20 +1,32 @@
-"""The story that is interrupted: a message, a plan of five subtasks, three questions, the end.
+"""The story that is interrupted: a message, a plan of five subtasks, a retry, questions, the end.
 
 What the model says depends on the request alone, so a run that was broken off and taken up again
 hears the same lines. The commands write down themselves that they ran, in a file that gonogo does
 not know: the ledger.
+
+One subtask fails at its first attempt, whose command finds no line. The second one, a conversation
+of its own, sees what the first left behind, and runs another command.
 """
 
 import json
 import shlex
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from gonogo.domain.conversation import ModelRequest
 
 SESSION = "story"
 FIRST, SECOND = "Bring both halves together", "How did it go?"
 LEDGER = "ledger.jsonl"
 PYTHON = "python3"
-GRANTED, ASKED = f"{PYTHON} tick.py granted", f"{PYTHON} tick.py asked"
+BROKEN, GRANTED, ASKED = (f"{PYTHON} tick.py {word}" for word in ("broken", "granted", "asked"))
+NO_LINE = "connection refused"
+"""What the command that fails says, which is a failure that may pass."""
+DELAY = 0.1
+"""Seconds between the two attempts."""
 
 TICK = '''"""Says in the ledger that it began and ended; `held` waits for a file named `go`."""
 
@@ -38,6 +50,8 @@ until = time.monotonic() + 60
 while sys.argv[1] == "held" and not os.path.exists("go") and time.monotonic() < until:
     time.sleep(0.01)
 put("end")
+if sys.argv[1] == "broken":
+    sys.exit("connection refused")
 sys.stdout.write(f"{sys.argv[1]} ticked\\n")
 '''
 
@@ -60,20 +74,39 @@ def _subtask(name: str, does: str, *dependencies: str, **scope: Any) -> dict[str
     return {**subtask, "scope": scope} if scope else subtask
 
 
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """A reply that depends on what the conversation heard last."""
+
+    what: str
+    then: dict[str, Any]
+    otherwise: dict[str, Any]
+
+    def __call__(self, request: ModelRequest) -> dict[str, Any]:
+        """The reply, as `ScriptedModel` asks for it."""
+        return self.then if self.what in request.messages[-1].model_dump_json() else self.otherwise
+
+
 SUBTASKS = [
     _subtask("left", "Write the left half", paths=["left.txt"]),
     _subtask("right", "Write the right half", paths=["right", "right/**"]),
-    _subtask("run", "Run the granted command", "left", "right", commands=[f"{PYTHON} tick.py"]),
+    {
+        **_subtask(
+            "run", "Run the granted command", "left", "right", commands=[f"{PYTHON} tick.py"]
+        ),
+        "retry_policy": {"max_attempts": 2, "delay": DELAY},
+    },
     _subtask("note", "Say so in the notes", "run", paths=["notes.md"]),
     _subtask("ask", "Ask, and run what was not granted", "run"),
 ]
-GOAL = "Both halves are there"
+GOAL, QUESTION = "Both halves are there", "Which of the two?"
 
 _SWITCH = {"text": "A plan is needed.", "calls": [_call("switch_mode", mode="architect")]}
 _LOOK = {"text": "First a look.", "calls": [_call("list_files", path=".")]}
 _PLAN = {"calls": [_call("create_plan", goal=GOAL, subtasks=SUBTASKS)]}
 _WELL = {"text": "It went well."}
-LINES: dict[str, list[dict[str, Any]]] = {
+_FAILS = _call("attempt_completion", result=f"No line: {NO_LINE}", success=False)
+LINES: dict[str, list[dict[str, Any] | Heard]] = {
     "left": [
         {"calls": [_call("write_file", path="left.txt", content="left\n")]},
         {"text": "The left half is there."},
@@ -88,7 +121,15 @@ LINES: dict[str, list[dict[str, Any]]] = {
         {"calls": [_call("read_file", path="right/half.txt")]},
         {"text": "The right half is there."},
     ],
-    "run": [{"calls": [_call("execute_command", command=GRANTED)]}, {"text": "It ran."}],
+    "run": [
+        {"calls": [_call("list_files", path=".")]},
+        Heard(
+            LEDGER,
+            then={"calls": [_call("execute_command", command=GRANTED)]},
+            otherwise={"calls": [_call("execute_command", command=BROKEN)]},
+        ),
+        Heard(NO_LINE, then={"calls": [_FAILS]}, otherwise={"text": "It ran."}),
+    ],
     "note": [
         {
             "calls": [
@@ -103,7 +144,7 @@ LINES: dict[str, list[dict[str, Any]]] = {
         {"text": "Noted."},
     ],
     "ask": [
-        {"calls": [_call("ask_followup_question", question="Which of the two?")]},
+        {"calls": [_call("ask_followup_question", question=QUESTION)]},
         {"calls": [_call("execute_command", command=ASKED)]},
         {"calls": [_call("move_file", source="old.txt", destination="new.txt")]},
         {"calls": [_call("attempt_completion", result="Asked and done.")]},
@@ -112,6 +153,16 @@ LINES: dict[str, list[dict[str, Any]]] = {
     "main/architect": [_LOOK, _PLAN],
 }
 """By thread, as `ScriptedModel` wants them."""
+REQUESTS = sum(map(len, LINES.values())) + len(LINES["run"])
+"""What the model is asked when nobody disturbs the story; `run` is carried out twice."""
+COURSES = {s["id"]: Counter({"subtask_started": 1, "subtask_completed": 1}) for s in SUBTASKS}
+COURSES["run"] = Counter({"subtask_started": 2, "subtask_retrying": 1, "subtask_completed": 1})
+DECISIONS = [
+    ("plan", None, GOAL, "approved"),
+    ("intervention", "ask", QUESTION, "approved"),
+    ("tool", "ask", "execute_command", "approved"),
+]
+"""By kind, subtask and subject, in order; about calls in doubt there may be more."""
 
 
 def rules() -> dict[str, Any]:
@@ -120,12 +171,32 @@ def rules() -> dict[str, Any]:
     A brief names what came before it, so a subtask's rule stands before those of its dependencies.
     """
     found = [
-        {"when": {"user": subtask["description"]}, "replies": LINES[subtask["id"]]}
+        rule
         for subtask in reversed(SUBTASKS)
+        for rule in _rules_of(subtask["description"], LINES[subtask["id"]])
     ]
     # The account of the plan is said by nobody, but counts as an answer.
     main = [_SWITCH, _LOOK, _PLAN, {"status": 500, "error": "out of turn"}, _WELL]
     return {"rules": [*found, {"when": {"user": FIRST}, "replies": main}]}
+
+
+def _rules_of(description: str, lines: list[dict[str, Any] | Heard]) -> Iterator[dict[str, Any]]:
+    """What depends on what was heard last is a rule of its own, before the others."""
+    for place, line in enumerate(lines):
+        if isinstance(line, Heard):
+            when = {"user": description, "assistants": place, "last": line.what}
+            yield {"when": when, "reply": line.then}
+    replies = [line.otherwise if isinstance(line, Heard) else line for line in lines]
+    yield {"when": {"user": description}, "replies": replies}
+
+
+def courses(events: Iterable[dict[str, Any]]) -> dict[str, Counter[str]]:
+    """What the log tells of each subtask, to be held against `COURSES`."""
+    found: dict[str, Counter[str]] = {}
+    for body in events:
+        if body["type"].startswith("subtask_"):
+            found.setdefault(body["subtask_id"], Counter())[body["type"]] += 1
+    return found
 
 
 def lay_out(workspace: Path) -> Path:
@@ -164,8 +235,10 @@ def answer_to(approval: Any, workspace: Path) -> dict[str, Any]:
     tool = approval.details.get("tool")
     if approval.kind != "intervention" or "question" in approval.details:
         return {"decision": "approve"}
-    if _is_done(tool, approval.details["arguments"], workspace):
-        return {"decision": "edit", "modified_arguments": {"result": {"seen": "it is done"}}}
+    arguments = approval.details["arguments"]
+    if _is_done(tool, arguments, workspace):
+        seen = NO_LINE if arguments.get("command") == BROKEN else "it is done"
+        return {"decision": "edit", "modified_arguments": {"result": {"seen": seen}}}
     return {"decision": "approve"}
 
 

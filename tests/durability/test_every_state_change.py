@@ -4,8 +4,8 @@ The process kills itself there, a new one takes the story up, and at the end eve
 command ran as often as somebody allowed, each finished subtask stayed finished, and the files are
 those of a run that nobody disturbed.
 
-Every run of the tests takes a sample of the points, another with `GONOGO_DURABILITY_SEED=N`;
-`GONOGO_DURABILITY=all` takes all of them, which is minutes.
+Every run of the tests takes those around the retry and a sample of all others, another with
+`GONOGO_DURABILITY_SEED=N`; `GONOGO_DURABILITY=all` takes all of them, which is minutes.
 """
 
 import random
@@ -20,6 +20,8 @@ from durability.ground import EVERYTHING, SEED
 from durability.stage import Stage
 
 SAMPLE, TWICE, STATEMENTS = 24, 4, 2
+AROUND = 3
+"""Commits around a retry before and after which there is always a crash."""
 
 
 @pytest.fixture(scope="module")
@@ -56,6 +58,29 @@ def test_a_crash_at_any_commit_loses_nothing_and_repeats_nothing(
     assert wrong == {}, f"seed {SEED}"
     # Writes that come together share a commit, so the last numbers are not always there.
     assert reached >= 0.75 * min(len(points), len(points) if EVERYTHING else SAMPLE)
+
+
+@pytest.mark.feature(23)
+@pytest.mark.feature(116)
+def test_a_crash_around_a_retry_neither_loses_it_nor_counts_an_attempt_twice(
+    driver: subprocess.Popen[str], counted: dict[str, int], tmp_path: Path
+):
+    """The failure is recorded, the second attempt begins, its conversation begins."""
+    assert counted["before_retry"] > AROUND
+    points = [(side, n) for n in range(1, AROUND + 1) for side in ("before_retry", "after_retry")]
+    later = [(side, n) for n in range(1, 7) for side in ("before", "after")] if EVERYTHING else []
+    wrong = {}
+    for lives in [[point, *more] for point in points for more in [(), *zip(later)]]:
+        (folder := tmp_path / str(len(list(tmp_path.iterdir())))).mkdir()
+        stage = Stage(folder, driver)
+        assert stage.play(*lives[0])["signal"] == 9
+        for crash in lives[1:]:
+            stage.play(*crash)
+        assert stage.play()["code"] == 0, stage.stderr
+        if found := stage.problems():
+            wrong[str(lives)] = found
+
+    assert wrong == {}
 
 
 def test_a_crash_during_the_recovery_from_a_crash_is_recovered_from(
@@ -101,7 +126,9 @@ def test_a_crash_while_the_database_is_made_or_at_any_statement_leaves_one_that_
 ):
     wrong = {}
     early = sampled(list(range(1, 80)), STATEMENTS, "migration")
-    later = sampled(list(range(80, counted["statement"], 7)), STATEMENTS // 2, "statements")
+    # Two runs never have quite as many, so the last numbers are not always there.
+    last = counted["statement"] * 9 // 10
+    later = sampled(list(range(80, last, 7)), STATEMENTS // 2, "statements")
     for number in (*early, *later):
         (folder := tmp_path / str(number)).mkdir()
         stage = Stage(folder, driver)

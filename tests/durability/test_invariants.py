@@ -32,6 +32,7 @@ DAMAGE = {
     "I23": "DELETE FROM events WHERE type = 'subtask_completed'",
     "I25": "UPDATE plans SET status = 'running'",
     "I35": "UPDATE subtasks SET status = 'waiting_approval' WHERE subtask_id = 'note'",
+    "I36": "UPDATE subtasks SET attempt = 3 WHERE subtask_id = 'run'",
     "I37": "UPDATE audit SET actor = 'nobody' WHERE seq = 2",
     "I40": "UPDATE tool_calls SET retry_of = id WHERE tool = 'move_file'",
 }

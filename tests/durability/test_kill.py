@@ -117,8 +117,10 @@ async def test_the_story_comes_to_its_end_when_nobody_disturbs_it(ground: Ground
 
     assert ground.problems() == []
     assert story.contents(ground.workspace) == story.AFTERWARDS
-    assert [story.starts(ground.workspace, c) for c in (story.GRANTED, story.ASKED)] == [1, 1]
-    assert len(ground.model.requests) == sum(map(len, story.LINES.values()))
+    commands = (story.BROKEN, story.GRANTED, story.ASKED)
+    assert [story.starts(ground.workspace, command) for command in commands] == [1, 1, 1]
+    assert len(ground.model.requests) == story.REQUESTS
+    assert story.courses(ground.told.events) == story.COURSES
 
 
 @pytest.mark.feature(22)
