@@ -1,7 +1,8 @@
-"""A runtime in a process of its own, to be killed: `python -m fakes.mortal ROOT MESSAGE…`.
+"""A runtime in a process of its own, to be killed: `python -m fakes.mortal ROOT DB MESSAGE…`.
 
-Opens the runtime on ROOT with the script in ROOT/lines.json, sends each message (JSON), follows
-its session, and prints every event as a line of JSON, until it is killed.
+Opens the runtime on ROOT and the database DB (a URL; empty: SQLite in ROOT/home) with the script in
+ROOT/lines.json, sends each message (JSON), follows its session, and prints every event as a line of
+JSON, until it is killed.
 """
 
 import json
@@ -20,9 +21,11 @@ from gonogo.settings import Settings
 SESSION = "mortal"
 
 
-async def live(root: Path, messages: list[dict[str, Any]]) -> None:
+async def live(root: Path, db: str, messages: list[dict[str, Any]]) -> None:
     """Send the messages and print what happens."""
-    settings = Settings(home=root / "home", config=root / "config", workspace=root / "work")
+    settings = Settings(
+        home=root / "home", config=root / "config", workspace=root / "work", db=db or None
+    )
     lines = json.loads((root / "lines.json").read_text())
     ann = Principal(id="user:ann", name="ann", role=Role.OPERATOR)
     async with Runtime.open(settings, model=ScriptedModel(lines)) as runtime:
@@ -35,4 +38,4 @@ async def live(root: Path, messages: list[dict[str, Any]]) -> None:
 
 
 if __name__ == "__main__":
-    anyio.run(live, Path(sys.argv[1]), [json.loads(word) for word in sys.argv[2:]])
+    anyio.run(live, Path(sys.argv[1]), sys.argv[2], [json.loads(word) for word in sys.argv[3:]])

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import pytest
 from anyio.abc import TaskGroup
 
 from gonogo.domain.conversation import ModelRequest, Reply
@@ -27,6 +28,8 @@ from gonogo.store.timers import set_timer
 Body = dict[str, Any]
 LIMIT = 20
 """Seconds that anything may take."""
+on_both = pytest.mark.usefixtures("database_url")
+"""Tells a story twice, once on each kind of database."""
 
 
 def call(name: str, **arguments: Any) -> Body:

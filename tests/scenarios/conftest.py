@@ -18,10 +18,18 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture
-def make(tmp_path: Path) -> Makes:
+def db(request: pytest.FixtureRequest) -> str | None:
+    """The database of a test that is `on_both`; None is SQLite in the state folder."""
+    if "database_url" in request.fixturenames:
+        return request.getfixturevalue("database_url")
+    return None
+
+
+@pytest.fixture
+def make(tmp_path: Path, db: str | None) -> Makes:
     """Makes worlds in the test's own folder, with settings by keyword."""
 
     def making(lines: Mapping[str, Any], **set_: Any) -> AbstractAsyncContextManager[World]:
-        return world_of(tmp_path, lines, **set_)
+        return world_of(tmp_path, lines, db=db, **set_)
 
     return making

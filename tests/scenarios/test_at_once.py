@@ -1,9 +1,10 @@
 """Two people decide at the same moment: one decision stands, and all others are told."""
 
 import anyio
+import psycopg
 import pytest
 
-from fakes.world import calls, of, plan, says, step, write
+from fakes.world import LIMIT, calls, of, on_both, plan, run, says, step, write
 from gonogo.domain.errors import AlreadyDecided, GonogoError
 from gonogo.domain.principal import Principal, Role
 
@@ -30,6 +31,7 @@ async def all_at_once(world, messages):
     return won, refused
 
 
+@on_both
 @pytest.mark.feature(203)
 async def test_of_many_decisions_about_a_call_one_stands(make):
     lines = {"main/coder": [calls(write("a.txt")), says("ok")]}
@@ -53,6 +55,7 @@ async def test_of_many_decisions_about_a_call_one_stands(make):
         assert len(of(await world.log(), "approval_resolved")) == 1
 
 
+@on_both
 @pytest.mark.feature(203)
 async def test_of_many_decisions_about_a_plan_one_stands(make):
     lines = {"main/architect": [plan(step("a"))], "a": [says("a")]}
@@ -72,3 +75,56 @@ async def test_of_many_decisions_about_a_plan_one_stands(make):
         assert len(of(await world.log(), "approval_resolved")) == 1
         await world.idle()
         assert len(await world.runtime.revisions(world.ann, plan_id)) <= 2
+
+
+HELD_UP = """
+CREATE FUNCTION held_up() RETURNS trigger AS $$
+BEGIN
+    PERFORM pg_advisory_xact_lock(1);
+    RETURN NEW;
+END $$ LANGUAGE plpgsql;
+CREATE TRIGGER held_up BEFORE UPDATE ON {table} FOR EACH ROW WHEN (NEW.status = '{status}')
+    EXECUTE FUNCTION held_up();
+"""
+LET_GO = "DROP FUNCTION held_up CASCADE"
+WAITING = "SELECT count(*) FROM pg_locks WHERE NOT granted"
+
+
+async def wait_for_locks(conn, count, done):
+    """Wait until so many transactions wait for others, or it is done without."""
+    with anyio.fail_after(LIMIT):
+        while not done.is_set() and conn.execute(WAITING).fetchone()[0] < count:  # noqa: ASYNC110
+            await anyio.sleep(0.01)
+
+
+@pytest.mark.parametrize("kind", ["postgresql"])  # SQLite has one writer at a time
+@pytest.mark.parametrize("of_subtask", [False, True])
+async def test_an_answer_while_its_asker_comes_to_rest_is_seen(make, database_url, of_subtask):
+    two = [calls(run("sleep 0.01"), write("b.txt")), says("All answered")]
+    lines = {"main/architect": [plan(step("a", scope={"paths": ["none"]}))], "a": two}
+    table, status = ("subtasks", "waiting_approval") if of_subtask else ("turns", "parked")
+    async with make(lines | {"main/coder": two}) as world:
+        await (world.begin() if of_subtask else world.say("Write", "coder"))
+        await world.until("approval_requested", kind="tool")
+        await world.idle()
+        first, second = await world.pending()
+        with psycopg.connect(database_url, autocommit=True) as conn:
+            conn.execute(HELD_UP.format(table=table, status=status))
+            conn.execute("SELECT pg_advisory_lock(1)")
+            # The first one runs; that the asker then rests is held up.
+            about = {"type": "hitl_decision", "decision": "approve"}
+            await world.send(about | {"call_id": first.call_id})
+            answered = anyio.Event()
+            await wait_for_locks(conn, 1, answered)
+
+            async def answer():
+                await world.send(about | {"call_id": second.call_id})
+                answered.set()
+
+            async with anyio.create_task_group() as group:
+                group.start_soon(answer)
+                await wait_for_locks(conn, 2, answered)
+                conn.execute("SELECT pg_advisory_unlock(1)")
+            conn.execute(LET_GO)
+        await world.until("assistant_message", content="All answered")
+        assert world.read("b.txt") == "made\n"

@@ -3,7 +3,7 @@ person answers is done."""
 
 import pytest
 
-from fakes.world import call, calls, of, plan, says, step, write
+from fakes.world import call, calls, of, on_both, plan, says, step, write
 from gonogo.domain.errors import Conflict, InvalidMessage
 from gonogo.domain.messages import HitlDecision
 
@@ -105,6 +105,7 @@ async def test_a_question_that_expires_ends_the_plan_and_says_so(make):
         assert "expired" in skipped["metadata"]["reason"]
 
 
+@on_both
 @pytest.mark.feature(213)
 async def test_the_question_holds_over_a_restart_and_so_does_what_was_used(make):
     async with make(lines("a", "b"), budget_plan_requests=3) as world:

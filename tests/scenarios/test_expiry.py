@@ -2,12 +2,13 @@
 
 import pytest
 
-from fakes.world import calls, kinds, of, plan, says, step, write
+from fakes.world import calls, kinds, of, on_both, plan, says, step, write
 from gonogo.domain.errors import AlreadyDecided, Expired
 
 CODER = {"main/coder": [calls(write("a.txt")), says("Nobody answered")]}
 
 
+@on_both
 @pytest.mark.feature(84, 85, 209)
 async def test_a_call_expires_after_a_warning_and_the_model_is_told_so(make):
     async with make(CODER, approval_expiry_tool=3600, approval_warning=600) as world:

@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 from fakes import mortal
-from fakes.world import calls, is_running, of, plan, run, says, step, write
+from fakes.world import calls, is_running, of, on_both, plan, run, says, step, write
 
 
 @contextmanager
-def process(born, root: Path, lines, *messages):
+def process(born, root: Path, db, lines, *messages):
     """A runtime in a process of its own; gives its events. It is killed at the end."""
     (root / "work").mkdir(exist_ok=True)
     (root / "lines.json").write_text(json.dumps(lines))
-    words = [str(root), *(json.dumps(message) for message in messages)]
+    words = [str(root), db or "", *(json.dumps(message) for message in messages)]
     read, write = os.pipe()
     with os.fdopen(read) as printed:
         child = born.start("fakes.mortal", *words, env=os.environ, cwd=root, stdout=write, stderr=2)
@@ -40,10 +40,11 @@ def seen(events, kind, **fields):
 BUILD = {"type": "user_message", "content": "Build", "agent_type": "architect"}
 
 
+@on_both
 @pytest.mark.feature(22)
-async def test_a_plan_that_waits_survives_a_kill(make, born, tmp_path):
+async def test_a_plan_that_waits_survives_a_kill(make, born, tmp_path, db):
     lines = {"main/architect": [plan(step("a"))], "a": [calls(write("a.txt")), says("a")]}
-    with process(born, tmp_path, lines, BUILD) as events:
+    with process(born, tmp_path, db, lines, BUILD) as events:
         plan_id = seen(events, "plan_notification")["metadata"]["plan_id"]
     async with make(lines) as world:
         world.session = mortal.SESSION
@@ -55,9 +56,10 @@ async def test_a_plan_that_waits_survives_a_kill(make, born, tmp_path):
         assert (await world.runtime.verify_audit(world.ann)).ok
 
 
+@on_both
 @pytest.mark.feature(23, 33, 212)
 async def test_a_command_that_was_cut_off_is_unknown_and_not_run_again_by_itself(
-    make, born, tmp_path
+    make, born, tmp_path, db
 ):
     mark = "16.1803"
     scope = {"commands": ["sleep"]}
@@ -66,10 +68,10 @@ async def test_a_command_that_was_cut_off_is_unknown_and_not_run_again_by_itself
         "a": [calls(write("a.txt")), says("a")],
         "b": [calls(run(f"sleep {mark}")), says("b")],
     }
-    with process(born, tmp_path, lines, BUILD) as events:
+    with process(born, tmp_path, db, lines, BUILD) as events:
         plan_id = seen(events, "plan_notification")["metadata"]["plan_id"]
     go = {"type": "plan_decision", "plan_id": plan_id, "decision": "approve"}
-    with process(born, tmp_path, lines, go) as events:
+    with process(born, tmp_path, db, lines, go) as events:
         seen(events, "tool_call", tool_name="execute_command")
         await is_running(mark)
     await is_running(mark, False)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fakes.world import call, calls, kinds, of, plan, says, step, write
+from fakes.world import call, calls, kinds, of, on_both, plan, says, step, write
 from gonogo.domain.errors import (
     AlreadyDecided,
     Conflict,
@@ -86,6 +86,7 @@ async def test_nothing_happens_before_the_decision(make):
         assert min(effects) > go
 
 
+@on_both
 @pytest.mark.feature(6, 18, 19, 20, 21, 63)
 async def test_an_approved_plan_runs_to_its_end(make):
     async with make(LINES) as world:
@@ -120,6 +121,7 @@ async def test_an_approved_plan_runs_to_its_end(make):
         assert (await world.say("Спасибо"))[-1]["content"] == "Всегда пожалуйста"
 
 
+@on_both
 @pytest.mark.feature(7, 16)
 @pytest.mark.parametrize(
     ("said", "task", "text"),
@@ -163,6 +165,7 @@ async def test_a_rejection_without_a_reason_asks_how_to_help(make, task, text):
         assert "feedback" not in rejected["metadata"]
 
 
+@on_both
 @pytest.mark.feature(9, 39, 206)
 async def test_an_edited_plan_runs_as_the_person_wrote_it(make):
     async with make(LINES) as world:

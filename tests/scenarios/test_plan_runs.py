@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from fakes.world import call, calls, is_running, kinds, of, plan, run, says, step, write
+from fakes.world import call, calls, is_running, kinds, of, on_both, plan, run, says, step, write
 from gonogo.domain.errors import Conflict, NotFound
 
 
@@ -201,6 +201,7 @@ async def test_a_subtask_over_its_time_limit_is_stopped_and_failed(make):
         assert "error" in results[0]
 
 
+@on_both
 @pytest.mark.feature(33, 61)
 async def test_cancel_ends_a_running_command_within_a_second(make):
     mark = "31.4159"
@@ -314,6 +315,7 @@ async def test_pause_and_resume_across_a_restart(make):
         assert len(of(await world.log(), "subtask_started", subtask_id="a")) == 1
 
 
+@on_both
 @pytest.mark.feature(23)
 async def test_a_plan_goes_on_after_a_restart_and_repeats_nothing(make):
     lines = planned(

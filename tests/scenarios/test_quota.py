@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from fakes.openai_server import FakeOpenAI, fake_openai
-from fakes.world import LIMIT, World, of, plan, step
+from fakes.world import LIMIT, World, of, on_both, plan, step
 from gonogo.llm import ModelSettings, open_model
 
 HOUR = 3_600
@@ -76,6 +76,7 @@ async def test_a_429_with_a_reset_time_pauses_the_plan_and_siblings_share_it(mak
         assert server.violations == []
 
 
+@on_both
 @pytest.mark.feature(214)
 async def test_the_pause_holds_over_a_restart_and_ends_by_itself(make, server):
     async with make({}) as world:

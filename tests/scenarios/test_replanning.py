@@ -2,7 +2,7 @@
 
 import pytest
 
-from fakes.world import call, calls, kinds, of, plan, says, step, write
+from fakes.world import call, calls, kinds, of, on_both, plan, says, step, write
 from gonogo.domain.errors import Conflict, InvalidMessage, ModelFailed
 from gonogo.domain.failure_patterns import Patterns
 
@@ -69,6 +69,7 @@ async def test_a_bad_failure_brings_a_new_revision_that_keeps_what_is_done_and_a
         assert "built" in told
 
 
+@on_both
 @pytest.mark.feature(23, 100)
 async def test_an_approved_new_revision_does_only_what_is_left(make):
     lines = script(

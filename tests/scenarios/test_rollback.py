@@ -8,7 +8,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from fakes.world import call, calls, is_running, kinds, of, plan, run, says, step, write
+from fakes.world import call, calls, is_running, kinds, of, on_both, plan, run, says, step, write
 from gonogo.domain.errors import Conflict, ModelFailed, NotFound
 from gonogo.engine import ROLLING_BACK, Work
 from gonogo.store.checkpoints import changes_after
@@ -48,6 +48,7 @@ THREE = {
 }
 
 
+@on_both
 @pytest.mark.feature(218)
 async def test_a_subtask_and_its_dependants_are_undone_while_a_sibling_and_a_person_stay(make):
     async with make(THREE) as world:
@@ -387,18 +388,21 @@ class Dying(Snapshots):
         super().apply(workspace, restore)
         os.kill(os.getpid(), signal.SIGKILL)
 
-async def main(root, plan_id):
-    settings = Settings(home=root / "home", config=root / "config", workspace=root / "work")
+async def main(root, plan_id, db):
+    settings = Settings(
+        home=root / "home", config=root / "config", workspace=root / "work", db=db or None
+    )
     async with Runtime.open(settings, model=ScriptedModel({})) as runtime:
         dying = replace(runtime.parts.rollbacks, snapshots=Dying(settings.home / "snapshots"))
         runtime.parts = replace(runtime.parts, rollbacks=dying)
         await runtime.rollback(runtime.owner, plan_id, subtask_id="a")
 
-anyio.run(main, Path(sys.argv[1]), sys.argv[2])
+anyio.run(main, Path(sys.argv[1]), sys.argv[2], sys.argv[3])
 """
 
 
-async def test_a_rollback_that_was_killed_is_completed_by_doing_it_again(make, tmp_path):
+@on_both
+async def test_a_rollback_that_was_killed_is_completed_by_doing_it_again(make, tmp_path, db):
     async with make(THREE) as world:
         (world.folder / "a.txt").write_text("mine\n")
         plan_id = await ran(world)
@@ -406,7 +410,7 @@ async def test_a_rollback_that_was_killed_is_completed_by_doing_it_again(make, t
         await world.stop()
 
         died = await anyio.run_process(
-            [sys.executable, "-c", DIES, str(tmp_path), plan_id], check=False
+            [sys.executable, "-c", DIES, str(tmp_path), plan_id, db or ""], check=False
         )
         assert died.returncode == -signal.SIGKILL, died.stderr.decode()
         assert world.read("a.txt") == "mine\n"

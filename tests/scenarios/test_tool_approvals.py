@@ -2,7 +2,7 @@
 
 import pytest
 
-from fakes.world import call, calls, kinds, of, plan, run, says, step, write
+from fakes.world import call, calls, kinds, of, on_both, plan, run, says, step, write
 from gonogo.domain.errors import (
     AlreadyDecided,
     Conflict,
@@ -142,6 +142,7 @@ async def test_questions_of_one_reply_are_independent(make):
         assert "not b" in told[1]
 
 
+@on_both
 @pytest.mark.feature(86)
 async def test_a_batch_decides_all_and_says_what_did_not_work(make):
     async with make(THREE) as world:
@@ -186,6 +187,7 @@ async def test_a_batch_of_which_nothing_works_changes_nothing(make):
         assert await world.log() == before
 
 
+@on_both
 @pytest.mark.feature(83)
 async def test_edited_arguments_run_and_both_versions_are_kept(make):
     async with make(ONE) as world:
@@ -340,6 +342,7 @@ async def test_outside_a_plan_and_in_another_session_a_write_asks(make):
         assert world.read("a.txt") is None
 
 
+@on_both
 @pytest.mark.feature(87)
 async def test_questions_outlive_a_restart(make):
     async with make(THREE) as world:

@@ -11,12 +11,7 @@ import anyio.to_thread
 
 from gonogo.agents import _record as record
 from gonogo.agents._gate import Gate, Gated
-from gonogo.agents._standing import (
-    file_outcome,
-    is_at_work,
-    question_of_doubt,
-    waits_for_person,
-)
+from gonogo.agents._standing import file_outcome, is_at_work, question_of_doubt, waits_for_person
 from gonogo.agents._thread import Thread
 from gonogo.agents._traces import Trace, Traces
 from gonogo.approvals import Desk
@@ -166,8 +161,12 @@ class Hands:
         Called in each transaction that ends a call, so that its last event can say that
         everything left waits.
         """
-        left = open_calls(conn, thread.session_id, thread.name)
-        whose = self.whose_move(left)
+        whose = self.whose_move(open_calls(conn, thread.session_id, thread.name))
+        if whose == "person":
+            # An answer that is being written at this moment is seen from here on; one that comes
+            # later waits for us, and sees that we rest.
+            thread.hold(conn)
+            whose = self.whose_move(open_calls(conn, thread.session_id, thread.name))
         if whose == "person":
             thread.park(conn, now)
         return whose != "ours"

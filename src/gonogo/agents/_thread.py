@@ -10,6 +10,8 @@ from gonogo.agents._profiles import Profile
 from gonogo.domain.conversation import Reply
 from gonogo.domain.records import CallRow
 from gonogo.store import Connection
+from gonogo.store.plans import lock_plan
+from gonogo.store.sessions import lock_turn
 
 Speak = Callable[[Sequence[CallRow]], Reply]
 """Says what a model would: told the thread's calls so far, in order."""
@@ -46,6 +48,13 @@ class Thread:
     """What the agent may use here, in the place of what its name stands for."""
     speak: Speak | None = None
     """Speaks in the place of a model."""
+
+    def hold(self, conn: Connection) -> None:
+        """Have whoever goes on with the owner's work wait until this transaction ends."""
+        if self.subtask_id is not None:
+            lock_plan(conn, self.plan_id or "")
+        elif self.turn_id is not None:
+            lock_turn(conn, self.turn_id)
 
     @property
     def place(self) -> dict[str, Any]:

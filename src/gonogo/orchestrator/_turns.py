@@ -21,7 +21,7 @@ from gonogo.orchestrator._planning import is_held
 from gonogo.orchestrator._turn import check, move, restore, tell_switch, wake
 from gonogo.store import Connection, Store, log, stop
 from gonogo.store.calls import open_calls
-from gonogo.store.sessions import open_turns, say, session_of, take_turn, turn_of
+from gonogo.store.sessions import lock_turn, open_turns, say, session_of, take_turn, turn_of
 from gonogo.texts import say as text
 
 _LOG = logging.getLogger(__name__)
@@ -77,7 +77,7 @@ class Turns:
 
     def resume(self, conn: Connection, turn_id: str, now: datetime) -> None:
         """A person answered something that a turn waits for."""
-        turn = turn_of(conn, turn_id)
+        turn = lock_turn(conn, turn_id)
         if turn is None or turn.status in TURN.terminal:
             return
         left = open_calls(conn, turn.session_id, MAIN)

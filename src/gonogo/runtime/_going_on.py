@@ -15,6 +15,7 @@ from gonogo.store import Connection, go_on
 from gonogo.store.calls import call_of, open_calls
 from gonogo.store.plans import (
     live_plans,
+    lock_plan,
     revision_of,
     running_subtasks,
     subtask_key,
@@ -40,6 +41,8 @@ class Continuation:
         if call.subtask_id is None:
             self.turns.resume(conn, call.turn_id or "", now)
             return
+        # Held, so that whoever drives the subtask does not come to rest meanwhile, unseen.
+        lock_plan(conn, call.plan_id or "")
         key = subtask_key(call.plan_id or "", call.revision or 0, call.subtask_id)
         row = subtask_row(conn, key)
         if row is None:

@@ -36,6 +36,7 @@ _COUNT_OF = _COUNT_ALL.where(sessions.c.principal_id == bindparam("of"))
 _NEXT_POSITION = select(func.coalesce(func.max(turns.c.position), 0) + 1).where(
     turns.c.session_id == bindparam("of")
 )
+_LOCK_TURN = by(turns, Turn, "id").with_for_update()
 _OPEN_TURNS = (
     select(*columns_of(turns, Turn))
     .where(
@@ -115,6 +116,11 @@ def add_turn(
 def turn_of(conn: Connection, turn_id: str) -> Turn | None:
     """The turn of that id."""
     return one(conn, by(turns, Turn, "id"), {"id": turn_id}, Turn)
+
+
+def lock_turn(conn: Connection, turn_id: str) -> Turn | None:
+    """The turn of that id, held until the transaction ends."""
+    return one(conn, _LOCK_TURN, {"id": turn_id}, Turn)
 
 
 def open_turns(conn: Connection, session_id: str) -> list[Turn]:
