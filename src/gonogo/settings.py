@@ -102,6 +102,9 @@ class Settings(BaseSettings):
     """Files that a checkpoint may hold."""
     snapshot_max_bytes: Annotated[int, Field(ge=1)] = 1 << 30
     """Bytes that a checkpoint may hold."""
+    keep_checkpoints_days: Annotated[float, Field(ge=0)] = 30
+    """Days after its end, and after its last rollback, for which a plan can be rolled back. Then
+    its snapshots are given up, to make room; 0 keeps them for ever."""
 
     budget_plan_tokens: Annotated[int, Field(ge=1)] | None = None
     """Tokens that all model requests of one plan may take; then a person is asked."""

@@ -1,16 +1,33 @@
 """Rollback: what agents did to files is undone, what people did stays, and it can be undone."""
 
 import hashlib
+import os
 import signal
 import sys
+from datetime import timedelta
 from pathlib import Path
 
 import anyio
 import pytest
 
-from fakes.world import call, calls, is_running, kinds, of, on_both, plan, run, says, step, write
+from fakes.world import (
+    LIMIT,
+    call,
+    calls,
+    is_running,
+    kinds,
+    of,
+    on_both,
+    plan,
+    run,
+    says,
+    step,
+    write,
+)
 from gonogo.domain.errors import Conflict, ModelFailed, NotFound
+from gonogo.domain.records import Job
 from gonogo.engine import ROLLING_BACK, Work
+from gonogo.orchestrator import SWEEP
 from gonogo.store.checkpoints import changes_after
 from gonogo.store.plans import plan_of, revision_of, set_plan, subtask_key, subtask_row
 
@@ -541,3 +558,57 @@ async def test_a_plan_that_waits_for_a_quota_goes_on_by_itself_after_a_rollback(
             await world.later(3600)
         await world.until("plan_completed", status="completed")
         assert world.read("a.txt") == "made\n"
+
+
+def aged(world):
+    """Make everything in the store of snapshots look old."""
+    objects = world.root / "home" / "snapshots" / "objects"
+    for path in objects.rglob("*"):
+        os.utime(path, (0, 0))
+
+
+async def gone(path):
+    """Wait until a file is there no more."""
+    with anyio.fail_after(LIMIT):
+        while path.exists():  # noqa: ASYNC110 - files tell nobody
+            await anyio.sleep(0.01)
+
+
+@pytest.mark.feature(91)
+async def test_snapshots_of_plans_that_ended_long_ago_are_given_up_and_say_so(make):
+    lines = {
+        **THREE, "main/orchestrator": [says("Yes?")],
+        "main/architect": [plan(step("a"), step("b", "a")), plan(step("c"), step("d", "c"))],
+        "d": [says("d")],
+    }  # fmt: skip
+    async with make(lines, keep_checkpoints_days=30) as world:
+        old = await ran(world)
+        first, *_ = await checkpoints(world, old)
+        live = await world.begin()
+        await world.until("subtask_started", subtask_id="c")
+        await world.runtime.pause_plan(world.ann, live)
+        await world.until("subtask_completed", subtask_id="c")
+        await world.idle()
+        world.clock.ahead += timedelta(days=29)
+        await world.runtime.parts.sweeps.job(Job(kind=SWEEP, key="snapshots"))
+        assert [c.swept_at for c in await checkpoints(world, old)] == [None, None]
+
+        aged(world)
+        assert first.tree
+        stored = world.root / "home/snapshots/objects" / first.tree[:2] / first.tree[2:]
+        assert stored.exists()
+        await world.later(3 * 86_400)
+        await gone(stored)
+        swept = await checkpoints(world, old)
+        assert next(c.checkpoint_id for c in swept) == first.checkpoint_id
+        assert all(c.swept_at for c in swept)
+        assert (await world.runtime.checkpoint(world.ann, first.checkpoint_id)).verified
+        for target in ({"checkpoint_id": first.checkpoint_id}, {"subtask_id": "a"}):
+            with pytest.raises(Conflict, match="GONOGO_KEEP_CHECKPOINTS_DAYS"):
+                await world.runtime.rollback(world.ann, old, **target)
+        with pytest.raises(Conflict, match="given up"):
+            await world.runtime.checkpoint_diff(world.ann, first.checkpoint_id)
+
+        assert {c.swept_at for c in await checkpoints(world, live)} == {None}
+        done = await world.runtime.rollback(world.ann, live, subtask_id="c")
+        assert (done.restored, world.read("c.txt")) == (1, None)

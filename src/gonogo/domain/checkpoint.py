@@ -18,7 +18,8 @@ _LETTERS = {
     _S.SKIPPED: "s",
     _S.CANCELLED: "x",
 }
-_FACTS = tuple(field.name for field in fields(Checkpoint) if field.name != "hash")
+_LATER = frozenset({"hash", "swept_at"})
+_FACTS = tuple(field.name for field in fields(Checkpoint) if field.name not in _LATER)
 _WORDS = {letter: status for status, letter in _LETTERS.items()}
 
 

@@ -212,6 +212,8 @@ class Checkpoint:
     """The snapshot; None until the subtask is about to have its first effect."""
     hash: str
     created_at: datetime
+    swept_at: datetime | None = None
+    """When its snapshot, and what was changed until then, was given up; the hash leaves it out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,6 +25,8 @@ class CheckpointView(View):
     tree: str | None = None
     hash: str
     created_at: datetime
+    swept_at: datetime | None = None
+    """When its snapshot was given up: it is listed, and cannot be gone back to."""
 
 
 class CheckpointList(View):

@@ -22,6 +22,7 @@ from gonogo.orchestrator._retry import Retry
 from gonogo.orchestrator._rollback import Undoing, wanted_rollback
 from gonogo.orchestrator._subtask_kind import SubtaskKind, ask_to_start
 from gonogo.orchestrator._subtasks import Subtasks
+from gonogo.orchestrator._sweeps import SWEEP, Sweeps
 from gonogo.orchestrator._threads import Threads
 from gonogo.orchestrator._tool_step import ToolStep
 from gonogo.orchestrator._turns import Turns
@@ -29,6 +30,7 @@ from gonogo.orchestrator._undo import Rollbacks, Rolled
 
 __all__ = [
     "REPLAN_QUESTION",
+    "SWEEP",
     "AgentStep",
     "BudgetKind",
     "BuiltInKinds",
@@ -46,6 +48,7 @@ __all__ = [
     "Rolled",
     "SubtaskKind",
     "Subtasks",
+    "Sweeps",
     "Threads",
     "ToolStep",
     "Turns",

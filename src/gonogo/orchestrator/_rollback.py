@@ -17,6 +17,7 @@ from gonogo.store.checkpoints import (
 )
 from gonogo.store.plans import plan_of, revision_of, standings
 from gonogo.store.sessions import session_of
+from gonogo.store.sweeping import given_up
 
 BUSY = frozenset({SubtaskStatus.RUNNING, SubtaskStatus.WAITING_APPROVAL})
 _QUIET = ENDED | {PlanStatus.PAUSED}
@@ -60,12 +61,32 @@ def wanted_rollback(
     session, revision = _around(conn, plan)
     check_quiet(conn, plan)
     if subtask_id is not None:
-        return _of_subtask(conn, session, plan, revision, subtask_id)
-    checkpoint = _target(conn, plan, checkpoint_id)
-    return Undoing(
-        session=session, plan=plan, revision=revision, named=frozenset(), back_to=checkpoint,
-        changes=tuple(changes_after(conn, plan.id, checkpoint.last_change)),
-    )  # fmt: skip
+        undoing = _of_subtask(conn, session, plan, revision, subtask_id)
+    else:
+        checkpoint = _target(conn, plan, checkpoint_id)
+        undoing = Undoing(
+            session=session, plan=plan, revision=revision, named=frozenset(), back_to=checkpoint,
+            changes=tuple(changes_after(conn, plan.id, checkpoint.last_change)),
+        )  # fmt: skip
+    check_kept(conn, undoing)
+    return undoing
+
+
+def check_kept(conn: Connection, undoing: Undoing) -> None:
+    """Refuse what needs contents that were given up.
+
+    Raises:
+        Conflict: saying when.
+    """
+    swept = given_up(conn, undoing.plan.id)
+    if swept is None:
+        return
+    gone = undoing.back_to is not None and undoing.back_to.swept_at is not None
+    if gone or any(change.created_at <= swept for change in undoing.changes):
+        raise Conflict(
+            f"Plan {undoing.plan.id} cannot be rolled back so far: its snapshots until"
+            f" {swept:%Y-%m-%d} were given up after GONOGO_KEEP_CHECKPOINTS_DAYS"
+        )
 
 
 def failed_attempt(conn: Connection, plan_id: str, subtask_id: str) -> Undoing | None:

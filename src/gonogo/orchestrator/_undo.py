@@ -24,7 +24,7 @@ from gonogo.domain.undo_views import RollbackFile
 from gonogo.engine import QUOTA, RESUME, ROLLING_BACK
 from gonogo.orchestrator._again import run_again
 from gonogo.orchestrator._checkpoints import created, sealed
-from gonogo.orchestrator._rollback import Undoing, check_quiet
+from gonogo.orchestrator._rollback import Undoing, check_kept, check_quiet
 from gonogo.store import Connection, Store, log
 from gonogo.store.checkpoints import Doer, Touched, add_changes, add_checkpoints, head_of
 from gonogo.store.plans import lock_plan, set_plan, standings
@@ -205,6 +205,7 @@ def _checkpoint(conn: Connection, undoing: Undoing, tree: Tree, now: datetime) -
         raise Conflict(f"Plan {plan.id} has changed meanwhile; look again")
     if of is None:
         check_quiet(conn, plan)
+        check_kept(conn, undoing)
         _hold(conn, plan)
     head = head_of(conn, plan.session_id, plan.id)
     stand = standings(conn, plan.id, plan.revision)

@@ -10,7 +10,7 @@ from gonogo.domain.call_state import CallStatus
 from gonogo.domain.records import CallRow, SubtaskRow, Timer
 from gonogo.domain.subtask_state import SubtaskStatus
 from gonogo.engine import PLAN_TIMERS, REPLAN, Engine, Work
-from gonogo.orchestrator import Turns
+from gonogo.orchestrator import SWEEP, Turns
 from gonogo.store import Connection, go_on
 from gonogo.store.calls import call_of, open_calls
 from gonogo.store.plans import (
@@ -81,6 +81,8 @@ class Timers:
                 self.engine.take_over(conn, timer.key)
             case kind if kind == f"{AGAIN}plan":
                 self.engine.advance(conn, timer.key, now)
+            case kind if kind == SWEEP:
+                go_on(conn, SWEEP, timer.key)
             case kind if kind in {f"{AGAIN}turn", f"{AGAIN}{REPLAN}"}:
                 go_on(conn, timer.kind.removeprefix(AGAIN), timer.key)
             case _:

@@ -30,6 +30,7 @@ from gonogo.engine import REPLAN, Engine, Retreat, Work
 from gonogo.llm import Model, ModelSettings, open_model
 from gonogo.orchestrator import (
     REPLAN_QUESTION,
+    SWEEP,
     AgentStep,
     BudgetKind,
     BuiltInKinds,
@@ -45,6 +46,7 @@ from gonogo.orchestrator import (
     Rollbacks,
     SubtaskKind,
     Subtasks,
+    Sweeps,
     Threads,
     ToolStep,
     Turns,
@@ -122,6 +124,7 @@ class Parts:
     planning: Planning
     replanning: Replanning
     rollbacks: Rollbacks
+    sweeps: Sweeps
     turns: Turns
     inbox: Inbox
     dispatcher: LocalDispatcher
@@ -163,6 +166,9 @@ def build(
         store=store, traffic=traces.traffic, open_workspace=gate.open_workspace,
         snapshots=traces.snapshots, clock=clock,
     )  # fmt: skip
+    sweeps = Sweeps(
+        store=store, snapshots=traces.snapshots, clock=clock, days=settings.keep_checkpoints_days
+    )
     hands = Hands(
         store=store, desk=desk, gate=gate, clock=clock, traces=traces,
         command_timeout=settings.command_timeout, command_output=settings.command_output,
@@ -193,13 +199,13 @@ def build(
     built_in = BuiltInKinds(
         agents=AgentStep(threads=threads, loop=loop, desk=desk, patterns=engine.patterns),
         tools=ToolStep(threads=threads, loop=loop, patterns=engine.patterns),
-    )
-    kinds = {kind.name: kind for kind in (*built_in.all(), *more.kinds)}
+    ).all()
     subtasks = Subtasks(
-        store=store, desk=desk, clock=clock, check=engine.check, kinds=kinds,
+        store=store, desk=desk, clock=clock, check=engine.check,
+        kinds={kind.name: kind for kind in (*built_in, *more.kinds)},
         patterns=engine.patterns,
     )  # fmt: skip
-    reader = PlanReader(workers=frozenset(profiles) - PLANNERS, tools=tools, kinds=kinds)
+    reader = PlanReader(workers=frozenset(profiles) - PLANNERS, tools=tools, kinds=subtasks.kinds)
     planning = Planning(
         desk=desk, begin=engine.begin, advance=engine.advance,
         read=reader.read,
@@ -236,6 +242,7 @@ def build(
             "plan": engine.plan_job,
             "subtask": engine.subtask_job,
             REPLAN: replanning.job,
+            SWEEP: sweeps.job,
         },
         Timers(desk=desk, engine=engine, hands=hands, went_on=went_on).fire,
         clock,
@@ -243,7 +250,7 @@ def build(
     return Parts(
         settings=settings, clock=clock, store=store, hub=hub, metrics=metrics, desk=desk,
         gate=gate, hands=hands, engine=engine, planning=planning, replanning=replanning,
-        rollbacks=rollbacks, turns=turns,
+        rollbacks=rollbacks, sweeps=sweeps, turns=turns,
         inbox=Inbox(locale=settings.locale), dispatcher=dispatcher, model=slot,
         profiles=profiles, tools=tools, went_on=went_on, closing=anyio.Event(),
     )  # fmt: skip

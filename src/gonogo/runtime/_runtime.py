@@ -224,6 +224,7 @@ class Runtime(Messages, Plans, Analyses, Undo, Streams, People):
 def _start(conn: Connection, parts: Parts) -> None:
     log.start_system_chain(conn)
     recover(conn, parts.engine, parts.clock())
+    parts.sweeps.arm(conn, parts.clock())
 
 
 def _verify(conn: Connection) -> AuditReport:

@@ -49,7 +49,8 @@ class Undo:
             NotFound: there is none of that id that the principal may see.
         """
         found, rows = await self.parts.store.read(_whole, principal, checkpoint_id)
-        whole = await anyio.to_thread.run_sync(self._is_whole, found.tree)
+        tree = found.tree if found.swept_at is None else None
+        whole = await anyio.to_thread.run_sync(self._is_whole, tree)
         return _state(found, rows, whole and is_unchanged(found))
 
     async def checkpoint_diff(
@@ -140,6 +141,8 @@ def _two(
     for found in (first, second):
         if found is not None and found.tree is None:
             raise Conflict(f"Checkpoint {found.id} has no snapshot: its subtask changed nothing")
+        if found is not None and found.swept_at is not None:
+            raise Conflict(f"The snapshot of checkpoint {found.id} was given up")
     if second is not None and second.session_id != first.session_id:
         raise Conflict("The two checkpoints are of different sessions")
     return session, first, second

@@ -20,6 +20,7 @@ checkpoints = table(
     Column("tree", Clean),
     Column("hash", Clean, nullable=False),
     Column("created_at", Utc, nullable=False),
+    Column("swept_at", Utc),
     Index(None, "plan_id", "created_at"),
     Index(None, "plan_id", "revision", "subtask_id", "attempt"),
 )

@@ -17,6 +17,9 @@ _DUE = (
 )
 _FIRST = select(func.min(timers.c.run_at, type_=timers.c.run_at.type))
 _DROP = delete(timers).where(timers.c.kind == bindparam("kind"), timers.c.key == bindparam("key"))
+_HAS = select(timers.c.run_at).where(
+    timers.c.kind == bindparam("kind"), timers.c.key == bindparam("key")
+)
 _TAKE = _DROP.where(timers.c.run_at == bindparam("run_at"))
 
 
@@ -25,6 +28,11 @@ def set_timer(conn: Connection, kind: str, key: str, run_at: datetime) -> None:
     drop_timer(conn, kind, key)
     put(conn, timers, {"kind": kind, "key": key, "run_at": run_at})
     outbox(conn).timers.append(Timer(kind=kind, key=key, run_at=run_at))
+
+
+def has_timer(conn: Connection, kind: str, key: str) -> bool:
+    """Whether there is a timer of that kind and key."""
+    return conn.execute(_HAS, {"kind": kind, "key": key}).scalar() is not None
 
 
 def drop_timer(conn: Connection, kind: str, key: str) -> None:

@@ -102,19 +102,21 @@ class Git:
         *arguments: str,
         given: bytes = b"",
         extra: Mapping[str, str] | None = None,
+        limit: float = TIME_LIMIT,
     ) -> bytes:
         """Run one program to its end and return what it wrote.
 
         Args:
             given: Its standard input.
             extra: More environment.
+            limit: Seconds.
 
         Raises:
             ToolFailed: `io_error` when it fails, `timeout`.
         """
         try:
             done = subprocess.run(  # noqa: S603 - our own words, no shell
-                [_program(), *arguments], input=given, capture_output=True, timeout=TIME_LIMIT,
+                [_program(), *arguments], input=given, capture_output=True, timeout=limit,
                 env={**self._environment, **(extra or {})}, cwd=self.folder, check=False,
             )  # fmt: skip
         except subprocess.TimeoutExpired as error:
@@ -134,8 +136,15 @@ class Git:
         return self.run("write-tree", extra=extra).decode().strip()
 
     def has_tree(self, tree: str) -> bool:
-        """Whether a tree that `index` gave is still there; trees are never packed."""
-        return (self.folder / "objects" / tree[:2] / tree[2:]).exists()
+        """Whether a tree that `index` gave is still there; trees are never packed.
+
+        It counts as new from then on, so that no sweep takes it before its owner has noted it.
+        """
+        try:
+            os.utime(self.folder / "objects" / tree[:2] / tree[2:])
+        except FileNotFoundError:
+            return False
+        return True
 
     @contextmanager
     def process(

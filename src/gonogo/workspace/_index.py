@@ -119,16 +119,35 @@ def settled(signature: Signature, horizon: int) -> Signature | None:
     return signature if changed + step < horizon else None
 
 
-def lock(descriptor: int, otherwise: str) -> None:
+@contextmanager
+def open_store(folder: Path, *, alone: bool = False) -> Generator[None]:
+    """Be in a store beside others; or alone, to take things away.
+
+    Raises:
+        ToolFailed: `io_error` when others take too long.
+    """
+    descriptor = os.open(folder / "sweep.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        lock(descriptor, "The store of snapshots is busy for too long", shared=not alone)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def lock(descriptor: int, otherwise: str, *, shared: bool = False) -> None:
     """Lock an open file or folder against others who lock it; closing it unlocks.
+
+    Args:
+        shared: Only against those who want it for themselves.
 
     Raises:
         ToolFailed: `io_error` with the text `otherwise` when others hold it for too long.
     """
     deadline = time.monotonic() + PATIENCE
+    kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
     while True:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
         except BlockingIOError:
             if time.monotonic() > deadline:
                 raise ToolFailed("io_error", otherwise) from None

@@ -11,7 +11,7 @@ import json
 import os
 import stat
 import threading
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,11 +20,12 @@ from gonogo.domain.canonical import content_hash
 from gonogo.domain.errors import ToolFailed
 from gonogo.workspace._apply import apply, recover
 from gonogo.workspace._git import Git, blob_id, intake, outlet, write_blob
-from gonogo.workspace._index import Desk, Index, Known, settled
+from gonogo.workspace._index import Desk, Index, Known, open_store, settled
 from gonogo.workspace._plan import Left, Restore, plan
 from gonogo.workspace._scan import Found, Scan, content, root_opened, scan
 from gonogo.workspace._standing import check_path, parent_opened
 from gonogo.workspace._states import Change, FileState, Folders, Limits, Tree, git_mode, kept_mode
+from gonogo.workspace._sweep import GRACE, sweep
 from gonogo.workspace._trees import Trees
 from gonogo.workspace._workspace import Workspace
 
@@ -58,14 +59,15 @@ class Snapshots:
         with _said():
             self._git.prepare()
             desk = self._desk(workspace.root)
-            with desk.held():
+            with desk.held(), open_store(self._git.folder):
                 return self._taken(_Taking(self._git, desk, workspace.root, self._limits))
 
     def blob(self, data: bytes) -> str:
         """Hold one content, such as that of an ignored file, and return its id."""
         with _said():
             self._git.prepare()
-        said = self._git.run("hash-object", "-w", "--no-filters", "--stdin", given=data)
+            with open_store(self._git.folder):
+                said = self._git.run("hash-object", "-w", "--no-filters", "--stdin", given=data)
         return said.decode().strip()
 
     def hold(self, workspace: Workspace, path: str) -> FileState | None:
@@ -185,6 +187,21 @@ class Snapshots:
     def recover(self, workspace: Workspace) -> None:
         """Clear away what an interrupted `apply` left lying about. Files keep their contents."""
         recover(self._desk(workspace.root), workspace.root)
+
+    def sweep(self, keep: Iterable[str], *, grace: float = GRACE) -> int:
+        """Remove what is held for nobody. Gives how many objects and packs went.
+
+        Args:
+            keep: The ids of all snapshots and contents that somebody may still ask for.
+            grace: Seconds for which what was held lately stays, whoever asks for it.
+
+        Raises:
+            ToolFailed: `io_error` or `timeout`; whatever is needed is still there.
+        """
+        if not (self._git.folder / "HEAD").exists():
+            return 0
+        with _said(), open_store(self._git.folder, alone=True):
+            return sweep(self._git, keep, grace)
 
     def _taken(self, taking: "_Taking") -> Tree:
         index = taking.desk.load()
