@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from gonogo.demo import lay_out
+
 RULES = """\
 [[rule]]
 command = "rm"
@@ -27,6 +29,12 @@ def rules(tmp_path: Path) -> Path:
     path = tmp_path / "rules.toml"
     path.write_text(RULES)
     return path
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    lay_out(tmp_path / "project")
+    return tmp_path / "project"
 
 
 def test_a_command_is_explained_with_the_winner_and_its_line(gonogo, rules):
@@ -86,3 +94,25 @@ def test_the_administrators_rules_hold_whatever_file_is_tried(gonogo, rules, tmp
         words = ["policy", verb, "--rules", str(rules), *(["--json"] if verb == "explain" else [])]
         done = gonogo(*words, "--", "ls", env={"GONOGO_ADMIN_RULES": str(admin)})
         assert json.loads(done.stdout)["rule"] == "admin:1"
+
+
+def test_a_rule_of_one_session_is_added_explained_listed_and_removed(gonogo, project):
+    assert gonogo("run", "Mend it", "-C", str(project), "--model", "demo").returncode == 3
+    [session] = json.loads(gonogo("sessions", "list", "--json").stdout)["sessions"]
+    of = session["session_id"]
+    [waiting] = json.loads(gonogo("approvals", "list", "--json").stdout)["approvals"]
+
+    plan = gonogo("approvals", "decide", waiting["approval_id"], "approve", "--for-session")
+    no = gonogo("approvals", "decide", waiting["approval_id"], "reject", "--for-session")
+    added = gonogo("policy", "add", of, "allow", "--command", "pytest -q", "--reason", "quick")
+    broad = gonogo("policy", "add", of, "allow", "--command", "bash")
+    explained = gonogo("policy", "explain", "--session", of, "--json", "--", "pytest", "-q")
+    listed = gonogo("policy", "list", of)
+    removed = gonogo("policy", "remove", of, "session:1")
+    left = json.loads(gonogo("policy", "list", of, "--json").stdout)
+
+    assert (plan.returncode, no.returncode, broad.returncode) == (2, 2, 2)
+    assert added.stdout.startswith("session:1 rule_")
+    assert json.loads(explained.stdout)["rule"] == "session:1"
+    assert "quick" in listed.stdout
+    assert (removed.returncode, left) == (0, [])

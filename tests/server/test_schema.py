@@ -15,6 +15,8 @@ PATHS = """
 /sessions/{session_id}/history get
 /sessions/{session_id}/pending-approvals get
 /sessions/{session_id}/events get
+/sessions/{session_id}/rules get post
+/sessions/{session_id}/rules/{rule_id} delete
 /plans get
 /plans/{plan_id} get
 /plans/{plan_id}/revisions get

@@ -8,7 +8,7 @@ import pytest
 from websockets.asyncio.client import unix_connect
 
 from gonogo.client import Client
-from gonogo.domain.errors import AlreadyDecided, Conflict, Forbidden, NotFound
+from gonogo.domain.errors import AlreadyDecided, Conflict, Forbidden, InvalidMessage, NotFound
 from gonogo.domain.principal import Role
 from gonogo.llm import ScriptedModel
 from gonogo.runtime import Runtime
@@ -277,3 +277,31 @@ async def test_checkpoints_and_a_rollback_over_the_wire(world, tmp_path):
         ):
             with pytest.raises(NotFound):
                 await asked
+
+
+async def test_a_session_has_rules_of_its_own_that_its_owner_makes_and_removes(world):
+    async with world.person() as ann, world.person("bob") as bob:
+        _, waiting = await asked(ann)
+        made = await ann.add_session_rule("s1", {"decision": "allow", "command": "ls"})
+        with pytest.raises(InvalidMessage, match="runs any code"):
+            await ann.add_session_rule("s1", {"decision": "allow", "command": "bash"})
+        with pytest.raises(NotFound):
+            await bob.add_session_rule("s1", {"decision": "allow", "command": "ls"})
+        with pytest.raises(InvalidMessage, match="for_session"):
+            await ann.decide(waiting.approval_id, "reject", for_session=True)
+        await ann.decide(waiting.approval_id, "approve", for_session=True)
+        listed = await ann.session_rules("s1")
+        await ann.remove_session_rule("s1", made.rule_id)
+        left = await ann.session_rules("s1")
+
+    assert [rule.name for rule in listed] == ["session:1", "session:2"]
+    assert listed[1].rule["command"] == "touch made.txt"
+    assert [rule.name for rule in left] == ["session:2"]
+
+
+async def test_a_plan_is_not_approved_for_a_session(world):
+    async with world.person() as ann:
+        await say(ann, "s1", agent_type="architect")
+        pending = await ann.pending_approvals("s1")
+        with pytest.raises(InvalidMessage, match="for_session"):
+            await ann.decide(pending.pending_approvals[0].approval_id, "approve", for_session=True)

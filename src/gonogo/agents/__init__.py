@@ -14,6 +14,7 @@ from gonogo.agents._nobody import model_profile, runtime_profile
 from gonogo.agents._profiles import MODEL, RUNTIME, Profile, load_profiles
 from gonogo.agents._record import drop_call, end_call, open_control
 from gonogo.agents._run import CLIENT_CALL, Hands
+from gonogo.agents._session_rules import make_session_rule, remove_session_rule
 from gonogo.agents._thread import Speak, Thread
 from gonogo.agents._traces import Traces
 
@@ -42,8 +43,10 @@ __all__ = [
     "given_in",
     "keep_reply",
     "load_profiles",
+    "make_session_rule",
     "model_profile",
     "nothing_given",
     "open_control",
+    "remove_session_rule",
     "runtime_profile",
 ]

@@ -7,6 +7,7 @@ from typing import Any
 
 from gonogo.agents import _record as record
 from gonogo.agents._gate import Gated
+from gonogo.agents._session_rules import make_session_rule
 from gonogo.approvals import NOBODY, Ruling
 from gonogo.domain.approval_state import DecisionWord
 from gonogo.domain.call_state import CallStatus
@@ -40,6 +41,10 @@ class CallKind:
             case DecisionWord.APPROVE:
                 record.pass_through(conn, call, _C.ALLOWED)
                 self._tell_allowed(conn, call, ruling, now, call.digest, call.arguments)
+                if ruling.rule is not None:
+                    make_session_rule(
+                        conn, call.session_id, ruling.rule, ruling.by, now, call_id=call.id
+                    )
             case DecisionWord.EDIT:
                 self._edit(conn, call, ruling, now)
             case _:

@@ -14,7 +14,17 @@ from gonogo.agents._thread import Thread
 from gonogo.domain.errors import InvalidArguments, ToolFailed
 from gonogo.domain.gate import Access, Call, FileEffect, ToolClass, Verdict
 from gonogo.domain.visible import visible
-from gonogo.policy import Conditions, Rules, Stage, Trace, explain
+from gonogo.policy import (
+    ALWAYS_ASK,
+    Conditions,
+    Rules,
+    RuleText,
+    Stage,
+    Trace,
+    explain,
+    narrowest,
+    session_rule,
+)
 from gonogo.texts import say
 from gonogo.tools import Tool
 from gonogo.workspace import Sandbox, Workspace
@@ -36,6 +46,15 @@ class Gated:
     """What the model is told when the call is denied."""
     trace: Trace = field(default_factory=Trace)
     """What the verdict was made of."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    """A call with what it would do, before it is judged."""
+
+    call: Call
+    effects: tuple[FileEffect, ...] = ()
+    preview: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,31 +96,54 @@ class Gate:
         except ToolFailed as error:
             return _refused(name, arguments, f"{error.kind}: {error}", f"builtin:{error.kind}")
 
-    async def _judged(self, thread: Thread, tool: Tool, arguments: dict[str, Any]) -> Gated:
-        parsed = tool.parse(arguments)
-        if thread.remote and tool.tool_class is not ToolClass.CONTROL:
-            final, access, bases = arguments, remote_access(tool.name, arguments), {}
-            effects, preview = (), ""
-        else:
-            prepared = await anyio.to_thread.run_sync(
-                tool.prepare, self.open_workspace(thread.workspace), parsed
-            )
-            final, access, bases = prepared.arguments, prepared.access, prepared.base_hashes
-            effects, preview = prepared.effects, prepared.preview
-        call = Call(
-            tool=tool.name, tool_class=tool.tool_class, agent=thread.agent, arguments=final,
-            access=access, base_hashes=bases, plan_id=thread.plan_id, revision=thread.revision,
-            subtask_id=thread.subtask_id,
-        )  # fmt: skip
+    async def narrowest(
+        self, thread: Thread, name: str, arguments: dict[str, Any]
+    ) -> RuleText | str:
+        """The rule that would allow just this call in the session, or why none would."""
+        try:
+            call = (await self._prepared(thread, self.tools[name], arguments)).call
+        except (InvalidArguments, ToolFailed) as error:
+            return str(error)
+        text = narrowest(call, ALWAYS_ASK)
+        rule = text if isinstance(text, str) else session_rule(0, text, "")
+        if isinstance(text, str) or isinstance(rule, str):
+            return str(rule)
         given = await self.given(thread)
-        found, trace = explain(call, self.rules, self._conditions(thread), given.grant)
+        rules = self.rules.with_session((*given.rules, rule))
+        found = explain(call, rules, self._conditions(thread), None)[0]
+        return text if found.decision == "allow" else f"no rule is enough: {found.reason}"
+
+    async def _judged(self, thread: Thread, tool: Tool, arguments: dict[str, Any]) -> Gated:
+        ready = await self._prepared(thread, tool, arguments)
+        given = await self.given(thread)
+        call, rules = ready.call, self.rules.with_session(given.rules)
+        found, trace = explain(call, rules, self._conditions(thread), given.grant)
         reason = say("model_denied", thread.locale, reason=found.reason)
         return Gated(
-            tool=tool.name, tool_class=tool.tool_class, arguments=final, verdict=found,
-            digest=call.digest(self.rules.version), base_hashes=bases, effects=effects,
-            preview=visible(preview),
+            tool=tool.name, tool_class=tool.tool_class, arguments=call.arguments, verdict=found,
+            digest=call.digest(rules.version), base_hashes=call.base_hashes,
+            effects=ready.effects, preview=visible(ready.preview),
             error=f"policy_denied: {reason}" if found.decision == "deny" else None, trace=trace,
         )  # fmt: skip
+
+    async def _prepared(self, thread: Thread, tool: Tool, arguments: dict[str, Any]) -> _Ready:
+        parsed = tool.parse(arguments)
+        named: dict[str, Any] = {
+            "tool": tool.name, "tool_class": tool.tool_class, "agent": thread.agent,
+            "plan_id": thread.plan_id, "revision": thread.revision,
+            "subtask_id": thread.subtask_id,
+        }  # fmt: skip
+        if thread.remote and tool.tool_class is not ToolClass.CONTROL:
+            access = remote_access(tool.name, arguments)
+            return _Ready(Call(arguments=arguments, access=access, **named))
+        prepared = await anyio.to_thread.run_sync(
+            tool.prepare, self.open_workspace(thread.workspace), parsed
+        )
+        call = Call(
+            arguments=prepared.arguments, access=prepared.access,
+            base_hashes=prepared.base_hashes, **named,
+        )  # fmt: skip
+        return _Ready(call, prepared.effects, prepared.preview)
 
     def _conditions(self, thread: Thread) -> Conditions:
         return Conditions(

@@ -1,11 +1,13 @@
-"""What people have given a conversation besides the operator's rules: the plan's grant."""
+"""What people gave a conversation besides the operator's rules: the session's, and a grant."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+from gonogo.agents._session_rules import rules_of
 from gonogo.agents._thread import Thread
 from gonogo.domain.gate import Grant
 from gonogo.domain.plan import Scope
+from gonogo.policy import Rule
 from gonogo.store import Connection, Store
 from gonogo.store.plans import active_grant
 
@@ -14,7 +16,10 @@ from gonogo.store.plans import active_grant
 class Given:
     """What holds in one conversation, read at one moment."""
 
+    rules: tuple[Rule, ...] = ()
+    """The session's rules."""
     grant: Grant | None = None
+    """What the approved plan allows the subtask."""
 
 
 Giving = Callable[[Thread], Awaitable[Given]]
@@ -36,7 +41,7 @@ def given_in(store: Store) -> Giving:
 
 
 def _given(conn: Connection, thread: Thread) -> Given:
-    return Given(grant=_grant(conn, thread))
+    return Given(rules=rules_of(conn, thread.session_id), grant=_grant(conn, thread))
 
 
 def _grant(conn: Connection, thread: Thread) -> Grant | None:

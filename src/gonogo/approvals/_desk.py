@@ -14,6 +14,7 @@ from gonogo.domain.errors import AlreadyDecided, Conflict, Expired, RateLimited,
 from gonogo.domain.events import ApprovalChanged, ApprovalFacts
 from gonogo.domain.principal import Principal, Role
 from gonogo.domain.records import Approval
+from gonogo.policy import RuleText
 from gonogo.store import Connection, log, new_id
 from gonogo.store.calls import (
     add_approval,
@@ -49,6 +50,8 @@ class Ruling:
     """The edited arguments or subtasks, as the person sent them."""
     prepared: Any = None
     """What the kind worked out of `changes` before the transaction."""
+    rule: RuleText | None = None
+    """What the answer allows for the rest of the session, besides this once."""
     start: bool = True
     auto_approve_tools: bool = True
     after: int | None = None
@@ -277,6 +280,7 @@ def _decision(ruling: Ruling) -> dict[str, Any]:
         "decision": str(ruling.word),
         "feedback": ruling.feedback,
         "changes": ruling.changes,
+        "rule": ruling.rule and ruling.rule.model_dump(mode="json", exclude_defaults=True),
         "decided_name": ruling.by.name,
         "after": ruling.after,
     }

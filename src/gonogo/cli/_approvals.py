@@ -45,6 +45,7 @@ def show_approval(approval_id: ApprovalId, json: Json = False) -> None:
     **EXACT,
     epilog=example(
         "gonogo approvals decide a_0192 approve",
+        "gonogo approvals decide a_0192 approve --for-session",
         'gonogo approvals decide a_0192 reject --feedback "Too risky"',
         """gonogo approvals decide a_0192 edit --arguments '{"command": "pytest -q"}'""",
     ),
@@ -57,10 +58,14 @@ def decide(
         str | None,
         typer.Option("--arguments", help="With edit: the new arguments, or subtasks, as JSON."),
     ] = None,
+    for_session: Annotated[
+        bool,
+        typer.Option("--for-session", help="With approve: allow just this for the session too."),
+    ] = False,
     json: Json = False,
 ) -> None:
     """Answer a question; what it held up goes on."""
-    carry_out(_decide, approval_id, decision.value, feedback, arguments, json)
+    carry_out(_decide, approval_id, decision.value, feedback, arguments, for_session, json)
 
 
 async def _list(session: str | None, status: str, json: bool) -> Exit:
@@ -93,12 +98,19 @@ async def _show(approval_id: str, json: bool) -> Exit:
 
 
 async def _decide(
-    approval_id: str, word: str, feedback: str | None, arguments: str | None, json: bool
+    approval_id: str,
+    word: str,
+    feedback: str | None,
+    arguments: str | None,
+    for_session: bool,
+    json: bool,
 ) -> Exit:
     from gonogo.cli._decide import decide_one
 
+    if for_session and word != "approve":
+        raise Stop("--for-session goes with approve", Exit.USAGE)
     edited = _given(word, arguments)
-    return await decide_one(approval_id, word, feedback, edited, json=json)
+    return await decide_one(approval_id, word, feedback, edited, for_session=for_session, json=json)
 
 
 def _given(word: str, arguments: str | None) -> object:

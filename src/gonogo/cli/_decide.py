@@ -17,7 +17,13 @@ from gonogo.texts import resolve
 
 
 async def decide_one(
-    approval_id: str, word: str, feedback: str | None, edited: object, *, json: bool
+    approval_id: str,
+    word: str,
+    feedback: str | None,
+    edited: object,
+    *,
+    for_session: bool = False,
+    json: bool,
 ) -> Exit:
     """Answer a question.
 
@@ -27,6 +33,10 @@ async def decide_one(
     async with linked(read_settings(), goes_on=True) as link:
         approval = await link.client.approval(approval_id)
         message = decision(approval, word, feedback, edited)
+        if for_session and approval.kind != "tool":
+            raise Stop("--for-session is for tool calls only", Exit.USAGE)
+        if for_session:
+            message["for_session"] = True
         if link.runtime is not None:
             return await _see_through(link, approval, message, Wish(json=json))
         await _tell(link, approval.session_id, message)

@@ -8,10 +8,12 @@ from typing import Any, cast
 
 from gonogo.agents import Gate, Gated, Thread, load_profiles
 from gonogo.cli._exits import Exit, Stop
+from gonogo.cli._owner import connected
 from gonogo.cli._print import facts, line
 from gonogo.cli._setup import read_settings
 from gonogo.domain.strict_json import loads
-from gonogo.policy import Rules, Step, load_rules
+from gonogo.domain.visible import visible
+from gonogo.policy import Rules, Step, kept_rule, load_rules
 from gonogo.runtime import open_gate
 from gonogo.settings import Settings
 from gonogo.texts import say
@@ -19,15 +21,23 @@ from gonogo.tools import Tool, builtin_tools, ending_tools
 
 
 async def explain_call(
-    words: Sequence[str], directory: Path | None, agent: str, rules: Path | None, *, json: bool
+    words: Sequence[str],
+    directory: Path | None,
+    agent: str,
+    rules: Path | None,
+    session: str | None,
+    *,
+    json: bool,
 ) -> Exit:
     """Judge one call as the gate would, and show every step; nothing runs."""
     settings = read_settings({"workspace": directory})
-    gate = _gate(settings, rules)
+    gate, workspace = _gate(settings, rules), settings.workspace
+    if session is not None:
+        gate, workspace = await _in_session(gate, session)
     if agent not in gate.profiles:
         raise Stop(f"There is no agent {agent!r}", Exit.USAGE)
     name, arguments = _call(words, gate.tools)
-    gated = await gate.judge(_thread(settings.workspace, agent), name, arguments)
+    gated = await gate.judge(_thread(workspace, agent), name, arguments)
     if json:
         return facts(_shown(gated, gate.rules))
     for text in _lines(gated, gate.rules, settings.locale or "en"):
@@ -39,6 +49,16 @@ def _gate(settings: Settings, rules: Path | None) -> Gate:
     tools = {**builtin_tools(), **ending_tools()}
     gate = open_gate(settings, tools, load_profiles(settings.agents, known_tools=tools))
     return replace(gate, rules=load_rules(settings.admin_rules, rules)) if rules else gate
+
+
+async def _in_session(gate: Gate, session_id: str) -> tuple[Gate, Path]:
+    """The gate with the rules of a session, and the session's workspace."""
+    async with connected() as client:
+        session = await client.session(session_id)
+        found = await client.session_rules(session_id)
+    kept = [kept_rule(int(r.name.split(":")[1]), r.rule, r.made_by) for r in found]
+    rules = gate.rules.with_session([rule for rule in kept if rule is not None])
+    return replace(gate, rules=rules), Path(session.workspace)
 
 
 def _call(words: Sequence[str], tools: Mapping[str, Tool]) -> tuple[str, dict[str, Any]]:
@@ -92,10 +112,10 @@ def _shown_step(step: Step, rules: Rules) -> dict[str, Any]:
 def _lines(gated: Gated, rules: Rules, locale: str) -> Iterator[str]:
     shown = _shown(gated, rules)
     where = "".join(f"  {place}" for place in shown["where"])
-    yield f"{shown['decision']}: {shown['reason']}"
+    yield visible(f"{shown['decision']}: {shown['reason']}", lines=False)
     yield f"  {shown['rule']}{where}"
     for step in shown["steps"]:
-        part = f" ({step['part']})" if "part" in step else ""
+        part = f" ({visible(step['part'], lines=False)})" if "part" in step else ""
         yield f"{step['step']}{part}: {step.get('decided', '-')}"
         yield from (_look_line(look, locale) for look in step["considered"])
     for rule in shown["not_considered"]:
@@ -103,5 +123,5 @@ def _lines(gated: Gated, rules: Rules, locale: str) -> Iterator[str]:
 
 
 def _look_line(look: dict[str, Any], locale: str) -> str:
-    said = say("cli_matched", locale) if look["matched"] else look["why"]
+    said = say("cli_matched", locale) if look["matched"] else visible(look["why"], lines=False)
     return "  ".join(["   ", look["rule"], *filter(None, [look["where"]]), said])

@@ -1,5 +1,6 @@
 """`gonogo policy`: what the rules say, without running anything."""
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -10,10 +11,19 @@ from gonogo.cli._options import EXACT, Directory, Json, example, group
 
 app = group("The policy: what may run, what asks, what is denied.")
 
+SessionId = Annotated[str, typer.Argument(help="The session's id.")]
 RulesFile = Annotated[
     Path | None,
     typer.Option("--rules", exists=True, dir_okay=False, help="Rules instead of your own."),
 ]
+
+
+class Word(StrEnum):
+    """What a rule may say."""
+
+    ALLOW = "allow"
+    ASK = "ask"
+    DENY = "deny"
 
 
 @app.command(
@@ -58,10 +68,74 @@ def explain(
     directory: Directory = None,
     agent: Annotated[str, typer.Option("--agent", help="In whose hands.")] = "coder",
     rules: RulesFile = None,
+    session: Annotated[
+        str | None, typer.Option("--session", help="With this session's workspace and rules.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Show every rule that is considered for a call, and what decides; nothing runs."""
-    carry_out(_explain, call, directory, agent, rules, json)
+    carry_out(_explain, call, directory, agent, rules, session, json)
+
+
+@app.command("list", **EXACT, epilog=example("gonogo policy list s_0192"))
+def list_rules(session_id: SessionId, json: Json = False) -> None:
+    """List the rules that hold in one session only."""
+    carry_out(_list, session_id, json)
+
+
+@app.command(
+    "add",
+    **EXACT,
+    epilog=example(
+        'gonogo policy add s_0192 allow --command "pytest -q"',
+        'gonogo policy add s_0192 allow --tool write_file --path "docs/**"',
+    ),
+)
+def add_rule(
+    session_id: SessionId,
+    decision: Annotated[Word, typer.Argument(help="What the rule says.")],
+    command: Annotated[str | None, typer.Option("--command", help="How it begins.")] = None,
+    exact: Annotated[bool, typer.Option("--exact", help="Just these words, or this path.")] = False,
+    tool: Annotated[str | None, typer.Option("--tool", help="A tool's name.")] = None,
+    path: Annotated[str | None, typer.Option("--path", help="A glob in the workspace.")] = None,
+    agent: Annotated[str | None, typer.Option("--agent", help="In whose hands.")] = None,
+    reason: Annotated[str | None, typer.Option("--reason", help="What people are told.")] = None,
+    json: Json = False,
+) -> None:
+    """Make a rule that holds in one session, until that ends or the rule is removed."""
+    fields = {
+        "decision": decision.value, "command": command, "exact": exact or None, "tool": tool,
+        "path": path, "agent": agent, "reason": reason,
+    }  # fmt: skip
+    given = {name: value for name, value in fields.items() if value is not None}
+    carry_out(_add, session_id, given, json)
+
+
+@app.command("remove", **EXACT, epilog=example("gonogo policy remove s_0192 session:1"))
+def remove_rule(
+    session_id: SessionId,
+    rule: Annotated[str, typer.Argument(help="The rule's id or name.")],
+) -> None:
+    """Remove a session's rule; what it allowed asks again."""
+    carry_out(_remove, session_id, rule)
+
+
+async def _list(session_id: str, json: bool) -> Exit:
+    from gonogo.cli._session_rules import list_rules
+
+    return await list_rules(session_id, json=json)
+
+
+async def _add(session_id: str, rule: dict[str, object], json: bool) -> Exit:
+    from gonogo.cli._session_rules import add_rule
+
+    return await add_rule(session_id, rule, json=json)
+
+
+async def _remove(session_id: str, rule: str) -> Exit:
+    from gonogo.cli._session_rules import remove_rule
+
+    return await remove_rule(session_id, rule)
 
 
 async def _check(
@@ -75,8 +149,13 @@ async def _check(
 
 
 async def _explain(
-    call: list[str], directory: Path | None, agent: str, rules: Path | None, json: bool
+    call: list[str],
+    directory: Path | None,
+    agent: str,
+    rules: Path | None,
+    session: str | None,
+    json: bool,
 ) -> Exit:
     from gonogo.cli._explain import explain_call
 
-    return await explain_call(call, directory, agent, rules, json=json)
+    return await explain_call(call, directory, agent, rules, session, json=json)

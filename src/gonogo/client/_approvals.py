@@ -35,11 +35,13 @@ class Approvals(Wire):
         digest: str | None = None,
         modified_arguments: Mapping[str, Any] | None = None,
         feedback: str | None = None,
+        for_session: bool = False,
     ) -> ApprovalView:
         """Answer one approval, without a stream of what follows.
 
         Args:
             digest: Of what was shown; given, the decision is refused if that has changed.
+            for_session: With approve: a rule allows just this call for the rest of the session.
 
         Raises:
             AlreadyDecided: naming who decided, and when.
@@ -51,6 +53,7 @@ class Approvals(Wire):
             "digest": digest,
             "modified_arguments": modified_arguments,
             "feedback": feedback,
+            "for_session": for_session or None,
         }
         body = {name: value for name, value in fields.items() if value is not None}
         return await self._post(f"/approvals/{approval_id}/decision", ApprovalView, body)

@@ -8,7 +8,14 @@ from pydantic import BaseModel
 from gonogo.client._events import EventBody
 from gonogo.client._wire import Question, Wire
 from gonogo.domain.messages import ClientMessage
-from gonogo.domain.views import History, PendingApprovals, SessionList, SessionView
+from gonogo.domain.pages import SessionRules
+from gonogo.domain.views import (
+    History,
+    PendingApprovals,
+    SessionList,
+    SessionRuleView,
+    SessionView,
+)
 
 
 class Sessions(Wire):
@@ -93,6 +100,19 @@ class Sessions(Wire):
     async def pending_approvals(self, session_id: str) -> PendingApprovals:
         """What a session waits for."""
         return await self._get(f"/sessions/{session_id}/pending-approvals", PendingApprovals)
+
+    async def session_rules(self, session_id: str) -> list[SessionRuleView]:
+        """The rules that hold in a session."""
+        return (await self._get(f"/sessions/{session_id}/rules", SessionRules)).rules
+
+    async def add_session_rule(self, session_id: str, rule: Mapping[str, Any]) -> SessionRuleView:
+        """Make a rule for a session, written as a rules file would have it."""
+        body = {"rule": dict(rule)}
+        return await self._post(f"/sessions/{session_id}/rules", SessionRuleView, body)
+
+    async def remove_session_rule(self, session_id: str, rule_id: str) -> None:
+        """End a rule of a session."""
+        await self._delete(f"/sessions/{session_id}/rules/{rule_id}")
 
 
 def _plain(message: ClientMessage | Mapping[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import chain
 
-from gonogo.domain._irreversible import irreversible
 from gonogo.domain._order import ancestors
 from gonogo.domain._reach import ProfileFacts as ProfileFacts
 from gonogo.domain._reach import Reach, own_paths, reach_of
@@ -18,6 +17,7 @@ from gonogo.domain.errors import InvalidPlan
 from gonogo.domain.failure import Category
 from gonogo.domain.gate import ToolClass
 from gonogo.domain.globs import Overlaps
+from gonogo.domain.irreversible import irreversible
 from gonogo.domain.kinds import COMMAND_TOOL, SubtaskType
 from gonogo.domain.paths import write_guard
 from gonogo.domain.plan import Frozen, Revision, Scope, Subtask, critical_path

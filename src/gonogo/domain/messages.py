@@ -89,6 +89,8 @@ class HitlDecision(Request):
     digest: Text | None = None
     modified_arguments: dict[str, Any] | None = None
     feedback: Text | None = None
+    for_session: bool = False
+    """With approve: a rule allows just this call for the rest of the session."""
 
     @model_validator(mode="after")
     def _names_one_subject(self) -> Self:

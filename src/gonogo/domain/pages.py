@@ -11,6 +11,7 @@ from gonogo.domain.views import (
     DecisionAnswer,
     GrantView,
     RevisionView,
+    SessionRuleView,
     TokenView,
     ToolView,
     View,
@@ -51,6 +52,12 @@ class Models(View):
     """The models that could be used here."""
 
     models: list[dict[str, Any]]
+
+
+class SessionRules(View):
+    """The rules of a session, in the order in which they were made."""
+
+    rules: list[SessionRuleView]
 
 
 class Grants(View):

@@ -191,6 +191,19 @@ class GrantRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SessionRule:
+    """A rule that a person made for one session. `position` is the number in its name."""
+
+    id: str
+    session_id: str
+    position: int
+    rule: dict[str, Any]
+    made_by: str
+    created_at: datetime
+    ended_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
     """A place that a rollback can go back to."""
 

@@ -278,6 +278,17 @@ class GrantView(View):
     ended_because: str | None = None
 
 
+class SessionRuleView(View):
+    """A rule of one session, as it is written; `name` is what verdicts call it."""
+
+    rule_id: str
+    session_id: str
+    name: str
+    rule: dict[str, Any]
+    made_by: str
+    created_at: datetime
+
+
 class AuditEntry(View):
     """One link of an audit chain."""
 

@@ -11,6 +11,7 @@ from gonogo.policy._trace import Look, Stage, Step, Trace
 from gonogo.policy.conditions import ALWAYS_ASK, Conditions
 from gonogo.policy.contexts import PolicyContext, check_command, load_contexts, read_contexts
 from gonogo.policy.rules import BadRules, Rule, Rules, RuleText, load_rules, make_rule, make_rules
+from gonogo.policy.session import kept_rule, narrowest, session_rule
 from gonogo.policy.verdict import explain, verdict
 
 __all__ = [
@@ -30,12 +31,15 @@ __all__ = [
     "Unparsed",
     "check_command",
     "explain",
+    "kept_rule",
     "load_contexts",
     "load_rules",
     "make_rule",
     "make_rules",
+    "narrowest",
     "parse_command",
     "read_contexts",
     "read_prefix",
+    "session_rule",
     "verdict",
 ]

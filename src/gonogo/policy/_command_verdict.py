@@ -12,7 +12,6 @@ from gonogo.domain.gate import Call, Grant, Verdict
 from gonogo.domain.plan import Scope
 from gonogo.policy._commands import Command, Part, read_command
 from gonogo.policy._deny import refusal, words_of
-from gonogo.policy._globs import covers
 from gonogo.policy._kinds import Place
 from gonogo.policy._prefix import read_prefix
 from gonogo.policy._shell import Unparsed
@@ -107,12 +106,13 @@ def _misfit(rule: Rule, call: Call, command: Command) -> str | None:
         understood = (part.argv for part in command.parts)
         met = any(map(rule.covers_argv, (*command.suspicion.commands, *understood)))
         return None if met else f"nothing in it {_begins(rule)}"
-    if rule.text.path is None:
+    path = rule.text.path
+    if path is None:
         return None
     cwd = call.access.cwd or "."
     named = (posixpath.normpath(posixpath.join(cwd, w)) for w in words_of(command.suspicion))
-    met = any(covers((rule.text.path,), path) for path in named)
-    return None if met else f"it names nothing that {rule.text.path!r} covers"
+    met = any(map(rule.covers_path, named))
+    return None if met else f"it names nothing that {path!r} covers"
 
 
 def _begins(rule: Rule) -> str:

@@ -14,8 +14,8 @@ is refused whole.
 
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -46,7 +46,7 @@ class RuleText(Frozen):
     command: Annotated[str, Field(min_length=1, max_length=1_000)] | None = None
     """How a command begins, word by word; a final `*` changes nothing."""
     exact: bool = False
-    """The command has just these words."""
+    """The command has just these words; the path is just this one."""
     path: Annotated[str, Field(min_length=1, max_length=1_000)] | None = None
     """Glob, relative to the workspace, of what the tool reads, writes or deletes."""
     reason: str = ""
@@ -81,6 +81,8 @@ class Rule:
 
     def covers_path(self, path: str) -> bool:
         """Whether the rule's glob covers a path; a rule without one covers each."""
+        if self.text.exact:
+            return self.text.path in (None, path)
         return self.text.path is None or covers((self.text.path,), path)
 
     def names_path(self, path: str) -> bool:
@@ -96,12 +98,13 @@ class Rule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """All rules, the administrator's before the user's."""
+    """All rules, the administrator's before the user's before the session's."""
 
     admin: tuple[Rule, ...] = ()
     user: tuple[Rule, ...] = ()
+    session: tuple[Rule, ...] = ()
     version: str = digest([])
-    """Digest of all rules; part of what every approval binds."""
+    """Digest of the rules; part of what every approval binds."""
 
     def of(self, decision: Decision) -> Iterator[Rule]:
         """The rules with this decision, in order."""
@@ -109,7 +112,17 @@ class Rules:
 
     def all(self) -> tuple[Rule, ...]:
         """Every rule, in the order of the tiers."""
-        return (*self.admin, *self.user)
+        return (*self.admin, *self.user, *self.session)
+
+    def with_session(self, rules: Sequence[Rule]) -> "Rules":
+        """These rules and, below them, those of a session.
+
+        What a person approved holds whatever else is allowed later; so an approval binds only
+        those rules of a session that forbid or ask.
+        """
+        strict = [r.text.model_dump(mode="json") for r in rules if r.text.decision != "allow"]
+        version = digest({"files": self.version, "session": strict}) if strict else self.version
+        return replace(self, session=(*self.session, *rules), version=version)
 
     def where(self, name: str) -> tuple[str, ...]:
         """Where what decided is written; `name` may name several, joined by `+`."""
@@ -150,8 +163,8 @@ def make_rule(name: str, text: RuleText, where: str = "") -> Rule | str:
 
 
 def _without_command(name: str, text: RuleText, where: str) -> Rule | str:
-    if text.exact:
-        return "'exact' needs a command"
+    if text.exact and text.path is None:
+        return "'exact' needs a command or a path"
     if text.decision == "allow" and text.tool in (COMMAND_TOOL, "*"):
         return f"this would allow every use of {text.tool!r}: name a command"
     if text.decision == "allow" and text.tool is None:

@@ -13,6 +13,7 @@ from gonogo.domain.principal import Principal, Role
 from gonogo.domain.records import Approval, CallRow, Session
 from gonogo.domain.views import ApprovalList, ApprovalView
 from gonogo.runtime._receipt import Receipt
+from gonogo.runtime._session_rules import check_owner
 from gonogo.runtime._sessions import Sessions, seen, seen_ids, seen_plan
 from gonogo.runtime._views import approval_view
 from gonogo.store import Connection
@@ -77,6 +78,8 @@ class Decisions(Sessions):
         )  # fmt: skip
         if word is DecisionWord.EDIT and approval.kind is ApprovalKind.TOOL:
             ruling = await self._edited(approval, ruling)
+        if decision.for_session:
+            ruling = await self._for_session(approval, ruling)
         return await self._rule(approval, ruling)
 
     async def approvals(
@@ -136,6 +139,19 @@ class Decisions(Sessions):
         if gated.verdict.decision == "deny":
             raise PolicyDenied(gated.verdict.reason)
         return replace(ruling, prepared=gated)
+
+    async def _for_session(self, approval: Approval, ruling: Ruling) -> Ruling:
+        """Find the rule that allows just what was asked for the rest of the session."""
+        if ruling.word is not DecisionWord.APPROVE or approval.kind is not ApprovalKind.TOOL:
+            raise InvalidMessage("for_session: only a tool call is approved for a session")
+        session, call = await self.parts.store.read(_session_and_call, approval)
+        await self.parts.store.read(check_owner, ruling.by, session.id)
+        found = await self.parts.gate.narrowest(
+            _thread_of(session, call), call.tool, call.arguments
+        )
+        if isinstance(found, str):
+            raise InvalidMessage(f"for_session: {found}")
+        return replace(ruling, rule=found)
 
 
 def _thread_of(session: Session, call: CallRow) -> Thread:

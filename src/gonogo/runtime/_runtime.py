@@ -23,6 +23,7 @@ from gonogo.runtime._messages import Messages
 from gonogo.runtime._parts import Clock, Parts, build, utc_now
 from gonogo.runtime._people import People
 from gonogo.runtime._plans import Plans
+from gonogo.runtime._session_rules import SessionRules
 from gonogo.runtime._sessions import visible
 from gonogo.runtime._streams import Streams
 from gonogo.runtime._undo import Undo
@@ -32,7 +33,7 @@ from gonogo.store.calls import count_open_questions
 from gonogo.telemetry import Metrics
 
 
-class Runtime(Messages, Plans, Analyses, Undo, Streams, People):
+class Runtime(Messages, Plans, Analyses, Undo, SessionRules, Streams, People):
     """Everything that a door may ask of gonogo.
 
     Made by `Runtime.open`, which owns the database, the jobs and the timers until it is left.

@@ -18,6 +18,7 @@ from gonogo.runtime._views import approval_view, session_view
 from gonogo.store import Connection, log, new_id
 from gonogo.store.calls import pending_approvals, thread_calls
 from gonogo.store.plans import plan_of
+from gonogo.store.session_rules import end_rules
 from gonogo.store.sessions import (
     add_session,
     history,
@@ -192,6 +193,7 @@ class Sessions:
             self.parts.engine.cancel(conn, plan.id, principal.id, now)
         for turn in open_turns(conn, session_id):
             self.parts.turns.cancel(conn, turn, principal.id, now)
+        end_rules(conn, session_id, now)
         set_session(conn, session_id, deleted=True, updated_at=now)
         log.note(
             conn, log.SYSTEM, now, actor=principal.id, action="session.deleted", subject=session_id

@@ -3,7 +3,7 @@
 from fastapi import APIRouter, Response
 
 from gonogo.domain.approval_state import ApprovalKind, ApprovalStatus
-from gonogo.domain.errors import GonogoError, Refused
+from gonogo.domain.errors import GonogoError, InvalidMessage, Refused
 from gonogo.domain.messages import HitlDecision, PlanDecision
 from gonogo.domain.pages import DecisionAnswers
 from gonogo.domain.principal import Role
@@ -75,6 +75,8 @@ def _decision(view: ApprovalView, body: ApprovalAnswer) -> PlanDecision | HitlDe
     if view.kind is not ApprovalKind.PLAN or view.plan_id is None:
         fields = body.model_dump(exclude_unset=True, exclude={"approval_id"})
         return HitlDecision(approval_id=view.approval_id, **fields)
+    if body.for_session:
+        raise InvalidMessage("for_session: only a tool call is approved for a session")
     # An approval is of one revision: naming it refuses the decision when another took its place.
     return PlanDecision(
         plan_id=view.plan_id,

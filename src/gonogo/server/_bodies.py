@@ -86,6 +86,7 @@ class ApprovalAnswer(Request):
     digest: Text | None = None
     modified_arguments: dict[str, Any] | None = None
     feedback: Text | None = None
+    for_session: bool = False
 
 
 class NamedAnswer(ApprovalAnswer):
@@ -98,6 +99,12 @@ class Answers(Request):
     """Answers to several approvals, each taken by itself."""
 
     decisions: Annotated[list[NamedAnswer], Field(min_length=1, max_length=256)]
+
+
+class NewRule(Request):
+    """A rule for a session, as a rules file would have it."""
+
+    rule: dict[str, Any]
 
 
 class Code(Request):
@@ -115,6 +122,6 @@ class NewToken(Request):
 
 REQUESTS = (
     *_MESSAGES, Sent, NewSession, SessionChange, Nothing, PlanAnswer, ReplanReason, RollbackOrder,
-    ApprovalAnswer, NamedAnswer, Answers, Code, NewToken,
+    ApprovalAnswer, NamedAnswer, Answers, NewRule, Code, NewToken,
 )  # fmt: skip
 """Every request model, for the schema."""

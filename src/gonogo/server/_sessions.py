@@ -6,9 +6,17 @@ from typing import Annotated
 from fastapi import APIRouter, Header, Query, Response
 
 from gonogo.domain.errors import InvalidCursor
-from gonogo.domain.views import History, PendingApprovals, SessionList, SessionView
+from gonogo.domain.pages import SessionRules
+from gonogo.domain.principal import Role
+from gonogo.domain.views import (
+    History,
+    PendingApprovals,
+    SessionList,
+    SessionRuleView,
+    SessionView,
+)
 from gonogo.server._answers import answer, once
-from gonogo.server._bodies import NewSession, SessionChange
+from gonogo.server._bodies import NewRule, NewSession, SessionChange
 from gonogo.server._body import read_body
 from gonogo.server._caller import Authenticated
 from gonogo.server._params import Name
@@ -73,6 +81,39 @@ async def get_history(caller: Authenticated, session_id: Name) -> Response:
 async def get_pending(caller: Authenticated, session_id: Name) -> Response:
     """What a session waits for."""
     return answer(await caller.runtime.pending(caller.principal, session_id))
+
+
+@router.post(
+    "/{session_id}/rules",
+    status_code=201,
+    response_model=SessionRuleView,
+    openapi_extra=takes(NewRule),
+)
+async def add_rule(caller: Authenticated, session_id: Name) -> Response:
+    """Make a rule that holds in the session from now on."""
+    caller.principal.require(Role.OPERATOR)
+    body = await read_body(caller.request, NewRule)
+    return await once(
+        caller,
+        body,
+        lambda: caller.runtime.add_session_rule(caller.principal, session_id, body.rule),
+        201,
+    )
+
+
+@router.get("/{session_id}/rules", response_model=SessionRules)
+async def list_rules(caller: Authenticated, session_id: Name) -> Response:
+    """The rules that hold in the session."""
+    return answer(
+        SessionRules(rules=await caller.runtime.session_rules(caller.principal, session_id))
+    )
+
+
+@router.delete("/{session_id}/rules/{rule_id}", status_code=204)
+async def remove_rule(caller: Authenticated, session_id: Name, rule_id: Name) -> Response:
+    """End a rule of the session; what it allowed asks again."""
+    await caller.runtime.remove_session_rule(caller.principal, session_id, rule_id)
+    return answer(None)
 
 
 @router.get(

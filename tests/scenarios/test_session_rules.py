@@ -1,0 +1,139 @@
+"""Rules of a session: made by its owner, obeyed at once, audited, gone with the session."""
+
+import pytest
+
+from fakes.world import call, calls, of, run, says, write
+from gonogo.domain.errors import Forbidden, InvalidMessage, NotFound
+from gonogo.domain.principal import Principal, Role
+
+TWICE = {
+    "main/coder": [
+        calls(write("a.txt", "one\n")), calls(write("a.txt", "two\n")),
+        calls(write("b.txt")), says("Done"),
+    ],
+    "main/orchestrator": [says("Yes?")],
+}  # fmt: skip
+BOB = Principal(id="user:bob", name="bob", role=Role.OPERATOR)
+
+
+def asked(events):
+    return [e["call_id"] for e in of(events, "tool_call", requires_approval=True)]
+
+
+def allow(**fields):
+    return {"decision": "allow", **fields}
+
+
+async def test_approved_for_the_session_the_same_call_is_not_asked_again(make):
+    async with make(TWICE) as world:
+        [first] = asked(await world.say("Write", "coder"))
+        events = await world.decide(first, for_session=True)
+
+        assert world.read("a.txt") == "two\n"
+        [third] = asked(events)
+        assert [e["metadata"]["decision"] for e in of(events, "tool_call")] == ["allow", "ask"]
+        [rule] = await world.runtime.session_rules(world.ann, world.session)
+        assert (rule.name, rule.made_by) == ("session:1", "ann")
+        assert rule.rule == allow(tool="write_file", agent="coder", path="a.txt", exact=True)
+        [made] = await world.audit("rule.made")
+        assert (made.actor, made.details["call_id"]) == (world.ann.id, first)
+        allowed = await world.audit("tool.allowed")
+        assert [e.details.get("rule") for e in allowed] == [None, "session:1"]
+        assert allowed[1].details["reason"] == "rule session:1: allow a.txt"
+        await world.decide(third, "reject")
+        assert (await world.runtime.verify_audit(world.ann)).ok
+
+
+async def test_a_rule_that_is_removed_asks_again_and_one_that_forbids_denies(make):
+    async with make(TWICE) as world:
+        [first] = asked(await world.say("Write", "coder"))
+        made = await world.runtime.add_session_rule(
+            world.ann, world.session, allow(tool="write_file", path="a*")
+        )
+        await world.runtime.remove_session_rule(world.ann, world.session, made.rule_id)
+        [second] = asked(await world.decide(first))
+        with pytest.raises(NotFound):
+            await world.runtime.remove_session_rule(world.ann, world.session, "session:1")
+        await world.decide(second, "reject")
+        assert [e.subject for e in await world.audit("rule.removed")] == ["session:1"]
+        again = await world.runtime.add_session_rule(world.ann, world.session, allow(command="ls"))
+        assert again.name == "session:2"
+
+
+async def test_a_call_that_was_approved_does_not_run_once_a_rule_forbids_it(make):
+    async with make(TWICE) as world:
+        [first] = asked(await world.say("Write", "coder"))
+        deny = {"decision": "deny", "tool": "write_file"}
+        await world.runtime.add_session_rule(world.ann, world.session, deny)
+        events = await world.decide(first)
+
+        assert world.read("a.txt") is None
+        assert "changed_since_approval" in of(events, "tool_result")[0]["error"]
+        assert of(events, "tool_call")[0]["metadata"]["decision"] == "deny"
+
+
+async def test_a_call_that_was_asked_about_runs_although_a_rule_now_allows_others(make):
+    async with make(TWICE) as world:
+        [first] = asked(await world.say("Write", "coder"))
+        await world.runtime.add_session_rule(world.ann, world.session, allow(command="ls"))
+        await world.decide(first)
+        assert world.read("a.txt") == "one\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        (call("delete_file", path="a.txt"), "asks each time"),
+        (run("git push"), "cannot be taken back"),
+        (run("ls && cat a.txt"), "one simple command"),
+        (run("cat /etc/hostname"), "no rule is enough"),
+    ],
+)
+async def test_what_always_asks_is_never_approved_for_a_session(make, line, why):
+    script = {"main/coder": [calls(line), says("Done")], "main/orchestrator": [says("Yes?")]}
+    async with make(script) as world:
+        (world.folder / "a.txt").write_text("x")
+        [only] = asked(await world.say("Go", "coder"))
+        with pytest.raises(InvalidMessage, match=why):
+            await world.decide(only, for_session=True)
+        assert len(await world.pending()) == 1
+        assert await world.runtime.session_rules(world.ann, world.session) == []
+
+
+async def test_only_an_approval_is_for_a_session(make):
+    async with make(TWICE) as world:
+        [first] = asked(await world.say("Write", "coder"))
+        with pytest.raises(InvalidMessage, match="for_session"):
+            await world.decide(first, "reject", for_session=True)
+
+
+async def test_only_the_owner_or_an_admin_makes_rules_and_viewers_none(make):
+    async with make(TWICE) as world:
+        await world.say("Write", "coder")
+        viewer = Principal(id=world.ann.id, name="ann", role=Role.VIEWER)
+        rule = allow(command="ls")
+        with pytest.raises(NotFound):
+            await world.runtime.add_session_rule(BOB, world.session, rule)
+        with pytest.raises(Forbidden):
+            await world.runtime.add_session_rule(viewer, world.session, rule)
+        with pytest.raises(Forbidden):
+            await world.runtime.remove_session_rule(viewer, world.session, "session:1")
+        with pytest.raises(InvalidMessage, match="runs any code"):
+            await world.runtime.add_session_rule(world.ann, world.session, allow(command="bash"))
+        with pytest.raises(InvalidMessage, match="colour"):
+            await world.runtime.add_session_rule(
+                world.ann, world.session, {**rule, "colour": "red"}
+            )
+        made = await world.runtime.add_session_rule(world.runtime.owner, world.session, rule)
+        assert made.made_by == "local"
+
+
+async def test_rules_survive_a_restart_and_end_with_the_session(make):
+    async with make(TWICE) as world:
+        await world.say("Write", "coder")
+        await world.runtime.add_session_rule(world.ann, world.session, allow(command="ls"))
+        await world.restart()
+        assert len(await world.runtime.session_rules(world.ann, world.session)) == 1
+        await world.runtime.delete_session(world.ann, world.session)
+        with pytest.raises(NotFound):
+            await world.runtime.session_rules(world.ann, world.session)
