@@ -1,12 +1,13 @@
-"""A subtask with a condition runs only where it holds, and a plan never hides that it did not."""
+"""A subtask with a condition runs only where it holds; what it leaves out is no failure."""
 
 import anyio
 import pytest
 
 from fakes.workshop import Workshop
+from gonogo.domain.failure import Category, Failure
 from gonogo.domain.plan_state import PlanStatus
 from gonogo.domain.subtask_state import SubtaskStatus
-from gonogo.engine import Completed, Outcome, Work
+from gonogo.engine import Completed, Failed, Outcome, Work
 
 _S = SubtaskStatus
 
@@ -19,7 +20,7 @@ async def finds_three(work: Work) -> Outcome:
     ("condition", "status", "plan_status"),
     [
         ("subtasks.look.output.failures > 0", _S.COMPLETED, PlanStatus.COMPLETED),
-        ("subtasks.look.output.failures == 0", _S.SKIPPED, PlanStatus.PARTIAL),
+        ("subtasks.look.output.failures == 0", _S.SKIPPED, PlanStatus.COMPLETED),
         ("subtasks.look.output.missing == 0", _S.FAILED, PlanStatus.PARTIAL),
     ],
     ids=["true", "false", "without an answer"],
@@ -56,6 +57,27 @@ async def test_who_waits_for_a_subtask_with_a_false_condition_is_skipped_with_it
     assert "condition is false" in (mend.reason or "")
     assert "mend" in (tell.reason or "")
     assert "other" in open_shop.runs
+    assert (await open_shop.plan(plan_id)).status is PlanStatus.COMPLETED
+
+
+async def test_a_plan_with_a_failure_is_partial_although_a_condition_left_something_out(
+    open_shop: Workshop,
+) -> None:
+    async def fails(work: Work) -> Outcome:
+        return Failed(Failure(message="no", category=Category.LOGIC))
+
+    open_shop.steps |= {"look": finds_three, "other": fails}
+
+    plan_id = await open_shop.carry_out(
+        {"id": "look"},
+        {"id": "mend", "dependencies": ["look"], "condition": "subtasks.look.output.failures > 9"},
+        {"id": "other"},
+        {"id": "after", "dependencies": ["other"]},
+    )
+
+    rows = await open_shop.rows(plan_id)
+    assert (rows["other"].status, rows["after"].status) == (_S.FAILED, _S.SKIPPED)
+    assert (await open_shop.plan(plan_id)).status is PlanStatus.PARTIAL
 
 
 async def test_a_dependant_that_says_so_runs_although_a_condition_skipped_what_it_waits_for(

@@ -190,7 +190,7 @@ class Checks:
     # What is true at any time -----------------------------------------------------------------
 
     def _stands(self, plan: PlanSeen, rows: dict[str, RowSeen]) -> None:
-        self._status(plan, [row.status for row in rows.values()])
+        self._status(plan, rows)
         if plan.status in ENDED:
             self._left_nothing(plan, rows.values())
             return
@@ -203,7 +203,8 @@ class Checks:
         if plan.status == "replanning":
             self._is_sent_back(plan, rows.values())
 
-    def _status(self, plan: PlanSeen, statuses: list[str]) -> None:
+    def _status(self, plan: PlanSeen, rows: dict[str, RowSeen]) -> None:
+        statuses = [row.status for row in rows.values()]
         intent = self._floor.intents.get(plan.id)
         if intent == "cancelled" or plan.status == "cancelled":
             assert (intent, plan.status) == ("cancelled", "cancelled"), f"{plan} {intent}"
@@ -211,10 +212,30 @@ class Checks:
         over = all(status in OVER for status in statuses)
         done = statuses.count("completed")
         if plan.status in {"completed", "failed", "partial"}:
-            whole = "completed" if done == len(statuses) else "partial" if done else "failed"
+            all_done = done + self._left_out(plan, rows) == len(statuses)
+            whole = "completed" if all_done else "partial" if done else "failed"
             assert over, f"{plan.id} is {plan.status} with {statuses}"
             assert plan.status == whole, f"{plan.id} is {plan.status} with {statuses}"
         assert not (over and plan.status == "running"), f"{plan.id} runs with {statuses}"
+
+    def _left_out(self, plan: PlanSeen, rows: dict[str, RowSeen]) -> int:
+        """How many subtasks a false condition left out, its own or that of one they wait for."""
+        graph, skipped = self.graph(plan.id, plan.revision), dict[str, bool]()
+
+        def is_left_out(key: str) -> bool:
+            if key not in skipped:
+                own, after = rows[key], graph[key]
+                skipped[key] = own.status == "skipped" and (
+                    bool(own.declined)
+                    or any(
+                        is_left_out(each)
+                        and not (rows[each].declined and after.get("after_skipped") == "run")
+                        for each in after.get("dependencies", ())
+                    )
+                )
+            return skipped[key]
+
+        return sum(map(is_left_out, rows))
 
     def _pause(self, plan: PlanSeen) -> None:
         wanted = self._floor.intents.get(plan.id) == "paused"

@@ -24,6 +24,7 @@ from gonogo.domain.subtask_state import SUBTASK, SubtaskStatus
 
 _S = SubtaskStatus
 _BLOCKED = frozenset({_S.FAILED, _S.CANCELLED, _S.SKIPPED})
+_NONE: frozenset[str] = frozenset()
 
 
 class Standing(NamedTuple):
@@ -132,7 +133,7 @@ def schedule(
     return Round(
         start=tuple(subtask.id for subtask in due[: max(0, max_parallel - running)]),
         skip=skip,
-        outcome=outcome(list(statuses.values())),
+        outcome=outcome(subtasks, statuses, declined),
         wake_at=_earliest(standings, ready, now),
         waiting=not running and not ready and counts[_S.WAITING_APPROVAL] > 0,
     )
@@ -144,17 +145,43 @@ def count_ended(statuses: Iterable[SubtaskStatus]) -> int:
     return sum(counts[status] for status in SUBTASK.terminal)
 
 
-def outcome(statuses: Sequence[SubtaskStatus]) -> PlanStatus | None:
+def outcome(
+    subtasks: Sequence[Subtask], statuses: Mapping[str, SubtaskStatus], declined: Set[str] = _NONE
+) -> PlanStatus | None:
     """The status that a plan ends with, or None while a subtask is not over.
 
-    `completed` when all completed; `partial` when some did; `failed` when none did.
+    `completed` when all completed that were to be done; `partial` when some did; `failed` when none
+    did. A branch that a false condition left out was not to be done.
+
+    Args:
+        declined: The subtasks that were skipped because their own condition is false.
     """
-    if count_ended(statuses) < len(statuses):
+    if count_ended(statuses.values()) < len(statuses):
         return None
-    completed = statuses.count(_S.COMPLETED)
-    if completed == len(statuses):
+    counts = Counter(statuses.values())
+    left_out = _left_out(subtasks, statuses, declined) if counts[_S.SKIPPED] else _NONE
+    if counts[_S.COMPLETED] + len(left_out) == len(statuses):
         return PlanStatus.COMPLETED
-    return PlanStatus.PARTIAL if completed else PlanStatus.FAILED
+    return PlanStatus.PARTIAL if counts[_S.COMPLETED] else PlanStatus.FAILED
+
+
+def _left_out(
+    subtasks: Sequence[Subtask], statuses: Mapping[str, SubtaskStatus], declined: Set[str]
+) -> Set[str]:
+    """What false conditions left out: those that have one, and what could not come after them."""
+    skipped = {key for key, status in statuses.items() if status is _S.SKIPPED}
+    found = skipped & declined
+    after = skipped - found
+    grew = True
+    while grew:
+        grew = False
+        for subtask in subtasks:
+            barring = found - declined if subtask.after_skipped == "run" else found
+            if subtask.id in after and not barring.isdisjoint(subtask.dependencies):
+                found.add(subtask.id)
+                after.discard(subtask.id)
+                grew = True
+    return found
 
 
 def _skips(
