@@ -55,6 +55,7 @@ def test_the_commands_of_the_protocol_are_there():
         "approvals decide",
         "checkpoints list",
         "checkpoints show",
+        "checkpoints diff",
         "audit show",
         "audit verify",
         "policy check",

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from gonogo.domain.undo_views import RollbackView
+from gonogo.domain.undo_views import CheckpointDiff, RollbackView
 
 
 def test_what_the_demo_did_is_listed_and_undone(gonogo, tmp_path):
@@ -16,11 +16,17 @@ def test_what_the_demo_did_is_listed_and_undone(gonogo, tmp_path):
     first = listed.stdout.splitlines()[1].split("\t")
     shown = gonogo("checkpoints", "show", first[0], env=env)
 
+    diff = gonogo("checkpoints", "diff", first[0], env=env)
+    between = gonogo("checkpoints", "diff", first[0], "--to", first[0], "--json", env=env)
+
     dry = gonogo("rollback", plan["plan_id"], "--to", first[0], "--dry-run", env=env)
     done = gonogo("rollback", plan["plan_id"], "--to", first[0], "--json", env=env)
 
     assert listed.stdout.splitlines()[0] == "checkpoint\tcreated\tsnapshot\ttaken"
     assert "verified" in shown.stdout
+    assert diff.stdout.startswith(f"{first[0]} → the workspace now\nmodified README.md\n")
+    assert "\n    @@ " in diff.stdout
+    assert CheckpointDiff.model_validate_json(between.stdout).files == []
     assert "would be put back" in dry.stdout
     assert done.returncode == 0, done.stderr
     view = RollbackView.model_validate_json(done.stdout)

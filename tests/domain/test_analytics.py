@@ -1,9 +1,12 @@
 """Percentiles and rates say something true of what there is, and nothing of what there is not."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gonogo.domain.analytics import percentile, percentiles, rate
+from gonogo.domain.kinds import worker_name
+from gonogo.domain.plan import Subtask
 
 SECONDS = st.lists(st.floats(0, 1e7), min_size=1, max_size=200)
 
@@ -38,3 +41,19 @@ def test_of_nothing_there_is_no_percentile_and_no_rate():
     assert percentiles([]) is None
     assert rate(0, 0) is None
     assert rate(2, 3) == 0.6667
+
+
+@pytest.mark.parametrize(
+    ("fields", "worker"),
+    [
+        ({"agent": "coder"}, "coder"),
+        ({"tool": "write_file"}, "tool:write_file"),
+        ({"type": "validation", "inputs": {"command": "pytest"}}, "tool:execute_command"),
+        ({"type": "validation", "inputs": {"file": "a.txt"}}, "tool:read_file"),
+        ({"type": "validation"}, "model"),
+        ({"type": "decision"}, "model"),
+        ({"type": "wait"}, "kind:wait"),
+    ],
+)
+def test_who_carries_a_subtask_out_is_counted_by_what_they_are(fields, worker):
+    assert worker_name(Subtask(id="a", description="Do it", **fields)) == worker

@@ -256,8 +256,12 @@ def parks_once(shop: Workshop) -> Step:
 
 async def agrees(shop: Workshop, plan_id: str) -> bool:
     """Whether the plan's status is what its subtasks' statuses say, where they say one."""
-    said = outcome(list((await shop.statuses(plan_id)).values()))
-    return said is None or said == (await shop.plan(plan_id)).status
+    plan, rows = await shop.plan(plan_id), await shop.rows(plan_id)
+    revision = await shop.store.read(_revision, plan)
+    statuses = {key: row.status for key, row in rows.items()}
+    declined = {key for key, row in rows.items() if row.declined}
+    said = outcome(revision.subtasks, statuses, declined)
+    return said is None or said == plan.status
 
 
 def _ended(conn: Connection, plan: Plan, status: PlanStatus, now: datetime) -> None:

@@ -4,6 +4,7 @@ person answers is done."""
 import pytest
 
 from fakes.world import call, calls, of, on_both, plan, says, step, write
+from gonogo.cli._paused import pause_lines
 from gonogo.domain.errors import Conflict, InvalidMessage
 from gonogo.domain.messages import HitlDecision
 
@@ -46,6 +47,10 @@ async def test_a_plan_that_reaches_a_limit_asks_and_an_approval_gives_it_as_much
         assert "GONOGO_BUDGET_PLAN_REQUESTS" in question.reason
         found = await status(world, plan_id)
         assert (found.status, found.pause_reason) == ("paused", "budget")
+        shown = await world.runtime.plan(world.ann, plan_id)
+        assert (shown.pause_reason, shown.paused_until) == ("budget", None)
+        waits = await world.pending()
+        assert question.approval_id in pause_lines(shown, waits, "en")[1]
         assert (found.usage.requests, found.limits) == (3, {"requests": 3})
         assert found.usage.tokens == found.usage.input_tokens + found.usage.output_tokens > 0
         assert (found.usage.cost, found.usage.unpriced_requests) == (0, 3)

@@ -3,6 +3,7 @@
 import pytest
 
 from fakes.world import call, calls, kinds, of, on_both, plan, says, step, write
+from gonogo.cli._question import question_lines
 from gonogo.domain.errors import Conflict, InvalidMessage, ModelFailed
 from gonogo.domain.failure_patterns import Patterns
 
@@ -33,6 +34,15 @@ async def status(world, plan_id):
     return str(found.status), found.revision, {s.id: str(s.status) for s in found.subtasks}
 
 
+def tells_what_is_otherwise(question, facts):
+    for name in ("changes", "replan", "findings"):
+        assert question.details.get(name, []) == facts.get(name, []), name
+    assert question.details["replan"]["root_cause"]
+    told = list(question_lines(question))
+    assert f"because: {LOST}" in told
+    assert {"- b", "Against the revision before:"} <= set(told)
+
+
 @pytest.mark.feature(100, 109, 206)
 async def test_a_bad_failure_brings_a_new_revision_that_keeps_what_is_done_and_asks_again(make):
     lines = script(
@@ -52,6 +62,8 @@ async def test_a_bad_failure_brings_a_new_revision_that_keeps_what_is_done_and_a
         assert [s["id"] for s in facts["changes"]["added"]] == ["c"]
         assert facts["changes"]["removed"] == ["b"]
         assert facts["replan"]["reason"] == LOST
+        [question] = await world.pending()
+        tells_what_is_otherwise(question, facts)
         assert "c" in notice["content"]
         assert "gone: **b**" in notice["content"]
         assert await status(world, plan_id) == (
@@ -260,6 +272,18 @@ async def test_nobody_who_answers_whether_to_replan_ends_the_plan_and_says_so(ma
         found = await world.runtime.plan_status(world.ann, plan_id)
         assert str(found.status) == "partial"
         assert "nobody decided in time" in next(s.reason for s in found.subtasks if s.id == "d")
+
+
+async def test_who_plans_anew_is_told_how_much_of_a_long_result_is_left_out(make):
+    lines = script(
+        *TWO, a=[says("x" * 5_000)], b=[fails(LOST)], **{"replan-1": [plan(step("c", "a"))]}
+    )
+    async with make(lines) as world:
+        await approved(world)
+        [request, *_] = world.model.asked("replan-1")
+        head = request.messages[0].content
+        assert "more characters)" in head
+        assert "x" * 2_001 not in head
 
 
 async def test_a_new_revision_that_is_rejected_ends_the_plan_with_what_it_has(make):

@@ -78,8 +78,11 @@ async def _list(session: str | None, status: str, json: bool) -> Exit:
         )
         if json:
             return facts(found)
-        rows = [(a.approval_id, a.kind, a.status, a.created_at, a.subject) for a in found.approvals]
-        return table(("approval", "kind", "status", "asked", "subject"), rows)
+        rows = [
+            (a.approval_id, a.kind, a.status, a.session_id, a.created_at, a.subject)
+            for a in found.approvals
+        ]
+        return table(("approval", "kind", "status", "session", "asked", "subject"), rows)
 
 
 async def _show(approval_id: str, json: bool) -> Exit:

@@ -29,6 +29,25 @@ def show_checkpoint(
     carry_out(_show, checkpoint_id, json)
 
 
+@app.command(
+    "diff",
+    **EXACT,
+    epilog=example(
+        "gonogo checkpoints diff checkpoint_0192",
+        "gonogo checkpoints diff checkpoint_0192 --to checkpoint_0193",
+    ),
+)
+def diff_checkpoint(
+    checkpoint_id: Annotated[str, typer.Argument(help="The checkpoint's id.")],
+    to: Annotated[
+        str | None, typer.Option("--to", help="Another checkpoint; by default the files now.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Show how files differ between a checkpoint and another one, or the workspace now."""
+    carry_out(_diff, checkpoint_id, to, json)
+
+
 async def _list(plan_id: str, limit: int, json: bool) -> Exit:
     from gonogo.cli._owner import connected
     from gonogo.cli._print import facts, table
@@ -56,3 +75,17 @@ async def _show(checkpoint_id: str, json: bool) -> Exit:
         line(f"{found.checkpoint_id}  {spoken(found.reason)}")
         line(f"{found.hash}  {'verified' if found.verified else 'NOT AS IT WAS WRITTEN'}")
         return table(("subtask", "stood"), [(s.id, s.status) for s in found.subtasks])
+
+
+async def _diff(checkpoint_id: str, to: str | None, json: bool) -> Exit:
+    from gonogo.cli._diff import file_lines
+    from gonogo.cli._owner import connected
+    from gonogo.cli._print import facts, line
+
+    async with connected() as client:
+        found = await client.checkpoint_diff(checkpoint_id, to=to)
+        if json:
+            return facts(found)
+        for text in file_lines(found):
+            line(text)
+        return Exit.DONE

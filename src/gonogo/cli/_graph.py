@@ -12,6 +12,7 @@ from rich.cells import cell_len, set_cell_size
 from gonogo.cli._escape import one_line
 from gonogo.cli._rails import Row, rails
 from gonogo.cli._tree import MARKS, stages
+from gonogo.domain.kinds import worker_name
 from gonogo.domain.views import GraphNode, PlanGraph
 from gonogo.texts import say
 
@@ -72,7 +73,7 @@ def _rail_line(row: Row, by_id: dict[str, GraphNode], graph: PlanGraph, locale: 
 
 def _label(node: GraphNode, graph: PlanGraph, locale: str) -> str:
     star = "*" if node.id in _chain(graph) else ""
-    worker = one_line(node.agent or node.tool or "model")
+    worker = one_line(worker_name(node))
     facts = ", ".join(_facts(node, graph, locale))
     return f"{one_line(node.id)}{star} [{facts}] {worker}: {one_line(node.description, 300)}"
 

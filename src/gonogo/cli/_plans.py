@@ -9,7 +9,8 @@ from gonogo.cli._exits import Exit, carry_out
 from gonogo.cli._options import EXACT, Events, Json, Limit, Session, example, group
 
 if TYPE_CHECKING:
-    from gonogo.domain.views import PlanGraph
+    from gonogo.client import Client
+    from gonogo.domain.views import PlanGraph, PlanView
 
 app = group("Plans: what agents proposed, and how far it is.")
 
@@ -118,6 +119,7 @@ async def _replan(plan_id: str, reason: str, json: bool) -> Exit:
 
 async def _list(session: str | None, status: str | None, limit: int, json: bool) -> Exit:
     from gonogo.cli._owner import connected
+    from gonogo.cli._paused import standing
     from gonogo.cli._print import facts, table
 
     async with connected() as client:
@@ -125,15 +127,23 @@ async def _list(session: str | None, status: str | None, limit: int, json: bool)
         if json:
             return facts(page)
         rows = [
-            (p.plan_id, p.status, f"{_done(p)}/{len(p.subtasks)}", p.created_at, p.goal)
+            (
+                p.plan_id,
+                standing(p),
+                f"{_done(p)}/{len(p.subtasks)}",
+                p.session_id,
+                p.created_at,
+                p.goal,
+            )
             for p in page.plans
         ]
-        return table(("plan", "status", "done", "created", "goal"), rows)
+        return table(("plan", "status", "done", "session", "created", "goal"), rows)
 
 
 async def _show(plan_id: str, json: bool) -> Exit:
     from gonogo.cli._escape import spoken
     from gonogo.cli._owner import connected
+    from gonogo.cli._paused import standing
     from gonogo.cli._print import facts, line
     from gonogo.cli._tree import plan_lines
 
@@ -141,8 +151,10 @@ async def _show(plan_id: str, json: bool) -> Exit:
         plan = await client.plan(plan_id)
         if json:
             return facts(plan)
-        line(f"{plan.plan_id}  {plan.status}  revision {plan.revision}")
+        line(f"{plan.plan_id}  {standing(plan)}  revision {plan.revision}")
         line(spoken(plan.goal))
+        for text in await _paused(client, plan):
+            line(text)
         for text in plan_lines(
             [s.model_dump(mode="json", exclude_none=True) for s in plan.subtasks]
         ):
@@ -150,6 +162,19 @@ async def _show(plan_id: str, json: bool) -> Exit:
         for text in _budget(await client.plan_status(plan_id)):
             line(text)
         return Exit.DONE
+
+
+async def _paused(client: "Client", plan: "PlanView") -> list[str]:
+    from gonogo.cli._paused import pause_lines
+    from gonogo.cli._setup import read_settings
+    from gonogo.texts import resolve
+
+    if plan.status != "paused":
+        return []
+    session = await client.session(plan.session_id)
+    pending = await client.pending_approvals(plan.session_id)
+    locale = resolve(session.locale, read_settings().locale)
+    return pause_lines(plan, pending.pending_approvals, locale)
 
 
 def _budget(status: "object") -> list[str]:

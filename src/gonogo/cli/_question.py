@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any, cast
 
+from gonogo.cli._diff import revision_lines
 from gonogo.cli._escape import spoken
 from gonogo.cli._exits import Exit, Stop
 from gonogo.cli._tree import plan_lines
@@ -68,6 +69,7 @@ def _preview(approval: ApprovalView) -> Iterator[str]:
     subtasks = approval.details.get("subtasks")
     if isinstance(subtasks, list):
         yield from plan_lines(cast("list[dict[str, Any]]", subtasks))
+        yield from revision_lines(approval.details)
         return
     text = approval.details.get("preview") or _arguments(approval)
     lines = str(text).splitlines()

@@ -7,6 +7,7 @@ from typing import Any, Protocol, cast
 from rich.console import Console
 from rich.text import Text
 
+from gonogo.cli._diff import revision_lines
 from gonogo.cli._escape import one_line, spoken
 from gonogo.cli._tree import plan_lines
 from gonogo.domain.visible import guarded
@@ -115,9 +116,8 @@ class Lines:
         self._line(f"{facts['plan_id']} · revision {facts['revision']}", "dim")
         for text in plan_lines(facts["subtasks"]):
             self._line(text)
-        for finding in facts.get("findings", ()):
-            said = one_line(finding.get("message", ""), 1000)
-            self._line(f"! {finding.get('severity', '')}: {said}", "yellow")
+        for text in revision_lines(facts):
+            self._line(text, "yellow" * text.startswith("!"))
 
     def _called(self, event: Event) -> None:
         subject = _subject(event["arguments"])

@@ -4,6 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from gonogo.cli._escape import json_line, one_line
+from gonogo.domain.kinds import worker_name
+from gonogo.domain.views import SubtaskView
 
 MARKS = {
     "pending": "○",
@@ -80,8 +82,9 @@ def _headline(node: Node) -> str:
 
 
 def _facts(subtask: Node) -> str:
-    worker = subtask.get("agent") or subtask.get("tool") or "?"
-    parts = [one_line(str(worker)), one_line(str(subtask.get("estimated_time", "")))]
+    named = {name: subtask.get(name) for name in ("agent", "tool", "inputs")}
+    view = SubtaskView.model_construct(type=subtask.get("type", "action"), **named)
+    parts = [one_line(worker_name(view)), one_line(str(subtask.get("estimated_time", "")))]
     if subtask.get("dependencies"):
         parts.append("after " + ", ".join(map(one_line, subtask["dependencies"])))
     return " · ".join(part for part in parts if part)

@@ -37,7 +37,3 @@ class Machine(Generic[S]):
         if not self.allows(state, target):
             raise IllegalTransition(f"{self.subject} {name}".strip(), state, target)
         return target
-
-    def sources(self, target: S) -> frozenset[S]:
-        """The states that `target` may follow: the `WHERE status IN` of a compare-and-set."""
-        return frozenset(state for state, targets in self.moves.items() if target in targets)

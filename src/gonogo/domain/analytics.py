@@ -48,7 +48,8 @@ class SubtaskOutcomes(View):
     """
 
     name: str
-    """An agent, `tool:` and a tool, `model`; or a type; or `all`."""
+    """An agent, `tool:` and a tool (a validation's own one too), `model`, `kind:` and a kind that
+    was installed; or a type; or `all`."""
     ended: int = 0
     completed: int = 0
     failed: int = 0

@@ -12,6 +12,7 @@ from gonogo.domain.errors import InvalidPlan
 
 if TYPE_CHECKING:
     from gonogo.domain.plan import Subtask
+    from gonogo.domain.views import SubtaskView
 
 COMMAND_TOOL = "execute_command"
 READ_TOOL = "read_file"
@@ -47,19 +48,31 @@ class KindRule:
     """Looks at the subtask's inputs; raises `InvalidPlan`, beginning with the field."""
 
 
-def worker_of(subtask: "Subtask") -> Worker:
+def worker_of(subtask: "Subtask | SubtaskView") -> Worker:
     """Who carries a subtask out, as its plan says."""
     if subtask.agent is not None:
         return Worker.AGENT
     return Worker.NOBODY if subtask.tool is None else Worker.TOOL
 
 
-def own_tool(subtask: "Subtask") -> str | None:
+def own_tool(subtask: "Subtask | SubtaskView") -> str | None:
     """The tool of the one call that a subtask without an agent makes, if it makes one."""
     if worker_of(subtask) is not Worker.NOBODY or subtask.type != SubtaskType.VALIDATION:
         return subtask.tool
     inputs = subtask.inputs or {}
     return COMMAND_TOOL if "command" in inputs else READ_TOOL if "file" in inputs else None
+
+
+def worker_name(subtask: "Subtask | SubtaskView") -> str:
+    """Who carries a subtask out, in a word.
+
+    An agent; `tool:` and a tool; `model`; or `kind:` and the kind that does it by itself.
+    """
+    if subtask.agent is not None:
+        return subtask.agent
+    if (tool := own_tool(subtask)) is not None:
+        return f"tool:{tool}"
+    return "model" if subtask.type in BUILT_IN else f"kind:{subtask.type}"
 
 
 def check_decision(subtask: "Subtask") -> None:

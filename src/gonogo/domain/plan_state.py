@@ -6,9 +6,10 @@
       rejected | expired | cancelled ◄─┴───────────┴───────┘
 
 `approved` is a plan on hold: decided, not started. A failed or partial plan runs again only when
-a person retries a subtask. A plan that had begun and whose next revision is rejected ends as what
-was done says: `partial` or `failed`; so does one whose time or budget is over, be it paused, held
-or sent back. One of those that has nothing left to do is then `completed`.
+a person retries a subtask. What a false condition left out was not to be done: a plan of which
+all else completed is `completed`. A plan that had begun and whose next revision is rejected ends as
+what was done says: `partial` or `failed`; so does one whose time or budget is over, be it paused,
+held or sent back. One of those that has nothing left to do is then `completed`.
 """
 
 from enum import StrEnum

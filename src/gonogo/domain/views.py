@@ -146,6 +146,10 @@ class PlanView(View):
     auto_approve_tools: bool = True
     subtasks: list[SubtaskView]
     critical_path: list[str]
+    pause_reason: str | None = None
+    """Why a paused plan is paused where nobody asked for it: `quota`, `budget`, `rollback`."""
+    paused_until: datetime | None = None
+    """When a plan that is paused for a quota goes on by itself."""
     created_at: datetime
     approved_at: datetime | None = None
     started_at: datetime | None = None

@@ -8,6 +8,7 @@ from gonogo.domain.budget import Limits
 from gonogo.domain.errors import Conflict
 from gonogo.domain.failure import Category, Failure
 from gonogo.domain.plan_state import ENDED, PlanStatus
+from gonogo.domain.schedule import outcome
 from gonogo.domain.subtask_state import SUBTASK, SubtaskStatus
 from gonogo.engine import _tell
 from gonogo.engine._board import Board
@@ -131,11 +132,10 @@ class Pauses(Rounds):
 
     def cut_short(self, board: Board, reason: str, failure: Failure | None = None) -> None:
         """End a plan now: what runs fails, or is cancelled, and the rest is skipped."""
-        for subtask_id in board.shape.subtasks:
-            row = board.rows[subtask_id]
-            if row.status in SUBTASK.terminal:
-                continue
-            if row.status is not _S.RUNNING:
+        ids = list(board.shape.subtasks)
+        left = [key for key in ids if board.rows[key].status not in SUBTASK.terminal]
+        for subtask_id in left:
+            if board.rows[subtask_id].status is not _S.RUNNING:
                 self.dropped(board.conn, board.whole_row(subtask_id), reason, board.now)
                 self._skip(board, subtask_id, reason)
             elif failure is None:
@@ -145,11 +145,14 @@ class Pauses(Rounds):
         if board.plan.status is PlanStatus.REPLANNING:
             stop(board.conn, REPLAN, board.plan.id)
         self._room(board)
-        found = board.next_round(self.pace)
         board.write()
         _tell.progress(board)
-        assert found.outcome is not None  # noqa: S101 - every subtask is over
-        self._end(board, found.outcome)
+        # What was cut off was still to be done, whatever conditions would have said of it.
+        declined = frozenset(key for key, row in board.rows.items() if row.declined and not left)
+        statuses = {key: row.status for key, row in board.rows.items()}
+        ended = outcome(board.shape.revision.subtasks, statuses, declined)
+        assert ended is not None  # noqa: S101 - every subtask is over
+        self._end(board, ended)
 
     def _fail_running(self, board: Board, subtask_id: str, failure: Failure) -> None:
         row = board.whole_row(subtask_id)

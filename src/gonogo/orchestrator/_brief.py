@@ -42,15 +42,21 @@ def _result_of(step: Step, dependency: str, locale: str) -> str:
     return say(
         "model_dependency", locale, subtask=dependency, description=done.description,
         agent=done.agent or done.tool or done.type, status=result["status"],
-        metadata=_shown(result["metadata"], locale), output=_shown(result["output"], locale),
+        metadata=cut(result["metadata"], _SHOWN, locale),
+        output=cut(result["output"], _SHOWN, locale),
     )  # fmt: skip
 
 
-def _shown(value: Any, locale: str) -> str:  # noqa: ANN401 - any JSON value
+def cut(value: Any, limit: int, locale: str) -> str:  # noqa: ANN401 - any JSON value
+    """A value as text of bounded length that says how much was left out.
+
+    Args:
+        limit: Characters.
+    """
     shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    if len(shown) <= _SHOWN:
+    if len(shown) <= limit:
         return shown
-    return shown[:_SHOWN] + say("model_truncated", locale, count=len(shown) - _SHOWN)
+    return shown[:limit] + say("model_truncated", locale, count=len(shown) - limit)
 
 
 def shaped(result: object, status: str) -> dict[str, Any]:

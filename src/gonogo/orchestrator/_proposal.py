@@ -81,6 +81,8 @@ class Proposals:
                     "goal": plan.goal, "original_task": plan.original_task,
                     "summary": summary, "subtasks": subtasks,
                     **({"changes": _as_json(changes)} if changes else {}),
+                    **({"replan": replan} if replan else {}),
+                    **({"findings": findings} if findings else {}),
                 },
                 reason=question, digest=revision.digest, turn_id=plan.turn_id, plan_id=plan.id,
                 revision=revision.number, agent=ARCHITECT,

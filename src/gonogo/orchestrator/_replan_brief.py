@@ -1,12 +1,12 @@
 """What whoever plans anew is told: what failed, why, what to do about it, and what is done."""
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
 from gonogo.domain.failure_patterns import hint_of
 from gonogo.domain.plan import Subtask
 from gonogo.domain.records import Plan, SubtaskRow
+from gonogo.orchestrator._brief import cut
 from gonogo.store import Connection
 from gonogo.store.plans import revision_of, subtask_rows
 from gonogo.texts import cause_and_fix
@@ -59,13 +59,10 @@ def _what_happened(about: Mapping[str, Any], locale: str) -> str:
 def _standing(subtask: Subtask, row: SubtaskRow, locale: str) -> str:
     return text(
         "model_replan_subtask", locale, subtask=subtask.id, status=row.status,
-        description=subtask.description, detail=_detail(row),
+        description=subtask.description, detail=_detail(row, locale),
     )  # fmt: skip
 
 
-def _detail(row: SubtaskRow) -> str:
+def _detail(row: SubtaskRow, locale: str) -> str:
     found = row.error or row.result or row.reason
-    if found is None:
-        return ""
-    shown = found if isinstance(found, str) else json.dumps(found, ensure_ascii=False)
-    return f"\n  {shown[:_SHOWN]}"
+    return "" if found is None else f"\n  {cut(found, _SHOWN, locale)}"

@@ -111,6 +111,8 @@ def plan_view(plan: Plan, revision: Revision, rows: Sequence[SubtaskRow]) -> Pla
         auto_approve_tools=plan.auto_approve_tools,
         subtasks=_subtasks(revision, rows),
         critical_path=list(critical_path(revision.subtasks)),
+        pause_reason=plan.pause_reason,
+        paused_until=plan.paused_until,
         created_at=plan.created_at,
         approved_at=plan.approved_at,
         started_at=plan.started_at,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, func, select, union, update
+from sqlalchemy import Connection, bindparam, select, union, update
 
 from gonogo.domain.canonical import canonical_json
 from gonogo.domain.events import Event
@@ -74,7 +74,6 @@ _CHAINS = union(
     select(chains.c.chain).where(chains.c.audit_seq > 0),
     select(sessions.c.id).where(sessions.c.audit_seq > 0),
 )
-_COUNT = select(func.count()).select_from(events).where(events.c.session_id == bindparam("of"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,11 +152,6 @@ def events_after(
     """The events that follow a place in a session's log, oldest first."""
     found = conn.execute(_AFTER, {"of": session_id, "after": after, "limit": limit})
     return [_wire(session_id, row.seq, row.ts, row.body) for row in found]
-
-
-def count_events(conn: Connection, session_id: str) -> int:
-    """How many events a session has."""
-    return conn.execute(_COUNT, {"of": session_id}).scalar_one()
 
 
 def entries(conn: Connection, chain: str, after: int = 0, limit: int = 1000) -> list[AuditEntry]:

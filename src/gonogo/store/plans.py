@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from pydantic import TypeAdapter
 from sqlalchemy import Connection, bindparam, func, select, update
 
+from gonogo.domain.kinds import worker_name
 from gonogo.domain.plan import Revision, Subtask
 from gonogo.domain.plan_state import PLAN, PlanStatus
 from gonogo.domain.records import GrantRow, Plan, SubtaskRow
@@ -307,7 +308,7 @@ def _fresh(
         "result": kept.result if kept else None,
         "error": kept.error if kept else None,
         "reason": kept.reason if kept else None,
-        "worker": subtask.agent or (f"tool:{subtask.tool}" if subtask.tool else "model"),
+        "worker": worker_name(subtask),
         "type": subtask.type,
         "declined": kept.declined if kept else False,
     }

@@ -270,5 +270,9 @@ ENGLISH = {
     "time_seconds": "{seconds} s",
     "time_minutes": "{minutes} min {seconds} s",
     "time_hours": "{hours} h {minutes} min",
+    "cli_paused": "Paused by a person. Go on with: gonogo plans resume {plan_id}",
+    "cli_paused_quota": "Paused until {until}: the model's quota is used up. It goes on by itself; to go on now: gonogo plans resume {plan_id}",  # noqa: E501
+    "cli_paused_budget": "Paused: its budget is spent. It goes on when its question is answered, by edit with other limits too.",  # noqa: E501
+    "cli_paused_rollback": "Paused: its files are being put back. If that was cut off, finish it with: gonogo rollback {plan_id}",  # noqa: E501
     "cli_nobody_runs": "Nobody carries this plan out now. Start gonogo serve, or decide what it waits for.",  # noqa: E501
 }

@@ -255,5 +255,9 @@ RUSSIAN = {
     "time_seconds": "{seconds} с",
     "time_minutes": "{minutes} мин {seconds} с",
     "time_hours": "{hours} ч {minutes} мин",
+    "cli_paused": "Приостановлен человеком. Продолжить: gonogo plans resume {plan_id}",
+    "cli_paused_quota": "Приостановлен до {until}: исчерпана квота модели. Он продолжится сам; продолжить сейчас: gonogo plans resume {plan_id}",  # noqa: E501
+    "cli_paused_budget": "Приостановлен: бюджет исчерпан. Он продолжится после ответа на вопрос, в том числе edit с другими пределами.",  # noqa: E501
+    "cli_paused_rollback": "Приостановлен: его файлы возвращаются. Если это прервалось, завершите: gonogo rollback {plan_id}",  # noqa: E501
     "cli_nobody_runs": "Сейчас этот план никто не выполняет. Запустите gonogo serve или решите то, чего он ждёт.",  # noqa: E501
 }

@@ -115,18 +115,13 @@ class Snapshots:
         Args:
             limit: Characters; a longer text is cut, and ends with a line that says so.
 
-        Control characters are as they stand in the files: escape them before they are shown.
+        What could deceive is as it stands in the files: make it visible before it is shown.
         """
         return self._trees.unified(before, after, path, limit)
 
     def state(self, tree: Tree, path: str) -> FileState | None:
         """One file of a snapshot; None when it has none there."""
         return self._trees.state(tree, path)
-
-    def hash_of(self, tree: Tree, path: str) -> str | None:
-        """The content hash of one file of a snapshot; None when it has none there."""
-        state = self.state(tree, path)
-        return None if state is None else state.hash
 
     def paths(self, tree: Tree) -> tuple[str, ...]:
         """The files of a snapshot, in order."""

@@ -1,0 +1,138 @@
+"""What a person is told of plans, questions and checkpoints, beyond drawings."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from gonogo.cli._diff import diff_lines, file_lines, revision_lines
+from gonogo.cli._paused import pause_lines, standing
+from gonogo.cli._question import question_lines
+from gonogo.domain.plan import Subtask
+from gonogo.domain.undo_views import CheckpointDiff, FileDiff
+from gonogo.domain.views import ApprovalView, PlanDiff, PlanView
+
+NOW = datetime(2026, 3, 1, 12, 30, tzinfo=UTC)
+
+
+def plan(**more: Any) -> PlanView:
+    given = {
+        "plan_id": "p", "session_id": "s", "goal": "g", "original_task": "t", "status": "paused",
+        "revision": 1, "digest": "d", "is_approved": True, "subtasks": [], "critical_path": [],
+        "created_at": NOW,
+    }  # fmt: skip
+    return PlanView(**{**given, **more})
+
+
+def asked(**more: Any) -> ApprovalView:
+    given = {
+        "approval_id": "a", "request_id": "a", "kind": "intervention", "session_id": "s",
+        "request_type": "intervention", "subject": "more?", "details": {}, "reason": "why",
+        "digest": "d", "status": "pending", "created_at": NOW, "plan_id": "p",
+    }  # fmt: skip
+    return ApprovalView(**{**given, **more})
+
+
+@pytest.mark.feature(214)
+def test_a_plan_that_waits_for_a_quota_says_until_when_and_how_to_go_on_now():
+    shown = plan(pause_reason="quota", paused_until=NOW)
+
+    assert standing(shown) == "paused (quota)"
+    assert pause_lines(shown, [], "en") == [
+        "Paused until 2026-03-01 12:30:00 UTC: the model's quota is used up. It goes on by itself;"
+        " to go on now: gonogo plans resume p"
+    ]
+
+
+@pytest.mark.feature(213)
+def test_a_plan_whose_budget_is_spent_names_its_question_and_no_other():
+    pending = [asked(), asked(approval_id="b", plan_id="q"), asked(approval_id="c", subtask_id="x")]
+    said, *answers = pause_lines(plan(pause_reason="budget"), pending, "en")
+
+    assert "budget is spent" in said
+    assert answers == ["Waits for a decision: a. Decide with: gonogo approvals decide a approve"]
+
+
+def test_a_plan_that_a_person_paused_says_how_to_go_on_and_one_that_is_not_paused_nothing():
+    assert standing(plan()) == "paused"
+    assert pause_lines(plan(), [], "en") == [
+        "Paused by a person. Go on with: gonogo plans resume p"
+    ]
+    assert pause_lines(plan(status="running"), [asked()], "en") == []
+
+
+@pytest.mark.feature(217)
+@pytest.mark.parametrize("reason", [None, "quota", "budget", "rollback"])
+def test_every_pause_is_explained_in_russian_too(reason):
+    said = pause_lines(plan(pause_reason=reason, paused_until=NOW), [], "ru")
+    assert "приостановлен" in said[0].lower()
+
+
+def test_the_files_of_a_checkpoint_are_compared_line_by_line():
+    diff = CheckpointDiff(
+        checkpoint_id="c1",
+        files=[FileDiff(path="a\u202e.txt", status="modified", diff="@@ -1 +1 @@\n-a\n+b\\x1b\n")],
+        truncated=True,
+    )
+    assert list(file_lines(diff)) == [
+        "c1 → the workspace now",
+        "modified a\\u202e.txt",
+        "    @@ -1 +1 @@",
+        "    -a",
+        "    +b\\x1b",
+        "There is more than is shown.",
+    ]
+    none = CheckpointDiff(checkpoint_id="c1", to="c2", files=[])
+    assert list(file_lines(none)) == ["c1 → c2", "The same files."]
+
+
+@pytest.mark.feature(206)
+def test_a_later_revision_is_shown_with_its_cause_its_changes_and_its_findings():
+    added = Subtask(id="c", description="Do\x1b more", agent="debug", dependencies=("a",))
+    details = {
+        "subtasks": [added.model_dump(mode="json", exclude_none=True)],
+        "replan": {"cause": "logic", "subtask_id": "b", "reason": "b failed", "root_cause": "no x"},
+        "changes": {
+            "added": [added.model_dump(mode="json", exclude_none=True)],
+            "removed": ["b"],
+            "changed": [{"id": "a", "fields": {"timeout": {"from": None, "to": 60.0}}}],
+        },
+        "findings": [{"severity": "warning", "key": "k", "message": "c\u200b has no scope"}],
+    }
+    lines = list(question_lines(asked(kind="plan", subject="goal", revision=2, details=details)))
+
+    assert lines[lines.index("planned anew for: logic") :] == [
+        "planned anew for: logic",
+        "after subtask: b",
+        "because: b failed",
+        "root cause: no x",
+        "Against the revision before:",
+        "- b",
+        "+ c: Do\\x1b more (debug)",
+        "    after a",
+        "~ a",
+        "    timeout: none → 60.0",
+        "! warning: c\\u200b has no scope",
+        "reason: why",
+    ]
+    assert list(revision_lines({"subtasks": []})) == []
+
+
+@pytest.mark.parametrize(
+    ("inputs", "kind", "worker"),
+    [
+        ({"command": "pytest -q"}, "validation", "tool:execute_command"),
+        ({"file": "a.txt"}, "validation", "tool:read_file"),
+        ({"question": "?"}, "validation", "model"),
+        (None, "decision", "model"),
+        (None, "wait", "kind:wait"),
+    ],
+)
+def test_who_carries_out_what_no_agent_does_is_said(inputs, kind, worker):
+    subtask = Subtask(id="v", description="Look", type=kind, inputs=inputs)
+    diff = PlanDiff(
+        plan_id="p", from_revision=1, to_revision=2, added=[subtask], removed=[], changed=[]
+    )
+    assert f"+ v: Look ({worker})" in list(diff_lines(diff))
+    shown = list(question_lines(asked(kind="plan", details={"subtasks": [subtask.model_dump()]})))
+    assert any(worker in line for line in shown)
