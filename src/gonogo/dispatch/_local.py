@@ -4,7 +4,7 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import anyio
@@ -53,10 +53,12 @@ class LocalDispatcher:
         self._handlers = handlers
         self._on_timer = on_timer
         self._clock = clock
-        self._limiter = anyio.CapacityLimiter(capacity)
+        self._room = anyio.Semaphore(capacity, fast_acquire=True)
         self._running: dict[tuple[str, str], _Slot] = {}
         self._again: dict[tuple[str, str], Job] = {}
-        self._timers_changed = anyio.Event()
+        self._earlier = anyio.Event()
+        self._first: datetime | None = None
+        """When the earliest timer fires that is known of; None while nobody waits for one."""
         self._boxes: deque[Outbox] = deque()
         self._arrived = anyio.Event()
         self._group: TaskGroup | None = None
@@ -89,8 +91,8 @@ class LocalDispatcher:
             self._stop(stop)
         for job in box.jobs:
             self.submit(job)
-        if box.timers:
-            self._timers_changed.set()
+        if any(self._is_earlier(timer.run_at) for timer in box.timers):
+            self._earlier.set()
 
     def submit(self, job: Job) -> None:
         """Have a job run now, or after its twin that runs; before `serve`, when that begins."""
@@ -117,7 +119,7 @@ class LocalDispatcher:
         try:
             with anyio.CancelScope() as slot.scope:
                 if not slot.stopped:
-                    async with self._limiter:
+                    async with self._room:
                         await self._handle(job)
         finally:
             del self._running[key]
@@ -133,24 +135,24 @@ class LocalDispatcher:
             _LOG.exception("job %s %s failed", job.kind, job.key)
             await self._put_off(f"{AGAIN}{job.kind}", job.key, _SOON)
 
+    def _is_earlier(self, moment: datetime) -> bool:
+        return self._first is None or moment < self._first
+
     async def _keep_time(self) -> None:
         while True:
-            self._timers_changed = anyio.Event()
+            self._earlier, self._first = anyio.Event(), None
             try:
-                wait = await self._seconds_to_first()
-                with anyio.move_on_after(wait):
-                    await self._timers_changed.wait()
+                first = await self._store.read(first_timer)
+                self._first = first or datetime.max.replace(tzinfo=UTC)
+                wait = min(_LONGEST, (self._first - self._clock()).total_seconds())
+                with anyio.move_on_after(max(0.0, wait)):
+                    await self._earlier.wait()
+                    continue
                 await self._fire_due()
             except Exception:
                 # A database that is away for a while must not end what runs.
                 _LOG.exception("timers could not be read")
                 await anyio.sleep(_PAUSE)
-
-    async def _seconds_to_first(self) -> float:
-        first = await self._store.read(first_timer)
-        if first is None:
-            return _LONGEST
-        return min(_LONGEST, max(0.0, (first - self._clock()).total_seconds()))
 
     async def _fire_due(self) -> None:
         now = self._clock()
