@@ -77,24 +77,33 @@ class Loop:
     max_requests: int = 100
     """Requests to the model between two messages of the user."""
 
-    async def drive(self, thread: Thread) -> Finished | Handed | Resting:
+    async def drive(
+        self, thread: Thread, calls: Sequence[CallRow] | None = None
+    ) -> Finished | Handed | Resting:
         """Go on with a conversation as far as it goes.
+
+        Args:
+            calls: Its open calls, if the caller has just read them.
 
         Raises:
             Superseded: somebody else holds the thread's work now.
             ModelFailed: the model did not answer.
         """
+        left = await self._left(thread) if calls is None else calls
         while True:
-            calls = await self.store.read(open_calls, thread.session_id, thread.name)
-            if calls:
-                step = await self._settle(thread, calls)
-                if step is not None:
-                    return step
+            if not left:
+                reply = await self._reply(thread)
+                if not reply.calls:
+                    return Finished(reply)
+                left = await self.store.write(self._keep, thread, reply, self.clock())
                 continue
-            reply = await self._reply(thread)
-            if not reply.calls:
-                return Finished(reply)
-            await self.store.write(self._keep, thread, reply, self.clock())
+            step = await self._settle(thread, left)
+            if step is not None:
+                return step
+            left = await self._left(thread)
+
+    async def _left(self, thread: Thread) -> list[CallRow]:
+        return await self.store.read(open_calls, thread.session_id, thread.name)
 
     # Calls ------------------------------------------------------------------------------------
 
@@ -213,10 +222,11 @@ class Loop:
         answers = [record.answer_of(c, thread.locale) for c in calls if c.retry_of is None]
         return repaired([*said, *answers], text("model_lost", thread.locale))
 
-    def _keep(self, conn: Connection, thread: Thread, reply: Reply, now: datetime) -> None:
+    def _keep(self, conn: Connection, thread: Thread, reply: Reply, now: datetime) -> list[CallRow]:
         thread.check(conn)
         keep_reply(conn, thread, reply, now)
         record.propose(conn, thread, reply, now)
+        return open_calls(conn, thread.session_id, thread.name)
 
 
 def keep_reply(

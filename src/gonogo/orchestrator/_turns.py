@@ -12,7 +12,7 @@ from gonogo.domain.call_state import CallStatus
 from gonogo.domain.conversation import Reply, UserText
 from gonogo.domain.errors import GonogoError
 from gonogo.domain.events import AssistantMessage, ErrorHappened
-from gonogo.domain.records import MAIN, Job, Session, Turn
+from gonogo.domain.records import MAIN, CallRow, Job, Session, Turn
 from gonogo.domain.turn_state import TURN, TurnStatus
 from gonogo.engine import Superseded
 from gonogo.orchestrator._controls import Controls
@@ -43,9 +43,9 @@ class Turns:
         taken = await self.store.write(self._take, job.key, self.clock())
         if taken is None:
             return
-        session, turn = taken
+        session, turn, calls = taken
         try:
-            await self._drive(session, turn)
+            await self._drive(session, turn, calls)
         except Superseded:
             return
         except GonogoError as error:
@@ -90,7 +90,14 @@ class Turns:
 
     # Driving ----------------------------------------------------------------------------------
 
-    def _take(self, conn: Connection, turn_id: str, now: datetime) -> tuple[Session, Turn] | None:
+    def _take(
+        self, conn: Connection, turn_id: str, now: datetime
+    ) -> tuple[Session, Turn, list[CallRow]] | None:
+        """The session, the turn as it is held now, and its open calls."""
+        taken = self._held(conn, turn_id, now)
+        return taken and (*taken, open_calls(conn, taken[0].id, MAIN))
+
+    def _held(self, conn: Connection, turn_id: str, now: datetime) -> tuple[Session, Turn] | None:
         turn = turn_of(conn, turn_id)
         session = session_of(conn, turn.session_id) if turn else None
         if turn is None or session is None or session.deleted:
@@ -108,9 +115,9 @@ class Turns:
             tell_switch(conn, taken, session.agent, taken.agent, now)
         return session, taken
 
-    async def _drive(self, session: Session, turn: Turn) -> None:
+    async def _drive(self, session: Session, turn: Turn, calls: list[CallRow] | None) -> None:
         while True:
-            match await self.loop.drive(self._thread(session, turn)):
+            match await self.loop.drive(self._thread(session, turn), calls):
                 case Resting():
                     return
                 case Finished(reply):
@@ -120,7 +127,7 @@ class Turns:
                     goes_on = await self.controls.answer(session, turn, call)
             if goes_on is None:
                 return
-            turn = goes_on
+            turn, calls = goes_on, None
 
     def _thread(self, session: Session, turn: Turn) -> Thread:
         return Thread(

@@ -1,5 +1,6 @@
 """Decisions: finds what a person's answer is about, prepares edits, and takes it to the desk."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,9 @@ from gonogo.store.calls import (
 from gonogo.store.log import last_seq
 from gonogo.store.sessions import session_of
 
+Find = Callable[[Connection], Approval]
+"""Finds what an answer is about, in the transaction that takes it."""
+
 
 class Decisions(Sessions):
     """The verb `decide`, and what is asked about approvals."""
@@ -50,15 +54,14 @@ class Decisions(Sessions):
         Raises:
             Refused: it cannot be; nothing has changed.
         """
-        approval = await self.parts.store.read(
-            _plan_approval, principal, decision.plan_id, session_id
-        )
         ruling = Ruling(
             word=decision.word, by=principal, digest=decision.digest, revision=decision.revision,
             feedback=decision.feedback, changes=decision.modified_subtasks, start=decision.start,
             auto_approve_tools=decision.auto_approve_tools,
         )  # fmt: skip
-        return await self._rule(approval, ruling)
+        return await self._rule(
+            lambda conn: _plan_approval(conn, principal, decision.plan_id, session_id), ruling
+        )
 
     async def decide_call(
         self, principal: Principal, decision: HitlDecision, session_id: str | None
@@ -68,19 +71,25 @@ class Decisions(Sessions):
         Raises:
             Refused: it cannot be; nothing has changed.
         """
-        word = decision.word
-        approval = await self.parts.store.read(_call_approval, principal, decision, session_id)
-        if approval.kind is ApprovalKind.PLAN:
-            raise InvalidMessage("A plan is decided by its plan_id, with plan_decision")
+
+        def find(conn: Connection) -> Approval:
+            approval = _call_approval(conn, principal, decision, session_id)
+            if approval.kind is ApprovalKind.PLAN:
+                raise InvalidMessage("A plan is decided by its plan_id, with plan_decision")
+            return approval
+
         ruling = Ruling(
-            word=word, by=principal, digest=decision.digest, feedback=decision.feedback,
+            word=decision.word, by=principal, digest=decision.digest, feedback=decision.feedback,
             changes=decision.modified_arguments,
         )  # fmt: skip
-        if word is DecisionWord.EDIT and approval.kind is ApprovalKind.TOOL:
+        if ruling.word is not DecisionWord.EDIT and not decision.for_session:
+            return await self._rule(find, ruling)
+        approval = await self.parts.store.read(find)
+        if ruling.word is DecisionWord.EDIT and approval.kind is ApprovalKind.TOOL:
             ruling = await self._edited(approval, ruling)
         if decision.for_session:
             ruling = await self._for_session(approval, ruling)
-        return await self._rule(approval, ruling)
+        return await self._rule(lambda conn: approval, ruling)
 
     async def approvals(
         self,
@@ -103,8 +112,8 @@ class Decisions(Sessions):
         wanted = HitlDecision(approval_id=approval_id, decision="approve")
         return approval_view(await self.parts.store.read(_call_approval, principal, wanted, None))
 
-    async def _rule(self, approval: Approval, ruling: Ruling) -> Receipt:
-        outcome, after = await self.parts.store.write(self._decide, approval.id, ruling)
+    async def _rule(self, find: Find, ruling: Ruling) -> Receipt:
+        outcome, after = await self.parts.store.write(self._decide, find, ruling)
         if isinstance(outcome, Refusal):
             raise outcome.error
         return Receipt(
@@ -115,13 +124,12 @@ class Decisions(Sessions):
         )
 
     def _decide(
-        self, conn: Connection, approval_id: str, ruling: Ruling
+        self, conn: Connection, find: Find, ruling: Ruling
     ) -> tuple[Approval | Refusal, int]:
-        before = approval_of(conn, approval_id)
-        assert before is not None  # noqa: S101 - found just before
+        before = find(conn)
         after = last_seq(conn, before.session_id)
         outcome = self.parts.desk.decide(
-            conn, approval_id, replace(ruling, after=after), self.parts.clock()
+            conn, before.id, replace(ruling, after=after), self.parts.clock()
         )
         if isinstance(outcome, Approval) and outcome.decision is not None:
             after = outcome.decision.get("after", after)
