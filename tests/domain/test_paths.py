@@ -69,7 +69,7 @@ def test_what_runs_by_itself_is_written_only_with_a_persons_eyes(path):
     [
         ".env", ".ENV", "a/.env.local", "prod.env", "id_rsa", "x.pem", ".ssh/config", "secrets/db",
         ".aws/credentials", ".git/config", "sub/.git/config", "credentials.json", ".bash_history",
-        "my-service/service-account-1.json",
+        "my-service/service-account-1.json", "a:b.pem", "a.pem:b", "src/HEAD:.env",
     ],
 )  # fmt: skip
 def test_credentials_are_secret(path):

@@ -116,6 +116,10 @@ git log -L :main:/etc/passwd
 git log -L 1,2:../x
 git log -L nothing:a:b
 git show :/text
+git diff ..env
+git --literal-pathspecs status
+cat a:b.pem
+echo -*
 git branch new
 git branch -m a b
 git stash
@@ -312,6 +316,9 @@ def test_characters_of_doubtful_meaning_ask(odd):
         ("P10", "tar tf a.tar", "allow"),
         ("P10", "tar tf host:a.tar", "ask"),
         ("P10", "tar xf a.tar", "ask"),
+        ("P10", "tar -v tf a.tar", "ask"),
+        ("P10", "tar -tf a.tar b", "allow"),
+        ("P10", "tar tf a*", "ask"),
         ("P10", "tar -x -f a.tar", "ask"),
     ],
 )
@@ -329,6 +336,32 @@ def test_a_context_can_look_at_the_disk():
     contexts = load_contexts(CASES / "policy_contexts.json", LINKS.__contains__)
     assert check_command("cat link-to-outside", contexts["P1"]).decision == "ask"
     assert check_command("cat other", contexts["P1"]).decision == "allow"
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["diff --from-file=link-to-outside a", "grep -flink-to-outside a", "cat link*.py", "wc l*"],
+)
+def test_a_link_is_found_behind_an_option_and_a_pattern(command):
+    context = CONTEXTS["P1"]
+    names = {"link*.py": ["link.py", "link-to-outside"], "l*": ["link-to-outside"]}
+    look = replace(
+        context.conditions, outside=LINKS.__contains__, matching=lambda pattern: names[pattern]
+    )
+    assert check_command(command, replace(context, conditions=look)).decision == "ask"
+    assert check_command(command, context).decision == "allow"
+
+
+@pytest.mark.parametrize(
+    ("command", "pattern"),
+    [("wc src/[^a]*", "src/[!a]*"), ("wc 'a*'?", "a[*]?"), ("wc a\\[b*", "a[[]b*")],
+)
+def test_a_pattern_is_looked_for_as_the_shell_means_it(command, pattern):
+    asked = []
+    context = CONTEXTS["P1"]
+    look = replace(context.conditions, matching=lambda pattern: asked.append(pattern) or ())
+    assert check_command(command, replace(context, conditions=look)).decision == "allow"
+    assert asked == [pattern]
 
 
 def test_a_context_may_have_ask_rules():

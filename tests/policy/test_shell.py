@@ -67,6 +67,9 @@ def test_a_glob_stays_a_glob_behind_its_literal_start():
         "ls > x", "ls <<< x", "ls &&", "ls;;ls", "if a; then b; fi", "a() { b; }", "[[ a ]]",
         "export A=1", "ls 'x", "ls \"x", "echo $'x'", 'echo $"x"', "ls ~", "ls a{1..2}", "ls *.py",
         "ls\\", "ls a\\\nb", "ls 3>/dev/null", "ls | ! cat", "ls >/dev/null -l",
+        "echo a\\\n#b", "ls\\\n 2>/dev/null", "ls\\\n#x", "ls |\\\ncat", "!\\\nls", "!''ls",
+        '!"ls"', "ls 0>/dev/null", "ls x2>/dev/null", "ls 2\\\n>/dev/null", "ls {fd}>/dev/null",
+        "ls é1>&2", "ls -*", "ls -[a]x", "ls --*=x", "ls --[a]=x",
         'ls 1\\\t"y"', "\\\t=\n",
         "\x00", "ls \u200b", "ls\u00a0", "x" * 9_000, "true;" * 40,
     ],
@@ -127,8 +130,23 @@ def test_what_runs_is_hardened():
     recursive = check_command("! grep -rn KEY -- . 2>/dev/null", CONTEXT).run_as or ""
     assert recursive.startswith("! grep -rn KEY '--exclude=.env'")
     assert recursive.endswith("-- . 2>/dev/null")
+    assert (check_command("diff -r a b", CONTEXT).run_as or "").startswith("diff -r a b --no-deref")
     assert check_command("grep -n KEY a", CONTEXT).run_as == "grep -n KEY a"
     assert "'--glob=!.env'" in (check_command("rg KEY", CONTEXT).run_as or "")
+
+
+@pytest.mark.parametrize(
+    ("command", "run_as"),
+    [
+        ("grep -R x a", "grep -r x a"),
+        ("grep -nRi x a", "grep -nri x a"),
+        ("grep -RR -e R a", "grep -rr -e R a"),
+        ("grep -iReR a", "grep -ireR a"),
+        ("grep --dereference-recursive x a", "grep --recursive x a"),
+    ],
+)
+def test_a_recursive_search_does_not_follow_links(command, run_as):
+    assert (check_command(command, CONTEXT).run_as or "").startswith(run_as + " '--exclude=")
 
 
 def test_a_recursive_search_does_not_show_secrets(tmp_path):

@@ -149,6 +149,25 @@ async def test_a_question_shows_what_a_file_would_hold_without_what_deceives(
         assert "+rm \\u202egpj.txt\\u200b\\x0d\n+it says \\\\u202e\n" in asked["preview"]
 
 
+async def test_a_pattern_that_matches_a_link_out_of_the_workspace_asks(tmp_path: Path) -> None:
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "rules.toml").write_text('[[rule]]\ncommand="wc"\ndecision="allow"\n')
+    async with world_of(tmp_path, LINES) as world:
+
+        async def decided(command: str) -> str:
+            arguments = {"command": command}
+            done = await world.runtime.run_tool(
+                world.runtime.owner, "execute_command", arguments, world.folder
+            )
+            return done["decision"]
+
+        (world.folder / "notes").write_text("one\n")
+        assert await decided("wc -c n*") == "allow"
+        (world.folder / "news").symlink_to("/etc/passwd")
+        assert await decided("wc -c n*") == "ask"
+        assert await decided("wc -c no*") == "allow"
+
+
 async def test_what_stands_in_the_log_is_what_followers_saw(tmp_path: Path) -> None:
     async with world_of(tmp_path, LINES) as world:
         await world.decide_plan(await world.propose())

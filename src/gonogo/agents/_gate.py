@@ -1,6 +1,7 @@
 """The gate: what a call would touch, and whether it may, must ask, or must not."""
 
-from collections.abc import Callable, Mapping
+import glob
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -156,6 +157,7 @@ class Gate:
             max_write_globs=self.profile(thread).may_write,
             writes_barred=self.bars_writes(thread),
             outside=self._outside(thread),
+            matching=self._matching(thread),
         )
 
     def profile(self, thread: Thread) -> Profile:
@@ -180,6 +182,12 @@ class Gate:
             return found is not None and found.kind not in {"file", "folder"}
 
         return outside
+
+    def _matching(self, thread: Thread) -> Callable[[str], Iterable[str]]:
+        """What on the disk a pattern of a command matches."""
+        if thread.remote:
+            return lambda pattern: ()
+        return lambda pattern: glob.iglob(pattern, root_dir=thread.workspace)
 
 
 def _refused(name: str, arguments: dict[str, Any] | None, error: str, rule: str) -> Gated:

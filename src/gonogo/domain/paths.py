@@ -90,7 +90,9 @@ def is_secret(path: str) -> bool:
         return True
     if ".git" in names and names[-1] == "config":
         return True
-    return _matches(names[-1], SECRET_NAMES) and not _matches(names[-1], _NO_SECRET)
+    # `a:b.pem` is a file of that name, or a stream of the file `a`.
+    whole = {names[-1], re.split(r"[/\\]", path)[-1].casefold()}
+    return any(_matches(name, SECRET_NAMES) and not _matches(name, _NO_SECRET) for name in whole)
 
 
 def _matches(name: str, globs: Iterable[str]) -> bool:

@@ -4,6 +4,7 @@ Denying looks at everything that the command might do; allowing only at what was
 completely, part by part, and then what runs is the canonical form.
 """
 
+import glob
 import posixpath
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -135,10 +136,20 @@ def _doubt(part: Part, call: Call, conditions: Conditions) -> tuple[str, str] | 
     bound = conditions.max_write_globs is not None and not conditions.writes_barred
     if part.runs_code and bound:
         return "profile", f"{program!r} may write where the agent {call.agent!r} may not"
-    for word in part.simple.words[1:]:
-        if conditions.outside(posixpath.join(call.access.cwd or "", word.text)):
-            return "outside", f"{word.text!r} is not a file or folder inside the workspace"
+    for path in _touched(part, call.access.cwd or "", conditions):
+        if conditions.outside(path):
+            return "outside", f"{path!r} is not a file or folder inside the workspace"
     return None
+
+
+def _touched(part: Part, cwd: str, conditions: Conditions) -> Iterator[str]:
+    """All paths that its words may name: as they stand, by a pattern, behind an option."""
+    for word in part.simple.words[1:]:
+        yield posixpath.join(cwd, word.text)
+        if word.is_glob:
+            yield from conditions.matching(posixpath.join(glob.escape(cwd), word.pattern))
+    for path in part.reading.files:
+        yield posixpath.join(cwd, path)
 
 
 def _allowed(

@@ -52,7 +52,7 @@ class Part:
         """The source that runs: words quoted, with the options that keep it harmless."""
         if self.known is None:
             return self.simple.render()
-        source = self.known.render(self.reading.seen)
+        source = self.known.render(self.reading.seen, self.reading.written)
         return " ".join(["!"] * self.simple.negated + [source, *self.simple.redirects])
 
 

@@ -17,6 +17,10 @@ class Reading:
     """Options that were given."""
     problems: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
     """Place of the word, and what is wrong with it."""
+    files: list[str] = field(default_factory=list[str])
+    """Paths that stand in one word with their option."""
+    written: dict[int, str] = field(default_factory=dict[int, str])
+    """Words that run in another form than they were given."""
 
 
 def judge(command: Known, place: Place) -> Reading:
@@ -28,6 +32,8 @@ def judge(command: Known, place: Place) -> Reading:
     reader = _Words(command.words, table, where, reading, operands)
     reader.read()
     kinds = _kinds(table, reading)
+    if table.leading and len(kinds) == len(table.operands) and operands[:1] != [0]:
+        reading.problems.append((-1, "its first word is neither an option nor what it is to do"))
     for place_of, number in enumerate(operands):
         last = min(place_of, len(kinds) - 1)
         word = command.words[number]
@@ -102,9 +108,12 @@ class _Words:
             self._problem(f"{name!r} is not a known option")
             return
         self.reading.seen.add(name)
+        if name in self.table.instead:
+            self.reading.written[self.at - 1] = self.table.instead[name]
         self._values(name, option, value)
 
     def _cluster(self, letters: str) -> None:
+        number = self.at - 1
         for place, letter in enumerate(letters):
             name = f"-{letter}"
             option = self.table.options.get(name)
@@ -112,6 +121,10 @@ class _Words:
                 self._problem(f"{name!r} is not a known option")
                 return
             self.reading.seen.add(name)
+            if name in self.table.instead:
+                given = self.reading.written.get(number, f"-{letters}")
+                other = self.table.instead[name][1:]
+                self.reading.written[number] = f"{given[: place + 1]}{other}{given[place + 2 :]}"
             if option.kinds:
                 self._values(name, option, letters[place + 1 :] or None)
                 return
@@ -127,6 +140,8 @@ class _Words:
                 self._next_value(name, kind)
             elif problem := kind(value, False, self.place):
                 self._problem(problem)
+            else:
+                self.reading.files.append(value)
 
     def _next_value(self, name: str, kind: Kind) -> None:
         if self.at >= len(self.words):

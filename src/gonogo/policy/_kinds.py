@@ -119,7 +119,8 @@ def source(word: str, is_glob: bool, place: Place) -> str | None:
 
 def local(word: str, is_glob: bool, place: Place) -> str | None:
     """A path for a program that would look for `HOST:FILE` on another machine."""
-    return f"{word!r} may be on another host" if ":" in word else path(word, is_glob, place)
+    far = ":" in word or is_glob
+    return f"{word!r} may be on another host" if far else path(word, is_glob, place)
 
 
 def argument(word: str, is_glob: bool, place: Place) -> str | None:
@@ -140,6 +141,8 @@ def revision(word: str, is_glob: bool, place: Place) -> str | None:
         return f"{word!r} is a pathspec or a revision that is not known"
     head, _, tail = word.partition(":")
     named = [part for part in re.split(r"\.{2,3}", head) if part] if _range(head) else [head]
+    if is_secret(head):
+        return f"{word!r} may hold secrets"
     for part in [*named, *([tail] if tail else [])]:
         if reason := path(part, is_glob, place):
             return reason

@@ -7,7 +7,7 @@ repository's own settings say.
 
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from typing import Any, Literal
@@ -16,7 +16,7 @@ from gonogo.domain.paths import SECRET_DIRECTORIES, SECRET_NAMES
 from gonogo.policy._kinds import KINDS, Kind
 from gonogo.policy._word import Word, quote
 
-_GIT_HARMLESS = frozenset({"--no-pager", "-P", "--no-optional-locks", "--literal-pathspecs"})
+_GIT_HARMLESS = frozenset({"--no-pager", "-P", "--no-optional-locks"})
 _GIT_SETTINGS = (
     "core.fsmonitor=false", "core.hooksPath=/dev/null", "core.pager=cat", "core.sshCommand=false",
     "core.alternateRefsCommand=", "credential.helper=", "gpg.program=false",
@@ -45,14 +45,17 @@ class Table:
     digits: bool = False
     names: bool = False
     runs_code: bool = False
+    leading: bool = False
     needs_operand: bool = False
     first: frozenset[str] = frozenset()
     lists: frozenset[str] = frozenset()
     needs: frozenset[str] = frozenset()
     recursive: frozenset[str] = frozenset()
     hardened: tuple[str, ...] = ()
+    instead: Mapping[str, str] = field(default_factory=dict[str, str])
     exclude: str = ""
     exclude_directory: str = ""
+    walking: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,14 +68,18 @@ class Known:
     words: tuple[Word, ...]
     """What follows the head."""
 
-    def render(self, seen: Iterable[str]) -> str:
+    def render(self, seen: Iterable[str], written: Mapping[int, str]) -> str:
         """The command as bash source, with the options that keep it harmless.
 
         Args:
             seen: The options that it was given.
+            written: Words that run in another form, by their places.
         """
         program, *subcommand = self.head
-        own = [word.render() for word in self.words]
+        own = [
+            quote(written[n]) if n in written else word.render()
+            for n, word in enumerate(self.words)
+        ]
         end = next((i for i, word in enumerate(self.words) if word.text == "--"), len(own))
         guards = _excluded(self.table) if _walks(self.table, seen) else []
         before = [program, *(_git_settings() if program == "git" else ()), *subcommand]
@@ -115,7 +122,7 @@ def _walks(table: Table, seen: Iterable[str]) -> bool:
 def _excluded(table: Table) -> list[str]:
     names = [table.exclude.format(name) for name in SECRET_NAMES]
     directories = [table.exclude_directory.format(n) for n in (*SECRET_DIRECTORIES, ".git")]
-    return [quote(word) for word in (*names, *directories)]
+    return [quote(word) for word in (*table.walking.split(), *names, *directories)]
 
 
 @cache

@@ -161,9 +161,10 @@ class _Reader:
         self._covered = command.start_byte
         for number, child in enumerate(command.children):
             gap = self._gap(child, lines=False)
-            # Bash joins what only a continued line parts; tree-sitter does not.
-            _require(not number or gap.strip("\\\n") != "", "words that touch")
-            word = read_word(self._slice(child.start_byte, child.end_byte))
+            _require(not number or gap != "", "words that touch")
+            source = self._slice(child.start_byte, child.end_byte)
+            _require(not source.endswith("\\\n"), "a word that goes on in the next line")
+            word = read_word(source)
             if isinstance(word, str):
                 raise _NotUnderstood(word)
             plain = child.type == "command_name" and not word.is_glob
@@ -172,7 +173,10 @@ class _Reader:
             yield word
 
     def _redirect(self, node: Node) -> None:
-        self._skip(node, lines=False)
+        # Of `2>` the digit is no word, of `x2>` it is; tree-sitter does not always see which.
+        after = self._source[: self._covered][-1:]
+        gap = self._skip(node, lines=False)
+        _require(gap != "" or not (after.isdigit() or after == b"}"), "a word before '>'")
         source = self._slice(node.start_byte, node.end_byte)
         known = _REDIRECT.fullmatch(source) and self._parts and self._operator is None
         _require(bool(known), f"redirects: {source[:40]!r}")
@@ -184,6 +188,9 @@ class _Reader:
 
     def _negate(self, node: Node) -> None:
         gap = self._skip(node, lines=True)
+        # `!x` is a word, also when the `x` is quoted.
+        apart = self._source[node.end_byte : node.end_byte + 1].isspace()
+        _require(apart, "'!' that touches a word")
         _require(self._operator != "|" and not self._negated, "'!' inside a pipeline")
         self._begin(gap)
         self._negated = True
@@ -210,6 +217,8 @@ class _Reader:
         gap = self._slice(self._covered, node.start_byte)
         blank = (_LINES if lines else _BLANKS).fullmatch(gap)
         _require(blank is not None, "text that belongs to no command")
+        # Bash joins what only a continued line parts; tree-sitter does not.
+        _require(not gap or gap.strip("\\\n") != "" or "\\" not in gap, "parts that touch")
         return gap
 
     def _slice(self, start: int, end: int) -> str:

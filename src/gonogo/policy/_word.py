@@ -4,6 +4,7 @@ A word is known completely or not at all: quotes without expansion, escapes and 
 anything that the shell would compute is refused.
 """
 
+import glob
 import re
 from dataclasses import dataclass
 
@@ -24,6 +25,7 @@ _TOKEN = re.compile(
 )
 _IN_DOUBLE = re.compile(r"\\([$`\"\\\n])")
 _BRACES = re.compile(r"\{.*(,|\.\.).*\}", re.DOTALL)
+_OPTION_VALUE = re.compile(r"--[a-z][a-z-]*=")
 _TILDE = re.compile(r"(?:^|[=:])~")
 
 
@@ -50,6 +52,14 @@ class Word:
     def is_glob(self) -> bool:
         """Whether the shell may put several words here."""
         return any(piece.pattern for piece in self.pieces)
+
+    @property
+    def pattern(self) -> str:
+        """The word as Python's glob reads it."""
+        return "".join(
+            piece.text.replace("[^", "[!") if piece.pattern else glob.escape(piece.text)
+            for piece in self.pieces
+        )
 
     def render(self) -> str:
         """The word as bash source that means exactly this word."""
@@ -111,9 +121,11 @@ def _word(pieces: list[Piece]) -> Word | str:
     text = "".join(piece.text for piece in pieces)
     if not any(piece.pattern for piece in pieces):
         return literal(text)
-    if text.startswith("-"):
-        # A pattern in an option names no file: taken literally, as bash does without a match.
+    if _OPTION_VALUE.match(text) and not pieces[0].pattern:
+        # `--include=*.py` names no file: taken literally, as bash does without a match.
         return literal(text)
+    if text.startswith("-"):
+        return f"{text!r} could match a name that starts with '-'"
     if pieces[0].pattern:
         return f"{text!r} could match a name that starts with '-'"
     if ".." in text.split("/"):

@@ -1,6 +1,6 @@
 """Under which conditions a call is judged."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 ALWAYS_ASK = frozenset({"delete_file"})
@@ -10,6 +10,12 @@ def nothing_is_outside(path: str) -> bool:
     """The judgement of a caller that cannot look at the disk."""
     del path
     return False
+
+
+def nothing_matches(pattern: str) -> Iterable[str]:
+    """What a caller finds that cannot look at the disk."""
+    del pattern
+    return ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,3 +45,5 @@ class Conditions:
     outside: Callable[[str], bool] = nothing_is_outside
     """Whether a relative path that a command names is something else on the disk than a file or
     folder inside the workspace: a link that leads out, a pipe, a device."""
+    matching: Callable[[str], Iterable[str]] = nothing_matches
+    """The relative paths on the disk that a pattern, as Python's glob reads it, matches."""

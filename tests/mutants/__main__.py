@@ -1,0 +1,70 @@
+"""Mutants of the cases against bash: `python -m mutants [--count N] [--seed S] [--run N]`."""
+
+import argparse
+import itertools
+import random
+import tempfile
+import time
+from pathlib import Path
+
+from gonogo.workspace import Sandbox
+from mutants.bash import TracedBash
+from mutants.canary import Canary, readers
+from mutants.check import FalseAllow, Judge, Tally, seeds
+from mutants.mutator import mutants
+from mutants.workspace import build
+
+_AT_ONCE = 2_000
+
+
+def main() -> int:
+    """Print what came of it; 1 when something is allowed that is not what it seems."""
+    asked = argparse.ArgumentParser(prog="mutants", description=__doc__)
+    asked.add_argument("--count", type=int, default=100_000)
+    asked.add_argument("--seed", type=int, default=int(time.time()))
+    asked.add_argument("--run", type=int, default=2_000, help="how many of the allowed really run")
+    options = asked.parse_args()
+    sandbox = Sandbox.detect()
+    if sandbox is None:
+        asked.exit(2, "This needs bubblewrap.\n")
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder).resolve()
+        build(root)
+        tally = run(Judge(TracedBash(sandbox, root), root), options.count, options.seed)
+        spilt = really_run(Canary(sandbox, root), tally, options.run, options.seed)
+    return 1 if tally.wrong or spilt else 0
+
+
+def run(judge: Judge, count: int, seed: int) -> Tally:
+    """Judge `count` mutants and print as it goes."""
+    tally, started = Tally(), time.monotonic()
+    stream = itertools.islice(mutants(seeds(), seed), count)
+    print(f"seed {seed}", flush=True)
+    while batch := list(itertools.islice(stream, _AT_ONCE)):
+        before = len(tally.wrong)
+        judge.judge(batch, tally)
+        for wrong in tally.wrong[before:]:
+            print(_told(wrong), flush=True)
+    decided = ", ".join(f"{number} {name}" for name, number in sorted(tally.decisions.items()))
+    print(f"{tally.decisions.total()} mutants: {decided}; {len(tally.wrong)} false allows")
+    print(f"{time.monotonic() - started:.0f} s; programs: {dict(tally.programs.most_common())}")
+    return tally
+
+
+def really_run(canary: Canary, tally: Tally, count: int, seed: int) -> bool:
+    """Run a sample of what was allowed; whether any of it did harm."""
+    known = readers(run_as for _, run_as in tally.allowed)
+    chosen = random.Random(seed).sample(known, min(count, len(known)))
+    spills = canary.spills(chosen)
+    for spill in spills:
+        print(f"HARM: {spill.run_as!r}\n  {spill.why}", flush=True)
+    print(f"{len(chosen)} allowed commands really run: {len(spills)} changed or showed something")
+    return bool(spills)
+
+
+def _told(wrong: FalseAllow) -> str:
+    return f"FALSE ALLOW in {wrong.context}: {wrong.text!r}\n  runs {wrong.run_as!r}\n  {wrong.why}"
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
