@@ -63,6 +63,8 @@ def test_the_commands_of_the_protocol_are_there():
         "policy list",
         "policy add",
         "policy remove",
+        "policy replay",
+        "policy suggest",
         "tool run",
         "token create",
         "token list",

@@ -116,3 +116,32 @@ def test_a_rule_of_one_session_is_added_explained_listed_and_removed(gonogo, pro
     assert json.loads(explained.stdout)["rule"] == "session:1"
     assert "quick" in listed.stdout
     assert (removed.returncode, left) == (0, [])
+
+
+def test_other_rules_are_tried_on_what_was_judged_and_what_was_approved_is_suggested(
+    gonogo, project, tmp_path
+):
+    done = gonogo("run", "Mend it", "-C", str(project), "--model", "demo", "--yes=all")
+    assert done.returncode == 0, done.stderr
+    strict, same = tmp_path / "strict.toml", tmp_path / "same.toml"
+    strict.write_text('[[rule]]\ntool = "read_file"\ndecision = "deny"\n')
+    same.write_text("")
+
+    told = json.loads(gonogo("policy", "replay", str(strict), "--json").stdout)
+    shown = gonogo("policy", "replay", str(strict))
+    nothing = json.loads(gonogo("policy", "replay", str(same), "--json").stdout)
+    none = gonogo("policy", "replay", str(strict), "--since", "2999-01-01")
+    suggested = gonogo("policy", "suggest", "--min", "1")
+    rare = gonogo("policy", "suggest", "--min", "99", env={"GONOGO_LOCALE": "ru"})
+
+    assert set(told["counts"]) == {"allow → deny"}
+    assert told["changed"][0]["where"] == [f"{strict}:1"]
+    assert told["changed"][0]["call"]["tool_name"] == "read_file"
+    assert f"allow → deny: {told['counts']['allow → deny']}\n" in shown.stdout
+    assert (nothing["changed"], nothing["judged"] > 0) == ([], True)
+    assert "0 calls were judged again" in none.stdout
+    assert suggested.stdout.startswith("# Rules for what was approved at least 1 times")
+    assert "Ничто не одобряли 99 раз" in rare.stdout
+    saved = tmp_path / "suggested.toml"
+    saved.write_text(suggested.stdout)
+    assert gonogo("policy", "check", "--rules", str(saved), "--", "ls").returncode == 0

@@ -47,6 +47,7 @@ PATHS = """
 /grants get
 /grants/{grant_id} delete
 /analytics get
+/calls get
 /audit get
 /audit/verify get
 /auth/session post delete

@@ -13,6 +13,7 @@ from gonogo.agents._meter import Meter
 from gonogo.agents._nobody import model_profile, runtime_profile
 from gonogo.agents._profiles import MODEL, RUNTIME, Profile, load_profiles
 from gonogo.agents._record import drop_call, end_call, open_control
+from gonogo.agents._remote import remote_access
 from gonogo.agents._run import CLIENT_CALL, Hands
 from gonogo.agents._session_rules import make_session_rule, remove_session_rule
 from gonogo.agents._thread import Speak, Thread
@@ -47,6 +48,7 @@ __all__ = [
     "model_profile",
     "nothing_given",
     "open_control",
+    "remote_access",
     "remove_session_rule",
     "runtime_profile",
 ]

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from gonogo.cli._exits import Exit, carry_out
-from gonogo.cli._options import EXACT, Directory, Json, example, group
+from gonogo.cli._options import EXACT, Directory, Json, Session, example, group
 
 app = group("The policy: what may run, what asks, what is denied.")
 
@@ -118,6 +118,53 @@ def remove_rule(
 ) -> None:
     """Remove a session's rule; what it allowed asks again."""
     carry_out(_remove, session_id, rule)
+
+
+@app.command(
+    "replay",
+    **EXACT,
+    epilog=example("gonogo policy replay rules.toml", "gonogo policy replay new.toml --since 7d"),
+)
+def replay(
+    file: Annotated[
+        Path, typer.Argument(exists=True, dir_okay=False, help="Rules instead of your own.")
+    ],
+    session: Session = None,
+    since: Annotated[
+        str | None, typer.Option("--since", help="12h, 7d, 4w ago, or a date; by default all.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Say which recorded calls would be decided otherwise; changes nothing."""
+    carry_out(_replay, file, session, since, json)
+
+
+@app.command(
+    "suggest",
+    **EXACT,
+    epilog=example("gonogo policy suggest --min 5 > suggested.toml"),
+)
+def suggest(
+    session: Session = None,
+    least: Annotated[
+        int, typer.Option("--min", min=1, help="How often it must have been approved.")
+    ] = 3,
+    json: Json = False,
+) -> None:
+    """Print rules for what you always approve, to be edited before you save them."""
+    carry_out(_suggest, session, least, json)
+
+
+async def _replay(file: Path, session: str | None, since: str | None, json: bool) -> Exit:
+    from gonogo.cli._replay import replay
+
+    return await replay(file, session, since, json=json)
+
+
+async def _suggest(session: str | None, least: int, json: bool) -> Exit:
+    from gonogo.cli._replay import suggestions
+
+    return await suggestions(session, least, json=json)
 
 
 async def _list(session_id: str, json: bool) -> Exit:

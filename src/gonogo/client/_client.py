@@ -8,11 +8,22 @@ from gonogo.client._plans import Plans
 from gonogo.client._sessions import Sessions
 from gonogo.client._undo import Undo
 from gonogo.domain.analytics import Analytics
-from gonogo.domain.pages import Agents, Audit, Grants, Health, MadeToken, Models, Tokens, Tools
+from gonogo.domain.pages import (
+    Agents,
+    Audit,
+    Calls,
+    Grants,
+    Health,
+    MadeToken,
+    Models,
+    Tokens,
+    Tools,
+)
 from gonogo.domain.views import (
     AgentView,
     AuditEntry,
     AuditReport,
+    CallView,
     GrantView,
     TokenView,
     ToolView,
@@ -52,6 +63,19 @@ class Client(Sessions, Plans, Undo, Approvals):
         """A stretch of the audit chain of a session, or of the system's."""
         page = await self._get("/audit", Audit, session_id=session_id, after=after, limit=limit)
         return page.entries
+
+    async def calls(
+        self,
+        *,
+        session_id: str | None = None,
+        since: datetime | None = None,
+        limit: int = 100,
+        offset: int = 0,
+    ) -> list[CallView]:
+        """A page of the tool calls as they were judged, oldest first."""
+        page: dict[str, Any] = {"since": since.isoformat() if since else None, "limit": limit}
+        found = await self._get("/calls", Calls, session_id=session_id, offset=offset, **page)
+        return found.calls
 
     async def analytics(
         self,

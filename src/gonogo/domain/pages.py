@@ -8,6 +8,7 @@ from typing import Any, Literal
 from gonogo.domain.views import (
     AgentView,
     AuditEntry,
+    CallView,
     DecisionAnswer,
     GrantView,
     RevisionView,
@@ -58,6 +59,12 @@ class SessionRules(View):
     """The rules of a session, in the order in which they were made."""
 
     rules: list[SessionRuleView]
+
+
+class Calls(View):
+    """Tool calls as they were judged, oldest first."""
+
+    calls: list[CallView]
 
 
 class Grants(View):

@@ -293,6 +293,29 @@ class SessionRuleView(View):
     created_at: datetime
 
 
+class CallView(View):
+    """A tool call as it was judged. `arguments` are those that say what it touches."""
+
+    call_id: str
+    session_id: str
+    agent: str
+    tool_name: str
+    tool_class: str
+    arguments: dict[str, Any]
+    plan_id: str | None = None
+    revision: int | None = None
+    subtask_id: str | None = None
+    decision: Literal["allow", "ask", "deny"] | None = None
+    rule: str | None = None
+    reason: str | None = None
+    answer: str | None = None
+    """What became of the question, if a person was asked."""
+    granted: bool = False
+    """An approved plan's grant was there for its subtask."""
+    scope: dict[str, Any] | None = None
+    created_at: datetime
+
+
 class AuditEntry(View):
     """One link of an audit chain."""
 

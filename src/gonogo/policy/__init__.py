@@ -12,10 +12,12 @@ from gonogo.policy.conditions import ALWAYS_ASK, Conditions
 from gonogo.policy.contexts import PolicyContext, check_command, load_contexts, read_contexts
 from gonogo.policy.rules import BadRules, Rule, Rules, RuleText, load_rules, make_rule, make_rules
 from gonogo.policy.session import kept_rule, narrowest, session_rule
+from gonogo.policy.suggest import Answered, as_toml, suggest
 from gonogo.policy.verdict import explain, verdict
 
 __all__ = [
     "ALWAYS_ASK",
+    "Answered",
     "BadRules",
     "Conditions",
     "Look",
@@ -29,6 +31,7 @@ __all__ = [
     "Step",
     "Trace",
     "Unparsed",
+    "as_toml",
     "check_command",
     "explain",
     "kept_rule",
@@ -41,5 +44,6 @@ __all__ = [
     "read_contexts",
     "read_prefix",
     "session_rule",
+    "suggest",
     "verdict",
 ]

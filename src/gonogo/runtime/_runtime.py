@@ -19,6 +19,7 @@ from gonogo.llm import Model, available_models
 from gonogo.runtime._analytics import Analyses
 from gonogo.runtime._extensions import Extensions
 from gonogo.runtime._going_on import recover
+from gonogo.runtime._judged import JudgedCalls
 from gonogo.runtime._messages import Messages
 from gonogo.runtime._parts import Clock, Parts, build, utc_now
 from gonogo.runtime._people import People
@@ -33,7 +34,7 @@ from gonogo.store.calls import count_open_questions
 from gonogo.telemetry import Metrics
 
 
-class Runtime(Messages, Plans, Analyses, Undo, SessionRules, Streams, People):
+class Runtime(Messages, Plans, Analyses, Undo, SessionRules, JudgedCalls, Streams, People):
     """Everything that a door may ask of gonogo.
 
     Made by `Runtime.open`, which owns the database, the jobs and the timers until it is left.

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Query, Response
 from pydantic import AwareDatetime
 
 from gonogo.domain.analytics import Analytics
-from gonogo.domain.pages import Agents, Audit, Grants, Models, Tools
+from gonogo.domain.pages import Agents, Audit, Calls, Grants, Models, Tools
 from gonogo.domain.views import AuditReport
 from gonogo.server._answers import answer
 from gonogo.server._caller import Authenticated
@@ -45,6 +45,19 @@ async def revoke_grant(caller: Authenticated, grant_id: Name) -> Response:
     """End a grant; what it covered asks again."""
     await caller.runtime.revoke_grant(caller.principal, grant_id)
     return answer(None)
+
+
+@router.get("/calls", response_model=Calls)
+async def list_calls(
+    caller: Authenticated,
+    session_id: Filter = None,
+    since: AwareDatetime | None = None,
+    limit: Annotated[int, Query(ge=1, le=500)] = 100,
+    offset: Annotated[int, Query(ge=0, lt=2**31)] = 0,
+) -> Response:
+    """Tool calls as they were judged, oldest first."""
+    calls = await caller.runtime.calls(caller.principal, session_id, since, limit, offset)
+    return answer(Calls(calls=calls))
 
 
 @router.get("/analytics", response_model=Analytics)

@@ -3,9 +3,19 @@
 ENGLISH_POLICY = {
     "cli_matched": "it fits",
     "cli_not_considered": "not considered: decided before",
+    "cli_replay_disk": "not judged again: the disk decided, or what the agent wrote could not be read",  # noqa: E501
+    "cli_replay_session": "not judged again: a rule of the session decided",
+    "cli_replay_limits": "{judged} calls were judged again, by what they name: links, the kinds of files and the sandbox of then are not known.",  # noqa: E501
+    "cli_suggested": "Rules for what was approved at least {least} times and never rejected.\nRead and edit them before you save them: each stands for calls that nobody will see.",  # noqa: E501
+    "cli_nothing_suggested": "Nothing was approved {least} times that a rule can stand for.",
 }
 
 RUSSIAN_POLICY = {
     "cli_matched": "подходит",
     "cli_not_considered": "не рассматривалось: решено раньше",
+    "cli_replay_disk": "не пересмотрено: решил диск, или написанное агентом не читается",
+    "cli_replay_session": "не пересмотрено: решило правило сессии",
+    "cli_replay_limits": "Пересмотрено вызовов: {judged}, по тому, что в них названо: ссылки, виды файлов и тогдашняя песочница не известны.",  # noqa: E501
+    "cli_suggested": "Правила для того, что одобряли не меньше {least} раз и ни разу не отклонили.\nПрочтите и поправьте их, прежде чем сохранить: за каждым стоят вызовы, которых никто не увидит.",  # noqa: E501
+    "cli_nothing_suggested": "Ничто не одобряли {least} раз так, чтобы это могло заменить правило.",
 }

@@ -1,0 +1,48 @@
+"""The calls that were judged: to whom they are shown, with which verdict and whose answer."""
+
+from datetime import timedelta
+
+import pytest
+
+from fakes.world import call, calls, of, plan, says, step, write
+from gonogo.domain.errors import NotFound
+
+READS = {
+    "main/coder": [
+        calls(call("read_file", path="a.txt")), calls(write("b.txt", "text")), says("Done"),
+    ],
+    "main/orchestrator": [says("Yes?")],
+}  # fmt: skip
+
+
+async def test_each_call_is_listed_with_its_verdict_and_the_answer_to_its_question(make):
+    async with make(READS) as world:
+        (world.folder / "a.txt").write_text("x")
+        events = await world.say("Go", "coder")
+        [asked] = [e["call_id"] for e in of(events, "tool_call", requires_approval=True)]
+        await world.decide(asked)
+        read, wrote = await world.runtime.calls(world.ann)
+
+        assert (read.tool_name, read.decision, read.rule) == ("read_file", "allow", "default:pure")
+        assert (wrote.decision, wrote.answer) == ("ask", "approved")
+        assert wrote.arguments == {"path": "b.txt"}
+        assert await world.runtime.calls(world.ann, limit=1, offset=1) == [wrote]
+        assert await world.runtime.calls(world.ann, since=wrote.created_at + timedelta(1)) == []
+        assert await world.runtime.calls(world.bob) == []
+        assert len(await world.runtime.calls(world.runtime.owner)) == 2
+        assert len(await world.runtime.calls(world.ann, world.session)) == 2
+        with pytest.raises(NotFound):
+            await world.runtime.calls(world.bob, world.session)
+
+
+async def test_a_call_in_a_plan_names_the_grant_that_was_there(make):
+    script = {
+        "main/architect": [plan(step("one")), says("There")],
+        "one": [calls(write("a.txt")), says("Done")],
+    }
+    async with make(script) as world:
+        await world.decide_plan(await world.propose())
+        found = await world.runtime.calls(world.ann)
+        [wrote] = [view for view in found if view.tool_name == "write_file"]
+        assert (wrote.granted, wrote.decision, wrote.subtask_id) == (True, "allow", "one")
+        assert (wrote.rule or "").startswith("grant:")
