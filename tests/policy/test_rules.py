@@ -3,7 +3,17 @@
 import pytest
 
 from gonogo.domain.errors import InvalidMessage
-from gonogo.policy import BadRules, RuleText, load_rules, make_rule, read_prefix
+from gonogo.policy import (
+    BadRules,
+    Conditions,
+    PolicyContext,
+    RuleText,
+    check_command,
+    load_rules,
+    make_rule,
+    make_rules,
+    read_prefix,
+)
 
 ALLOW = 'decision = "allow"'
 
@@ -81,6 +91,22 @@ def test_a_bad_file_is_refused_with_file_and_line(tmp_path, text, line, said):
 def test_a_file_that_is_not_toml_is_refused(tmp_path):
     with pytest.raises(InvalidMessage, match=r"rules\.toml: .*line 1"):
         _load(tmp_path, "[[rule]")
+
+
+@pytest.mark.parametrize("odd", ["\u202e", "\u200b", "\ufe0f", "\U000e0101", "\u2800"])
+@pytest.mark.parametrize("field", ["tool", "agent", "command", "path", "reason"])
+def test_a_rule_with_what_nobody_sees_is_refused(field, odd):
+    found = make_rule("user:1", RuleText.model_validate({"decision": "deny", field: f"ls{odd}"}))
+    blank = field == "reason" and odd in "\ufe0f\U000e0101"
+    assert not isinstance(found, str) if blank else f"{field}: it contains U+" in str(found)
+
+
+@pytest.mark.parametrize("odd", ["\ufe0f", "\u180b", "\U000e0101", "\u00a0"])
+def test_a_command_with_what_is_not_drawn_is_never_allowed(odd):
+    rule = make_rule("user:1", RuleText(decision="allow", command="ls"))
+    context = PolicyContext(rules=make_rules((), (rule,)), conditions=Conditions(workspace="/"))
+    assert check_command(f"ls a{odd}", context).decision == "ask"
+    assert check_command("ls a", context).decision == "allow"
 
 
 @pytest.mark.parametrize(

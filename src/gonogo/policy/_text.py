@@ -5,6 +5,10 @@ import unicodedata
 _INVISIBLE = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
 _SPOOFING = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
 _DOUBTFUL = frozenset({"Cn", "Zs"})
+_UNDRAWN = frozenset(map(chr, [*range(0x180B, 0x1810), *range(0xFE00, 0xFE10), 0xFFFC])) | {
+    chr(code) for code in range(0xE0100, 0xE01F0)
+}
+"""Variation selectors and the like: drawn as nothing, or as their neighbour in another way."""
 
 
 def spoofing(text: str) -> str | None:
@@ -17,8 +21,8 @@ def spoofing(text: str) -> str | None:
 
 
 def doubtful(text: str) -> str | None:
-    """Blanks that no shell splits at, and code points without a meaning yet."""
-    return _first(text, _DOUBTFUL, frozenset())
+    """Blanks that no shell splits at, what is not drawn, code points without a meaning yet."""
+    return _first(text, _DOUBTFUL, _UNDRAWN)
 
 
 def _first(text: str, categories: frozenset[str], extra: frozenset[str]) -> str | None:

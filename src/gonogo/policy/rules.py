@@ -27,6 +27,7 @@ from gonogo.domain.plan import Frozen
 from gonogo.policy._commands import covers_example
 from gonogo.policy._globs import covers, is_literal
 from gonogo.policy._prefix import plain_prefix, read_prefix
+from gonogo.policy._text import doubtful, spoofing
 
 COMMAND_TOOL = "execute_command"
 Decision = Literal["allow", "ask", "deny"]
@@ -148,6 +149,8 @@ def make_rules(admin: Iterable[Rule], user: Iterable[Rule]) -> Rules:
 
 def make_rule(name: str, text: RuleText, where: str = "") -> Rule | str:
     """Check one rule and its examples; the defect if it has one."""
+    if odd := _odd(text):
+        return odd
     if text.command is None:
         return _without_command(name, text, where)
     if text.path is not None:
@@ -160,6 +163,16 @@ def make_rule(name: str, text: RuleText, where: str = "") -> Rule | str:
         return words
     rule = Rule(name=name, text=text, words=words, where=where)
     return _broken_example(rule) or rule
+
+
+def _odd(text: RuleText) -> str | None:
+    """What in a rule shows its reader something else than what it says, if anything does."""
+    for name in ("tool", "agent", "command", "path", "reason"):
+        written: str = getattr(text, name) or ""
+        said = spoofing(written) or (None if name == "reason" else doubtful(written))
+        if said:
+            return f"{name}: it contains {said}, which nobody sees"
+    return None
 
 
 def _without_command(name: str, text: RuleText, where: str) -> Rule | str:
