@@ -113,8 +113,14 @@ BODIES = {
     "checkpoint_created": {"metadata": {"checkpoint_id": "k", "reason": "before a"}},
     **{
         word: {"metadata": ASKED}
-        for word in ("approval_requested", "approval_warning", "approval_resolved")
-    },
+        for word in (
+            "approval_requested",
+            "approval_voted",
+            "approval_escalated",
+            "approval_warning",
+            "approval_resolved",
+        )
+    },  # fmt: skip
     "error": {"error": "x", "content": "x", "code": "internal", "is_final": True},
     "done": {"is_final": True},
 }

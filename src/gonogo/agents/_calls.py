@@ -8,7 +8,8 @@ from typing import Any
 from gonogo.agents import _record as record
 from gonogo.agents._gate import Gated
 from gonogo.agents._session_rules import make_session_rule
-from gonogo.approvals import NOBODY, Ruling
+from gonogo.agents._standing import matter_of, question_of_call
+from gonogo.approvals import NOBODY, Desk, Matter, Ruling
 from gonogo.domain.approval_state import DecisionWord
 from gonogo.domain.call_state import CallStatus
 from gonogo.domain.errors import Conflict, InvalidMessage
@@ -31,12 +32,38 @@ class CallKind:
     resume: Resume
     start: Resume
     """Starts the call if a client carries it out."""
+    desk: Desk
+    """Where an edit is asked about anew that its author may not decide alone."""
+
+    def check(self, conn: Connection, approval: Approval, ruling: Ruling) -> None:
+        """The call still waits, and is what was asked about."""
+        _waiting(conn, approval)
+
+    def matter(self, conn: Connection, approval: Approval, ruling: Ruling) -> Matter:
+        """What the call would do with its new arguments."""
+        gated: Gated = ruling.prepared
+        return matter_of(_call(conn, approval), gated.access)
+
+    def ask_again(
+        self, conn: Connection, approval: Approval, ruling: Ruling, now: datetime
+    ) -> Approval:
+        """Ask whether the call may run with its new arguments."""
+        call, gated = _call(conn, approval), ruling.prepared
+        opened = self.desk.open(
+            conn,
+            question_of_call(call, gated, edited_by=ruling.by.name, before=approval),
+            now,
+            before=lambda opened: record.tell_called(conn, call, gated, now, opened),
+        )
+        record.set_call(
+            conn, call, call.status, **record.gated_columns(gated), approval_id=opened.id,
+            proposed_arguments=_proposed(call),
+        )  # fmt: skip
+        return opened
 
     def settle(self, conn: Connection, approval: Approval, ruling: Ruling, now: datetime) -> None:
         """Allow the call as shown, allow it as edited, or reject it."""
-        call = _call(conn, approval)
-        if call.status is not _C.AWAITING_APPROVAL or call.digest != approval.digest:
-            raise Conflict(f"Call {call.id} is {call.status} and has changed since the question")
+        call = _waiting(conn, approval)
         match ruling.word:
             case DecisionWord.APPROVE:
                 record.pass_through(conn, call, _C.ALLOWED)
@@ -72,7 +99,8 @@ class CallKind:
         gated: Gated = ruling.prepared
         record.pass_through(
             conn, call, _C.ALLOWED,
-            **{**record.gated_columns(gated), "proposed_arguments": call.arguments},
+            **record.gated_columns(gated),
+            proposed_arguments=_proposed(call),
         )  # fmt: skip
         self._tell_allowed(conn, call, ruling, now, gated.digest, gated.arguments)
 
@@ -85,7 +113,8 @@ class CallKind:
         digest: str,
         arguments: dict[str, Any],
     ) -> None:
-        edited = ruling.word is DecisionWord.EDIT
+        # Also where somebody else's edit was approved: a client runs what it is told here.
+        edited = ruling.word is DecisionWord.EDIT or call.proposed_arguments is not None
         facts = CallDecision(
             decision=str(ruling.word), source="person", decided_by=ruling.by.name,
             feedback=ruling.feedback, modified_arguments=arguments if edited else None,
@@ -95,7 +124,7 @@ class CallKind:
         log.note(
             conn, call.session_id, now, actor=ruling.by.id, action="tool.allowed",
             subject=call.tool, call_id=call.id, digest=digest, arguments=arguments,
-            proposed_arguments=call.arguments if edited else None,
+            proposed_arguments=_proposed(call) if edited else None,
             reason=f"approved by {ruling.by.name}", source="person", plan_id=call.plan_id,
             subtask_id=call.subtask_id,
         )  # fmt: skip
@@ -170,6 +199,18 @@ def _result(ruling: Ruling) -> Any:  # noqa: ANN401 - what the person says came 
     if set(changes) != {"result"}:
         raise InvalidMessage('An intervention is edited with modified_arguments {"result": …}')
     return changes["result"]
+
+
+def _waiting(conn: Connection, approval: Approval) -> CallRow:
+    call = _call(conn, approval)
+    if call.status is not _C.AWAITING_APPROVAL or call.digest != approval.digest:
+        raise Conflict(f"Call {call.id} is {call.status} and has changed since the question")
+    return call
+
+
+def _proposed(call: CallRow) -> dict[str, Any]:
+    """What the model asked for."""
+    return call.arguments if call.proposed_arguments is None else call.proposed_arguments
 
 
 def _call(conn: Connection, approval: Approval) -> CallRow:

@@ -1,7 +1,7 @@
 """The gate: what a call would touch, and whether it may, must ask, or must not."""
 
 import glob
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from gonogo.domain.visible import visible
 from gonogo.policy import (
     ALWAYS_ASK,
     Conditions,
+    Rule,
     Rules,
     RuleText,
     Stage,
@@ -47,6 +48,8 @@ class Gated:
     """What the model is told when the call is denied."""
     trace: Trace = field(default_factory=Trace)
     """What the verdict was made of."""
+    access: Access = field(default_factory=Access)
+    """What the call touches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +75,8 @@ class Gate:
     open_workspace: Callable[[Path], Workspace] = Workspace
     given: Giving = nothing_given
     """Reads what people have given a conversation."""
+    reviewed: Callable[[Call], object] = lambda call: None
+    """Whether rules of review speak of a call."""
 
     async def judge(
         self,
@@ -110,14 +115,14 @@ class Gate:
         if isinstance(text, str) or isinstance(rule, str):
             return str(rule)
         given = await self.given(thread)
-        rules = self.rules.with_session((*given.rules, rule))
+        rules = self.rules_for(call, (*given.rules, rule))
         found = explain(call, rules, self._conditions(thread), None)[0]
         return text if found.decision == "allow" else f"no rule is enough: {found.reason}"
 
     async def _judged(self, thread: Thread, tool: Tool, arguments: dict[str, Any]) -> Gated:
         ready = await self._prepared(thread, tool, arguments)
         given = await self.given(thread)
-        call, rules = ready.call, self.rules.with_session(given.rules)
+        call, rules = ready.call, self.rules_for(ready.call, given.rules)
         found, trace = explain(call, rules, self._conditions(thread), given.grant)
         reason = say("model_denied", thread.locale, reason=found.reason)
         return Gated(
@@ -125,6 +130,7 @@ class Gate:
             digest=call.digest(rules.version), base_hashes=call.base_hashes,
             effects=ready.effects, preview=visible(ready.preview),
             error=f"policy_denied: {reason}" if found.decision == "deny" else None, trace=trace,
+            access=call.access,
         )  # fmt: skip
 
     async def _prepared(self, thread: Thread, tool: Tool, arguments: dict[str, Any]) -> _Ready:
@@ -159,6 +165,17 @@ class Gate:
             outside=self._outside(thread),
             matching=self._matching(thread),
         )
+
+    def rules_for(self, call: Call, own: Sequence[Rule]) -> Rules:
+        """The rules that hold for a call.
+
+        Args:
+            own: Those of its session. They allow nothing that a rule of review speaks of: else one
+                person could do without the others.
+        """
+        if own and self.reviewed(call) is not None:
+            own = [rule for rule in own if rule.text.decision != "allow"]
+        return self.rules.with_session(own)
 
     def profile(self, thread: Thread) -> Profile:
         """What the agent of a conversation may use, and where it may write."""

@@ -20,9 +20,9 @@ from gonogo.agents import _record as record
 from gonogo.agents._gate import Gate, Gated
 from gonogo.agents._meter import Meter, keep_usage
 from gonogo.agents._run import Hands
+from gonogo.agents._standing import question_of_call
 from gonogo.agents._thread import Thread
-from gonogo.approvals import Desk, Question
-from gonogo.domain.approval_state import ApprovalKind
+from gonogo.approvals import Desk
 from gonogo.domain.call_state import CallStatus
 from gonogo.domain.conversation import Message, ModelRequest, Reply, UserText, repaired
 from gonogo.domain.errors import Failed as FailedError
@@ -160,18 +160,12 @@ class Loop:
         return self.hands.rest(conn, thread, now)
 
     def _ask_person(self, conn: Connection, call: CallRow, gated: Gated, now: datetime) -> None:
-        details = {"arguments": gated.arguments, "preview": gated.preview, "agent": call.agent}
         approval = self.desk.open(
             conn,
-            Question(
-                session_id=call.session_id, kind=ApprovalKind.TOOL, subject=call.tool,
-                details=details, reason=gated.verdict.reason, digest=gated.digest,
-                turn_id=call.turn_id, plan_id=call.plan_id, revision=call.revision,
-                subtask_id=call.subtask_id, call_id=call.id, agent=call.agent,
-            ),
+            question_of_call(call, gated),
             now,
             before=lambda opened: record.tell_called(conn, call, gated, now, opened),
-        )  # fmt: skip
+        )
         record.pass_through(
             conn, call, _C.AWAITING_APPROVAL, approval_id=approval.id,
             **record.gated_columns(gated),

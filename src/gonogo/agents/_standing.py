@@ -1,18 +1,46 @@
 """Where calls stand that are not over: who has to act, and what a crash has left of one."""
 
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from gonogo.approvals import Question
+from gonogo.agents._gate import Gated
+from gonogo.agents._remote import remote_access
+from gonogo.approvals import Matter, Question
 from gonogo.domain.approval_state import ApprovalKind
 from gonogo.domain.call_state import CallStatus
 from gonogo.domain.errors import ToolFailed
-from gonogo.domain.gate import ToolClass
-from gonogo.domain.records import CallRow
+from gonogo.domain.gate import Access, ToolClass
+from gonogo.domain.records import Approval, CallRow
+from gonogo.domain.review import deed_of
 from gonogo.texts import say
 from gonogo.workspace import Workspace
 
 _C = CallStatus
+
+
+def question_of_call(
+    call: CallRow, gated: Gated, *, edited_by: str | None = None, before: Approval | None = None
+) -> Question:
+    """What a person is asked about a call that is to run.
+
+    Args:
+        edited_by: Who wrote the arguments, where it was not the model.
+        before: The question that they were written in answer to.
+    """
+    details = {"arguments": gated.arguments, "preview": gated.preview, "agent": call.agent}
+    return Question(
+        session_id=call.session_id, kind=ApprovalKind.TOOL, subject=call.tool,
+        details=details | ({"edited_by": edited_by} if edited_by else {}),
+        reason=gated.verdict.reason, digest=gated.digest, turn_id=call.turn_id,
+        plan_id=call.plan_id, revision=call.revision, subtask_id=call.subtask_id,
+        call_id=call.id, agent=call.agent, matter=matter_of(call, gated.access),
+        same=_same(call, gated.arguments, gated.base_hashes), instead_of=before,
+    )  # fmt: skip
+
+
+def matter_of(call: CallRow, access: Access) -> Matter:
+    """What a call does, as rules of review look at it."""
+    return Matter(deeds=(deed_of(call.agent, call.tool, access),))
 
 
 def question_of_doubt(call: CallRow, locale: str) -> Question:
@@ -24,7 +52,22 @@ def question_of_doubt(call: CallRow, locale: str) -> Question:
         reason=say("intervention_unknown", locale, subject=subject), digest=call.digest,
         turn_id=call.turn_id, plan_id=call.plan_id, revision=call.revision,
         subtask_id=call.subtask_id, call_id=call.id, agent=call.agent,
+        matter=matter_of(call, _access(call)), same=_same(call, call.arguments, call.base_hashes),
     )  # fmt: skip
+
+
+def _access(call: CallRow) -> Access:
+    """What a call touches that was judged long ago: as its arguments and its effects say."""
+    written = tuple(effect["path"] for effect in call.effects)
+    try:
+        access = remote_access(call.tool, call.arguments)
+    except (ToolFailed, KeyError):
+        access = Access()
+    return access.model_copy(update={"writes": (*access.writes, *written)})
+
+
+def _same(call: CallRow, arguments: dict[str, Any], bases: dict[str, str | None]) -> dict[str, Any]:
+    return {"tool": call.tool, "arguments": arguments, "base_hashes": bases}
 
 
 def is_at_work(call: CallRow) -> bool:

@@ -4,18 +4,30 @@ The desk knows how to ask, decide and expire. What an answer means for a plan or
 the business of a `Kind`, registered by the room that knows; a new kind needs one registration.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Any, Protocol
 
-from gonogo.domain.approval_state import ApprovalKind, ApprovalStatus, DecisionWord
-from gonogo.domain.errors import AlreadyDecided, Conflict, Expired, RateLimited, Refused
-from gonogo.domain.events import ApprovalChanged, ApprovalFacts
-from gonogo.domain.principal import Principal, Role
+from gonogo.approvals import _notices as notices
+from gonogo.approvals._question import (
+    NOBODY,
+    Kind,
+    Matter,
+    Question,
+    Refusal,
+    Revisable,
+    Ruling,
+)
+from gonogo.approvals._rights import check_right, objection, review_of
+from gonogo.approvals._votes import counted, has_voted
+from gonogo.domain.approval_state import ApprovalStatus, DecisionWord
+from gonogo.domain.canonical import digest
+from gonogo.domain.errors import AlreadyDecided, Conflict, Expired, RateLimited
+from gonogo.domain.plan import Subtask
 from gonogo.domain.records import Approval
-from gonogo.policy import RuleText
-from gonogo.store import Connection, log, new_id
+from gonogo.domain.review import Deed, Review, strictest
+from gonogo.policy import Reviews
+from gonogo.store import Connection, new_id
 from gonogo.store.calls import (
     add_approval,
     approval_of,
@@ -24,11 +36,11 @@ from gonogo.store.calls import (
     lock_approval,
     pending_approvals,
 )
+from gonogo.store.desk import escalate_approval, place_of_work, requester_of
 from gonogo.store.timers import drop_timer, set_timer
 
-EXPIRE, WARN = "approval_expiry", "approval_warning"
-NOBODY = Principal(id="gonogo", name="gonogo", role=Role.OPERATOR)
-"""Who decides when nobody did in time, where an operator wants that to be a rejection."""
+EXPIRE, WARN, ESCALATE = "approval_expiry", "approval_warning", "approval_escalation"
+DESK_TIMERS = frozenset({EXPIRE, WARN, ESCALATE})
 _STATUS = {
     DecisionWord.APPROVE: ApprovalStatus.APPROVED,
     DecisionWord.HOLD: ApprovalStatus.APPROVED,
@@ -38,73 +50,15 @@ _STATUS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ruling:
-    """What a person answered."""
-
-    word: DecisionWord
-    by: Principal
-    digest: str | None = None
-    revision: int | None = None
-    feedback: str | None = None
-    changes: Any = None
-    """The edited arguments or subtasks, as the person sent them."""
-    prepared: Any = None
-    """What the kind worked out of `changes` before the transaction."""
-    rule: RuleText | None = None
-    """What the answer allows for the rest of the session, besides this once."""
-    start: bool = True
-    auto_approve_tools: bool = True
-    after: int | None = None
-    """The place in the session's log that the answer follows, for a sender who repeats it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
-    """What a person is asked."""
-
-    session_id: str
-    kind: ApprovalKind | str
-    subject: str
-    details: dict[str, Any]
-    reason: str
-    digest: str
-    turn_id: str | None = None
-    plan_id: str | None = None
-    revision: int | None = None
-    subtask_id: str | None = None
-    call_id: str | None = None
-    agent: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """A decision that did not take effect although the transaction was committed."""
-
-    error: Refused
-
-
-class Kind(Protocol):
-    """What answers about one kind of thing mean."""
-
-    def settle(self, conn: Connection, approval: Approval, ruling: Ruling, now: datetime) -> None:
-        """Carry out a ruling, in the transaction that records it.
-
-        Raises:
-            Refused: it cannot be; nothing changes.
-        """
-        ...
-
-    def lapse(self, conn: Connection, approval: Approval, now: datetime) -> None:
-        """Carry out that nobody answered in time."""
-        ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Desk:
     """Where questions lie until they are answered."""
 
     kinds: dict[str, Kind] = field(default_factory=dict[str, Kind])
     """What answers mean, by the kind's word; a new kind is registered here and nowhere else."""
+    reviews: Reviews = field(default_factory=Reviews)
+    """Who decides what; a question that no rule speaks of is decided by whoever sees it."""
+    doings: Callable[[Sequence[Subtask]], tuple[Deed, ...]] = lambda subtasks: ()
+    """What subtasks could do without a further question, as reviews look at it."""
     expiry: Mapping[str, timedelta | None] = field(default_factory=dict[str, timedelta | None])
     """How long a question of each kind stays open; None or absent is for ever."""
     warning: timedelta = timedelta(hours=1)
@@ -113,6 +67,15 @@ class Desk:
     """A question that expires counts as rejected, by nobody."""
     max_pending: int = 256
     """Open questions that one session may have."""
+
+    def register(self, kinds: Mapping[str, Kind]) -> None:
+        """Add kinds of questions.
+
+        Raises:
+            BadRules: a rule of review is about a kind that there is not even now.
+        """
+        self.kinds.update(kinds)
+        self.reviews.check_kinds(self.kinds)
 
     def open(
         self,
@@ -132,22 +95,11 @@ class Desk:
         """
         if count_pending(conn, question.session_id) >= self.max_pending:
             raise RateLimited(f"A session has at most {self.max_pending} open questions")
-        approval = self._approval(question, now)
+        approval = self._approval(conn, question, now)
         add_approval(conn, approval)
         before(approval)
         self._set_timers(conn, approval, now)
-        log.tell(
-            conn,
-            approval.session_id,
-            now,
-            _changed("approval_requested", approval, agent=question.agent),
-        )
-        log.note(
-            conn, approval.session_id, now,
-            actor="gonogo", action=f"{approval.kind}.asked", subject=approval.subject,
-            approval_id=approval.id, digest=approval.digest, reason=approval.reason,
-            plan_id=approval.plan_id, call_id=approval.call_id,
-        )  # fmt: skip
+        notices.tell_asked(conn, approval, question.agent, now)
         return approval
 
     def decide(
@@ -155,31 +107,35 @@ class Desk:
     ) -> Approval | Refusal:
         """Take a person's answer. The first valid one wins.
 
-        Gives the approval as decided, or, when it had just expired, a refusal whose expiry is
-        to be committed.
+        Gives the approval as decided, or as it waits for others to agree, or the one that an edit
+        put in its place; or, when it had just expired, a refusal whose expiry is to be committed.
 
         Raises:
-            Refused: it was decided before, is about something that changed, or is not valid.
+            Refused: it was decided before, is about something that changed, is not valid, or is
+                somebody else's to decide.
         """
         approval = lock_approval(conn, approval_id)
         assert approval is not None  # noqa: S101 - the caller found it by this id
         if approval.status is not ApprovalStatus.PENDING:
-            return _repeated(approval, ruling)
+            return _repeated(conn, approval, ruling)
         if approval.expires_at is not None and approval.expires_at <= now:
             self.expire(conn, approval, now)
             return Refusal(Expired(f"{approval.subject}: the question expired before this answer"))
         if ruling.digest is not None and ruling.digest != approval.digest:
             raise Conflict(f"The question is about {approval.digest}, not {ruling.digest}")
-        decided = self._close(conn, approval, _STATUS[ruling.word], now, ruling)
-        self.kinds[approval.kind].settle(conn, approval, ruling, now)
-        return decided
+        kind = self.kinds[approval.kind]
+        check_right(conn, approval, ruling, asks_again=isinstance(kind, Revisable))
+        if ruling.word is DecisionWord.REJECT:
+            return self._settle(conn, approval, ruling, now)
+        if ruling.word is DecisionWord.EDIT and isinstance(kind, Revisable):
+            return self._edit(conn, approval, kind, ruling, now)
+        return self._approve(conn, approval, kind, ruling, now)
 
     def expire(self, conn: Connection, approval: Approval, now: datetime) -> None:
         """Close a question that nobody answered in time."""
         if self.rejects_expired:
             ruling = Ruling(word=DecisionWord.REJECT, by=NOBODY, feedback="nobody decided in time")
-            self._close(conn, approval, ApprovalStatus.REJECTED, now, ruling)
-            self.kinds[approval.kind].settle(conn, approval, ruling, now)
+            self._settle(conn, approval, ruling, now)
             return
         self._close(conn, approval, ApprovalStatus.EXPIRED, now, None)
         self.kinds[approval.kind].lapse(conn, approval, now)
@@ -195,17 +151,63 @@ class Desk:
         self._close(conn, approval, status, now, None)
 
     def on_timer(self, conn: Connection, kind: str, approval_id: str, now: datetime) -> None:
-        """Warn of, or carry out, the expiry of a question that is still open."""
+        """Warn of, escalate or carry out the expiry of a question that is still open."""
         approval = lock_approval(conn, approval_id)
         if approval is None or approval.status is not ApprovalStatus.PENDING:
             return
         if kind == WARN:
-            log.tell(conn, approval.session_id, now, _changed("approval_warning", approval))
+            notices.tell_warning(conn, approval, now)
+        elif kind == ESCALATE:
+            review = review_of(approval).escalated()
+            if escalate_approval(conn, approval, review.model_dump(mode="json"), now):
+                notices.tell_escalated(conn, approval, review, now)
         elif approval.expires_at is not None and approval.expires_at <= now:
             self.expire(conn, approval, now)
 
-    def _approval(self, question: Question, now: datetime) -> Approval:
-        lifetime = self.expiry.get(question.kind)
+    # Answers ----------------------------------------------------------------------------------
+
+    def _approve(
+        self, conn: Connection, approval: Approval, kind: Kind, ruling: Ruling, now: datetime
+    ) -> Approval:
+        if review_of(approval).needed > 1 and isinstance(kind, Revisable):
+            kind.check(conn, approval, ruling)
+        decided = counted(conn, approval, ruling, now)
+        return approval if decided is None else self._settle(conn, approval, decided, now)
+
+    def _edit(
+        self, conn: Connection, approval: Approval, kind: Revisable, ruling: Ruling, now: datetime
+    ) -> Approval:
+        """Carry an edit out, or ask about it anew where its author alone does not decide that."""
+        kind.check(conn, approval, ruling)
+        matter = kind.matter(conn, approval, ruling)
+        review = self._review(approval.kind, matter, approval)
+        edited = _reviewed(approval, review)
+        if review_of(edited).needed == 1 and objection(ruling.by, edited) is None:
+            return self._settle(conn, approval, ruling, now)
+        self._close(conn, approval, ApprovalStatus.SUPERSEDED, now, ruling)
+        opened = kind.ask_again(conn, approval, ruling, now)
+        if objection(ruling.by, opened) is None:
+            counted(conn, opened, ruling.as_approval(opened), now)
+        return opened
+
+    def _settle(
+        self, conn: Connection, approval: Approval, ruling: Ruling, now: datetime
+    ) -> Approval:
+        decided = self._close(conn, approval, _STATUS[ruling.word], now, ruling)
+        self.kinds[approval.kind].settle(conn, approval, ruling, now)
+        return decided
+
+    # Questions --------------------------------------------------------------------------------
+
+    def _approval(self, conn: Connection, question: Question, now: datetime) -> Approval:
+        before = question.instead_of
+        review = self._review(question.kind, question.matter, before)
+        asked_by = (
+            before.requested_by
+            if before is not None
+            else requester_of(conn, question.session_id, question.turn_id, question.plan_id)
+        )
+        lifetime = self._lifetime(question.kind, review)
         return Approval(
             id=new_id("appr"), session_id=question.session_id, kind=question.kind,
             subject=question.subject, details=question.details, reason=question.reason,
@@ -213,10 +215,31 @@ class Desk:
             plan_id=question.plan_id, revision=question.revision,
             subtask_id=question.subtask_id, call_id=question.call_id,
             created_at=now, expires_at=None if lifetime is None else now + lifetime,
-            decided_by=None, decided_at=None, decision=None,
+            decided_by=None, decided_at=None, decision=None, requested_by=asked_by,
+            review=None if review is None else review.model_dump(mode="json"),
+            group_key=_group(conn, question),
+            escalated_at=before.escalated_at if before is not None else None,
         )  # fmt: skip
 
+    def _review(self, kind: str, matter: Matter, before: Approval | None) -> Review | None:
+        """Who decides: all that the rules say, and what held for the question before the edit."""
+        found = self.reviews.of(kind, (*matter.deeds, *self.doings(matter.subtasks)))
+        if before is None or before.review is None:
+            return found
+        together = strictest([review_of(before), *([found] if found else [])])
+        return together.escalated() if before.escalated_at is not None else together
+
+    def _lifetime(self, kind: str, review: Review | None) -> timedelta | None:
+        given = self.expiry.get(kind)
+        if review is None or review.expires_after is None:
+            return given
+        own = timedelta(seconds=review.expires_after)
+        return own if given is None else min(own, given)
+
     def _set_timers(self, conn: Connection, approval: Approval, now: datetime) -> None:
+        later = review_of(approval).escalate_after
+        if later is not None and approval.escalated_at is None:
+            set_timer(conn, ESCALATE, approval.id, now + timedelta(seconds=later))
         if approval.expires_at is None:
             return
         set_timer(conn, EXPIRE, approval.id, approval.expires_at)
@@ -232,108 +255,54 @@ class Desk:
         now: datetime,
         ruling: Ruling | None,
     ) -> Approval:
-        by = ruling.by if ruling else None
-        decision = _decision(ruling) if ruling else None
         closed = close_approval(
             conn, approval, status,
-            decided_by=by.id if by else None, decided_at=now, decision=decision,
+            decided_by=ruling.by.id if ruling else None, decided_at=now,
+            decision=ruling.as_json() if ruling else None,
         )  # fmt: skip
         if not closed:
             raise Conflict(f"{approval.subject} was decided by somebody else at this moment")
         if approval.expires_at is not None:
             drop_timer(conn, EXPIRE, approval.id)
             drop_timer(conn, WARN, approval.id)
-        self._tell_closed(conn, approval, status, now, ruling)
+        if review_of(approval).escalate_after is not None:
+            drop_timer(conn, ESCALATE, approval.id)
+        notices.tell_closed(conn, approval, status, now, ruling)
         decided = approval_of(conn, approval.id)
         assert decided is not None  # noqa: S101 - updated one line above
         return decided
 
-    def _tell_closed(
-        self,
-        conn: Connection,
-        approval: Approval,
-        status: ApprovalStatus,
-        now: datetime,
-        ruling: Ruling | None,
-    ) -> None:
-        name = ruling.by.name if ruling else None
-        answered = ruling is not None and ruling.by != NOBODY
-        waited = (now - approval.created_at).total_seconds() if answered else None
-        event = _changed(
-            "approval_resolved", approval, status=status, decided_by=name, waited=waited
-        )
-        log.tell(conn, approval.session_id, now, event)
-        log.note(
-            conn, approval.session_id, now,
-            actor=ruling.by.id if ruling else "gonogo",
-            action=f"{approval.kind}.{status}", subject=approval.subject,
-            approval_id=approval.id, digest=approval.digest, plan_id=approval.plan_id,
-            revision=approval.revision, call_id=approval.call_id,
-            original=approval.details.get("original_task"),
-            decision=_decision(ruling) if ruling else None,
-            arguments=approval.details.get("arguments"),
-        )  # fmt: skip
+
+def _reviewed(approval: Approval, review: Review | None) -> Approval:
+    return replace(approval, review=review.model_dump(mode="json") if review else None)
 
 
-def _decision(ruling: Ruling) -> dict[str, Any]:
-    said = {
-        "decision": str(ruling.word),
-        "feedback": ruling.feedback,
-        "changes": ruling.changes,
-        "rule": ruling.rule and ruling.rule.model_dump(mode="json", exclude_defaults=True),
-        "decided_name": ruling.by.name,
-        "after": ruling.after,
-    }
-    return {name: value for name, value in said.items() if value is not None}
+def _group(conn: Connection, question: Question) -> str | None:
+    """What identical questions have in common: they ask the same, about the same place."""
+    if question.same is None:
+        return None
+    workspace, host = place_of_work(conn, question.session_id)
+    return digest(
+        {"kind": question.kind, "same": question.same, "workspace": workspace, "host": host}
+    )
 
 
-def _repeated(approval: Approval, ruling: Ruling) -> Approval | Refusal:
+def _repeated(conn: Connection, approval: Approval, ruling: Ruling) -> Approval | Refusal:
     """The answer to a decision about a question that is closed."""
     if approval.status is ApprovalStatus.EXPIRED:
         return Refusal(Expired(f"{approval.subject}: the question has expired"))
+    said = approval.decision or {}
+    if approval.decided_by == ruling.by.id and ruling.repeats(said):
+        return approval
     if approval.status in {ApprovalStatus.CANCELLED, ApprovalStatus.SUPERSEDED}:
         return Refusal(Conflict(f"{approval.subject}: the question was {approval.status}"))
-    said = approval.decision or {}
-    same_person = approval.decided_by == ruling.by.id
-    if (
-        same_person
-        and said.get("decision") == ruling.word
-        and said.get("changes") == ruling.changes
-    ):
+    if approval.status is not ApprovalStatus.REJECTED and has_voted(conn, approval, ruling):
         return approval
     who, when = said.get("decided_name", approval.decided_by), approval.decided_at
     return Refusal(
         AlreadyDecided(
             approval.subject, approval.status, str(who), when.isoformat() if when else "?"
         )
-    )
-
-
-def _changed(
-    kind: Any,  # noqa: ANN401 - one of the event's own words
-    approval: Approval,
-    *,
-    status: ApprovalStatus | None = None,
-    decided_by: str | None = None,
-    agent: str | None = None,
-    waited: float | None = None,
-) -> ApprovalChanged:
-    return ApprovalChanged(
-        type=kind,
-        turn_id=approval.turn_id,
-        plan_id=approval.plan_id,
-        subtask_id=approval.subtask_id,
-        call_id=approval.call_id,
-        agent=agent,
-        metadata=ApprovalFacts(
-            approval_id=approval.id,
-            kind=approval.kind,
-            subject=approval.subject,
-            status=status or approval.status,
-            decided_by=decided_by,
-            expires_at=approval.expires_at,
-            waited_seconds=waited,
-        ),
     )
 
 

@@ -55,6 +55,11 @@ class Answers:
         """Do not ask about an approval that has its answer on the way."""
         self._given.add(approval_id)
 
+    def waits(self, approval_id: str) -> None:
+        """What was answered waits for other people, too."""
+        if approval_id not in self.left:
+            self.left.append(approval_id)
+
     async def to_what_waits(self) -> list[dict[str, Any]]:
         """Ask about everything that waits and was not asked yet; gives the messages to send."""
         pending = await self._client.pending_approvals(self._session_id)

@@ -28,10 +28,11 @@ def list_approvals(
     status: Annotated[str, typer.Option("--status", help="pending, approved …, or all.")] = (
         "pending"
     ),
+    mine: Annotated[bool, typer.Option("--mine", help="Only what waits for you.")] = False,
     json: Json = False,
 ) -> None:
-    """List what waits for a decision."""
-    carry_out(_list, session, status, json)
+    """List what waits for a decision; identical questions are one line."""
+    carry_out(_list, session, status, mine, json)
 
 
 @app.command("show", **EXACT, epilog=example("gonogo approvals show a_0192"))
@@ -48,11 +49,12 @@ def show_approval(approval_id: ApprovalId, json: Json = False) -> None:
         "gonogo approvals decide a_0192 approve --for-session",
         'gonogo approvals decide a_0192 reject --feedback "Too risky"',
         """gonogo approvals decide a_0192 edit --arguments '{"command": "pytest -q"}'""",
+        "gonogo approvals decide --group a_0192 approve",
     ),
 )
 def decide(
-    approval_id: ApprovalId,
-    decision: Annotated[Word, typer.Argument(help="Your answer; hold is for plans.")],
+    approval_id: Annotated[str, typer.Argument(help="The approval's id; not with --group.")],
+    decision: Annotated[Word | None, typer.Argument(help="Your answer; hold is for plans.")] = None,
     feedback: Annotated[str | None, typer.Option("--feedback", help="Why.")] = None,
     arguments: Annotated[
         str | None,
@@ -62,25 +64,36 @@ def decide(
         bool,
         typer.Option("--for-session", help="With approve: allow just this for the session too."),
     ] = False,
+    same_as: Annotated[
+        str | None,
+        typer.Option("--group", help="Answer all that are identical: a group, or one's id."),
+    ] = None,
     json: Json = False,
 ) -> None:
-    """Answer a question; what it held up goes on."""
+    """Answer a question, or all identical ones; what was held up goes on."""
+    if same_as is not None:
+        carry_out(_decide_group, same_as, approval_id, decision, feedback, json)
+    if decision is None:
+        raise typer.BadParameter("an answer is missing: approve, edit, reject or hold")
     carry_out(_decide, approval_id, decision.value, feedback, arguments, for_session, json)
 
 
-async def _list(session: str | None, status: str, json: bool) -> Exit:
+async def _list(session: str | None, status: str, mine: bool, json: bool) -> Exit:
     from gonogo.cli._owner import connected
     from gonogo.cli._print import facts, table
+    from gonogo.cli._reviews import once_each, standing
+    from gonogo.cli._setup import own_locale
 
     async with connected() as client:
         found = await client.approvals(
-            session_id=session, status=None if status == "all" else status
+            session_id=session, status=None if status == "all" else status, mine=mine
         )
         if json:
             return facts(found)
+        locale = own_locale()
         rows = [
-            (a.approval_id, a.kind, a.status, a.session_id, a.created_at, a.subject)
-            for a in found.approvals
+            (a.approval_id, a.kind, standing(a, locale), a.session_id, a.created_at, subject)
+            for a, subject in once_each(found.approvals, locale)
         ]
         return table(("approval", "kind", "status", "session", "asked", "subject"), rows)
 
@@ -89,6 +102,8 @@ async def _show(approval_id: str, json: bool) -> Exit:
     from gonogo.cli._owner import connected
     from gonogo.cli._print import facts, line
     from gonogo.cli._question import question_lines
+    from gonogo.cli._reviews import review_lines
+    from gonogo.cli._setup import own_locale
 
     async with connected() as client:
         approval = await client.approval(approval_id)
@@ -97,7 +112,19 @@ async def _show(approval_id: str, json: bool) -> Exit:
         line(f"{approval.approval_id}  {approval.kind}  {approval.status}")
         for text in question_lines(approval):
             line(text)
+        for text in review_lines(approval, own_locale()):
+            line(text)
         return Exit.DONE
+
+
+async def _decide_group(
+    same_as: str, word: str, more: Word | None, feedback: str | None, json: bool
+) -> Exit:
+    from gonogo.cli._decide import decide_group
+
+    if more is not None or word not in {"approve", "reject"}:
+        raise Stop("with --group, give one answer: approve or reject", Exit.USAGE)
+    return await decide_group(same_as, word, feedback, json=json)
 
 
 async def _decide(

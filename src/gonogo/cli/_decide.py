@@ -9,10 +9,11 @@ from gonogo.cli._exits import Exit, Stop
 from gonogo.cli._owner import Link, linked
 from gonogo.cli._print import facts, line
 from gonogo.cli._question import decision
+from gonogo.cli._reviews import standing
 from gonogo.cli._run import screen_for
-from gonogo.cli._setup import environment, read_settings
+from gonogo.cli._setup import environment, own_locale, read_settings
 from gonogo.cli._talk import Conversation
-from gonogo.domain.views import ApprovalView
+from gonogo.domain.views import ApprovalView, DecisionAnswer
 from gonogo.texts import resolve
 
 
@@ -43,8 +44,45 @@ async def decide_one(
         approval = await link.client.approval(approval_id)
     if json:
         return facts(approval)
-    line(f"{approval.approval_id} {approval.status}")
+    line(f"{approval.approval_id} {standing(approval, own_locale())}")
     return Exit.DONE
+
+
+async def decide_group(same_as: str, word: str, feedback: str | None, *, json: bool) -> Exit:
+    """Give one answer to all questions that are identical and open now.
+
+    Args:
+        same_as: What they have in common, or the id of one of them.
+    """
+    async with linked(read_settings(), goes_on=True) as link:
+        group = same_as if ":" in same_as else (await link.client.approval(same_as)).group
+        if group is None:
+            raise Stop(f"{same_as} is like no other question; decide it by its id")
+        found = (await link.client.approvals(group=group, status="pending")).approvals
+        alone = not any(each.review and each.review.needed > 1 for each in found)
+        answers: list[DecisionAnswer] = []
+
+        async def decide() -> None:
+            answers.extend(await link.client.decide_group(group, word, feedback=feedback))
+
+        if link.runtime is not None and found and alone:
+            talk = await _conversation(link, found[0].session_id, Wish(json=json))
+            for each in found:
+                talk.know(each.approval_id)
+            ended = await talk.watch(decide)
+        else:
+            await decide()
+            ended = Exit.DONE
+    return _told(answers, ended, json=json)
+
+
+def _told(answers: list[DecisionAnswer], ended: Exit, *, json: bool) -> Exit:
+    if json:
+        facts({"answers": answers})
+    else:
+        for answer in answers:
+            line(f"{answer.id} {answer.outcome if answer.ok else answer.detail}")
+    return ended if all(answer.ok for answer in answers) else Exit.FAILED
 
 
 async def steer(verb: str, plan_id: str, *, json: bool) -> Exit:

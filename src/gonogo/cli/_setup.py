@@ -19,6 +19,13 @@ def read_settings(given: Mapping[str, Any] | None = None) -> Settings:
     return Settings(**{name: value for name, value in (given or {}).items() if value is not None})
 
 
+def own_locale() -> str:
+    """The language of whoever uses this command, where no session has one of its own."""
+    from gonogo.texts import resolve
+
+    return resolve(None, read_settings().locale)
+
+
 def environment() -> Mapping[str, str]:
     """The variables of this process."""
     return os.environ

@@ -71,6 +71,8 @@ class Lines:
             "plan_resumed": self._content("green"),
             "plan_cancelled": self._content("bold yellow"),
             "approval_warning": self._content("yellow"),
+            "approval_voted": self._content("yellow"),
+            "approval_escalated": self._content("yellow"),
             "plan_progress": self._progressed,
             "error": self._failed,
         }

@@ -153,6 +153,8 @@ class Conversation:
         async with into:
             async for event in self._client.send(self._session_id, message):
                 last = max(last, event.get("seq", 0))
+                if event["type"] == "approval_voted" and event.get("is_final"):
+                    self._answers.waits(event["metadata"]["approval_id"])
                 if event["type"] == "error" and "seq" not in event:
                     await self._answers.refused(message, str(event.get("code")))
                     await into.send(event)

@@ -17,11 +17,19 @@ class Approvals(Wire):
         status: str | None = None,
         session_id: str | None = None,
         kind: str | None = None,
+        group: str | None = None,
+        mine: bool = False,
     ) -> ApprovalList:
-        """Approvals, oldest first."""
+        """Approvals, oldest first.
+
+        Args:
+            group: Only those that are identical, by the `group` that they have in common.
+            mine: Only those that wait for whoever asks.
+        """
         return await self._get(
-            "/approvals", ApprovalList, status=status, session_id=session_id, kind=kind
-        )
+            "/approvals", ApprovalList, status=status, session_id=session_id, kind=kind,
+            group=group, mine="true" if mine else None,
+        )  # fmt: skip
 
     async def approval(self, approval_id: str) -> ApprovalView:
         """One approval."""
@@ -57,6 +65,14 @@ class Approvals(Wire):
         }
         body = {name: value for name, value in fields.items() if value is not None}
         return await self._post(f"/approvals/{approval_id}/decision", ApprovalView, body)
+
+    async def decide_group(
+        self, group: str, decision: str, *, feedback: str | None = None
+    ) -> list[DecisionAnswer]:
+        """Give one answer to all identical questions that are open now."""
+        body = {"group": group, "decision": decision, "feedback": feedback}
+        kept = {name: value for name, value in body.items() if value is not None}
+        return (await self._post("/approvals/decisions", DecisionAnswers, kept)).answers
 
     async def decide_many(self, decisions: Sequence[Mapping[str, Any]]) -> list[DecisionAnswer]:
         """Answer several approvals, each an object of `approval_id`, `decision` and the rest."""

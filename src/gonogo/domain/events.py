@@ -364,12 +364,22 @@ class ApprovalFacts(Fact):
     expires_at: datetime | None = None
     waited_seconds: float | None = None
     """From the question to a person's answer."""
+    needed: int | None = None
+    """How many have to approve, where one is not enough."""
+    votes: int | None = None
+    voted_by: list[str] | None = None
+    """Who has approved so far."""
+    escalated_to: list[str] | None = None
+    """Who may decide from now on, besides those who could; `role:admin` is a whole role."""
 
 
 class ApprovalChanged(Event):
-    """A question was opened, is about to expire, or was answered."""
+    """A question was opened, waits for others, is about to expire, or was answered."""
 
-    type: Literal["approval_requested", "approval_warning", "approval_resolved"]
+    type: Literal[
+        "approval_requested", "approval_voted", "approval_escalated", "approval_warning",
+        "approval_resolved",
+    ]  # fmt: skip
     content: str | None = None
     call_id: str | None = None
     metadata: ApprovalFacts

@@ -5,6 +5,7 @@ An object can grow a field later; a list could not.
 
 from typing import Any, Literal
 
+from gonogo.domain.approval_state import ApprovalStatus
 from gonogo.domain.views import (
     AgentView,
     AuditEntry,
@@ -29,6 +30,17 @@ class Revisions(View):
     """A plan's revisions, oldest first."""
 
     revisions: list[RevisionView]
+
+
+class ApprovalFilter(View):
+    """Which approvals a list shows."""
+
+    status: ApprovalStatus | None = None
+    session_id: str | None = None
+    kind: str | None = None
+    group: str | None = None
+    mine: bool = False
+    """Only those that wait for the one who asks."""
 
 
 class DecisionAnswers(View):

@@ -53,6 +53,8 @@ class Turn:
     epoch: int
     created_at: datetime
     finished_at: datetime | None
+    principal_id: str | None = None
+    """Whose message it is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,6 +174,25 @@ class Approval:
     decided_by: str | None
     decided_at: datetime | None
     decision: dict[str, Any] | None
+    requested_by: str | None = None
+    """The principal who sent the message that led to it."""
+    review: dict[str, Any] | None = None
+    """Who decides it: a `Review`, where a rule of review spoke of it."""
+    group_key: str | None = None
+    """What identical questions have in common."""
+    escalated_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vote:
+    """One person's approval of a question that needs several; a later one takes its place."""
+
+    approval_id: str
+    principal_id: str
+    name: str
+    ruling: dict[str, Any]
+    """What was approved, as `{decision, ballot, changes?, …}`; votes of one ballot agree."""
+    created_at: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -62,6 +62,33 @@ class History(View):
     messages: list[MessageView]
 
 
+class ReviewView(View):
+    """Who decides a question."""
+
+    needed: int
+    """How many have to approve."""
+    role: str
+    """The role that they need."""
+    reviewers: list[str] | None = None
+    """Nobody else approves; absent: whoever sees the question."""
+    not_requester: bool = False
+    """Who asked for the work does not approve it."""
+    escalates_at: datetime | None = None
+    escalates_to: list[str] | None = None
+    """Who may decide from then on, too; `role:admin` is a whole role."""
+    rules: list[str]
+    problem: str | None = None
+    """Why nobody can approve it as things stand."""
+
+
+class VoteView(View):
+    """One of the approvals that a question needs."""
+
+    name: str
+    decision: str
+    created_at: datetime
+
+
 class ApprovalView(View):
     """A question to a person."""
 
@@ -83,8 +110,17 @@ class ApprovalView(View):
     call_id: str | None = None
     tool_name: str | None = None
     arguments: dict[str, Any] | None = None
+    requested_by: str | None = None
+    """Who sent the message that led to it."""
+    review: ReviewView | None = None
+    votes: list[VoteView] | None = None
+    escalated_at: datetime | None = None
+    group: str | None = None
+    """The same for questions that are identical."""
     decided_by: str | None = None
     decided_at: datetime | None = None
+    approved_by: list[str] | None = None
+    """All who approved, where several had to."""
     feedback: str | None = None
 
 
@@ -375,5 +411,9 @@ class DecisionAnswer(View):
     id: str
     ok: bool
     status: str | None = None
+    outcome: Literal["decided", "voted", "asked_again"] | None = None
+    """`voted`: more people have to approve; `asked_again`: an edit is now asked about."""
+    votes: int | None = None
+    needed: int | None = None
     code: str | None = None
     detail: str | None = None

@@ -41,9 +41,19 @@ class Inbox:
     """The operator's setting."""
 
     def receive(
-        self, conn: Connection, session: Session, content: str, agent: str | None, now: datetime
+        self,
+        conn: Connection,
+        session: Session,
+        content: str,
+        agent: str | None,
+        now: datetime,
+        by: str | None = None,
     ) -> Kept:
-        """Keep a message and have it answered: at once, or after what goes on now."""
+        """Keep a message and have it answered: at once, or after what goes on now.
+
+        Args:
+            by: The principal whose message it is.
+        """
         spoken = resolve(session.locale, self.locale, content)
         title = session.title or content.strip().partition("\n")[0][:80]
         set_session(conn, session.id, spoken=spoken, title=title, updated_at=now)
@@ -51,7 +61,7 @@ class Inbox:
         if question is not None and question.turn_id is not None:
             return self._answer(conn, question, content, now)
         before = open_turns(conn, session.id)
-        turn = add_turn(conn, new_id("turn"), session.id, content, agent or "", now)
+        turn = add_turn(conn, new_id("turn"), session.id, content, agent or "", now, by)
         plan = plan_of(conn, session.active_plan_id) if session.active_plan_id else None
         if plan is not None and plan.status is not PlanStatus.APPROVED:
             undecided = plan.status is PlanStatus.AWAITING_APPROVAL

@@ -1,18 +1,26 @@
 """Answers about plans: the kind `plan` of the desk."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
-from gonogo.approvals import Ruling
+from gonogo.approvals import Matter, Ruling
 from gonogo.domain.approval_state import DecisionWord
 from gonogo.domain.errors import Conflict
 from gonogo.domain.plan import Revision, dependants
+from gonogo.domain.plan_changes import plan_changes
 from gonogo.domain.records import Approval, Plan, SubtaskRow
 from gonogo.orchestrator._planning import Planning
 from gonogo.orchestrator._revising import completed
 from gonogo.store import Connection
-from gonogo.store.plans import add_revision, count_revisions, plan_of, revision_of
+from gonogo.store.plans import (
+    add_revision,
+    count_revisions,
+    plan_of,
+    revise_plan,
+    revision_of,
+)
+from gonogo.store.sessions import session_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,32 +29,71 @@ class PlanKind:
 
     planning: Planning
 
+    def check(self, conn: Connection, approval: Approval, ruling: Ruling) -> None:
+        """The answer is about the revision that the person saw."""
+        _check_named(conn, _plan(conn, approval), ruling)
+
+    def matter(self, conn: Connection, approval: Approval, ruling: Ruling) -> Matter:
+        """What the plan's subtasks would be."""
+        plan = _plan(conn, approval)
+        revision = self.planning.edit(plan, _current(conn, plan), ruling.changes)
+        return Matter(subtasks=revision.subtasks)
+
+    def ask_again(
+        self, conn: Connection, approval: Approval, ruling: Ruling, now: datetime
+    ) -> Approval:
+        """Make the edit the plan's next revision, and put it before people."""
+        plan = _plan(conn, approval)
+        current, session = _current(conn, plan), session_of(conn, plan.session_id)
+        assert session is not None  # noqa: S101 - the plan names its session
+        revision = self._take_over(conn, plan, current, ruling, now)
+        if not revise_plan(conn, plan, revision, plan.floor):
+            raise Conflict(f"Plan {plan.id} changed at this moment")
+        revised = replace(plan, revision=revision.number, digest=revision.digest)
+        return self.planning.proposals.put_before_person(
+            conn, session, revised, revision, now, changes=plan_changes(current, revision),
+            edited=(approval, ruling.by.name),
+        )  # fmt: skip
+
     def settle(self, conn: Connection, approval: Approval, ruling: Ruling, now: datetime) -> None:
         """Approve, approve as edited, hold, or reject."""
         plan = _plan(conn, approval)
-        current = revision_of(conn, plan.id, plan.revision)
-        assert current is not None  # noqa: S101 - a plan's current revision exists
+        current = _current(conn, plan)
         _check_named(conn, plan, ruling)
         match ruling.word:
             case DecisionWord.REJECT:
                 self.planning.reject(conn, plan, ruling, now)
             case DecisionWord.EDIT:
-                revision = self.planning.edit(plan, current, ruling.changes)
-                kept = _untouched(completed(conn, plan), current, revision)
-                add_revision(conn, revision, now, ruling.by.id, "edited", kept=kept)
-                self.planning.approve(conn, plan, revision, ruling, now)
+                revision = self._take_over(conn, plan, current, ruling, now)
+                self.planning.approve(conn, plan, revision, ruling, now, edited=True)
             case _:
-                self.planning.approve(conn, plan, current, ruling, now)
+                edited = "edited_by" in approval.details
+                self.planning.approve(conn, plan, current, ruling, now, edited=edited)
 
     def lapse(self, conn: Connection, approval: Approval, now: datetime) -> None:
         """Nobody decided in time."""
         self.planning.expire(conn, _plan(conn, approval), now)
+
+    def _take_over(
+        self, conn: Connection, plan: Plan, current: Revision, ruling: Ruling, now: datetime
+    ) -> Revision:
+        """Keep what a person wrote as the next revision."""
+        revision = self.planning.edit(plan, current, ruling.changes)
+        kept = _untouched(completed(conn, plan), current, revision)
+        add_revision(conn, revision, now, ruling.by.id, "edited", kept=kept)
+        return revision
 
 
 def _plan(conn: Connection, approval: Approval) -> Plan:
     plan = plan_of(conn, approval.plan_id or "")
     assert plan is not None  # noqa: S101 - approvals of this kind always name a plan
     return plan
+
+
+def _current(conn: Connection, plan: Plan) -> Revision:
+    current = revision_of(conn, plan.id, plan.revision)
+    assert current is not None  # noqa: S101 - a plan's current revision exists
+    return current
 
 
 def _untouched(

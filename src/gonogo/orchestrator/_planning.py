@@ -152,10 +152,20 @@ class Planning:
     # Decisions --------------------------------------------------------------------------------
 
     def approve(
-        self, conn: Connection, plan: Plan, revision: Revision, ruling: Ruling, now: datetime
+        self,
+        conn: Connection,
+        plan: Plan,
+        revision: Revision,
+        ruling: Ruling,
+        now: datetime,
+        *,
+        edited: bool,
     ) -> None:
-        """A person gave the go: mint the grants, and start unless it is to be held."""
-        edited = revision.number != plan.revision
+        """A person gave the go: mint the grants, and start unless it is to be held.
+
+        Args:
+            edited: A person wrote the revision.
+        """
         approved = replace(
             plan, status=PlanStatus.APPROVED, revision=revision.number,
             auto_approve_tools=ruling.auto_approve_tools,

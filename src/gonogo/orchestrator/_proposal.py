@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from gonogo.approvals import Desk, Question
+from gonogo.approvals import Desk, Matter, Question
 from gonogo.domain.approval_state import ApprovalKind
 from gonogo.domain.errors import InvalidPlan
 from gonogo.domain.events import PlanFacts, PlanNotified
 from gonogo.domain.findings import Finding, FindingSeverity
 from gonogo.domain.plan import Revision, critical_path
 from gonogo.domain.plan_changes import PlanChanges
-from gonogo.domain.records import Plan, Session
+from gonogo.domain.records import Approval, Plan, Session
 from gonogo.store import Connection, log
 from gonogo.texts import plan_summary
 from gonogo.texts import say as text
@@ -58,12 +58,14 @@ class Proposals:
         *,
         changes: PlanChanges | None = None,
         replan: dict[str, Any] | None = None,
-    ) -> None:
+        edited: tuple[Approval, str] | None = None,
+    ) -> Approval:
         """Ask a person about a revision.
 
         Args:
             changes: What it has otherwise than the one before.
             replan: Why there is another one.
+            edited: The question that it was written in answer to, and by whom.
         """
         findings = self._findings(revision, session.spoken)
         summary = plan_summary(
@@ -83,9 +85,12 @@ class Proposals:
                     **({"changes": _as_json(changes)} if changes else {}),
                     **({"replan": replan} if replan else {}),
                     **({"findings": findings} if findings else {}),
+                    **({"edited_by": edited[1]} if edited else {}),
                 },
                 reason=question, digest=revision.digest, turn_id=plan.turn_id, plan_id=plan.id,
                 revision=revision.number, agent=ARCHITECT,
+                matter=Matter(subtasks=revision.subtasks),
+                instead_of=edited[0] if edited else None,
             ),
             now,
         )  # fmt: skip
@@ -100,6 +105,7 @@ class Proposals:
             agent=ARCHITECT, is_final=True,
         )  # fmt: skip
         log.tell(conn, session.id, now, event)
+        return approval
 
 
 def _as_json(changes: PlanChanges) -> dict[str, Any]:

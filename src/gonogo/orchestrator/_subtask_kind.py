@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from gonogo.approvals import Desk, Question, Ruling
+from gonogo.approvals import Desk, Matter, Question, Ruling
 from gonogo.domain.approval_state import ApprovalKind, DecisionWord
 from gonogo.domain.errors import InvalidMessage
 from gonogo.domain.failure import Category, Failure
@@ -69,7 +69,7 @@ def ask_to_start(
             details={"subtask": subtask.model_dump(mode="json", exclude_none=True)},
             reason=say("subtask_question", locale, description=subtask.description),
             digest=revision.digest, plan_id=plan.id, revision=revision.number,
-            subtask_id=subtask.id, agent=subtask.agent,
+            subtask_id=subtask.id, agent=subtask.agent, matter=Matter(subtasks=(subtask,)),
         ),
         now,
     )  # fmt: skip

@@ -10,6 +10,7 @@ from gonogo.policy._shell import ParsedCommand, Simple, Unparsed, parse_command
 from gonogo.policy._trace import Look, Stage, Step, Trace
 from gonogo.policy.conditions import ALWAYS_ASK, Conditions
 from gonogo.policy.contexts import PolicyContext, check_command, load_contexts, read_contexts
+from gonogo.policy.reviews import Reviews, load_reviews
 from gonogo.policy.rules import BadRules, Rule, Rules, RuleText, load_rules, make_rule, make_rules
 from gonogo.policy.session import kept_rule, narrowest, session_rule
 from gonogo.policy.suggest import Answered, as_toml, suggest
@@ -23,6 +24,7 @@ __all__ = [
     "Look",
     "ParsedCommand",
     "PolicyContext",
+    "Reviews",
     "Rule",
     "RuleText",
     "Rules",
@@ -36,6 +38,7 @@ __all__ = [
     "explain",
     "kept_rule",
     "load_contexts",
+    "load_reviews",
     "load_rules",
     "make_rule",
     "make_rules",

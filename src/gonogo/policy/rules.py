@@ -220,8 +220,8 @@ def _checked(path: Path, source: str, fields: Mapping[str, Any], tier: str) -> I
         n for n, line in enumerate(source.splitlines(), 1) if re.match(r"\s*\[\[\s*rule", line)
     ]
     written = fields.get("rule", [])
-    if set(fields) - {"rule"} or not isinstance(written, list):
-        raise BadRules(f"{path}:1: a rules file holds [[rule]] tables and nothing else")
+    if set(fields) - {"rule", "review"} or not isinstance(written, list):
+        raise BadRules(f"{path}:1: a rules file holds [[rule]], [[review]] and nothing else")
     for number, item in enumerate(written, 1):  # pyright: ignore[reportUnknownVariableType,reportUnknownArgumentType]
         where = f"{path}:{lines[number - 1] if number <= len(lines) else 1}"
         rule = read_rule(item, f"{tier}:{number}", where)

@@ -7,25 +7,25 @@ from typing import Any
 
 from gonogo.agents import RUNTIME, Thread, runtime_profile
 from gonogo.approvals import Refusal, Ruling
-from gonogo.domain.approval_state import ApprovalKind, DecisionWord
+from gonogo.domain.approval_state import ApprovalKind, ApprovalStatus, DecisionWord
 from gonogo.domain.errors import InvalidArguments, InvalidMessage, NotFound, PolicyDenied
 from gonogo.domain.messages import HitlDecision, PlanDecision
+from gonogo.domain.pages import ApprovalFilter
 from gonogo.domain.principal import Principal, Role
 from gonogo.domain.records import Approval, CallRow, Session
 from gonogo.domain.views import ApprovalList, ApprovalView
+from gonogo.runtime._approvals import list_views, may_see, view_of
 from gonogo.runtime._receipt import Receipt
 from gonogo.runtime._session_rules import check_owner
-from gonogo.runtime._sessions import Sessions, seen, seen_ids, seen_plan
-from gonogo.runtime._views import approval_view
+from gonogo.runtime._sessions import Sessions, seen, seen_plan
 from gonogo.store import Connection
 from gonogo.store.calls import (
     approval_of,
     approval_of_call,
     approval_of_plan,
     call_of,
-    list_approvals,
 )
-from gonogo.store.log import last_seq
+from gonogo.store.log import last_seq, told_seq
 from gonogo.store.sessions import session_of
 
 Find = Callable[[Connection], Approval]
@@ -92,15 +92,10 @@ class Decisions(Sessions):
         return await self._rule(lambda conn: approval, ruling)
 
     async def approvals(
-        self,
-        principal: Principal,
-        status: str | None = None,
-        session_id: str | None = None,
-        kind: str | None = None,
+        self, principal: Principal, wanted: ApprovalFilter | None = None
     ) -> ApprovalList:
         """The approvals that fit and that the principal may see, oldest first."""
-        found = await self.parts.store.read(_visible_approvals, principal, status, session_id, kind)
-        views = [approval_view(approval) for approval in found]
+        views = await self.parts.store.read(list_views, principal, wanted or ApprovalFilter())
         return ApprovalList(approvals=views, count=len(views))
 
     async def approval(self, principal: Principal, approval_id: str) -> ApprovalView:
@@ -109,31 +104,32 @@ class Decisions(Sessions):
         Raises:
             NotFound: there is none of that id that the principal may see.
         """
-        wanted = HitlDecision(approval_id=approval_id, decision="approve")
-        return approval_view(await self.parts.store.read(_call_approval, principal, wanted, None))
+        return await self.parts.store.read(_view, principal, approval_id)
 
     async def _rule(self, find: Find, ruling: Ruling) -> Receipt:
-        outcome, after = await self.parts.store.write(self._decide, find, ruling)
+        outcome = await self.parts.store.write(self._decide, find, ruling)
         if isinstance(outcome, Refusal):
             raise outcome.error
-        return Receipt(
-            session_id=outcome.session_id,
-            after=after,
-            turn_id=None if outcome.plan_id else outcome.turn_id,
-            plan_id=outcome.plan_id,
-        )
+        return outcome
 
-    def _decide(
-        self, conn: Connection, find: Find, ruling: Ruling
-    ) -> tuple[Approval | Refusal, int]:
+    def _decide(self, conn: Connection, find: Find, ruling: Ruling) -> Receipt | Refusal:
         before = find(conn)
         after = last_seq(conn, before.session_id)
         outcome = self.parts.desk.decide(
             conn, before.id, replace(ruling, after=after), self.parts.clock()
         )
-        if isinstance(outcome, Approval) and outcome.decision is not None:
+        if isinstance(outcome, Refusal):
+            return outcome
+        if outcome.decision is not None:
             after = outcome.decision.get("after", after)
-        return outcome, after
+        decided = outcome.status is not ApprovalStatus.PENDING
+        asked = "voted" if outcome.id == before.id else "asked_again"
+        return Receipt(
+            session_id=outcome.session_id, after=after,
+            turn_id=None if outcome.plan_id else outcome.turn_id, plan_id=outcome.plan_id,
+            approval_id=outcome.id, outcome="decided" if decided else asked,
+            ends=0 if decided else told_seq(conn, outcome.session_id),
+        )  # fmt: skip
 
     async def _edited(self, approval: Approval, ruling: Ruling) -> Ruling:
         """Judge edited arguments as a new call would be: schema, disk, policy."""
@@ -185,8 +181,10 @@ def _session_and_call(conn: Connection, approval: Approval) -> tuple[Session, Ca
 def _plan_approval(
     conn: Connection, principal: Principal, plan_id: str, session_id: str | None
 ) -> Approval:
-    seen_plan(conn, principal, plan_id, session_id)
     approval = approval_of_plan(conn, plan_id)
+    by_review = approval is not None and session_id is None and may_see(conn, principal, approval)
+    if not by_review:
+        seen_plan(conn, principal, plan_id, session_id)
     if approval is None:
         raise NotFound(f"No plan found with id={plan_id}")
     return approval
@@ -199,19 +197,20 @@ def _call_approval(
         approval, named = approval_of(conn, decision.approval_id), decision.approval_id
     else:
         approval, named = approval_of_call(conn, decision.call_id or ""), decision.call_id
-    session = seen(conn, principal, approval.session_id) if approval else None
-    if approval is None or session is None or session_id not in (None, session.id):
+    if approval is None or not _reachable(conn, principal, approval, session_id):
         raise NotFound(f"No approval found with id={named}")
     return approval
 
 
-def _visible_approvals(
-    conn: Connection,
-    principal: Principal,
-    status: str | None,
-    session_id: str | None,
-    kind: str | None,
-) -> list[Approval]:
-    found = list_approvals(conn, status=status, session_id=session_id, kind=kind)
-    ids = seen_ids(conn, principal)
-    return [approval for approval in found if approval.session_id in ids]
+def _reachable(
+    conn: Connection, principal: Principal, approval: Approval, session_id: str | None
+) -> bool:
+    """Whether the principal may answer here: within a session only those who see all of it."""
+    if session_id is None:
+        return may_see(conn, principal, approval)
+    return session_id == approval.session_id and seen(conn, principal, session_id) is not None
+
+
+def _view(conn: Connection, principal: Principal, approval_id: str) -> ApprovalView:
+    wanted = HitlDecision(approval_id=approval_id, decision="approve")
+    return view_of(conn, _call_approval(conn, principal, wanted, None))

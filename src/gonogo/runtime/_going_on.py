@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from gonogo.agents import CLIENT_CALL, Hands
-from gonogo.approvals import EXPIRE, WARN, Desk
+from gonogo.approvals import DESK_TIMERS, Desk
 from gonogo.dispatch import AGAIN
 from gonogo.domain.call_state import CallStatus
 from gonogo.domain.records import CallRow, SubtaskRow, Timer
@@ -71,7 +71,7 @@ class Timers:
     def fire(self, conn: Connection, timer: Timer, now: datetime) -> None:
         """Carry out one timer."""
         match timer.kind:
-            case kind if kind in {EXPIRE, WARN}:
+            case kind if kind in DESK_TIMERS:
                 self.desk.on_timer(conn, timer.kind, timer.key, now)
             case kind if kind in PLAN_TIMERS:
                 self.engine.on_timer(conn, kind, timer.key, now)

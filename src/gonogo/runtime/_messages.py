@@ -120,7 +120,7 @@ class Messages(Decisions):
             )  # fmt: skip
         if not message.content:
             return receipt
-        kept = self.parts.inbox.receive(conn, session, message.content, agent, now)
+        kept = self.parts.inbox.receive(conn, session, message.content, agent, now, principal.id)
         return replace(receipt, turn_id=kept.turn_id, told=log.told_seq(conn, session.id))
 
     def _session_for(
@@ -149,8 +149,13 @@ class Messages(Decisions):
         for call_id in dict.fromkeys(message.call_ids):
             single = message.model_copy(update={"call_ids": None, "call_id": call_id})
             try:
-                receipts.append(await self.decide_call(principal, single, session_id))
-                answers.append(DecisionAnswer(id=call_id, ok=True, status=message.word))
+                receipt = await self.decide_call(principal, single, session_id)
+                receipts.append(receipt)
+                answers.append(
+                    DecisionAnswer(
+                        id=call_id, ok=True, status=message.word, outcome=receipt.outcome
+                    )
+                )
             except GonogoError as error:
                 answers.append(
                     DecisionAnswer(id=call_id, ok=False, code=error.code, detail=str(error))
@@ -158,7 +163,11 @@ class Messages(Decisions):
         if not receipts:
             return Receipt(session_id=session_id or "", after=0, answers=tuple(answers))
         settled = max(receipt.after for receipt in receipts)
-        return replace(receipts[0], answers=tuple(answers), settled=settled)
+        ends = [receipt.ends for receipt in receipts]
+        return replace(
+            receipts[0], answers=tuple(answers), settled=settled,
+            ends=max(ends) if all(ends) else 0,
+        )  # fmt: skip
 
     # Results of clients -----------------------------------------------------------------------
 

@@ -19,13 +19,14 @@ from gonogo.agents import (
     given_in,
     load_profiles,
 )
-from gonogo.approvals import Desk
+from gonogo.approvals import Desk, Kind
 from gonogo.dispatch import Hub, LocalDispatcher
 from gonogo.domain.approval_state import ApprovalKind
 from gonogo.domain.failure import Severity
 from gonogo.domain.findings import Finding, ProfileFacts, findings
 from gonogo.domain.plan import PLANNERS, Revision
 from gonogo.domain.replanning import ReplanRules
+from gonogo.domain.review import Doings
 from gonogo.engine import REPLAN, Engine, Retreat, Work
 from gonogo.llm import Model, ModelSettings, open_model
 from gonogo.orchestrator import (
@@ -55,7 +56,7 @@ from gonogo.orchestrator import (
     checkpoint_starts,
     retreat,
 )
-from gonogo.policy import read_prefix
+from gonogo.policy import ALWAYS_ASK, load_reviews, read_prefix
 from gonogo.runtime._counted import CountedModel
 from gonogo.runtime._extensions import Extensions
 from gonogo.runtime._gate import open_gate
@@ -154,7 +155,7 @@ def build(
     slot = ModelSlot(
         settings=settings, environment=environment, model=model, failed=metrics.model_failed
     )
-    desk = _desk(settings)
+    desk = _desk(settings, _doings(profiles, tools))
     gate = open_gate(settings, {**tools, **ending_tools()}, profiles, given_in(store))
     traces = Traces(
         store=store, traffic=Traffic(), open_workspace=gate.open_workspace,
@@ -221,20 +222,21 @@ def build(
     controls = Controls(store=store, planning=planning, profiles=profiles, clock=clock)
     turns = Turns(store=store, loop=loop, desk=desk, controls=controls, clock=clock)
     went_on = Continuation(engine=engine, turns=turns, hands=hands)
-    desk.kinds[ApprovalKind.PLAN] = PlanKind(planning)
-    desk.kinds[ApprovalKind.TOOL] = CallKind(went_on.of_call, hands.hand_over)
-    desk.kinds[ApprovalKind.SUBTASK] = SubtaskKind(
-        engine.resume, engine.skip_subtask, engine.fail_subtask
-    )
-    desk.kinds[ApprovalKind.INTERVENTION] = InterventionKind(
-        of_calls=Interventions(went_on.of_call),
-        of_plans={
-            REPLAN_QUESTION: replanning,
-            "budget": BudgetKind(
-                limits=settings.budget, extend=engine.extend, give_up=engine.give_up
-            ),
-        },
-    )
+    kinds_of_questions: dict[str, Kind] = {
+        ApprovalKind.PLAN: PlanKind(planning),
+        ApprovalKind.TOOL: CallKind(went_on.of_call, hands.hand_over, desk),
+        ApprovalKind.SUBTASK: SubtaskKind(engine.resume, engine.skip_subtask, engine.fail_subtask),
+        ApprovalKind.INTERVENTION: InterventionKind(
+            of_calls=Interventions(went_on.of_call),
+            of_plans={
+                REPLAN_QUESTION: replanning,
+                "budget": BudgetKind(
+                    limits=settings.budget, extend=engine.extend, give_up=engine.give_up
+                ),
+            },
+        ),
+    }
+    desk.register(kinds_of_questions)
     dispatcher = LocalDispatcher(
         store,
         {
@@ -262,21 +264,28 @@ def _retreat(
     return retreat(rollbacks, check) if settings.on_failure == "rollback" else None
 
 
+def _doings(profiles: Mapping[str, Profile], tools: Mapping[str, Tool]) -> Doings:
+    return Doings(
+        agents={
+            name: ProfileFacts(tools=profile.tools, may_write=profile.may_write)
+            for name, profile in profiles.items()
+        },
+        tools={name: tool.tool_class for name, tool in tools.items()},
+        always_ask=ALWAYS_ASK,
+    )
+
+
 def _look_over(
     settings: Settings, profiles: Mapping[str, Profile], tools: Mapping[str, Tool]
 ) -> Callable[[Revision], Sequence[Finding]]:
-    agents = {
-        name: ProfileFacts(tools=profile.tools, may_write=profile.may_write)
-        for name, profile in profiles.items()
-    }
-    classes = {name: tool.tool_class for name, tool in tools.items()}
+    doings = _doings(profiles, tools)
 
     def problem(prefix: str) -> str | None:
         found = read_prefix(prefix)
         return found if isinstance(found, str) else None
 
     return partial(
-        findings, agents=agents, tools=classes, prefix_problem=problem,
+        findings, agents=doings.agents, tools=doings.tools, prefix_problem=problem,
         attended=not settings.unattended,
     )  # fmt: skip
 
@@ -296,7 +305,7 @@ def _replan_rules(settings: Settings) -> ReplanRules:
     )
 
 
-def _desk(settings: Settings) -> Desk:
+def _desk(settings: Settings, doings: Doings) -> Desk:
     seconds = {
         ApprovalKind.TOOL: settings.approval_expiry_tool,
         ApprovalKind.PLAN: settings.approval_expiry_plan,
@@ -306,8 +315,9 @@ def _desk(settings: Settings) -> Desk:
     if settings.approval_expiry_action == "keep_waiting":
         seconds = {}
     return Desk(
+        reviews=load_reviews(settings.admin_rules, settings.rules), doings=doings.of,
         expiry={k: timedelta(seconds=s) if s is not None else None for k, s in seconds.items()},
         warning=timedelta(seconds=settings.approval_warning),
         rejects_expired=settings.approval_expiry_action == "reject",
         max_pending=settings.max_pending_approvals,
-    )
+    )  # fmt: skip

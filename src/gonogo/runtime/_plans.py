@@ -19,6 +19,7 @@ from gonogo.domain.views import (
     RevisionView,
 )
 from gonogo.orchestrator import Retry
+from gonogo.runtime._approvals import readable_plan
 from gonogo.runtime._parts import Parts
 from gonogo.runtime._sessions import seen, seen_ids, seen_plan, visible
 from gonogo.runtime._timeline import Drawn, graph_view
@@ -192,7 +193,7 @@ def _carry_out(
 
 
 def _found(conn: Connection, principal: Principal, plan_id: str) -> Found:
-    return _whole(conn, seen_plan(conn, principal, plan_id))
+    return _whole(conn, readable_plan(conn, principal, plan_id))
 
 
 def _drawn(conn: Connection, principal: Principal, plan_id: str) -> Drawn:

@@ -1,7 +1,7 @@
 """What a sender gets back at once: that the message is kept, and where its answer will be."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import TypeAdapter
 
@@ -35,6 +35,12 @@ class Receipt:
     """Where the last decision of a batch was taken: nothing before it ends the answer."""
     created: bool = False
     """The message made the session."""
+    ends: int = 0
+    """The last event of an answer that sets nothing going: more people have to agree."""
+    approval_id: str = ""
+    """The question that was answered, or that an edit put in its place."""
+    outcome: Literal["decided", "voted", "asked_again"] | None = None
+    """What came of a decision."""
 
     def as_json(self) -> dict[str, Any]:
         """The receipt as it is kept for a repeat of its request."""

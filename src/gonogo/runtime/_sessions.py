@@ -17,6 +17,7 @@ from gonogo.runtime._parts import Parts
 from gonogo.runtime._views import approval_view, session_view
 from gonogo.store import Connection, log, new_id
 from gonogo.store.calls import pending_approvals, thread_calls
+from gonogo.store.desk import votes_of
 from gonogo.store.plans import plan_of
 from gonogo.store.session_rules import end_rules
 from gonogo.store.sessions import (
@@ -114,8 +115,7 @@ class Sessions:
         Raises:
             NotFound: there is none of that id that the principal may see.
         """
-        found = await self.parts.store.read(_pending, principal, session_id)
-        views = [approval_view(approval) for approval in found]
+        views = await self.parts.store.read(_pending, principal, session_id)
         return PendingApprovals(session_id=session_id, pending_approvals=views, count=len(views))
 
     # Transactions -----------------------------------------------------------------------------
@@ -250,7 +250,8 @@ def whose(principal: Principal) -> str | None:
 
 def _pending(conn: Connection, principal: Principal, session_id: str) -> list[Any]:
     visible(conn, principal, session_id)
-    return pending_approvals(conn, session_id)
+    found = pending_approvals(conn, session_id)
+    return [approval_view(approval, votes_of(conn, approval.id)) for approval in found]
 
 
 def _history(conn: Connection, principal: Principal, session_id: str) -> History:

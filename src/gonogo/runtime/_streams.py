@@ -8,6 +8,7 @@ from gonogo.dispatch import Follower
 from gonogo.domain.errors import InvalidCursor
 from gonogo.domain.principal import Principal
 from gonogo.domain.records import Session
+from gonogo.domain.views import DecisionAnswer
 from gonogo.runtime._parts import Parts
 from gonogo.runtime._receipt import Receipt
 from gonogo.runtime._sessions import visible
@@ -88,13 +89,36 @@ class Streams:
 async def _answer(receipt: Receipt, bodies: AsyncGenerator[Body]) -> AsyncGenerator[Body]:
     refused = [answer for answer in receipt.answers if not answer.ok]
     for answer in refused:
-        detail = answer.detail or ""
-        yield {
-            "type": "error", "error": detail, "content": detail, "code": answer.code,
-            "call_id": answer.id, "is_final": False,
-        }  # fmt: skip
+        yield _error(answer)
     if refused and len(refused) == len(receipt.answers):
         return
+    events = _only_told(receipt, bodies) if receipt.ends else _set_going(receipt, bodies)
+    async with aclosing(events):
+        async for body in events:
+            yield body
+
+
+def _error(answer: DecisionAnswer) -> Body:
+    detail = answer.detail or ""
+    return {
+        "type": "error", "error": detail, "content": detail, "code": answer.code,
+        "call_id": answer.id, "is_final": False,
+    }  # fmt: skip
+
+
+async def _only_told(receipt: Receipt, bodies: AsyncGenerator[Body]) -> AsyncGenerator[Body]:
+    """What a decision told that sets nothing going."""
+    if receipt.ends <= receipt.after:
+        return
+    async for body in bodies:
+        over = body.get("seq", 0) >= receipt.ends
+        if over or ("seq" in body and receipt.covers(body)):
+            yield {**body, "is_final": over}
+        if over:
+            return
+
+
+async def _set_going(receipt: Receipt, bodies: AsyncGenerator[Body]) -> AsyncGenerator[Body]:
     plan_id = receipt.plan_id
     async for body in bodies:
         if receipt.covers(body):

@@ -1,14 +1,16 @@
 """Rows as clients are shown them."""
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
+from gonogo.approvals import review_of
 from gonogo.domain.approval_state import ApprovalKind
 from gonogo.domain.budget import Limits, Used
 from gonogo.domain.messages import PLAN_REQUEST
 from gonogo.domain.plan import Revision, Subtask, critical_path
 from gonogo.domain.plan_changes import plan_changes
-from gonogo.domain.records import Approval, GrantRow, Plan, Session, SubtaskRow
+from gonogo.domain.records import Approval, GrantRow, Plan, Session, SubtaskRow, Vote
+from gonogo.domain.review import reviewer_name
 from gonogo.domain.subtask_state import SUBTASK, SubtaskStatus
 from gonogo.domain.views import (
     ApprovalView,
@@ -16,9 +18,11 @@ from gonogo.domain.views import (
     PlanDiff,
     PlanStatusView,
     PlanView,
+    ReviewView,
     SessionView,
     SubtaskView,
     UsageView,
+    VoteView,
 )
 
 
@@ -38,8 +42,12 @@ def session_view(session: Session) -> SessionView:
     )
 
 
-def approval_view(approval: Approval) -> ApprovalView:
-    """A question, and its answer if it has one."""
+def approval_view(approval: Approval, votes: Sequence[Vote] = ()) -> ApprovalView:
+    """A question, and its answer if it has one.
+
+    Args:
+        votes: The approvals that it has so far, where it needs several.
+    """
     details = approval.details
     said = approval.decision or {}
     return ApprovalView(
@@ -61,10 +69,41 @@ def approval_view(approval: Approval) -> ApprovalView:
         call_id=approval.call_id,
         tool_name=details.get("tool", approval.subject) if approval.call_id else None,
         arguments=details.get("arguments"),
+        requested_by=reviewer_name(approval.requested_by) if approval.requested_by else None,
+        review=_review_view(approval),
+        votes=[_vote_view(vote) for vote in votes] if approval.review else None,
+        escalated_at=approval.escalated_at,
+        group=approval.group_key,
         decided_by=said.get("decided_name"),
         decided_at=approval.decided_at,
+        approved_by=said.get("approved_by"),
         feedback=said.get("feedback"),
     )
+
+
+def _review_view(approval: Approval) -> ReviewView | None:
+    if approval.review is None:
+        return None
+    review = review_of(approval)
+    able = None if review.reviewers is None else (*review.reviewers, *review.also)
+    later = review.escalate_after if approval.escalated_at is None else None
+    to = [reviewer_name(who) for who in review.escalate_to]
+    if review.escalate_role is not None:
+        to.append(f"role:{review.escalate_role}")
+    return ReviewView(
+        needed=review.needed,
+        role=review.role,
+        reviewers=None if able is None else [reviewer_name(who) for who in dict.fromkeys(able)],
+        not_requester=review.not_requester,
+        escalates_at=None if later is None else approval.created_at + timedelta(seconds=later),
+        escalates_to=to or None,
+        rules=list(review.rules),
+        problem=review.problem(approval.requested_by),
+    )
+
+
+def _vote_view(vote: Vote) -> VoteView:
+    return VoteView(name=vote.name, decision=vote.ruling["decision"], created_at=vote.created_at)
 
 
 def subtask_view(subtask: Subtask, row: SubtaskRow) -> SubtaskView:

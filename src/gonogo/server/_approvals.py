@@ -1,11 +1,14 @@
 """Approvals: what people are asked, and their answers."""
 
-from fastapi import APIRouter, Response
+from typing import TYPE_CHECKING, Annotated
+
+from fastapi import APIRouter, Query, Response
+from pydantic import BaseModel
 
 from gonogo.domain.approval_state import ApprovalKind, ApprovalStatus
-from gonogo.domain.errors import GonogoError, InvalidMessage, Refused
+from gonogo.domain.errors import GonogoError, InvalidMessage, NotFound, Refused
 from gonogo.domain.messages import HitlDecision, PlanDecision
-from gonogo.domain.pages import DecisionAnswers
+from gonogo.domain.pages import ApprovalFilter, DecisionAnswers
 from gonogo.domain.principal import Role
 from gonogo.domain.views import ApprovalList, ApprovalView, DecisionAnswer
 from gonogo.server._answers import answer, once
@@ -15,32 +18,38 @@ from gonogo.server._caller import Authenticated, Caller
 from gonogo.server._params import Filter, Name
 from gonogo.server._schema import takes
 
+if TYPE_CHECKING:
+    from gonogo.runtime import Receipt
+
 router = APIRouter(prefix="/approvals", tags=["approvals"])
 
 
+class Filters(BaseModel):
+    """Which approvals a list shows."""
+
+    status: ApprovalStatus | None = None
+    session_id: Filter = None
+    kind: ApprovalKind | None = None
+    group: Filter = None
+    mine: bool = False
+
+
 @router.get("", response_model=ApprovalList)
-async def list_approvals(
-    caller: Authenticated,
-    status: ApprovalStatus | None = None,
-    session_id: Filter = None,
-    kind: ApprovalKind | None = None,
-) -> Response:
-    """Approvals, oldest first."""
-    return answer(
-        await caller.runtime.approvals(
-            caller.principal, status=status, session_id=session_id, kind=kind
-        )
-    )
+async def list_approvals(caller: Authenticated, filters: Annotated[Filters, Query()]) -> Response:
+    """Approvals, oldest first; `mine`: those that wait for the one who asks."""
+    wanted = ApprovalFilter(**filters.model_dump())
+    return answer(await caller.runtime.approvals(caller.principal, wanted))
 
 
 @router.post("/decisions", response_model=DecisionAnswers, openapi_extra=takes(Answers))
 async def decide_many(caller: Authenticated) -> Response:
-    """Answer several approvals; what came of each is said by its id."""
+    """Answer several approvals, or all identical ones; what came of each is said by its id."""
     caller.principal.require(Role.OPERATOR)
     body = await read_body(caller.request, Answers)
 
     async def decided() -> DecisionAnswers:
-        answers = [await _decide_one(caller, decision) for decision in body.decisions]
+        decisions = body.decisions or await _each_of_group(caller, body)
+        answers = [await _decide_one(caller, decision) for decision in decisions]
         return DecisionAnswers(answers=answers)
 
     return await once(caller, body, decided)
@@ -66,9 +75,31 @@ async def decide(caller: Authenticated, approval_id: Name) -> Response:
 
 
 async def _decide(caller: Caller, approval_id: str, body: ApprovalAnswer) -> ApprovalView:
+    return (await _decided(caller, approval_id, body))[1]
+
+
+async def _decided(
+    caller: Caller, approval_id: str, body: ApprovalAnswer
+) -> "tuple[Receipt, ApprovalView]":
     view = await caller.runtime.approval(caller.principal, approval_id)
-    await caller.runtime.decide(caller.principal, _decision(view, body))
-    return await caller.runtime.approval(caller.principal, approval_id)
+    receipt = await caller.runtime.decide(caller.principal, _decision(view, body))
+    try:
+        return receipt, await caller.runtime.approval(caller.principal, receipt.approval_id)
+    except NotFound:
+        # An edit may have made it a question for others, whom it is shown to.
+        return receipt, await caller.runtime.approval(caller.principal, approval_id)
+
+
+async def _each_of_group(caller: Caller, body: Answers) -> list[NamedAnswer]:
+    """One answer for each identical question that is open now, bound to its own digest."""
+    wanted = ApprovalFilter(status=ApprovalStatus.PENDING, group=body.group)
+    found = (await caller.runtime.approvals(caller.principal, wanted)).approvals
+    if not found:
+        raise NotFound(f"No open approval found with group={body.group}")
+    given = body.model_dump(exclude_unset=True, exclude={"decisions", "group"})
+    return [
+        NamedAnswer(approval_id=view.approval_id, digest=view.digest, **given) for view in found
+    ]
 
 
 def _decision(view: ApprovalView, body: ApprovalAnswer) -> PlanDecision | HitlDecision:
@@ -89,10 +120,14 @@ def _decision(view: ApprovalView, body: ApprovalAnswer) -> PlanDecision | HitlDe
 
 async def _decide_one(caller: Caller, body: NamedAnswer) -> DecisionAnswer:
     try:
-        view = await _decide(caller, body.approval_id, body)
+        receipt, view = await _decided(caller, body.approval_id, body)
     except Refused as error:
         return _refused(body.approval_id, error)
-    return DecisionAnswer(id=body.approval_id, ok=True, status=view.status)
+    needed = view.review.needed if view.review else 1
+    return DecisionAnswer(
+        id=body.approval_id, ok=True, status=view.status, outcome=receipt.outcome,
+        votes=len(view.votes or ()) if needed > 1 else None, needed=needed if needed > 1 else None,
+    )  # fmt: skip
 
 
 def _refused(approval_id: str, error: GonogoError) -> DecisionAnswer:

@@ -3,9 +3,9 @@
 The messages themselves are in `gonogo.domain.messages`, what is shown in `gonogo.domain.views`.
 """
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, StringConstraints, WithJsonSchema
+from pydantic import Field, StringConstraints, WithJsonSchema, model_validator
 
 from gonogo.domain.messages import (
     Cancel,
@@ -96,9 +96,21 @@ class NamedAnswer(ApprovalAnswer):
 
 
 class Answers(Request):
-    """Answers to several approvals, each taken by itself."""
+    """Answers to several approvals, each taken by itself; or one to all identical ones."""
 
-    decisions: Annotated[list[NamedAnswer], Field(min_length=1, max_length=256)]
+    decisions: Annotated[list[NamedAnswer], Field(min_length=1, max_length=256)] | None = None
+    group: Id | None = None
+    decision: Text | None = None
+    modified_arguments: dict[str, Any] | None = None
+    feedback: Text | None = None
+
+    @model_validator(mode="after")
+    def _names_what_is_answered(self) -> Self:
+        if self.decisions is None and (self.group is None or self.decision is None):
+            raise ValueError("decisions, or group and decision, are needed")
+        if self.decisions is not None and self.model_fields_set != {"decisions"}:
+            raise ValueError("decisions stand alone; each says what it answers")
+        return self
 
 
 class NewRule(Request):

@@ -236,6 +236,7 @@ approvals = table(
     Index(None, "session_id", "status"),
     Index(None, "call_id"),
     Index(None, "plan_id"),
+    Index(None, "group_key"),
 )
 
 grants = table(

@@ -173,12 +173,18 @@ def is_let_start(conn: Connection, plan_id: str, revision: int, subtask_id: str)
 
 
 def list_approvals(
-    conn: Connection, *, status: str | None, session_id: str | None, kind: str | None
+    conn: Connection,
+    *,
+    status: str | None,
+    session_id: str | None,
+    kind: str | None,
+    group: str | None = None,
 ) -> list[Approval]:
     """Approvals that fit, oldest first."""
     statement = _ALL
     params: dict[str, str] = {}
-    for column, value in (("status", status), ("session_id", session_id), ("kind", kind)):
+    wanted = {"status": status, "session_id": session_id, "kind": kind, "group_key": group}
+    for column, value in wanted.items():
         if value is not None:
             statement = statement.where(approvals.c[column] == bindparam(f"is_{column}"))
             params[f"is_{column}"] = value

@@ -101,13 +101,24 @@ def set_session(conn: Connection, session_id: str, **to: Any) -> None:  # noqa: 
 
 
 def add_turn(
-    conn: Connection, turn_id: str, session_id: str, content: str, agent: str, now: datetime
+    conn: Connection,
+    turn_id: str,
+    session_id: str,
+    content: str,
+    agent: str,
+    now: datetime,
+    by: str | None = None,
 ) -> Turn:
-    """Queue a turn behind the session's others."""
+    """Queue a turn behind the session's others.
+
+    Args:
+        by: The principal whose message it is.
+    """
     position = conn.execute(_NEXT_POSITION, {"of": session_id}).scalar_one()
     turn = Turn(
         id=turn_id, session_id=session_id, position=position, content=content, agent=agent,
         status=TurnStatus.QUEUED, epoch=0, created_at=now, finished_at=None,
+        principal_id=by,
     )  # fmt: skip
     put(conn, turns, {name: getattr(turn, name) for name in turn.__dataclass_fields__})
     return turn

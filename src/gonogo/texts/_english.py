@@ -102,6 +102,8 @@ ENGLISH = {
     "tool_rejected": "Operation rejected: {feedback}",
     "tool_rejected_default": "Operation rejected",
     "approval_warning": "This question expires in {minutes} min: {subject}",
+    "approval_voted": "{votes} of {needed} approvals ({names}): {subject}",
+    "approval_escalated": "Nobody has decided yet; {names} may, too, from now on: {subject}",
     "approval_expired": "Nobody decided in time: {subject}. It was not carried out.",
     "intervention_unknown": (
         "It is not known whether this took effect, because gonogo stopped while it ran: {subject}."
@@ -240,6 +242,14 @@ ENGLISH = {
     "cli_reject": "reject",
     "cli_hold": "hold: approve now, start later",
     "cli_feedback": "Why not? (empty: no reason)",
+    "cli_question_who": "may approve: {names}",
+    "cli_question_role": "needs the role: {role}",
+    "cli_question_needed": "approvals: {votes} of {needed}",
+    "cli_question_by": "approved by: {names}",
+    "cli_question_requester": "not by who asked: {name}",
+    "cli_question_later": "from {when}Z also: {names}",
+    "cli_question_problem": "nobody can approve it: {problem}",
+    "cli_identical": "{count} identical",
     "cli_waiting": "Waits for a decision: {approval_id}. Decide with: gonogo approvals decide {approval_id} approve",  # noqa: E501
     "cli_edit_failed": "That is not a valid plan: {detail}",
     "cli_interrupted": "Interrupted. The session is {session_id}; it can be continued.",

@@ -96,6 +96,8 @@ RUSSIAN = {
     "tool_rejected": "Операция отклонена: {feedback}",
     "tool_rejected_default": "Операция отклонена",
     "approval_warning": "Срок этого вопроса истекает через {minutes} мин: {subject}",
+    "approval_voted": "Подтверждений: {votes} из {needed} ({names}): {subject}",
+    "approval_escalated": "Решения ещё нет; теперь его может принять и {names}: {subject}",
     "approval_expired": "Решение не было принято вовремя: {subject}. Операция не выполнена.",
     "intervention_unknown": (
         "Неизвестно, выполнилась ли операция: gonogo остановился, пока она шла: {subject}."
@@ -225,6 +227,14 @@ RUSSIAN = {
     "cli_reject": "отклонить",
     "cli_hold": "подтвердить сейчас, начать позже",
     "cli_feedback": "Почему? (можно оставить пустым)",
+    "cli_question_who": "подтвердить может: {names}",
+    "cli_question_role": "нужна роль: {role}",
+    "cli_question_needed": "подтверждений: {votes} из {needed}",
+    "cli_question_by": "подтвердили: {names}",
+    "cli_question_requester": "но не тот, кто попросил: {name}",
+    "cli_question_later": "с {when}Z также: {names}",
+    "cli_question_problem": "подтвердить не может никто: {problem}",
+    "cli_identical": "одинаковых: {count}",
     "cli_waiting": "Ждёт решения: {approval_id}. Решить: gonogo approvals decide {approval_id} approve",  # noqa: E501
     "cli_edit_failed": "Это не годится как план: {detail}",
     "cli_interrupted": "Прервано. Сеанс {session_id} можно продолжить.",

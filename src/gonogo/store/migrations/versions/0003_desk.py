@@ -18,6 +18,7 @@ def upgrade() -> None:
     op.add_column("approvals", sa.Column("review", sa.Text(), nullable=True))
     op.add_column("approvals", sa.Column("group_key", sa.Text(), nullable=True))
     op.add_column("approvals", sa.Column("escalated_at", sa.Text(), nullable=True))
+    op.create_index(op.f("ix_approvals_group_key"), "approvals", ["group_key"])
     _votes()
     _comments()
     _session_rules()

@@ -1,0 +1,155 @@
+"""What is asked and what is answered, and what a kind of question has to know."""
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Protocol, runtime_checkable
+
+from gonogo.domain.approval_state import ApprovalKind, DecisionWord
+from gonogo.domain.canonical import digest
+from gonogo.domain.errors import Refused
+from gonogo.domain.plan import Subtask
+from gonogo.domain.principal import Principal, Role
+from gonogo.domain.records import Approval
+from gonogo.domain.review import Deed
+from gonogo.policy import RuleText
+from gonogo.store import Connection
+
+NOBODY = Principal(id="gonogo", name="gonogo", role=Role.OPERATOR)
+"""Who decides when nobody did in time, where an operator wants that to be a rejection."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ruling:
+    """What a person answered."""
+
+    word: DecisionWord
+    by: Principal
+    digest: str | None = None
+    revision: int | None = None
+    feedback: str | None = None
+    changes: Any = None
+    """The edited arguments or subtasks, as the person sent them."""
+    prepared: Any = None
+    """What the kind worked out of `changes` before the transaction."""
+    rule: RuleText | None = None
+    """What the answer allows for the rest of the session, besides this once."""
+    start: bool = True
+    auto_approve_tools: bool = True
+    after: int | None = None
+    """The place in the session's log that the answer follows, for a sender who repeats it."""
+    agreed: tuple[str, ...] = ()
+    """The names of all who approved, where several had to; who came last decided."""
+
+    def as_json(self) -> dict[str, Any]:
+        """The answer as it is kept and audited."""
+        said = {
+            "decision": str(self.word),
+            "feedback": self.feedback,
+            "changes": self.changes,
+            "rule": self.rule and self.rule.model_dump(mode="json", exclude_defaults=True),
+            "decided_name": self.by.name,
+            "after": self.after,
+            "approved_by": list(self.agreed) or None,
+        }
+        return {name: value for name, value in said.items() if value is not None}
+
+    def ballot(self, approval: Approval) -> str:
+        """What exactly is approved. Only votes for one and the same thing count together."""
+        if self.word is not DecisionWord.EDIT:
+            return approval.digest
+        return digest({"of": approval.digest, "changes": self.changes})
+
+    def repeats(self, said: dict[str, Any]) -> bool:
+        """Whether this is what was said before."""
+        return said.get("decision") == self.word and said.get("changes") == self.changes
+
+    def as_approval(self, approval: Approval) -> "Ruling":
+        """Who wrote an edit approves what became of it."""
+        return replace(
+            self, word=DecisionWord.APPROVE, changes=None, prepared=None,
+            digest=approval.digest, revision=approval.revision,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Matter:
+    """What a question is about, as rules of review look at it."""
+
+    deeds: tuple[Deed, ...] = ()
+    subtasks: tuple[Subtask, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What a person is asked."""
+
+    session_id: str
+    kind: ApprovalKind | str
+    subject: str
+    details: dict[str, Any]
+    reason: str
+    digest: str
+    turn_id: str | None = None
+    plan_id: str | None = None
+    revision: int | None = None
+    subtask_id: str | None = None
+    call_id: str | None = None
+    agent: str | None = None
+    matter: Matter = Matter()
+    same: Any = None
+    """What questions have in common that one answer may be given to; None: nothing."""
+    instead_of: Approval | None = None
+    """The question that was edited into this one: its review holds on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A decision that did not take effect although the transaction was committed."""
+
+    error: Refused
+
+
+class Kind(Protocol):
+    """What answers about one kind of thing mean."""
+
+    def settle(self, conn: Connection, approval: Approval, ruling: Ruling, now: datetime) -> None:
+        """Carry out a ruling, in the transaction that records it.
+
+        Raises:
+            Refused: it cannot be; nothing changes.
+        """
+        ...
+
+    def lapse(self, conn: Connection, approval: Approval, now: datetime) -> None:
+        """Carry out that nobody answered in time."""
+        ...
+
+
+@runtime_checkable
+class Revisable(Kind, Protocol):
+    """A kind whose edit can be asked about anew, where its author may not decide it alone.
+
+    Of other kinds everybody sends the same edit, and it holds once enough people have.
+    """
+
+    def check(self, conn: Connection, approval: Approval, ruling: Ruling) -> None:
+        """Check an answer that decides nothing yet.
+
+        Raises:
+            Refused: it could not be carried out.
+        """
+        ...
+
+    def matter(self, conn: Connection, approval: Approval, ruling: Ruling) -> Matter:
+        """What an edit would make of what was asked.
+
+        Raises:
+            Refused: the edit is not valid.
+        """
+        ...
+
+    def ask_again(
+        self, conn: Connection, approval: Approval, ruling: Ruling, now: datetime
+    ) -> Approval:
+        """Take an edit over, and ask about it in the place of the question that was edited."""
+        ...

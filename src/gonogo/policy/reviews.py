@@ -1,0 +1,228 @@
+"""Rules of review: who answers which questions.
+
+They stand beside the rules, in the same files, and every one that fits a question holds:
+
+    [[review]]
+    command = "git push"
+    approvals = 2
+    not_requester = true
+    reviewers = ["ann", "bob", "eve"]
+    escalate_after = "30m"
+    escalate_to = ["lead"]
+
+A rule of review says who answers a question, not whether one is asked. A file with a defect is
+refused whole.
+"""
+
+import posixpath
+import re
+import tomllib
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+from typing import Annotated, Any, cast
+
+from pydantic import Field, StringConstraints, ValidationError
+
+from gonogo.domain.globs import Overlaps
+from gonogo.domain.plan import Frozen
+from gonogo.domain.review import Deed, Review, RoleWord, reviewer_id, strictest
+from gonogo.policy._commands import Command, read_command
+from gonogo.policy._deny import words_of
+from gonogo.policy._kinds import Place
+from gonogo.policy._loose import UNKNOWN
+from gonogo.policy._prefix import plain_prefix
+from gonogo.policy.rules import COMMAND_TOOL, BadRules
+
+_SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+_SELECTORS = ("kind", "tool", "agent", "command", "path")
+_HEAD = re.compile(r"\s*\[\[\s*review\s*\]\]")
+
+Words = Annotated[str, StringConstraints(min_length=1, max_length=1_000)]
+Who = Annotated[str, StringConstraints(pattern=r"^[\w.@:|/-]{1,200}$")]
+Span = Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{0,8}[smhd]$")]
+
+
+class ReviewText(Frozen):
+    """One rule of review as it is written."""
+
+    kind: Words | None = None
+    """`plan`, `tool`, `subtask`, `intervention` or another kind of question; None: any."""
+    tool: Words | None = None
+    agent: Words | None = None
+    command: Words | None = None
+    """How a command begins, word by word."""
+    path: Words | None = None
+    """Glob, relative to the workspace, of what is read, written or deleted."""
+    approvals: Annotated[int, Field(ge=1, le=100)] = 1
+    role: RoleWord = "operator"
+    reviewers: Annotated[tuple[Who, ...], Field(min_length=1, max_length=100)] | None = None
+    not_requester: bool = False
+    expires_after: Span | None = None
+    escalate_after: Span | None = None
+    escalate_to: Annotated[tuple[Who, ...], Field(max_length=100)] = ()
+    escalate_role: RoleWord | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReviewRule:
+    """One rule of review, checked. `name` is its tier and number: `admin:review:1`."""
+
+    name: str
+    text: ReviewText
+    review: Review
+    where: str
+    """File and line."""
+    words: tuple[str, ...] = ()
+    """The words of `command`."""
+
+    def fits(self, kind: str, deeds: Collection[Deed], overlaps: Overlaps) -> bool:
+        """Whether it speaks of a question."""
+        if self.text.kind not in (None, "*", kind):
+            return False
+        if all(getattr(self.text, name) is None for name in _SELECTORS[1:]):
+            return True
+        return any(self._fits_deed(deed, overlaps) for deed in deeds)
+
+    def within(self, other: "ReviewRule") -> bool:
+        """Whether the other one speaks of every question that this one does."""
+        mine, theirs = self.text, other.text
+        return all(getattr(theirs, name) in (None, "*", getattr(mine, name)) for name in _SELECTORS)
+
+    def _fits_deed(self, deed: Deed, overlaps: Overlaps) -> bool:
+        if self.text.agent not in (None, "*", deed.agent):
+            return False
+        if self.text.tool not in (None, "*") and self.text.tool not in deed.tools:
+            return False
+        commands = [read_command(text, Place(workspace="/")) for text in deed.commands]
+        if self.words and not any(self._begins(command, deed) for command in commands):
+            return False
+        return self.text.path is None or self._touches(deed, commands, overlaps)
+
+    def _begins(self, command: Command, deed: Deed) -> bool:
+        argvs = (*command.suspicion.commands, *(part.argv for part in command.parts))
+        return any(_may_begin(argv, self.words, deed.declared) for argv in argvs)
+
+    def _touches(self, deed: Deed, commands: list[Command], overlaps: Overlaps) -> bool:
+        named = [word for command in commands for word in words_of(command.suspicion)]
+        inside = [posixpath.normpath(posixpath.join(deed.cwd, word)) for word in named]
+        found = overlaps.any((self.text.path or "",), (*deed.paths, *inside))
+        return found is not None or overlaps.exhausted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reviews:
+    """All rules of review, the administrator's before the user's."""
+
+    rules: tuple[ReviewRule, ...] = ()
+
+    def of(self, kind: str, deeds: Collection[Deed]) -> Review | None:
+        """Who decides a question: all that is said of it; None when nothing is."""
+        overlaps = Overlaps()
+        found = [rule.review for rule in self.rules if rule.fits(kind, deeds, overlaps)]
+        return strictest(found) if found else None
+
+    def check_kinds(self, kinds: Collection[str]) -> None:
+        """Refuse rules about kinds of questions that nobody asks: they would never hold.
+
+        Raises:
+            BadRules: naming file and line.
+        """
+        for rule in self.rules:
+            if rule.text.kind not in (None, "*", *kinds):
+                known = ", ".join(sorted(kinds))
+                raise BadRules(f"{rule.where}: there is no kind {rule.text.kind!r}; use {known}")
+
+
+def load_reviews(admin: Path | None, user: Path | None) -> Reviews:
+    """Read the rules of review out of the rules files.
+
+    Raises:
+        BadRules: naming file and line of the first defect.
+    """
+    rules = (*_read_file(admin, "admin"), *_read_file(user, "user"))
+    for one, other in combinations(rules, 2):
+        _check_together(one, other)
+    return Reviews(rules=rules)
+
+
+def _read_file(path: Path | None, tier: str) -> Iterator[ReviewRule]:
+    if path is None or not path.exists():
+        return
+    try:
+        source = path.read_text("utf-8")
+        written: Any = tomllib.loads(source).get("review", [])
+    except (OSError, ValueError) as error:
+        raise BadRules(f"{path}: {error}") from error
+    if not isinstance(written, list):
+        raise BadRules(f"{path}:1: rules of review are [[review]] tables")
+    lines = [n for n, line in enumerate(source.splitlines(), 1) if _HEAD.match(line)]
+    for number, item in enumerate(cast("list[Any]", written), 1):
+        where = f"{path}:{lines[number - 1] if number <= len(lines) else 1}"
+        rule = _one(item, f"{tier}:review:{number}", where)
+        if isinstance(rule, str):
+            raise BadRules(f"{where}: review {number}: {rule}")
+        yield rule
+
+
+def _one(item: Any, name: str, where: str) -> ReviewRule | str:  # noqa: ANN401 - a stranger's
+    try:
+        text = ReviewText.model_validate(item)
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(str(part) for part in first["loc"]) or "review"
+        return f"{field}: {first['msg']}"
+    words = plain_prefix(text.command) if text.command else ()
+    if isinstance(words, str):
+        return words
+    review = _review(text, name)
+    defect = _defect(text) or review.problem()
+    return defect or ReviewRule(name=name, text=text, review=review, where=where, words=words)
+
+
+def _defect(text: ReviewText) -> str | None:
+    if text.command is not None and text.tool not in (None, COMMAND_TOOL):
+        return f"the tool {text.tool!r} takes no commands"
+    later = bool(text.escalate_to) or text.escalate_role is not None
+    if later and text.escalate_after is None:
+        return "escalate_after is missing: when are they let in?"
+    if text.escalate_after is not None and not later:
+        return "escalate_to or escalate_role is missing: who is let in?"
+    return None
+
+
+def _review(text: ReviewText, name: str) -> Review:
+    named = text.reviewers
+    return Review(
+        needed=text.approvals,
+        role=text.role,
+        reviewers=tuple(dict.fromkeys(map(reviewer_id, named))) if named is not None else None,
+        not_requester=text.not_requester,
+        expires_after=_span(text.expires_after),
+        escalate_after=_span(text.escalate_after),
+        escalate_to=tuple(dict.fromkeys(map(reviewer_id, text.escalate_to))),
+        escalate_role=text.escalate_role,
+        rules=(name,),
+    )
+
+
+def _span(written: str | None) -> float | None:
+    return None if written is None else float(int(written[:-1]) * _SECONDS[written[-1]])
+
+
+def _check_together(one: ReviewRule, other: ReviewRule) -> None:
+    """Two that always hold together must leave somebody who can decide."""
+    if not (one.within(other) or other.within(one)):
+        return
+    problem = strictest((one.review, other.review)).problem()
+    if problem:
+        raise BadRules(f"{other.where}: {problem}; see {one.where}")
+
+
+def _may_begin(argv: tuple[str, ...], words: tuple[str, ...], declared: bool) -> bool:
+    """Whether a command begins with these words, as far as one can see."""
+    if len(argv) < len(words) and not declared:
+        return UNKNOWN in argv
+    pairs = zip(argv, words, strict=False)
+    return all(said == word or UNKNOWN in said for said, word in pairs)

@@ -1,0 +1,68 @@
+"""Approvals as people are shown them: who sees which, and who is waited for."""
+
+from gonogo.approvals import is_reviewer, objection
+from gonogo.domain.approval_state import ApprovalStatus
+from gonogo.domain.pages import ApprovalFilter
+from gonogo.domain.principal import Principal, Role
+from gonogo.domain.records import Approval, Plan, Vote
+from gonogo.domain.views import ApprovalView
+from gonogo.runtime._sessions import seen, seen_ids, seen_plan
+from gonogo.runtime._views import approval_view
+from gonogo.store import Connection
+from gonogo.store.calls import list_approvals
+from gonogo.store.desk import reviewed_of_plan, votes_of
+from gonogo.store.plans import plan_of
+from gonogo.store.sessions import session_ids, session_of
+
+
+def may_see(conn: Connection, principal: Principal, approval: Approval) -> bool:
+    """Whether the principal sees a question: the session's owner, admins, and its reviewers."""
+    if seen(conn, principal, approval.session_id) is not None:
+        return True
+    session = session_of(conn, approval.session_id)
+    return session is not None and not session.deleted and is_reviewer(principal, approval)
+
+
+def readable_plan(conn: Connection, principal: Principal, plan_id: str) -> Plan:
+    """The plan of that id, if the principal may look at it: reviewers of its questions may.
+
+    Raises:
+        NotFound: otherwise, whatever the reason.
+    """
+    plan = plan_of(conn, plan_id)
+    reviewed = reviewed_of_plan(conn, plan_id) if plan is not None else []
+    if plan is not None and any(may_see(conn, principal, approval) for approval in reviewed):
+        return plan
+    return seen_plan(conn, principal, plan_id)
+
+
+def view_of(conn: Connection, approval: Approval) -> ApprovalView:
+    """A question as people are shown it."""
+    return approval_view(approval, votes_of(conn, approval.id) if approval.review else ())
+
+
+def list_views(
+    conn: Connection, principal: Principal, wanted: ApprovalFilter
+) -> list[ApprovalView]:
+    """The approvals that fit and that the principal may see, oldest first."""
+    found = list_approvals(
+        conn, status=wanted.status, session_id=wanted.session_id, kind=wanted.kind,
+        group=wanted.group,
+    )  # fmt: skip
+    own, alive = seen_ids(conn, principal), session_ids(conn, None)
+    views: list[ApprovalView] = []
+    for approval in found:
+        mine = approval.session_id in own
+        if not mine and not (approval.session_id in alive and is_reviewer(principal, approval)):
+            continue
+        votes = votes_of(conn, approval.id) if approval.review else []
+        if not wanted.mine or _waits_for(principal, approval, votes):
+            views.append(approval_view(approval, votes))
+    return views
+
+
+def _waits_for(principal: Principal, approval: Approval, votes: list[Vote]) -> bool:
+    if approval.status is not ApprovalStatus.PENDING or principal.role < Role.OPERATOR:
+        return False
+    voted = any(vote.principal_id == principal.id for vote in votes)
+    return objection(principal, approval) is None and not voted

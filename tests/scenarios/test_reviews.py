@@ -1,0 +1,286 @@
+"""Several people over one runtime: who sees, who decides, and what is between two approvals."""
+
+import anyio
+import pytest
+
+from fakes.world import calls, kinds, of, plan, run, says, step, write
+from gonogo.domain.approval_state import ApprovalStatus
+from gonogo.domain.errors import Conflict, Forbidden, NotFound
+from gonogo.domain.messages import HitlDecision, PlanDecision
+from gonogo.domain.pages import ApprovalFilter
+from gonogo.domain.principal import Principal, Role
+from gonogo.policy import BadRules
+
+TWO = plan(step("one"), step("two", "one"))
+LINES = {
+    "main/orchestrator": [says("Hello")],
+    "main/architect": [TWO, says("Good")],
+    "main/coder": [calls(write("a.txt")), says("written")],
+    "one": [calls(write("one.py")), says("one is done")],
+    "two": [says("two is done")],
+    "three": [says("three is done")],
+}
+EVE = Principal(id="user:eve", name="eve", role=Role.OPERATOR)
+
+
+@pytest.fixture
+def ruled(tmp_path, make):
+    """Makes worlds with rules of review."""
+
+    def making(rules, lines=LINES, **set_):
+        (tmp_path / "config").mkdir(exist_ok=True)
+        (tmp_path / "config" / "rules.toml").write_text(rules)
+        return make(lines, **set_)
+
+    return making
+
+
+async def approved_by(world, plan_id, who, **more):
+    decision = PlanDecision(plan_id=plan_id, decision="approve", **more)
+    return await world.runtime.decide(who, decision)
+
+
+async def question(world, who=None, **wanted):
+    found = await world.runtime.approvals(
+        who or world.runtime.owner, ApprovalFilter(status=ApprovalStatus.PENDING, **wanted)
+    )
+    return found.approvals[0]
+
+
+PLANS = '[[review]]\nkind = "plan"\napprovals = 2\nreviewers = ["ann", "bob", "eve"]\n'
+
+
+async def test_a_plan_runs_after_the_second_approval_also_when_the_process_ended_between(ruled):
+    async with ruled(PLANS) as world:
+        plan_id = await world.propose()
+        told = await world.decide_plan(plan_id)
+        assert kinds(told) == ["approval_voted"]
+        assert told[0]["is_final"] is True
+        assert told[0]["content"] == "1 of 2 approvals (ann): A goal"
+        assert kinds(await world.decide_plan(plan_id)) == []
+
+        await world.restart()
+        assert world.read("one.py") is None
+        shown = await question(world)
+        assert [vote.name for vote in shown.votes] == ["ann"]
+        assert (shown.review.needed, shown.review.reviewers) == (2, ["ann", "bob", "eve"])
+        receipt = await approved_by(world, plan_id, world.bob)
+        assert receipt.outcome == "decided"
+        await world.until("plan_completed")
+        assert world.read("one.py") == "made\n"
+        decided = await world.runtime.approval(world.ann, shown.approval_id)
+        assert (decided.decided_by, decided.approved_by) == ("bob", ["ann", "bob"])
+
+
+async def test_reviewers_see_the_question_and_its_plan_and_nothing_else_of_the_session(ruled):
+    async with ruled(PLANS) as world:
+        plan_id = await world.propose()
+        runtime, bob = world.runtime, world.bob
+        asked = await question(world, bob, mine=True)
+
+        assert asked.requested_by == "ann"
+        assert (await runtime.approval(bob, asked.approval_id)) == asked
+        assert (await runtime.plan(bob, plan_id)).plan_id == plan_id
+        assert len(await runtime.revisions(bob, plan_id)) == 1
+        assert (await runtime.plan_status(bob, plan_id)).total_steps == 2
+        stranger = Principal(id="user:zoe", name="zoe", role=Role.OPERATOR)
+        for refused in (
+            runtime.approval(stranger, asked.approval_id),
+            runtime.plan(stranger, plan_id),
+            approved_by(world, plan_id, stranger),
+            runtime.cancel_plan(bob, plan_id),
+            runtime.pending(bob, world.session),
+            runtime.decide_plan(
+                bob, PlanDecision(plan_id=plan_id, decision="approve"), world.session
+            ),
+        ):  # fmt: skip
+            with pytest.raises(NotFound):
+                await refused
+        assert (await runtime.approvals(stranger)).count == 0
+        viewer = bob.model_copy(update={"role": Role.VIEWER})
+        with pytest.raises(Forbidden):
+            await approved_by(world, plan_id, viewer)
+        assert (await runtime.approvals(viewer, ApprovalFilter(mine=True))).count == 0
+
+        await approved_by(world, plan_id, bob)
+        assert (await runtime.approvals(bob, ApprovalFilter(mine=True))).count == 0
+        assert (await runtime.approvals(EVE, ApprovalFilter(mine=True))).count == 1
+        await runtime.delete_session(world.ann, world.session)
+        with pytest.raises(NotFound):
+            await runtime.approval(bob, asked.approval_id)
+        assert (await runtime.approvals(bob)).count == 0
+
+
+async def test_an_edited_plan_is_put_before_everybody_again(ruled):
+    async with ruled(PLANS) as world:
+        plan_id = await world.propose()
+        await approved_by(world, plan_id, world.ann, auto_approve_tools=False)
+        edit = PlanDecision(
+            plan_id=plan_id, decision="edit",
+            modified_subtasks=[{"id": "three", "description": "Three", "agent": "coder"}],
+        )  # fmt: skip
+        receipt = await world.runtime.decide(world.bob, edit)
+        assert receipt.outcome == "asked_again"
+        asked = await question(world)
+        assert (asked.revision, asked.details["edited_by"]) == (2, "bob")
+        assert [vote.name for vote in asked.votes] == ["bob"]
+        shown = of(await world.log(), "plan_notification")[-1]["metadata"]
+        assert (shown["revision"], shown["subtask_count"]) == (2, 1)
+        with pytest.raises(Conflict):
+            await approved_by(world, plan_id, world.ann)
+        with pytest.raises(Conflict):
+            await approved_by(world, plan_id, world.ann, revision=1)
+
+        await approved_by(world, plan_id, world.ann, revision=2)
+        await world.until("plan_completed")
+        told = of(await world.log(), "plan_approved")[-1]["metadata"]
+        assert (told["was_edited"], told["subtask_count"]) == (True, 1)
+        assert world.read("one.py") is None
+
+
+async def test_a_vote_without_grants_is_not_loosened_by_a_later_one(ruled):
+    async with ruled(PLANS) as world:
+        plan_id = await world.propose()
+        await approved_by(world, plan_id, world.ann, auto_approve_tools=False)
+        await approved_by(world, plan_id, world.bob)
+        assert (await world.runtime.plan(world.ann, plan_id)).auto_approve_tools is False
+
+
+CALLS = '[[review]]\nkind = "tool"\nnot_requester = true\nreviewers = ["ann", "bob"]\n'
+
+
+async def test_who_asked_edits_a_call_and_somebody_else_lets_it_run(ruled):
+    async with ruled(CALLS) as world:
+        await world.say("Write", "coder")
+        asked = await question(world)
+        refused = await world.runtime.accept(
+            world.ann, world.session, HitlDecision(call_ids=[asked.call_id], decision="approve")
+        )
+        assert [answer.code for answer in refused.answers] == ["forbidden"]
+        told = await world.decide(
+            asked.call_id, "edit", modified_arguments={"path": "b.txt", "content": "edited\n"}
+        )
+        assert kinds(told) == ["approval_resolved", "tool_call", "approval_requested"]
+        assert told[-1]["is_final"] is True
+        again = await question(world)
+        assert (again.arguments["path"], again.details["edited_by"]) == ("b.txt", "ann")
+        assert again.approval_id != asked.approval_id
+        with pytest.raises(NotFound):
+            await world.runtime.decide_call(
+                world.bob, HitlDecision(approval_id=again.approval_id, decision="approve"),
+                world.session,
+            )  # fmt: skip
+
+        await world.runtime.decide(
+            world.bob, HitlDecision(approval_id=again.approval_id, decision="approve")
+        )
+        await world.idle()
+        assert (world.read("a.txt"), world.read("b.txt")) == (None, "edited\n")
+        told = of(await world.log(), "tool_approved")[-1]["metadata"]
+        assert told["modified_arguments"]["path"] == "b.txt"
+        assert [e.actor for e in await world.audit("tool.allowed")] == ["user:bob"]
+
+
+async def test_votes_in_one_message_are_answered_one_by_one(ruled):
+    lines = {**LINES, "main/coder": [calls(write("a.txt"), write("b.txt")), says("written")]}
+    rules = '[[review]]\nkind = "tool"\napprovals = 2\nreviewers = ["ann", "bob"]\n'
+    async with ruled(rules, lines) as world:
+        await world.say("Write", "coder")
+        ids = [each.call_id for each in await world.pending()]
+        decision = {"type": "hitl_decision", "call_ids": ids, "decision": "approve"}
+        receipt = await world.send(decision)
+        assert [answer.outcome for answer in receipt.answers] == ["voted", "voted"]
+        told = await world.answer(receipt)
+        assert kinds(told) == ["approval_voted", "approval_voted"]
+        assert [event["is_final"] for event in told] == [False, True]
+
+
+async def test_a_plan_that_would_allow_what_is_reviewed_is_reviewed_itself(ruled):
+    rules = '[[review]]\ncommand = "git push"\nreviewers = ["bob"]\n'
+    pushing = plan(step("one", scope={"commands": ["git push origin"]}))
+    async with ruled(rules, {**LINES, "main/architect": [pushing]}) as world:
+        plan_id = await world.propose()
+        with pytest.raises(Forbidden, match="Only bob may approve this"):
+            await world.decide_plan(plan_id)
+        assert (await question(world, world.bob)).review.rules == ["user:review:1"]
+
+
+async def test_others_are_let_in_after_a_time_also_after_a_restart(ruled):
+    rules = (
+        '[[review]]\nkind = "plan"\nreviewers = ["bob"]\n'
+        'escalate_after = "30m"\nescalate_to = ["eve"]\n'
+    )
+    async with ruled(rules) as world:
+        plan_id = await world.propose()
+        with pytest.raises(NotFound):
+            await world.runtime.plan(EVE, plan_id)
+        await world.restart()
+        await world.later(31 * 60)
+        told = await world.until("approval_escalated")
+        assert told["content"] == "Nobody has decided yet; eve may, too, from now on: A goal"
+        asked = await question(world, EVE, mine=True)
+        assert asked.escalated_at is not None
+        assert asked.review.escalates_at is None
+        await approved_by(world, plan_id, EVE)
+        await world.until("plan_completed")
+
+
+async def test_a_rule_of_the_session_allows_nothing_that_others_have_to_review(ruled):
+    rules = '[[review]]\npath = "a.txt"\nnot_requester = true\n'
+    lines = {**LINES, "main/coder": [calls(write("a.txt"), write("b.txt")), says("written")]}
+    async with ruled(rules, lines) as world:
+        receipt = await world.runtime.open_session(world.ann, session_id="s1")
+        rule = {"tool": "write_file", "decision": "allow"}
+        await world.runtime.add_session_rule(world.ann, receipt.session_id, rule)
+        world.session = "s1"
+        await world.say("Write", "coder")
+        (asked,) = await world.pending()
+        assert asked.arguments["path"] == "a.txt"
+        assert (world.read("a.txt"), world.read("b.txt")) == (None, "made\n")
+
+
+async def test_identical_questions_of_several_sessions_have_one_group(ruled):
+    lines = {**LINES, "main/coder": [calls(run("git push"))] * 3}
+    async with ruled("", lines) as world:
+        await world.say("Push", "coder")
+        await world.runtime.open_session(world.ann, session_id="s2")
+        await world.say("Push", "coder", session="s2")
+        found = (await world.runtime.approvals(world.ann)).approvals
+        assert len(found) == 2
+        assert len({each.group for each in found}) == 1
+        assert len({each.digest for each in found}) == 1
+        same = ApprovalFilter(group=found[0].group)
+        assert (await world.runtime.approvals(world.bob, same)).count == 0
+
+
+async def test_a_bad_rule_of_review_keeps_the_runtime_from_starting(ruled):
+    with pytest.raises(BaseExceptionGroup) as refused:
+        async with ruled('[[review]]\nkind = "plna"\n'):
+            pass
+    errors, left = [], [refused.value]
+    while left:
+        error = left.pop()
+        left += getattr(error, "exceptions", ())
+        errors.append(error)
+    (bad,) = [error for error in errors if isinstance(error, BadRules)]
+    assert "rules.toml:1: there is no kind 'plna'" in str(bad)
+
+
+async def test_two_last_votes_at_once_start_the_plan_once(ruled):
+    async with ruled(PLANS) as world:
+        plan_id = await world.propose()
+        said = []
+
+        async def decides(who):
+            try:
+                said.append((await approved_by(world, plan_id, who)).outcome)
+            except Conflict as late:
+                said.append(late.code)
+
+        with anyio.fail_after(20):
+            async with anyio.create_task_group() as group:
+                for who in (world.ann, world.bob, EVE):
+                    group.start_soon(decides, who)
+        assert sorted(said) == ["already_decided", "decided", "voted"]
+        await world.until("plan_completed")
+        assert len(of(await world.log(), "plan_approved")) == 1
