@@ -120,7 +120,7 @@ BODIES = {
             "approval_warning",
             "approval_resolved",
         )
-    },  # fmt: skip
+    },
     "error": {"error": "x", "content": "x", "code": "internal", "is_final": True},
     "done": {"is_final": True},
 }
