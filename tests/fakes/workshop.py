@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import anyio
@@ -201,7 +201,7 @@ class Workshop:
     async def later(self, seconds: float) -> None:
         """Move the clock, and have the timers looked at."""
         self.now += timedelta(seconds=seconds)
-        await self.store.write(set_timer, "nudge", "test", self.now)
+        await self.store.write(set_timer, "nudge", "test", datetime(2000, 1, 1, tzinfo=UTC))
 
     async def until_paused(self, plan_id: str) -> Plan:
         """Wait until a plan is paused."""
