@@ -1,4 +1,4 @@
-"""Mutants of the cases against bash: `python -m mutants [--count N] [--seed S] [--run N]`."""
+"""Mutants of the cases against bash: `python -m mutants [--count N] [--seed S]`."""
 
 import argparse
 import itertools
@@ -11,7 +11,9 @@ from gonogo.workspace import Sandbox
 from mutants.bash import TracedBash
 from mutants.canary import Canary, readers
 from mutants.check import FalseAllow, Judge, Tally, seeds
-from mutants.mutator import mutants
+from mutants.more import EVERYTHING
+from mutants.mutator import Seed, mutants
+from mutants.sweep import sweep
 from mutants.workspace import build
 
 _AT_ONCE = 2_000
@@ -23,6 +25,9 @@ def main() -> int:
     asked.add_argument("--count", type=int, default=100_000)
     asked.add_argument("--seed", type=int, default=int(time.time()))
     asked.add_argument("--run", type=int, default=2_000, help="how many of the allowed really run")
+    asked.add_argument(
+        "--options", action="store_true", help="run each option of each program, too"
+    )
     options = asked.parse_args()
     sandbox = Sandbox.detect()
     if sandbox is None:
@@ -30,8 +35,13 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder).resolve()
         build(root)
-        tally = run(Judge(TracedBash(sandbox, root), root), options.count, options.seed)
-        spilt = really_run(Canary(sandbox, root), tally, options.run, options.seed)
+        judge = Judge(TracedBash(sandbox, root), root)
+        tally = run(judge, options.count, options.seed)
+        chosen = _sample([run_as for _, run_as in tally.allowed], options.run, options.seed)
+        spilt = really_run(Canary(sandbox, root), chosen)
+        if options.options:
+            swept = [judge.verdict(Seed(line, EVERYTHING, allowed=True)) for line in sweep()]
+            spilt += really_run(Canary(sandbox, root), readers(v.run_as for v in swept if v.run_as))
     return 1 if tally.wrong or spilt else 0
 
 
@@ -51,15 +61,18 @@ def run(judge: Judge, count: int, seed: int) -> Tally:
     return tally
 
 
-def really_run(canary: Canary, tally: Tally, count: int, seed: int) -> bool:
-    """Run a sample of what was allowed; whether any of it did harm."""
-    known = readers(run_as for _, run_as in tally.allowed)
-    chosen = random.Random(seed).sample(known, min(count, len(known)))
+def _sample(commands: list[str], count: int, seed: int) -> list[str]:
+    known = readers(commands)
+    return random.Random(seed).sample(known, min(count, len(known)))
+
+
+def really_run(canary: Canary, chosen: list[str]) -> int:
+    """Run commands that were allowed; how many of them did harm."""
     spills = canary.spills(chosen)
     for spill in spills:
         print(f"HARM: {spill.run_as!r}\n  {spill.why}", flush=True)
     print(f"{len(chosen)} allowed commands really run: {len(spills)} changed or showed something")
-    return bool(spills)
+    return len(spills)
 
 
 def _told(wrong: FalseAllow) -> str:

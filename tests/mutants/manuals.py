@@ -11,6 +11,7 @@ import tomllib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from itertools import pairwise
 from pathlib import Path
 
 from mutants.workspace import MOUNTED_AT
@@ -68,9 +69,18 @@ _GIT_FIXED = re.compile(
 _SED_SCRIPT = re.compile(r"(/(\\.|[^/\\\n])*/|[0-9$,+~; \t]|p)*")
 
 
+_FIND_VALUED = re.compile(
+    r"-(i?name|i?path|i?wholename|i?regex|regextype|x?type|size|[amc]time|[amc]min|perm|user|group"
+    r"|links|inum|printf|maxdepth|mindepth|newer|anewer|cnewer|samefile)"
+)
+_FIND_BAD = re.compile(
+    r"-(exec|execdir|ok|okdir|delete|fprint0?|fprintf|fls|files0-from|[LHD]|O\d)"
+)
+
+
 def _find(argv: Sequence[str]) -> str | None:
-    bad = re.compile(r"-(exec|execdir|ok|okdir|delete|fprint0?|fprintf|fls|files0-from|L|H|D|O\d)")
-    return next((f"find {word}" for word in argv if bad.fullmatch(word)), None)
+    acts = [word for before, word in pairwise(argv) if not _FIND_VALUED.fullmatch(before)]
+    return next((f"find {word}" for word in acts if _FIND_BAD.fullmatch(word)), None)
 
 
 def _sed(argv: Sequence[str]) -> str | None:

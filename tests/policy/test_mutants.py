@@ -17,6 +17,7 @@ from mutants.manuals import complaint
 from mutants.more import EVERYTHING, LINES, everything
 from mutants.mutator import Seed, mutants
 from mutants.reading import expected
+from mutants.sweep import sweep
 from mutants.workspace import build
 
 FIXED = 20_261
@@ -60,6 +61,21 @@ def test_what_is_allowed_changes_no_file_and_shows_no_secret(box):
 
     assert len(allowed) > 0.8 * len(LINES)
     assert Canary(sandbox, root).spills(allowed) == []
+
+
+def test_no_option_of_a_program_that_walks_shows_a_secret(box):
+    sandbox, root = box
+    judge = Judge(TracedBash(sandbox, root), root)
+    lines = [
+        line for line in sweep() if line.startswith(("rg KEY --", "grep -r KEY --", "diff -r src"))
+    ]
+    verdicts = [judge.verdict(Seed(line, EVERYTHING, allowed=True)) for line in lines]
+    allowed = readers(verdict.run_as for verdict in verdicts if verdict.run_as)
+    # All that concern patterns of names, and a part of the rest.
+    named = [run_as for run_as in allowed if "'--iglob=*" in run_as or "include=" in run_as]
+
+    assert named
+    assert Canary(sandbox, root).spills([*named, *allowed[::8]]) == []
 
 
 def test_ordinary_work_with_every_known_program_is_allowed():

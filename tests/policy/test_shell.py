@@ -132,7 +132,7 @@ def test_what_runs_is_hardened():
     assert recursive.endswith("-- . 2>/dev/null")
     assert (check_command("diff -r a b", CONTEXT).run_as or "").startswith("diff -r a b --no-deref")
     assert check_command("grep -n KEY a", CONTEXT).run_as == "grep -n KEY a"
-    assert "'--glob=!.env'" in (check_command("rg KEY", CONTEXT).run_as or "")
+    assert "'--iglob=!.env'" in (check_command("rg KEY", CONTEXT).run_as or "")
 
 
 @pytest.mark.parametrize(
