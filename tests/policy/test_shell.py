@@ -111,6 +111,7 @@ def test_a_rendered_command_reads_as_itself(text):
     assert [part.argv for part in again.parts] == [part.argv for part in command.parts]
 
 
+@example([("ls", " | "), ("ls", " | "), ("ls", "\n"), ("rm -rf /", " && "), ("ls", "")])
 @given(st.lists(st.tuples(PART, st.sampled_from([" && ", " || ", "; ", " | ", "\n"])), min_size=1))
 def test_a_compound_is_never_more_allowed_than_its_strictest_part(parts):
     whole = "".join(part + operator for part, operator in parts[:-1]) + parts[-1][0]

@@ -82,7 +82,7 @@ def _read(source: str) -> tuple[list[tuple[str, ...]], list[str]]:
     targets: list[str] = []
     for node in nodes(syntax_tree(source)):
         if node.type == "command":
-            commands.append(tuple(_arguments(node, data)))
+            commands += _argvs(node, data)
         elif node.type == "file_redirect":
             targets += [_text(child, data) for child in node.children if child.is_named]
         elif node.type in ("declaration_command", "test_command", "ERROR"):
@@ -92,11 +92,19 @@ def _read(source: str) -> tuple[list[tuple[str, ...]], list[str]]:
     return [argv for argv in commands if argv], targets
 
 
-def _arguments(command: Node, data: bytes) -> Iterator[str]:
+def _argvs(command: Node, data: bytes) -> Iterator[tuple[str, ...]]:
+    """The words of a command; those after a line's end, which a tree may lose, as another one."""
     skipped = ("variable_assignment", "file_redirect", "herestring_redirect", "heredoc_redirect")
+    argv: list[str] = []
+    end = command.start_byte
     for child in command.children:
+        if b"\n" in data[end : child.start_byte].replace(b"\\\n", b""):
+            yield tuple(argv)
+            argv = []
+        end = child.end_byte
         if child.type not in skipped:
-            yield _text(child, data)
+            argv.append(_text(child, data))
+    yield tuple(argv)
 
 
 def _text(node: Node, data: bytes) -> str:
