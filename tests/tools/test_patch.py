@@ -96,6 +96,8 @@ def test_files_are_created_and_deleted_and_git_headers_are_understood() -> None:
         "diff --git a/f b/f\nold mode 100644\nnew mode 100755\n",
         "diff --git a/f b/f\nnew file mode 100644\n",
         "diff --git a/f b/f\nBinary files a/f and b/f differ\n",
+        "diff --git a/f b/f\nnew file mode 120000\n--- /dev/null\n+++ b/f\n@@ -0,0 +1 @@\n+../x\n",
+        "diff --git a/f b/f\nnew file mode 160000\n--- /dev/null\n+++ b/f\n@@ -0,0 +1 @@\n+x\n",
         '--- "a/\\321\\204"\n+++ "b/\\321\\204"\n@@ -1 +1 @@\n-a\n+b\n',
         "--- /dev/null\n+++ b/f\n@@ -1 +1 @@\n-a\n+b\n",
     ],

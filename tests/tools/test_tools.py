@@ -361,3 +361,28 @@ async def test_a_working_folder_that_was_swapped_for_a_link_is_refused(
 
     with refused("changed_since_approval"):
         await carry_out(workspace, "execute_command", prepared)
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("write_file", {"path": ".env", "content": "NEW=1\n"}),
+        ("edit_file", {"path": ".env", "old": "OTHER=1", "new": "OTHER=2"}),
+        ("delete_file", {"path": ".env"}),
+        ("apply_patch", {"patch": "--- a/.env\n+++ b/.env\n@@ -2 +2 @@\n-OTHER=1\n+OTHER=2\n"}),
+    ],
+)
+def test_a_question_about_a_secret_does_not_show_what_it_held(
+    workspace: Workspace, tool: str, arguments: dict[str, Any]
+) -> None:
+    (workspace.root / ".env").write_text("KEY=CANARY\nOTHER=1\n")
+
+    prepared = prepare(workspace, tool, **arguments)
+
+    assert "CANARY" not in prepared.preview
+    assert ".env" in prepared.preview
+    assert "may be secret" in prepared.preview
+
+
+def test_a_question_about_a_new_secret_shows_all_of_it(workspace: Workspace) -> None:
+    assert "+KEY=1" in prepare(workspace, "write_file", path=".env", content="KEY=1\n").preview

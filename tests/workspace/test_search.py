@@ -1,6 +1,7 @@
 """Listing shows a folder without following links; searching finds the same lines with ripgrep and
 without it, gives up in time, and never shows a secret or anything outside."""
 
+import os
 import time
 from pathlib import Path
 
@@ -199,3 +200,22 @@ def test_a_listing_ends_at_its_limit_and_says_so(workspace: Workspace) -> None:
     assert len(listing.entries) == 3
     assert listing.truncated
     assert not workspace.list("src/web", depth=1, limit=1).truncated
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    ("path", "kind"), [("pipe", "not_a_regular_file"), ("hard.txt", "hardlink")]
+)
+def test_what_no_tool_may_read_is_refused_by_its_name_and_not_waited_for(
+    tmp_path: Path, engine: str, path: str, kind: str
+) -> None:
+    needs(engine)
+    root = tmp_path / "ws"
+    root.mkdir()
+    os.mkfifo(root / "pipe")
+    (tmp_path / "secret.txt").write_text("Plan CANARY\n")
+    (root / "hard.txt").hardlink_to(tmp_path / "secret.txt")
+
+    with refused(kind):
+        Workspace(root).search(Query(pattern="Plan", engine=engine), path=path)
+    assert Workspace(root).search(Query(pattern="Plan", engine=engine)).matches == ()

@@ -16,6 +16,7 @@ from gonogo.domain.conversation import ModelRequest, Reply, ToolRequest, Usage
 from gonogo.domain.errors import ModelFailed, ModelNotConfigured
 from gonogo.llm.arguments import read_arguments
 from gonogo.llm.model import OnText, new_call_id
+from gonogo.llm.text import clean
 
 Line = Mapping[str, Any] | Callable[[ModelRequest], Mapping[str, Any]]
 """`{"text", "calls": [{"name", "arguments"}], "delay"}`, or what makes one of a request.
@@ -54,7 +55,7 @@ class ScriptedModel:
         began = time.perf_counter()
         line = self._next_line(request)
         await anyio.sleep(line.get("delay", 0))
-        text = str(line.get("text", ""))
+        text = clean(str(line.get("text", "")))
         for start in range(0, len(text), _PIECE):
             on_text(text[start : start + _PIECE])
             await anyio.lowlevel.checkpoint()
@@ -93,7 +94,8 @@ class ScriptedModel:
 
 def _call(call: Mapping[str, Any]) -> ToolRequest:
     arguments, problem = read_arguments(call.get("arguments"))
-    return ToolRequest(id=new_call_id(), name=call["name"], arguments=arguments, problem=problem)
+    name = clean(call["name"])
+    return ToolRequest(id=new_call_id(), name=name, arguments=arguments, problem=problem)
 
 
 def demo_model() -> ScriptedModel:

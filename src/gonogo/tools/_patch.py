@@ -18,6 +18,8 @@ _REFUSED = (
     "old mode",
     "new mode",
     "similarity ",
+    "new file mode 12",
+    "new file mode 16",
     "GIT binary",
     "Binary files",
 )

@@ -4,6 +4,7 @@ import difflib
 from collections.abc import Iterable
 
 from gonogo.domain.errors import ToolFailed
+from gonogo.domain.paths import is_secret
 
 DIFF_LINES = 20_000
 """Longer files are summed up instead of compared."""
@@ -25,7 +26,12 @@ def decoded(path: str, data: bytes) -> str:
 
 
 def difference(path: str, before: bytes | None, after: bytes | None) -> str:
-    """A unified diff of one file; None is no file."""
+    """A unified diff of one file; None is no file.
+
+    What a file of secrets held is not shown: a diff is stored, and sent to whoever is asked.
+    """
+    if before is not None and is_secret(path):
+        return _sizes(path, before, after, "what it holds may be secret")
     try:
         old = _lines(before)
         new = _lines(after)
@@ -50,6 +56,11 @@ def _marked(lines: Iterable[str]) -> Iterable[str]:
         yield line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
 
 
-def _sizes(path: str, before: bytes | None, after: bytes | None) -> str:
+def _sizes(
+    path: str,
+    before: bytes | None,
+    after: bytes | None,
+    why: str = "binary or too long to compare",
+) -> str:
     old, new = ("no file" if data is None else f"{len(data)} bytes" for data in (before, after))
-    return f"{path}: {old} -> {new} (binary or too long to compare)\n"
+    return f"{path}: {old} -> {new} ({why})\n"

@@ -10,6 +10,7 @@ import base64
 import json
 import os
 import re
+import stat
 import subprocess
 import sys
 import threading
@@ -128,9 +129,11 @@ class _Place:
         with (
             told(self.path),
             self.descriptor() as root,
-            opened(self.opener, root, self.path, READING),
+            opened(self.opener, root, self.path, READING) as found,
         ):
-            return
+            # An engine that is told to read a pipe by its name would wait for who writes to it.
+            if not stat.S_ISDIR(os.fstat(found).st_mode):
+                check_regular(found, self.path)
 
     def wants(self, path: str) -> bool:
         """Whether this file may be shown, by its path."""
