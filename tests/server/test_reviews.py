@@ -1,0 +1,125 @@
+"""Several people at the door: each sees what waits for them, and several approve one thing."""
+
+from contextlib import asynccontextmanager
+
+import anyio
+import pytest
+
+from gonogo.client import Client
+from gonogo.domain.errors import Conflict, Forbidden, InvalidMessage, NotFound
+from gonogo.domain.principal import Role
+from gonogo.llm import ScriptedModel
+from gonogo.runtime import Runtime
+from gonogo.server import serve
+from gonogo.settings import Settings
+
+PUSH = {"name": "execute_command", "arguments": {"command": "touch made.txt"}}
+LINES = {"main/coder": [{"calls": [PUSH]}, {"text": "Done"}] * 3}
+RULES = (
+    '[[review]]\ncommand = "touch"\napprovals = 2\nnot_requester = true\n'
+    'reviewers = ["ann", "bob", "eve"]\n'
+)
+
+
+@pytest.fixture
+async def door(tmp_path):
+    """Gives clients of a served runtime, by name."""
+    (tmp_path / "work").mkdir()
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "rules.toml").write_text(RULES)
+    settings = Settings(
+        home=tmp_path / "home", config=tmp_path / "config", workspace=tmp_path / "work"
+    )
+    path, listening = tmp_path / "s", anyio.Event()
+    async with (
+        Runtime.open(settings, model=ScriptedModel(LINES)) as runtime,
+        anyio.create_task_group() as group,
+    ):
+
+        async def run():
+            await serve(runtime, uds=path, on_ready=lambda _: listening.set())
+
+        group.start_soon(run)
+        with anyio.fail_after(20):
+            await listening.wait()
+
+        @asynccontextmanager
+        async def person(name, role=Role.OPERATOR):
+            _, token = await runtime.create_token(runtime.owner, name, role)
+            async with Client(uds=str(path), token=token) as client:
+                yield client
+
+        yield person
+        group.cancel_scope.cancel()
+
+
+async def asks(client, session_id):
+    """Have an agent ask for a call. Gives the question."""
+    message = {"type": "user_message", "content": "Touch it", "agent_type": "coder"}
+    found = [event async for event in client.send(session_id, message)]
+    (asked,) = [event for event in found if event["type"] == "approval_requested"]
+    return await client.approval(asked["metadata"]["approval_id"])
+
+
+async def test_two_others_let_a_call_run_that_its_author_may_not_approve(door, tmp_path):
+    async with (
+        door("ann") as ann, door("bob") as bob, door("eve") as eve, door("zoe") as zoe,
+        door("vic", Role.VIEWER) as vic,
+    ):  # fmt: skip
+        asked = await asks(ann, "s1")
+        with pytest.raises(Forbidden, match="ann asked for this"):
+            await ann.decide(asked.approval_id, "approve")
+        for hidden in (zoe, vic):
+            with pytest.raises(NotFound):
+                await hidden.approval(asked.approval_id)
+        assert (await ann.approvals(mine=True)).count == 0
+        (shown,) = (await bob.approvals(mine=True)).approvals
+        assert (shown.review.needed, shown.votes, shown.requested_by) == (2, [], "ann")
+
+        first = await bob.decide(shown.approval_id, "approve", digest=shown.digest)
+        assert (first.status, [vote.name for vote in first.votes]) == ("pending", ["bob"])
+        assert (await bob.approvals(mine=True)).count == 0
+        assert not (tmp_path / "work" / "made.txt").exists()
+        second = await eve.decide(shown.approval_id, "approve")
+        assert (second.status, second.approved_by) == ("approved", ["bob", "eve"])
+        with pytest.raises(NotFound):
+            await eve.session("s1")
+
+
+async def test_identical_questions_are_answered_together_and_one_by_one(door):
+    async with door("ann") as ann, door("bob") as bob, door("eve") as eve:
+        one, two = await asks(ann, "s1"), await asks(ann, "s2")
+        assert one.group == two.group
+        assert (await bob.approvals(group=one.group)).count == 2
+        voted = await bob.decide_group(one.group, "approve")
+        assert [(a.ok, a.outcome, a.votes, a.needed) for a in voted] == [(True, "voted", 1, 2)] * 2
+        refused = await ann.decide_group(one.group, "approve")
+        assert [(a.ok, a.code) for a in refused] == [(False, "forbidden")] * 2
+        decided = await eve.decide_group(one.group, "approve")
+        assert {a.id for a in decided} == {one.approval_id, two.approval_id}
+        assert [(a.outcome, a.status) for a in decided] == [("decided", "approved")] * 2
+        with pytest.raises(NotFound):
+            await eve.decide_group(one.group, "approve")
+
+
+async def test_an_edit_is_asked_about_anew_and_the_answer_shows_the_new_question(door):
+    async with door("ann") as ann, door("bob") as bob:
+        asked = await asks(ann, "s1")
+        edited = await bob.decide(
+            asked.approval_id, "edit", modified_arguments={"command": "touch other.txt"}
+        )
+        assert edited.approval_id != asked.approval_id
+        assert (edited.status, edited.arguments["command"]) == ("pending", "touch other.txt")
+        assert [vote.name for vote in edited.votes] == ["bob"]
+        with pytest.raises(Conflict):
+            await ann.decide(asked.approval_id, "reject")
+        assert (await ann.decide(edited.approval_id, "reject")).status == "rejected"
+
+
+async def test_a_batch_is_of_named_decisions_or_of_a_group(door):
+    async with door("ann") as ann:
+        named = [{"approval_id": "a", "decision": "approve"}]
+        bodies = ({}, {"group": "x"}, {"decision": "a"}, {"decisions": named, "group": "x"})
+        for body in bodies:
+            with pytest.raises(InvalidMessage):
+                await ann._ask("POST", "/approvals/decisions", json=body)
