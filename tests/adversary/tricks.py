@@ -231,6 +231,7 @@ def _uses_of(path: str) -> dict[str, Body]:
 
 def escapes(root: str) -> tuple[Trick, ...]:
     """Every way out, by every tool that takes a path."""
+    work = f"{root}/work"
     return (
         tuple(
             _trick(f"{path[:40]!r} {how}", request, end, *_ALSO, *_MISSING, "invalid_arguments")
