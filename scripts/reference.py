@@ -48,7 +48,7 @@ def _default(field: FieldInfo) -> str:
     value = field.default
     if isinstance(value, bool):
         return f"`{str(value).lower()}`"
-    return "none" if value in (None, ()) else f"`{value}`"
+    return "none" if value in (None, (), {}) else f"`{value}`"
 
 
 if __name__ == "__main__":

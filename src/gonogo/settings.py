@@ -8,13 +8,28 @@ runtime reads the environment: it is given what it needs.
 import os
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 import platformdirs
-from pydantic import AliasChoices, Field, SecretStr, field_validator
+from pydantic import AliasChoices, Field, SecretStr, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 DAY = 86_400.0
 Seconds = Annotated[float, Field(gt=0, le=366 * DAY)]
+
+
+def is_safe_address(url: str) -> bool:
+    """Whether what comes from an address is what its host sent: https, or this machine itself."""
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError:
+        return False
+    if not host or "@" in parts.netloc or parts.fragment or not url.isprintable():
+        return False
+    return parts.scheme == "https" or (
+        parts.scheme == "http" and host in {"localhost", "127.0.0.1", "::1"}
+    )
 
 
 def _state_folder() -> Path:
@@ -58,6 +73,19 @@ class Settings(BaseSettings):
     """The port that `gonogo serve` listens on; 0 picks a free one."""
     metrics_public: bool = False
     """Serve `/metrics` without a token."""
+
+    oidc_audience: str | None = None
+    """The audience (`aud`) that a token of the identity provider must be for."""
+    oidc_roles: Annotated[dict[str, str], NoDecode] = {}
+    """What the provider's roles may do here, as `gonogo-admins=admin,devs=operator`."""
+    oidc_role_claim: str = "roles"
+    """The claim with the provider's roles; dots lead into claims within claims."""
+    oidc_name_claim: str = "preferred_username"
+    """The claim with the name that people are shown under."""
+    oidc_jwks_url: str | None = None
+    """Where the provider's keys are; by default its discovery document says it."""
+    oidc_issuer: str | None = None
+    """An OpenID Connect provider whose signed tokens (JWT) count as well as our own."""
 
     workspace: Path = Field(default_factory=Path.cwd)
     """The folder that agents work in when a session names none."""
@@ -194,6 +222,35 @@ class Settings(BaseSettings):
         if not isinstance(value, str):
             return value
         return tuple(Path(part) for part in value.split(os.pathsep) if part)
+
+    @field_validator("oidc_roles", mode="before")
+    @classmethod
+    def _split_words(cls, value: Any) -> Any:  # noqa: ANN401 - as the environment gave it
+        if not isinstance(value, str):
+            return value
+        pairs = (part.rpartition("=") for part in value.split(",") if part.strip())
+        return {word.strip(): role.strip() for word, _, role in pairs}
+
+    @field_validator("oidc_roles")
+    @classmethod
+    def _known_roles(cls, value: dict[str, str]) -> dict[str, str]:
+        for word, role in value.items():
+            if not word or role not in {"viewer", "operator", "admin"}:
+                raise ValueError(f"{word}={role} is not WORD=viewer, =operator or =admin")
+        return value
+
+    @field_validator("oidc_issuer", "oidc_jwks_url")
+    @classmethod
+    def _safe(cls, value: str | None, info: ValidationInfo) -> str | None:
+        if value is None:
+            return None
+        if not is_safe_address(value):
+            raise ValueError("the address must be https (http only on this machine)")
+        if info.field_name == "oidc_issuer":
+            for needed in ("oidc_audience", "oidc_roles"):
+                if not info.data.get(needed):
+                    raise ValueError(f"it needs GONOGO_{needed.upper()} as well")
+        return value
 
     @field_validator("home", "config", "workspace", "admin_rules")
     @classmethod

@@ -15,6 +15,7 @@ from typing import Literal
 import anyio
 
 from gonogo.cli._folder import Folder
+from gonogo.domain.errors import GonogoError
 from gonogo.settings import Settings
 
 State = Literal["ok", "weak", "bad"]
@@ -45,6 +46,8 @@ async def findings(settings: Settings, environment: Mapping[str, str]) -> AsyncI
     yield _state_folder(settings.home)
     yield _owner(settings.home)
     yield await anyio.to_thread.run_sync(_database, settings)
+    if settings.oidc_issuer is not None:
+        yield await _identity(settings)
 
 
 def _python() -> Check:
@@ -120,3 +123,12 @@ def _database(settings: Settings) -> Check:
         except sqlite3.Error as error:
             return Check("database", "bad", f"{file}: {error}")
     return Check("database", "ok", str(files[0]))
+
+
+async def _identity(settings: Settings) -> Check:
+    from gonogo.runtime import look_for_keys
+
+    try:
+        return Check("identity provider", "ok", await look_for_keys(settings))
+    except GonogoError as error:
+        return Check("identity provider", "bad", str(error))

@@ -6,6 +6,7 @@
     │   ├── InvalidPlan            422  any defect of a plan
     │   └── InvalidArguments       422  arguments against a tool's schema
     ├── Unauthorized               401
+    │   └── NotValid               401  a signed token; why is for the log
     ├── Forbidden                  403
     │   └── PolicyDenied           403
     ├── NotFound                   404  foreign things look the same
@@ -21,6 +22,7 @@
     ├── ModelFailed                502
     ├── ModelNotConfigured         503
     ├── Busy                       503
+    │   └── IdentityUnknown        503  no identity provider to check a token with
     ├── BudgetSpent                429  in domain/budget.py, with the limit
     └── Internal                   500
     ToolFailed                     a tool's outcome that the model is told
@@ -72,6 +74,14 @@ class Unauthorized(Refused):
 
     code = "unauthorized"
     status = 401
+
+
+class NotValid(Unauthorized):
+    """A signed token does not count. `reason` is for the log; the sender is told less."""
+
+    def __init__(self, reason: str, told: str = "The token is not valid here") -> None:
+        super().__init__(told)
+        self.reason = reason
 
 
 class Forbidden(Refused):
@@ -190,6 +200,10 @@ class Busy(Failed):
 
     code = "internal"
     status = 503
+
+
+class IdentityUnknown(Busy):
+    """The identity provider does not answer, so nobody can say whose token this is."""
 
 
 class Internal(Failed):

@@ -1,5 +1,6 @@
 """Who asks: a principal with a role, and what each role may do."""
 
+from datetime import datetime
 from enum import IntEnum
 
 from gonogo.domain.errors import Forbidden
@@ -25,6 +26,8 @@ class Principal(Frozen):
     id: str
     name: str
     role: Role
+    until: datetime | None = None
+    """When the credential ends by itself; None: when it is revoked."""
 
     def require(self, role: Role) -> None:
         """Check that this principal's role is enough.

@@ -61,6 +61,7 @@ from gonogo.runtime._counted import CountedModel
 from gonogo.runtime._extensions import Extensions
 from gonogo.runtime._gate import open_gate
 from gonogo.runtime._going_on import Continuation, Timers
+from gonogo.runtime._oidc import Bearers, open_bearers
 from gonogo.settings import Settings
 from gonogo.store import Connection, Store
 from gonogo.telemetry import Metrics
@@ -134,6 +135,7 @@ class Parts:
     tools: dict[str, Tool]
     went_on: Continuation
     closing: anyio.Event
+    bearers: Bearers | None
     hosts: dict[str, str] = field(default_factory=dict[str, str])
     """Session → the connection that carries out its tools."""
 
@@ -255,6 +257,7 @@ def build(
         rollbacks=rollbacks, sweeps=sweeps, turns=turns,
         inbox=Inbox(locale=settings.locale), dispatcher=dispatcher, model=slot,
         profiles=profiles, tools=tools, went_on=went_on, closing=anyio.Event(),
+        bearers=open_bearers(settings, clock),
     )  # fmt: skip
 
 

@@ -1,15 +1,18 @@
 """Who may speak: principals, tokens, and answers kept for repeated requests."""
 
 import hashlib
+import math
 import re
 import secrets
 from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
+from gonogo.domain.bearer import Person, looks_signed
 from gonogo.domain.errors import Conflict, InvalidMessage, NotFound, Unauthorized
 from gonogo.domain.principal import Principal, Role
 from gonogo.domain.views import TokenView
+from gonogo.runtime._oidc import Bearers
 from gonogo.runtime._parts import Parts
 from gonogo.store import Connection, log, new_id
 from gonogo.store import people as rows
@@ -27,16 +30,26 @@ class People:
     owner = OWNER
 
     async def authenticate(self, token: str) -> Principal:
-        """The principal whose token this is.
+        """The principal whose token this is: one of ours, or one that the provider signed.
 
         Raises:
-            Unauthorized: it is nobody's, or was revoked.
+            Unauthorized: it is nobody's, was revoked, or has expired.
+            Forbidden: the provider's token gives no role here.
+            IdentityUnknown: the provider's tokens cannot be checked now.
         """
+        if self.parts.bearers is not None and looks_signed(token):
+            return await self._recognised(self.parts.bearers, token)
         row = await self.parts.store.read(rows.token_by_secret, _hash(token))
         if row is None:
             raise Unauthorized("The token is not valid; make one with: gonogo token create")
         name = OWNER.name if row.principal_id == OWNER.id else row.name
         return Principal(id=row.principal_id, name=name, role=Role(row.role))
+
+    def seconds_left(self, principal: Principal) -> float:
+        """How long a principal's credential is still valid, if nobody ends it."""
+        if principal.until is None:
+            return math.inf
+        return max(0.0, (principal.until - self.parts.clock()).total_seconds())
 
     async def create_token(
         self, principal: Principal, name: str, role: Role
@@ -120,6 +133,27 @@ class People:
             "created_at": self.parts.clock(),
         }
         await self.parts.store.write(rows.keep_answer, row)
+
+    async def _recognised(self, bearers: Bearers, token: str) -> Principal:
+        person = await bearers.read(token)
+        if bearers.is_news(person):
+            issuer = bearers.expected.issuer
+            await self.parts.store.write(_keep_person, person, issuer, self.parts.clock())
+            bearers.kept(person)
+        return Principal(id=person.id, name=person.name, role=person.role, until=person.until)
+
+
+def _keep_person(conn: Connection, person: Person, issuer: str, now: datetime) -> None:
+    known = rows.names(conn, [person.id]).get(person.id)
+    if known == person.name:
+        return
+    if not rows.keep_principal(conn, person.id, person.name, now):
+        rows.rename_principal(conn, person.id, person.name)
+    log.note(
+        conn, log.SYSTEM, now, actor=person.id, subject=person.id, name=person.name,
+        action="principal.recognised" if known is None else "principal.renamed",
+        issuer=issuer, sub=person.subject,
+    )  # fmt: skip
 
 
 def _add_token(conn: Connection, row: dict[str, Any], by: str) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from gonogo.domain.errors import Unauthorized
+from gonogo.domain.errors import Failed, Unauthorized
 from gonogo.domain.principal import Principal
 from gonogo.server._limits import Failures
 from gonogo.server._logins import Logins
@@ -74,8 +74,14 @@ class Door:
         changed, self._changed = self._changed, anyio.Event()
         changed.set()
 
-    async def revoked(self, credential: Credential | None) -> None:
-        """Wait until a credential that was valid is not any more."""
+    async def ended(self, credential: Credential | None, principal: Principal) -> None:
+        """Wait until a credential that was valid is not any more: revoked, or over by itself."""
+        # Only the provider's tokens have an end of their own.
+        left = None if principal.until is None else self.runtime.seconds_left(principal)
+        with anyio.move_on_after(left):
+            await self._revoked(credential)
+
+    async def _revoked(self, credential: Credential | None) -> None:
         while True:
             changed = self._changed
             if self.auth and credential is not None and not await self._is_valid(credential):
@@ -108,4 +114,7 @@ class Door:
             await self._holder(credential)
         except Unauthorized:
             return False
+        except Failed:
+            # It was valid, and nobody can say now that it is not; its own end still holds.
+            return True
         return True

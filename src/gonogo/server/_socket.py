@@ -20,6 +20,8 @@ from starlette.websockets import WebSocketDisconnect
 
 from gonogo.domain import strict_json
 from gonogo.domain.errors import (
+    Busy,
+    Failed,
     Forbidden,
     GonogoError,
     Internal,
@@ -108,7 +110,7 @@ class _Line:
             await self.send({**error_event(error), "session_id": self.session_id})
         except (_Gone, _Slow):
             return
-        await self.close(REFUSED, error.code)
+        await self.close(TRY_LATER if isinstance(error, Busy) else REFUSED, error.code)
 
     async def close(self, code: int, reason: str = "") -> None:
         """End the connection; it may be gone already."""
@@ -133,9 +135,10 @@ class _Conversation:
         """Talk until one side ends it."""
         async with anyio.create_task_group() as group:
             scope = group.cancel_scope
-            closing, revoked = self.door.runtime.closing.wait, self.door.revoked
+            closing = self.door.runtime.closing.wait
+            ended = partial(self.door.ended, self.credential, self.principal)
             group.start_soon(self._close_when, closing, GOING_AWAY, scope)
-            group.start_soon(self._close_when, partial(revoked, self.credential), REFUSED, scope)
+            group.start_soon(self._close_when, ended, REFUSED, scope)
             group.start_soon(self._write, scope)
             await self._read()
             scope.cancel()
@@ -189,7 +192,11 @@ class _Conversation:
 
     async def _take(self, text: str) -> None:
         # Another process may have revoked the token, so each frame is checked.
-        await self.door.identify(self.credential, address_of(self.line.socket))
+        try:
+            await self.door.identify(self.credential, address_of(self.line.socket))
+        except Failed as error:
+            await self.line.send({**error_event(error), "session_id": self.session_id})
+            return
         try:
             answers = await self._carry_out(text)
         except GonogoError as error:

@@ -73,10 +73,11 @@ class EventStream(Response):
 
     async def _send_all(self, events: AsyncIterator[EventBody], line: "_Line") -> None:
         door, whole = self._caller.door, False
+        ended = partial(door.ended, self._caller.credential, self._caller.principal)
         async with anyio.create_task_group() as group:
             scope = group.cancel_scope
             group.start_soon(_then_cancel, door.runtime.closing.wait, scope)
-            group.start_soon(_then_cancel, partial(door.revoked, self._caller.credential), scope)
+            group.start_soon(_then_cancel, ended, scope)
             is_final = await _pump(events, line)
             whole = is_final or not door.runtime.closing.is_set()
             scope.cancel()

@@ -1,14 +1,23 @@
 """Principals, tokens, and the answers kept for repeated requests."""
 
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, bindparam, select
+from sqlalchemy.dialects import postgresql, sqlite
 
 from gonogo.store._rows import change, put, rows
 from gonogo.store._schema import answers, principals, tokens
 
-_PRINCIPAL = select(principals).where(principals.c.id == bindparam("of"))
+_NAMES = select(principals.c.id, principals.c.name).where(
+    principals.c.id.in_(bindparam("ids", expanding=True))
+)
+# Not asked first: another process may see the same person for the first time.
+_KEEP = {
+    "sqlite": sqlite.insert(principals).on_conflict_do_nothing(),
+    "postgresql": postgresql.insert(principals).on_conflict_do_nothing(),
+}
 _BY_SECRET = select(tokens).where(
     tokens.c.secret_hash == bindparam("secret_hash"), tokens.c.revoked_at.is_(None)
 )
@@ -18,10 +27,21 @@ _ANSWER = select(answers.c.request_digest, answers.c.answer).where(
 )
 
 
-def keep_principal(conn: Connection, principal_id: str, name: str, now: datetime) -> None:
-    """Insert a principal if it is new."""
-    if not rows(conn, _PRINCIPAL, {"of": principal_id}):
-        put(conn, principals, {"id": principal_id, "name": name, "created_at": now})
+def keep_principal(conn: Connection, principal_id: str, name: str, now: datetime) -> bool:
+    """Insert a principal if it is new. False when it is not."""
+    row = {"id": principal_id, "name": name, "created_at": now}
+    return conn.execute(_KEEP[conn.dialect.name], row).rowcount == 1
+
+
+def rename_principal(conn: Connection, principal_id: str, name: str) -> None:
+    """Change the name that a principal is shown under."""
+    change(conn, principals, {"id": principal_id}, {"name": name})
+
+
+def names(conn: Connection, ids: Iterable[str]) -> dict[str, str]:
+    """The names of those principals that are known."""
+    found = rows(conn, _NAMES, {"ids": sorted(set(ids))})
+    return {row.id: row.name for row in found}
 
 
 def add_token(conn: Connection, row: dict[str, Any]) -> None:

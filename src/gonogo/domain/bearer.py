@@ -1,0 +1,196 @@
+"""What a signed token of an identity provider must say before it counts.
+
+Only asymmetric signatures are known: with a shared secret whoever checks a token could make one.
+Nothing in a token's header is followed (`jku`, `x5u`, `jwk`, `x5c`): keys come from the provider
+that the operator named. The signature itself is checked elsewhere; here is what it covers.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from hashlib import sha256
+from typing import Any, cast
+
+from gonogo.domain.errors import Forbidden, NotValid
+from gonogo.domain.principal import Role
+from gonogo.domain.visible import visible
+
+LEEWAY = timedelta(seconds=60)
+"""How far the provider's clock may be ahead of ours. None for `exp`: over is over."""
+MAX_TOKEN = 16_384
+"""Characters that a token may have."""
+ALGORITHMS: Mapping[str, tuple[str, str | None]] = {
+    "RS256": ("RSA", None), "RS384": ("RSA", None), "RS512": ("RSA", None),
+    "PS256": ("RSA", None), "PS384": ("RSA", None), "PS512": ("RSA", None),
+    "ES256": ("EC", "P-256"), "ES384": ("EC", "P-384"), "ES512": ("EC", "P-521"),
+    "EdDSA": ("OKP", "Ed25519"), "Ed25519": ("OKP", "Ed25519"),
+}  # fmt: skip
+"""The signatures that count, each with the one type and curve of key that it needs."""
+_TYPES = frozenset({"jwt", "at+jwt", "application/jwt", "application/at+jwt"})
+_MAX_NAME, _MAX_SUBJECT, _MAX_KID = 100, 255, 256
+_END_OF_TIME = 253_402_300_799
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Head:
+    """How a token says that it is signed."""
+
+    algorithm: str
+    key_id: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expected:
+    """Whose tokens count, and what their words mean here."""
+
+    issuer: str
+    audience: str
+    role_claim: str
+    roles: Mapping[str, Role]
+    """The provider's words → our roles."""
+    name_claim: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Person:
+    """Whom a valid token names."""
+
+    id: str
+    subject: str
+    name: str
+    role: Role
+    until: datetime
+
+
+def looks_signed(token: str) -> bool:
+    """Whether a credential has the shape of a signed token; ours have no dot."""
+    return token.count(".") == 2
+
+
+def read_head(header: Any) -> Head:  # noqa: ANN401 - any JSON value
+    """Read a token's header.
+
+    Raises:
+        NotValid: another kind of signature or token, or something in it that must be understood.
+    """
+    if not isinstance(header, dict):
+        raise NotValid("the header is no object")
+    fields = cast("dict[str, Any]", header)
+    algorithm, key_id = fields.get("alg"), fields.get("kid")
+    if not isinstance(algorithm, str) or algorithm not in ALGORITHMS:
+        raise NotValid("its algorithm is none of those that count")
+    if "crit" in fields or "b64" in fields:
+        raise NotValid("its header has a part that must be understood and is not")
+    kind = fields.get("typ", "JWT")
+    if not isinstance(kind, str) or kind.lower() not in _TYPES:
+        raise NotValid("it is a token for something else (typ)")
+    if key_id is not None and (not isinstance(key_id, str) or len(key_id) > _MAX_KID):
+        raise NotValid("its kid is no name of a key")
+    return Head(algorithm=algorithm, key_id=key_id)
+
+
+def read_claims(claims: Any, expected: Expected, now: datetime) -> Person:  # noqa: ANN401
+    """Whom a token names, once its signature was checked.
+
+    Raises:
+        NotValid: it is another issuer's, for somebody else, over, or not yet valid.
+        Forbidden: it gives no role here.
+    """
+    if not isinstance(claims, dict):
+        raise NotValid("its claims are no object")
+    fields = cast("dict[str, Any]", claims)
+    _check_origin(fields, expected)
+    until = _check_times(fields, now)
+    subject = fields.get("sub")
+    if not isinstance(subject, str) or not 0 < len(subject) <= _MAX_SUBJECT:
+        raise NotValid("it names nobody (sub)")
+    role = _role(fields, expected)
+    if role is None:
+        raise Forbidden("This token gives no role here; ask an admin to map one of its roles")
+    return Person(
+        id=principal_id(expected.issuer, subject), subject=subject,
+        name=_name(fields, expected) or subject[:_MAX_NAME], role=role, until=until,
+    )  # fmt: skip
+
+
+def principal_id(issuer: str, subject: str) -> str:
+    """The id of somebody whom an issuer knows: another issuer's namesake has another one."""
+    # Their lengths are told apart: no issuer and subject read as another pair.
+    text = f"{len(issuer)}:{issuer}{subject}"
+    return "oidc:" + sha256(text.encode(errors="surrogatepass")).hexdigest()[:32]
+
+
+def fits(algorithm: str, key: Mapping[str, Any]) -> bool:
+    """Whether a public key, as a JWK, may check signatures of that algorithm."""
+    kind, curve = ALGORITHMS[algorithm]
+    named = key.get("alg")
+    same = named is None or named == algorithm or {named, algorithm} == {"EdDSA", "Ed25519"}
+    return same and key.get("kty") == kind and (curve is None or key.get("crv") == curve)
+
+
+def _check_origin(claims: Mapping[str, Any], expected: Expected) -> None:
+    if claims.get("iss") != expected.issuer:
+        raise NotValid("another issuer made it")
+    if expected.audience not in _words(claims.get("aud")):
+        raise NotValid("it is for another audience")
+    if "cnf" in claims:
+        raise NotValid("it is bound to a key that its sender would have to prove (cnf)")
+
+
+def _check_times(claims: Mapping[str, Any], now: datetime) -> datetime:
+    until = _moment(claims, "exp")
+    if until is None:
+        raise NotValid("it has no end (exp)")
+    if until <= now:
+        raise NotValid("it has expired", "The token has expired")
+    for name in ("nbf", "iat"):
+        since = _moment(claims, name)
+        if since is not None and since > now + LEEWAY:
+            raise NotValid(f"it is from the future ({name})")
+    return until
+
+
+def _moment(claims: Mapping[str, Any], name: str) -> datetime | None:
+    seconds = claims.get(name)
+    if name not in claims:
+        return None
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float):
+        raise NotValid(f"its {name} is no number")
+    if not 0 <= seconds <= _END_OF_TIME:
+        raise NotValid(f"its {name} is out of range")
+    return datetime.fromtimestamp(seconds, UTC)
+
+
+def _role(claims: Mapping[str, Any], expected: Expected) -> Role | None:
+    words = _words(_at(claims, expected.role_claim))
+    if expected.role_claim in {"scope", "scp"}:
+        words = frozenset(part for word in words for part in word.split())
+    return max((expected.roles[word] for word in words if word in expected.roles), default=None)
+
+
+def _name(claims: Mapping[str, Any], expected: Expected) -> str | None:
+    found = _at(claims, expected.name_claim)
+    if not isinstance(found, str) or not found.strip():
+        return None
+    return visible(found.strip()[:_MAX_NAME], lines=False)
+
+
+def _at(claims: Mapping[str, Any], path: str) -> Any:  # noqa: ANN401 - any JSON value
+    """A claim by its name; else by a path with dots, as claims within claims have one."""
+    if path in claims:
+        return claims[path]
+    value: Any = claims
+    for part in path.split("."):
+        if not isinstance(value, dict):
+            return None
+        value = cast("dict[str, Any]", value).get(part)
+    return value
+
+
+def _words(value: Any) -> Collection[str]:  # noqa: ANN401 - any JSON value
+    if isinstance(value, str):
+        return frozenset({value})
+    if isinstance(value, list):
+        items = cast("list[Any]", value)
+        return frozenset(item for item in items if isinstance(item, str))
+    return frozenset()
