@@ -64,6 +64,9 @@ class Settings(BaseSettings):
     """The user's configuration folder: `rules.toml`, and own agent profiles under `agents/`."""
     admin_rules: Path | None = None
     """A rules file that goes before the user's, for an administrator."""
+    hooks: Path | None = None
+    """The file that says which programs are told what people are asked; by default `hooks.toml` in
+    the configuration folder."""
     db: str | None = None
     """The database as a URL; by default SQLite in the state folder."""
 
@@ -252,7 +255,7 @@ class Settings(BaseSettings):
                     raise ValueError(f"it needs GONOGO_{needed.upper()} as well")
         return value
 
-    @field_validator("home", "config", "workspace", "admin_rules")
+    @field_validator("home", "config", "workspace", "admin_rules", "hooks")
     @classmethod
     def _absolute(cls, value: Path | None) -> Path | None:
         return value if value is None else Path(os.path.abspath(value.expanduser()))
@@ -278,6 +281,11 @@ class Settings(BaseSettings):
     def rules(self) -> Path:
         """The user's own rules file; it need not exist."""
         return self.config / "rules.toml"
+
+    @property
+    def hooks_file(self) -> Path:
+        """The hooks file; it need not exist."""
+        return self.hooks or self.config / "hooks.toml"
 
     @property
     def agents(self) -> Path:

@@ -26,12 +26,16 @@ class Ground:
         self.workspace = story.lay_out(folder / "workspace")
         self.told = Told(folder / "told.jsonl")
         self._nursery = nursery
+        self.environment: dict[str, str] = {}
+        """What every server is given besides what it needs."""
         self._servers: list[Server] = []
 
     def server(self, *, whole: bool = False) -> Server:
         """A new life; a `whole` one begins with a new Python."""
         born = None if whole else self._nursery
-        server = Server(self.folder, self.model.base_url, born, len(self._servers))
+        server = Server(
+            self.folder, self.model.base_url, born, len(self._servers), self.environment
+        )
         self._servers.append(server)
         return server
 

@@ -5,7 +5,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,14 @@ CANARY = "sk-canary-0451"
 class Server:
     """One life of the server."""
 
-    def __init__(self, folder: Path, model_url: str, born: Nursery | None, number: int) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        model_url: str,
+        born: Nursery | None,
+        number: int,
+        more: Mapping[str, str] | None = None,
+    ) -> None:
         self.home, self.workspace = folder / "home", folder / "workspace"
         environment = {
             **python(measured=False),
@@ -37,6 +44,7 @@ class Server:
             "GONOGO_MODEL": "openai:scripted",
             "OPENAI_BASE_URL": model_url,
             "OPENAI_API_KEY": CANARY,
+            **(more or {}),
         }
         self.log, self._out = folder / "server.log", folder / f"out.{number}"
         where = {"env": environment, "cwd": folder}

@@ -2,7 +2,8 @@
 
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -48,12 +49,20 @@ class LocalDispatcher:
         clock: Callable[[], datetime],
         *,
         capacity: int = 64,
+        aside: Collection[str] = (),
     ) -> None:
+        """Take what the jobs need; nothing runs before `serve`.
+
+        Args:
+            capacity: Jobs that run at once.
+            aside: Kinds of jobs that bound themselves and wait for strangers: they take no place.
+        """
         self._store = store
         self._handlers = handlers
         self._on_timer = on_timer
         self._clock = clock
         self._room = anyio.Semaphore(capacity, fast_acquire=True)
+        self._aside = frozenset(aside)
         self._running: dict[tuple[str, str], _Slot] = {}
         self._again: dict[tuple[str, str], Job] = {}
         self._earlier = anyio.Event()
@@ -119,13 +128,16 @@ class LocalDispatcher:
         try:
             with anyio.CancelScope() as slot.scope:
                 if not slot.stopped:
-                    async with self._room:
+                    async with self._place(job):
                         await self._handle(job)
         finally:
             del self._running[key]
         again = self._again.pop(key, None)
         if again is not None:
             self.submit(again)
+
+    def _place(self, job: Job) -> nullcontext[None] | anyio.Semaphore:
+        return nullcontext() if job.kind in self._aside else self._room
 
     async def _handle(self, job: Job) -> None:
         try:

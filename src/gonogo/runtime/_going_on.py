@@ -10,6 +10,7 @@ from gonogo.domain.call_state import CallStatus
 from gonogo.domain.records import CallRow, SubtaskRow, Timer
 from gonogo.domain.subtask_state import SubtaskStatus
 from gonogo.engine import PLAN_TIMERS, REPLAN, Engine, Work
+from gonogo.hooks import HOOK
 from gonogo.orchestrator import SWEEP, Turns
 from gonogo.store import Connection, go_on
 from gonogo.store.calls import call_of, open_calls
@@ -83,7 +84,7 @@ class Timers:
                 self.engine.advance(conn, timer.key, now)
             case kind if kind == SWEEP:
                 go_on(conn, SWEEP, timer.key)
-            case kind if kind in {f"{AGAIN}turn", f"{AGAIN}{REPLAN}"}:
+            case kind if kind in {f"{AGAIN}{job}" for job in ("turn", REPLAN, HOOK)}:
                 go_on(conn, timer.kind.removeprefix(AGAIN), timer.key)
             case _:
                 pass

@@ -28,6 +28,7 @@ from gonogo.domain.plan import PLANNERS, Revision
 from gonogo.domain.replanning import ReplanRules
 from gonogo.domain.review import Doings
 from gonogo.engine import REPLAN, Engine, Retreat, Work
+from gonogo.hooks import HOOK, Sender
 from gonogo.llm import Model, ModelSettings, open_model
 from gonogo.orchestrator import (
     REPLAN_QUESTION,
@@ -61,6 +62,7 @@ from gonogo.runtime._counted import CountedModel
 from gonogo.runtime._extensions import Extensions
 from gonogo.runtime._gate import open_gate
 from gonogo.runtime._going_on import Continuation, Timers
+from gonogo.runtime._hooks import open_hooks
 from gonogo.runtime._oidc import Bearers, open_bearers
 from gonogo.settings import Settings
 from gonogo.store import Connection, Store
@@ -127,6 +129,7 @@ class Parts:
     replanning: Replanning
     rollbacks: Rollbacks
     sweeps: Sweeps
+    sender: Sender
     turns: Turns
     inbox: Inbox
     dispatcher: LocalDispatcher
@@ -153,7 +156,10 @@ def build(
     hub, metrics = Hub(), Metrics(tools)
     hub.watch(metrics.observe)
     store = Store(settings.db or f"sqlite:///{settings.home / 'gonogo.db'}")
-    profiles = load_profiles(settings.agents, known_tools=tools)
+    profiles, sender = (
+        load_profiles(settings.agents, known_tools=tools),
+        open_hooks(settings, environment, store, clock, metrics),
+    )
     slot = ModelSlot(
         settings=settings, environment=environment, model=model, failed=metrics.model_failed
     )
@@ -247,14 +253,16 @@ def build(
             "subtask": engine.subtask_job,
             REPLAN: replanning.job,
             SWEEP: sweeps.job,
+            HOOK: sender.job,
         },
-        Timers(desk=desk, engine=engine, hands=hands, went_on=went_on).fire,
+        sender.before(Timers(desk=desk, engine=engine, hands=hands, went_on=went_on).fire),
         clock,
+        aside={HOOK},
     )
     return Parts(
         settings=settings, clock=clock, store=store, hub=hub, metrics=metrics, desk=desk,
         gate=gate, hands=hands, engine=engine, planning=planning, replanning=replanning,
-        rollbacks=rollbacks, sweeps=sweeps, turns=turns,
+        rollbacks=rollbacks, sweeps=sweeps, sender=sender, turns=turns,
         inbox=Inbox(locale=settings.locale), dispatcher=dispatcher, model=slot,
         profiles=profiles, tools=tools, went_on=went_on, closing=anyio.Event(),
         bearers=open_bearers(settings, clock),

@@ -227,6 +227,7 @@ def _start(conn: Connection, parts: Parts) -> None:
     log.start_system_chain(conn)
     recover(conn, parts.engine, parts.clock())
     parts.sweeps.arm(conn, parts.clock())
+    parts.sender.recover(conn, parts.clock())
 
 
 def _verify(conn: Connection) -> AuditReport:

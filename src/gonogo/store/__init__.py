@@ -47,6 +47,8 @@ class Store:
             Conflict: the database was made by a newer gonogo.
         """
         self.deliver = deliver
+        self.before_commit: Callable[[Connection], None] = _nothing_more
+        """Called in each transaction after its function, for what follows from what it told."""
         self._backend = _backend(url, self._hand_over, patience)
         try:
             migrate(self._backend.engine)
@@ -62,7 +64,13 @@ class Store:
         Raises:
             Busy: another process held the database, or the rows, for too long; nothing changed.
         """
-        return await self._backend.write(lambda conn: fn(conn, *args, **kwargs))
+
+        def work(conn: Connection) -> T:
+            outcome = fn(conn, *args, **kwargs)
+            self.before_commit(conn)
+            return outcome
+
+        return await self._backend.write(work)
 
     async def read(
         self, fn: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs
@@ -76,6 +84,10 @@ class Store:
 
     def _hand_over(self, box: Outbox) -> None:
         self.deliver(box)
+
+
+def _nothing_more(conn: Connection) -> None:
+    """Most transactions are whole with their function."""
 
 
 def _backend(

@@ -2,8 +2,9 @@
 
 from sqlalchemy import Column, ForeignKey, Index, Integer, UniqueConstraint
 
+from gonogo.domain.outgoing import DeliveryStatus
 from gonogo.store._metadata import table
-from gonogo.store._types import Clean, Json, Utc
+from gonogo.store._types import Clean, Json, Utc, Word
 
 votes = table(
     "votes",
@@ -63,12 +64,13 @@ deliveries = table(
     Column("approval_id", Clean, ForeignKey("approvals.id"), nullable=False),
     Column("hook", Clean, nullable=False),
     Column("event", Clean, nullable=False),
-    Column("status", Clean, nullable=False),
+    Column("status", Word(DeliveryStatus), nullable=False),
     Column("attempt", Integer, nullable=False),
     Column("epoch", Integer, nullable=False),
     Column("body", Json, nullable=False),
     Column("error", Clean),
     Column("created_at", Utc, nullable=False),
+    Column("not_before", Utc, nullable=False),
     Column("finished_at", Utc),
     Index(None, "status"),
     Index(None, "approval_id"),

@@ -101,6 +101,15 @@ def tell(conn: Connection, session_id: str, now: datetime, *facts: Event) -> Non
     pending.bodies.extend((now, fact.body()) for fact in facts)
 
 
+def told(conn: Connection) -> list[tuple[str, datetime, dict[str, Any]]]:
+    """What this transaction has told so far: session, moment and event; none has its seq yet."""
+    return [
+        (chain, now, body)
+        for chain, pending in outbox(conn).pending.items()
+        for now, body in pending.bodies
+    ]
+
+
 def tell_final(conn: Connection, session_id: str) -> None:
     """Mark the last event of this transaction: it ends the answer to what set it going."""
     pending = outbox(conn).pending.get(session_id)

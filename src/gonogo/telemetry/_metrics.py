@@ -68,6 +68,10 @@ class Metrics:
         """Count a request that a model did not answer."""
         self._requests.labels(model, "failed").inc()
 
+    def hook_tried(self, hook: str, outcome: str) -> None:
+        """Count an attempt to tell a hook something: `sent`, `retried` or `failed`."""
+        self._deliveries.labels(hook, outcome).inc()
+
     def set_pending(self, kind: str, count: int) -> None:
         """Say how many questions were open when the runtime started."""
         self._pending.labels(kind).set(count)
@@ -100,6 +104,9 @@ class Metrics:
         self._outcomes = self._counter("approvals_total", "Questions closed.", "kind", "status")
         self._latency = self._histogram(
             "approval_decision_seconds", "From a question to a person's answer.", "kind"
+        )
+        self._deliveries = self._counter(
+            "webhook_deliveries_total", "Attempts to tell a hook something.", "hook", "outcome"
         )
         self._decisions = self._counter(
             "tool_decisions_total", "Decisions about tool calls.", "decision", "source"

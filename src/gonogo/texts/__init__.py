@@ -7,13 +7,16 @@ change with the language.
 
 from gonogo.texts._language import DEFAULT, LOCALES, Locale, language_of, resolve
 from gonogo.texts._plan import account, plan_summary, rejected_plan
+from gonogo.texts._question import Asked, asked
 from gonogo.texts._say import cause_and_fix, keys, say
 
 __all__ = [
     "DEFAULT",
     "LOCALES",
+    "Asked",
     "Locale",
     "account",
+    "asked",
     "cause_and_fix",
     "keys",
     "language_of",

@@ -6,12 +6,13 @@ from string import Formatter
 from gonogo.texts._english import ENGLISH
 from gonogo.texts._failures import ENGLISH_CAUSES, RUSSIAN_CAUSES
 from gonogo.texts._language import DEFAULT, resolve
+from gonogo.texts._outgoing import ENGLISH_OUTGOING, RUSSIAN_OUTGOING
 from gonogo.texts._policy import ENGLISH_POLICY, RUSSIAN_POLICY
 from gonogo.texts._russian import RUSSIAN
 
 _TABLES: Mapping[str, Mapping[str, str]] = {
-    "en": {**ENGLISH, **ENGLISH_POLICY},
-    "ru": {**RUSSIAN, **RUSSIAN_POLICY},
+    "en": {**ENGLISH, **ENGLISH_POLICY, **ENGLISH_OUTGOING},
+    "ru": {**RUSSIAN, **RUSSIAN_POLICY, **RUSSIAN_OUTGOING},
 }
 _CAUSES = {"en": ENGLISH_CAUSES, "ru": RUSSIAN_CAUSES}
 

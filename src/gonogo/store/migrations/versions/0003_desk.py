@@ -123,6 +123,7 @@ def _deliveries() -> None:
         sa.Column("body", sa.Text(), nullable=False),
         sa.Column("error", sa.Text(), nullable=True),
         sa.Column("created_at", sa.Text(), nullable=False),
+        sa.Column("not_before", sa.Text(), nullable=False),
         sa.Column("finished_at", sa.Text(), nullable=True),
         sa.ForeignKeyConstraint(
             ["session_id"], ["sessions.id"], name=op.f("fk_deliveries_session_id")

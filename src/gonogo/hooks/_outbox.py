@@ -1,0 +1,77 @@
+"""Writes what is to be told, in the transaction that makes it true."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from gonogo.domain.outgoing import Delivery, DeliveryStatus
+from gonogo.domain.records import Approval
+from gonogo.hooks._body import body_of
+from gonogo.hooks._config import Hook
+from gonogo.store import Connection, go_on, log, new_id
+from gonogo.store.calls import approval_of
+from gonogo.store.deliveries import add_delivery
+
+HOOK = "hook"
+"""The job that sends what a hook has to be told. Its key is the hook's name."""
+_OF = "approval_"
+"""With a hook's word for an event behind it: the event's type in the log."""
+
+
+def no_links(
+    conn: Connection, approval: Approval, names: tuple[str, ...], now: datetime
+) -> list[dict[str, Any]]:
+    """Nobody is given a link."""
+    return []
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Announcer:
+    """Has every hook told of the questions that it wants to hear of."""
+
+    hooks: Mapping[str, Hook]
+    shown: Callable[[Connection, Approval], dict[str, Any]]
+    """A question as other programs are shown it."""
+    links: Callable[[Connection, Approval, tuple[str, ...], datetime], list[dict[str, Any]]] = (
+        no_links
+    )
+    """Makes a link for each of the named people, to be completed when it is sent."""
+
+    def announce(self, conn: Connection) -> None:
+        """Write a delivery for each hook and each change of a question in this transaction."""
+        for _, now, event in log.told(conn):
+            word = event["type"].removeprefix(_OF)
+            if word == event["type"]:
+                continue
+            facts = event["metadata"]
+            wanted = [hook for hook in self.hooks.values() if hook.wants(word, facts["kind"])]
+            approval = approval_of(conn, facts["approval_id"]) if wanted else None
+            if approval is not None:
+                self._write(conn, word, approval, wanted, now)
+
+    def _write(
+        self, conn: Connection, word: str, approval: Approval, hooks: list[Hook], now: datetime
+    ) -> None:
+        shown = self.shown(conn, approval)
+        for hook in hooks:
+            links = self._links(conn, approval, hook, now)
+            body = body_of(
+                f"approval.{word}", now, {**shown, **({"links": links} if links else {})}
+            )
+            add_delivery(
+                conn,
+                Delivery(
+                    id=new_id("msg"), session_id=approval.session_id, approval_id=approval.id,
+                    hook=hook.name, event=word, status=DeliveryStatus.PENDING, attempt=0, epoch=0,
+                    body=body, error=None, created_at=now, not_before=now, finished_at=None,
+                ),
+            )  # fmt: skip
+            go_on(conn, HOOK, hook.name)
+
+    def _links(
+        self, conn: Connection, approval: Approval, hook: Hook, now: datetime
+    ) -> list[dict[str, Any]]:
+        if not hook.links_for or approval.decided_at is not None:
+            return []
+        return self.links(conn, approval, hook.links_for, now)

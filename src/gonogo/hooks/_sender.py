@@ -1,0 +1,151 @@
+"""Sends what is due, and tries again what did not arrive.
+
+A hook is one job, which sends a few messages at once and no two about one question. An attempt
+that ends with this process is made again by the next one; a receiver may so hear a message twice,
+and knows it by its id.
+"""
+
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from random import uniform
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+from gonogo.domain.outgoing import Delivery, DeliveryStatus
+from gonogo.domain.records import Job, Timer
+from gonogo.hooks._config import Hook
+from gonogo.hooks._outbox import HOOK
+from gonogo.store import Connection, Store, go_on, log
+from gonogo.store.deliveries import (
+    delivery_of,
+    due_delivery,
+    pending_deliveries,
+    set_delivery,
+    take_delivery,
+)
+from gonogo.store.timers import drop_timer, set_timer
+
+if TYPE_CHECKING:
+    from gonogo.hooks._post import Post
+
+OnTimer = Callable[[Connection, Timer, datetime], None]
+DELIVERY = "delivery"
+"""The timer of the next attempt. Its key is the delivery."""
+DELAYS = tuple(timedelta(seconds=seconds) for seconds in (5, 60, 300, 1_800, 7_200, 21_600, 54_000))
+"""Between attempts, before they are spread: eight attempts within about a day."""
+_AT_ONCE = 4
+_MARGIN = timedelta(seconds=2)
+"""Between the end of an attempt and the moment when it counts as lost."""
+
+
+async def as_written(body: dict[str, Any]) -> dict[str, Any]:
+    """A body that is complete as it was written."""
+    return body
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sender:
+    """Makes the deliveries of every hook."""
+
+    store: Store
+    hooks: Mapping[str, Hook]
+    clock: Callable[[], datetime]
+    counted: Callable[[str, str], None]
+    """Told the hook and what came of an attempt: `sent`, `retried`, `failed`."""
+    completed: Callable[[dict[str, Any]], Awaitable[dict[str, Any]]] = as_written
+    """A body with what is not kept in the database."""
+    spread: Callable[[], float] = lambda: uniform(0.8, 1.2)  # noqa: S311 - spreads attempts
+    """By how much a delay is stretched, so that a receiver that comes back is not run over."""
+    delays: tuple[timedelta, ...] = DELAYS
+
+    def recover(self, conn: Connection, now: datetime) -> None:
+        """After a start: send what is left, and give up what has no hook any more."""
+        for delivery in pending_deliveries(conn):
+            if delivery.hook in self.hooks:
+                go_on(conn, HOOK, delivery.hook)
+            else:
+                self._give_up(conn, delivery, "there is no such hook any more", now)
+
+    def before(self, others: OnTimer) -> OnTimer:
+        """What carries out the timers of deliveries, and leaves all others to `others`."""
+
+        def fire(conn: Connection, timer: Timer, now: datetime) -> None:
+            if timer.kind != DELIVERY:
+                others(conn, timer, now)
+                return
+            delivery = delivery_of(conn, timer.key)
+            if delivery is not None and delivery.status is DeliveryStatus.PENDING:
+                go_on(conn, HOOK, delivery.hook)
+
+        return fire
+
+    async def job(self, job: Job) -> None:
+        """Send whatever is due for one hook."""
+        hook = self.hooks.get(job.key)
+        if hook is None:
+            return
+        # httpx is imported with the first message: most processes never send one.
+        from gonogo.hooks._post import posting
+
+        async with posting(hook) as post, anyio.create_task_group() as group:
+            for _ in range(_AT_ONCE):
+                group.start_soon(self._send_due, hook, post)
+
+    async def _send_due(self, hook: Hook, post: "Post") -> None:
+        while (delivery := await self.store.write(self._take, hook)) is not None:
+            problem = await self._attempt(post, delivery)
+            outcome = await self.store.write(self._settle, delivery, problem, self.clock())
+            if outcome is not None:
+                self.counted(hook.name, outcome)
+
+    def _take(self, conn: Connection, hook: Hook) -> Delivery | None:
+        now = self.clock()
+        until = now + timedelta(seconds=hook.timeout) + _MARGIN
+        while (delivery := due_delivery(conn, hook.name, now)) is not None:
+            if take_delivery(conn, delivery, until):
+                # Should this process end before the attempt does, it is made again then.
+                set_timer(conn, DELIVERY, delivery.id, until)
+                return replace(
+                    delivery, epoch=delivery.epoch + 1, attempt=delivery.attempt + 1,
+                    not_before=until,
+                )  # fmt: skip
+        return None
+
+    async def _attempt(self, post: "Post", delivery: Delivery) -> str | None:
+        body = json.dumps(await self.completed(delivery.body)).encode()
+        return await post(delivery.id, body, int(self.clock().timestamp()))
+
+    def _settle(
+        self, conn: Connection, delivery: Delivery, problem: str | None, now: datetime
+    ) -> str | None:
+        if problem is None:
+            done = set_delivery(
+                conn, delivery, DeliveryStatus.SENT, body={}, error=None, finished_at=now
+            )
+            if done:
+                drop_timer(conn, DELIVERY, delivery.id)
+            return "sent" if done else None
+        if delivery.attempt > len(self.delays):
+            return self._give_up(conn, delivery, problem, now)
+        again = now + self.delays[delivery.attempt - 1] * self.spread()
+        to = {"error": problem, "not_before": again}
+        if not set_delivery(conn, delivery, DeliveryStatus.PENDING, **to):
+            return None
+        set_timer(conn, DELIVERY, delivery.id, again)
+        return "retried"
+
+    def _give_up(
+        self, conn: Connection, delivery: Delivery, problem: str, now: datetime
+    ) -> str | None:
+        if not set_delivery(conn, delivery, DeliveryStatus.FAILED, error=problem, finished_at=now):
+            return None
+        log.note(
+            conn, delivery.session_id, now, actor="gonogo", action="webhook.failed",
+            subject=delivery.hook, delivery_id=delivery.id, approval_id=delivery.approval_id,
+            event=delivery.event, attempts=delivery.attempt, error=problem,
+        )  # fmt: skip
+        drop_timer(conn, DELIVERY, delivery.id)
+        return "failed"

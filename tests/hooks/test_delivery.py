@@ -1,0 +1,350 @@
+"""Deliveries: written with what they tell of, made at least once, in order, by whoever lives.
+
+The receiver is a real server on loopback; the clock is the test's.
+"""
+
+import base64
+import hashlib
+import hmac
+import json
+from collections import Counter
+from datetime import timedelta
+
+import anyio
+import pytest
+
+from fakes import receiver as receivers
+from fakes.receiver import Received, answers, receiver
+from fakes.rows import NOW, begin
+from gonogo.approvals import Desk, Question, Ruling
+from gonogo.domain.approval_state import DecisionWord
+from gonogo.domain.outgoing import DeliveryStatus
+from gonogo.domain.principal import Principal, Role
+from gonogo.domain.records import Job, Timer
+from gonogo.hooks import DELIVERY, HOOK, Announcer, Hook, Sender
+from gonogo.store import Store, log
+from gonogo.store.deliveries import deliveries_of, pending_deliveries, set_delivery
+from gonogo.store.timers import due_timers, first_timer
+
+LIMIT = 40
+SECRET = b"s" * 32
+ANN = Principal(id="u1", name="Ann", role=Role.OPERATOR)
+
+
+class Deploys:
+    """Answers about deployments, of which nothing comes."""
+
+    def settle(self, conn, approval, ruling, now):
+        pass
+
+    def lapse(self, conn, approval, now):
+        pass
+
+
+class Post:
+    """A store with hooks, a desk, and a clock that only the test moves."""
+
+    def __init__(self, store: Store, **hooks: Hook) -> None:
+        self.store, self.now = store, NOW
+        self.counted: Counter[str] = Counter()
+        self.desk = Desk(kinds={"deploy": Deploys()})
+        self.use(**hooks)
+
+    def use(self, **hooks: Hook) -> None:
+        self.store.before_commit = Announcer(hooks=hooks, shown=self.shown).announce
+        self.sender = Sender(
+            store=self.store, hooks=hooks, clock=lambda: self.now, spread=lambda: 1.0,
+            counted=lambda hook, outcome: self.counted.update([f"{hook} {outcome}"]),
+        )  # fmt: skip
+
+    def shown(self, conn, approval):
+        return {"approval": {"approval_id": approval.id, "status": approval.status,
+                             "details": approval.details}}  # fmt: skip
+
+    async def ask(self, **more):
+        given = {
+            "session_id": "s1", "kind": "deploy", "subject": "Deploy", "details": {"tag": "v1"},
+            "reason": "asks", "digest": "sha256:1",
+        }  # fmt: skip
+        return await self.store.write(self.desk.open, Question(**{**given, **more}), self.now)
+
+    async def decide(self, approval_id: str):
+        ruling = Ruling(word=DecisionWord.APPROVE, by=ANN)
+        return await self.store.write(self.desk.decide, approval_id, ruling, self.now)
+
+    async def send(self, hook: str = "chat") -> None:
+        with anyio.fail_after(LIMIT):
+            await self.sender.job(Job(HOOK, hook))
+
+    async def rows(self, approval_id: str):
+        return await self.store.read(deliveries_of, approval_id)
+
+    async def next_due(self):
+        """Move the clock to the next timer."""
+        self.now = await self.store.read(first_timer)
+
+
+def hook(where: str, **more) -> Hook:
+    return Hook(**{"name": "chat", "url": where, "secrets": (SECRET,), "timeout": 5.0, **more})
+
+
+@pytest.fixture
+async def begun(store):
+    await store.write(begin)
+    return store
+
+
+def verify(request: Received, secret: bytes = SECRET) -> None:
+    """As a receiver does it that knows the scheme and nothing of ours."""
+    head = request.headers
+    signed = b".".join(
+        [head["webhook-id"].encode(), head["webhook-timestamp"].encode(), request.body]
+    )
+    wanted = base64.b64encode(hmac.new(secret, signed, hashlib.sha256).digest()).decode()
+    assert wanted in [part.removeprefix("v1,") for part in head["webhook-signature"].split()]
+
+
+async def test_what_is_told_is_written_with_the_change_or_not_at_all(begun):
+    post = Post(begun, chat=hook("http://127.0.0.1:1"))
+
+    def ask_and_fail(conn):
+        post.desk.open(conn, Question(
+            session_id="s1", kind="deploy", subject="Deploy", details={}, reason="", digest="d",
+        ), NOW)  # fmt: skip
+        raise RuntimeError("no")
+
+    with pytest.raises(RuntimeError):
+        await begun.write(ask_and_fail)
+    assert await begun.read(pending_deliveries) == []
+
+    asked = await post.ask()
+    (row,) = await post.rows(asked.id)
+    assert (row.status, row.event, row.attempt) == (DeliveryStatus.PENDING, "requested", 0)
+
+
+async def test_a_message_is_signed_and_its_answers_body_is_not_waited_for(begun):
+    async with receiver() as told:
+        post = Post(begun, chat=hook(told.url))
+        asked = await post.ask()
+        await post.send()
+
+        (request,) = told.received
+        verify(request)
+        assert request.path == "/told"
+        assert request.headers["content-type"] == "application/json"
+        assert request.headers["webhook-timestamp"] == str(int(NOW.timestamp()))
+        assert request.message["type"] == "approval.requested"
+        assert request.message["data"]["approval"]["approval_id"] == asked.id
+        (row,) = await post.rows(asked.id)
+        assert (row.id, row.status) == (request.headers["webhook-id"], DeliveryStatus.SENT)
+        assert (row.body, row.finished_at) == ({}, NOW)
+        assert post.counted == {"chat sent": 1}
+        assert await begun.read(first_timer) is None
+
+
+async def test_the_answer_follows_the_question_and_each_hears_what_it_wants(begun):
+    async with receiver() as chat, receiver() as pager:
+        post = Post(
+            begun, chat=hook(chat.url),
+            pager=hook(pager.url, name="pager", events=("resolved",), kinds=("deploy",)),
+            other=hook(pager.url, name="other", kinds=("plan",)),
+        )  # fmt: skip
+        asked = await post.ask()
+        await post.decide(asked.id)
+        for name in ("chat", "pager", "other"):
+            await post.send(name)
+
+        assert [r.message["type"] for r in chat.received] == [
+            "approval.requested", "approval.resolved",
+        ]  # fmt: skip
+        (only,) = pager.received
+        assert only.message["data"]["approval"]["status"] == "approved"
+
+
+BAD = {
+    "an error": (answers(500), "HTTP 500"),
+    "a refusal": (answers(403), "HTTP 403"),
+    "silence": (receivers.hangs, "no answer within 0.5 seconds"),
+    "a slow drip": (receivers.drips, "no answer within 0.5 seconds"),
+    "a redirect": (answers(307, "location: http://127.0.0.1:1/elsewhere"), "HTTP 307"),
+    "a cut": (receivers.resets, "ReadError"),
+    "no http": (receivers.babbles, "RemoteProtocolError"),
+    "a swelling head": (receivers.swells, "RemoteProtocolError"),
+}
+
+
+@pytest.mark.parametrize("kind", ["sqlite"])
+@pytest.mark.parametrize("how", BAD)
+async def test_a_receiver_that_behaves_badly_is_told_again_later(begun, how):
+    behaviour, problem = BAD[how]
+    async with receiver() as told:
+        told.once = [behaviour]
+        post = Post(begun, chat=hook(told.url, timeout=0.5))
+        asked = await post.ask()
+        await post.send()
+
+        (row,) = await post.rows(asked.id)
+        assert (row.status, row.attempt, row.error) == (DeliveryStatus.PENDING, 1, problem)
+        assert row.not_before == NOW + timedelta(seconds=5)
+
+        await post.send()
+        assert len(told.received) == 1, "it is not yet time"
+        await post.next_due()
+        await post.send()
+
+        first, second = told.received
+        verify(second)
+        assert first.headers["webhook-id"] == second.headers["webhook-id"]
+        assert first.body == second.body
+        assert (await post.rows(asked.id))[0].status is DeliveryStatus.SENT
+        assert post.counted == {"chat retried": 1, "chat sent": 1}
+
+
+@pytest.mark.parametrize("kind", ["sqlite"])
+async def test_an_answer_without_an_end_is_an_answer(begun):
+    async with receiver() as told:
+        told.behaviour = receivers.floods
+        post = Post(begun, chat=hook(told.url))
+        asked = await post.ask()
+        await post.send()
+
+        assert (await post.rows(asked.id))[0].status is DeliveryStatus.SENT
+
+
+async def test_after_eight_attempts_in_a_day_it_is_given_up_and_said(begun):
+    post = Post(begun, chat=hook("http://127.0.0.1:1/nobody"))
+    asked = await post.ask()
+    await post.decide(asked.id)
+    for _ in range(8):
+        await post.send()
+        (row, held) = await post.rows(asked.id)
+        if row.status is DeliveryStatus.PENDING:
+            assert held.attempt == 0, "the answer waits for the question"
+            await post.next_due()
+
+    assert (row.status, row.attempt, row.error) == (DeliveryStatus.FAILED, 8, "ConnectError")
+    assert timedelta(hours=23) < post.now - NOW < timedelta(hours=25)
+    assert held.attempt == 1, "then the answer has its turn"
+    assert post.counted["chat failed"] == 1
+    (entry,) = [
+        e for e in await begun.read(log.entries, "s1") if e.action == "webhook.failed"
+    ]  # fmt: skip
+    assert (entry.subject, entry.details["attempts"]) == ("chat", 8)
+    assert entry.details["approval_id"] == asked.id
+    assert "127.0.0.1" not in json.dumps(entry.details), "an address may be a secret"
+
+
+async def test_an_attempt_that_ends_with_its_process_is_made_again(begun):
+    async with receiver() as told:
+        told.once = [receivers.hangs]
+        post = Post(begun, chat=hook(told.url))
+        asked = await post.ask()
+        async with anyio.create_task_group() as group:
+            group.start_soon(post.send)
+            await told.got(1)
+            group.cancel_scope.cancel()
+
+        (row,) = await post.rows(asked.id)
+        assert (row.status, row.attempt) == (DeliveryStatus.PENDING, 1)
+        await post.send()
+        assert len(told.received) == 1, "whoever made the attempt may still live"
+        await post.next_due()
+        assert post.now == NOW + timedelta(seconds=7)
+        boxes = []
+        begun.deliver = boxes.append
+        (timer,) = await begun.read(due_timers, post.now)
+        await begun.write(post.sender.before(_nobody), timer, post.now)
+        assert [(job.kind, job.key) for box in boxes for job in box.jobs] == [(HOOK, "chat")]
+        await post.send()
+
+        assert [r.headers["webhook-id"] for r in told.received] == [row.id, row.id]
+        assert (await post.rows(asked.id))[0].status is DeliveryStatus.SENT
+
+
+def _nobody(conn, timer, now):
+    raise AssertionError(timer)
+
+
+async def test_timers_of_others_are_left_to_them(begun):
+    post, seen = Post(begun), []
+    timer = Timer(kind="approval_expiry", key="a", run_at=NOW)
+    await begun.write(post.sender.before(lambda conn, timer, now: seen.append(timer)), timer, NOW)
+    gone = Timer(kind=DELIVERY, key="msg_gone", run_at=NOW)
+    await begun.write(post.sender.before(_nobody), gone, NOW)
+
+    assert seen == [timer]
+
+
+async def test_what_an_overtaken_attempt_finds_out_does_not_count(begun):
+    post = Post(begun, chat=hook("http://127.0.0.1:1"))
+    asked = await post.ask()
+    taken = await begun.write(post.sender._take, post.sender.hooks["chat"])
+    assert await begun.write(post.sender._take, post.sender.hooks["chat"]) is None
+    post.now += timedelta(minutes=1)
+    again = await begun.write(post.sender._take, post.sender.hooks["chat"])
+
+    assert (taken.epoch, again.epoch) == (1, 2)
+    for problem in (None, "HTTP 500"):
+        assert await begun.write(post.sender._settle, taken, problem, post.now) is None
+    assert not await begun.write(set_delivery, taken, DeliveryStatus.FAILED)
+    assert (await post.rows(asked.id))[0].status is DeliveryStatus.PENDING
+    assert await begun.write(post.sender._settle, again, None, post.now) == "sent"
+
+
+async def test_two_processes_make_each_delivery_once(begun):
+    async with receiver() as told:
+        post = Post(begun, chat=hook(told.url))
+        other = Sender(
+            store=begun, hooks=post.sender.hooks, clock=lambda: post.now,
+            counted=lambda *_: None,
+        )  # fmt: skip
+        for _ in range(12):
+            await post.ask()
+        with anyio.fail_after(LIMIT):
+            async with anyio.create_task_group() as group:
+                group.start_soon(post.sender.job, Job(HOOK, "chat"))
+                group.start_soon(other.job, Job(HOOK, "chat"))
+
+        ids = [r.headers["webhook-id"] for r in told.received]
+        assert len(ids) == len(set(ids)) == 12
+
+
+async def test_after_a_start_what_is_left_goes_on_and_what_has_no_hook_is_given_up(begun):
+    post = Post(begun, chat=hook("http://127.0.0.1:1"), gone=hook("http://x", name="gone"))
+    asked = await post.ask()
+    post.use(chat=hook("http://127.0.0.1:1"))
+    boxes = []
+    begun.deliver = boxes.append
+    await begun.write(post.sender.recover, NOW)
+
+    assert [(job.kind, job.key) for box in boxes for job in box.jobs] == [(HOOK, "chat")]
+    rows = {row.hook: row for row in await post.rows(asked.id)}
+    assert rows["gone"].status is DeliveryStatus.FAILED
+    assert rows["gone"].error == "there is no such hook any more"
+    await post.send("gone")
+
+
+@pytest.mark.parametrize("kind", ["sqlite"])
+async def test_what_is_large_is_shortened_and_says_so(begun):
+    async with receiver() as told:
+        post = Post(begun, chat=hook(told.url))
+        await post.ask(details={"text": "a" * 5_000, "many": list(range(300))})
+        await post.ask(details={f"k{n}": "b" * 3_000 for n in range(100)})
+        await post.send()
+
+        long, huge = (r.message["data"] for r in told.received)
+        details = long["approval"]["details"]
+        assert details["text"] == "a" * 4_000 + " … +1000"
+        assert (len(details["many"]), details["many"][-1]) == (201, "… +100")
+        assert long["shortened"] == huge["shortened"]
+        assert "details" not in huge["approval"]
+        assert huge["approval"]["approval_id"]
+        assert all(len(r.body) < 70_000 for r in told.received)
+
+
+@pytest.mark.parametrize("kind", ["sqlite"])
+async def test_what_no_hook_wants_to_hear_is_not_written(begun):
+    post = Post(begun, chat=hook("http://127.0.0.1:1", kinds=("plan",)))
+    asked = await post.ask()
+
+    assert await post.rows(asked.id) == []
