@@ -23,17 +23,18 @@ from hypothesis.stateful import (
 )
 
 from fakes import rows
-from fakes.floor import ANN, OUTCOMES, Floor, Ground
+from fakes.floor import ANN, OUTCOMES, Floor, Ground, Held
 from fakes.floor_checks import ENDED, OVER, Checks
+from fakes.floor_files import Crash, Folder, Shelf
+from fakes.floor_undo import Rolling, Target
 from gonogo.domain.approval_state import ApprovalKind, DecisionWord
 from gonogo.domain.plan import RetryPolicy, Subtask
 from gonogo.domain.replanning import ReplanRules
 from gonogo.store import Store
 
 EXAMPLES = int(os.environ.get("GONOGO_EXAMPLES", "2000"))
-ON_POSTGRESQL = max(1, EXAMPLES // 40)
 STEPS = 9
-LONGEST_END = 150
+LONGEST_END = 250
 """Steps that bring everything to its end, where nothing new goes wrong."""
 
 _RETRIED = {"retry_policy": RetryPolicy(max_attempts=3, delay=5)}
@@ -54,12 +55,18 @@ SHAPES: tuple[dict[str, Any], ...] = (
 NAMES = "abcdefghijklmnop"
 
 numbers = st.integers(0, 6)
+WRITES = st.sampled_from([2, 2, 2, 2, 1, 1, 0])
+"""Transactions of a rollback, before something else happens."""
 steps = st.lists(st.tuples(st.integers(0, 127), st.sampled_from(SHAPES)), min_size=1, max_size=7)
+EXPIRY = dict.fromkeys(ApprovalKind, timedelta(seconds=100))
 OPTIONS = {
     "max_per_agent": st.sampled_from([None, None, 1, 2]),
     "max_per_workspace": st.sampled_from([None, None, 1, 2]),
     "strategy": st.sampled_from(["critical_path", "plan_order"]),
-    "plan_timeout": st.sampled_from([None, 60.0, 120.0]),
+    "plan_timeout": st.sampled_from([None, None, 60.0, 120.0]),
+    "budget": st.sampled_from([{}, {}, {"subtasks": 2}, {"subtasks": 4}]),
+    "expiry": st.sampled_from([None, None, None, EXPIRY]),
+    "retreats": st.sampled_from([False, False, True]),
     "replanning": st.sampled_from([
         None, None, ReplanRules(max_attempts=2, human_after=1),
         ReplanRules(max_attempts=3, human_after=3, min_interval=timedelta(seconds=3)),
@@ -68,6 +75,9 @@ OPTIONS = {
 VERBS = (
     "pause", "pause", "resume_plan", "cancel", "replan", "skip_subtask", "cancel_subtask", "start",
 )  # fmt: skip
+PATHS = ("common.txt", "a.txt", "b.txt")
+"""Files that people edit."""
+FAILED = frozenset({"broken", "network", "wrong", "slow", "interrupted"})
 WORDS = (DecisionWord.APPROVE, DecisionWord.APPROVE, DecisionWord.APPROVE, DecisionWord.REJECT)
 
 
@@ -98,7 +108,7 @@ class Machine(RuleBasedStateMachine):
     def begin(self, options, first, parallel, second, other) -> None:
         self.floor = Floor(self.ground, options)
         self.checks = Checks(self.ground, self.floor)
-        self.plans, self.other = [], other
+        self.plans, self.other, self.edits = [], other, 0
         for drawn in (first, second):
             if drawn is not None:
                 self.propose(subtasks_of(drawn, []), parallel)
@@ -166,6 +176,26 @@ class Machine(RuleBasedStateMachine):
         if expected:
             self.checks.step()
 
+    @rule(
+        n=numbers, of=st.sampled_from(["subtask", "subtask", "checkpoint"]), steps=WRITES,
+        dies=st.booleans(),
+    )  # fmt: skip
+    def a_person_rolls_back(self, n, of, steps, dies) -> None:
+        plan_id = self.plans[n % len(self.plans)]
+        self.bring_to_rest(plan_id)
+        self.roll(self.target(plan_id, of, n))
+        for _ in range(steps):
+            self.roll_on()
+        if dies and self.floor.undo.under_way:
+            self.floor.crash()
+            self.checks.step()
+
+    @rule(path=st.sampled_from(PATHS))
+    def a_person_edits(self, path) -> None:
+        self.edits += 1
+        self.floor.edit(path, f"edit {self.edits} of {path}\n")
+        self.checks.step()
+
     @rule(seconds=st.sampled_from([1, 5, 130, 130, None, None]))
     def time_passes(self, seconds) -> None:
         first = self.floor.first_timer()
@@ -176,9 +206,11 @@ class Machine(RuleBasedStateMachine):
 
     @rule(verb=st.sampled_from((*VERBS, None, None)), n=numbers)
     def crash(self, verb, n) -> None:
-        if self.has_ended():
+        if self.has_ended() and not self.floor.undo.under_way:
             return
-        if verb is None:
+        if self.floor.undo.under_way and n > 3:
+            self.crash_before_the_files()
+        elif verb is None:
             self.floor.crash()
         else:
             plan_id, what = self.aim(verb, n)
@@ -190,16 +222,83 @@ class Machine(RuleBasedStateMachine):
 
     def take_up(self, n: int, many: int) -> None:
         for _ in range(min(many, len(self.floor.jobs))):
-            self.floor.take_up(self.floor.jobs[n % len(self.floor.jobs)])
-            self.checks.step()
+            job = self.floor.jobs[n % len(self.floor.jobs)]
+            if job.kind == "subtask":
+                # It changes files, so it waits while they are put back.
+                self.let_roll()
+            if job in self.floor.jobs:
+                self.floor.take_up(job)
+                self.checks.step()
+            for held in list(self.floor.interrupted):
+                self.hand_over([(held, "interrupted")])
 
     def finish(self, n: int, words: list[str]) -> None:
         """Hand over what came of some subtasks of a plan, together."""
         first = self.floor.held[n % len(self.floor.held)]
         others = [h for h in self.floor.held if h.plan_id == first.plan_id and h is not first]
         together = [first, *others][: len(words)]
-        self.floor.finish(*zip(together, words, strict=False))
+        self.hand_over(list(zip(together, words, strict=False)))
+
+    def hand_over(self, done: list[tuple[Held, str]]) -> None:
+        for held, word in done:
+            if word in FAILED and self.floor.options["retreats"]:
+                self.let_roll()
+                self.roll(Target(held.plan_id), held)
+                self.let_roll()
+        self.floor.finish(*done)
         self.checks.step()
+
+    def bring_to_rest(self, plan_id: str) -> None:
+        """Pause a plan, and let what runs of it come to its end."""
+        if self.allowed("pause", plan_id):
+            assert self.floor.does("pause", plan_id)
+            self.checks.step()
+        for held in [held for held in self.floor.held if held.plan_id == plan_id]:
+            self.hand_over([(held, "done")])
+
+    def target(self, plan_id: str, of: str, n: int) -> Target:
+        found = self.checks.undo.of_plan(plan_id)
+        if of == "subtask" or not found:
+            keys = list(self.checks.graph(plan_id, self.checks.seen.plans[plan_id].revision))
+            return Target(plan_id, subtask_id=keys[n % len(keys)])
+        # The youngest ones are those before rollbacks, most of the time.
+        return Target(plan_id, checkpoint_id=found[-1 - n % len(found)] if n else None)
+
+    def roll(self, target: Target, held: Held | None = None) -> None:
+        """Begin with a rollback; whether it may begin is known beforehand."""
+        rolling = self.floor.roll(target, held and held.work)
+        if held is None:
+            quiet = self.checks.undo.is_quiet(target.plan_id)
+            assert rolling.done == (not quiet), f"{target}: {rolling.task}"
+        self.has_looked(rolling)
+
+    def roll_on(self) -> None:
+        """Let the rollback that is under way write once more; then the next one may look."""
+        if not self.floor.undo.under_way:
+            return
+        rolling = self.floor.roll_on()
+        self.checks.step()
+        if rolling.done and self.floor.undo.under_way:
+            self.has_looked(self.floor.undo.wait())
+
+    def has_looked(self, rolling: Rolling) -> None:
+        if rolling.at and not rolling.done:
+            self.checks.undo.looked(rolling)
+        self.checks.step()
+
+    def let_roll(self) -> None:
+        """Let every rollback come to its end."""
+        while self.floor.undo.under_way:
+            self.roll_on()
+
+    def crash_before_the_files(self) -> None:
+        """The process dies once a rollback has its checkpoint, and nothing has gone back."""
+        self.floor.ground.disk.dies = True
+        try:
+            self.floor.roll_on()
+        except Crash:
+            self.floor.stepped = None
+        self.floor.crash()
 
     def end_search(self, drawn: list[Any] | None, *, free: bool) -> None:
         found = None if drawn is None else lambda kept: subtasks_of(drawn, sorted(kept))
@@ -207,15 +306,18 @@ class Machine(RuleBasedStateMachine):
         self.checks.step()
 
     def fire(self) -> None:
-        self.floor.fire()
-        self.checks.step()
+        for timer in self.floor.due():
+            self.floor.fire(timer)
+            self.checks.step()
 
     def answer(self, n: int, word: DecisionWord) -> None:
         asked = [each for plan_id in self.plans for each in self.floor.pending(plan_id)]
         approval = asked[n % len(asked)]
         if approval.kind == ApprovalKind.PLAN and n > 4:
             word = DecisionWord.HOLD
-        self.floor.answer(approval, word)
+        about_budget = approval.details.get("about") == "budget"
+        taken = not (about_budget and approval.plan_id in self.floor.holding)
+        assert self.floor.answer(approval, word) == taken, f"{approval}"
         self.checks.step()
 
     def aim(self, verb: str, n: int) -> tuple[str, list[str]]:
@@ -233,11 +335,12 @@ class Machine(RuleBasedStateMachine):
             row = self.checks.seen.rows[f"{plan_id}/{plan.revision}/{what[0]}"]
             runs = row.status == "running" and verb == "skip_subtask"
             return plan.status not in ENDED and row.status not in OVER and not runs
+        free = plan.pause_reason not in {"rollback", "budget"}
         return {
             "pause": plan.status == "running" or plan.pause_reason == "quota",
-            "resume_plan": plan.status == "paused",
+            "resume_plan": plan.status == "paused" and free,
             "cancel": plan.status not in ENDED,
-            "replan": plan.status in {"running", "paused", "failed", "partial"},
+            "replan": plan.status in {"running", "paused", "failed", "partial"} and free,
             "start": plan.status == "approved",
         }[verb]
 
@@ -260,7 +363,9 @@ class Machine(RuleBasedStateMachine):
     def goes_on(self) -> bool:
         """Do what lies nearest. False when nothing is left to do."""
         floor, seen = self.floor, self.checks.seen
-        if floor.jobs:
+        if floor.undo.under_way:
+            self.roll_on()
+        elif floor.jobs:
             self.take_up(0, 3)
         elif floor.held:
             self.finish(0, ["done"] * 3)
@@ -279,6 +384,9 @@ class Machine(RuleBasedStateMachine):
         return True
 
     def goes_on_if_told(self, plan_id: str) -> bool:
+        if plan_id in self.floor.holding:
+            self.roll(self.floor.holding[plan_id])
+            return True
         verb = {"paused": "resume_plan", "approved": "start"}
         found = verb.get(self.checks.seen.plans[plan_id].status)
         if found is not None:
@@ -289,20 +397,37 @@ class Machine(RuleBasedStateMachine):
 
 @pytest.fixture
 def ground(database_url: str, tmp_path: Path) -> Iterator[Ground]:
+    yield from _opened(database_url, tmp_path, Shelf())
+
+
+@pytest.fixture
+def ground_on_disk(database_url: str, tmp_path: Path) -> Iterator[Ground]:
+    yield from _opened(database_url, tmp_path, Folder(tmp_path / "work", tmp_path / "snapshots"))
+
+
+def _opened(database_url: str, tmp_path: Path, disk: Shelf | Folder) -> Iterator[Ground]:
     store = Store(database_url)
-    found = Ground(store, tmp_path / "ledger")
+    found = Ground(store, tmp_path / "ledger", disk)
     yield found
     found.close()
     store.close()
 
 
-def test_the_engine_keeps_its_promises_whatever_happens(ground: Ground) -> None:
-    machine = type("Example", (Machine,), {"ground": ground})
+def _run(ground: Ground, examples: int) -> None:
     run_state_machine_as_test(
-        machine,
+        type("Example", (Machine,), {"ground": ground}),
         settings=settings(
-            max_examples=EXAMPLES if ground.is_sqlite else ON_POSTGRESQL,
-            stateful_step_count=STEPS, deadline=None, verbosity=Verbosity.normal,
-            suppress_health_check=list(HealthCheck),
+            max_examples=max(1, examples), stateful_step_count=STEPS, deadline=None,
+            verbosity=Verbosity.normal, suppress_health_check=list(HealthCheck),
         ),
     )  # fmt: skip
+
+
+def test_the_engine_keeps_its_promises_whatever_happens(ground: Ground) -> None:
+    _run(ground, EXAMPLES if ground.is_sqlite else EXAMPLES // 40)
+
+
+def test_files_on_disk_go_back_and_stay_as_they_should_whatever_happens(
+    ground_on_disk: Ground,
+) -> None:
+    _run(ground_on_disk, EXAMPLES // 40 if ground_on_disk.is_sqlite else EXAMPLES // 200)

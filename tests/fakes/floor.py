@@ -8,11 +8,12 @@ The runner writes what it carries out into a ledger, a file outside the database
 the processes that die here die in play.
 """
 
+import asyncio
 import json
 from collections import Counter
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -20,8 +21,12 @@ from typing import Any
 
 from fakes import rows
 from fakes.floor_answers import Rest, ToPlan, ToReplan, ToWork, question, search
-from gonogo.approvals import Desk, Ruling
+from fakes.floor_files import PERSON, Crash, Folder, Past, Shelf
+from fakes.floor_undo import Rolling, Target, Undo
+from gonogo.agents._traces import Trace
+from gonogo.approvals import EXPIRE, WARN, Desk, Ruling
 from gonogo.domain.approval_state import ApprovalKind, DecisionWord
+from gonogo.domain.canonical import content_hash
 from gonogo.domain.errors import Conflict, NotFound
 from gonogo.domain.failure import Category, Failure, Severity
 from gonogo.domain.failure_patterns import Patterns
@@ -40,11 +45,20 @@ from gonogo.engine import (
     Work,
     _shape,
 )
-from gonogo.orchestrator import SubtaskKind, ask_to_start
+from gonogo.orchestrator import (
+    REPLAN_QUESTION,
+    BudgetKind,
+    InterventionKind,
+    SubtaskKind,
+    ask_about_budget,
+    ask_to_start,
+    checkpoint_starts,
+)
 from gonogo.runtime._going_on import recover
 from gonogo.store import Connection, Outbox, Store, log, plans
 from gonogo.store._outbox import open_outbox
 from gonogo.store.calls import pending_of_plan
+from gonogo.store.checkpoints import Doer, Touched
 from gonogo.store.plans import add_plan, add_revision, end_grants, plan_of, subtask_row
 from gonogo.store.sessions import add_session
 from gonogo.store.timers import due_timers, first_timer, take_timer
@@ -53,6 +67,7 @@ ANN = Principal(id="ann", name="Ann", role=Role.OPERATOR)
 QUOTA = timedelta(seconds=90)
 _FAILURES = {
     "broken": Failure(message="broken"),
+    "interrupted": Failure(message="it had failed when gonogo stopped"),
     "network": Failure(message="no route", category=Category.NETWORK),
     "wrong": Failure(message="wrong", severity=Severity.HIGH, category=Category.LOGIC),
     "slow": Failure(message="slow", severity=Severity.CRITICAL, category=Category.TIMEOUT),
@@ -60,17 +75,21 @@ _FAILURES = {
 OUTCOMES = (*["done"] * 6, "network", "network", "slow", "quota", "wrong", "broken")
 """What may come of a subtask."""
 _PATTERNS = Patterns()
+_OURS = frozenset({"expiry", "retreats"})
+"""Options that are not the engine's."""
 _TABLES = (
-    "timers", "approvals", "grants", "checkpoints", "subtasks", "plan_revisions", "plans",
-    "events", "audit", "sessions",
+    "timers", "approvals", "grants", "file_changes", "checkpoints", "subtasks", "plan_revisions",
+    "plans", "events", "audit", "sessions",
 )  # fmt: skip
 
 
 class Ground:
     """A database, on one connection, for many examples one after the other."""
 
-    def __init__(self, store: Store, ledger: Path) -> None:
+    def __init__(self, store: Store, ledger: Path, disk: Shelf | Folder) -> None:
         self.ledger = ledger
+        self.disk = disk
+        self.loop = asyncio.new_event_loop()
         self.conn: Connection = store._backend.engine.connect()
         self.raw: Any = self.conn.connection.driver_connection
         self.is_sqlite = self.conn.dialect.name == "sqlite"
@@ -81,6 +100,7 @@ class Ground:
     def clear(self) -> None:
         """Leave no row of an earlier example."""
         self.ledger.write_bytes(b"")
+        self.disk.clear()
         self.begin()
         for table in _TABLES:
             self.raw.execute(f"DELETE FROM {table}")  # noqa: S608 - names of tables
@@ -101,6 +121,7 @@ class Ground:
 
     def close(self) -> None:
         """Let go of the database."""
+        self.loop.close()
         self.conn.close()
 
 
@@ -115,9 +136,10 @@ class Held:
     def plan_id(self) -> str:
         return self.work.revision.plan_id
 
-
-class Crash(BaseException):
-    """The process dies."""
+    @property
+    def who(self) -> str:
+        """Under which name it writes files."""
+        return f"{self.plan_id}/{self.work.subtask.id}"
 
 
 @dataclass(slots=True)
@@ -132,6 +154,8 @@ class Floor:
     """Handed over by committed transactions, and not taken up."""
     held: list[Held] = field(default_factory=list)
     """What runners carry out."""
+    interrupted: list[Held] = field(default_factory=list)
+    """Attempts that had failed before a crash; what they did is to be undone first."""
     searches: list[str] = field(default_factory=list)
     """Plans for which somebody looks for the next revision."""
     ghosts: list[Held] = field(default_factory=list)
@@ -144,6 +168,14 @@ class Floor:
     """Keys of the subtasks that a person let start."""
     recovered: bool = False
     """The step before this one was a start after a crash."""
+    past: Past = field(default_factory=Past)
+    stepped: Rolling | None = None
+    """The rollback that the step before this one was about."""
+    holding: dict[str, Target] = field(default_factory=dict)
+    """Plan → the rollback that keeps it paused, under way or cut off."""
+    given: Counter[str] = field(default_factory=Counter)
+    """Plan → how often a person gave it more than its budget."""
+    undo: Undo = field(init=False)
     engine: Engine = field(init=False)
     desk: Desk = field(init=False)
 
@@ -155,19 +187,33 @@ class Floor:
         """A process starts, and knows nothing."""
         _shape._kept.cache_clear()
         plans._kept_revision.cache_clear()
-        self.desk = Desk()
+        self.desk = Desk(expiry=self.options.get("expiry") or {}, warning=timedelta(seconds=10))
+        self.undo = Undo(self, self.ground.loop)
         self.engine = Engine(
             store=_Reads(self), clock=lambda: self.now, run=_never, ended=self._ended,
             dropped=self._dropped, ask=partial(ask_to_start, self.desk), patterns=_PATTERNS,
-            **self.options,
+            starting=checkpoint_starts, over_budget=partial(ask_about_budget, self.desk),
+            **{name: self.options[name] for name in self.options if name not in _OURS},
         )  # fmt: skip
-        engine = self.engine
-        self.desk.kinds[ApprovalKind.SUBTASK] = SubtaskKind(
-            engine.resume, engine.skip_subtask, engine.fail_subtask
+        if self.options.get("retreats"):
+            self.engine.retreat = self.undo.retreat(Rolling(Target("")))
+        self._register(self.engine)
+
+    def _register(self, engine: Engine) -> None:
+        budgets = BudgetKind(limits=engine.budget, extend=engine.extend, give_up=engine.give_up)
+        of_plans = {REPLAN_QUESTION: ToReplan(engine), "budget": budgets}
+        self.desk.kinds.update(
+            {
+                ApprovalKind.SUBTASK: SubtaskKind(
+                    engine.resume, engine.skip_subtask, engine.fail_subtask
+                ),
+                ApprovalKind.TOOL: ToWork(engine),
+                ApprovalKind.PLAN: ToPlan(engine),
+                ApprovalKind.INTERVENTION: InterventionKind(
+                    of_calls=ToWork(engine), of_plans=of_plans
+                ),
+            }
         )
-        self.desk.kinds[ApprovalKind.TOOL] = ToWork(engine)
-        self.desk.kinds[ApprovalKind.PLAN] = ToPlan(engine)
-        self.desk.kinds[ApprovalKind.INTERVENTION] = ToReplan(engine)
 
     # Transactions -----------------------------------------------------------------------------
 
@@ -207,6 +253,7 @@ class Floor:
     def _take_away(self, which: Callable[[Held], bool]) -> None:
         self.ghosts += [held for held in self.held if which(held)]
         self.held = [held for held in self.held if not which(held)]
+        self.interrupted = [held for held in self.interrupted if not which(held)]
 
     # Jobs -------------------------------------------------------------------------------------
 
@@ -229,10 +276,44 @@ class Floor:
             attempt = self.read(self._checked, work)
         except Superseded:
             return
+        held = Held(work, attempt)
+        failed = _at_once(self.engine._interrupted(work))
+        if failed is not None:
+            # Undoing it had begun; there is nothing to carry out.
+            self.interrupted.append(held)
+            return
         line = {"key": work.key, "attempt": attempt, "epoch": work.epoch}
+        line["wrote"] = self._write_files(held)
         with self.ground.ledger.open("a", encoding="utf-8") as ledger:
             ledger.write(json.dumps(line) + "\n")
-        self.held.append(Held(work, attempt))
+        self.held.append(held)
+
+    def _write_files(self, held: Held) -> dict[str, str]:
+        """A runner changes files, as a tool does: it says first what it is about to change."""
+        work, number = held.work, f"{held.work.key}/{held.attempt}/{held.work.epoch}"
+        paths = [f"{work.subtask.id}.txt", "common.txt"][
+            : 2 if work.subtask.agent == "debug" else 1
+        ]
+        wrote = {path: f"{number} wrote {path}\n" for path in paths}
+        disk, before = self.ground.disk, {path: self.ground.disk.hold(path) for path in paths}
+        doer = Doer(
+            f"s_{held.plan_id}", held.plan_id, work.revision.number, work.subtask.id, number,
+            str(disk.root),
+        )  # fmt: skip
+        touched = [
+            Touched(
+                path, asdict(state) if state else None, {"hash": content_hash(wrote[path].encode())}
+            )
+            for path, state in before.items()
+        ]
+        trace = Trace(doer=doer, touched=touched)
+        self.write(trace.begin, self.now)
+        for path, text in wrote.items():
+            disk.write(path, text)
+            self.past.wrote(path, held.who, text)
+        trace.done = [each._replace(after=asdict(disk.hold(each.path))) for each in touched]
+        self.write(trace.end, self.now)
+        return wrote
 
     def _checked(self, conn: Connection, work: Work) -> int:
         self.engine.check(conn, work)
@@ -250,6 +331,7 @@ class Floor:
 
     def _let_go(self, done: list[Held]) -> None:
         self.held = [held for held in self.held if held not in done]
+        self.interrupted = [held for held in self.interrupted if held not in done]
         self.ghosts = [held for held in self.ghosts if held not in done]
 
     def _outcome(self, word: str) -> Completed | Failed | Deferred:
@@ -284,13 +366,51 @@ class Floor:
             self.intents.pop(plan_id, None)
         return True
 
-    def answer(self, approval: Approval, word: DecisionWord) -> None:
-        """What a person says to a question."""
+    def edit(self, path: str, text: str) -> None:
+        """A person writes a file."""
+        self.ground.disk.write(path, text)
+        self.past.wrote(path, PERSON, text)
+
+    def answer(self, approval: Approval, word: DecisionWord) -> bool:
+        """What a person says to a question. False when that is refused."""
+        about_budget = approval.details.get("about") == "budget"
         if word is DecisionWord.APPROVE and approval.kind == ApprovalKind.SUBTASK:
             key = plans.subtask_key(approval.plan_id, approval.revision, approval.subtask_id)
             self.let.add(key)
         ruling = Ruling(word=word, by=ANN)
-        self.write(self.desk.decide, approval.id, ruling, self.now)
+        try:
+            self.write(self.desk.decide, approval.id, ruling, self.now)
+        except Conflict:
+            return False
+        self.given[approval.plan_id] += about_budget and word is not DecisionWord.REJECT
+        return True
+
+    # Rollbacks --------------------------------------------------------------------------------
+
+    def roll(self, target: Target, work: Work | None = None) -> Rolling:
+        """Begin with a rollback."""
+        self.stepped = self.undo.begin(target, work)
+        return self.stepped
+
+    def roll_on(self) -> Rolling:
+        """Let the rollback that is under way write once more."""
+        self.stepped = self.undo.step()
+        return self.stepped
+
+    def wrote_rollback(self, rolling: Rolling) -> None:
+        """A transaction of a rollback is committed."""
+        plan_id = rolling.target.plan_id
+        if rolling.work is not None:
+            return
+        if rolling.at > 1:
+            self.holding.pop(plan_id, None)
+            if self.plan(plan_id).pause_reason == "budget":
+                # That question comes first again, and its answer lets the plan go on.
+                self.intents.pop(plan_id, None)
+        elif self.plan(plan_id).status is PlanStatus.PAUSED:
+            self.holding[plan_id] = rolling.target
+            # Whatever it was paused for, it now waits for the person who rolls back.
+            self.intents[plan_id] = "paused"
 
     def search(self, plan_id: str, rest: Rest | None, *, free: bool) -> None:
         """What came of a search: a revision with another rest, or none."""
@@ -307,25 +427,38 @@ class Floor:
         """When the earliest timer is due."""
         return self.read(first_timer)
 
-    def fire(self) -> None:
-        """Carry out every timer that is due, each in its own transaction."""
-        for timer in self.read(due_timers, self.now):
-            self.write(self._fire, timer)
+    def due(self) -> list[Timer]:
+        """The timers that are due."""
+        return self.read(due_timers, self.now)
+
+    def fire(self, timer: Timer) -> None:
+        """Carry out a timer."""
+        self.write(self._fire, timer)
 
     def _fire(self, conn: Connection, timer: Timer) -> None:
-        if take_timer(conn, timer) and timer.kind in PLAN_TIMERS:
+        if not take_timer(conn, timer):
+            return
+        if timer.kind in PLAN_TIMERS:
             self.engine.on_timer(conn, timer.kind, timer.key, self.now)
+        elif timer.kind in {EXPIRE, WARN}:
+            self.desk.on_timer(conn, timer.kind, timer.key, self.now)
 
     def crash(self, fn: Callable[..., Any] | None = None, *args: Any) -> None:
         """The process dies, maybe in the middle of a transaction, and another one starts."""
         if fn is not None:
             with suppress(Crash, Conflict, NotFound):
                 self.write(fn, *args, dies=True)
-        self.jobs, self.searches = [], []
-        self._take_away(lambda held: True)
+        self.die()
         self._open()
         self.write(recover, self.engine, self.now)
         self.recovered = True
+
+    def die(self) -> None:
+        """Nothing is left of the process."""
+        self.undo.die()
+        self.ground.disk.dies = False
+        self.jobs, self.searches = [], []
+        self._take_away(lambda held: True)
 
     # What the engine asks of others -----------------------------------------------------------
 
@@ -344,7 +477,7 @@ class Floor:
     def propose(self, plan_id: str, subtasks: tuple[Subtask, ...], parallel: int) -> None:
         """A session with a plan that nobody has approved."""
         revision = rows.revision(*subtasks, plan_id=plan_id)
-        session = rows.session(f"s_{plan_id}")
+        session = rows.session(f"s_{plan_id}", workspace=str(self.ground.disk.root))
         plan = rows.plan(
             plan_id, session_id=session.id, digest=revision.digest, max_parallel=parallel
         )

@@ -15,6 +15,7 @@ from gonogo.domain.records import Approval, Plan
 from gonogo.domain.replanning import next_revision
 from gonogo.domain.subtask_state import SUBTASK
 from gonogo.engine import REPLAN, Engine
+from gonogo.orchestrator import REPLAN_QUESTION
 from gonogo.orchestrator._revising import completed, mint_grants, told_progress
 from gonogo.store import Connection, go_on
 from gonogo.store.calls import pending_of_plan
@@ -33,13 +34,8 @@ Rest = Callable[[set[str]], tuple[Subtask, ...]]
 """Given what is kept, what is left to do otherwise."""
 
 
-class _Kind:
-    def lapse(self, conn: Connection, approval: Approval, now: datetime) -> None:
-        raise AssertionError("no question of the floor expires")
-
-
 @dataclass(frozen=True, slots=True)
-class ToWork(_Kind):
+class ToWork:
     """A runner has its answer: its subtask goes on, whatever it was."""
 
     engine: Engine
@@ -48,9 +44,14 @@ class ToWork(_Kind):
         key = subtask_key(approval.plan_id, approval.revision, approval.subtask_id)
         self.engine.resume(conn, key, now)
 
+    def lapse(self, conn: Connection, approval: Approval, now: datetime) -> None:
+        # The runner is told that nobody answered, and goes on.
+        key = subtask_key(approval.plan_id, approval.revision, approval.subtask_id)
+        self.engine.resume(conn, key, now)
+
 
 @dataclass(frozen=True, slots=True)
-class ToPlan(_Kind):
+class ToPlan:
     """A revision is approved, held or rejected."""
 
     engine: Engine
@@ -64,6 +65,13 @@ class ToPlan(_Kind):
         else:
             assert move_plan(conn, plan, PlanStatus.REJECTED, finished_at=now)
 
+    def lapse(self, conn: Connection, approval: Approval, now: datetime) -> None:
+        plan = plan_of(conn, approval.plan_id)
+        if plan.started_at is not None:
+            self.engine.end_unfinished(conn, plan.id, "expired", now)
+        else:
+            assert move_plan(conn, plan, PlanStatus.EXPIRED, finished_at=now)
+
     def _approve(self, conn: Connection, plan: Plan, now: datetime, *, held: bool) -> None:
         assert move_plan(conn, plan, PlanStatus.APPROVED, approved_at=now)
         approved = replace(plan, status=PlanStatus.APPROVED)
@@ -73,7 +81,7 @@ class ToPlan(_Kind):
 
 
 @dataclass(frozen=True, slots=True)
-class ToReplan(_Kind):
+class ToReplan:
     """A plan is changed once more, or ends with what it has reached."""
 
     engine: Engine
@@ -86,11 +94,17 @@ class ToReplan(_Kind):
         set_plan(conn, plan, replan={**plan.replan, "asks": False})
         go_on(conn, REPLAN, plan.id)
 
+    def lapse(self, conn: Connection, approval: Approval, now: datetime) -> None:
+        plan = plan_of(conn, approval.plan_id)
+        if plan.status is PlanStatus.REPLANNING:
+            self.engine.end_unfinished(conn, plan.id, "expired", now)
+
 
 def question(plan: Plan, kind: ApprovalKind, subtask_id: str | None = None) -> Question:
     """A question about a plan or one of its subtasks."""
+    details = {"about": REPLAN_QUESTION} if kind == ApprovalKind.INTERVENTION else {}
     return Question(
-        session_id=plan.session_id, kind=kind, subject="?", details={}, reason="asks",
+        session_id=plan.session_id, kind=kind, subject="?", details=details, reason="asks",
         digest=plan.digest, plan_id=plan.id, revision=plan.revision, subtask_id=subtask_id,
     )  # fmt: skip
 

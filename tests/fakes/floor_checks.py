@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from fakes.floor import Floor, Ground
+from fakes.floor_undo_checks import UndoChecks
 
 OVER = frozenset({"completed", "failed", "skipped", "cancelled"})
 ENDED = frozenset({"completed", "failed", "partial", "cancelled", "rejected", "expired"})
@@ -21,7 +22,15 @@ _IN_ONE_STEP = {
     "waiting_approval": {"pending", "running", "skipped", "failed", "cancelled"},
 }
 _PLAN_MOVES = {
-    "awaiting_approval": {"approved", "rejected", "running", "partial", "failed", "completed"},
+    "awaiting_approval": {
+        "approved",
+        "rejected",
+        "expired",
+        "running",
+        "partial",
+        "failed",
+        "completed",
+    },
     "approved": {"running", "partial", "failed", "completed"},
     "running": {"paused", "replanning", "completed", "failed", "partial"},
     "paused": {"running", "replanning", "completed", "failed", "partial"},
@@ -63,7 +72,8 @@ class Seen(NamedTuple):
     timers: dict[tuple[str, str], str]
     asked: list[tuple[str, int, str | None, str]]
     """Pending questions: plan, revision, subtask, kind."""
-    grants: Counter[str]
+    granted: set[tuple[str, int, str]]
+    """Active grants: plan, revision, subtask."""
     seqs: dict[str, int]
 
 
@@ -77,6 +87,7 @@ class Checks:
         self._read_to = 0
         self._told: Counter[str] = Counter()
         self._progress: dict[str, float] = {}
+        self.undo = UndoChecks(floor, self)
         self.seen = self._look()
 
     # Looking ----------------------------------------------------------------------------------
@@ -90,7 +101,7 @@ class Checks:
             rows={row[0]: RowSeen(*row) for row in self._fetch(_ROWS)},
             timers={(kind, key): at for kind, key, at in self._fetch(_TIMERS)},
             asked=self._fetch(_ASKED),
-            grants=Counter(row[0] for row in self._fetch(_GRANTS)),
+            granted={tuple(row) for row in self._fetch(_GRANTS)},
             seqs=dict(self._fetch(_SEQS)),
         )
         self._ground.rollback()
@@ -105,7 +116,7 @@ class Checks:
             self._graphs[plan_id, revision] = found
         return self._graphs[plan_id, revision]
 
-    def _rows_of(self, plan: PlanSeen) -> dict[str, RowSeen]:
+    def rows_of(self, plan: PlanSeen) -> dict[str, RowSeen]:
         """The rows of a plan's revision, by their subtasks."""
         return {
             row.subtask_id: row
@@ -119,6 +130,7 @@ class Checks:
         """Check that a step changed nothing at all: what the dead bring is refused."""
         now = self._look()
         assert now == self.seen, f"a superseded holder changed {self.seen} to {now}"
+        self.undo.step(self.seen, [])
 
     def step(self) -> None:
         """Check what one step did, and what is true after it."""
@@ -132,8 +144,10 @@ class Checks:
         for plan in self.seen.plans.values():
             if plan.id in before.plans:
                 self._plan_moved(before.plans[plan.id], plan)
-            self._stands(plan, self._rows_of(plan))
+            self._stands(plan, self.rows_of(plan))
         self._room()
+        self.undo.step(before, self._fetch(_CHECKPOINTS))
+        self._ground.rollback()
         self._events()
         self._ledger_lines()
         self._floor.recovered = False
@@ -154,8 +168,11 @@ class Checks:
             assert row.attempt == was.attempt, f"{row.key}: a crash took an attempt"
             return
         plan = self.seen.plans[row.plan_id]
-        assert plan.status == "running", f"{row.key} started in a plan that is {plan.status}"
+        # What the budget allowed starts in the step that pauses the plan for the rest.
+        runs = plan.status == "running" or plan.pause_reason == "budget"
+        assert runs, f"{row.key} started in a plan that is {plan.status}"
         assert plan.id not in self._floor.intents, f"{row.key} started against a person's will"
+        assert plan.id not in self._floor.holding, f"{row.key} started in the middle of a rollback"
         subtask = self.graph(row.plan_id, row.revision)[row.subtask_id]
         self._met(row, subtask)
         if subtask.get("approval_required"):
@@ -163,7 +180,7 @@ class Checks:
         self._attempts(row, subtask)
 
     def _met(self, row: RowSeen, subtask: dict[str, Any]) -> None:
-        rows = self._rows_of(self.seen.plans[row.plan_id])
+        rows = self.rows_of(self.seen.plans[row.plan_id])
         for dependency in subtask.get("dependencies", ()):
             of = rows[dependency]
             declined = of.declined and of.status == "skipped"
@@ -183,8 +200,10 @@ class Checks:
             assert was.status not in ENDED, f"{plan.id} was {was.status}, then cancelled"
             return
         allowed = _PLAN_MOVES.get(was.status, set())
-        # What begins can be sent back by a condition that has no answer, in the same step.
+        # What begins can be sent back by a condition that has no answer, in the same step, and can
+        # come to the end of its budget.
         at_once = allowed | (_PLAN_MOVES["running"] - {"paused"} if "running" in allowed else set())
+        at_once |= {"paused"} if "running" in allowed and plan.pause_reason == "budget" else set()
         assert plan.status in at_once, f"{plan.id}: {was.status} → {plan.status}"
 
     # What is true at any time -----------------------------------------------------------------
@@ -192,6 +211,7 @@ class Checks:
     def _stands(self, plan: PlanSeen, rows: dict[str, RowSeen]) -> None:
         self._status(plan, rows)
         if plan.status in ENDED:
+            self._floor.holding.pop(plan.id, None)
             self._left_nothing(plan, rows.values())
             return
         self._pause(plan)
@@ -242,20 +262,32 @@ class Checks:
     def _pause(self, plan: PlanSeen) -> None:
         wanted = self._floor.intents.get(plan.id) == "paused"
         if plan.status != "paused":
+            self._floor.holding.pop(plan.id, None)
             assert not wanted, f"{plan.id} is {plan.status} and a person has paused it"
             assert plan.paused_until is None, f"{plan.id} is {plan.status} and waits for a quota"
             assert plan.pause_reason is None, f"{plan.id} is {plan.status}: {plan.pause_reason}"
             assert ("plan_resume", plan.id) not in self.seen.timers, f"{plan.id}: no quota is out"
             return
-        if not wanted:
+        held = plan.id in self._floor.holding
+        assert held == (plan.pause_reason == "rollback"), f"{plan}: {self._floor.holding}"
+        asked = [
+            each for each in self.seen.asked if each[0] == plan.id and each[3] == "intervention"
+        ]
+        if not held:
+            assert len(asked) == (plan.pause_reason == "budget"), f"{plan} asks {asked}"
+        if plan.pause_reason == "quota":
             due = self.seen.timers.get(("plan_resume", plan.id))
-            assert plan.pause_reason == "quota", f"{plan.id} is paused and nobody wants it"
             assert due == plan.paused_until, f"{plan.id} wakes {due}, not {plan.paused_until}"
+            return
+        assert ("plan_resume", plan.id) not in self.seen.timers, f"{plan} would wake"
+        if plan.pause_reason is None:
+            assert wanted, f"{plan.id} is paused and nobody wants it"
 
     def _goes_on(self, plan: PlanSeen, row: RowSeen) -> None:
         if row.status == "running":
             jobs = {(job.kind, job.key, job.epoch) for job in self._floor.jobs}
             held = {(held.work.key, held.work.epoch) for held in self._floor.held}
+            held |= {(held.work.key, held.work.epoch) for held in self._floor.interrupted}
             here = ("subtask", row.key, row.epoch) in jobs or (row.key, row.epoch) in held
             assert here, f"{row.key} runs and nobody carries it out"
         if row.status == "waiting_approval":
@@ -298,7 +330,8 @@ class Checks:
         assert not timers, f"{plan.id} is {plan.status} and left {timers}"
         asked = [each for each in self.seen.asked if each[0] == plan.id]
         assert not asked, f"{plan.id} is {plan.status} and asks {asked}"
-        assert not self.seen.grants[plan.id], f"{plan.id} is {plan.status} and allows something"
+        granted = [each for each in self.seen.granted if each[0] == plan.id]
+        assert not granted, f"{plan.id} is {plan.status} and allows {granted}"
 
     def _room(self) -> None:
         running = [row for row in self.seen.rows.values() if row.status == "running"]
@@ -364,6 +397,9 @@ _ROWS = (
 )
 _TIMERS = "SELECT kind, key, run_at FROM timers"
 _ASKED = "SELECT plan_id, revision, subtask_id, kind FROM approvals WHERE status = 'pending'"
-_GRANTS = "SELECT plan_id FROM grants WHERE status = 'active'"
+_GRANTS = "SELECT plan_id, revision, subtask_id FROM grants WHERE status = 'active'"
+_CHECKPOINTS = (
+    "SELECT id, plan_id, revision, subtask_id, standings FROM checkpoints ORDER BY created_at, id"
+)
 _SEQS = "SELECT id, last_seq FROM sessions"
 _EVENTS = "SELECT seq, type, body FROM events WHERE session_id = '{}' AND seq > {} ORDER BY seq"
