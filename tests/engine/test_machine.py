@@ -170,7 +170,10 @@ class Machine(RuleBasedStateMachine):
 
     @rule(verb=st.sampled_from(VERBS), n=numbers)
     def a_person_does(self, verb, n) -> None:
-        plan_id, what = self.aim(verb, n)
+        self.a_person_does_to(self.plans[n % len(self.plans)], verb, n)
+
+    def a_person_does_to(self, plan_id: str, verb: str, n: int) -> None:
+        what = self.aim(verb, plan_id, n)
         expected = self.allowed(verb, plan_id, *what)
         assert self.floor.does(verb, plan_id, *what) == expected, f"{verb} {plan_id} {what}"
         if expected:
@@ -178,14 +181,16 @@ class Machine(RuleBasedStateMachine):
 
     @rule(
         n=numbers, of=st.sampled_from(["subtask", "subtask", "checkpoint"]), steps=WRITES,
-        dies=st.booleans(),
+        dies=st.booleans(), verb=st.none() | st.sampled_from(VERBS),
     )  # fmt: skip
-    def a_person_rolls_back(self, n, of, steps, dies) -> None:
+    def a_person_rolls_back(self, n, of, steps, dies, verb) -> None:
         plan_id = self.plans[n % len(self.plans)]
         self.bring_to_rest(plan_id)
         self.roll(self.target(plan_id, of, n))
         for _ in range(steps):
             self.roll_on()
+        if self.floor.undo.under_way and verb is not None:
+            self.a_person_does_to(plan_id, verb, n)
         if dies and self.floor.undo.under_way:
             self.floor.crash()
             self.checks.step()
@@ -213,7 +218,8 @@ class Machine(RuleBasedStateMachine):
         elif verb is None:
             self.floor.crash()
         else:
-            plan_id, what = self.aim(verb, n)
+            plan_id = self.plans[n % len(self.plans)]
+            what = self.aim(verb, plan_id, n)
             verb_of = getattr(self.floor.engine, verb)
             self.floor.crash(verb_of, plan_id, *what, ANN.id, self.floor.now)
         self.checks.step()
@@ -266,10 +272,10 @@ class Machine(RuleBasedStateMachine):
 
     def roll(self, target: Target, held: Held | None = None) -> None:
         """Begin with a rollback; whether it may begin is known beforehand."""
+        may = self.checks.undo.may_begin(target)
         rolling = self.floor.roll(target, held and held.work)
         if held is None:
-            quiet = self.checks.undo.is_quiet(target.plan_id)
-            assert rolling.done == (not quiet), f"{target}: {rolling.task}"
+            assert rolling.done != may, f"{target}: {rolling.task}"
         self.has_looked(rolling)
 
     def roll_on(self) -> None:
@@ -316,17 +322,17 @@ class Machine(RuleBasedStateMachine):
         if approval.kind == ApprovalKind.PLAN and n > 4:
             word = DecisionWord.HOLD
         about_budget = approval.details.get("about") == "budget"
-        taken = not (about_budget and approval.plan_id in self.floor.holding)
+        under_way = approval.plan_id in self.floor.holding
+        taken = word is DecisionWord.REJECT or not (about_budget and under_way)
         assert self.floor.answer(approval, word) == taken, f"{approval}"
         self.checks.step()
 
-    def aim(self, verb: str, n: int) -> tuple[str, list[str]]:
-        """A plan, and one of its subtasks where the verb is about one."""
-        plan_id = self.plans[n % len(self.plans)]
+    def aim(self, verb: str, plan_id: str, n: int) -> list[str]:
+        """What else is said with a verb."""
         keys = list(self.checks.graph(plan_id, self.checks.seen.plans[plan_id].revision))
         what = {"replan": ["better"], "skip_subtask": [keys[n % len(keys)]]}
         what["cancel_subtask"] = what["skip_subtask"]
-        return plan_id, what.get(verb, [])
+        return what.get(verb, [])
 
     def allowed(self, verb: str, plan_id: str, *what: str) -> bool:
         """Whether a person may do that now."""
@@ -352,6 +358,12 @@ class Machine(RuleBasedStateMachine):
     def teardown(self) -> None:
         if not hasattr(self, "checks"):
             return
+        try:
+            self.come_to_the_end()
+        finally:
+            self.floor.undo.die()
+
+    def come_to_the_end(self) -> None:
         for _ in range(LONGEST_END):
             if not self.goes_on():
                 break

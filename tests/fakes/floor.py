@@ -408,7 +408,7 @@ class Floor:
                 # That question comes first again, and its answer lets the plan go on.
                 self.intents.pop(plan_id, None)
         elif self.plan(plan_id).status is PlanStatus.PAUSED:
-            self.holding[plan_id] = rolling.target
+            self.holding[plan_id] = rolling.about
             # Whatever it was paused for, it now waits for the person who rolls back.
             self.intents[plan_id] = "paused"
 

@@ -50,10 +50,8 @@ class Rolling:
     """What is to lie in the folder afterwards, as the truth was when it looked."""
     seen: Truth = field(default_factory=dict)
     """What lay there when it looked."""
-    revision: int = 0
-    """Of its plan, when it looked."""
-    checkpoint: str = ""
-    """The one to which it goes back."""
+    about: Any = None
+    """Its target, with what was not said."""
     clash: bool = False
     """Somebody changed a file after it looked and before it wrote: nothing goes back."""
 

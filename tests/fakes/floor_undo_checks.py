@@ -57,25 +57,36 @@ class UndoChecks:
         paused = plan.status == "paused" and not statuses & {"running", "waiting_approval"}
         return plan.status in _ENDED or paused
 
+    def resolved(self, target: Target) -> Target:
+        """What a rollback is about of which not all was said."""
+        if target.checkpoint_id or target.subtask_id:
+            return target
+        unfinished = self._floor.holding.get(target.plan_id)
+        return unfinished or Target(target.plan_id, checkpoint_id=self.latest(target.plan_id))
+
+    def may_begin(self, target: Target) -> bool:
+        """Whether nothing runs, and no other rollback of the plan has to be done first."""
+        first = self._floor.holding.get(target.plan_id)
+        return self.is_quiet(target.plan_id) and first in {None, self.resolved(target)}
+
     # Before -----------------------------------------------------------------------------------
 
     def looked(self, rolling: Rolling) -> None:
         """Know what is to come of a rollback that stands before its first transaction."""
-        past, target = self._floor.past, rolling.target
-        rolling.revision = self._checks.seen.plans[target.plan_id].revision
+        past = self._floor.past
+        rolling.about = self.resolved(rolling.target)
         rolling.seen = past.now()
         rolling.expected = past.undone(*self._about(rolling))
 
     def _about(self, rolling: Rolling) -> tuple[Callable[[Deed], bool], dict[str, int]]:
-        target = rolling.target
+        target = rolling.about
         if rolling.work is not None:
             who = f"{target.plan_id}/{rolling.work.subtask.id}"
             return lambda deed: deed.who == who, self._attempt(rolling)
         if target.subtask_id is not None:
             named = {f"{target.plan_id}/{key}" for key in self.named(target)}
             return lambda deed: deed.who in named, {}
-        rolling.checkpoint = target.checkpoint_id or self.latest(target.plan_id)
-        moment = self.moments[rolling.checkpoint]
+        moment = self.moments[target.checkpoint_id]
         plan_id = target.plan_id
         ours = f"{plan_id}/"
         return lambda deed: deed.who.startswith(ours) or deed.by == plan_id, moment.files
@@ -179,12 +190,12 @@ class UndoChecks:
     def _kept(
         self, rolling: Rolling, was: "PlanSeen", rows: dict[str, "RowSeen"]
     ) -> dict[str, "RowSeen"]:
-        target = rolling.target
+        target = rolling.about
         if target.subtask_id is not None:
             named = self.named(target)
             over = {key: row for key, row in rows.items() if row.status in _OVER}
             return {key: row for key, row in over.items() if key not in named}
-        moment = self.moments[rolling.checkpoint]
+        moment = self.moments[target.checkpoint_id]
         then = self._checks.graph(was.id, moment.revision)
         current = self._checks.graph(was.id, was.revision)
         return {key: row for key, row in moment.over.items() if current.get(key) == then[key]}

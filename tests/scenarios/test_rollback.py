@@ -540,7 +540,8 @@ async def test_a_plan_that_waits_for_a_quota_goes_on_by_itself_after_a_rollback(
         reset = (await world.runtime.plan_status(world.ann, plan_id)).paused_until
 
         def cut_off(conn):
-            set_plan(conn, plan_of(conn, plan_id), pause_reason=ROLLING_BACK)
+            about = {"checkpoint_id": None, "subtask_id": "a", "pause": "quota"}
+            set_plan(conn, plan_of(conn, plan_id), pause_reason=ROLLING_BACK, rollback=about)
 
         if cut:
             await world.runtime.parts.store.write(cut_off)
@@ -612,3 +613,30 @@ async def test_snapshots_of_plans_that_ended_long_ago_are_given_up_and_say_so(ma
         assert {c.swept_at for c in await checkpoints(world, live)} == {None}
         done = await world.runtime.rollback(world.ann, live, subtask_id="c")
         assert (done.restored, world.read("c.txt")) == (1, None)
+
+
+async def test_a_rollback_that_was_cut_off_comes_before_another_one_and_need_not_be_named(make):
+    lines = {
+        "main/architect": [plan(step("a"), step("b"), step("c", "a"))],
+        "a": [calls(write("a.txt")), says("a")], "b": [calls(write("b.txt")), says("b", 0.3)],
+        "c": [says("c")],
+    }  # fmt: skip
+    async with make(lines) as world:
+        plan_id = await world.begin()
+        await world.until("subtask_started", subtask_id="b")
+        await world.runtime.pause_plan(world.ann, plan_id)
+        await world.until("subtask_completed", subtask_id="b")
+        await world.idle()
+
+        def cut_off(conn):
+            about = {"checkpoint_id": None, "subtask_id": "a", "pause": "budget"}
+            set_plan(conn, plan_of(conn, plan_id), pause_reason=ROLLING_BACK, rollback=about)
+
+        await world.runtime.parts.store.write(cut_off)
+        with pytest.raises(Conflict, match="rollback of subtask a is not finished"):
+            await world.runtime.rollback(world.ann, plan_id, subtask_id="b")
+        done = await world.runtime.rollback(world.ann, plan_id)
+
+        assert done.subtasks == ["a", "c"]
+        row = await world.runtime.parts.store.read(plan_of, plan_id)
+        assert (row.pause_reason, row.rollback) == ("budget", None)

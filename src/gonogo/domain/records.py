@@ -91,6 +91,9 @@ class Plan:
     of subtasks were counted."""
     again: list[dict[str, str]] | None = None
     """`{subtask_id, by}` each: what people asked to have tried again once nothing of it runs."""
+    rollback: dict[str, Any] | None = None
+    """`{checkpoint_id, subtask_id, pause}` while a paused plan is rolled back: what to, and why it
+    was paused before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

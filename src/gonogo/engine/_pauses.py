@@ -74,7 +74,12 @@ class Pauses(Rounds):
         Raises:
             Conflict: it is not paused for its budget.
         """
-        self.cut_short(self._paused_for_budget(conn, plan_id, now), reason)
+        board = Board.open(conn, plan_id, now)
+        # It ends in the middle of a rollback too, as it may be cancelled there.
+        held = board.plan.rollback if board.plan.pause_reason == ROLLING_BACK else None
+        if held is None or held["pause"] != BUDGET:
+            board = self._paused_for_budget(conn, plan_id, now)
+        self.cut_short(board, reason)
 
     def _paused_for_budget(self, conn: Connection, plan_id: str, now: datetime) -> Board:
         board = Board.open(conn, plan_id, now)

@@ -8,6 +8,7 @@ from gonogo.domain.plan import Revision, dependants
 from gonogo.domain.plan_state import ENDED, PlanStatus
 from gonogo.domain.records import Checkpoint, FileChange, Plan, Session
 from gonogo.domain.subtask_state import SubtaskStatus
+from gonogo.engine import ROLLING_BACK
 from gonogo.store import Connection
 from gonogo.store.checkpoints import (
     attempt_checkpoint,
@@ -34,6 +35,8 @@ class Undoing:
     """Oldest first."""
     named: frozenset[str]
     """The subtask that was named, and its dependants."""
+    subtask_id: str | None = None
+    """The subtask that was named."""
     back_to: Checkpoint | None = None
     """The checkpoint that was named, or else the latest."""
     attempt: Checkpoint | None = None
@@ -51,6 +54,8 @@ def wanted_rollback(
 ) -> Undoing:
     """What going back to a checkpoint, or undoing a subtask and its dependants, is about.
 
+    A rollback that was cut off is to be done again before another one; it need not be named.
+
     Raises:
         NotFound: there is no such plan, checkpoint or subtask.
         Conflict: something of the plan runs, or nothing of it was ever kept.
@@ -60,6 +65,7 @@ def wanted_rollback(
         raise NotFound(f"No plan found with id={plan_id}")
     session, revision = _around(conn, plan)
     check_quiet(conn, plan)
+    checkpoint_id, subtask_id = _unfinished(plan, checkpoint_id, subtask_id)
     if subtask_id is not None:
         undoing = _of_subtask(conn, session, plan, revision, subtask_id)
     else:
@@ -126,6 +132,20 @@ def check_quiet(conn: Connection, plan: Plan) -> None:
         raise Conflict(f"Plan {plan.id} is paused, but {', '.join(busy)} is not at rest yet")
 
 
+def _unfinished(
+    plan: Plan, checkpoint_id: str | None, subtask_id: str | None
+) -> tuple[str | None, str | None]:
+    """The checkpoint or the subtask that was named, or else that of the rollback under way."""
+    named = (checkpoint_id, subtask_id)
+    if plan.pause_reason != ROLLING_BACK or plan.rollback is None:
+        return named
+    first = (plan.rollback["checkpoint_id"], plan.rollback["subtask_id"])
+    if named not in {(None, None), first}:
+        what = f"to {first[0]}" if first[0] else f"of subtask {first[1]}"
+        raise Conflict(f"The rollback {what} is not finished; was it cut off, do it again first")
+    return first
+
+
 def _around(conn: Connection, plan: Plan) -> tuple[Session, Revision]:
     session, revision = session_of(conn, plan.session_id), revision_of(conn, plan.id, plan.revision)
     assert session is not None  # noqa: S101 - a foreign key away
@@ -145,8 +165,9 @@ def _of_subtask(
     named = dependants(revision.subtasks, subtask_id) | {subtask_id}
     changes = _by(changes_after(conn, plan.id, 0), named)
     return Undoing(
-        session=session, plan=plan, revision=revision, changes=changes, named=frozenset(named)
-    )
+        session=session, plan=plan, revision=revision, changes=changes, named=frozenset(named),
+        subtask_id=subtask_id,
+    )  # fmt: skip
 
 
 def _target(conn: Connection, plan: Plan, checkpoint_id: str | None) -> Checkpoint:

@@ -21,7 +21,7 @@ from gonogo.domain.plan_state import PlanStatus
 from gonogo.domain.records import Checkpoint, Plan
 from gonogo.domain.undo import FOLDER, PathUndo, Reckoning, State, real_path, reckon, shown_path
 from gonogo.domain.undo_views import RollbackFile
-from gonogo.engine import QUOTA, RESUME, ROLLING_BACK
+from gonogo.engine import RESUME, ROLLING_BACK
 from gonogo.orchestrator._again import run_again
 from gonogo.orchestrator._checkpoints import created, sealed
 from gonogo.orchestrator._rollback import Undoing, check_kept, check_quiet
@@ -206,7 +206,7 @@ def _checkpoint(conn: Connection, undoing: Undoing, tree: Tree, now: datetime) -
     if of is None:
         check_quiet(conn, plan)
         check_kept(conn, undoing)
-        _hold(conn, plan)
+        _hold(conn, plan, undoing)
     head = head_of(conn, plan.session_id, plan.id)
     stand = standings(conn, plan.id, plan.revision)
     base = Checkpoint(
@@ -237,7 +237,7 @@ def _written(
     # Somebody may have let the plan go on meanwhile; the files are told of all the same.
     still = plan.status is PlanStatus.PAUSED and plan.revision == undoing.plan.revision
     if again and still:
-        _let_go(conn, plan, undoing.plan)
+        _let_go(conn, plan)
     ran = run_again(conn, undoing, plan, by, now) if again and still else []
     _tell(conn, undoing, judged, checkpoint, by, ran, now)
     if again:
@@ -245,28 +245,37 @@ def _written(
     return ran
 
 
-def _hold(conn: Connection, plan: Plan) -> None:
+def _hold(conn: Connection, plan: Plan, undoing: Undoing) -> None:
     """Keep a paused plan where it is until the rollback is written, also over a crash."""
-    if plan.status is PlanStatus.PAUSED:
-        drop_timer(conn, RESUME, plan.id)
-        set_plan(conn, plan, pause_reason=ROLLING_BACK)
+    if plan.status is not PlanStatus.PAUSED:
+        return
+    drop_timer(conn, RESUME, plan.id)
+    about = {
+        "checkpoint_id": undoing.back_to.id if undoing.back_to else None,
+        "subtask_id": undoing.subtask_id, "pause": _paused_for(plan),
+    }  # fmt: skip
+    set_plan(conn, plan, pause_reason=ROLLING_BACK, rollback=about)
+
+
+def _paused_for(plan: Plan) -> str | None:
+    """Why a plan is paused, but for its rollback."""
+    if plan.pause_reason == ROLLING_BACK:
+        return (plan.rollback or {}).get("pause")
+    return plan.pause_reason
 
 
 def _unheld(conn: Connection, undoing: Undoing) -> None:
     """Nothing was put back: the plan may go on."""
     plan = lock_plan(conn, undoing.plan.id)
     if plan is not None and plan.pause_reason == ROLLING_BACK:
-        _let_go(conn, plan, undoing.plan)
+        _let_go(conn, plan)
 
 
-def _let_go(conn: Connection, plan: Plan, before: Plan) -> None:
+def _let_go(conn: Connection, plan: Plan) -> None:
     """The rollback is written: a pause is again what it was; a quota ends its own."""
-    reason = None if before.pause_reason == ROLLING_BACK else before.pause_reason
     if plan.paused_until is not None:
-        # Also where the rollback before this one was cut off, and only the time is left of it.
-        reason = QUOTA
         set_timer(conn, RESUME, plan.id, plan.paused_until)
-    set_plan(conn, plan, pause_reason=reason)
+    set_plan(conn, plan, pause_reason=_paused_for(plan), rollback=None)
 
 
 def _write_changes(conn: Connection, undoing: Undoing, judged: Judged, now: datetime) -> None:

@@ -132,6 +132,7 @@ plans = table(
     Column("floor", Integer, nullable=False, server_default="0"),
     Column("budget", Json),
     Column("again", Json),
+    Column("rollback", Json),
     Index(None, "session_id"),
     Index(None, "status"),
 )
