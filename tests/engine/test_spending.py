@@ -12,8 +12,9 @@ from gonogo.domain.budget import BudgetSpent, Excess
 from gonogo.domain.errors import Conflict, ModelFailed
 from gonogo.domain.plan_state import PlanStatus
 from gonogo.domain.subtask_state import SubtaskStatus
-from gonogo.engine import Completed, Outcome, Work
+from gonogo.engine import ROLLING_BACK, Completed, Outcome, Work
 from gonogo.store import Store
+from gonogo.store.plans import plan_of, set_plan
 
 _S = SubtaskStatus
 
@@ -103,6 +104,33 @@ async def test_a_plan_that_gets_no_more_ends_and_says_why(store: Store) -> None:
             "c": (_S.CANCELLED, "no more"), "d": (_S.SKIPPED, "no more"),
         }  # fmt: skip
         assert (await shop.plan(plan_id)).status == PlanStatus.PARTIAL
+        assert await agrees(shop, plan_id)
+
+
+async def test_a_plan_that_gets_no_more_ends_in_the_middle_of_a_rollback_too(store: Store) -> None:
+    asked: list[Excess] = []
+    shop, limit = shop_of(store, asked, tokens=100), {"tokens": 100}
+
+    def pause_was(conn: Any, plan_id: str, pause: str | None) -> None:
+        rollback = {"checkpoint_id": None, "subtask_id": "a", "pause": pause}
+        set_plan(conn, plan_of(conn, plan_id), pause_reason=ROLLING_BACK, rollback=rollback)
+
+    async with shop.open():
+        shop.steps["b"] = spends(limit)
+        plan_id = await shop.start({"id": "a"}, {"id": "b", "dependencies": ["a"]})
+        await shop.until_paused(plan_id)
+        await shop.store.write(pause_was, plan_id, None)
+        with pytest.raises(Conflict, match="not for its budget"):
+            await shop.store.write(shop.engine.give_up, plan_id, "no more", shop.now)
+        await shop.store.write(pause_was, plan_id, "budget")
+        with pytest.raises(Conflict, match="not for its budget"):
+            await extend(shop, plan_id, tokens=200)
+        assert (await shop.plan(plan_id)).status == PlanStatus.PAUSED
+
+        await shop.store.write(shop.engine.give_up, plan_id, "no more", shop.now)
+        await shop.end_of(plan_id)
+        plan = await shop.plan(plan_id)
+        assert (plan.status, plan.pause_reason) == (PlanStatus.PARTIAL, None)
         assert await agrees(shop, plan_id)
 
 

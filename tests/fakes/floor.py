@@ -22,7 +22,7 @@ from typing import Any
 from fakes import rows
 from fakes.floor_answers import Rest, ToPlan, ToReplan, ToWork, question, search
 from fakes.floor_files import PERSON, Crash, Folder, Past, Shelf
-from fakes.floor_undo import Rolling, Target, Undo
+from fakes.floor_undo import LIMIT, Rolling, Target, Undo
 from gonogo.agents._traces import Trace
 from gonogo.approvals import EXPIRE, WARN, Desk, Ruling
 from gonogo.domain.approval_state import ApprovalKind, DecisionWord
@@ -57,6 +57,7 @@ from gonogo.orchestrator import (
 from gonogo.runtime._going_on import recover
 from gonogo.store import Connection, Outbox, Store, log, plans
 from gonogo.store._outbox import open_outbox
+from gonogo.store._prepared import Direct
 from gonogo.store.calls import pending_of_plan
 from gonogo.store.checkpoints import Doer, Touched
 from gonogo.store.plans import add_plan, add_revision, end_grants, plan_of, subtask_row
@@ -90,9 +91,11 @@ class Ground:
         self.ledger = ledger
         self.disk = disk
         self.loop = asyncio.new_event_loop()
-        self.conn: Connection = store._backend.engine.connect()
+        engine = store._backend.engine
+        is_sqlite = engine.dialect.name == "sqlite"
+        self.conn: Connection = Direct(engine) if is_sqlite else engine.connect()
         self.raw: Any = self.conn.connection.driver_connection
-        self.is_sqlite = self.conn.dialect.name == "sqlite"
+        self.is_sqlite = is_sqlite
         if self.is_sqlite:
             # What is tried here is the order of steps, not what a power cut leaves.
             self.raw.execute("PRAGMA synchronous=OFF")
@@ -121,6 +124,11 @@ class Ground:
 
     def close(self) -> None:
         """Let go of the database."""
+        left = asyncio.all_tasks(self.loop)
+        for task in left:
+            task.cancel()
+        if left:
+            self.loop.run_until_complete(asyncio.wait(left, timeout=LIMIT))
         self.loop.close()
         self.conn.close()
 
@@ -172,7 +180,7 @@ class Floor:
     stepped: Rolling | None = None
     """The rollback that the step before this one was about."""
     holding: dict[str, Target] = field(default_factory=dict)
-    """Plan → the rollback that keeps it paused, under way or cut off."""
+    """Plan → the rollback that keeps it where it is, under way or cut off."""
     given: Counter[str] = field(default_factory=Counter)
     """Plan → how often a person gave it more than its budget."""
     undo: Undo = field(init=False)
@@ -404,11 +412,13 @@ class Floor:
             return
         if rolling.at > 1:
             self.holding.pop(plan_id, None)
-            if self.plan(plan_id).pause_reason == "budget":
-                # That question comes first again, and its answer lets the plan go on.
+            if self.plan(plan_id).pause_reason is not None:
+                # Its question, or its quota, comes first again, and lets the plan go on.
                 self.intents.pop(plan_id, None)
-        elif self.plan(plan_id).status is PlanStatus.PAUSED:
-            self.holding[plan_id] = rolling.about
+            return
+        rolling.again = plan_id in self.holding
+        self.holding[plan_id] = rolling.about
+        if self.plan(plan_id).status is PlanStatus.PAUSED:
             # Whatever it was paused for, it now waits for the person who rolls back.
             self.intents[plan_id] = "paused"
 

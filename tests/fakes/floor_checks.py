@@ -211,7 +211,6 @@ class Checks:
     def _stands(self, plan: PlanSeen, rows: dict[str, RowSeen]) -> None:
         self._status(plan, rows)
         if plan.status in ENDED:
-            self._floor.holding.pop(plan.id, None)
             self._left_nothing(plan, rows.values())
             return
         self._pause(plan)
@@ -262,7 +261,7 @@ class Checks:
     def _pause(self, plan: PlanSeen) -> None:
         wanted = self._floor.intents.get(plan.id) == "paused"
         if plan.status != "paused":
-            self._floor.holding.pop(plan.id, None)
+            assert plan.id not in self._floor.holding, f"{plan} goes on in a rollback"
             assert not wanted, f"{plan.id} is {plan.status} and a person has paused it"
             assert plan.paused_until is None, f"{plan.id} is {plan.status} and waits for a quota"
             assert plan.pause_reason is None, f"{plan.id} is {plan.status}: {plan.pause_reason}"

@@ -6,11 +6,10 @@ happen: people answer, cancel and edit files, time passes, the process dies.
 
 import asyncio
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from fakes.floor_files import Crash, Truth
+from fakes.floor_files import Truth
 from gonogo.domain.errors import Conflict, NotFound
 from gonogo.engine import Retreat, Work
 from gonogo.orchestrator import Rollbacks, retreat, wanted_rollback
@@ -52,6 +51,8 @@ class Rolling:
     """What lay there when it looked."""
     about: Any = None
     """Its target, with what was not said."""
+    again: bool = False
+    """It was cut off before, and is done again."""
     clash: bool = False
     """Somebody changed a file after it looked and before it wrote: nothing goes back."""
 
@@ -118,12 +119,16 @@ class Undo:
 
     def die(self) -> None:
         """End them all where they stand."""
-        for rolling in self.under_way:
-            rolling.task.cancel()
-        for rolling in self.under_way:
-            with suppress(asyncio.CancelledError, Conflict, Crash):
-                self._run(rolling.task)
+        tasks = [rolling.task for rolling in self.under_way]
         self.under_way = []
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            _, left = self._loop.run_until_complete(asyncio.wait(tasks, timeout=LIMIT))
+            assert not left, f"rollbacks outlive their process: {left}"
+        for task in tasks:
+            # Looked at, so that nobody complains that it was not.
+            _ = task.cancelled() or task.exception()
 
     def retreat(self, rolling: Rolling) -> Retreat:
         return retreat(self._rollbacks(rolling), self._floor.engine.check)

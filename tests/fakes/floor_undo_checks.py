@@ -38,6 +38,10 @@ class UndoChecks:
         self._floor, self._checks = floor, checks
         self.moments: dict[str, Moment] = {}
         """By checkpoint, oldest first."""
+        self._first: dict[str, dict[str, int]] = {}
+        """Plan → how the files were before its last rollback was begun for the first time."""
+        self._paused: dict[str, tuple[str | None, str | None]] = {}
+        """Plan → why and until when it was paused before it was rolled back."""
 
     def latest(self, plan_id: str) -> str | None:
         """The youngest checkpoint of a plan."""
@@ -112,11 +116,14 @@ class UndoChecks:
 
     def step(self, before: "Seen", checkpoints: list[Any]) -> None:
         """Check what one step did."""
+        rolling, self._floor.stepped = self._floor.stepped, None
         for row in checkpoints:
             if row[0] not in self.moments:
-                self._remember(*row)
-        rolling, self._floor.stepped = self._floor.stepped, None
+                self._remember(*row, self._mark(rolling))
         self._files(rolling)
+        for plan in before.plans.values():
+            if plan.status == "paused" and plan.pause_reason != "rollback":
+                self._paused[plan.id] = plan.pause_reason, plan.paused_until
         if rolling is None or rolling.work is not None or not rolling.done:
             return
         plan_id = rolling.target.plan_id
@@ -127,9 +134,19 @@ class UndoChecks:
             assert not rolling.refused, f"{rolling.target}: {rolling.task.exception()}"
             self._plan(rolling, was, plan)
 
+    def _mark(self, rolling: Rolling | None) -> dict[str, int]:
+        """How the files were; before a rollback that is done again, as before it was cut off."""
+        mark = self._floor.past.mark()
+        if rolling is None or rolling.work is not None:
+            return mark
+        plan_id = rolling.target.plan_id
+        self._first[plan_id] = self._first[plan_id] if rolling.again else mark
+        return self._first[plan_id]
+
     def _remember(
-        self, key: str, plan_id: str, revision: int, subtask_id: str | None, standings: str
-    ) -> None:
+        self, key: str, plan_id: str, revision: int, subtask_id: str | None, standings: str,
+        files: dict[str, int],
+    ) -> None:  # fmt: skip
         rows = [
             row for row in self._checks.seen.rows.values()
             if (row.plan_id, row.revision) == (plan_id, revision)
@@ -138,7 +155,6 @@ class UndoChecks:
         graph = self._checks.graph(plan_id, revision)
         told = {k: _LETTERS[c] for k, c in zip(graph, standings, strict=True) if c in _LETTERS}
         assert told == {k: row.status for k, row in over.items()}, f"{key} says {standings}"
-        files = self._floor.past.mark()
         self.moments[key] = Moment(plan_id, revision, subtask_id, files, over)
 
     def _files(self, rolling: Rolling | None) -> None:
@@ -165,10 +181,11 @@ class UndoChecks:
         kept = self._kept(rolling, was, rows)
         over = {key: _end(row) for key, row in rows.items() if row.status in _OVER}
         assert plan.status == "paused", f"{plan} after a rollback"
-        assert plan.pause_reason in {None, "budget"}, f"{plan} after a rollback"
+        pause = (plan.pause_reason, plan.paused_until)
+        assert pause == self._paused[was.id], f"{plan} after a rollback, and not {self._paused}"
         changes = {key: _end(row) for key, row in kept.items()} != over
         assert plan.revision == was.revision + changes, f"{was}, {plan}: {kept}"
-        self._lost(plan, now)
+        self._lost(plan, rows, now)
         if changes:
             self._again(plan, kept, now)
 
@@ -200,8 +217,14 @@ class UndoChecks:
         current = self._checks.graph(was.id, was.revision)
         return {key: row for key, row in moment.over.items() if current.get(key) == then[key]}
 
-    def _lost(self, plan: "PlanSeen", now: dict[str, "RowSeen"]) -> None:
+    def _lost(
+        self, plan: "PlanSeen", rows: dict[str, "RowSeen"], now: dict[str, "RowSeen"]
+    ) -> None:
         done = {f"{plan.id}/{key}" for key, row in now.items() if row.status == "completed"}
+        # What counts as done again does so although people changed its files meanwhile.
+        self._floor.past.lost -= {
+            f"{plan.id}/{key}" for key in now if rows[key].status != "completed"
+        }
         lost = done & self._floor.past.lost
         assert not lost, f"{lost} count as done, and what they wrote was taken back"
 

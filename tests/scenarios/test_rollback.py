@@ -498,7 +498,8 @@ async def test_a_paused_plan_stays_paused_until_a_rollback_that_was_cut_off_is_d
         await world.idle()
 
         def cut_off(conn):
-            set_plan(conn, plan_of(conn, plan_id), pause_reason=ROLLING_BACK)
+            about = {"checkpoint_id": None, "subtask_id": "a", "pause": None}
+            set_plan(conn, plan_of(conn, plan_id), pause_reason=ROLLING_BACK, rollback=about)
 
         await world.runtime.parts.store.write(cut_off)
         for verb in (
@@ -640,3 +641,40 @@ async def test_a_rollback_that_was_cut_off_comes_before_another_one_and_need_not
         assert done.subtasks == ["a", "c"]
         row = await world.runtime.parts.store.read(plan_of, plan_id)
         assert (row.pause_reason, row.rollback) == ("budget", None)
+
+
+async def test_nothing_of_an_ended_plan_is_tried_before_a_rollback_that_was_cut_off_is_done_again(
+    make,
+):
+    lines = {
+        "main/architect": [plan(step("a"), step("b", "a"), step("bad"))],
+        "main/orchestrator": [says("Yes?")], "a": [calls(write("a.txt")), says("a")] * 2,
+        "b": [says("b")] * 2,
+    }  # fmt: skip
+    async with make(lines) as world:
+        plan_id = await world.begin()
+        await world.until("plan_completed", status="partial")
+        await world.idle()
+
+        def cut_off(conn):
+            about = {"checkpoint_id": None, "subtask_id": "a", "pause": None}
+            set_plan(conn, plan_of(conn, plan_id), rollback=about)
+
+        await world.runtime.parts.store.write(cut_off)
+        for verb in (
+            world.runtime.retry_subtask(world.ann, plan_id, "bad"),
+            world.runtime.replan(world.ann, plan_id, "x"),
+            world.runtime.rollback(world.ann, plan_id, subtask_id="bad"),
+        ):
+            with pytest.raises(Conflict, match="is not finished"):
+                await verb
+        done = await world.runtime.rollback(world.ann, plan_id)
+        assert (done.subtasks, done.restored, world.read("a.txt")) == (["a", "b"], 1, None)
+
+        # What was undone, and what was built on it, does not count as done.
+        world.lines |= {"bad": [says("now")]}
+        world.model._lines = world.lines
+        view = await world.runtime.retry_subtask(world.ann, plan_id, "bad")
+        assert {str(s.status) for s in view.subtasks} & {"completed"} == set()
+        await world.until("plan_completed", status="completed")
+        assert world.read("a.txt") == "made\n"

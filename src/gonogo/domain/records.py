@@ -92,8 +92,8 @@ class Plan:
     again: list[dict[str, str]] | None = None
     """`{subtask_id, by}` each: what people asked to have tried again once nothing of it runs."""
     rollback: dict[str, Any] | None = None
-    """`{checkpoint_id, subtask_id, pause}` while a paused plan is rolled back: what to, and why it
-    was paused before."""
+    """`{checkpoint_id, subtask_id, pause}` from a rollback's checkpoint until it is written: what
+    to, and why the plan was paused before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from gonogo.domain.plan_state import PlanStatus
 from gonogo.domain.subtask_state import SUBTASK, SubtaskStatus
 from gonogo.engine import _tell
 from gonogo.engine._board import Board
-from gonogo.engine._pauses import QUOTA, ROLLING_BACK, Pauses
+from gonogo.engine._pauses import QUOTA, Pauses
 from gonogo.engine._rounds import REPLAN
 from gonogo.engine._spending import BUDGET, RUNTIME
 from gonogo.store import Connection, stop
@@ -152,7 +152,7 @@ class People(Pauses):
 
 
 def _check_rollback(board: Board) -> None:
-    if board.plan.pause_reason == ROLLING_BACK:
+    if board.plan.rollback is not None:
         raise Conflict(
             f"A rollback of plan {board.plan.id} is not finished; was it cut off, roll back again"
         )

@@ -9,10 +9,10 @@ from gonogo.domain.plan import Revision, dependants
 from gonogo.domain.plan_state import PlanStatus
 from gonogo.domain.records import Plan, SubtaskRow
 from gonogo.domain.subtask_state import SUBTASK, SubtaskStatus
-from gonogo.engine import GOING, ROLLING_BACK
+from gonogo.engine import GOING
 from gonogo.orchestrator._planning import Planning
 from gonogo.orchestrator._proposal import ARCHITECT
-from gonogo.orchestrator._revising import take_up
+from gonogo.orchestrator._revising import take_up, undone
 from gonogo.store import Connection, log
 from gonogo.store.plans import lock_plan, revision_of, set_plan, subtask_rows
 from gonogo.store.sessions import session_of, set_session
@@ -35,8 +35,9 @@ class Retry:
         """Do one subtask again, and those that were skipped because of it.
 
         Rows never leave a terminal state, so the plan gets a new revision; what completed is
-        kept. The person who asks for it is the one who approves it. In a plan that goes on, what is
-        under way comes to its rest first, and nothing of it is disturbed.
+        kept, unless its files were taken back. The person who asks for it is the one who approves
+        it. In a plan that goes on, what is under way comes to its rest first, and nothing of it is
+        disturbed.
 
         Raises:
             NotFound: there is no such plan or subtask.
@@ -47,8 +48,10 @@ class Retry:
             raise NotFound(f"No plan found with id={plan_id}")
         if plan.status not in GOING | _ENDED:
             raise Conflict(f"Plan {plan_id} is {plan.status}; nothing of it is tried again now")
+        if plan.rollback is not None:
+            raise Conflict(f"A rollback of plan {plan_id} is not finished")
         current, rows = _stand(conn, plan)
-        again = _again(current, rows, subtask_id)
+        again = _again(current, rows, subtask_id) | _undone(conn, plan, current, rows)
         if plan.status in GOING:
             self._keep(conn, plan, subtask_id, by, now)
             return
@@ -67,7 +70,8 @@ class Retry:
         current, rows = _stand(conn, plan)
         asked = [each for each in plan.again or () if rows[each["subtask_id"]].status in _AGAIN]
         again = frozenset[str]().union(
-            *(_again(current, rows, each["subtask_id"]) for each in asked)
+            _undone(conn, plan, current, rows),
+            *(_again(current, rows, each["subtask_id"]) for each in asked),
         )
         if asked:
             _revise(conn, plan, current, rows, again, asked[-1]["by"], now)
@@ -77,8 +81,6 @@ class Retry:
 
     def _keep(self, conn: Connection, plan: Plan, subtask_id: str, by: str, now: datetime) -> None:
         asked = plan.again or []
-        if plan.pause_reason == ROLLING_BACK:
-            raise Conflict(f"A rollback of plan {plan.id} is not finished")
         if any(each["subtask_id"] == subtask_id for each in asked):
             raise Conflict(f"Subtask {subtask_id} is to be tried again already")
         set_plan(conn, plan, again=[*asked, {"subtask_id": subtask_id, "by": by}])
@@ -127,3 +129,9 @@ def _again(revision: Revision, rows: Rows, subtask_id: str) -> frozenset[str]:
         raise Conflict(f"Subtask {subtask_id} is {row.status}; there is nothing to try again")
     waiting = dependants(revision.subtasks, subtask_id)
     return frozenset({subtask_id}) | {key for key in waiting if rows[key].status in _AGAIN}
+
+
+def _undone(conn: Connection, plan: Plan, revision: Revision, rows: Rows) -> frozenset[str]:
+    """The subtasks whose files were taken back, and those that were built on them."""
+    gone = undone(conn, plan, rows.values())
+    return gone.union(*(dependants(revision.subtasks, each) for each in gone))

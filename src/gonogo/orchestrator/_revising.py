@@ -1,6 +1,6 @@
 """From one revision of a plan to the next: what is kept, and what the new one allows."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 
@@ -68,8 +68,15 @@ def completed(conn: Connection, plan: Plan) -> dict[str, SubtaskRow]:
         return {}
     rows = subtask_rows(conn, plan.id, plan.revision)
     done = (row for row in rows if row.status is SubtaskStatus.COMPLETED or row.declined)
-    undone = undone_subtasks(conn, plan.id)
-    return {row.subtask_id: row for row in done if row.subtask_id not in undone}
+    gone = undone(conn, plan, rows)
+    return {row.subtask_id: row for row in done if row.subtask_id not in gone}
+
+
+def undone(conn: Connection, plan: Plan, rows: Iterable[SubtaskRow]) -> frozenset[str]:
+    """The subtasks whose files were taken back after they had ended."""
+    since = undone_subtasks(conn, plan.id)
+    over = {row.subtask_id: row.finished_at for row in rows if row.finished_at is not None}
+    return frozenset(key for key, at in over.items() if key in since and at <= since[key])
 
 
 def told_progress(conn: Connection, plan: Plan) -> int:

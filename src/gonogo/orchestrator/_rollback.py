@@ -8,7 +8,6 @@ from gonogo.domain.plan import Revision, dependants
 from gonogo.domain.plan_state import ENDED, PlanStatus
 from gonogo.domain.records import Checkpoint, FileChange, Plan, Session
 from gonogo.domain.subtask_state import SubtaskStatus
-from gonogo.engine import ROLLING_BACK
 from gonogo.store import Connection
 from gonogo.store.checkpoints import (
     attempt_checkpoint,
@@ -137,7 +136,7 @@ def _unfinished(
 ) -> tuple[str | None, str | None]:
     """The checkpoint or the subtask that was named, or else that of the rollback under way."""
     named = (checkpoint_id, subtask_id)
-    if plan.pause_reason != ROLLING_BACK or plan.rollback is None:
+    if plan.rollback is None:
         return named
     first = (plan.rollback["checkpoint_id"], plan.rollback["subtask_id"])
     if named not in {(None, None), first}:

@@ -236,7 +236,7 @@ def _written(
     _write_changes(conn, undoing, judged, now)
     # Somebody may have let the plan go on meanwhile; the files are told of all the same.
     still = plan.status is PlanStatus.PAUSED and plan.revision == undoing.plan.revision
-    if again and still:
+    if again:
         _let_go(conn, plan)
     ran = run_again(conn, undoing, plan, by, now) if again and still else []
     _tell(conn, undoing, judged, checkpoint, by, ran, now)
@@ -246,15 +246,16 @@ def _written(
 
 
 def _hold(conn: Connection, plan: Plan, undoing: Undoing) -> None:
-    """Keep a paused plan where it is until the rollback is written, also over a crash."""
-    if plan.status is not PlanStatus.PAUSED:
-        return
-    drop_timer(conn, RESUME, plan.id)
-    about = {
+    """Keep a plan where it is until the rollback is written, also over a crash."""
+    about: dict[str, Any] = {
         "checkpoint_id": undoing.back_to.id if undoing.back_to else None,
         "subtask_id": undoing.subtask_id, "pause": _paused_for(plan),
     }  # fmt: skip
-    set_plan(conn, plan, pause_reason=ROLLING_BACK, rollback=about)
+    to: dict[str, Any] = {"rollback": about}
+    if plan.status is PlanStatus.PAUSED:
+        drop_timer(conn, RESUME, plan.id)
+        to["pause_reason"] = ROLLING_BACK
+    set_plan(conn, plan, **to)
 
 
 def _paused_for(plan: Plan) -> str | None:
@@ -267,13 +268,13 @@ def _paused_for(plan: Plan) -> str | None:
 def _unheld(conn: Connection, undoing: Undoing) -> None:
     """Nothing was put back: the plan may go on."""
     plan = lock_plan(conn, undoing.plan.id)
-    if plan is not None and plan.pause_reason == ROLLING_BACK:
+    if plan is not None and plan.rollback is not None:
         _let_go(conn, plan)
 
 
 def _let_go(conn: Connection, plan: Plan) -> None:
     """The rollback is written: a pause is again what it was; a quota ends its own."""
-    if plan.paused_until is not None:
+    if plan.status is PlanStatus.PAUSED and plan.paused_until is not None:
         set_timer(conn, RESUME, plan.id, plan.paused_until)
     set_plan(conn, plan, pause_reason=_paused_for(plan), rollback=None)
 

@@ -70,7 +70,7 @@ _NEWEST = (
     .where(file_changes.c.plan_id == bindparam("plan_id"), file_changes.c.subtask_id.is_not(None))
     .group_by(file_changes.c.subtask_id)
 )
-_UNDONE = select(file_changes.c.subtask_id).where(
+_UNDONE = select(file_changes.c.subtask_id, file_changes.c.created_at).where(
     file_changes.c.id.in_(_NEWEST), file_changes.c.origin == "rollback"
 )
 
@@ -92,9 +92,9 @@ def head_of(conn: Connection, session_id: str, plan_id: str) -> Head:
     return head._replace(event_seq=head.event_seq + len(told.bodies)) if told else head
 
 
-def undone_subtasks(conn: Connection, plan_id: str) -> frozenset[str]:
-    """The subtasks whose last changes were a rollback's: what they did is not there any more."""
-    return frozenset(conn.execute(_UNDONE, {"plan_id": plan_id}).scalars())
+def undone_subtasks(conn: Connection, plan_id: str) -> dict[str, datetime]:
+    """The subtasks whose last changes were a rollback's, and when: what they did is gone."""
+    return {row.subtask_id: row.created_at for row in conn.execute(_UNDONE, {"plan_id": plan_id})}
 
 
 def add_checkpoints(conn: Connection, found: Sequence[Checkpoint]) -> None:

@@ -14,8 +14,10 @@ _YOUNG = exists().where(
     checkpoints.c.plan_id == plans.c.id, checkpoints.c.created_at >= bindparam("before")
 )
 _OLD = select(plans.c.id).where(
-    plans.c.status.in_(sorted(ENDED)), plans.c.finished_at < bindparam("before"), ~_YOUNG
-)
+    plans.c.status.in_(sorted(ENDED)), plans.c.finished_at < bindparam("before"), ~_YOUNG,
+    # One that was cut off is still to be finished.
+    plans.c.rollback.is_(None),
+)  # fmt: skip
 _MARK = (
     update(checkpoints)
     .where(checkpoints.c.plan_id.in_(_OLD), checkpoints.c.swept_at.is_(None))
