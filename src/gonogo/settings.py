@@ -14,6 +14,8 @@ import platformdirs
 from pydantic import AliasChoices, Field, SecretStr, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from gonogo.domain.network import PrivateHosts
+
 DAY = 86_400.0
 Seconds = Annotated[float, Field(gt=0, le=366 * DAY)]
 
@@ -194,6 +196,21 @@ class Settings(BaseSettings):
     """Seconds that a command may run when its call names no timeout."""
     command_output: Annotated[int, Field(ge=1_000, le=10_000_000)] = 60_000
     """Bytes of a command's output that are kept."""
+    command_memory: Annotated[int, Field(ge=64)] = 8_192
+    """MiB of memory that a command takes with all its processes; without the sandbox, each."""
+    command_processes: Annotated[int, Field(ge=16, le=1_000_000)] = 2_048
+    """Processes and threads that a command has at once."""
+    command_file_size: Annotated[int, Field(ge=1)] = 8_192
+    """MiB of one file that a command writes."""
+    command_temporary: Annotated[int, Field(ge=1)] = 1_024
+    """MiB of each folder that is a command's own in the sandbox: its home, `/tmp`, `/var/tmp`,
+    `/dev/shm`. They lie in memory."""
+    network_private_hosts: Annotated[tuple[str, ...], NoDecode] = ()
+    """Hosts that are not public and that commands may reach all the same, where a plan names them:
+    ranges of addresses (`10.1.0.0/16`) and hosts (`git.intra:8443`), separated by commas. This
+    machine itself only as a host with its port."""
+    network_transfer: Annotated[int, Field(ge=1)] = 1_024
+    """MiB that one command may move over the network."""
     sandbox: bool = True
     """Run commands in bubblewrap where it works; off, commands that run repository code ask."""
 
@@ -253,6 +270,19 @@ class Settings(BaseSettings):
             for needed in ("oidc_audience", "oidc_roles"):
                 if not info.data.get(needed):
                     raise ValueError(f"it needs GONOGO_{needed.upper()} as well")
+        return value
+
+    @field_validator("network_private_hosts", mode="before")
+    @classmethod
+    def _split_hosts(cls, value: Any) -> Any:  # noqa: ANN401 - as the environment gave it
+        if not isinstance(value, str):
+            return value
+        return tuple(part.strip() for part in value.split(",") if part.strip())
+
+    @field_validator("network_private_hosts")
+    @classmethod
+    def _known_hosts(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        PrivateHosts.read(value)
         return value
 
     @field_validator("home", "config", "workspace", "admin_rules", "hooks")

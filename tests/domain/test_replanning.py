@@ -108,7 +108,12 @@ def test_leaving_out_the_rest_is_no_progress_while_what_failed_is_done_again_as_
     assert is_progress([current], {"a"}, {"b"}, longer)
 
 
-SCOPE = Scope(tools=("write_file", "read_file"), paths=("src/**",), commands=("pytest -q",))
+SCOPE = Scope(
+    tools=("write_file", "read_file"),
+    paths=("src/**",),
+    commands=("pytest -q",),
+    network=("a.org",),
+)
 
 
 @pytest.mark.parametrize(
@@ -120,6 +125,9 @@ SCOPE = Scope(tools=("write_file", "read_file"), paths=("src/**",), commands=("p
         ({"scope": SCOPE.model_copy(update={"commands": ("pytest -q", "rm")})}, False),
         ({"scope": SCOPE.model_copy(update={"tools": ()})}, False),
         ({"scope": SCOPE.model_copy(update={"network": True})}, False),
+        ({"scope": SCOPE.model_copy(update={"network": ("a.org",)})}, True),
+        ({"scope": SCOPE.model_copy(update={"network": False})}, True),
+        ({"scope": SCOPE.model_copy(update={"network": ("a.org", "b.org")})}, False),
         ({"scope": None}, False),
         ({"agent": "debug"}, False),
         ({"approval_required": True}, True),

@@ -9,6 +9,7 @@ from gonogo.agents._calls import CallKind, Interventions
 from gonogo.agents._gate import Gate, Gated
 from gonogo.agents._given import Given, Giving, given_in, nothing_given
 from gonogo.agents._loop import Finished, Handed, Loop, Resting, keep_reply
+from gonogo.agents._means import Means
 from gonogo.agents._meter import Meter
 from gonogo.agents._nobody import model_profile, runtime_profile
 from gonogo.agents._profiles import MODEL, RUNTIME, Profile, load_profiles
@@ -33,6 +34,7 @@ __all__ = [
     "Hands",
     "Interventions",
     "Loop",
+    "Means",
     "Meter",
     "Profile",
     "Resting",

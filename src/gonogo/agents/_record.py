@@ -131,6 +131,22 @@ def note_allowed(conn: Connection, call: CallRow, gated: Gated, now: datetime) -
     )  # fmt: skip
 
 
+def note_network(
+    conn: Connection,
+    call: CallRow,
+    result: Any,  # noqa: ANN401 - JSON
+    now: datetime,
+) -> None:
+    """What a command reached and what it was refused, if it had a network."""
+    found: dict[str, Any] | None = result and result.get("network")
+    if call.tool == "execute_command" and found:
+        log.note(
+            conn, call.session_id, now, actor=f"agent:{call.agent}", action="tool.network",
+            subject=call.tool, call_id=call.id, digest=call.digest, plan_id=call.plan_id,
+            subtask_id=call.subtask_id, **found,
+        )  # fmt: skip
+
+
 def deny(conn: Connection, call: CallRow, gated: Gated, now: datetime) -> None:
     """A call may not run, and the model is told why."""
     tell_called(conn, call, gated, now, runs=not is_remote(conn, call))

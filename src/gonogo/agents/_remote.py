@@ -7,6 +7,7 @@ from typing import Any
 
 from gonogo.domain.errors import ToolFailed
 from gonogo.domain.gate import Access
+from gonogo.domain.network import read_network
 
 _READS = frozenset({"read_file", "list_files", "search_in_code"})
 _WRITES = frozenset({"write_file", "edit_file", "create_directory"})
@@ -33,7 +34,11 @@ def remote_access(tool: str, arguments: Mapping[str, Any]) -> Access:
         named = _PATCHED.findall(str(arguments["patch"]))
         return Access(writes=tuple(sorted({_inside(p) for p in named if p != "/dev/null"})))
     if tool == "execute_command":
-        return Access(command=str(arguments["command"]), cwd=arguments.get("cwd"))
+        hosts = read_network(arguments.get("network") or False)
+        return Access(
+            command=str(arguments["command"]), cwd=arguments.get("cwd"),
+            network=hosts if isinstance(hosts, tuple) else (),
+        )  # fmt: skip
     return Access()
 
 

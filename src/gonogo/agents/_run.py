@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
@@ -11,6 +11,7 @@ import anyio.to_thread
 
 from gonogo.agents import _record as record
 from gonogo.agents._gate import Gate, Gated
+from gonogo.agents._means import Means
 from gonogo.agents._standing import file_outcome, is_at_work, question_of_doubt, waits_for_person
 from gonogo.agents._thread import Thread
 from gonogo.agents._traces import Trace, Traces
@@ -23,8 +24,7 @@ from gonogo.store import Connection, Store
 from gonogo.store.calls import call_of, open_calls
 from gonogo.store.timers import set_timer
 from gonogo.texts import say
-from gonogo.tools import Bench, Tool
-from gonogo.workspace import DEFAULT_PATH
+from gonogo.tools import Tool
 
 _C = CallStatus
 _LOG = logging.getLogger(__name__)
@@ -41,12 +41,7 @@ class Hands:
     gate: Gate
     clock: Callable[[], datetime]
     traces: Traces
-    command_timeout: float = 120.0
-    """Seconds, for a command that names no time limit."""
-    command_output: int = 60_000
-    """Bytes of a command's output that are kept."""
-    search_path: str = DEFAULT_PATH
-    """The PATH of commands."""
+    means: Means = field(default_factory=Means)
     client_timeout: timedelta = timedelta(minutes=10)
     """How long a client may take for one call before its outcome is unknown."""
 
@@ -255,17 +250,7 @@ class Hands:
             asked: A person saw the call as it was written; else a command runs as it was parsed.
         """
         assert tool.run is not None  # noqa: S101 - control tools never come here
-        bench = Bench(
-            workspace=self.gate.open_workspace(thread.workspace),
-            sandbox=self.gate.sandbox,
-            base_hashes=gated.base_hashes,
-            run_as=None if asked else gated.verdict.run_as,
-            hidden=(self.gate.home,),
-            read_only=not asked and self.gate.bars_writes(thread),
-            command_timeout=self.command_timeout,
-            output_cap=self.command_output,
-            search_path=self.search_path,
-        )
+        bench = self.means.bench(self.gate, thread, gated, asked=asked)
         try:
             return await tool.run(bench, tool.parse(gated.arguments)), None
         except ToolFailed as error:
@@ -360,4 +345,5 @@ class Hands:
         if trace is not None:
             trace.end(conn, now)
         if record.end_call(conn, call, status, now, result=result, error=error):
+            record.note_network(conn, call, result, now)
             self.rest(conn, thread, now)

@@ -68,7 +68,15 @@ def scope_line(scope: Mapping[str, Any] | None) -> str:
         for name, word in (("paths", "files"), ("commands", "commands"), ("tools", "tools"))
         if scope.get(name)
     ]
-    return "; ".join([*parts, *(["network"] if scope.get("network") else [])])
+    return "; ".join([*parts, *_network(scope.get("network"))])
+
+
+def _network(wanted: object) -> Iterator[str]:
+    if isinstance(wanted, (list, tuple)) and wanted:
+        hosts = cast("Sequence[object]", wanted)
+        yield f"network {', '.join(one_line(str(host)) for host in hosts)}"
+    elif wanted:
+        yield "network any public host"
 
 
 def _by_depth(nodes: Sequence[Node], depth: Mapping[str, int]) -> list[list[Node]]:

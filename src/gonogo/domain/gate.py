@@ -4,6 +4,7 @@ from enum import StrEnum
 from typing import Any, Literal
 
 from gonogo.domain.canonical import digest
+from gonogo.domain.network import Network
 from gonogo.domain.plan import Frozen, Scope
 
 
@@ -34,6 +35,8 @@ class Access(Frozen):
     command: str | None = None
     cwd: str | None = None
     """Where the command runs, relative to the workspace; None is the workspace itself."""
+    network: tuple[str, ...] = ()
+    """The hosts that the command asks to reach."""
 
 
 class FileEffect(Frozen):
@@ -81,6 +84,8 @@ class Verdict(Frozen):
     run_as: str | None = None
     """For a command that no person looks at: the parsed form, each word quoted, that is run
     instead of the text that was written."""
+    network: Network = False
+    """What the command may reach when no person looks at it."""
 
 
 class Grant(Frozen):

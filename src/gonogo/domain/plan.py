@@ -16,6 +16,7 @@ from gonogo.domain.canonical import digest
 from gonogo.domain.errors import InvalidPlan
 from gonogo.domain.kinds import BUILT_IN, KindRule, Worker, worker_of
 from gonogo.domain.kinds import SubtaskType as SubtaskType
+from gonogo.domain.network import Network
 
 MAX_SUBTASKS = 500
 MAX_DESCRIPTION = 4_000
@@ -43,7 +44,9 @@ class Scope(Frozen):
     """Globs, relative to the workspace, that file tools may write."""
     commands: tuple[str, ...] = ()
     """Command prefixes, as words of argv: `pytest -q` covers `pytest -q tests`."""
-    network: bool = False
+    network: Network = False
+    """What commands may reach that the scope allows: nothing, any public host (`true`), or a list
+    of hosts."""
 
 
 class RetryPolicy(Frozen):

@@ -11,6 +11,7 @@ from enum import StrEnum
 
 from gonogo.domain.errors import InvalidPlan
 from gonogo.domain.failure import Failure, Severity
+from gonogo.domain.network import network_covers
 from gonogo.domain.plan import Revision, Scope, Subtask, check_graph
 
 
@@ -141,5 +142,5 @@ def _names_nothing_new(old: Scope, new: Scope) -> bool:
         tools
         and set(new.paths) <= set(old.paths)
         and set(new.commands) <= set(old.commands)
-        and old.network >= new.network
+        and network_covers(old.network, new.network)
     )

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gonogo.domain.gate import Call, Grant, Verdict
+from gonogo.domain.network import network_covers
 from gonogo.domain.plan import Scope
 from gonogo.policy._commands import Command, Part, read_command
 from gonogo.policy._deny import refusal, words_of
@@ -49,6 +50,7 @@ def command_verdict(
     return (
         _denied(command, call, rules, conditions, trace)
         or _asked(command, call, rules, conditions, trace)
+        or _unbounded(call, conditions, grant, trace)
         or _allowed(command, call, rules, grant, place, trace)
     )
 
@@ -88,6 +90,25 @@ def _asked(
         if doubt := _doubt(part, call, conditions):
             return _builtin("ask", doubt[0], doubt[1], step)
     return None
+
+
+def _unbounded(
+    call: Call, conditions: Conditions, grant: Grant | None, trace: Trace
+) -> Verdict | None:
+    """What asks for more of the network than was approved, or for what nobody can limit."""
+    granted = _network(grant)
+    step = trace.enter(Stage.ASK_BUILT_IN)
+    if not conditions.sandboxed and (granted or call.access.network):
+        reason = "it may reach the network, and without a sandbox nothing limits what it reaches"
+        return _builtin("ask", "no-sandbox", reason, step)
+    if not network_covers(granted, call.access.network or False):
+        hosts = ", ".join(call.access.network)
+        return _builtin("ask", "network", f"it would reach {hosts}, which no plan allows", step)
+    return None
+
+
+def _network(grant: Grant | None) -> bool | tuple[str, ...]:
+    return False if grant is None or grant.scope is None else grant.scope.network
 
 
 def _by_rule(
@@ -164,12 +185,15 @@ def _allowed(
             return Verdict(decision="ask", reason=cover, rule=name)
         found.append(cover)
     by_grant = any(cover.by_grant for cover in found)
+    # What a rule vouches for was not approved with the network in view.
+    granted = _network(grant) if all(cover.by_grant for cover in found) else False
     return Verdict(
         decision="allow",
         reason="; ".join(dict.fromkeys(cover.reason for cover in found)),
         rule="+".join(dict.fromkeys(cover.rule for cover in found)),
         source="grant" if by_grant else "rule",
         run_as=command.render(),
+        network=call.access.network or granted,
     )
 
 

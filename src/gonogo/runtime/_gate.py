@@ -1,13 +1,15 @@
-"""The gate as the settings have it."""
+"""The gate as the settings have it, and what commands may take and reach."""
 
 from collections.abc import Mapping
+from pathlib import Path
 
-from gonogo.agents import Gate, Giving, Profile, nothing_given
+from gonogo.agents import Gate, Giving, Means, Profile, nothing_given
+from gonogo.domain.network import PrivateHosts
 from gonogo.domain.review import deed_of
 from gonogo.policy import load_reviews, load_rules
 from gonogo.settings import Settings
 from gonogo.tools import Tool
-from gonogo.workspace import Sandbox
+from gonogo.workspace import DEFAULT_PATH, Ceilings, Network, Sandbox
 
 
 def open_gate(
@@ -29,3 +31,29 @@ def open_gate(
         sandbox=Sandbox.detect() if settings.sandbox else None,
         attended=not settings.unattended, repo_trusted=settings.repo_trusted,
     )  # fmt: skip
+
+
+def open_means(settings: Settings, search_path: str | None) -> Means:
+    """What tools may have."""
+    return Means(
+        command_timeout=settings.command_timeout, command_output=settings.command_output,
+        search_path=search_path or DEFAULT_PATH, hidden=_hidden(settings),
+        ceilings=Ceilings(
+            processes=settings.command_processes, memory=settings.command_memory,
+            file=settings.command_file_size, temporary=settings.command_temporary,
+        ),
+        network=Network(
+            hosts=False, private=PrivateHosts.read(settings.network_private_hosts),
+            own_ports=frozenset({settings.port}), transfer=settings.network_transfer << 20,
+        ),
+    )  # fmt: skip
+
+
+def _hidden(settings: Settings) -> tuple[Path, ...]:
+    """What commands do not see besides the state folder: our other files, and the user's home."""
+    files = [settings.config, settings.admin_rules, settings.hooks, Path("~").expanduser()]
+    if settings.db is not None and settings.db.startswith("sqlite"):
+        name = settings.db.partition("///")[2].partition("?")[0]
+        files += [Path(f"{name}{end}") for end in ("", "-wal", "-shm", "-journal")] if name else []
+    found = {file.absolute() for file in files if file is not None}
+    return tuple(sorted(found - {Path("/")}))

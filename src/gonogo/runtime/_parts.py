@@ -60,7 +60,7 @@ from gonogo.orchestrator import (
 from gonogo.policy import ALWAYS_ASK, load_reviews, read_prefix
 from gonogo.runtime._counted import CountedModel
 from gonogo.runtime._extensions import Extensions
-from gonogo.runtime._gate import open_gate
+from gonogo.runtime._gate import open_gate, open_means
 from gonogo.runtime._going_on import Continuation, Timers
 from gonogo.runtime._hooks import open_hooks
 from gonogo.runtime._oidc import Bearers, open_bearers
@@ -68,7 +68,7 @@ from gonogo.settings import Settings
 from gonogo.store import Connection, Store
 from gonogo.telemetry import Metrics
 from gonogo.tools import Tool, builtin_tools, ending_tools, propose_tool
-from gonogo.workspace import DEFAULT_PATH, Limits, Snapshots, Traffic
+from gonogo.workspace import Limits, Snapshots, Traffic
 
 Clock = Callable[[], datetime]
 
@@ -180,8 +180,7 @@ def build(
     )
     hands = Hands(
         store=store, desk=desk, gate=gate, clock=clock, traces=traces,
-        command_timeout=settings.command_timeout, command_output=settings.command_output,
-        search_path=environment.get("PATH") or DEFAULT_PATH,
+        means=open_means(settings, environment.get("PATH")),
     )  # fmt: skip
     loop = Loop(
         store=store, desk=desk, gate=gate, hands=hands, model=slot, clock=clock, tell=hub.tell,

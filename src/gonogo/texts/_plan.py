@@ -156,7 +156,17 @@ def _needs(scope: Scope | None, locale: str) -> list[str]:
         )
         if values
     ]
-    return [*needs, say("summary_network", locale)] if scope.network else needs
+    return [*needs, *_network(scope, locale)]
+
+
+def _network(scope: Scope, locale: str) -> list[str]:
+    match scope.network:
+        case False:
+            return []
+        case True:
+            return [say("summary_network", locale)]
+        case hosts:
+            return [say("summary_network_hosts", locale, hosts=_quoted(hosts))]
 
 
 def _quoted(values: Sequence[str]) -> str:

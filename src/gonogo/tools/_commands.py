@@ -1,16 +1,27 @@
 """execute_command."""
 
-from typing import Annotated
+from collections.abc import Iterator
+from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from gonogo.domain.errors import ToolFailed
 from gonogo.domain.gate import Access, ToolClass
+from gonogo.domain.network import read_network
 from gonogo.tools._tool import Arguments, Bench, JsonObject, Prepared, Tool
-from gonogo.workspace import Workspace, run_command
+from gonogo.workspace import Reached, Workspace, run_command
 
 MAX_COMMAND = 32_000
 MAX_TIMEOUT = 3_600
+
+
+def _read_hosts(value: Any) -> tuple[str, ...] | None:  # noqa: ANN401 - as a model wrote it
+    if value is None:
+        return None
+    found = read_network(value)
+    if isinstance(found, bool):
+        raise ValueError("name the hosts in a list")  # noqa: TRY004 - pydantic's own way
+    return found
 
 
 class ExecuteCommand(Arguments):
@@ -25,6 +36,15 @@ class ExecuteCommand(Arguments):
     timeout: Annotated[
         float | None, Field(gt=0, le=MAX_TIMEOUT, description="Seconds until it is ended.")
     ] = None
+    network: Annotated[
+        tuple[str, ...] | None,
+        BeforeValidator(_read_hosts),
+        WithJsonSchema({"type": "array", "items": {"type": "string"}, "minItems": 1}),
+        Field(
+            description="Hosts that it must reach over HTTP(S), such as `pypi.org` or"
+            " `*.example.org:8443`. Leave it out where the subtask's scope has them."
+        ),
+    ] = None
 
 
 def _prepare(workspace: Workspace, arguments: ExecuteCommand) -> Prepared:
@@ -37,9 +57,17 @@ def _prepare(workspace: Workspace, arguments: ExecuteCommand) -> Prepared:
             final["cwd"] = cwd
     return Prepared(
         arguments=final,
-        access=Access(command=arguments.command, cwd=cwd),
-        preview=arguments.command if cwd in (None, ".") else f"cd {cwd}\n{arguments.command}",
+        access=Access(command=arguments.command, cwd=cwd, network=arguments.network or ()),
+        preview="\n".join(_preview(arguments, cwd)),
     )
+
+
+def _preview(arguments: ExecuteCommand, cwd: str | None) -> Iterator[str]:
+    if cwd not in (None, "."):
+        yield f"cd {cwd}"
+    if arguments.network:
+        yield f"# network: {', '.join(arguments.network)}"
+    yield arguments.command
 
 
 async def _run(bench: Bench, arguments: ExecuteCommand) -> JsonObject:
@@ -54,6 +82,8 @@ async def _run(bench: Bench, arguments: ExecuteCommand) -> JsonObject:
             hidden=bench.hidden,
             network=bench.network,
             read_only=bench.read_only,
+            shown=bench.shown,
+            ceilings=bench.ceilings,
             search_path=bench.search_path,
             on_spawn=bench.on_spawn,
         )
@@ -63,13 +93,23 @@ async def _run(bench: Bench, arguments: ExecuteCommand) -> JsonObject:
                 "changed_since_approval", f"{failure}; it was a folder when it was approved"
             ) from failure
         raise
-    return {
+    told: JsonObject = {
         "exit_code": result.exit_code,
         "output": result.output,
         "truncated": result.truncated,
         "timed_out": result.timed_out,
         "duration_ms": result.duration_ms,
     }
+    if result.over is not None:
+        told["over"] = f"ended: it took more {result.over} than one command may"
+    if result.network is not None:
+        told["network"] = _network(result.network)
+    return told
+
+
+def _network(report: Reached) -> JsonObject:
+    refused = [{"host": host, "reason": why} for host, why in report.refused.items()]
+    return {"reached": list(report.reached), "refused": refused}
 
 
 COMMAND_TOOLS = (
@@ -77,7 +117,8 @@ COMMAND_TOOLS = (
         name="execute_command",
         description=(
             "Run a command line in bash. Standard output and errors come together; what it leaves"
-            " in the background ends with it. There is no network and no input."
+            " in the background ends with it. There is no input. There is no network but what the"
+            " subtask's scope or `network` names, by an HTTP proxy in the environment."
         ),
         arguments=ExecuteCommand,
         tool_class=ToolClass.OTHER,

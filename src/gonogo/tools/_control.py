@@ -44,7 +44,12 @@ _SUBTASK: dict[str, Any] = {
                 "tools": _STRINGS,
                 "paths": {**_STRINGS, "description": "Globs of files that it may write."},
                 "commands": {**_STRINGS, "description": "Command prefixes, such as `pytest -q`."},
-                "network": {"type": "boolean"},
+                "network": {
+                    "anyOf": [{"type": "boolean"}, _STRINGS],
+                    "description": "Hosts that its commands reach over HTTP(S), such as"
+                    ' `["pypi.org", "*.example.org:443"]`; `true` is any public host.'
+                    " None unless said.",
+                },
             },
         },
         "approval_required": {

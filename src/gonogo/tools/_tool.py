@@ -13,7 +13,15 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from gonogo.domain.conversation import ToolSchema
 from gonogo.domain.errors import InvalidArguments, ToolFailed
 from gonogo.domain.gate import Access, FileEffect, ToolClass
-from gonogo.workspace import DEFAULT_PATH, OUTPUT_CAP, Base, Sandbox, Workspace
+from gonogo.workspace import (
+    DEFAULT_PATH,
+    OUTPUT_CAP,
+    Base,
+    Ceilings,
+    Network,
+    Sandbox,
+    Workspace,
+)
 
 JsonObject = dict[str, Any]
 
@@ -53,7 +61,11 @@ class Bench:
     run_as: str | None = None
     """The command text to run instead of the one that was written."""
     hidden: tuple[Path, ...] = ()
-    network: bool = False
+    network: Network | None = None
+    """What a command reaches."""
+    shown: Callable[[str], bool] | None = None
+    """Which of the workspace's secrets a command sees; None is all of them."""
+    ceilings: Ceilings = field(default_factory=Ceilings)
     read_only: bool = False
     """A command in the sandbox may not write in the workspace."""
     search_path: str = DEFAULT_PATH

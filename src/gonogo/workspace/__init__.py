@@ -5,11 +5,13 @@ A file is replaced in one step, and only if it still holds what the change was b
 runs in a box where the machine has one, and nothing of it is left when it is over.
 """
 
+from gonogo.workspace._ceilings import Ceilings
 from gonogo.workspace._command import OUTPUT_CAP, CommandOutput, run_command
 from gonogo.workspace._content import Base
 from gonogo.workspace._listing import Entry, Listing
 from gonogo.workspace._plan import Left, Restore, RestoreItem
 from gonogo.workspace._programs import DEFAULT_PATH
+from gonogo.workspace._reach import Network, Reached
 from gonogo.workspace._sandbox import Sandbox
 from gonogo.workspace._search import Found, Match, Query
 from gonogo.workspace._snapshots import Snapshots
@@ -22,6 +24,7 @@ __all__ = [
     "OUTPUT_CAP",
     "READ_LIMIT",
     "Base",
+    "Ceilings",
     "Change",
     "CommandOutput",
     "Entry",
@@ -32,7 +35,9 @@ __all__ = [
     "Limits",
     "Listing",
     "Match",
+    "Network",
     "Query",
+    "Reached",
     "Restore",
     "RestoreItem",
     "Sandbox",

@@ -9,7 +9,13 @@ import sys
 import tempfile
 import time
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import (
+    AbstractContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    contextmanager,
+    nullcontext,
+)
 from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_hex
@@ -20,8 +26,12 @@ import anyio.abc
 import anyio.to_thread
 
 from gonogo.domain.errors import ToolFailed
+from gonogo.workspace._ceilings import USUAL, Ceilings
+from gonogo.workspace._door import Door, door_of
+from gonogo.workspace._filter import filter_fd
 from gonogo.workspace._processes import MARK, kill_marked
 from gonogo.workspace._programs import DEFAULT_PATH, find_program
+from gonogo.workspace._reach import Network, Reached
 from gonogo.workspace._sandbox import PRIVATE_HOME, Box, Sandbox
 from gonogo.workspace._workspace import Workspace
 
@@ -32,12 +42,9 @@ TIMED_OUT = 124
 
 _GRACE = 2.0
 _LIMITS = """
-for limit in "-c 0" "-n 4096" "-u 4096" "-d 8388608" "-f 8388608"; do
-  ulimit $limit 2>/dev/null
-done
+while read -r limit; do ulimit $limit 2>/dev/null; done <<<"$3"
 exec "$1" --noprofile --norc -c "$2"
 """
-"""Core files, open files, processes, KiB of data in memory, KiB of one file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +57,10 @@ class CommandOutput:
     truncated: bool
     timed_out: bool
     duration_ms: int
+    over: str | None = None
+    """The limit that it passed and was ended for: `processes` or `memory`."""
+    network: Reached | None = None
+    """What it reached; None when it had no network."""
 
 
 async def run_command(  # noqa: PLR0913 - each is a choice of the caller
@@ -61,8 +72,10 @@ async def run_command(  # noqa: PLR0913 - each is a choice of the caller
     output_cap: int = OUTPUT_CAP,
     sandbox: Sandbox | None,
     hidden: Sequence[Path] = (),
-    network: bool = False,
+    network: Network | None = None,
     read_only: bool = False,
+    shown: Callable[[str], bool] | None = None,
+    ceilings: Ceilings = USUAL,
     search_path: str = DEFAULT_PATH,
     on_spawn: Callable[[int], None] | None = None,
 ) -> CommandOutput:
@@ -74,7 +87,9 @@ async def run_command(  # noqa: PLR0913 - each is a choice of the caller
         output_cap: The most bytes of output that are kept: the first and the last half.
         sandbox: The box; None runs it plainly.
         hidden: Folders and files that the box does not show.
+        network: What it reaches; None is nothing. Without a box there is no telling.
         read_only: The box shows the workspace, and nothing in it can be changed.
+        shown: Which of the workspace's secrets the box shows, by path; None is all of them.
         search_path: The command's PATH.
         on_spawn: Told the id of the process group's leader.
 
@@ -89,21 +104,57 @@ async def run_command(  # noqa: PLR0913 - each is a choice of the caller
         cwd=workspace.root / workspace.normal(cwd or "."),
         hidden=tuple(hidden),
         search_path=search_path,
-        network=network,
         read_only=read_only,
+        shown=shown,
+        temporary=ceilings.temporary << 20,
     )
-    async with _started(workspace, script, box, sandbox, on_spawn) as process:
-        with anyio.move_on_after(timeout) as limit:
-            await process.finish(sink)
-        timed_out = limit.cancelled_caught
-        await process.end(sink)
+    inside = _Inside(script, box, sandbox, ceilings)
+    with door_of(network, boxed=sandbox is not None) as door:
+        async with _started(workspace, inside, door, on_spawn) as process:
+            over = None
+            with anyio.move_on_after(timeout) as limit:
+                over = await _watched(process, sink, inside, door)
+            timed_out = limit.cancelled_caught
+            await process.end(sink)
     return CommandOutput(
         exit_code=TIMED_OUT if timed_out else process.exit_code,
         output=sink.text(),
         truncated=sink.truncated,
         timed_out=timed_out,
         duration_ms=round((time.perf_counter() - started) * 1000),
+        over=None if timed_out else over,
+        network=None if door is None else door.report,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Inside:
+    """What runs, and what holds it."""
+
+    script: str
+    box: Box
+    sandbox: Sandbox | None
+    ceilings: Ceilings
+
+
+async def _watched(
+    process: "_Running", sink: "_Sink", inside: _Inside, door: Door | None
+) -> str | None:
+    """Wait for a command; gives the limit that it passed, if it did."""
+    passed: list[str] = []
+
+    async def watch() -> None:
+        passed.append(await inside.ceilings.passed(process.pid))
+        await process.kill()
+
+    async with anyio.create_task_group() as group, AsyncExitStack() as stack:
+        if inside.sandbox is not None:
+            group.start_soon(watch)
+        if door is not None:
+            await stack.enter_async_context(door.served())
+        await process.finish(sink)
+        group.cancel_scope.cancel()
+    return passed[0] if passed else None
 
 
 class _Sink:
@@ -142,6 +193,10 @@ class _Running:
         self._ended = False
 
     @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
     def exit_code(self) -> int:
         code = self._process.returncode
         return TIMED_OUT if code is None else code if code >= 0 else 128 - code
@@ -151,7 +206,7 @@ class _Running:
         async with anyio.create_task_group() as group:
             group.start_soon(self._drain, sink)
             await self._process.wait()
-            await self._kill()
+            await self.kill()
             group.cancel_scope.deadline = anyio.current_time() + _GRACE
 
     async def end(self, sink: _Sink | None = None) -> None:
@@ -160,7 +215,7 @@ class _Running:
             return
         self._ended = True
         with _uncancelled():
-            await self._kill()
+            await self.kill()
             with anyio.move_on_after(_GRACE):
                 await self._process.wait()
             if sink is not None:
@@ -168,7 +223,7 @@ class _Running:
                     await self._drain(sink)
             await self._process.aclose()
 
-    async def _kill(self) -> None:
+    async def kill(self) -> None:
         await anyio.to_thread.run_sync(kill_marked, self._process.pid, self._mark)
 
     async def _drain(self, sink: _Sink) -> None:
@@ -185,17 +240,16 @@ class _Running:
 @asynccontextmanager
 async def _started(
     workspace: Workspace,
-    script: str,
-    box: Box,
-    sandbox: Sandbox | None,
+    inside: _Inside,
+    door: Door | None,
     on_spawn: Callable[[int], None] | None,
 ) -> AsyncGenerator[_Running]:
     mark = token_hex(16)
-    async with _home(sandbox) as home:
-        environment = _environment(box, home, mark)
+    async with _home(inside.sandbox) as home:
+        environment = _environment(inside.box, home, mark, networked=door is not None)
         # Not to be cancelled half-way: a process that nobody holds could not be ended.
         with _uncancelled():
-            process = await _spawn(workspace, script, box, sandbox, environment)
+            process = await _spawn(workspace, inside, door, environment)
         running = _Running(process, mark)
         try:
             if on_spawn is not None:
@@ -212,37 +266,43 @@ def _uncancelled() -> Generator[None]:
 
 
 async def _spawn(
-    workspace: Workspace,
-    script: str,
-    box: Box,
-    sandbox: Sandbox | None,
-    environment: dict[str, str],
+    workspace: Workspace, inside: _Inside, door: Door | None, environment: dict[str, str]
 ) -> anyio.abc.Process:
+    box = inside.box
     bash = find_program("bash", box.search_path) or find_program("bash")
     if bash is None:
         raise ToolFailed("io_error", "There is no bash on this machine")
-    argv = [bash, "--noprofile", "--norc", "-c", _LIMITS, "gonogo", bash, script]
-    if sandbox is not None:
-        argv = await anyio.to_thread.run_sync(sandbox.wrap, argv, box)
+    limits = inside.ceilings.ulimits
+    argv = [bash, "--noprofile", "--norc", "-c", _LIMITS, "gonogo", bash, inside.script, limits]
     relative = box.cwd.relative_to(workspace.root).as_posix()
-    with workspace.folder(relative) as folder:
+    with _boxed(inside.sandbox) as filter_, workspace.folder(relative) as folder:
+        fds = () if filter_ is None else (filter_,)
+        if door is not None:
+            argv, fds = door.through(argv), (*fds, *door.fds)
+        if inside.sandbox is not None:
+            argv = await anyio.to_thread.run_sync(inside.sandbox.wrap, argv, box, filter_)
         # By its descriptor: a folder that is swapped for a link now is not followed.
         here = f"/proc/self/fd/{folder}" if sys.platform == "linux" else str(box.cwd)
         try:
-            return await anyio.open_process(
-                argv,
-                stdin=DEVNULL,
-                stdout=PIPE,
-                stderr=STDOUT,
-                cwd=here,
-                env=environment,
-                start_new_session=True,
-            )
+            process = await anyio.open_process(
+                argv, stdin=DEVNULL, stdout=PIPE, stderr=STDOUT, cwd=here, env=environment,
+                start_new_session=True, pass_fds=fds,
+            )  # fmt: skip
         except (OSError, ValueError) as error:
             raise ToolFailed("io_error", f"The command cannot be started: {error}") from error
+    if door is not None:
+        door.spawned()
+    return process
 
 
-def _environment(box: Box, home: str, mark: str) -> dict[str, str]:
+def _boxed(sandbox: Sandbox | None) -> AbstractContextManager[int | None]:
+    return nullcontext() if sandbox is None else filter_fd()
+
+
+def _environment(box: Box, home: str, mark: str, *, networked: bool) -> dict[str, str]:
+    # Servers that a test starts beside itself are reached without the proxy.
+    direct = "localhost,127.0.0.1,::1"
+    more = {"NO_PROXY": direct, "no_proxy": direct, "NODE_USE_ENV_PROXY": "1"}
     return {
         "PATH": box.search_path,
         "HOME": home,
@@ -253,6 +313,7 @@ def _environment(box: Box, home: str, mark: str) -> dict[str, str]:
         "GIT_OPTIONAL_LOCKS": "0",
         "GIT_TERMINAL_PROMPT": "0",
         MARK: mark,
+        **(more if networked else {}),
     }
 
 

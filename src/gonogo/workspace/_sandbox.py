@@ -1,8 +1,9 @@
 """The box that commands run in: bubblewrap, and what it shows of the machine.
 
 Inside, the workspace is writable but for its protected files, the rest of the system is read-only,
-people's homes, sockets and what the caller hides are not there, and there is no network. Folders
-on PATH and the interpreter's own stay readable where they lie inside a hidden home.
+people's homes, sockets and what the caller hides are not there, and the network is its own, with
+nothing in it. Folders on PATH and the interpreter's own stay readable where they lie inside a
+hidden home. What can be written besides the workspace is memory, of a bounded size.
 """
 
 import os
@@ -10,12 +11,13 @@ import pwd
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 
-from gonogo.domain.paths import write_guard
+from gonogo.domain.paths import is_secret, write_guard
+from gonogo.workspace._filter import filter_fd
 from gonogo.workspace._programs import DEFAULT_PATH, find_program
 
 PRIVATE_HOME = "/run/home"
@@ -23,8 +25,17 @@ PRIVATE_HOME = "/run/home"
 SCAN_LIMIT = 100_000
 """Names of the workspace that are looked at to find protected ones."""
 
-_EMPTY = ("/home", "/root", "/tmp", "/var/tmp", "/run")  # noqa: S108
+_OWN = ("/tmp", "/var/tmp", "/run", "/dev/shm")  # noqa: S108
+"""Empty, the command's own, and gone with it."""
+_EMPTY = (*_OWN, "/home", "/root", "/mnt", "/media", "/sys")
+_SHOWN = ("/sys/devices/system/cpu",)
+_HIDDEN = ("/etc/shadow", "/etc/gshadow", "/etc/shadow-", "/etc/gshadow-", "/etc/sudoers",
+           "/etc/ssh", "/etc/ssl/private", "/etc/letsencrypt", "/etc/kubernetes",
+           "/var/lib/docker", "/var/lib/containerd", "/var/lib/kubelet")  # fmt: skip
+"""What a server that runs as root could read."""
+_LITTLE = 1 << 20
 _PROBE_TIME = 10.0
+_SOCKETS = Path("/proc/net/unix")
 _NOT_SCANNED = frozenset({"node_modules", ".venv", "venv", "__pycache__"})
 
 
@@ -36,9 +47,17 @@ class Box:
     cwd: Path
     hidden: tuple[Path, ...] = ()
     search_path: str = DEFAULT_PATH
-    network: bool = False
     read_only: bool = False
     """The workspace too."""
+    shown: Callable[[str], bool] | None = None
+    """Which files of the workspace that look like secrets are shown, by their paths; None is all
+    of them."""
+    temporary: int = 1 << 30
+    """Bytes that fit into each folder that is the command's own."""
+
+    def shows(self, path: Path) -> bool:
+        """Whether a secret of the workspace is shown."""
+        return self.shown is None or self.shown(path.relative_to(self.workspace).as_posix())
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,37 +65,50 @@ class Sandbox:
     """A bubblewrap that works on this machine."""
 
     program: str
+    sizes: bool = True
+    """It can bound what is kept in memory; older ones cannot."""
 
     @staticmethod
     def detect() -> "Sandbox | None":
-        """Try bubblewrap once; None where it is missing or may not make namespaces."""
+        """Try bubblewrap; None where it is missing or may not make namespaces."""
         program = find_program("bwrap")
         if program is None:
             return None
-        sandbox = Sandbox(program)
         with tempfile.TemporaryDirectory() as folder:
-            return sandbox if sandbox._works(Path(folder).resolve()) else None
+            for sandbox in (Sandbox(program), Sandbox(program, sizes=False)):
+                if sandbox._works(Path(folder).resolve()):
+                    return sandbox
+        return None
 
-    def wrap(self, argv: Sequence[str], box: Box) -> list[str]:
-        """The command line that runs `argv` in the box."""
+    def wrap(self, argv: Sequence[str], box: Box, filter_: int | None = None) -> list[str]:
+        """The command line that runs `argv` in the box.
+
+        Args:
+            filter_: A descriptor that gives the filter of system calls.
+        """
+        box = box if self.sizes else replace(box, temporary=0)
         return [
             self.program,
             *("--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL"),
             *("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"),
-            *(["--share-net"] if box.network else []),
             *_mounts(box),
+            *(["--seccomp", str(filter_)] if filter_ is not None else []),
             *("--dir", PRIVATE_HOME, "--chdir", str(box.cwd), "--"),
             *argv,
         ]
 
     def _works(self, folder: Path) -> bool:
-        argv = self.wrap(["/bin/sh", "-c", "exit 42"], Box(workspace=folder, cwd=folder))
-        try:
-            done = subprocess.run(  # noqa: S603 - our own command line
-                argv, env={}, stdin=subprocess.DEVNULL, capture_output=True, timeout=_PROBE_TIME
-            )
-        except (OSError, subprocess.TimeoutExpired):
-            return False
+        box = Box(workspace=folder, cwd=folder)
+        with filter_fd() as filter_:
+            argv = self.wrap(["/bin/sh", "-c", "exit 42"], box, filter_)
+            fds = () if filter_ is None else (filter_,)
+            try:
+                done = subprocess.run(  # noqa: S603 - our own command line
+                    argv, env={}, stdin=subprocess.DEVNULL, capture_output=True,
+                    timeout=_PROBE_TIME, pass_fds=fds,
+                )  # fmt: skip
+            except (OSError, subprocess.TimeoutExpired):
+                return False
         return done.returncode == 42
 
 
@@ -85,18 +117,33 @@ def _mounts(box: Box) -> Iterable[str]:
     empty = {
         path for path in map(Path, _EMPTY) if path.is_dir() and not path.is_symlink()
     } | _homes()
-    hidden = {path.resolve() for path in box.hidden}
+    hidden = {path.resolve() for path in (*box.hidden, *map(Path, _HIDDEN)) if path.exists()}
     folders = {path for path in empty | hidden if path.is_dir()} - {box.workspace}
+    guarded = guarded_paths(box.workspace)
     mounts = [(path, "--tmpfs") for path in folders]
     mounts += [(path, "--ro-bind-try") for path in _kept(box, empty, hidden)]
     mounts.append((box.workspace, "--ro-bind" if box.read_only else "--bind"))
-    mounts += [(path, "--ro-bind-try") for path in protected_paths(box.workspace)]
+    mounts += [(path, "--ro-bind-try") for path in guarded.protected]
     mounts.sort(key=lambda mount: (len(mount[0].parts), mount[1] != "--tmpfs"))
     for path, option in mounts:
-        yield from (option, str(path)) if option == "--tmpfs" else (option, str(path), str(path))
-    for path in hidden:
-        if path.is_file():
-            yield from ("--ro-bind", "/dev/null", str(path))
+        yield from _empty(path, box) if option == "--tmpfs" else (option, str(path), str(path))
+    covered = {path for path in hidden if not path.is_dir()} | _sockets(box, folders)
+    covered |= {path for path in guarded.secret if not box.shows(path)}
+    for path in sorted(covered):
+        yield from _covered(path)
+    for path in sorted({*folders, Path("/dev")} - set(map(Path, _OWN))):
+        yield from ("--remount-ro", str(path))
+
+
+def _empty(path: Path, box: Box) -> Iterable[str]:
+    size = box.temporary if str(path) in _OWN else min(box.temporary, _LITTLE)
+    return (*(("--size", str(size)) if box.temporary else ()), "--tmpfs", str(path))
+
+
+def _covered(path: Path) -> Iterable[str]:
+    if path.is_dir():
+        return ("--tmpfs", str(path), "--remount-ro", str(path))
+    return ("--ro-bind", "/dev/null", str(path))
 
 
 def _kept(box: Box, empty: set[Path], hidden: set[Path]) -> set[Path]:
@@ -105,8 +152,7 @@ def _kept(box: Box, empty: set[Path], hidden: set[Path]) -> set[Path]:
     for entry in filter(None, box.search_path.split(":")):
         folder = Path(entry)
         wanted.add(folder.parent if folder.name == "shims" else folder)
-    if box.network:
-        wanted.add(Path("/etc/resolv.conf").resolve().parent)
+    wanted |= set(map(Path, _SHOWN))
     true = {path.resolve() for path in wanted if path.is_absolute() and path.is_dir()}
     return {
         path
@@ -117,9 +163,19 @@ def _kept(box: Box, empty: set[Path], hidden: set[Path]) -> set[Path]:
     }
 
 
-def protected_paths(workspace: Path) -> list[Path]:
-    """The files and folders that stand in the workspace now and that nothing may change."""
-    found: list[Path] = []
+@dataclass(slots=True)
+class Guarded:
+    """What stands in the workspace now and needs care."""
+
+    protected: list[Path] = field(default_factory=list[Path])
+    """Files and folders that nothing may change."""
+    secret: set[Path] = field(default_factory=set[Path])
+    """Files and folders that look like secrets."""
+
+
+def guarded_paths(workspace: Path) -> Guarded:
+    """Look for what has to be guarded. Links are left out: what they lead to has its own name."""
+    found = Guarded()
     seen = 0
     for folder, names, files in os.walk(workspace):
         below = Path(folder)
@@ -127,15 +183,41 @@ def protected_paths(workspace: Path) -> list[Path]:
         if seen > SCAN_LIMIT:
             break
         # What lies in a guarded folder is not walked, so a name alone decides.
-        guarded = [name for name in (*names, *files) if _denied(name)]
-        found += [below / name for name in guarded if not (below / name).is_symlink()]
-        names[:] = [name for name in names if name not in guarded and name not in _NOT_SCANNED]
+        denied = {name for name in (*names, *files) if _denied(name)}
+        secret = {name for name in (*names, *files) if _secret(name)}
+        found.protected += [below / n for n in denied if not (below / n).is_symlink()]
+        found.secret |= {below / n for n in secret if not (below / n).is_symlink()}
+        left_out = denied | secret | _NOT_SCANNED
+        names[:] = [name for name in names if name not in left_out]
     return found
+
+
+def _sockets(box: Box, covered: set[Path]) -> set[Path]:
+    """Sockets that somebody outside listens on, where they would be seen.
+
+    What may be read may be connected to: neither a read-only mount nor another network forbids it.
+    """
+    try:
+        lines = _SOCKETS.read_text("utf-8", "replace").splitlines()[1:]
+    except OSError:
+        return set()
+    paths = {Path(fields[7]) for line in lines if len(fields := line.split(None, 7)) == 8}
+    return {
+        path
+        for path in paths
+        if path.is_absolute() and path.is_socket()
+        and (path.is_relative_to(box.workspace) or not covered.intersection(path.parents))
+    }  # fmt: skip
 
 
 @lru_cache(maxsize=65_536)
 def _denied(name: str) -> bool:
     return write_guard(name) == "deny"
+
+
+@lru_cache(maxsize=65_536)
+def _secret(name: str) -> bool:
+    return is_secret(name)
 
 
 def _homes() -> set[Path]:
