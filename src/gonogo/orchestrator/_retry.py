@@ -51,7 +51,7 @@ class Retry:
         if plan.rollback is not None:
             raise Conflict(f"A rollback of plan {plan_id} is not finished")
         current, rows = _stand(conn, plan)
-        again = _again(current, rows, subtask_id) | _undone(conn, plan, current, rows)
+        again = _again(current, rows, subtask_id) | undone(conn, plan, rows.values())
         if plan.status in GOING:
             self._keep(conn, plan, subtask_id, by, now)
             return
@@ -70,7 +70,7 @@ class Retry:
         current, rows = _stand(conn, plan)
         asked = [each for each in plan.again or () if rows[each["subtask_id"]].status in _AGAIN]
         again = frozenset[str]().union(
-            _undone(conn, plan, current, rows),
+            undone(conn, plan, rows.values()),
             *(_again(current, rows, each["subtask_id"]) for each in asked),
         )
         if asked:
@@ -129,9 +129,3 @@ def _again(revision: Revision, rows: Rows, subtask_id: str) -> frozenset[str]:
         raise Conflict(f"Subtask {subtask_id} is {row.status}; there is nothing to try again")
     waiting = dependants(revision.subtasks, subtask_id)
     return frozenset({subtask_id}) | {key for key in waiting if rows[key].status in _AGAIN}
-
-
-def _undone(conn: Connection, plan: Plan, revision: Revision, rows: Rows) -> frozenset[str]:
-    """The subtasks whose files were taken back, and those that were built on them."""
-    gone = undone(conn, plan, rows.values())
-    return gone.union(*(dependants(revision.subtasks, each) for each in gone))

@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from gonogo.domain.errors import Conflict
-from gonogo.domain.plan import Revision, Subtask
+from gonogo.domain.plan import Revision, Subtask, dependants
 from gonogo.domain.records import GrantRow, Plan, SubtaskRow
 from gonogo.domain.schedule import count_ended
 from gonogo.domain.subtask_state import SubtaskStatus
@@ -16,6 +16,7 @@ from gonogo.store.plans import (
     add_revision,
     end_grants,
     revise_plan,
+    revision_of,
     revoked_subtasks,
     subtask_rows,
 )
@@ -73,10 +74,12 @@ def completed(conn: Connection, plan: Plan) -> dict[str, SubtaskRow]:
 
 
 def undone(conn: Connection, plan: Plan, rows: Iterable[SubtaskRow]) -> frozenset[str]:
-    """The subtasks whose files were taken back after they had ended."""
+    """The subtasks whose files were taken back after they ended, and those built on them."""
     since = undone_subtasks(conn, plan.id)
     over = {row.subtask_id: row.finished_at for row in rows if row.finished_at is not None}
-    return frozenset(key for key, at in over.items() if key in since and at <= since[key])
+    gone = frozenset(key for key, at in over.items() if key in since and at <= since[key])
+    current = revision_of(conn, plan.id, plan.revision) if gone else None
+    return gone.union(*(dependants(current.subtasks, each) for each in gone if current))
 
 
 def told_progress(conn: Connection, plan: Plan) -> int:
