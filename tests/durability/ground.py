@@ -25,14 +25,14 @@ class Ground:
         self.home, self.database = folder / "home", folder / "home" / "gonogo.db"
         self.workspace = story.lay_out(folder / "workspace")
         self.told = Told(folder / "told.jsonl")
-        self._nursery = nursery
+        self.nursery = nursery
         self.environment: dict[str, str] = {}
         """What every server is given besides what it needs."""
         self._servers: list[Server] = []
 
     def server(self, *, whole: bool = False) -> Server:
         """A new life; a `whole` one begins with a new Python."""
-        born = None if whole else self._nursery
+        born = None if whole else self.nursery
         server = Server(
             self.folder, self.model.base_url, born, len(self._servers), self.environment
         )

@@ -3,9 +3,13 @@
 import logging
 
 import pytest
+from sqlalchemy import update
 
 from fakes.world import call, calls, of, plan, run, says, step, write
-from gonogo.domain.errors import AlreadyDecided, Conflict, NotFound
+from gonogo.domain.call_state import CallStatus
+from gonogo.domain.errors import AlreadyDecided, Conflict, Forbidden, NotFound
+from gonogo.domain.principal import Role
+from gonogo.store._schema import tool_calls
 
 READ = {"main/coder": [calls(call("read_file", path="a.txt")), says("Read")]}
 WRITE = {"main/coder": [calls(write("a.txt")), says("Answered")]}
@@ -211,6 +215,75 @@ async def test_in_strict_mode_text_rejects_nothing(make):
         before = await world.log()
         with pytest.raises(Conflict, match="not approved"):
             await world.ask(result(question.call_id, error="User rejected: no"))
+
+        assert await world.log() == before
+        assert len(await world.pending()) == 1
+
+
+async def put_into(world, call_id, status):
+    """Have a call stand where it would be only for a moment, or after a longer story."""
+    statement = update(tool_calls).where(tool_calls.c.id == call_id).values(status=status)
+    await world.runtime.parts.store.write(lambda conn: conn.execute(statement))
+
+
+@pytest.mark.feature(72, 81, 82)
+@pytest.mark.parametrize("legacy", [True, False])
+@pytest.mark.parametrize("host", ["client", "server"])
+async def test_text_rejects_only_what_waits_for_approval_whatever_else_becomes_of_a_call(
+    make, host, legacy
+):
+    async with make(WRITE, legacy_text_rejection=legacy) as world:
+        await opened(world, host)
+        await world.say("Go", "coder")
+        [question] = await world.pending()
+        before = await world.log()
+        waits, taken = CallStatus.AWAITING_APPROVAL, (CallStatus.STARTED, "client")
+        for status in CallStatus:
+            if status is waits or (status, host) == taken:
+                continue
+            await put_into(world, question.call_id, status)
+            for error in ("User rejected: no", "Операция отклонена: нет"):
+                with pytest.raises(Conflict):
+                    await world.ask(result(question.call_id, error=error))
+        await put_into(world, question.call_id, waits)
+
+        assert await world.log() == before
+        assert await world.audit("tool.rejected") == []
+        events = await world.decide(question.call_id, "reject")
+        assert events[-1]["content"] == "Answered"
+
+
+@pytest.mark.feature(81)
+@pytest.mark.parametrize("outcome", [
+    {"error": "user rejected: no"}, {"error": " User rejected: no"}, {"error": "Rejected by user"},
+    {"error": "the User rejected it"}, {"error": "операция отклонена"}, {"error": ""},
+    {"error": "User approved"}, {"result": "User rejected: no"},
+    {"result": {"error": "Операция отклонена"}},
+])  # fmt: skip
+@pytest.mark.parametrize("host", ["client", "server"])
+async def test_no_other_text_rejects_a_call_that_waits(make, host, outcome):
+    async with make(WRITE) as world:
+        await opened(world, host)
+        await world.say("Go", "coder")
+        [question] = await world.pending()
+        before = await world.log()
+        with pytest.raises(Conflict, match="not approved"):
+            await world.ask(result(question.call_id, **outcome))
+
+        assert await world.log() == before
+        assert [each.call_id for each in await world.pending()] == [question.call_id]
+
+
+@pytest.mark.feature(81)
+async def test_a_stranger_and_a_viewer_reject_nothing_by_text(make):
+    async with make(WRITE) as world:
+        await world.say("Go", "coder")
+        [question] = await world.pending()
+        before = await world.log()
+        viewer = world.ann.model_copy(update={"role": Role.VIEWER})
+        for who, refusal in ((world.bob, NotFound), (viewer, Forbidden)):
+            with pytest.raises(refusal):
+                await world.ask(result(question.call_id, error="User rejected: x"), by=who)
 
         assert await world.log() == before
         assert len(await world.pending()) == 1

@@ -1,27 +1,31 @@
-"""What a call touches when the files are the client's: read off its arguments alone."""
+"""What a call touches when the files are the client's: read off its arguments alone.
 
-import posixpath
-import re
+There is no disk to look at, and the client's system is not known. So whatever one of them could
+read as a way out is refused, and a patch is read as strictly as our own tool reads it.
+"""
+
 from collections.abc import Mapping
 from typing import Any
 
-from gonogo.domain.errors import ToolFailed
 from gonogo.domain.gate import Access
 from gonogo.domain.network import read_network
+from gonogo.tools import parse_patch
+from gonogo.workspace import compile_glob, elsewhere
 
 _READS = frozenset({"read_file", "list_files", "search_in_code"})
 _WRITES = frozenset({"write_file", "edit_file", "create_directory"})
-_PATCHED = re.compile(r"^(?:---|\+\+\+) (?:[ab]/)?([^\t\n]+)", re.MULTILINE)
 
 
 def remote_access(tool: str, arguments: Mapping[str, Any]) -> Access:
     """The access of a call that a client will carry out.
 
     Raises:
-        ToolFailed: `path_outside_workspace` for a path that leaves the workspace by its words.
+        ToolFailed: a path leaves the workspace by its words, or a patch cannot be read.
     """
-    path = _inside(str(arguments.get("path", ".")))
+    path = elsewhere(str(arguments.get("path", ".")))
     if tool in _READS:
+        if arguments.get("glob") is not None:
+            compile_glob(str(arguments["glob"]))
         return Access(reads=(path,))
     if tool in _WRITES:
         return Access(writes=(path,))
@@ -29,21 +33,23 @@ def remote_access(tool: str, arguments: Mapping[str, Any]) -> Access:
         return Access(deletes=(path,))
     if tool == "move_file":
         source, target = str(arguments["source"]), str(arguments["destination"])
-        return Access(deletes=(_inside(source),), writes=(_inside(target),))
+        return Access(deletes=(elsewhere(source),), writes=(elsewhere(target),))
     if tool == "apply_patch":
-        named = _PATCHED.findall(str(arguments["patch"]))
-        return Access(writes=tuple(sorted({_inside(p) for p in named if p != "/dev/null"})))
+        return _patched(str(arguments["patch"]))
     if tool == "execute_command":
+        cwd = arguments.get("cwd")
         hosts = read_network(arguments.get("network") or False)
         return Access(
-            command=str(arguments["command"]), cwd=arguments.get("cwd"),
+            command=str(arguments["command"]),
+            cwd=None if cwd is None else elsewhere(str(cwd)),
             network=hosts if isinstance(hosts, tuple) else (),
-        )  # fmt: skip
+        )
     return Access()
 
 
-def _inside(path: str) -> str:
-    normal = posixpath.normpath(path)
-    if normal.startswith(("/", "../")) or normal == "..":
-        raise ToolFailed("path_outside_workspace", f"{path!r} is not inside the workspace")
-    return normal
+def _patched(patch: str) -> Access:
+    files = [(elsewhere(file.path), file.deletes) for file in parse_patch(patch)]
+    return Access(
+        writes=tuple(sorted({path for path, deletes in files if not deletes})),
+        deletes=tuple(sorted({path for path, deletes in files if deletes})),
+    )

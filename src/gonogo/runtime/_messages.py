@@ -9,6 +9,7 @@ from gonogo.agents import CLIENT_CALL, end_call
 from gonogo.domain.call_state import CallStatus
 from gonogo.domain.errors import Conflict, GonogoError, InvalidMessage, NotFound
 from gonogo.domain.events import SessionInfo
+from gonogo.domain.gate import ToolClass
 from gonogo.domain.messages import (
     Cancel,
     ClientMessage,
@@ -251,6 +252,8 @@ def _kept(conn: Connection, once: Once) -> Receipt | None:
 
 
 def _check_expects_result(session: Session, call: CallRow) -> None:
+    if call.status is _C.STARTED and call.tool_class is ToolClass.CONTROL:
+        raise Conflict(f"Call {call.id} speaks to the runtime, which answers it itself")
     if call.status is _C.STARTED and session.tool_host == "client":
         return
     if call.status is _C.STARTED:

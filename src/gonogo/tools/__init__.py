@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from gonogo.tools._commands import COMMAND_TOOLS
 from gonogo.tools._control import CONTROL_TOOLS, ENDING_TOOLS
+from gonogo.tools._patch import parse_patch
 from gonogo.tools._patching import PATCHING_TOOLS
 from gonogo.tools._reading import READING_TOOLS
 from gonogo.tools._tool import Arguments, Bench, JsonObject, Prepared, Tool
@@ -45,5 +46,6 @@ __all__ = [
     "Tool",
     "builtin_tools",
     "ending_tools",
+    "parse_patch",
     "propose_tool",
 ]

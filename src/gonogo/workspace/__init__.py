@@ -8,7 +8,9 @@ runs in a box where the machine has one, and nothing of it is left when it is ov
 from gonogo.workspace._ceilings import Ceilings
 from gonogo.workspace._command import OUTPUT_CAP, CommandOutput, run_command
 from gonogo.workspace._content import Base
+from gonogo.workspace._globs import compile_glob
 from gonogo.workspace._listing import Entry, Listing
+from gonogo.workspace._names import elsewhere
 from gonogo.workspace._plan import Left, Restore, RestoreItem
 from gonogo.workspace._programs import DEFAULT_PATH
 from gonogo.workspace._reach import Network, Reached
@@ -46,5 +48,7 @@ __all__ = [
     "Traffic",
     "Tree",
     "Workspace",
+    "compile_glob",
+    "elsewhere",
     "run_command",
 ]

@@ -6,6 +6,7 @@ the dots and refuses what climbs out. Nothing is decoded or expanded: `%2e`, `~`
 ordinary characters.
 """
 
+import re
 import unicodedata
 from collections.abc import Sequence
 
@@ -21,6 +22,8 @@ _INVISIBLE = frozenset(
 )
 _TWINS = frozenset("\u2024\u2025\u2044\u2215\u29f8\u29f5\ufe68\uff0e\uff0f\uff3c")
 _DEVICES = ("dev", "proc", "sys")
+_OTHER_SYSTEMS = re.compile(r"~|[A-Za-z]:|.*\\", re.DOTALL)
+"""What leads elsewhere on a machine whose paths are not read as ours are."""
 
 
 def split(path: str, roots: Sequence[str]) -> tuple[str, ...]:
@@ -64,6 +67,17 @@ def join(parts: Sequence[str]) -> str:
     if len(kept) > MAX_DEPTH:
         raise ToolFailed("bad_path", f"A path has at most {MAX_DEPTH} levels")
     return "/".join(kept) or "."
+
+
+def elsewhere(path: str) -> str:
+    """The relative form of a path on a machine that is not ours, and may have any system.
+
+    Raises:
+        ToolFailed: as `split` and `join`, and `bad_path` where some systems would leave the folder.
+    """
+    if _OTHER_SYSTEMS.match(path):
+        raise ToolFailed("bad_path", f"{path!r} is not read alike by all systems")
+    return join(split(path, ()))
 
 
 def _below(parts: tuple[str, ...], path: str, roots: Sequence[str]) -> tuple[str, ...]:
