@@ -182,6 +182,70 @@ def check_must_hold(case: dict[str, Any], stage: Stage) -> None:
             pass
 
 
+def uses_of(path: str) -> list[tuple[str, dict[str, Any]]]:
+    patched = f"--- /dev/null\n+++ b/{path}\n@@ -0,0 +1 @@\n+written\n"
+    return [
+        *((tool, {**DEFAULTS.get(tool, {}), "path": path}) for tool in (
+            "read_file", "list_files", "search_in_code", "write_file", "edit_file",
+            "create_directory", "delete_file",
+        )),
+        ("move_file", {"source": path, "destination": "moved.txt"}),
+        ("move_file", {"source": "there.txt", "destination": path}),
+        ("apply_patch", {"patch": patched}),
+        ("execute_command", {"command": "cat secret.txt", "cwd": path}),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "case",
+    [case for case in CASES if case["expect"] == "deny" and case["id"] != "P086"
+     and case["tool"] != "execute_command"],
+    ids=lambda case: case["id"],
+)  # fmt: skip
+async def test_what_one_tool_is_denied_no_other_tool_takes_outside(
+    case: dict[str, Any], tmp_path: Path
+) -> None:
+    path = arguments_of(case, Stage(tmp_path))["path"]
+    for number in range(len(uses_of(path))):
+        stage = Stage(tmp_path / str(number))
+        stage.workspace.mkdir(parents=True)
+        (stage.workspace / "there.txt").write_text("there\n")
+        for op in case["setup"]:
+            if op["op"] not in MEANWHILE:
+                stage.do(op)
+        tool, arguments = uses_of(arguments_of(case, stage)["path"])[number]
+        with anyio.fail_after(10):
+            told = await played(tool, arguments, case["setup"], stage)
+
+        assert not any(canary in json.dumps(told) for canary in CANARIES), tool
+        check_outside(stage)
+
+
+async def played(
+    tool: str, arguments: dict[str, Any], setup: list[dict[str, Any]], stage: Stage
+) -> Any:
+    workspace = Workspace(stage.workspace)
+    try:
+        prepared = TOOLS[tool].prepare(workspace, TOOLS[tool].parse(arguments))
+        for op in setup:
+            if op["op"] in MEANWHILE:
+                stage.do(op)
+        # What is a secret, or is kept from writing, is the gate's to refuse; commands need a box.
+        if tool == "execute_command" or needs_a_look_at_all(prepared):
+            return None
+        bench = Bench(workspace=workspace, base_hashes=prepared.base_hashes)
+        run = TOOLS[tool].run
+        assert run is not None
+        return await run(bench, TOOLS[tool].parse(prepared.arguments))
+    except (ToolFailed, InvalidArguments) as refusal:
+        return str(refusal)
+
+
+def needs_a_look_at_all(prepared: Prepared) -> bool:
+    access = prepared.access
+    return is_secret_read(prepared) or any(map(write_guard, (*access.writes, *access.deletes)))
+
+
 async def test_no_write_lands_outside_while_a_folder_is_swapped_all_the_time(
     stage: Stage,
 ) -> None:
