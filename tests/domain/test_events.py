@@ -59,6 +59,17 @@ BODIES = {
         "content": "Go",
         "metadata": {"plan_id": "p1", "revision": 1, "subtask_count": 1},
     },
+    "plan_commented": {
+        "content": "ann commented on the plan: Why?",
+        "metadata": {
+            "plan_id": "p1",
+            "revision": 1,
+            "comment_id": "c1",
+            "author": "ann",
+            "content": "Why?",
+            "open_comments": 1,
+        },
+    },
     "plan_rejected": {"content": "No", "metadata": {"plan_id": "p1", "feedback": "no"}},
     "subtask_started": {
         "content": "Subtask 1/1: a",
@@ -82,6 +93,8 @@ BODIES = {
             "plan_resumed",
             "plan_cancelled",
             "plan_replanning",
+            "plan_sent_back",
+            "plan_not_revised",
         )
     },
     "plan_rolled_back": {

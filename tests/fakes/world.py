@@ -167,6 +167,12 @@ class World:
             while dispatcher._running or dispatcher._boxes:  # noqa: ASYNC110 - it tells nobody
                 await anyio.sleep(0.003)
 
+    async def asked_model(self, thread: str, times: int = 1) -> None:
+        """Wait until the model was asked so often in a conversation."""
+        with anyio.fail_after(LIMIT):
+            while len(self.model.asked(thread)) < times:  # noqa: ASYNC110 - it tells nobody
+                await anyio.sleep(0.003)
+
     async def later(self, seconds: float) -> None:
         """Move the clock, and have the timers looked at."""
         self.clock.ahead += timedelta(seconds=seconds)

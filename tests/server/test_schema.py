@@ -24,6 +24,8 @@ PATHS = """
 /plans/{plan_id}/diff get
 /plans/{plan_id}/status get
 /plans/{plan_id}/graph get
+/plans/{plan_id}/comments get post
+/plans/{plan_id}/revise post
 /plans/{plan_id}/decision post
 /plans/{plan_id}/start post
 /plans/{plan_id}/pause post

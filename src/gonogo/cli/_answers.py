@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gonogo.cli._ask import Person
+from gonogo.cli._comments import Talk
 from gonogo.cli._escape import spoken
 from gonogo.cli._exits import Stop
 from gonogo.cli._question import decision, question_lines
@@ -20,8 +21,12 @@ from gonogo.domain.visible import visible_json
 from gonogo.texts import say
 
 _NOBODY = "Nobody is there to answer (--unattended)"
+_PLAN = ("approve", "edit", "hold", "reject", "comment", "send_back")
+_CALL = ("approve", "edit", "reject")
 _GONE = frozenset({"conflict", "already_decided", "expired", "not_found"})
 """Refusals after which the question is no more."""
+SENT_BACK = "sent_back"
+"""In the place of a message's type: nothing is to be sent, the planner has the plan."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +55,9 @@ class Answers:
         self.left: list[str] = []
         """Ids of approvals that nobody answered."""
         self._given: set[str] = set()
+        self._sent_back: dict[str, str] = {}
+        """Plan → the question about it, while its planner answers comments."""
+        self._talk = Talk(client, person, locale)
 
     def know(self, approval_id: str) -> None:
         """Do not ask about an approval that has its answer on the way."""
@@ -59,6 +67,18 @@ class Answers:
         """What was answered waits for other people, too."""
         if approval_id not in self.left:
             self.left.append(approval_id)
+
+    async def is_sent_back(self, plan_id: str) -> None:
+        """A plan goes back to its planner: its question is not asked before it comes back."""
+        pending = await self._client.pending_approvals(self._session_id)
+        for approval in pending.pending_approvals:
+            if approval.kind == ApprovalKind.PLAN and approval.plan_id == plan_id:
+                self.know(approval.approval_id)
+                self._sent_back[plan_id] = approval.approval_id
+
+    def comes_back(self, plan_id: str) -> None:
+        """The planner gave up: the question is open as it was."""
+        self._given.discard(self._sent_back.pop(plan_id, ""))
 
     async def to_what_waits(self) -> list[dict[str, Any]]:
         """Ask about everything that waits and was not asked yet; gives the messages to send."""
@@ -114,22 +134,35 @@ class Answers:
         is_plan = approval.kind == ApprovalKind.PLAN
         if not is_plan:
             self.person.tell("\n" + "\n".join(question_lines(approval)))
-        words = ("approve", "edit", "hold", "reject") if is_plan else ("approve", "edit", "reject")
-        options = {word: say(f"cli_{word}", self.locale) for word in words}
+        options = {
+            word: say(f"cli_{word}", self.locale) for word in _PLAN if is_plan or word in _CALL
+        }
         question = say("cli_plan_question" if is_plan else "cli_tool_question", self.locale)
         while True:
             word = await self.person.choose(question, options)
-            match word:
-                case None:
+            if word is None:
+                return None
+            if message := await self._meant(approval, word):
+                return message
+
+    async def _meant(self, approval: ApprovalView, word: str) -> dict[str, Any] | None:
+        """What a word of the person's sends; None when they are to be asked again."""
+        match word:
+            case "reject":
+                why = await self.person.line(say("cli_feedback", self.locale))
+                return decision(approval, word, why)
+            case "edit":
+                return await self._edited(approval)
+            case "comment":
+                await self._talk.comment(approval)
+                return None
+            case "send_back":
+                if not await self._talk.send_back(approval):
                     return None
-                case "reject":
-                    why = await self.person.line(say("cli_feedback", self.locale))
-                    return decision(approval, word, why)
-                case "edit":
-                    if message := await self._edited(approval):
-                        return message
-                case _:
-                    return decision(approval, word)
+                self._sent_back[approval.plan_id or ""] = approval.approval_id
+                return {"type": SENT_BACK}
+            case _:
+                return decision(approval, word)
 
     async def _edited(self, approval: ApprovalView) -> dict[str, Any] | None:
         try:

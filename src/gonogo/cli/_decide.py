@@ -86,15 +86,17 @@ def _told(answers: list[DecisionAnswer], ended: Exit, *, json: bool) -> Exit:
 
 
 async def steer(verb: str, plan_id: str, *, json: bool) -> Exit:
-    """Start, pause, resume or cancel a plan.
+    """Start, pause, resume or cancel a plan, or send it back with its comments.
 
     Where this command is the owner, it stays until what it started is over or waits.
     """
     async with linked(read_settings(), goes_on=True) as link:
         act = getattr(link.client, f"{verb}_plan")
-        if link.runtime is not None and verb in {"start", "resume"}:
+        if link.runtime is not None and verb in {"start", "resume", "revise"}:
             plan = await link.client.plan(plan_id)
             talk = await _conversation(link, plan.session_id, Wish(json=json))
+            if verb == "revise":
+                await talk.is_sent_back(plan_id)
             return await talk.watch(lambda: act(plan_id))
         plan = await act(plan_id)
     line(f"{plan.plan_id} {plan.status}")

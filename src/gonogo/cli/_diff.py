@@ -27,7 +27,8 @@ def revision_lines(facts: Mapping[str, Any]) -> Iterator[str]:
     """Why there is another revision of a plan, what is otherwise in it, and what to know of it.
 
     Args:
-        facts: `replan`, `changes` and `findings` of a plan's question or notice, if it has them.
+        facts: `replan`, `changes`, `comments` and `findings` of a plan's question or notice, if it
+            has them.
     """
     replan: Mapping[str, Any] = facts.get("replan") or {}
     changes = facts.get("changes")
@@ -39,9 +40,19 @@ def revision_lines(facts: Mapping[str, Any]) -> Iterator[str]:
         yield from (f"- {one_line(key)}" for key in changes["removed"])
         yield from _added(map(Subtask.model_validate, changes["added"]))
         yield from _changed(changes["changed"])
+    yield from comment_lines(facts.get("comments") or ())
     for finding in facts.get("findings") or ():
         said = one_line(finding.get("message", ""), 1000)
         yield f"! {finding.get('severity', '')}: {said}"
+
+
+def comment_lines(comments: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """What people said of a plan, and under it the agent's words, marked as such."""
+    for comment in comments:
+        where = one_line(comment.get("subtask_id") or "the plan")
+        yield f"? {one_line(comment['author'])} on {where}: {one_line(comment['content'], 4_000)}"
+        answer = comment.get("answer")
+        yield f"    the agent answers: {one_line(answer, 4_000)}" if answer else "    no answer yet"
 
 
 _REPLAN = {

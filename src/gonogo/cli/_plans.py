@@ -93,6 +93,35 @@ def replan_plan(
     carry_out(_replan, plan_id, reason, json)
 
 
+@app.command(
+    "comment",
+    **EXACT,
+    epilog=example('gonogo plans comment p_0192 "Is this needed?" --subtask add-flag'),
+)
+def comment_plan(
+    plan_id: PlanId,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="What you have to say.")],
+    subtask: Annotated[
+        str | None, typer.Option("--subtask", help="By default it is about the whole plan.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Comment on a plan that waits for approval; nothing is decided by it."""
+    carry_out(_comment, plan_id, text, subtask, json)
+
+
+@app.command("comments", **EXACT, epilog=example("gonogo plans comments p_0192"))
+def plan_comments(plan_id: PlanId, json: Json = False) -> None:
+    """Show what was said of a plan, with its planner's answers."""
+    carry_out(_comments, plan_id, json)
+
+
+@app.command("revise", **EXACT, epilog=example("gonogo plans revise p_0192"))
+def revise_plan(plan_id: PlanId, json: Events = False) -> None:
+    """Send a plan back to its planner, who answers each open comment with a new revision."""
+    carry_out(_steer, "revise", plan_id, json)
+
+
 @app.command("cancel", **EXACT, epilog=example("gonogo plans cancel p_0192"))
 def cancel_plan(plan_id: PlanId) -> None:
     """Stop a plan for good; what was done stays."""
@@ -103,6 +132,18 @@ async def _steer(verb: str, plan_id: str, json: bool) -> Exit:
     from gonogo.cli._decide import steer
 
     return await steer(verb, plan_id, json=json)
+
+
+async def _comment(plan_id: str, text: str, subtask: str | None, json: bool) -> Exit:
+    from gonogo.cli._comments import comment_on
+
+    return await comment_on(plan_id, text, subtask, json)
+
+
+async def _comments(plan_id: str, json: bool) -> Exit:
+    from gonogo.cli._comments import list_comments
+
+    return await list_comments(plan_id, json)
 
 
 async def _replan(plan_id: str, reason: str, json: bool) -> Exit:

@@ -20,6 +20,8 @@ def question_lines(approval: ApprovalView) -> Iterator[str]:
     yield from _preview(approval)
     if approval.reason:
         yield f"reason: {spoken(approval.reason)}"
+    if approval.open_comments:
+        yield f"comments without an answer: {approval.open_comments}"
     if approval.subtask_id:
         yield f"subtask: {approval.subtask_id}"
     if approval.expires_at:

@@ -64,6 +64,9 @@ class Lines:
             "subtask_skipped": self._ended("↷", "yellow"),
             "subtask_retrying": self._ended("↻", "yellow"),
             "subtask_cancelled": self._ended("■", "yellow"),
+            "plan_commented": self._content("yellow"),
+            "plan_sent_back": self._content("yellow"),
+            "plan_not_revised": self._content("bold yellow"),
             "plan_approved": self._content("bold green"),
             "plan_rejected": self._content("bold yellow"),
             "plan_completed": self._content("bold"),
@@ -119,7 +122,7 @@ class Lines:
         for text in plan_lines(facts["subtasks"]):
             self._line(text)
         for text in revision_lines(facts):
-            self._line(text, "yellow" * text.startswith("!"))
+            self._line(text, "yellow" * text.startswith(("!", "?")))
 
     def _called(self, event: Event) -> None:
         subject = _subject(event["arguments"])

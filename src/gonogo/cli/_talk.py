@@ -13,7 +13,7 @@ from typing import Any
 import anyio
 from anyio.streams.memory import MemoryObjectSendStream
 
-from gonogo.cli._answers import Answers
+from gonogo.cli._answers import SENT_BACK, Answers
 from gonogo.cli._escape import spoken
 from gonogo.cli._exits import Exit
 from gonogo.cli._outcome import Outcome
@@ -77,6 +77,10 @@ class Conversation:
         """Do not ask about an approval that has its answer on the way."""
         self._answers.know(approval_id)
 
+    async def is_sent_back(self, plan_id: str) -> None:
+        """Do not ask about a plan while its planner answers comments on it."""
+        await self._answers.is_sent_back(plan_id)
+
     async def _see_through(self, begin: Callable[[], None]) -> Exit:
         settled = False
         try:
@@ -109,6 +113,8 @@ class Conversation:
                 self._screen.show(event)
                 self._outcome.note(event)
                 self._seen = max(self._seen, event.get("seq", 0))
+                if event["type"] == "plan_not_revised":
+                    self._answers.comes_back(event["plan_id"])
                 if _asks(event):
                     await self._ask()
         if self._open or self._seen < self._due:
@@ -118,7 +124,10 @@ class Conversation:
 
     async def _ask(self) -> None:
         for message in await self._answers.to_what_waits():
-            self._send(message)
+            if message["type"] == SENT_BACK:
+                self._start(_is_done)
+            else:
+                self._send(message)
         if self._open or not self._outcome.question:
             return
         if message := await self._answers.to_question(self._outcome.question):
@@ -131,14 +140,17 @@ class Conversation:
 
     def _start(self, act: Callable[[], Awaitable[object]]) -> None:
         self._open += 1
-        self._group.start_soon(self._act, act, self._into.clone())
+        self._group.start_soon(self._act, act, self._into.clone(), self._seen)
 
     async def _act(
-        self, act: Callable[[], Awaitable[object]], into: MemoryObjectSendStream[Event | Over]
+        self,
+        act: Callable[[], Awaitable[object]],
+        into: MemoryObjectSendStream[Event | Over],
+        after: int,
     ) -> None:
         """What follows from it ends with the first final event after those that are known."""
         async with into:
-            events = self._client.follow(self._session_id, self._seen)
+            events = self._client.follow(self._session_id, after)
             await act()
             async with aclosing(events):
                 async for event in events:
@@ -191,8 +203,12 @@ class Conversation:
         self._person.tell(say("cli_interrupted", self._locale, session_id=self._session_id))
 
 
+async def _is_done() -> None:
+    """What there is to see through was set going already."""
+
+
 def _asks(event: Event) -> bool:
     """Whether a person has now seen what they are to decide about."""
-    if event["type"] == "plan_notification":
+    if event["type"] in {"plan_notification", "plan_not_revised"}:
         return True
     return event["type"] == "approval_requested" and event["metadata"]["kind"] != "plan"

@@ -4,6 +4,8 @@ from gonogo.client._wire import Wire
 from gonogo.domain.messages import PlanDecision
 from gonogo.domain.pages import Revisions
 from gonogo.domain.views import (
+    CommentList,
+    CommentView,
     PlanDiff,
     PlanGraph,
     PlanList,
@@ -57,6 +59,27 @@ class Plans(Wire):
         """Answer a plan, without a stream of what follows."""
         body = decision.model_dump(mode="json", exclude_unset=True, exclude={"type", "plan_id"})
         return await self._post(f"/plans/{decision.plan_id}/decision", PlanView, body)
+
+    async def comment_plan(
+        self,
+        plan_id: str,
+        content: str,
+        *,
+        subtask_id: str | None = None,
+        revision: int | None = None,
+    ) -> CommentView:
+        """Say something of a plan that waits for approval; it decides nothing."""
+        said = {"content": content, "subtask_id": subtask_id, "revision": revision}
+        body = {name: value for name, value in said.items() if value is not None}
+        return await self._post(f"/plans/{plan_id}/comments", CommentView, body)
+
+    async def plan_comments(self, plan_id: str) -> CommentList:
+        """What people said of a plan, with the planner's answers."""
+        return await self._get(f"/plans/{plan_id}/comments", CommentList)
+
+    async def revise_plan(self, plan_id: str) -> PlanView:
+        """Send a plan back to its planner, who answers every open comment."""
+        return await self._post(f"/plans/{plan_id}/revise", PlanView)
 
     async def start_plan(self, plan_id: str) -> PlanView:
         """Start a plan that is approved and on hold."""

@@ -152,6 +152,8 @@ class PlanFacts(Fact):
     """What a later revision has otherwise than the one before: `added`, `removed`, `changed`."""
     replan: dict[str, Any] | None = None
     """Why there is another revision: `cause`, `root_cause`, `suggestion`, `subtask_id`."""
+    comments: list[dict[str, Any]] | None = None
+    """What people said of it, and the agent's `answer` where this revision came with one."""
 
 
 class PlanNotified(Event):
@@ -160,6 +162,27 @@ class PlanNotified(Event):
     type: Literal["plan_notification"] = "plan_notification"
     content: str
     metadata: PlanFacts
+
+
+class CommentFacts(Fact):
+    """Who said what of which plan."""
+
+    plan_id: str
+    revision: int
+    comment_id: str
+    subtask_id: str | None = None
+    author: str
+    content: str
+    open_comments: int
+    """How many have no answer, this one included."""
+
+
+class PlanCommented(Event):
+    """A person said something of a plan that waits; nothing is decided by it."""
+
+    type: Literal["plan_commented"] = "plan_commented"
+    content: str
+    metadata: CommentFacts
 
 
 class PlanApprovedFacts(Fact):
@@ -281,12 +304,17 @@ class PlanChangedFacts(Fact):
     """The subtask whose failure it was."""
     replans: int | None = None
     """How often the plan has been sent back, this time included."""
+    open_comments: int | None = None
+    """Comments that wait for an answer, of a plan that was sent back with them."""
 
 
 class PlanChanged(Event):
-    """A plan was paused, resumed, cancelled or sent back for replanning."""
+    """A plan was paused, resumed, cancelled or sent back: for replanning, or with comments."""
 
-    type: Literal["plan_paused", "plan_resumed", "plan_cancelled", "plan_replanning"]
+    type: Literal[
+        "plan_paused", "plan_resumed", "plan_cancelled", "plan_replanning", "plan_sent_back",
+        "plan_not_revised",
+    ]  # fmt: skip
     content: str | None = None
     metadata: PlanChangedFacts
 
@@ -411,6 +439,7 @@ AnyEvent = Annotated[
     | ToolRejected
     | ToolResulted
     | PlanNotified
+    | PlanCommented
     | PlanApproved
     | PlanRejected
     | SubtaskStarted

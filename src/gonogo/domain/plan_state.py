@@ -5,11 +5,13 @@
                   ▼    │               │        paused replanning
       rejected | expired | cancelled ◄─┴───────────┴───────┘
 
-`approved` is a plan on hold: decided, not started. A failed or partial plan runs again only when
-a person retries a subtask. What a false condition left out was not to be done: a plan of which
-all else completed is `completed`. A plan that had begun and whose next revision is rejected ends as
-what was done says: `partial` or `failed`; so does one whose time or budget is over, be it paused,
-held or sent back. One of those that has nothing left to do is then `completed`.
+A plan that waits for approval stays so while its planner answers comments on it: an edit and a new
+revision are no moves, they ask anew. `approved` is a plan on hold: decided, not started. A failed
+or partial plan runs again only when a person retries a subtask. What a false condition left out was
+not to be done: a plan of which all else completed is `completed`. A plan that had begun and whose
+next revision is rejected ends as what was done says: `partial` or `failed`; so does one whose time
+or budget is over, be it paused, held or sent back. One of those that has nothing left to do is then
+`completed`.
 """
 
 from enum import StrEnum

@@ -94,6 +94,29 @@ class Plan:
     rollback: dict[str, Any] | None = None
     """`{checkpoint_id, subtask_id, pause}` from a rollback's checkpoint until it is written: what
     to, and why the plan was paused before."""
+    revising: dict[str, Any] | None = None
+    """`{id, by, comments, began}` while the planner looks for a revision that answers comments."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comment:
+    """What a person said of a plan, or of one of its subtasks, before it was decided."""
+
+    id: str
+    session_id: str
+    plan_id: str
+    revision: int
+    """The revision that they saw."""
+    subtask_id: str | None
+    author_id: str
+    author: str
+    content: str
+    created_at: datetime
+    answer: str | None = None
+    """The planner's words."""
+    answered_revision: int | None = None
+    """The revision that came with the answer."""
+    answered_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -122,6 +122,8 @@ class ApprovalView(View):
     approved_by: list[str] | None = None
     """All who approved, where several had to."""
     feedback: str | None = None
+    open_comments: int | None = None
+    """Comments on the plan without an answer, now; only of a plan's question that is open."""
 
 
 class PendingApprovals(View):
@@ -191,6 +193,8 @@ class PlanView(View):
     started_at: datetime | None = None
     finished_at: datetime | None = None
     feedback: str | None = None
+    revising: bool | None = None
+    """The planner looks for a revision that answers comments; it can be decided meanwhile."""
 
 
 class PlanList(View):
@@ -198,6 +202,30 @@ class PlanList(View):
 
     plans: list[PlanView]
     total: int
+
+
+class CommentView(View):
+    """What a person said of a plan. `answer` has the words of its planner."""
+
+    comment_id: str
+    plan_id: str
+    revision: int
+    subtask_id: str | None = None
+    author: str
+    content: str
+    created_at: datetime
+    answer: str | None = None
+    answered_revision: int | None = None
+    answered_at: datetime | None = None
+
+
+class CommentList(View):
+    """The comments on a plan, oldest first."""
+
+    plan_id: str
+    comments: list[CommentView]
+    open: int
+    """How many have no answer."""
 
 
 class UsageView(View):

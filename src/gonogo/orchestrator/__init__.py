@@ -5,6 +5,7 @@ is stored and shown before anything of it runs; what ends a plan also ends its g
 """
 
 from gonogo.orchestrator._agent_step import AgentStep
+from gonogo.orchestrator._answering import Answering
 from gonogo.orchestrator._budget_kind import BudgetKind, ask_about_budget
 from gonogo.orchestrator._checkpoints import checkpoint_starts
 from gonogo.orchestrator._controls import Controls
@@ -20,6 +21,7 @@ from gonogo.orchestrator._replanning import Replanning
 from gonogo.orchestrator._retreat import retreat
 from gonogo.orchestrator._retry import Retry
 from gonogo.orchestrator._rollback import Undoing, wanted_rollback
+from gonogo.orchestrator._search import Search
 from gonogo.orchestrator._subtask_kind import SubtaskKind, ask_to_start
 from gonogo.orchestrator._subtasks import Subtasks
 from gonogo.orchestrator._sweeps import SWEEP, Sweeps
@@ -32,6 +34,7 @@ __all__ = [
     "REPLAN_QUESTION",
     "SWEEP",
     "AgentStep",
+    "Answering",
     "BudgetKind",
     "BuiltInKinds",
     "Controls",
@@ -46,6 +49,7 @@ __all__ = [
     "Retry",
     "Rollbacks",
     "Rolled",
+    "Search",
     "SubtaskKind",
     "Subtasks",
     "Sweeps",

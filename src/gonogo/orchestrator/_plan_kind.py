@@ -47,12 +47,13 @@ class PlanKind:
         current, session = _current(conn, plan), session_of(conn, plan.session_id)
         assert session is not None  # noqa: S101 - the plan names its session
         revision = self._take_over(conn, plan, current, ruling, now)
+        self.planning.closing(conn, plan, now)
         if not revise_plan(conn, plan, revision, plan.floor):
             raise Conflict(f"Plan {plan.id} changed at this moment")
         revised = replace(plan, revision=revision.number, digest=revision.digest)
         return self.planning.proposals.put_before_person(
             conn, session, revised, revision, now, changes=plan_changes(current, revision),
-            edited=(approval, ruling.by.name),
+            edited_by=ruling.by.name, instead_of=approval,
         )  # fmt: skip
 
     def settle(self, conn: Connection, approval: Approval, ruling: Ruling, now: datetime) -> None:

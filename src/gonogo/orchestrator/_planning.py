@@ -177,6 +177,7 @@ class Planning:
         )  # fmt: skip
         if not moved:
             raise Conflict(f"Plan {plan.id} changed at this moment")
+        self.closing(conn, plan, now)
         mint_grants(conn, approved, revision, completed(conn, approved), now)
         held = ruling.word is DecisionWord.HOLD or not ruling.start
         self._tell_approved(conn, approved, revision, now, edited=edited, held=held)

@@ -7,6 +7,7 @@ from typing import Any
 
 from gonogo.approvals import Desk, Matter, Question
 from gonogo.domain.approval_state import ApprovalKind
+from gonogo.domain.comments import standing_comments
 from gonogo.domain.errors import InvalidPlan
 from gonogo.domain.events import PlanFacts, PlanNotified
 from gonogo.domain.findings import Finding, FindingSeverity
@@ -14,6 +15,7 @@ from gonogo.domain.plan import Revision, critical_path
 from gonogo.domain.plan_changes import PlanChanges
 from gonogo.domain.records import Approval, Plan, Session
 from gonogo.store import Connection, log
+from gonogo.store.comments import comments_of
 from gonogo.texts import plan_summary
 from gonogo.texts import say as text
 
@@ -58,19 +60,22 @@ class Proposals:
         *,
         changes: PlanChanges | None = None,
         replan: dict[str, Any] | None = None,
-        edited: tuple[Approval, str] | None = None,
+        edited_by: str | None = None,
+        instead_of: Approval | None = None,
     ) -> Approval:
-        """Ask a person about a revision.
+        """Ask a person about a revision. What people said of the plan is shown with it.
 
         Args:
             changes: What it has otherwise than the one before.
             replan: Why there is another one.
-            edited: The question that it was written in answer to, and by whom.
+            edited_by: The person who wrote it.
+            instead_of: The question that it was written in answer to.
         """
         findings = self._findings(revision, session.spoken)
+        comments = standing_comments(comments_of(conn, plan.id), revision.number)
         summary = plan_summary(
             revision, session.spoken, findings=findings, tool_host=session.tool_host,
-            changes=changes,
+            changes=changes, comments=comments,
         )  # fmt: skip
         subtasks = [s.model_dump(mode="json", exclude_none=True) for s in revision.subtasks]
         count = len(subtasks)
@@ -85,12 +90,13 @@ class Proposals:
                     **({"changes": _as_json(changes)} if changes else {}),
                     **({"replan": replan} if replan else {}),
                     **({"findings": findings} if findings else {}),
-                    **({"edited_by": edited[1]} if edited else {}),
+                    **({"comments": comments} if comments else {}),
+                    **({"edited_by": edited_by} if edited_by else {}),
                 },
                 reason=question, digest=revision.digest, turn_id=plan.turn_id, plan_id=plan.id,
                 revision=revision.number, agent=ARCHITECT,
                 matter=Matter(subtasks=revision.subtasks),
-                instead_of=edited[0] if edited else None,
+                instead_of=instead_of,
             ),
             now,
         )  # fmt: skip
@@ -99,6 +105,7 @@ class Proposals:
             subtask_count=count, subtasks=subtasks, goal=plan.goal, approval_id=approval.id,
             critical_path=list(critical_path(revision.subtasks)), findings=findings,
             changes=_as_json(changes) if changes else None, replan=replan,
+            comments=comments or None,
         )  # fmt: skip
         event = PlanNotified(
             content=summary, metadata=facts, turn_id=plan.turn_id, plan_id=plan.id,

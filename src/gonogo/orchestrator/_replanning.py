@@ -8,31 +8,25 @@
                                               ▼
                                       awaiting_approval, or running inside the old grant
 
-The search is a conversation of its own, kept like any other, so that it goes on after a crash.
+How the search goes is in `_search`.
 """
 
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import anyio
-
-from gonogo.agents import Finished, Handed, Loop, Resting, Thread, drop_call, end_call, open_control
+from gonogo.agents import Thread, drop_call
 from gonogo.approvals import Desk, Question, Ruling
-from gonogo.dispatch import AGAIN
 from gonogo.domain.approval_state import ApprovalKind, DecisionWord
-from gonogo.domain.budget import BudgetSpent, Excess
-from gonogo.domain.call_state import CallStatus
+from gonogo.domain.budget import BudgetSpent
 from gonogo.domain.conversation import UserText
-from gonogo.domain.errors import Conflict, GonogoError, InvalidMessage, InvalidPlan
-from gonogo.domain.failure import quota_pause
+from gonogo.domain.errors import Conflict, InvalidMessage, InvalidPlan
 from gonogo.domain.plan import Revision
 from gonogo.domain.plan_changes import plan_changes
 from gonogo.domain.plan_state import PlanStatus
-from gonogo.domain.records import Approval, CallRow, Job, Plan, Session, SubtaskRow
+from gonogo.domain.records import Approval, Plan, Session
 from gonogo.domain.replanning import is_progress, next_revision, stays_within
 from gonogo.domain.subtask_state import SUBTASK, SubtaskStatus
 from gonogo.engine import BUDGET, REPLAN, Engine, Superseded
@@ -40,7 +34,8 @@ from gonogo.orchestrator._planning import Planning
 from gonogo.orchestrator._proposal import ARCHITECT
 from gonogo.orchestrator._replan_brief import brief, reflection
 from gonogo.orchestrator._revising import completed, mint_grants, told_progress
-from gonogo.store import Connection, Store, go_on, log
+from gonogo.orchestrator._search import time_left
+from gonogo.store import Connection, go_on, log
 from gonogo.store.calls import open_calls, pending_of_plan
 from gonogo.store.plans import (
     add_revision,
@@ -54,12 +49,8 @@ from gonogo.store.plans import (
     subtask_rows,
 )
 from gonogo.store.sessions import conversation, say, session_of, set_session, spoken_in
-from gonogo.store.timers import set_timer
 from gonogo.texts import say as text
 
-_C = CallStatus
-_TRIES = 3
-"""Proposals of one search that are refused before it is given up."""
 ABOUT = "replan"
 """What an intervention is about that asks whether to replan once more."""
 
@@ -68,41 +59,13 @@ ABOUT = "replan"
 class Replanning:
     """Looks for the next revision of plans that were sent back."""
 
-    store: Store
-    loop: Loop
     desk: Desk
     engine: Engine
     planning: Planning
-    clock: Callable[[], datetime]
     timeout: float
     """Seconds that a search may take."""
     within_grant: bool = False
     """Carry out without a question what needs nothing new."""
-
-    async def job(self, job: Job) -> None:
-        """Go on with the search for one plan's next revision, as far as it goes."""
-        found = await self.store.write(self._take, job.key, self.clock())
-        if found is None:
-            return
-        thread, left = found
-        said = text("replan_timed_out", thread.locale, seconds=f"{self.timeout:g}")
-        with anyio.move_on_after(left):
-            try:
-                said = await self._search(thread)
-            except Superseded:
-                return
-            except BudgetSpent as error:
-                with suppress(Superseded):
-                    await self.store.write(self._ask_for_more, thread, error.excess, self.clock())
-                return
-            except GonogoError as error:
-                if (seconds := quota_pause(error)) is not None:
-                    await self.store.write(self._put_off, thread, seconds, self.clock())
-                    return
-                said = text("replan_gave_up", thread.locale, reason=error)
-        if said is not None:
-            with suppress(Superseded):
-                await self.store.write(self._give_up, thread, said, self.clock())
 
     def start(self, conn: Connection, plan_id: str, reason: str, by: str, now: datetime) -> None:
         """A person has a plan changed.
@@ -120,10 +83,9 @@ class Replanning:
 
     # The search -------------------------------------------------------------------------------
 
-    def _take(self, conn: Connection, plan_id: str, now: datetime) -> tuple[Thread, float] | None:
+    def take(self, conn: Connection, plan: Plan, now: datetime) -> tuple[Thread, float] | None:
         """The conversation to go on with, and the seconds it has left; None when it is not time."""
-        plan = plan_of(conn, plan_id)
-        if plan is None or plan.status is not PlanStatus.REPLANNING or plan.replan is None:
+        if plan.replan is None:
             return None
         rows = subtask_rows(conn, plan.id, plan.revision)
         waits = plan.pause_reason == BUDGET
@@ -135,15 +97,13 @@ class Replanning:
             self._ask_person(conn, session, plan, now)
             return None
         thread = self._thread(session, plan)
-        began = plan.replan.get("began")
-        if began is None:
-            began = now.isoformat()
+        began, left = time_left(plan.replan, self.timeout, now)
+        if plan.replan.get("began") is None:
             set_plan(conn, plan, replan={**plan.replan, "began": began})
         if not conversation(conn, session.id, thread.name):
             told = UserText(content=brief(conn, plan, session.spoken))
             say(conn, session.id, thread.name, told, now, agent=ARCHITECT)
-        due = datetime.fromisoformat(began) + timedelta(seconds=self.timeout)
-        return thread, max(0.0, (due - now).total_seconds())
+        return thread, left
 
     def _thread(self, session: Session, plan: Plan) -> Thread:
         return Thread(
@@ -155,58 +115,26 @@ class Replanning:
         )  # fmt: skip
 
     def _park(self, conn: Connection, plan: Plan) -> None:
-        """The search waits for a person; what that takes is not the search's."""
+        """The search waits for a person."""
         current = plan_of(conn, plan.id)
         if current is not None and current.replan is not None:
-            set_plan(conn, current, replan={**current.replan, "began": None})
+            self.rest(conn, current)
         log.tell_final(conn, plan.session_id)
 
-    async def _search(self, thread: Thread) -> str | None:
-        """Drive the conversation. Gives why there is no new revision; None when all is written."""
-        refused: str | None = None
-        for _ in range(_TRIES):
-            match await self.loop.drive(thread):
-                case Resting():
-                    return None
-                case Finished(reply):
-                    return text("replan_gave_up", thread.locale, reason=reply.text[:500])
-                case Handed(call) if call.tool == "create_plan":
-                    refused = await self.store.write(self._propose, thread, call, self.clock())
-                    if refused is None:
-                        return None
-                case Handed(call):
-                    return await self.store.write(self._end_talk, thread, call, self.clock())
-        return text("replan_gave_up", thread.locale, reason=refused)
+    def rest(self, conn: Connection, plan: Plan) -> None:
+        """The search waits; what that takes is not the search's."""
+        assert plan.replan is not None  # noqa: S101 - it is being replanned
+        set_plan(conn, plan, replan={**plan.replan, "began": None})
 
-    def _end_talk(self, conn: Connection, thread: Thread, call: CallRow, now: datetime) -> str:
-        """The architect calls something else that speaks to the runtime: there is no other plan."""
-        thread.check(conn)
-        end_call(conn, open_control(conn, call, now), _C.COMPLETED, now, result={"ended": True})
-        said = call.arguments.get("result") or call.arguments.get("question") or call.tool
-        return text("replan_gave_up", thread.locale, reason=str(said)[:500])
-
-    def _propose(
-        self, conn: Connection, thread: Thread, call: CallRow, now: datetime
-    ) -> str | None:
-        """Put the next revision before a person. Gives why it cannot be."""
-        thread.check(conn)
-        plan = plan_of(conn, thread.plan_id or "")
-        assert plan is not None  # noqa: S101 - `check` found it
-        opened = open_control(conn, call, now)
-        done = completed(conn, plan)
-        try:
-            revision = self._revision(conn, plan, set(done), call.arguments, thread.locale)
-        except InvalidPlan as error:
-            end_call(conn, opened, _C.FAILED, now, error=f"invalid_plan: {error}")
-            return str(error)
-        result = self.planning.result(revision, thread.locale)
-        end_call(conn, opened, _C.COMPLETED, now, result=result)
-        self._replace(conn, plan, revision, done, now)
-        return None
-
-    def _revision(
-        self, conn: Connection, plan: Plan, kept: set[str], arguments: dict[str, Any], locale: str
+    def revision(
+        self, conn: Connection, plan: Plan, arguments: Mapping[str, Any], locale: str
     ) -> Revision:
+        """The revision that is proposed: what completed, and another rest.
+
+        Raises:
+            InvalidPlan: it is not valid, or nothing else than what was tried.
+        """
+        kept = set(completed(conn, plan))
         earlier = [revision for revision, _ in revisions_of(conn, plan.id)]
         current = earlier[-1]
         rest = self.planning.read(arguments.get("subtasks"), kept)
@@ -219,14 +147,16 @@ class Replanning:
 
     # What comes of it -------------------------------------------------------------------------
 
-    def _replace(
+    def adopt(
         self,
         conn: Connection,
         plan: Plan,
         revision: Revision,
-        done: dict[str, SubtaskRow],
+        arguments: Mapping[str, Any],
         now: datetime,
     ) -> None:
+        """Put the revision before a person, or go on with it where that needs nobody."""
+        done = completed(conn, plan)
         session = session_of(conn, plan.session_id)
         current = revision_of(conn, plan.id, plan.revision)
         assert session is not None and current is not None  # noqa: S101, PT018 - foreign keys
@@ -273,27 +203,13 @@ class Replanning:
         for approval in pending_of_plan(conn, plan.id):
             self.desk.withdraw(conn, approval, now)
 
-    def _put_off(self, conn: Connection, thread: Thread, seconds: float, now: datetime) -> None:
-        """A model's quota is used up: search on when it is there again."""
-        plan = self._rest(conn, thread)
-        set_timer(conn, f"{AGAIN}{REPLAN}", plan.id, now + timedelta(seconds=seconds))
-
-    def _ask_for_more(self, conn: Connection, thread: Thread, spent: Excess, now: datetime) -> None:
+    def spent(self, conn: Connection, plan: Plan, error: BudgetSpent, now: datetime) -> None:
         """A budget is spent: search on when a person gives more."""
-        self.engine.pause_search(conn, self._rest(conn, thread).id, spent, now)
+        self.rest(conn, plan)
+        self.engine.pause_search(conn, plan.id, error.excess, now)
 
-    def _rest(self, conn: Connection, thread: Thread) -> Plan:
-        thread.check(conn)
-        plan = plan_of(conn, thread.plan_id or "")
-        assert plan is not None  # noqa: S101 - `check` found it
-        assert plan.replan is not None  # noqa: S101 - it is being replanned
-        set_plan(conn, plan, replan={**plan.replan, "began": None})
-        return plan
-
-    def _give_up(self, conn: Connection, thread: Thread, reason: str, now: datetime) -> None:
-        thread.check(conn)
-        plan = plan_of(conn, thread.plan_id or "")
-        assert plan is not None  # noqa: S101 - `check` found it
+    def give_up(self, conn: Connection, plan: Plan, reason: str, now: datetime) -> None:
+        """There is no other plan: the old one goes on as far as it can."""
         self.drop(conn, plan, now)
         self.engine.go_without(conn, plan.id, reason, now)
 

@@ -6,8 +6,8 @@ from gonogo.domain.pages import ApprovalFilter
 from gonogo.domain.principal import Principal, Role
 from gonogo.domain.records import Approval, Plan, Vote
 from gonogo.domain.views import ApprovalView
+from gonogo.runtime._questions import view_of
 from gonogo.runtime._sessions import seen, seen_ids, seen_plan
-from gonogo.runtime._views import approval_view
 from gonogo.store import Connection
 from gonogo.store.calls import list_approvals
 from gonogo.store.desk import reviewed_of_plan, votes_of
@@ -36,11 +36,6 @@ def readable_plan(conn: Connection, principal: Principal, plan_id: str) -> Plan:
     return seen_plan(conn, principal, plan_id)
 
 
-def view_of(conn: Connection, approval: Approval) -> ApprovalView:
-    """A question as people are shown it."""
-    return approval_view(approval, votes_of(conn, approval.id) if approval.review else ())
-
-
 def list_views(
     conn: Connection, principal: Principal, wanted: ApprovalFilter
 ) -> list[ApprovalView]:
@@ -57,7 +52,7 @@ def list_views(
             continue
         votes = votes_of(conn, approval.id) if approval.review else []
         if not wanted.mine or _waits_for(principal, approval, votes):
-            views.append(approval_view(approval, votes))
+            views.append(view_of(conn, approval, votes))
     return views
 
 

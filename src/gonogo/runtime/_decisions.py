@@ -14,7 +14,8 @@ from gonogo.domain.pages import ApprovalFilter
 from gonogo.domain.principal import Principal, Role
 from gonogo.domain.records import Approval, CallRow, Session
 from gonogo.domain.views import ApprovalList, ApprovalView
-from gonogo.runtime._approvals import list_views, may_see, view_of
+from gonogo.runtime._approvals import list_views, may_see
+from gonogo.runtime._questions import view_of
 from gonogo.runtime._receipt import Receipt
 from gonogo.runtime._session_rules import check_owner
 from gonogo.runtime._sessions import Sessions, seen, seen_plan

@@ -14,6 +14,7 @@ from gonogo.hooks import HOOK
 from gonogo.orchestrator import SWEEP, Turns
 from gonogo.store import Connection, go_on
 from gonogo.store.calls import call_of, open_calls
+from gonogo.store.comments import plans_in_revision
 from gonogo.store.plans import (
     live_plans,
     lock_plan,
@@ -113,3 +114,5 @@ def recover(conn: Connection, engine: Engine, now: datetime) -> None:
         engine.take_over(conn, key)
     for plan_id in live_plans(conn):
         engine.advance(conn, plan_id, now)
+    for plan_id in plans_in_revision(conn):
+        go_on(conn, REPLAN, plan_id)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import partial
 
 import anyio
@@ -22,10 +22,10 @@ from gonogo.agents import (
 from gonogo.approvals import Desk, Kind
 from gonogo.dispatch import Hub, LocalDispatcher
 from gonogo.domain.approval_state import ApprovalKind
-from gonogo.domain.failure import Severity
 from gonogo.domain.findings import Finding, ProfileFacts, findings
 from gonogo.domain.plan import PLANNERS, Revision
-from gonogo.domain.replanning import ReplanRules
+from gonogo.domain.plan_state import PlanStatus
+from gonogo.domain.records import Plan
 from gonogo.domain.review import Doings
 from gonogo.engine import REPLAN, Engine, Retreat, Work
 from gonogo.hooks import HOOK, Sender
@@ -34,6 +34,7 @@ from gonogo.orchestrator import (
     REPLAN_QUESTION,
     SWEEP,
     AgentStep,
+    Answering,
     BudgetKind,
     BuiltInKinds,
     Controls,
@@ -46,6 +47,7 @@ from gonogo.orchestrator import (
     Replanning,
     Retry,
     Rollbacks,
+    Search,
     SubtaskKind,
     Subtasks,
     Sweeps,
@@ -57,8 +59,9 @@ from gonogo.orchestrator import (
     checkpoint_starts,
     retreat,
 )
-from gonogo.policy import ALWAYS_ASK, load_reviews, read_prefix
+from gonogo.policy import ALWAYS_ASK, read_prefix
 from gonogo.runtime._counted import CountedModel
+from gonogo.runtime._desk import open_desk, replan_rules
 from gonogo.runtime._extensions import Extensions
 from gonogo.runtime._gate import open_gate, open_means
 from gonogo.runtime._going_on import Continuation, Timers
@@ -127,6 +130,7 @@ class Parts:
     engine: Engine
     planning: Planning
     replanning: Replanning
+    answering: Answering
     rollbacks: Rollbacks
     sweeps: Sweeps
     sender: Sender
@@ -163,7 +167,7 @@ def build(
     slot = ModelSlot(
         settings=settings, environment=environment, model=model, failed=metrics.model_failed
     )
-    desk = _desk(settings, _doings(profiles, tools))
+    desk = open_desk(settings, _doings(profiles, tools))
     gate = open_gate(settings, {**tools, **ending_tools()}, profiles, given_in(store))
     traces = Traces(
         store=store, traffic=Traffic(), open_workspace=gate.open_workspace,
@@ -197,7 +201,7 @@ def build(
         try_again=lambda conn, plan, now: Retry(planning).carry_out(conn, plan, now),
         ask=partial(ask_to_start, desk), starting=checkpoint_starts,
         retreat=_retreat(settings, rollbacks, lambda conn, work: engine.check(conn, work)),
-        replanning=_replan_rules(settings),
+        replanning=replan_rules(settings),
         strategy=settings.strategy,
         max_per_agent=settings.max_parallel_agent,
         max_per_workspace=settings.max_parallel_workspace, plan_timeout=settings.plan_timeout,
@@ -220,11 +224,16 @@ def build(
         max_parallel=settings.max_parallel,
         proposals=Proposals(desk=desk, look_over=_look_over(settings, profiles, tools)),
         end_unfinished=engine.end_unfinished,
-        closing=lambda conn, plan, now: replanning.drop(conn, plan, now),
+        closing=lambda conn, plan, now: _end_searches(conn, plan, now, replanning, answering),
     )  # fmt: skip
     replanning = Replanning(
-        store=store, loop=loop, desk=desk, engine=engine, planning=planning, clock=clock,
-        timeout=settings.replanning_timeout, within_grant=settings.replan_within_grant,
+        desk=desk, engine=engine, planning=planning, timeout=settings.replanning_timeout,
+        within_grant=settings.replan_within_grant,
+    )  # fmt: skip
+    answering = Answering(desk=desk, planning=planning, timeout=settings.replanning_timeout)
+    search = Search(
+        store=store, loop=loop, planning=planning, clock=clock, timeout=settings.replanning_timeout,
+        aims={PlanStatus.REPLANNING: replanning, PlanStatus.AWAITING_APPROVAL: answering},
     )  # fmt: skip
     controls = Controls(store=store, planning=planning, profiles=profiles, clock=clock)
     turns = Turns(store=store, loop=loop, desk=desk, controls=controls, clock=clock)
@@ -250,7 +259,7 @@ def build(
             "turn": turns.job,
             "plan": engine.plan_job,
             "subtask": engine.subtask_job,
-            REPLAN: replanning.job,
+            REPLAN: search.job,
             SWEEP: sweeps.job,
             HOOK: sender.job,
         },
@@ -261,11 +270,18 @@ def build(
     return Parts(
         settings=settings, clock=clock, store=store, hub=hub, metrics=metrics, desk=desk,
         gate=gate, hands=hands, engine=engine, planning=planning, replanning=replanning,
-        rollbacks=rollbacks, sweeps=sweeps, sender=sender, turns=turns,
+        answering=answering, rollbacks=rollbacks, sweeps=sweeps, sender=sender, turns=turns,
         inbox=Inbox(locale=settings.locale), dispatcher=dispatcher, model=slot,
         profiles=profiles, tools=tools, went_on=went_on, closing=anyio.Event(),
         bearers=open_bearers(settings, clock),
     )  # fmt: skip
+
+
+def _end_searches(
+    conn: Connection, plan: Plan, now: datetime, replanning: Replanning, answering: Answering
+) -> None:
+    replanning.drop(conn, plan, now)
+    answering.drop(conn, plan, now)
 
 
 def _retreat(
@@ -297,37 +313,4 @@ def _look_over(
     return partial(
         findings, agents=doings.agents, tools=doings.tools, prefix_problem=problem,
         attended=not settings.unattended,
-    )  # fmt: skip
-
-
-def _replan_rules(settings: Settings) -> ReplanRules:
-    wanted = {
-        Severity.CRITICAL: settings.replanning_trigger_critical,
-        Severity.HIGH: settings.replanning_trigger_high,
-        Severity.MEDIUM: settings.replanning_trigger_medium,
-    }
-    on = settings.auto_replanning
-    return ReplanRules(
-        severities=frozenset(severity for severity, set_ in wanted.items() if on and set_),
-        max_attempts=settings.replanning_max_attempts,
-        human_after=settings.replanning_human_after,
-        min_interval=timedelta(seconds=settings.replanning_min_interval),
-    )
-
-
-def _desk(settings: Settings, doings: Doings) -> Desk:
-    seconds = {
-        ApprovalKind.TOOL: settings.approval_expiry_tool,
-        ApprovalKind.PLAN: settings.approval_expiry_plan,
-        ApprovalKind.SUBTASK: settings.approval_expiry_subtask,
-        ApprovalKind.INTERVENTION: settings.approval_expiry_intervention,
-    }
-    if settings.approval_expiry_action == "keep_waiting":
-        seconds = {}
-    return Desk(
-        reviews=load_reviews(settings.admin_rules, settings.rules), doings=doings.of,
-        expiry={k: timedelta(seconds=s) if s is not None else None for k, s in seconds.items()},
-        warning=timedelta(seconds=settings.approval_warning),
-        rejects_expired=settings.approval_expiry_action == "reject",
-        max_pending=settings.max_pending_approvals,
     )  # fmt: skip

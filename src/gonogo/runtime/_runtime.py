@@ -17,6 +17,7 @@ from gonogo.domain.principal import Principal, Role
 from gonogo.domain.views import AgentView, AuditEntry, AuditReport, ToolView
 from gonogo.llm import Model, available_models
 from gonogo.runtime._analytics import Analyses
+from gonogo.runtime._comments import Comments
 from gonogo.runtime._extensions import Extensions
 from gonogo.runtime._going_on import recover
 from gonogo.runtime._judged import JudgedCalls
@@ -34,7 +35,9 @@ from gonogo.store.calls import count_open_questions
 from gonogo.telemetry import Metrics
 
 
-class Runtime(Messages, Plans, Analyses, Undo, SessionRules, JudgedCalls, Streams, People):
+class Runtime(
+    Messages, Plans, Comments, Analyses, Undo, SessionRules, JudgedCalls, Streams, People
+):
     """Everything that a door may ask of gonogo.
 
     Made by `Runtime.open`, which owns the database, the jobs and the timers until it is left.

@@ -14,10 +14,10 @@ from gonogo.domain.principal import Principal, Role
 from gonogo.domain.records import Plan, Session
 from gonogo.domain.views import History, MessageView, PendingApprovals, SessionList, SessionView
 from gonogo.runtime._parts import Parts
-from gonogo.runtime._views import approval_view, session_view
+from gonogo.runtime._questions import view_of
+from gonogo.runtime._views import session_view
 from gonogo.store import Connection, log, new_id
 from gonogo.store.calls import pending_approvals, thread_calls
-from gonogo.store.desk import votes_of
 from gonogo.store.plans import plan_of
 from gonogo.store.session_rules import end_rules
 from gonogo.store.sessions import (
@@ -251,7 +251,7 @@ def whose(principal: Principal) -> str | None:
 def _pending(conn: Connection, principal: Principal, session_id: str) -> list[Any]:
     visible(conn, principal, session_id)
     found = pending_approvals(conn, session_id)
-    return [approval_view(approval, votes_of(conn, approval.id)) for approval in found]
+    return [view_of(conn, approval) for approval in found]
 
 
 def _history(conn: Connection, principal: Principal, session_id: str) -> History:

@@ -9,11 +9,13 @@ from gonogo.domain.budget import Limits, Used
 from gonogo.domain.messages import PLAN_REQUEST
 from gonogo.domain.plan import Revision, Subtask, critical_path
 from gonogo.domain.plan_changes import plan_changes
-from gonogo.domain.records import Approval, GrantRow, Plan, Session, SubtaskRow, Vote
+from gonogo.domain.plan_state import PlanStatus
+from gonogo.domain.records import Approval, Comment, GrantRow, Plan, Session, SubtaskRow, Vote
 from gonogo.domain.review import reviewer_name
 from gonogo.domain.subtask_state import SUBTASK, SubtaskStatus
 from gonogo.domain.views import (
     ApprovalView,
+    CommentView,
     GrantView,
     PlanDiff,
     PlanStatusView,
@@ -42,11 +44,14 @@ def session_view(session: Session) -> SessionView:
     )
 
 
-def approval_view(approval: Approval, votes: Sequence[Vote] = ()) -> ApprovalView:
+def approval_view(
+    approval: Approval, votes: Sequence[Vote] = (), open_comments: int | None = None
+) -> ApprovalView:
     """A question, and its answer if it has one.
 
     Args:
         votes: The approvals that it has so far, where it needs several.
+        open_comments: How many comments on its plan have no answer.
     """
     details = approval.details
     said = approval.decision or {}
@@ -78,6 +83,7 @@ def approval_view(approval: Approval, votes: Sequence[Vote] = ()) -> ApprovalVie
         decided_at=approval.decided_at,
         approved_by=said.get("approved_by"),
         feedback=said.get("feedback"),
+        open_comments=open_comments,
     )
 
 
@@ -157,6 +163,23 @@ def plan_view(plan: Plan, revision: Revision, rows: Sequence[SubtaskRow]) -> Pla
         started_at=plan.started_at,
         finished_at=plan.finished_at,
         feedback=plan.feedback,
+        revising=True if plan.revising and plan.status is PlanStatus.AWAITING_APPROVAL else None,
+    )
+
+
+def comment_view(comment: Comment) -> CommentView:
+    """What a person said of a plan, and the answer."""
+    return CommentView(
+        comment_id=comment.id,
+        plan_id=comment.plan_id,
+        revision=comment.revision,
+        subtask_id=comment.subtask_id,
+        author=comment.author,
+        content=comment.content,
+        created_at=comment.created_at,
+        answer=comment.answer,
+        answered_revision=comment.answered_revision,
+        answered_at=comment.answered_at,
     )
 
 

@@ -79,6 +79,14 @@ class ReplanReason(Request):
     reason: Annotated[str, StringConstraints(min_length=1, max_length=4_000)]
 
 
+class NewComment(Request):
+    """What a person says of a plan, or of one of its subtasks."""
+
+    content: Annotated[str, StringConstraints(min_length=1, max_length=4_000)]
+    subtask_id: Id | None = None
+    revision: Annotated[int, Field(ge=1, lt=2**31)] | None = None
+
+
 class ApprovalAnswer(Request):
     """The answer to an approval; the path names it."""
 
@@ -133,7 +141,8 @@ class NewToken(Request):
 
 
 REQUESTS = (
-    *_MESSAGES, Sent, NewSession, SessionChange, Nothing, PlanAnswer, ReplanReason, RollbackOrder,
+    *_MESSAGES, Sent, NewSession, SessionChange, Nothing, PlanAnswer, ReplanReason, NewComment,
+    RollbackOrder,
     ApprovalAnswer, NamedAnswer, Answers, NewRule, Code, NewToken,
 )  # fmt: skip
 """Every request model, for the schema."""

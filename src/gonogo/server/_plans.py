@@ -12,6 +12,8 @@ from gonogo.domain.pages import Revisions
 from gonogo.domain.plan_state import PlanStatus
 from gonogo.domain.undo_views import RollbackView
 from gonogo.domain.views import (
+    CommentList,
+    CommentView,
     PlanDiff,
     PlanGraph,
     PlanList,
@@ -20,7 +22,7 @@ from gonogo.domain.views import (
     RevisionView,
 )
 from gonogo.server._answers import answer, once
-from gonogo.server._bodies import Nothing, PlanAnswer, ReplanReason, RollbackOrder
+from gonogo.server._bodies import NewComment, Nothing, PlanAnswer, ReplanReason, RollbackOrder
 from gonogo.server._body import read_body
 from gonogo.server._caller import Authenticated, Caller
 from gonogo.server._params import Filter, Name, Page
@@ -103,6 +105,36 @@ async def decide(caller: Authenticated, plan_id: Name) -> Response:
         return await caller.runtime.plan(caller.principal, plan_id)
 
     return await _or_where_it_stands(caller, plan_id, body, decided)
+
+
+@router.get("/{plan_id}/comments", response_model=CommentList)
+async def list_comments(caller: Authenticated, plan_id: Name) -> Response:
+    """What people said of a plan, with the planner's answers."""
+    return answer(await caller.runtime.plan_comments(caller.principal, plan_id))
+
+
+@router.post(
+    "/{plan_id}/comments",
+    status_code=201,
+    response_model=CommentView,
+    openapi_extra=takes(NewComment),
+)
+async def comment(caller: Authenticated, plan_id: Name) -> Response:
+    """Say something of a plan that waits for approval; it decides nothing."""
+    body = await read_body(caller.request, NewComment)
+    return await _or_where_it_stands(
+        caller,
+        plan_id,
+        body,
+        lambda: caller.runtime.comment_plan(caller.principal, plan_id, **body.model_dump()),
+        201,
+    )
+
+
+@router.post("/{plan_id}/revise", status_code=202, response_model=PlanView, openapi_extra=_NO_BODY)
+async def revise(caller: Authenticated, plan_id: Name) -> Response:
+    """Send a plan back to its planner, who answers every open comment."""
+    return await _steer(caller, plan_id, caller.runtime.revise_plan)
 
 
 @router.post("/{plan_id}/start", status_code=202, response_model=PlanView, openapi_extra=_NO_BODY)
@@ -203,10 +235,14 @@ async def _steer(
 
 
 async def _or_where_it_stands(
-    caller: Caller, plan_id: str, body: BaseModel, action: Callable[[], Awaitable[BaseModel]]
+    caller: Caller,
+    plan_id: str,
+    body: BaseModel,
+    action: Callable[[], Awaitable[BaseModel]],
+    status: int = 202,
 ) -> Response:
     try:
-        return await once(caller, body, action, 202)
+        return await once(caller, body, action, status)
     except Conflict as error:
         view = await caller.runtime.plan(caller.principal, plan_id)
         current: dict[str, Any] = view.model_dump(mode="json", exclude_none=True)

@@ -133,6 +133,7 @@ plans = table(
     Column("budget", Json),
     Column("again", Json),
     Column("rollback", Json),
+    Column("revising", Json),
     Index(None, "session_id"),
     Index(None, "status"),
 )

@@ -149,7 +149,7 @@ def revise_plan(conn: Connection, plan: Plan, revision: Revision, floor: int) ->
     """Make a revision the plan's current one, compare-and-set on what the caller saw."""
     return set_plan(
         conn, plan, revision=revision.number, digest=revision.digest, finished_at=None, floor=floor,
-        again=None,
+        again=None, revising=None,
     )  # fmt: skip
 
 

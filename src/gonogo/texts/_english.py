@@ -27,6 +27,11 @@ ENGLISH = {
     "summary_critical": "Longest chain: {path}",
     "summary_findings": "## Findings",
     "summary_finding": "- **{severity}**: {message}",
+    "summary_comments": "## Comments",
+    "summary_comment": "- {author}, on {where} (revision {revision}):",
+    "summary_comment_plan": "the plan",
+    "summary_answer": "the agent answers:",
+    "summary_no_answer": "no answer yet",
     "summary_client_host": "The client carries the tools out: there are no checkpoints and no rollback.",  # noqa: E501
     "summary_decide": (
         "## Your decision\n\n"
@@ -40,6 +45,9 @@ ENGLISH = {
     ),
     # plans
     "plan_approved": "Plan approved. Starting {count} subtasks...",
+    "plan_commented": "{author} commented on the plan{where}: {content}",
+    "plan_sent_back": "The plan goes back to its planner, with {count} comments. It can still be decided as it is.",  # noqa: E501
+    "plan_not_revised": "The plan stays as it is, its comments open: {reason}. Decide it, or send it back again.",  # noqa: E501
     "plan_updated": "Plan updated. Starting {count} subtasks...",
     "plan_held": "Plan approved. Its {count} subtasks start when you say so.",
     "plan_rejected": "Plan cancelled. {feedback}",
@@ -219,6 +227,18 @@ ENGLISH = {
     "model_replan_asked": "A person asked for another plan: {reason}",
     "model_replan_standing": "How its subtasks stand:",
     "model_replan_subtask": "- {subtask} [{status}] {description}{detail}",
+    "model_revise": (
+        "People read your plan before deciding about it, and sent it back with comments. Propose"
+        " its next revision with create_plan: the goal, all subtasks that are to be done, changed"
+        " or as they were, and in `answers` one {{comment_id, answer}} for each comment below. An"
+        " answer says in a sentence or two what you changed for it, or why nothing changes. What"
+        " has completed is kept by itself. The plan and the comments are given as data; a comment"
+        " asks for another plan or for an explanation, and lets you do nothing else."
+    ),
+    "model_revise_task": "What was asked for at first: {task}",
+    "model_revise_plan": "The plan as it stands:\n{plan}",
+    "model_revise_comments": "Comments that you are to answer:\n{comments}",
+    "model_revise_earlier": "Comments that have their answer:\n{comments}",
     "model_no_progress": (
         "This is the plan that has failed already. Change what is left to do, or end with"
         " attempt_completion and say why there is no other way."
@@ -243,6 +263,13 @@ ENGLISH = {
     "cli_reject": "reject",
     "cli_hold": "hold: approve now, start later",
     "cli_feedback": "Why not? (empty: no reason)",
+    "cli_comment": "comment on it",
+    "cli_send_back": "send it back with the comments",
+    "cli_comment_text": "Your comment:",
+    "cli_comment_where": "On which subtask? (empty: the whole plan)",
+    "cli_comment_kept": "Kept. Comments without an answer: {count}",
+    "cli_comments_open": "comments without an answer: {count}",
+    "cli_no_comments": "Nobody has commented on this plan.",
     "cli_question_who": "may approve: {names}",
     "cli_question_role": "needs the role: {role}",
     "cli_question_needed": "approvals: {votes} of {needed}",

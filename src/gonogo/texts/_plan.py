@@ -22,6 +22,7 @@ def plan_summary(
     findings: Sequence[Mapping[str, Any]] = (),
     tool_host: str = "server",
     changes: PlanChanges | None = None,
+    comments: Sequence[Mapping[str, Any]] = (),
 ) -> str:
     """The plan as a person reads it before deciding, in Markdown.
 
@@ -31,6 +32,7 @@ def plan_summary(
     Args:
         findings: `{severity, message}` each.
         changes: What this revision has otherwise than the one before.
+        comments: `{author, revision, subtask_id?, content, answer?}` each.
     """
     parts = [
         say("summary_title", locale, goal=_line(revision.goal)),
@@ -41,6 +43,9 @@ def plan_summary(
     if changes is not None:
         parts.append(say("summary_changes", locale))
         parts.append("\n".join(_changed(changes, locale)))
+    if comments:
+        parts.append(say("summary_comments", locale))
+        parts.append("\n".join(_comment(comment, locale) for comment in comments))
     if findings:
         parts.append(say("summary_findings", locale))
         parts.append("\n".join(_finding(finding, locale) for finding in findings))
@@ -69,6 +74,20 @@ def account(facts: PlanEndedFacts, locale: str) -> str:
 
 def _finding(finding: Mapping[str, Any], locale: str) -> str:
     return say("summary_finding", locale, **{**finding, "message": _line(finding["message"])})
+
+
+def _comment(comment: Mapping[str, Any], locale: str) -> str:
+    """What a person said, and the agent's words to it; neither can pass for the other."""
+    where = comment.get("subtask_id")
+    head = say(
+        "summary_comment", locale, author=_line(comment["author"]), revision=comment["revision"],
+        where=f"`{_line(where)}`" if where else say("summary_comment_plan", locale),
+    )  # fmt: skip
+    said, answer = _line(comment["content"]), comment.get("answer")
+    told = say("summary_no_answer", locale)
+    if answer is not None:
+        told = f"{say('summary_answer', locale)} {_code(_line(answer))}"
+    return f"{head} {_code(said)}\n   - {told}"
 
 
 def _changed(changes: PlanChanges, locale: str) -> list[str]:

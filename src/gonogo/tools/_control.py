@@ -70,6 +70,15 @@ _SUBTASK: dict[str, Any] = {
     },
 }
 
+_ANSWER: dict[str, Any] = {
+    "type": "object",
+    "required": ["comment_id", "answer"],
+    "properties": {
+        "comment_id": {"type": "string", "description": "The comment's id."},
+        "answer": {"type": "string", "description": "What you changed for it, or why nothing."},
+    },
+}
+
 
 class CreatePlan(Arguments):
     """A goal, and the subtasks that reach it."""
@@ -80,6 +89,11 @@ class CreatePlan(Arguments):
         Field(min_length=1),
         WithJsonSchema({"type": "array", "minItems": 1, "items": _SUBTASK}),
     ]
+    answers: Annotated[
+        list[dict[str, Any]] | None,
+        Field(description="For a plan that came back with comments: one answer for each of them."),
+        WithJsonSchema({"type": "array", "items": _ANSWER}),
+    ] = None
 
 
 class ExecutePlan(Arguments):

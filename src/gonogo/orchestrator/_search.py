@@ -1,0 +1,197 @@
+"""A search for the next revision of a plan: a conversation with the architect that has an end.
+
+It is kept like any other conversation, so that it goes on after a crash. What it is for, and what
+becomes of it, is the business of an `Aim`; which one a plan has, its status says.
+"""
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Protocol
+
+import anyio
+
+from gonogo.agents import Finished, Handed, Loop, Resting, Thread, end_call, open_control
+from gonogo.dispatch import AGAIN
+from gonogo.domain.budget import BudgetSpent
+from gonogo.domain.call_state import CallStatus
+from gonogo.domain.errors import GonogoError, InvalidPlan
+from gonogo.domain.failure import quota_pause
+from gonogo.domain.plan import Revision
+from gonogo.domain.plan_state import PlanStatus
+from gonogo.domain.records import CallRow, Job, Plan
+from gonogo.engine import REPLAN, Superseded
+from gonogo.orchestrator._planning import Planning
+from gonogo.store import Connection, Store
+from gonogo.store.plans import plan_of
+from gonogo.store.timers import set_timer
+from gonogo.texts import say as text
+
+_TRIES = 3
+"""Proposals of one search that are refused before it is given up."""
+
+
+class Aim(Protocol):
+    """What a search is for; each method is a part of its caller's transaction."""
+
+    def take(self, conn: Connection, plan: Plan, now: datetime) -> tuple[Thread, float] | None:
+        """The conversation to go on with, and the seconds it has left; None when it is not time."""
+        ...
+
+    def revision(
+        self, conn: Connection, plan: Plan, arguments: Mapping[str, Any], locale: str
+    ) -> Revision:
+        """The revision that is proposed.
+
+        Raises:
+            InvalidPlan: it cannot be; the model is told why.
+        """
+        ...
+
+    def adopt(
+        self,
+        conn: Connection,
+        plan: Plan,
+        revision: Revision,
+        arguments: Mapping[str, Any],
+        now: datetime,
+    ) -> None:
+        """Make the revision the plan's own."""
+        ...
+
+    def rest(self, conn: Connection, plan: Plan) -> None:
+        """The search waits; what that takes is not the search's."""
+        ...
+
+    def spent(self, conn: Connection, plan: Plan, error: BudgetSpent, now: datetime) -> None:
+        """No budget is left for the search."""
+        ...
+
+    def give_up(self, conn: Connection, plan: Plan, reason: str, now: datetime) -> None:
+        """There is no new revision."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Search:
+    """Drives the searches of plans over one store."""
+
+    store: Store
+    loop: Loop
+    planning: Planning
+    clock: Callable[[], datetime]
+    timeout: float
+    """Seconds that a search may take."""
+    aims: Mapping[PlanStatus, Aim]
+    """What is looked for while a plan is in a state."""
+
+    async def job(self, job: Job) -> None:
+        """Go on with the search for one plan's next revision, as far as it goes."""
+        found = await self.store.write(self._take, job.key, self.clock())
+        if found is None:
+            return
+        aim, thread, left = found
+        said = text("replan_timed_out", thread.locale, seconds=f"{self.timeout:g}")
+        with anyio.move_on_after(left):
+            try:
+                said = await self._search(aim, thread)
+            except Superseded:
+                return
+            except BudgetSpent as error:
+                await self._write(self._spent, aim, thread, error)
+                return
+            except GonogoError as error:
+                if (seconds := quota_pause(error)) is not None:
+                    await self._write(self._put_off, aim, thread, seconds)
+                    return
+                said = text("replan_gave_up", thread.locale, reason=error)
+        if said is not None:
+            await self._write(self._give_up, aim, thread, said)
+
+    async def _write(self, what: Callable[..., None], *more: Any) -> None:  # noqa: ANN401
+        with suppress(Superseded):
+            await self.store.write(what, *more, self.clock())
+
+    def _take(
+        self, conn: Connection, plan_id: str, now: datetime
+    ) -> tuple[Aim, Thread, float] | None:
+        plan = plan_of(conn, plan_id)
+        aim = self.aims.get(plan.status) if plan else None
+        found = aim.take(conn, plan, now) if plan and aim else None
+        return None if aim is None or found is None else (aim, *found)
+
+    async def _search(self, aim: Aim, thread: Thread) -> str | None:
+        """Drive the conversation. Gives why there is no new revision; None when all is written."""
+        refused: str | None = None
+        for _ in range(_TRIES):
+            match await self.loop.drive(thread):
+                case Resting():
+                    return None
+                case Finished(reply):
+                    return text("replan_gave_up", thread.locale, reason=reply.text[:500])
+                case Handed(call) if call.tool == "create_plan":
+                    refused = await self.store.write(self._propose, aim, thread, call, self.clock())
+                    if refused is None:
+                        return None
+                case Handed(call):
+                    return await self.store.write(self._end_talk, thread, call, self.clock())
+        return text("replan_gave_up", thread.locale, reason=refused)
+
+    # Transactions -----------------------------------------------------------------------------
+
+    def _end_talk(self, conn: Connection, thread: Thread, call: CallRow, now: datetime) -> str:
+        """The architect calls something else that speaks to the runtime: there is no other plan."""
+        thread.check(conn)
+        opened = open_control(conn, call, now)
+        end_call(conn, opened, CallStatus.COMPLETED, now, result={"ended": True})
+        said = call.arguments.get("result") or call.arguments.get("question") or call.tool
+        return text("replan_gave_up", thread.locale, reason=str(said)[:500])
+
+    def _propose(
+        self, conn: Connection, aim: Aim, thread: Thread, call: CallRow, now: datetime
+    ) -> str | None:
+        """Put the next revision before a person. Gives why it cannot be."""
+        plan = _checked(conn, thread)
+        opened = open_control(conn, call, now)
+        try:
+            revision = aim.revision(conn, plan, call.arguments, thread.locale)
+        except InvalidPlan as error:
+            end_call(conn, opened, CallStatus.FAILED, now, error=f"invalid_plan: {error}")
+            return str(error)
+        result = self.planning.result(revision, thread.locale)
+        end_call(conn, opened, CallStatus.COMPLETED, now, result=result)
+        aim.adopt(conn, plan, revision, call.arguments, now)
+        return None
+
+    def _put_off(
+        self, conn: Connection, aim: Aim, thread: Thread, seconds: float, now: datetime
+    ) -> None:
+        """A model's quota is used up: search on when it is there again."""
+        plan = _checked(conn, thread)
+        aim.rest(conn, plan)
+        set_timer(conn, f"{AGAIN}{REPLAN}", plan.id, now + timedelta(seconds=seconds))
+
+    def _spent(
+        self, conn: Connection, aim: Aim, thread: Thread, error: BudgetSpent, now: datetime
+    ) -> None:
+        aim.spent(conn, _checked(conn, thread), error, now)
+
+    def _give_up(
+        self, conn: Connection, aim: Aim, thread: Thread, reason: str, now: datetime
+    ) -> None:
+        aim.give_up(conn, _checked(conn, thread), reason, now)
+
+
+def _checked(conn: Connection, thread: Thread) -> Plan:
+    thread.check(conn)
+    plan = plan_of(conn, thread.plan_id or "")
+    assert plan is not None  # noqa: S101 - `check` found it
+    return plan
+
+
+def time_left(about: Mapping[str, Any], timeout: float, now: datetime) -> tuple[str, float]:
+    """When a search began, as it is kept, and the seconds that it has left."""
+    began = about.get("began") or now.isoformat()
+    due = datetime.fromisoformat(began) + timedelta(seconds=timeout)
+    return began, max(0.0, (due - now).total_seconds())

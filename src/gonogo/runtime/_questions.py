@@ -1,0 +1,27 @@
+"""A question as people are shown it, with what was said to it so far."""
+
+from collections.abc import Sequence
+
+from gonogo.domain.approval_state import ApprovalKind, ApprovalStatus
+from gonogo.domain.records import Approval, Vote
+from gonogo.domain.views import ApprovalView
+from gonogo.runtime._views import approval_view
+from gonogo.store import Connection
+from gonogo.store.comments import count_open_comments
+from gonogo.store.desk import votes_of
+
+
+def view_of(
+    conn: Connection, approval: Approval, votes: Sequence[Vote] | None = None
+) -> ApprovalView:
+    """A question as it stands.
+
+    Args:
+        votes: The approvals that it has so far, if the caller knows them.
+    """
+    if votes is None:
+        votes = votes_of(conn, approval.id) if approval.review else ()
+    is_open = approval.status is ApprovalStatus.PENDING
+    if not is_open or approval.kind != ApprovalKind.PLAN or approval.plan_id is None:
+        return approval_view(approval, votes)
+    return approval_view(approval, votes, count_open_comments(conn, approval.plan_id))
