@@ -66,8 +66,10 @@ def test_the_examples_of_a_sessions_rule_are_tried():
 def test_a_kept_rule_that_is_not_taken_any_more_allows_nothing_and_forbids_all():
     assert isinstance(kept_rule(1, {"decision": "allow", "command": "ls"}, "ann"), Rule)
     assert kept_rule(1, {"decision": "allow", "command": "bash"}, "ann") is None
-    wide = kept_rule(2, {"decision": "deny", "command": "ls; id"}, "ann")
+    wide = kept_rule(2, {"decision": "deny", "command": "ls; id", "exact": True}, "ann")
     assert wide is not None
+    assert (wide.text, wide.name) == (RuleText(decision="deny"), "session:2")
+    assert wide.where == "'ls; id' is not one simple command"
     rules = make_rules((), ()).with_session([wide])
     assert verdict(_command("cat x"), rules, HERE, None).rule == "session:2"
 

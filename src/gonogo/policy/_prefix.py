@@ -22,6 +22,11 @@ _RUNNERS = frozenset({"run", "exec", "x", "dlx", "tool"})
 _PACKAGE_TOOLS = frozenset(
     "uv poetry pipenv hatch pdm rye npx pnpx bunx uvx pipx bundle pnpm yarn bun".split()
 )
+_FLAGS = frozenset(
+    """-q --quiet -v --verbose -y --yes --silent --offline --frozen --locked --isolated --no-sync
+    --no-install --all-extras""".split()
+)
+"""Options of package tools that take no value; behind another, no word is surely the program."""
 _NETWORK = frozenset(
     """curl wget nc ncat netcat socat telnet ftp sftp scp rsync ping ping6 nslookup dig host
     traceroute whois http https httpie xh""".split()
@@ -67,12 +72,20 @@ def too_broad(words: Sequence[str]) -> str | None:
 
 def _open_interpreter(program: str, rest: Sequence[str]) -> str | None:
     if program in _PACKAGE_TOOLS:
-        inner = list(rest)
-        while inner and (inner[0] in _RUNNERS or inner[0].startswith("-")):
-            del inner[0]
-        return too_broad(inner) if inner else f"{program!r} runs other commands: name which"
+        return _launched(program, rest)
     if rest and rest[0] == "-m":
         return None if len(rest) > 1 else f"{program!r} runs any module: name which"
     if not rest or rest[0].startswith("-") or (rest[0] in ("exec", "x") and len(rest) == 1):
         return f"{program!r} runs any code: name what"
     return None
+
+
+def _launched(program: str, rest: Sequence[str]) -> str | None:
+    inner = list(rest)
+    while inner and (inner[0] in _RUNNERS or inner[0] in _FLAGS):
+        del inner[0]
+    if not inner:
+        return f"{program!r} runs other commands: name which"
+    if inner[0].startswith("-"):
+        return f"{program!r} runs other commands: name which, without {inner[0]!r} before it"
+    return too_broad(inner)
