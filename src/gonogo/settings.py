@@ -139,6 +139,10 @@ class Settings(BaseSettings):
     """Days after its end, and after its last rollback, for which a plan can be rolled back. Then
     its snapshots are given up, to make room; 0 keeps them for ever."""
 
+    keep_audit_days: Annotated[float, Field(ge=0)] = 0
+    """Days for which entries of the audit log cannot be removed, not even by an admin who exported
+    them; 0 keeps them for ever."""
+
     budget_plan_tokens: Annotated[int, Field(ge=1)] | None = None
     """Tokens that all model requests of one plan may take; then a person is asked."""
     budget_plan_cost: Annotated[float, Field(gt=0)] | None = None

@@ -24,7 +24,7 @@ from gonogo.domain.errors import (
 from gonogo.domain.events import Done
 from gonogo.domain.principal import Principal, Role
 from gonogo.domain.records import Approval, Timer
-from gonogo.store import Connection, go_on, log
+from gonogo.store import Connection, auditing, go_on, log
 from gonogo.store.calls import approval_of, count_pending, list_approvals
 from gonogo.store.timers import due_timers, first_timer
 
@@ -215,7 +215,7 @@ async def test_of_many_who_decide_at_once_one_wins_and_the_others_are_told_who_d
         assert refusal.error.decided_at == NOW.isoformat()
     resolved = [e for e in await events(store) if e["type"] == "approval_resolved"]
     assert len(resolved) == 1
-    assert await store.read(log.verify_chain, "s1") == (2, [])
+    assert await store.read(auditing.verify_chain, "s1") == (2, [])
 
 
 async def test_the_same_decision_by_the_same_person_is_answered_again_and_changes_nothing(

@@ -35,7 +35,7 @@ from gonogo.domain.records import Approval
 from gonogo.domain.review import Deed, Review
 from gonogo.policy import BadRules, Reviews
 from gonogo.policy.reviews import ReviewRule, ReviewText
-from gonogo.store import log
+from gonogo.store import auditing, log
 from gonogo.store.calls import approval_of, list_approvals
 from gonogo.store.desk import escalate_approval, votes_of
 from gonogo.store.sessions import add_session, add_turn
@@ -602,4 +602,4 @@ async def test_whatever_happens_one_decision_and_never_too_few_behind_it(
         behind = [people[who] for who in {*agreed, ruling.by.id}]
         assert len(behind) >= review["needed"]
         assert all(_admitted(review, asker.id, who) for who in behind)
-    assert (await store.read(log.verify_chain, name))[1] == []
+    assert (await store.read(auditing.verify_chain, name))[1] == []

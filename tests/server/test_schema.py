@@ -51,6 +51,9 @@ PATHS = """
 /analytics get
 /calls get
 /audit get
+/audit/anchors post
+/audit/export get
+/audit/prune post
 /audit/verify get
 /auth/session post delete
 /tokens get post

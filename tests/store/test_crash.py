@@ -7,7 +7,7 @@ from sqlalchemy import text
 
 from fakes.nursery import Nursery
 from fakes.rows import begin
-from gonogo.store import Store, log
+from gonogo.store import Store, auditing, log
 from store.writing import Writer
 
 MANY = 100_000
@@ -56,7 +56,7 @@ async def test_kill_minus_nine_loses_nothing_that_was_acknowledged(born, databas
     assert set(said) - kept == set()
     # What the dying writer had committed but not said is at most one group of its tasks.
     assert len(kept) - len(said) <= 3 * 2 * 8
-    assert await store.read(log.verify_chain, "s1") == (count, [])
+    assert await store.read(auditing.verify_chain, "s1") == (count, [])
     store.close()
 
 

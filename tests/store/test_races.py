@@ -13,7 +13,7 @@ from gonogo.domain.errors import Conflict, IllegalTransition
 from gonogo.domain.plan_state import PlanStatus
 from gonogo.domain.subtask_state import SubtaskStatus
 from gonogo.domain.turn_state import TurnStatus
-from gonogo.store import log
+from gonogo.store import auditing, log
 from gonogo.store.calls import (
     add_approval,
     add_calls,
@@ -208,4 +208,4 @@ async def test_two_processes_write_one_log(store, born, database_url):
     events = await store.read(log.events_after, "s1", 0)
     assert [event["seq"] for event in events] == list(range(1, 81))
     assert {f"{e['seq']} {e['content']}" for e in events} == {*said[0], *said[1]}
-    assert await store.read(log.verify_chain, "s1") == (80, [])
+    assert await store.read(auditing.verify_chain, "s1") == (80, [])

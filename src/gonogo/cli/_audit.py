@@ -1,13 +1,22 @@
 """`gonogo audit`: who allowed what, and whether the record is whole."""
 
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gonogo.cli._exits import Exit, carry_out
+from gonogo.cli._exits import Exit, Stop, carry_out
 from gonogo.cli._options import EXACT, Json, Limit, Session, example, group
 
+if TYPE_CHECKING:
+    from gonogo.domain.views import AuditReport
+
 app = group("The audit log: who did what, who allowed it and why.")
+_BATCH = 1_000
+
+Exported = Annotated[
+    Path | None, typer.Option("--export", help="A file that gonogo audit export wrote.")
+]
 
 
 @app.command("show", **EXACT, epilog=example("gonogo audit show --session s_0192"))
@@ -21,10 +30,55 @@ def show(
     carry_out(_show, session, after, limit, json)
 
 
-@app.command("verify", **EXACT, epilog=example("gonogo audit verify"))
-def verify(json: Json = False) -> None:
-    """Check that no entry was changed, removed or moved; exit code 1 if one was."""
-    carry_out(_verify, json)
+@app.command("verify", **EXACT, epilog=example(
+    "gonogo audit verify", "gonogo audit verify --anchor anchors.txt",
+    "gonogo audit verify --export log.jsonl",
+))  # fmt: skip
+def verify(
+    export: Exported = None,
+    anchor: Annotated[
+        str | None, typer.Option("--anchor", help="Anchors, or a file with some, one a line.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Check that no entry was changed, removed or moved; exit code 1 if one was.
+
+    With --export a file is checked, and no server is needed.
+    """
+    carry_out(_verify, export, anchor, json)
+
+
+@app.command("export", **EXACT, epilog=example("gonogo audit export --since 30d -o log.jsonl"))
+def export(
+    session: Session = None,
+    since: Annotated[
+        str | None, typer.Option("--since", help="12h, 7d, 4w ago, or a date.")
+    ] = None,
+    until: Annotated[str | None, typer.Option("--until", help="The same.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="A new file; else standard output.")
+    ] = None,
+) -> None:
+    """Write the log as lines of JSON, which verify checks without a server."""
+    carry_out(_export, session, since, until, output)
+
+
+@app.command("anchor", **EXACT, epilog=example("gonogo audit anchor >> /elsewhere/anchors.txt"))
+def anchor(json: Json = False) -> None:
+    """Print one line that says where the log stands; keep it where nobody here can write."""
+    carry_out(_anchor, json)
+
+
+@app.command("prune", **EXACT, epilog=example(
+    "gonogo audit prune --before 2026-01-01 --export old.jsonl"
+))  # fmt: skip
+def prune(
+    before: Annotated[str, typer.Option("--before", help="Entries from before that.")],
+    export: Annotated[Path, typer.Option("--export", help="A new file for what is removed.")],
+    json: Json = False,
+) -> None:
+    """Export old entries of sessions in which nothing is under way, and then remove them."""
+    carry_out(_prune, before, export, json)
 
 
 async def _show(session: str | None, after: int, limit: int, json: bool) -> Exit:
@@ -35,25 +89,114 @@ async def _show(session: str | None, after: int, limit: int, json: bool) -> Exit
         entries = await client.audit(session_id=session, after=after, limit=limit)
         if json:
             return facts(entries)
-        rows = [(e.seq, e.ts, e.actor, e.action, e.subject, _why(e.details)) for e in entries]
+        rows = [
+            (e.seq, e.ts, e.actor_name or e.actor, e.action, e.subject, _why(e.details))
+            for e in entries
+        ]
         return table(("seq", "time", "actor", "action", "subject", "why"), rows)
 
 
-async def _verify(json: bool) -> Exit:
-    from gonogo.cli._escape import spoken
+async def _verify(export: Path | None, anchor: str | None, json: bool) -> Exit:
+    from gonogo.cli._audit_files import check_file, check_heads
     from gonogo.cli._owner import connected
+
+    anchors = _text_of(anchor)
+    if export is not None:
+        report = check_file(export, anchors)
+        if report is not None:
+            return _told(report, json)
+    async with connected() as client:
+        report = await client.verify_audit(anchors)
+    if export is not None:
+        report = check_heads(export, report)
+    return _told(report, json)
+
+
+def _told(report: "AuditReport", json: bool) -> Exit:
+    from gonogo.cli._escape import spoken
     from gonogo.cli._print import facts, line
     from gonogo.texts import say
 
-    async with connected() as client:
-        report = await client.verify_audit()
-        if json:
-            facts(report)
-        elif report.ok:
-            line(say("cli_audit_ok", entries=report.entries, chains=report.chains))
-        else:
-            line("\n".join([say("cli_audit_broken"), *map(spoken, report.problems)]))
+    if json:
+        facts(report)
         return Exit.DONE if report.ok else Exit.FAILED
+    if report.ok:
+        line(say("cli_audit_ok", entries=report.entries, chains=report.chains))
+    else:
+        line("\n".join([say("cli_audit_broken"), *map(spoken, report.problems)]))
+    for gone in report.removed:
+        on = f"{gone.removed_at:%Y-%m-%d}"
+        line(say("cli_audit_removed", chain=spoken(gone.chain), seq=gone.seq, on=on))
+    for head in report.older:
+        line(say("cli_audit_older", chain=spoken(head.chain), seq=head.seq))
+    return Exit.DONE if report.ok else Exit.FAILED
+
+
+async def _export(
+    session: str | None, since: str | None, until: str | None, output: Path | None
+) -> Exit:
+    from datetime import UTC, datetime
+
+    from gonogo.cli._analytics import moment
+    from gonogo.cli._audit_files import copied, write_out
+    from gonogo.cli._owner import linked
+    from gonogo.cli._setup import read_settings
+
+    now = datetime.now(UTC)
+    span = {"session_id": session, "since": moment(since, now), "until": moment(until, now)}
+    async with linked(read_settings(), goes_on=True, looks=True) as link:
+        if output is None:
+            await write_out(link, span)
+        else:
+            await copied(link, span, output)
+    return Exit.DONE
+
+
+async def _anchor(json: bool) -> Exit:
+    from gonogo.cli._owner import connected
+    from gonogo.cli._print import facts, line
+
+    async with connected() as client:
+        made = await client.anchor_audit()
+        if json:
+            return facts(made)
+        line(made.text)
+        return Exit.DONE
+
+
+async def _prune(before: str, export: Path, json: bool) -> Exit:
+    from datetime import UTC, datetime
+
+    from gonogo.cli._analytics import moment
+    from gonogo.cli._audit_files import copied, heads_in
+    from gonogo.cli._owner import linked
+    from gonogo.cli._print import facts, line
+    from gonogo.cli._setup import read_settings
+    from gonogo.texts import say
+
+    now = datetime.now(UTC)
+    limit = moment(before, now) or now
+    async with linked(read_settings(), goes_on=True, looks=True) as link:
+        await copied(link, {"removable": limit}, export)
+        heads = heads_in(export)
+        gone = 0
+        for start in range(0, len(heads), _BATCH):
+            part = heads[start : start + _BATCH]
+            gone += len(await link.client.prune_audit(limit, part))
+        if json:
+            return facts({"chains": gone, "export": str(export)})
+        line(say("cli_audit_pruned", chains=gone, file=str(export)))
+        return Exit.DONE
+
+
+def _text_of(given: str | None) -> str | None:
+    """Anchors as they were given, or what the file of that name holds."""
+    if given is None or given.startswith("gonogo-anchor-"):
+        return given
+    path = Path(given)
+    if not path.is_file():
+        raise Stop(f"{given}: neither an anchor nor a file", Exit.USAGE)
+    return path.read_text(encoding="utf-8", errors="replace")[-8_000:]
 
 
 def _why(details: dict[str, object]) -> str:

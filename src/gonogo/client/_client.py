@@ -4,13 +4,13 @@ from datetime import datetime
 from typing import Any
 
 from gonogo.client._approvals import Approvals
+from gonogo.client._audits import Audits
 from gonogo.client._plans import Plans
 from gonogo.client._sessions import Sessions
 from gonogo.client._undo import Undo
 from gonogo.domain.analytics import Analytics
 from gonogo.domain.pages import (
     Agents,
-    Audit,
     Calls,
     Grants,
     Health,
@@ -21,8 +21,6 @@ from gonogo.domain.pages import (
 )
 from gonogo.domain.views import (
     AgentView,
-    AuditEntry,
-    AuditReport,
     CallView,
     GrantView,
     TokenView,
@@ -30,7 +28,7 @@ from gonogo.domain.views import (
 )
 
 
-class Client(Sessions, Plans, Undo, Approvals):
+class Client(Audits, Sessions, Plans, Undo, Approvals):
     """A client of one server. Every method raises the domain's errors, and `Unreachable`."""
 
     async def health(self) -> Health:
@@ -56,13 +54,6 @@ class Client(Sessions, Plans, Undo, Approvals):
     async def revoke_grant(self, grant_id: str) -> None:
         """End a grant."""
         await self._delete(f"/grants/{grant_id}")
-
-    async def audit(
-        self, *, session_id: str | None = None, after: int = 0, limit: int = 100
-    ) -> list[AuditEntry]:
-        """A stretch of the audit chain of a session, or of the system's."""
-        page = await self._get("/audit", Audit, session_id=session_id, after=after, limit=limit)
-        return page.entries
 
     async def calls(
         self,
@@ -90,10 +81,6 @@ class Client(Sessions, Plans, Undo, Approvals):
             for name, moment in (("since", since), ("until", until))
         }
         return await self._get("/analytics", Analytics, session_id=session_id, **window)
-
-    async def verify_audit(self) -> AuditReport:
-        """Whether every audit chain is whole."""
-        return await self._get("/audit/verify", AuditReport)
 
     async def tokens(self) -> list[TokenView]:
         """The tokens, without their secrets."""

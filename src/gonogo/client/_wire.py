@@ -99,6 +99,18 @@ class Wire:
             raise refusal_of(answer)
         return answer.content
 
+    async def _pieces(self, path: str, params: Mapping[str, str]) -> AsyncGenerator[bytes]:
+        """A long answer, as it comes."""
+        try:
+            async with self._http.stream("GET", PREFIX + path, params=params) as answer:
+                if answer.is_error:
+                    await answer.aread()
+                    raise refusal_of(answer)
+                async for piece in answer.aiter_bytes():
+                    yield piece
+        except httpx.TransportError as error:
+            raise Unreachable(_why(error)) from error
+
     async def _stream(self, question: "Question") -> AsyncGenerator[EventBody]:
         """Every event of a stream once, up to its `done`; a break is not seen from outside."""
         failures = 0

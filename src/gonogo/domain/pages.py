@@ -9,6 +9,7 @@ from gonogo.domain.approval_state import ApprovalStatus
 from gonogo.domain.views import (
     AgentView,
     AuditEntry,
+    AuditHead,
     CallView,
     DecisionAnswer,
     GrantView,
@@ -89,6 +90,12 @@ class Audit(View):
     """A stretch of an audit chain, oldest first."""
 
     entries: list[AuditEntry]
+
+
+class AuditHeads(View):
+    """Places in audit chains."""
+
+    heads: list[AuditHead]
 
 
 class Tokens(View):

@@ -11,12 +11,13 @@ import anyio
 import anyio.to_thread
 
 from gonogo.agents import Gated, Thread
-from gonogo.domain.errors import Conflict, NotFound, PolicyDenied
+from gonogo.domain.errors import Conflict, PolicyDenied
 from gonogo.domain.gate import ToolClass
 from gonogo.domain.principal import Principal, Role
-from gonogo.domain.views import AgentView, AuditEntry, AuditReport, ToolView
+from gonogo.domain.views import AgentView, ToolView
 from gonogo.llm import Model, available_models
 from gonogo.runtime._analytics import Analyses
+from gonogo.runtime._audits import Audits
 from gonogo.runtime._comments import Comments
 from gonogo.runtime._extensions import Extensions
 from gonogo.runtime._going_on import recover
@@ -36,7 +37,7 @@ from gonogo.telemetry import Metrics
 
 
 class Runtime(
-    Messages, Plans, Comments, Analyses, Undo, SessionRules, JudgedCalls, Streams, People
+    Messages, Audits, Plans, Comments, Analyses, Undo, SessionRules, JudgedCalls, Streams, People
 ):
     """Everything that a door may ask of gonogo.
 
@@ -162,29 +163,6 @@ class Runtime(
         """The models that could be used, and which one is."""
         return available_models(self.parts.model.environment)
 
-    # Audit ------------------------------------------------------------------------------------
-
-    async def audit(
-        self, principal: Principal, session_id: str | None = None, after: int = 0, limit: int = 100
-    ) -> list[AuditEntry]:
-        """Entries of a session's audit chain, or of the system's, oldest first.
-
-        An unknown session has none.
-        """
-        if session_id is None:
-            principal.require(Role.ADMIN)
-            return await self.parts.store.read(log.entries, log.SYSTEM, after, limit)
-        try:
-            await self.session(principal, session_id)
-        except NotFound:
-            return []
-        return await self.parts.store.read(log.entries, session_id, after, limit)
-
-    async def verify_audit(self, principal: Principal) -> AuditReport:
-        """Walk every audit chain, and name each entry that was changed, removed or moved."""
-        principal.require(Role.VIEWER)
-        return await self.parts.store.read(_verify)
-
     # One tool ---------------------------------------------------------------------------------
 
     async def run_tool(
@@ -231,15 +209,6 @@ def _start(conn: Connection, parts: Parts) -> None:
     recover(conn, parts.engine, parts.clock())
     parts.sweeps.arm(conn, parts.clock())
     parts.sender.recover(conn, parts.clock())
-
-
-def _verify(conn: Connection) -> AuditReport:
-    chains = log.chain_names(conn)
-    found = [log.verify_chain(conn, chain) for chain in chains]
-    problems = [problem for _, each in found for problem in each]
-    return AuditReport(
-        ok=not problems, chains=len(chains), entries=sum(n for n, _ in found), problems=problems
-    )
 
 
 def _note_tool(

@@ -10,6 +10,7 @@ from gonogo import __version__
 from gonogo.server import (
     _access,
     _approvals,
+    _audit,
     _catalog,
     _front,
     _health,
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
 
 PREFIX = "/api/v1"
 _PREFIXED = (
-    _messages, _sessions, _plans, _undo, _approvals, _catalog, _access, _health, _socket, _schema,
+    _messages, _sessions, _plans, _undo, _approvals, _catalog, _audit, _access, _health,
+    _socket, _schema,
 )  # fmt: skip
 _BARE = (_messages, _socket, _health, _front)
 

@@ -5,7 +5,7 @@ The messages themselves are in `gonogo.domain.messages`, what is shown in `gonog
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, StringConstraints, WithJsonSchema, model_validator
+from pydantic import AwareDatetime, Field, StringConstraints, WithJsonSchema, model_validator
 
 from gonogo.domain.messages import (
     Cancel,
@@ -140,9 +140,24 @@ class NewToken(Request):
     role: Literal["viewer", "operator", "admin"]
 
 
+class LastEntry(Request):
+    """The last entry of a stretch of an audit chain."""
+
+    chain: Id
+    seq: Annotated[int, Field(ge=1, lt=2**31)]
+    hash: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+
+
+class Prune(Request):
+    """What was exported of the audit log and is to be removed."""
+
+    before: Annotated[AwareDatetime, Field(strict=False)]
+    heads: Annotated[list[LastEntry], Field(min_length=1, max_length=1_000)]
+
+
 REQUESTS = (
     *_MESSAGES, Sent, NewSession, SessionChange, Nothing, PlanAnswer, ReplanReason, NewComment,
     RollbackOrder,
-    ApprovalAnswer, NamedAnswer, Answers, NewRule, Code, NewToken,
+    ApprovalAnswer, NamedAnswer, Answers, NewRule, Code, NewToken, Prune,
 )  # fmt: skip
 """Every request model, for the schema."""

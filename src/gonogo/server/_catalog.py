@@ -1,4 +1,4 @@
-"""What there is: agents, tools, models, grants, and the record of what was done."""
+"""What there is: agents, tools, models, grants, and what came of the work."""
 
 from typing import Annotated
 
@@ -6,8 +6,7 @@ from fastapi import APIRouter, Query, Response
 from pydantic import AwareDatetime
 
 from gonogo.domain.analytics import Analytics
-from gonogo.domain.pages import Agents, Audit, Calls, Grants, Models, Tools
-from gonogo.domain.views import AuditReport
+from gonogo.domain.pages import Agents, Calls, Grants, Models, Tools
 from gonogo.server._answers import answer
 from gonogo.server._caller import Authenticated
 from gonogo.server._params import Filter, Name
@@ -69,23 +68,3 @@ async def analytics(
 ) -> Response:
     """What came of the work: by default in the last thirty days, over all sessions seen."""
     return answer(await caller.runtime.analytics(caller.principal, session_id, since, until))
-
-
-@router.get("/audit", response_model=Audit)
-async def read_audit(
-    caller: Authenticated,
-    session_id: Filter = None,
-    after: Annotated[int, Query(ge=0, lt=2**53)] = 0,
-    limit: Annotated[int, Query(ge=1, le=1_000)] = 100,
-) -> Response:
-    """A stretch of the audit chain of a session, or of the system's."""
-    entries = await caller.runtime.audit(
-        caller.principal, session_id=session_id, after=after, limit=limit
-    )
-    return answer(Audit(entries=entries))
-
-
-@router.get("/audit/verify", response_model=AuditReport)
-async def verify_audit(caller: Authenticated) -> Response:
-    """Whether every audit chain is whole."""
-    return answer(await caller.runtime.verify_audit(caller.principal))

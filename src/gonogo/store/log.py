@@ -5,25 +5,20 @@ chain a session and one for the system. Both are gathered while a transaction ru
 `flush` at its end, so that a transaction costs the same few statements however much it tells.
 """
 
-import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, select, union, update
+from sqlalchemy import Connection, bindparam, select, update
 
-from gonogo.domain.canonical import canonical_json
+from gonogo.domain.chain import GENESIS, SYSTEM, entry_hash, hashed
 from gonogo.domain.events import Event
 from gonogo.domain.views import AuditEntry
 from gonogo.store._outbox import outbox
 from gonogo.store._rows import put
 from gonogo.store._schema import audit, chains, events, sessions
 from gonogo.store._types import as_kept, clean, stamp
-
-SYSTEM = "system"
-"""The chain of what belongs to no session: sessions, tokens, policy."""
-GENESIS = "0" * 64
 
 _HEAD = {
     True: select(chains.c.audit_seq, chains.c.audit_hash).where(chains.c.chain == bindparam("of")),
@@ -68,11 +63,6 @@ _ENTRIES = (
     .where(audit.c.chain == bindparam("of"), audit.c.seq > bindparam("after"))
     .order_by(audit.c.seq)
     .limit(bindparam("limit"))
-)
-_CHAINS = union(
-    select(audit.c.chain),
-    select(chains.c.chain).where(chains.c.audit_seq > 0),
-    select(sessions.c.id).where(sessions.c.audit_seq > 0),
 )
 
 
@@ -169,30 +159,6 @@ def entries(conn: Connection, chain: str, after: int = 0, limit: int = 1000) -> 
     return [AuditEntry(**row) for row in found.mappings()]
 
 
-def verify_chain(conn: Connection, chain: str) -> tuple[int, list[str]]:
-    """Walk one audit chain. Gives the number of entries and what is wrong with them."""
-    problems: list[str] = []
-    seq, prev = 0, GENESIS
-    while page := entries(conn, chain, seq):
-        for entry in page:
-            problems.extend(_problems(entry, seq + 1, prev))
-            seq, prev = entry.seq, entry.hash
-    head = conn.execute(_HEAD[chain == SYSTEM], {"of": chain}).one_or_none()
-    if head is not None and (head.audit_seq, head.audit_hash) != (seq, prev):
-        problems.append(f"{chain}: the chain ends at {seq}, its head says {head.audit_seq}")
-    return seq, problems
-
-
-def chain_names(conn: Connection) -> list[str]:
-    """Every chain that has an entry, or whose head says that it had one."""
-    return sorted(conn.execute(_CHAINS).scalars())
-
-
-def entry_hash(prev_hash: str, entry: dict[str, Any]) -> str:
-    """The hash of an entry: SHA-256 of the previous hash and the entry's canonical JSON."""
-    return hashlib.sha256((prev_hash + canonical_json(entry)).encode()).hexdigest()
-
-
 def _pending(conn: Connection, chain: str) -> Pending:
     return outbox(conn).pending.setdefault(chain, Pending())
 
@@ -229,39 +195,18 @@ def _write_notes(
 def _chained(chain: str, seq: int, prev: str, notes: Iterable[_Note]) -> Iterable[dict[str, Any]]:
     for item in notes:
         seq += 1
-        entry = _hashed(
-            chain, seq, item.now, clean(item.actor), item.action, clean(item.subject), item.details
+        entry = hashed(
+            chain,
+            seq,
+            stamp(item.now),
+            clean(item.actor),
+            item.action,
+            clean(item.subject),
+            item.details,
         )
         digest = entry_hash(prev, entry)
         yield {**entry, "ts": item.now, "prev_hash": prev, "hash": digest}
         prev = digest
-
-
-def _hashed(
-    chain: str, seq: int, ts: datetime, actor: str, action: str, subject: str, details: object
-) -> dict[str, Any]:
-    return {
-        "chain": chain,
-        "seq": seq,
-        "ts": stamp(ts),
-        "actor": actor,
-        "action": action,
-        "subject": subject,
-        "details": details,
-    }
-
-
-def _problems(entry: AuditEntry, seq: int, prev: str) -> Iterable[str]:
-    where = f"{entry.chain} #{entry.seq}"
-    if entry.seq != seq:
-        yield f"{where}: expected entry {seq}; one is missing"
-    if entry.prev_hash != prev:
-        yield f"{where}: does not follow the entry before it"
-    body = _hashed(
-        entry.chain, entry.seq, entry.ts, entry.actor, entry.action, entry.subject, entry.details
-    )
-    if entry_hash(entry.prev_hash, body) != entry.hash:
-        yield f"{where}: its content was changed"
 
 
 def _wire(session_id: str, seq: int, ts: datetime, body: dict[str, Any]) -> dict[str, Any]:

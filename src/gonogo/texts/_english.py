@@ -290,6 +290,9 @@ ENGLISH = {
     "cli_token_once": "This token is shown once; only its digest is kept.",
     "cli_audit_ok": "{entries} entries in {chains} chains: unbroken.",
     "cli_audit_broken": "The audit log has been changed:",
+    "cli_audit_removed": "{chain}: entries up to {seq} were exported and removed on {on}.",
+    "cli_audit_older": "{chain} #{seq}: removed since the anchor; check it with --export FILE.",
+    "cli_audit_pruned": "Exported to {file}, and removed from {chains} chains.",
     # plans drawn
     "state_pending": "not started",
     "state_running": "running",

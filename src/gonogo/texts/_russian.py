@@ -275,6 +275,9 @@ RUSSIAN = {
     "cli_token_once": "Токен показывается один раз; хранится только его хеш.",
     "cli_audit_ok": "Записей: {entries}, цепочек: {chains}; всё цело.",
     "cli_audit_broken": "Журнал был изменён:",
+    "cli_audit_removed": "{chain}: записи до {seq} выгружены и удалены {on}.",
+    "cli_audit_older": "{chain} #{seq}: удалено после якоря; проверьте с --export ФАЙЛ.",
+    "cli_audit_pruned": "Выгружено в {file}, удалено из цепочек: {chains}.",
     # plans drawn
     "state_pending": "не начата",
     "state_running": "выполняется",

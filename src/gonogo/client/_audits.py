@@ -1,0 +1,52 @@
+"""The audit log: read, export, verify, anchor, shorten."""
+
+from collections.abc import AsyncGenerator, Sequence
+from datetime import datetime
+
+from gonogo.client._wire import Wire
+from gonogo.domain.chain import Head
+from gonogo.domain.pages import Audit, AuditHeads
+from gonogo.domain.views import AuditAnchor, AuditEntry, AuditHead, AuditReport
+
+
+class Audits(Wire):
+    """What can be asked about the audit log."""
+
+    async def audit(
+        self, *, session_id: str | None = None, after: int = 0, limit: int = 100
+    ) -> list[AuditEntry]:
+        """A stretch of the audit chain of a session, or of the system's."""
+        page = await self._get("/audit", Audit, session_id=session_id, after=after, limit=limit)
+        return page.entries
+
+    async def verify_audit(self, anchor: str | None = None) -> AuditReport:
+        """Whether every audit chain is whole, and still has what the anchors say."""
+        return await self._get("/audit/verify", AuditReport, anchor=anchor)
+
+    async def anchor_audit(self) -> AuditAnchor:
+        """Note where every chain stands; keep the text elsewhere."""
+        return await self._post("/audit/anchors", AuditAnchor)
+
+    async def export_audit(
+        self,
+        *,
+        session_id: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        removable: datetime | None = None,
+    ) -> AsyncGenerator[bytes]:
+        """The log as lines of JSON, in pieces. Whole only with its last line, `{"end": …}`."""
+        times = {"since": since, "until": until, "removable": removable}
+        query = {name: time.isoformat() for name, time in times.items() if time is not None}
+        if session_id is not None:
+            query["session_id"] = session_id
+        async for piece in self._pieces("/audit/export", query):
+            yield piece
+
+    async def prune_audit(self, before: datetime, heads: Sequence[Head]) -> list[AuditHead]:
+        """Remove the beginnings of chains, each up to an entry that was exported."""
+        body = {
+            "before": before.isoformat(),
+            "heads": [{"chain": h.chain, "seq": h.seq, "hash": h.hash} for h in heads],
+        }
+        return (await self._post("/audit/prune", AuditHeads, body)).heads

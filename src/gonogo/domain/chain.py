@@ -1,0 +1,322 @@
+"""The audit chain: what an entry's hash covers, what makes a chain whole, and what an anchor is.
+
+The same rules hold for the rows of the database and for the lines of an exported file. An entry's
+hash is SHA-256 of the hash before it and the entry's canonical JSON; a chain begins with
+`GENESIS`. The heads of many chains fold into one digest: SHA-256 of their lines `chain seq hash`,
+sorted.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+from gonogo.domain.canonical import canonical_json
+from gonogo.domain.errors import InvalidMessage
+
+SYSTEM = "system"
+"""The chain of what belongs to no session: sessions, tokens, policy, the audit log itself."""
+GENESIS = "0" * 64
+ANCHORED, PRUNED = "audit.anchored", "audit.pruned"
+_ANCHOR = re.compile(
+    r"gonogo-anchor-1 (?P<at>\S+) system#(?P<seq>[1-9]\d{0,9}) (?P<hash>[0-9a-f]{64}) "
+    r"chains=(?P<chains>\d{1,10}) heads=(?P<heads>[0-9a-f]{64})"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Link:
+    """One entry, as its hash sees it: the time is text."""
+
+    chain: str
+    seq: int
+    ts: str
+    actor: str
+    action: str
+    subject: str
+    details: Any
+    prev_hash: str
+    hash: str
+
+    def line(self) -> str:
+        """The entry as a line of an export: JSON in plain ASCII."""
+        return json.dumps({name: getattr(self, name) for name in _FIELDS})
+
+
+_FIELDS = tuple(Link.__annotations__)
+_NUMBERS = frozenset({"seq"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Head:
+    """A place in a chain, and the hash of the entry there."""
+
+    chain: str
+    seq: int
+    hash: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Anchor:
+    """Where all chains stood: an entry of the system's chain, which names the others' heads."""
+
+    at: str
+    seq: int
+    hash: str
+    chains: int
+    heads: str
+
+    def text(self) -> str:
+        """The one line that is kept elsewhere."""
+        return (
+            f"gonogo-anchor-1 {self.at} system#{self.seq} {self.hash} "
+            f"chains={self.chains} heads={self.heads}"
+        )
+
+
+def read_anchors(text: str) -> list[Anchor]:
+    """Every anchor in a text.
+
+    Raises:
+        InvalidMessage: there is none.
+    """
+    found = [
+        Anchor(
+            at=each["at"], seq=int(each["seq"]), hash=each["hash"],
+            chains=int(each["chains"]), heads=each["heads"],
+        )
+        for each in _ANCHOR.finditer(text)
+    ]  # fmt: skip
+    if not found:
+        raise InvalidMessage("This is no anchor; gonogo audit anchor prints one")
+    return found
+
+
+def entry_hash(prev_hash: str, entry: Mapping[str, Any]) -> str:
+    """The hash of an entry: SHA-256 of the previous hash and the entry's canonical JSON."""
+    return hashlib.sha256((prev_hash + canonical_json(entry)).encode()).hexdigest()
+
+
+def hashed(
+    chain: str, seq: int, ts: str, actor: str, action: str, subject: str, details: object
+) -> dict[str, Any]:
+    """What of an entry its hash covers."""
+    return {
+        "chain": chain, "seq": seq, "ts": ts, "actor": actor, "action": action,
+        "subject": subject, "details": details,
+    }  # fmt: skip
+
+
+def heads_digest(heads: Iterable[Head]) -> str:
+    """Many heads as one digest."""
+    lines = sorted(f"{head.chain} {head.seq} {head.hash}\n" for head in heads)
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+class Walk:
+    """One chain, entry by entry."""
+
+    def __init__(self, chain: str, floor: Head | None = None) -> None:
+        """Begin where a chain does, or after what was removed of it."""
+        self.chain = chain
+        self.seq, self.hash = (floor.seq, floor.hash) if floor else (0, GENESIS)
+
+    def step(self, link: Link) -> Iterator[str]:
+        """Take the next entry, and tell what is wrong with it."""
+        where = f"{link.chain} #{link.seq}"
+        if link.seq != self.seq + 1:
+            yield f"{where}: expected entry {self.seq + 1}; one is missing"
+        if link.prev_hash != self.hash:
+            yield f"{where}: does not follow the entry before it"
+        body = hashed(
+            link.chain, link.seq, link.ts, link.actor, link.action, link.subject, link.details
+        )
+        if entry_hash(link.prev_hash, body) != link.hash:
+            yield f"{where}: its content was changed"
+        self.seq, self.hash = link.seq, link.hash
+
+
+class Record:
+    """What the system's chain says of the others: which there are, what was removed, anchors."""
+
+    def __init__(self, anchors: Iterable[Anchor] = ()) -> None:
+        self.anchors = {anchor.seq: anchor for anchor in anchors}
+        self.sessions: set[str] = set()
+        self.removed: dict[str, Head] = {}
+        self.heads: dict[str, Head] = {}
+        self.moved: dict[tuple[str, int], str] = {}
+        """By place, the hash that the chain itself says stood there."""
+        self.anchored: set[Head] = set()
+        """Where the given anchors say that the chains stood."""
+        self.problems: list[str] = []
+
+    def take(self, link: Link) -> None:
+        """Look at the next entry of the system's chain."""
+        # What was tampered with is told by its hash; here it must only do no harm.
+        match link.action, link.details:
+            case "session.opened", _:
+                self.sessions.add(link.subject)
+            case "audit.pruned", {"last": int(last), "hash": str(digest)}:
+                self.removed[link.subject] = Head(chain=link.subject, seq=last, hash=digest)
+            case "audit.anchored", {"moved": moved} if isinstance(moved, list):
+                self._move(cast("list[Any]", moved))
+            case _:
+                pass
+        anchor = self.anchors.pop(link.seq, None)
+        if anchor is not None:
+            self._compare(anchor, link)
+
+    def _move(self, moved: list[Any]) -> None:
+        for each in moved:
+            match each:
+                case [str(chain), int(seq), str(digest)]:
+                    self.heads[chain] = Head(chain=chain, seq=seq, hash=digest)
+                    self.moved[chain, seq] = digest
+                case _:
+                    pass
+
+    def end(self) -> None:
+        """There are no more entries."""
+        self.problems += [
+            f"system #{seq}: the anchor of {anchor.at} names it, and it is not there"
+            for seq, anchor in self.anchors.items()
+        ]
+
+    def _compare(self, anchor: Anchor, link: Link) -> None:
+        if link.hash != anchor.hash or link.action != ANCHORED:
+            said = f"the anchor of {anchor.at} says {anchor.hash}"
+            self.problems.append(f"system #{link.seq}: another entry stands here; {said}")
+        if heads_digest(self.heads.values()) != anchor.heads:
+            self.problems.append(f"system #{link.seq}: the heads are not those of the anchor")
+        self.anchored.update(self.heads.values())
+
+
+class FileCheck:
+    """An exported file, line by line, by the rules of the chain.
+
+    Args:
+        anchors: Kept elsewhere; the file must hold the entries that they name.
+        heads: Places that must be in the file, with their hashes.
+    """
+
+    def __init__(self, anchors: Iterable[Anchor] = (), heads: Iterable[Head] = ()) -> None:
+        self.record = Record(anchors)
+        self.problems: list[str] = []
+        self.begins: list[Head] = []
+        """Chains of which the file has not the beginning."""
+        self.ends: list[Head] = []
+        self.older: list[Head] = []
+        """Wanted places that are before what the file has of their chain."""
+        self.entries = 0
+        self._walk: Walk | None = None
+        self._seen: set[str] = set()
+        self._wanted = {(head.chain, head.seq): head.hash for head in heads}
+        self._digest = hashlib.sha256()
+        self._is_whole = False
+
+    def take(self, text: str) -> None:
+        """Look at the next line."""
+        if self._is_whole:
+            self.problems.append("there is more after the file's end")
+        try:
+            value = _read_line(text)
+        except InvalidMessage as error:
+            self.problems.append(f"line {self.entries + 1}: {error}")
+            return
+        if set(value) == {"end"}:
+            self._close(value["end"])
+        else:
+            self._take_link(value)
+
+    def finish(self) -> None:
+        """There are no more lines."""
+        self._end_chain()
+        self.record.end()
+        self.problems += self.record.problems
+        if not self._is_whole:
+            self.problems.append("the file has no end: a part of it is missing")
+        begins = {head.chain: head.seq for head in self.begins}
+        for chain, seq in sorted(self._wanted):
+            if seq < begins.get(chain, 0):
+                self.older.append(Head(chain=chain, seq=seq, hash=self._wanted[chain, seq]))
+            else:
+                self.problems.append(f"{chain} #{seq}: it is not in the file")
+
+    def _take_link(self, value: dict[str, Any]) -> None:
+        try:
+            link = _link(value)
+        except InvalidMessage as error:
+            self.problems.append(f"line {self.entries + 1}: {error}")
+            return
+        self.entries += 1
+        walk = self._walk
+        if walk is None or walk.chain != link.chain:
+            walk = self._next_chain(link)
+        self.problems.extend(walk.step(link))
+        if link.chain == SYSTEM:
+            self.record.take(link)
+        self._compare(link.chain, link.seq, link.hash)
+
+    def _compare(self, chain: str, seq: int, digest: str) -> None:
+        if self._wanted.pop((chain, seq), digest) != digest:
+            self.problems.append(f"{chain} #{seq}: an anchor says another hash")
+
+    def _next_chain(self, link: Link) -> Walk:
+        self._end_chain()
+        if link.chain in self._seen:
+            self.problems.append(f"{link.chain}: it stands in the file twice")
+        self._seen.add(link.chain)
+        floor = None
+        if link.seq > 1:
+            floor = Head(chain=link.chain, seq=link.seq - 1, hash=link.prev_hash)
+            self.begins.append(floor)
+            self._compare(floor.chain, floor.seq, floor.hash)
+        self._walk = Walk(link.chain, floor)
+        return self._walk
+
+    def _end_chain(self) -> None:
+        if self._walk is not None:
+            head = Head(chain=self._walk.chain, seq=self._walk.seq, hash=self._walk.hash)
+            self._digest.update(f"{head.chain} {head.seq} {head.hash}\n".encode())
+            self.ends.append(head)
+            self._walk = None
+
+    def _close(self, end: object) -> None:
+        self._end_chain()
+        self._is_whole = True
+        if end != end_of(len(self.ends), self.entries, self._digest.hexdigest()):
+            self.problems.append("the file's end tells of other entries than are in it")
+
+
+def end_of(chains: int, entries: int, digest: str) -> dict[str, Any]:
+    """What the last line of an export says of those before it."""
+    return {"chains": chains, "entries": entries, "digest": digest}
+
+
+def _read_line(text: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text, object_pairs_hook=_unique)
+    except (ValueError, RecursionError) as error:
+        raise InvalidMessage(f"it is not valid JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise InvalidMessage("it is no JSON object")
+    return cast("dict[str, Any]", value)
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        raise ValueError("a key stands twice in one object")
+    return value
+
+
+def _link(value: dict[str, Any]) -> Link:
+    if set(value) != set(_FIELDS):
+        raise InvalidMessage("it has not the fields of an audit entry")
+    for name in _FIELDS:
+        wanted = int if name in _NUMBERS else str
+        if name != "details" and type(value[name]) is not wanted:
+            raise InvalidMessage(f"its {name} is not of the right type")
+    return Link(**value)

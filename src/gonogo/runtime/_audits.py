@@ -1,0 +1,164 @@
+"""The verbs about the audit log: read, export, verify, anchor, shorten."""
+
+import hashlib
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from datetime import datetime, timedelta
+
+from gonogo.domain.chain import Anchor, Head, end_of
+from gonogo.domain.errors import Conflict, InvalidMessage, NotFound
+from gonogo.domain.principal import Principal, Role
+from gonogo.domain.views import AuditAnchor, AuditEntry, AuditReport
+from gonogo.runtime._parts import Parts
+from gonogo.runtime._people import OWNER
+from gonogo.runtime._sessions import visible
+from gonogo.store import Connection, auditing, log
+from gonogo.store.auditing import Stretch
+from gonogo.store.people import names
+
+_PAGE = 50
+"""Entries that are in memory at once while the log is exported."""
+_Next = Callable[[Connection, str], list[Stretch]]
+
+
+class Audits:
+    """What can be done with the audit log; nothing changes an entry."""
+
+    parts: Parts
+
+    async def audit(
+        self, principal: Principal, session_id: str | None = None, after: int = 0, limit: int = 100
+    ) -> list[AuditEntry]:
+        """Entries of a session's audit chain, or of the system's, oldest first.
+
+        An unknown session has none.
+        """
+        if session_id is None:
+            principal.require(Role.ADMIN)
+        try:
+            return await self.parts.store.read(_entries, principal, session_id, after, limit)
+        except NotFound:
+            return []
+
+    async def verify_audit(
+        self, principal: Principal, anchors: Sequence[Anchor] = ()
+    ) -> AuditReport:
+        """Walk every audit chain, and name each entry that was changed, removed or moved.
+
+        Args:
+            anchors: Kept elsewhere; where they say that chains stood, they must stand.
+        """
+        principal.require(Role.VIEWER)
+        return await self.parts.store.read(auditing.verify, anchors)
+
+    async def anchor_audit(self, principal: Principal) -> AuditAnchor:
+        """Note where every chain stands; the anchor's text is for keeping elsewhere.
+
+        Raises:
+            Forbidden: the principal is no admin.
+        """
+        principal.require(Role.ADMIN)
+        await self.parts.store.write(auditing.set_anchor, principal.id, self.parts.clock())
+        anchor = await self.parts.store.read(auditing.last_anchor)
+        return AuditAnchor(
+            text=anchor.text(), at=anchor.at, seq=anchor.seq, hash=anchor.hash,
+            chains=anchor.chains, heads=anchor.heads,
+        )  # fmt: skip
+
+    async def export_audit(
+        self,
+        principal: Principal,
+        *,
+        session_id: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        removable: datetime | None = None,
+    ) -> AsyncGenerator[str]:
+        """The log as lines of JSON, each chain in order, and a last line that says how much it was.
+
+        Args:
+            since: Leave out what came before.
+            until: Leave out what came from then on.
+            removable: Only what could be removed of what came before this.
+
+        Raises:
+            Forbidden: the principal is no admin.
+        """
+        principal.require(Role.ADMIN)
+        if removable is not None:
+            before = removable
+            self._check_age(before)
+            return self._lines(
+                lambda conn, after: auditing.removable(conn, after, session_id, before)
+            )
+        return self._lines(
+            lambda conn, after: auditing.windows(conn, after, session_id, since, until)
+        )
+
+    async def prune_audit(
+        self, principal: Principal, before: datetime, heads: Sequence[Head]
+    ) -> list[Head]:
+        """Remove the beginnings of chains up to entries that were exported.
+
+        Gives those that were removed; what a session needs that is under way stays.
+
+        Raises:
+            Forbidden: the principal is no admin.
+            Conflict: nothing may be removed here, or an entry is not the exported one.
+            InvalidMessage: `before` is not long enough ago.
+        """
+        principal.require(Role.ADMIN)
+        self._check_age(before)
+        now = self.parts.clock()
+        return await self.parts.store.write(auditing.prune, heads, before, principal.id, now)
+
+    def _check_age(self, before: datetime) -> None:
+        days = self.parts.settings.keep_audit_days
+        if not days:
+            raise Conflict(
+                "The audit log is kept for ever; set GONOGO_KEEP_AUDIT_DAYS to shorten it"
+            )
+        limit = self.parts.clock() - timedelta(days=days)
+        if before > limit:
+            raise InvalidMessage(
+                f"before: entries are kept for {days:g} days (GONOGO_KEEP_AUDIT_DAYS), "
+                f"so this must not be after {limit:%Y-%m-%dT%H:%M:%SZ}"
+            )
+
+    async def _lines(self, find: _Next) -> AsyncGenerator[str]:
+        digest, chains, entries, after = hashlib.sha256(), 0, 0, ""
+        while found := await self.parts.store.read(find, after):
+            for stretch in found:
+                head = ""
+                async for text, count, ends in self._stretch(stretch):
+                    entries, head = entries + count, ends
+                    yield text
+                digest.update(f"{stretch.chain} {stretch.last} {head}\n".encode())
+            chains, after = chains + len(found), found[-1].chain
+        yield json.dumps({"end": end_of(chains, entries, digest.hexdigest())}) + "\n"
+
+    async def _stretch(self, stretch: Stretch) -> AsyncIterator[tuple[str, int, str]]:
+        after = stretch.first - 1
+        while after < stretch.last:
+            page = await self.parts.store.read(
+                auditing.links, stretch.chain, after, stretch.last, _PAGE
+            )
+            if not page:
+                return
+            yield "".join(link.line() + "\n" for link in page), len(page), page[-1].hash
+            after = page[-1].seq
+
+
+def _entries(
+    conn: Connection, principal: Principal, session_id: str | None, after: int, limit: int
+) -> list[AuditEntry]:
+    if session_id is not None:
+        visible(conn, principal, session_id)
+    found = log.entries(conn, session_id or log.SYSTEM, after, limit)
+    known = {OWNER.id: OWNER.name, **names(conn, (entry.actor for entry in found))}
+    return [
+        entry.model_copy(update={"actor_name": known[entry.actor]})
+        if entry.actor in known
+        else entry
+        for entry in found
+    ]

@@ -1,0 +1,179 @@
+"""An exported log: whatever is changed, removed, moved or put in is found, without a server."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gonogo.domain.chain import (
+    ANCHORED,
+    GENESIS,
+    SYSTEM,
+    Anchor,
+    FileCheck,
+    Head,
+    Link,
+    end_of,
+    entry_hash,
+    hashed,
+    heads_digest,
+    read_anchors,
+)
+from gonogo.domain.errors import InvalidMessage
+
+TIME = "2026-11-21T12:00:00.000000Z"
+
+
+def chained(chain, entries):
+    found, prev = [], GENESIS
+    for seq, (action, details) in enumerate(entries, 1):
+        body = hashed(chain, seq, TIME, "ann", action, f"n{seq}", details)
+        found.append(Link(**body, prev_hash=prev, hash=entry_hash(prev, body)))
+        prev = found[-1].hash
+    return found
+
+
+def head(links):
+    return Head(chain=links[-1].chain, seq=links[-1].seq, hash=links[-1].hash)
+
+
+S1 = chained("s1", [("did", {"n": n}) for n in range(5)])
+S2 = chained("s2", [("did", {"n": n}) for n in range(3)])
+HEADS = [head(S1), head(S2)]
+MOVED = [[h.chain, h.seq, h.hash] for h in HEADS]
+SYS = chained(
+    SYSTEM, [("session.opened", {}), (ANCHORED, {"moved": MOVED}), ("session.deleted", {})]
+)
+ALL = S1 + S2 + SYS
+ANCHOR = Anchor(at=TIME, seq=2, hash=SYS[1].hash, chains=2, heads=heads_digest(HEADS))
+
+
+def end(links):
+    digest = "".join(f"{h.chain} {h.seq} {h.hash}\n" for h in map(head, links))
+    from hashlib import sha256
+
+    sizes = sum(map(len, links))
+    return json.dumps({"end": end_of(len(links), sizes, sha256(digest.encode()).hexdigest())})
+
+
+END = end([S1, S2, SYS])
+
+
+def checked(lines, anchors=(), heads=()):
+    check = FileCheck(anchors, heads)
+    for line in lines:
+        check.take(line)
+    check.finish()
+    return check
+
+
+def lines(links=ALL):
+    return [*(link.line() for link in links), END]
+
+
+def test_a_whole_file_is_whole_and_says_where_its_chains_end():
+    check = checked(lines(), [ANCHOR], HEADS)
+
+    assert check.problems == []
+    assert check.ends == [*HEADS, head(SYS)]
+    assert check.record.anchored == set(HEADS)
+    assert (check.entries, check.older) == (11, [])
+
+
+places = st.integers(0, len(ALL) - 1)
+CHANGES = {
+    "chain": "s9", "seq": 99, "ts": "2026-11-21T12:00:00.000001Z", "actor": "bob",
+    "action": "other", "subject": "x", "details": {"n": None}, "prev_hash": "1" * 64,
+    "hash": "2" * 64,
+}  # fmt: skip
+
+
+@given(places, st.sampled_from(sorted(CHANGES)))
+def test_any_changed_field_is_found(place, field):
+    harmed = [*ALL]
+    harmed[place] = replace(harmed[place], **{field: CHANGES[field]})
+    assert checked(lines(harmed)).problems
+
+
+@given(places, st.sampled_from(sorted({*CHANGES} - {"hash"})))
+def test_a_changed_entry_with_a_fitting_hash_is_found_too(place, field):
+    harmed = [*ALL]
+    was = harmed[place] = replace(harmed[place], **{field: CHANGES[field]})
+    body = hashed(was.chain, was.seq, was.ts, was.actor, was.action, was.subject, was.details)
+    harmed[place] = replace(was, hash=entry_hash(was.prev_hash, body))
+    # The very last entry of a chain has no next one: that is what the end and anchors are for.
+    assert checked(lines(harmed)).problems
+
+
+@given(places)
+def test_any_removed_or_repeated_line_is_found(place):
+    assert checked([line for n, line in enumerate(lines()) if n != place]).problems
+    assert checked([*lines()[: place + 1], *lines()[place:]]).problems
+
+
+@given(places, places)
+def test_any_two_lines_that_changed_places_are_found(one, other):
+    harmed = [*ALL]
+    harmed[one], harmed[other] = harmed[other], harmed[one]
+    assert bool(checked(lines(harmed)).problems) == (one != other)
+
+
+@given(st.integers(0, len(ALL)))
+def test_a_file_that_was_cut_off_is_found(size):
+    check = checked(lines()[:size])
+    assert check.problems[-1:] == ["the file has no end: a part of it is missing"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "{", "[]", "null", "1", "{}", '{"end":1}', '{"chain":"s1"}', "[" * 100_000,
+     S1[0].line()[:-1] + ',"more":1}', S1[0].line()[:-1] + ',"actor":"bob"}',
+     S1[0].line().replace('"seq": 1', '"seq": true'),
+     S1[0].line().replace('"seq": 1', '"seq": "1"'),
+     S1[0].line().replace('"ann"', "null")],
+)  # fmt: skip
+def test_a_line_that_is_no_entry_is_a_problem_and_ends_nothing(text):
+    assert checked([text, *lines()]).problems
+    assert checked([*lines(), text]).problems
+
+
+def test_a_wholly_rewritten_chain_is_found_by_the_anchor_and_by_nothing_else():
+    forged = chained("s1", [("did", {"n": n + 1}) for n in range(5)])
+    text = [*(link.line() for link in forged + S2 + SYS), end([forged, S2, SYS])]
+
+    assert checked(text).problems == []
+    assert checked(text, [ANCHOR], HEADS).problems == ["s1 #5: an anchor says another hash"]
+
+
+def test_a_chain_that_was_cut_short_is_found_by_the_anchor():
+    text = [*(link.line() for link in S1[:3] + S2 + SYS), end([S1[:3], S2, SYS])]
+    assert checked(text, [ANCHOR], HEADS).problems == ["s1 #5: it is not in the file"]
+
+
+def test_a_system_chain_that_was_rewritten_or_cut_is_found_by_the_anchor():
+    forged = chained(SYSTEM, [("session.opened", {"x": 1}), (ANCHORED, {"moved": MOVED})])
+    text = [*(link.line() for link in S1 + S2 + forged), end([S1, S2, forged])]
+    short = [*(link.line() for link in S1 + S2 + SYS[:1]), end([S1, S2, SYS[:1]])]
+
+    assert "another entry stands here" in checked(text, [ANCHOR]).problems[0]
+    assert "it is not there" in checked(short, [ANCHOR]).problems[0]
+
+
+def test_a_file_may_begin_within_a_chain_and_says_so():
+    text = [*(link.line() for link in S1[2:]), end([S1[2:]])]
+    early = Head(chain="s1", seq=1, hash=S1[0].hash)
+    check = checked(text, heads=[early, Head(chain="s1", seq=2, hash=S1[1].hash)])
+
+    assert check.problems == []
+    assert check.begins == [Head(chain="s1", seq=2, hash=S1[1].hash)]
+    assert check.older == [early]
+
+
+def test_an_anchor_reads_back_from_among_other_lines():
+    text = f"from: cron\n{ANCHOR.text()}\n\n{replace(ANCHOR, seq=7).text()}\n"
+    assert read_anchors(text) == [ANCHOR, replace(ANCHOR, seq=7)]
+    for wrong in ("", "gonogo-anchor-1 x", ANCHOR.text().replace("heads=", "heads=zz")):
+        with pytest.raises(InvalidMessage):
+            read_anchors(wrong)

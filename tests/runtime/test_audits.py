@@ -1,0 +1,134 @@
+"""The audit log over HTTP: who may have it, in what form, and what every entry names."""
+
+import json
+from datetime import UTC, datetime, timedelta
+
+import httpx
+import pytest
+from sqlalchemy import text
+
+from fakes.world import call, calls, plan, says, step, world_of, write
+from gonogo.domain.chain import FileCheck, read_anchors
+from gonogo.domain.principal import Role
+from gonogo.server import create_app
+
+LINES = {
+    "main/architect": [plan(step("one"))],
+    "one": [calls(write("one.txt"), call("list_files", path=".")), says("a")],
+    "main/coder": [calls(write("two.txt")), says("Done")],
+    "main/ask": [calls(call("list_files", path=".")), says("Seen")],
+}
+STARTED = text("SELECT id FROM tool_calls WHERE started_at IS NOT NULL AND tool <> 'create_plan'")
+AUDIT = "/api/v1/audit"
+HEAD = {"chain": "s", "seq": 1, "hash": "0" * 64}
+PRUNE = {"before": "2020-01-01T00:00:00Z", "heads": [HEAD]}
+
+
+@pytest.fixture
+async def world(tmp_path):
+    async with world_of(tmp_path, LINES) as world:
+        yield world
+
+
+async def client(world, name, role):
+    _, secret = await world.runtime.create_token(world.runtime.owner, name, role)
+    return httpx.AsyncClient(
+        transport=httpx.ASGITransport(create_app(world.runtime)), base_url="http://localhost",
+        headers={"Authorization": f"Bearer {secret}"},
+    )  # fmt: skip
+
+
+async def story(world):
+    """Calls that a grant, a person, and nothing but the default allowed."""
+    await world.say("Write it", "coder")
+    (asked,) = await world.pending()
+    await world.decide(asked.call_id)
+    await world.say("What is there?", "ask")
+    await world.begin()
+    await world.until("plan_completed")
+    await world.idle()
+
+
+async def test_the_log_is_exported_for_admins_only_and_checks_without_the_server(world):
+    await story(world)
+    async with await client(world, "root", Role.ADMIN) as root:
+        answer = await root.get(f"{AUDIT}/export")
+        one = await root.get(f"{AUDIT}/export", params={"session_id": world.session})
+        none = await root.get(f"{AUDIT}/export", params={"since": "2999-01-01T00:00:00Z"})
+    async with await client(world, "ann", Role.OPERATOR) as ann:
+        for method, path in (("GET", "/export"), ("POST", "/anchors"), ("POST", "/prune")):
+            more = {"json": PRUNE if path == "/prune" else {}} if method == "POST" else {}
+            assert (await ann.request(method, AUDIT + path, **more)).status_code == 403
+
+    assert answer.headers["content-type"].startswith("application/x-ndjson")
+    for written, chains in ((answer.text, 2), (one.text, 1), (none.text, 0)):
+        check = FileCheck()
+        for line in written.splitlines():
+            check.take(line)
+        check.finish()
+        assert (check.problems, len(check.ends)) == ([], chains)
+
+
+async def test_an_anchor_is_made_and_checked_over_http(world):
+    await story(world)
+    async with await client(world, "root", Role.ADMIN) as root:
+        made = (await root.post(f"{AUDIT}/anchors", json={})).json()
+        report = (await root.get(f"{AUDIT}/verify", params={"anchor": made["text"]})).json()
+        forged = made["text"].replace(made["hash"], "0" * 64)
+        other = (await root.get(f"{AUDIT}/verify", params={"anchor": forged})).json()
+        wrong = await root.get(f"{AUDIT}/verify", params={"anchor": "x"})
+
+    assert read_anchors(made["text"])[0].chains == 1
+    assert (report["ok"], report["problems"]) == (True, [])
+    assert other["ok"] is False
+    assert wrong.status_code == 422
+
+
+async def test_nothing_is_removed_that_was_not_seen_or_is_too_young(tmp_path):
+    async with world_of(tmp_path, LINES, keep_audit_days=30) as world:
+        await story(world)
+        async with await client(world, "root", Role.ADMIN) as root:
+            young = datetime.now(UTC) - timedelta(days=29)
+            seen = {"chain": world.session, "seq": 1, "hash": "0" * 64}
+            body = {"before": young.isoformat(), "heads": [seen]}
+            assert (await root.post(f"{AUDIT}/prune", json=body)).status_code == 422
+            world.clock.ahead += timedelta(days=60)
+            before = young + timedelta(days=30, hours=1)
+            body["before"] = before.isoformat()
+            assert (await root.post(f"{AUDIT}/prune", json=body)).status_code == 409
+            answer = await root.get(f"{AUDIT}/export", params={"removable": before})
+            last = json.loads(answer.text.splitlines()[-2])
+            body["heads"] = [{name: last[name] for name in ("chain", "seq", "hash")}]
+            assert (await root.post(f"{AUDIT}/prune", json=body)).json() == {"heads": body["heads"]}
+            report = (await root.get(f"{AUDIT}/verify")).json()
+            assert (await root.get(AUDIT, params={"session_id": world.session})).json() == {
+                "entries": []
+            }
+
+    assert report["ok"]
+    assert [floor["chain"] for floor in report["removed"]] == [world.session]
+
+
+async def test_what_a_person_caused_names_them_and_what_ran_says_why(world):
+    await story(world)
+    async with await client(world, "root", Role.ADMIN) as root:
+        params = {"session_id": world.session, "limit": 1000}
+        entries = (await root.get(AUDIT, params=params)).json()["entries"]
+        system = (await root.get(AUDIT)).json()["entries"]
+    executed = await world.runtime.parts.store.read(
+        lambda conn: list(conn.execute(STARTED).scalars())
+    )
+
+    by_people = [e for e in entries if e["action"] in {"plan.approved", "tool.approved"}]
+    assert [e["actor"] for e in by_people] == ["user:ann"] * 2
+    assert {e["actor_name"] for e in system if e["actor"] == "local"} == {"local"}
+    for entry in entries + system:
+        assert entry["actor"].startswith(("user:", "agent:", "gonogo", "local")), entry
+    allowed = {
+        e["details"]["call_id"]: e["details"] for e in entries if e["action"] == "tool.allowed"
+    }
+    assert len(executed) == 4
+    assert set(executed) <= set(allowed)
+    for details in allowed.values():
+        why = {name for name in ("reason", "rule", "source", "decision") if details.get(name)}
+        assert why, details

@@ -1,0 +1,271 @@
+"""The chains as a whole: nothing changes unseen, before and after old entries were removed."""
+
+# ruff: noqa: S608 - statements of our own, with words of our own
+
+from datetime import timedelta
+
+import pytest
+from sqlalchemy import text
+
+from fakes.rows import NOW, begin
+from gonogo.domain.chain import GENESIS, SYSTEM, Head
+from gonogo.domain.errors import Conflict
+from gonogo.store import auditing, log
+from gonogo.store.sessions import set_session
+
+OLD, LATER = NOW - timedelta(days=100), NOW + timedelta(days=1)
+CUT = NOW - timedelta(days=50)
+
+
+class Undone(Exception):
+    pass
+
+
+def noted(conn, chain, count=1, now=NOW):
+    for number in range(count):
+        log.note(conn, chain, now, actor="ann", action="did", subject=f"n{number}", why="so")
+
+
+def opened(conn, *sessions):
+    for session in sessions:
+        log.note(conn, SYSTEM, OLD, actor="ann", action="session.opened", subject=session, at="/w")
+
+
+async def told(store):
+    await store.write(begin, "s1", "s2")
+    await store.write(opened, "s1", "s2")
+    await store.write(noted, "s1", 4, OLD)
+    await store.write(noted, "s1", 3)
+    await store.write(noted, "s2", 3, OLD)
+
+
+async def harmed(store, *statements, anchors=()):
+    """What verify says when somebody did this to the database. Nothing of it stays."""
+    found = []
+
+    def attempt(conn):
+        for statement in statements:
+            conn.execute(text(statement))
+        found.append(auditing.verify(conn, anchors))
+        raise Undone
+
+    with pytest.raises(Undone):
+        await store.write(attempt)
+    return found[0]
+
+
+async def head_at(store, chain, seq):
+    (link,) = await store.read(auditing.links, chain, seq - 1, seq)
+    return Head(chain=chain, seq=seq, hash=link.hash)
+
+
+async def pruned(store):
+    """The four old entries of s1, and all of s2, exported and removed."""
+    heads = [await head_at(store, "s1", 4), await head_at(store, "s2", 3)]
+    assert await store.write(auditing.prune, heads, CUT, "user:root", NOW) == heads
+    return heads
+
+
+INSERT = (
+    "INSERT INTO audit (chain, seq, ts, actor, action, subject, details, prev_hash, hash) "
+    "SELECT '{to}', {seq}, ts, actor, action, subject, details, prev_hash, hash FROM audit "
+    "WHERE chain = '{chain}' AND seq = {like}"
+)
+
+
+def harms(chain, first, last):
+    yield from (
+        (f"UPDATE audit SET {column} = '{value}' WHERE chain = '{chain}' AND seq = {seq}",)
+        for seq in range(first, last + 1)
+        for column, value in {
+            "ts": "2026-11-21T12:00:00.000001Z", "actor": "bob", "action": "x", "subject": "x",
+            "details": "{}", "prev_hash": GENESIS[:-1] + "1", "hash": GENESIS,
+        }.items()
+    )  # fmt: skip
+    yield from (
+        (f"UPDATE audit SET {column} = '{value}' WHERE chain = '{chain}' AND seq = {last}",)
+        for column, value in {"ts": "never", "details": "{{", "hash": "", "actor": "\u2028"}.items()
+    )
+    of = f"WHERE chain = '{chain}' AND seq"
+    yield from ((f"DELETE FROM audit {of} = {seq}",) for seq in range(first, last + 1))
+    yield (f"DELETE FROM audit WHERE chain = '{chain}'",)
+    for one, two in ((first, last), (first, first + 1)):
+        yield (
+            f"UPDATE audit SET seq = 99 {of} = {one}", f"UPDATE audit SET seq = {one} {of} = {two}",
+            f"UPDATE audit SET seq = {two} {of} = 99",
+        )  # fmt: skip
+    for seq in (0, -1, last + 1, 500):
+        yield (INSERT.format(to=chain, seq=seq, chain=chain, like=last),)
+    yield (INSERT.format(to="other", seq=1, chain=chain, like=last),)
+
+
+ROW = "UPDATE {} SET {} = {} WHERE {} = '{}'"
+HEAD_HARMS = [
+    (ROW.format("sessions", "audit_seq", 3, "id", "s1"),),
+    (ROW.format("sessions", "audit_hash", f"'{GENESIS}'", "id", "s1"),),
+    (ROW.format("chains", "audit_seq", 1, "chain", SYSTEM),),
+    ("DELETE FROM audit WHERE chain = 's2'", "DELETE FROM audit_floors WHERE chain = 's2'",
+     "DELETE FROM sessions WHERE id = 's2'"),
+]  # fmt: skip
+
+
+async def test_whatever_is_done_to_a_row_is_found(store):
+    await told(store)
+    assert (await store.read(auditing.verify)).ok
+    for statements in [*harms("s1", 1, 7), *harms(SYSTEM, 1, 2), *HEAD_HARMS]:
+        report = await harmed(store, *statements)
+        assert not report.ok, statements
+        assert report.problems, statements
+    assert (await store.read(auditing.verify)).entries == 12
+
+
+async def test_it_is_found_as_well_once_old_entries_were_removed(store):
+    await told(store)
+    early = await store.read(auditing.links, "s1")
+    heads = await pruned(store)
+    report = await store.read(auditing.verify)
+
+    assert (report.ok, report.entries, report.chains) == (True, 7, 3)
+    assert [(f.chain, f.seq, f.hash, f.removed_at) for f in report.removed] == [
+        (head.chain, head.seq, head.hash, NOW) for head in heads
+    ]
+    floors = [
+        (f"UPDATE audit_floors SET {column} = {value} WHERE chain = 's1'",)
+        for column, value in {"seq": 5, "hash": f"'{early[2].hash}'", "chain": "'s3'"}.items()
+    ]
+    further = await head_at(store, "s1", 6)
+    floors += [
+        ("DELETE FROM audit_floors WHERE chain = 's1'",),
+        ("DELETE FROM audit WHERE chain = 's1' AND seq <= 6",
+         f"UPDATE audit_floors SET seq = 6, hash = '{further.hash}' WHERE chain = 's1'"),
+        (INSERT.format(to="s1", seq=2, chain="s1", like=5),),
+        (INSERT.format(to="s2", seq=3, chain="s1", like=5),),
+        (INSERT.format(to="s2", seq=4, chain="s1", like=5),),
+    ]  # fmt: skip
+    for statements in [*harms("s1", 5, 7), *harms(SYSTEM, 1, 4), *HEAD_HARMS, *floors]:
+        assert not (await harmed(store, *statements)).ok, statements
+
+
+async def test_the_log_says_who_removed_what_and_goes_on(store):
+    await told(store)
+    heads = await pruned(store)
+    entry = (await store.read(log.entries, SYSTEM))[-2]
+
+    assert (entry.actor, entry.action, entry.subject) == ("user:root", "audit.pruned", "s1")
+    assert entry.details == {
+        "first": 1, "last": 4, "hash": heads[0].hash, "before": "2026-10-02T12:00:00.000000Z",
+    }  # fmt: skip
+    await store.write(noted, "s1", 2)
+    await store.write(noted, "s2", 1, OLD)
+    assert (await store.read(auditing.verify)).ok
+    assert await store.write(auditing.prune, heads, LATER, "user:root", NOW) == []
+    again = [await head_at(store, "s1", 6)]
+    assert await store.write(auditing.prune, again, LATER, "user:root", NOW) == again
+    assert (await store.read(auditing.verify)).ok
+
+
+async def test_only_what_is_old_and_of_a_session_at_rest_can_be_removed(store):
+    await told(store)
+
+    def what(conn, before):
+        found = auditing.removable(conn, "", None, before)
+        return [(each.chain, each.first, each.last) for each in found]
+
+    assert await store.read(what, CUT) == [("s1", 1, 4), ("s2", 1, 3)]
+    assert await store.read(what, OLD) == []
+    await store.write(
+        lambda conn: conn.execute(
+            text(
+                "INSERT INTO turns (id, session_id, position, content, agent, status, epoch, "
+                f"created_at) VALUES ('t1', 's1', 1, 'x', 'a', 'parked', 0, '{NOW.isoformat()}')"
+            )
+        )
+    )
+    assert await store.read(what, CUT) == [("s2", 1, 3)]
+    busy = [await head_at(store, "s1", 4)]
+    assert await store.write(auditing.prune, busy, CUT, "root", NOW) == []
+    await store.write(lambda conn: set_session(conn, "s1", deleted=True))
+    assert await store.read(what, CUT) == [("s1", 1, 4), ("s2", 1, 3)]
+    young, other = await head_at(store, "s1", 5), Head(chain="s1", seq=4, hash=GENESIS)
+    system = [await head_at(store, SYSTEM, 1)]
+    assert await store.write(auditing.prune, [young, *system], CUT, "root", NOW) == []
+    with pytest.raises(Conflict, match="not the entry that was exported"):
+        await store.write(auditing.prune, [other], CUT, "root", NOW)
+    assert (await store.read(auditing.verify)).entries == 12
+
+
+async def test_an_anchor_tells_of_chains_that_were_rewritten_whole(store):
+    await told(store)
+    await store.write(auditing.set_anchor, "user:root", NOW)
+    anchor = await store.read(auditing.last_anchor)
+    await store.write(auditing.set_anchor, "user:root", LATER)
+    assert await store.read(auditing.last_anchor) == anchor
+
+    await store.write(noted, "s1", 2)
+    await store.write(auditing.set_anchor, "user:root", LATER)
+    second = await store.read(auditing.last_anchor)
+    assert (second.chains, second.seq) == (2, anchor.seq + 1)
+    for known in ([], [anchor], [second], [anchor, second]):
+        assert (await store.read(auditing.verify, known)).ok
+
+    rewritten = await harmed(store, *_anew("s2", 3, "bob"), anchors=[anchor])
+    assert rewritten.problems == ["s2 #3: an anchor says another hash"]
+    cut = await harmed(
+        store, "DELETE FROM audit WHERE chain = 's2'",
+        f"UPDATE sessions SET audit_seq = 0, audit_hash = '{GENESIS}' WHERE id = 's2'",
+        anchors=[anchor],
+    )  # fmt: skip
+    assert cut.problems == ["s2 #3: an anchor says another hash"]
+    whole = [*_anew("s2", 3, "bob"), *_anew(SYSTEM, 2, "bob")]
+    assert (await harmed(store, *whole)).ok
+    found = await harmed(store, *whole, anchors=[anchor])
+    assert "it is not there" in found.problems[0]
+
+
+def _anew(chain, count, actor):
+    """A whole chain made up anew, with hashes that fit: what only an anchor can tell."""
+    yield f"DELETE FROM audit WHERE chain = '{chain}'"
+    prev = GENESIS
+    for seq in range(1, count + 1):
+        body = {
+            "chain": chain, "seq": seq, "ts": "2026-11-21T12:00:00.000000Z", "actor": actor,
+            "action": "did", "subject": "x", "details": {},
+        }  # fmt: skip
+        digest = log.entry_hash(prev, body)
+        yield (
+            "INSERT INTO audit (chain, seq, ts, actor, action, subject, details, prev_hash, hash) "
+            f"VALUES ('{chain}', {seq}, '{body['ts']}', '{actor}', 'did', 'x', '{{}}', '{prev}', "
+            f"'{digest}')"
+        )
+        prev = digest
+    table, key = ("chains", "chain") if chain == SYSTEM else ("sessions", "id")
+    yield (f"UPDATE {table} SET audit_seq = {count}, audit_hash = '{prev}' WHERE {key} = '{chain}'")
+
+
+async def test_what_an_anchor_says_of_removed_entries_is_left_to_the_export(store):
+    await told(store)
+    await store.write(auditing.set_anchor, "user:root", NOW)
+    anchor = await store.read(auditing.last_anchor)
+    await store.write(lambda conn: noted(conn, "s2", 1, OLD))
+    heads = [await head_at(store, "s1", 4), await head_at(store, "s2", 4)]
+    await store.write(auditing.prune, heads, CUT, "root", NOW)
+    report = await store.read(auditing.verify, [anchor])
+
+    assert report.ok
+    assert [(head.chain, head.seq) for head in report.older] == [("s2", 3)]
+
+
+async def test_a_span_of_time_has_no_holes_even_where_a_clock_went_back(store):
+    await store.write(begin)
+    for now in (OLD, NOW, OLD, NOW, LATER):
+        await store.write(noted, "s1", 1, now)
+
+    def spans(conn, since, until):
+        found = auditing.windows(conn, "", None, since, until)
+        return [(each.chain, each.first, each.last) for each in found]
+
+    assert await store.read(spans, None, None) == [("s1", 1, 5)]
+    assert await store.read(spans, NOW, None) == [("s1", 2, 5)]
+    assert await store.read(spans, None, NOW) == [("s1", 1, 3)]
+    assert await store.read(spans, NOW, LATER) == [("s1", 2, 4)]
+    assert await store.read(spans, LATER + timedelta(days=1), None) == []
