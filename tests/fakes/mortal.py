@@ -1,8 +1,8 @@
 """A runtime in a process of its own, to be killed: `python -m fakes.mortal ROOT DB MESSAGE…`.
 
 Opens the runtime on ROOT and the database DB (a URL; empty: SQLite in ROOT/home) with the script in
-ROOT/lines.json, sends each message (JSON), follows its session, and prints every event as a line of
-JSON, until it is killed.
+ROOT/lines.json, sends each message (JSON; `{verb, arguments}` is a verb of the runtime), follows
+its session, and prints every event as a line of JSON, until it is killed.
 """
 
 import json
@@ -30,6 +30,9 @@ async def live(root: Path, db: str, messages: list[dict[str, Any]]) -> None:
     ann = Principal(id="user:ann", name="ann", role=Role.OPERATOR)
     async with Runtime.open(settings, model=ScriptedModel(lines)) as runtime:
         for message in messages:
+            if verb := message.get("verb"):
+                await getattr(runtime, verb)(ann, **message["arguments"])
+                continue
             await runtime.accept(ann, SESSION, parse_message(message))
         async with runtime.follow(ann, SESSION, 0) as events:
             async for event in events:

@@ -2,13 +2,14 @@
 
 import json
 import os
+import re
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from fakes import mortal
-from fakes.world import calls, is_running, of, on_both, plan, run, says, step, write
+from fakes.world import call, calls, is_running, of, on_both, plan, run, says, step, write
 
 
 @contextmanager
@@ -53,6 +54,35 @@ async def test_a_plan_that_waits_survives_a_kill(make, born, tmp_path, db):
 
         assert events[-1]["type"] == "plan_completed"
         assert world.read("a.txt") == "made\n"
+        assert (await world.runtime.verify_audit(world.ann)).ok
+
+
+def answers(request):
+    """A planner that answers each comment that it was told of."""
+    found = re.findall(r'"comment_id": "([^"]+)"', request.messages[0].content)
+    given = [{"comment_id": each, "answer": "Yes"} for each in found]
+    return calls(call("create_plan", goal="A goal", subtasks=[step("a")], answers=given))
+
+
+@on_both
+async def test_comments_that_a_planner_was_answering_are_answered_after_a_kill(
+    make, born, tmp_path, db
+):
+    lines = {"main/architect": [plan(step("a"))], "revise-1": [says("…", delay=60)]}
+    with process(born, tmp_path, db, lines, BUILD) as events:
+        plan_id = seen(events, "plan_notification")["metadata"]["plan_id"]
+    said = {"verb": "comment_plan", "arguments": {"plan_id": plan_id, "content": "Sure?"}}
+    back = {"verb": "revise_plan", "arguments": {"plan_id": plan_id}}
+    with process(born, tmp_path, db, lines, said, back) as events:
+        seen(events, "plan_sent_back")
+    async with make({**lines, "revise-1": [answers], "a": [says("a")]}) as world:
+        world.session = mortal.SESSION
+        notice = await world.until("plan_notification", revision=2)
+        assert [c["answer"] for c in notice["metadata"]["comments"]] == ["Yes"]
+        events = await world.decide_plan(plan_id, revision=2)
+
+        assert events[-1]["metadata"]["status"] == "completed"
+        assert len(of(await world.log(), "plan_sent_back")) == 1
         assert (await world.runtime.verify_audit(world.ann)).ok
 
 
