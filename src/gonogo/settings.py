@@ -76,6 +76,11 @@ class Settings(BaseSettings):
     """The address that `gonogo serve` listens on."""
     port: Annotated[int, Field(ge=0, le=65_535)] = 8001
     """The port that `gonogo serve` listens on; 0 picks a free one."""
+    public_url: str | None = None
+    """The address under which people reach this server, such as `https://gonogo.example`; links
+    that decide need it."""
+    link_expiry: Seconds = DAY
+    """Seconds for which a link that decides works, if its question does not expire earlier."""
     metrics_public: bool = False
     """Serve `/metrics` without a token."""
 
@@ -288,6 +293,13 @@ class Settings(BaseSettings):
     def _known_hosts(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         PrivateHosts.read(value)
         return value
+
+    @field_validator("public_url")
+    @classmethod
+    def _public(cls, value: str | None) -> str | None:
+        if value is not None and not is_safe_address(value):
+            raise ValueError("the address must be https (http only on this machine)")
+        return value if value is None else value.rstrip("/")
 
     @field_validator("home", "config", "workspace", "admin_rules", "hooks")
     @classmethod

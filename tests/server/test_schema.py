@@ -42,6 +42,7 @@ PATHS = """
 /approvals get
 /approvals/{approval_id} get
 /approvals/{approval_id}/decision post
+/approvals/{approval_id}/links delete post
 /approvals/decisions post
 /agents get
 /tools get

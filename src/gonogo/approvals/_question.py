@@ -37,6 +37,8 @@ class Ruling:
     auto_approve_tools: bool = True
     after: int | None = None
     """The place in the session's log that the answer follows, for a sender who repeats it."""
+    via: str | None = None
+    """How the answer came, where it was not by a client that showed who asks."""
     agreed: tuple[str, ...] = ()
     """The names of all who approved, where several had to; who came last decided."""
 
@@ -50,6 +52,7 @@ class Ruling:
             "decided_name": self.by.name,
             "after": self.after,
             "approved_by": list(self.agreed) or None,
+            "via": self.via,
         }
         return {name: value for name, value in said.items() if value is not None}
 

@@ -78,6 +78,53 @@ def decide(
     carry_out(_decide, approval_id, decision.value, feedback, arguments, for_session, json)
 
 
+@app.command(
+    "link",
+    **EXACT,
+    epilog=example("gonogo approvals link a_0192", "gonogo approvals link a_0192 --for ann"),
+)
+def link(
+    approval_id: ApprovalId,
+    name: Annotated[
+        str | None, typer.Option("--for", help="Whose decision it will be; an admin may say.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Print a link that decides once: whoever has it approves or rejects as that person."""
+    carry_out(_link, approval_id, name, json)
+
+
+@app.command("unlink", **EXACT, epilog=example("gonogo approvals unlink a_0192"))
+def unlink(approval_id: ApprovalId) -> None:
+    """End the links of a question."""
+    carry_out(_unlink, approval_id)
+
+
+async def _link(approval_id: str, name: str | None, json: bool) -> Exit:
+    from gonogo.cli._owner import connected
+    from gonogo.cli._print import facts
+    from gonogo.texts import say
+
+    async with connected() as client:
+        made = await client.make_link(approval_id, name)
+        if json:
+            return facts(made)
+        typer.echo(made.url)
+        until = f"{made.expires_at:%Y-%m-%d %H:%M}Z"
+        typer.echo(say("cli_link_made", name=made.name, until=until), err=True)
+        return Exit.DONE
+
+
+async def _unlink(approval_id: str) -> Exit:
+    from gonogo.cli._owner import connected
+    from gonogo.cli._print import line
+
+    async with connected() as client:
+        await client.revoke_links(approval_id)
+        line(f"{approval_id}: its links are over")
+        return Exit.DONE
+
+
 async def _list(session: str | None, status: str, mine: bool, json: bool) -> Exit:
     from gonogo.cli._owner import connected
     from gonogo.cli._print import facts, table

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import typer
 
@@ -59,14 +60,32 @@ async def _serve(settings: Settings, folder: Folder, address: Address) -> None:
 
     async with Runtime.open(settings) as runtime:
         await leave_token(runtime, folder)
+        public = _public(settings)
         await serve(
             runtime,
             host=settings.host,
             port=settings.port,
             uds=folder.address,
             auth=address.auth,
+            hosts=public.hosts,
+            origins=public.origins,
             on_ready=lambda ready: _announce(runtime, ready, address),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class _Public:
+    """What the server is called besides by its own address."""
+
+    hosts: tuple[str, ...] = ()
+    origins: tuple[str, ...] = ()
+
+
+def _public(settings: Settings) -> _Public:
+    if settings.public_url is None:
+        return _Public()
+    parts = urlsplit(settings.public_url)
+    return _Public((parts.hostname or "",), (f"{parts.scheme}://{parts.netloc}",))
 
 
 def _announce(runtime: "Runtime", ready: "Ready", address: Address) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 from gonogo.client._wire import Wire
 from gonogo.domain.pages import DecisionAnswers
-from gonogo.domain.views import ApprovalList, ApprovalView, DecisionAnswer
+from gonogo.domain.views import ApprovalList, ApprovalView, DecisionAnswer, LinkView
 
 
 class Approvals(Wire):
@@ -73,6 +73,19 @@ class Approvals(Wire):
         body = {"group": group, "decision": decision, "feedback": feedback}
         kept = {name: value for name, value in body.items() if value is not None}
         return (await self._post("/approvals/decisions", DecisionAnswers, kept)).answers
+
+    async def make_link(self, approval_id: str, name: str | None = None) -> LinkView:
+        """Make a link that decides an approval once.
+
+        Args:
+            name: Whose decision it will be; without it, one's own.
+        """
+        body = {"name": name} if name is not None else {}
+        return await self._post(f"/approvals/{approval_id}/links", LinkView, body)
+
+    async def revoke_links(self, approval_id: str) -> None:
+        """End the links of an approval."""
+        await self._delete(f"/approvals/{approval_id}/links")
 
     async def decide_many(self, decisions: Sequence[Mapping[str, Any]]) -> list[DecisionAnswer]:
         """Answer several approvals, each an object of `approval_id`, `decision` and the rest."""

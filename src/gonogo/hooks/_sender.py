@@ -115,7 +115,11 @@ class Sender:
         return None
 
     async def _attempt(self, post: "Post", delivery: Delivery) -> str | None:
-        body = json.dumps(await self.completed(delivery.body)).encode()
+        try:
+            body = json.dumps(await self.completed(delivery.body)).encode()
+        except OSError as error:
+            # Trouble of this machine's own; the messages behind it need not have it.
+            return f"not made: {type(error).__name__}"
         return await post(delivery.id, body, int(self.clock().timestamp()))
 
     def _settle(

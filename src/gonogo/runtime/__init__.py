@@ -6,8 +6,9 @@ clock lives here; below, `now` is an argument.
 
 from gonogo.runtime._extensions import Extensions
 from gonogo.runtime._gate import open_gate
+from gonogo.runtime._links import LinkPage
 from gonogo.runtime._oidc import look_for_keys
 from gonogo.runtime._receipt import Once, Receipt
 from gonogo.runtime._runtime import Runtime
 
-__all__ = ["Extensions", "Once", "Receipt", "Runtime", "look_for_keys", "open_gate"]
+__all__ = ["Extensions", "LinkPage", "Once", "Receipt", "Runtime", "look_for_keys", "open_gate"]

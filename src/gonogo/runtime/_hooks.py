@@ -1,15 +1,20 @@
 """Whom the operator has told of questions, put together."""
 
 from collections.abc import Callable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
+
+import anyio.to_thread
 
 from gonogo.domain.records import Approval
 from gonogo.hooks import Announcer, Sender, load_hooks
+from gonogo.runtime._link_rows import link_key, link_url, may_decide, new_link, person
 from gonogo.runtime._views import approval_view
 from gonogo.settings import Settings
 from gonogo.store import Connection, Store
 from gonogo.store.desk import votes_of
+from gonogo.store.links import link_of
 from gonogo.store.sessions import spoken_in
 from gonogo.telemetry import Metrics
 from gonogo.texts import DEFAULT, asked
@@ -27,10 +32,50 @@ def open_hooks(
     Raises:
         BadHooks: the file has a defect.
     """
-    hooks = load_hooks(settings.hooks_file, environment)
+    public = settings.public_url
+    hooks = load_hooks(settings.hooks_file, environment, links=public is not None)
     if hooks:
-        store.before_commit = Announcer(hooks=hooks, shown=_shown).announce
-    return Sender(store=store, hooks=hooks, clock=clock, counted=metrics.hook_tried)
+        links = partial(_links, timedelta(seconds=settings.link_expiry))
+        store.before_commit = Announcer(hooks=hooks, shown=_shown, links=links).announce
+
+    async def completed(body: dict[str, Any]) -> dict[str, Any]:
+        if public is None or "links" not in body["data"]:
+            return body
+        key = await anyio.to_thread.run_sync(link_key, settings.home)
+        return await store.read(_with_addresses, body, public, key)
+
+    return Sender(
+        store=store, hooks=hooks, clock=clock, counted=metrics.hook_tried, completed=completed
+    )
+
+
+def _links(
+    lifetime: timedelta,
+    conn: Connection,
+    approval: Approval,
+    names: tuple[str, ...],
+    now: datetime,
+) -> list[dict[str, Any]]:
+    """A link for each of those who may decide; its address is not kept."""
+    found: list[dict[str, Any]] = []
+    for name in names:
+        holder = person(conn, name)
+        if holder is not None and may_decide(conn, holder, approval):
+            link = new_link(conn, approval, holder, "gonogo", lifetime, now)
+            found.append({"for": holder.name, "link_id": link.id})
+    return found
+
+
+def _with_addresses(
+    conn: Connection, body: dict[str, Any], public: str, key: bytes
+) -> dict[str, Any]:
+    links: list[dict[str, Any]] = []
+    for each in body["data"]["links"]:
+        link = link_of(conn, each["link_id"])
+        if link is not None:
+            expires = link.expires_at.isoformat().replace("+00:00", "Z")
+            links.append({**each, "url": link_url(public, link, key), "expires_at": expires})
+    return {**body, "data": {**body["data"], "links": links}}
 
 
 def _shown(conn: Connection, approval: Approval) -> dict[str, Any]:

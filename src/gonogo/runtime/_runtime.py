@@ -22,6 +22,7 @@ from gonogo.runtime._comments import Comments
 from gonogo.runtime._extensions import Extensions
 from gonogo.runtime._going_on import recover
 from gonogo.runtime._judged import JudgedCalls
+from gonogo.runtime._links import Links
 from gonogo.runtime._messages import Messages
 from gonogo.runtime._parts import Clock, Parts, build, utc_now
 from gonogo.runtime._people import People
@@ -37,7 +38,17 @@ from gonogo.telemetry import Metrics
 
 
 class Runtime(
-    Messages, Audits, Plans, Comments, Analyses, Undo, SessionRules, JudgedCalls, Streams, People
+    Messages,
+    Links,
+    Audits,
+    Plans,
+    Comments,
+    Analyses,
+    Undo,
+    SessionRules,
+    JudgedCalls,
+    Streams,
+    People,
 ):
     """Everything that a door may ask of gonogo.
 

@@ -14,6 +14,7 @@ from gonogo.server import (
     _catalog,
     _front,
     _health,
+    _links,
     _messages,
     _plans,
     _schema,
@@ -33,7 +34,7 @@ _PREFIXED = (
     _messages, _sessions, _plans, _undo, _approvals, _catalog, _audit, _access, _health,
     _socket, _schema,
 )  # fmt: skip
-_BARE = (_messages, _socket, _health, _front)
+_BARE = (_messages, _socket, _health, _front, _links)
 
 
 def create_app(

@@ -10,9 +10,9 @@ from gonogo.domain.errors import GonogoError, InvalidMessage, NotFound, Refused
 from gonogo.domain.messages import HitlDecision, PlanDecision
 from gonogo.domain.pages import ApprovalFilter, DecisionAnswers
 from gonogo.domain.principal import Role
-from gonogo.domain.views import ApprovalList, ApprovalView, DecisionAnswer
+from gonogo.domain.views import ApprovalList, ApprovalView, DecisionAnswer, LinkView
 from gonogo.server._answers import answer, once
-from gonogo.server._bodies import Answers, ApprovalAnswer, NamedAnswer
+from gonogo.server._bodies import Answers, ApprovalAnswer, NamedAnswer, NewLink
 from gonogo.server._body import read_body
 from gonogo.server._caller import Authenticated, Caller
 from gonogo.server._params import Filter, Name
@@ -72,6 +72,26 @@ async def decide(caller: Authenticated, approval_id: Name) -> Response:
     caller.principal.require(Role.OPERATOR)
     body = await read_body(caller.request, ApprovalAnswer)
     return await once(caller, body, lambda: _decide(caller, approval_id, body), 202)
+
+
+@router.post(
+    "/{approval_id}/links",
+    status_code=201,
+    response_model=LinkView,
+    openapi_extra=takes(NewLink, required=False),
+)
+async def make_link(caller: Authenticated, approval_id: Name) -> Response:
+    """Make a link that decides once. Its address is in this answer alone: no key stores it."""
+    caller.principal.require(Role.OPERATOR)
+    body = await read_body(caller.request, NewLink)
+    return answer(await caller.runtime.make_link(caller.principal, approval_id, body.name), 201)
+
+
+@router.delete("/{approval_id}/links", status_code=204, response_model=None)
+async def revoke_links(caller: Authenticated, approval_id: Name) -> Response:
+    """End the links of a question: an admin all, others those in their own name."""
+    await caller.runtime.revoke_links(caller.principal, approval_id)
+    return answer(None)
 
 
 async def _decide(caller: Caller, approval_id: str, body: ApprovalAnswer) -> ApprovalView:

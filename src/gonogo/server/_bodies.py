@@ -127,6 +127,12 @@ class NewRule(Request):
     rule: dict[str, Any]
 
 
+class NewLink(Request):
+    """Whose decision a link will be: a name or an id; without it, the sender's."""
+
+    name: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = None
+
+
 class Code(Request):
     """The code of the link that `gonogo serve` prints."""
 
@@ -158,6 +164,6 @@ class Prune(Request):
 REQUESTS = (
     *_MESSAGES, Sent, NewSession, SessionChange, Nothing, PlanAnswer, ReplanReason, NewComment,
     RollbackOrder,
-    ApprovalAnswer, NamedAnswer, Answers, NewRule, Code, NewToken, Prune,
+    ApprovalAnswer, NamedAnswer, Answers, NewLink, NewRule, Code, NewToken, Prune,
 )  # fmt: skip
 """Every request model, for the schema."""

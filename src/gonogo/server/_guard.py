@@ -18,6 +18,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from gonogo.domain.errors import Forbidden
 from gonogo.server._problems import problem, problem_of
 
+LINKS = "/d/"
+"""Where links that decide are. Their address is the credential, so a cookie is never looked at."""
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 WILDCARDS = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - compared, not bound
 _SCHEMES = {"http": "http", "https": "https", "ws": "http", "wss": "https"}
@@ -74,6 +76,9 @@ class Guard:
             return f"{host[:200]!r} is not a name of this server"
         own = f"{_SCHEMES[scope['scheme']]}://{host}".lower()
         for origin in headers.getlist("origin"):
+            if origin == "null" and scope.get("path", "").startswith(LINKS):
+                # A page that sends no referrer has its form come from nowhere; see `_links`.
+                continue
             if origin.lower() != own and origin.lower() not in self._names.origins:
                 return f"The origin {origin[:200]!r} is not this server's"
         return None

@@ -54,6 +54,9 @@ links = table(
     Column("created_at", Utc, nullable=False),
     Column("expires_at", Utc, nullable=False),
     Column("used_at", Utc),
+    Column("digest", Clean, nullable=False),
+    Column("made_by", Clean, nullable=False),
+    Column("revoked_at", Utc),
     Index(None, "approval_id"),
 )
 

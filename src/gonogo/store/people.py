@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, select
+from sqlalchemy import Connection, bindparam, func, or_, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from gonogo.store._rows import change, put, rows
@@ -22,6 +22,16 @@ _BY_SECRET = select(tokens).where(
     tokens.c.secret_hash == bindparam("secret_hash"), tokens.c.revoked_at.is_(None)
 )
 _TOKENS = select(tokens).order_by(tokens.c.created_at, tokens.c.id)
+_STANDING = (
+    select(principals.c.id, principals.c.name, func.max(tokens.c.role).label("role"))
+    .join(tokens, tokens.c.principal_id == principals.c.id)
+    .where(
+        or_(principals.c.id == bindparam("who"), principals.c.name == bindparam("who")),
+        tokens.c.revoked_at.is_(None),
+    )
+    .group_by(principals.c.id, principals.c.name)
+    .order_by(principals.c.id)
+)
 _ANSWER = select(answers.c.request_digest, answers.c.answer).where(
     answers.c.principal_id == bindparam("principal_id"), answers.c.key == bindparam("key")
 )
@@ -63,6 +73,16 @@ def list_tokens(conn: Connection) -> list[Any]:
 def revoke_token(conn: Connection, token_id: str, now: datetime) -> bool:
     """Revoke a token. False when there is none."""
     return change(conn, tokens, {"id": token_id}, {"revoked_at": now})
+
+
+def standing(conn: Connection, who: str) -> Any:  # noqa: ANN401 - a row or None
+    """The row `(id, name, role)` of who has a token now, by id or by a name that only one has.
+
+    The role is the highest of their tokens.
+    """
+    found = rows(conn, _STANDING, {"who": who})
+    own = [row for row in found if row.id == who]
+    return own[0] if own else found[0] if len(found) == 1 else None
 
 
 def kept_answer(conn: Connection, principal_id: str, key: str) -> Any:  # noqa: ANN401

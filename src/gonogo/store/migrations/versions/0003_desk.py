@@ -102,6 +102,9 @@ def _links() -> None:
         sa.Column("created_at", sa.Text(), nullable=False),
         sa.Column("expires_at", sa.Text(), nullable=False),
         sa.Column("used_at", sa.Text(), nullable=True),
+        sa.Column("digest", sa.Text(), nullable=False),
+        sa.Column("made_by", sa.Text(), nullable=False),
+        sa.Column("revoked_at", sa.Text(), nullable=True),
         sa.ForeignKeyConstraint(
             ["approval_id"], ["approvals.id"], name=op.f("fk_links_approval_id")
         ),

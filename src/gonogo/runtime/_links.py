@@ -1,0 +1,195 @@
+"""Links: the verbs that make and end them, and what somebody does who has one."""
+
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+import anyio.to_thread
+
+from gonogo.approvals import Refusal, Ruling
+from gonogo.domain.approval_state import DecisionWord
+from gonogo.domain.errors import Conflict, Forbidden, InvalidMessage, NotFound, Refused
+from gonogo.domain.outgoing import Link, LinkState, is_genuine, link_id_of
+from gonogo.domain.principal import Principal, Role
+from gonogo.domain.records import Approval
+from gonogo.domain.views import LinkView
+from gonogo.runtime._approvals import may_see
+from gonogo.runtime._decisions import Decisions
+from gonogo.runtime._link_rows import (
+    link_key,
+    link_url,
+    may_decide,
+    new_link,
+    person,
+    state_of,
+)
+from gonogo.store import Connection, log
+from gonogo.store.calls import approval_of
+from gonogo.store.links import link_of, open_links, revoke_link, use_link
+from gonogo.store.sessions import spoken_in
+from gonogo.texts import DEFAULT
+
+NO_ADDRESS = "Links need this server's public address: set GONOGO_PUBLIC_URL"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkPage:
+    """What somebody is shown who follows a link."""
+
+    link: Link
+    approval: Approval
+    state: LinkState
+    locale: str
+    """The session's language."""
+    problem: str | None = None
+    """Why the last answer was not taken, where the link is still good."""
+
+
+class Links(Decisions):
+    """The verbs about links."""
+
+    async def make_link(
+        self, principal: Principal, approval_id: str, name: str | None = None
+    ) -> LinkView:
+        """Make a link that decides a question once.
+
+        Args:
+            name: Whose decision it will be; without it, the one's who asks.
+
+        Raises:
+            Conflict: the question is decided, or this server has no public address.
+            Forbidden: it is for somebody else and the principal is no admin, or for somebody who
+                may not decide.
+            NotFound: there is no such question that the principal may see, or nobody of that name.
+        """
+        principal.require(Role.OPERATOR)
+        public = self.parts.settings.public_url
+        if public is None:
+            raise Conflict(NO_ADDRESS)
+        key = await self._link_key()
+        link = await self.parts.store.write(self._make_link, principal, approval_id, name)
+        return LinkView(
+            link_id=link.id, approval_id=link.approval_id, name=link.name,
+            url=link_url(public, link, key), expires_at=link.expires_at,
+        )  # fmt: skip
+
+    async def revoke_links(self, principal: Principal, approval_id: str) -> None:
+        """End the links of a question: an admin all, anybody else those in their own name.
+
+        Raises:
+            NotFound: there is no such question that the principal may see.
+        """
+        principal.require(Role.OPERATOR)
+        await self.parts.store.write(self._revoke_links, principal, approval_id)
+
+    async def link_page(self, token: str) -> LinkPage:
+        """What a link is about, and what it is good for. Changes nothing.
+
+        Raises:
+            NotFound: there is no such link.
+        """
+        return await self.parts.store.read(self._page, token, await self._link_key())
+
+    async def decide_by_link(
+        self, token: str, word: DecisionWord, feedback: str | None = None
+    ) -> LinkPage:
+        """Decide as the one whom a link was made for, and spend it with that.
+
+        A link that is good no more, or an answer that is refused, changes nothing; the page says
+        why.
+
+        Raises:
+            NotFound: there is no such link.
+        """
+        if word not in {DecisionWord.APPROVE, DecisionWord.REJECT}:
+            raise InvalidMessage("decision: approve or reject")
+        key = await self._link_key()
+        page = await self.parts.store.read(self._page, token, key)
+        if page.state is not LinkState.OPEN:
+            return page
+        try:
+            await self._rule_by_link(page.link, word, feedback)
+        except Refused as error:
+            after = await self.parts.store.read(self._page, token, key)
+            return replace(after, problem=str(error))
+        after = await self.parts.store.read(self._page, token, key)
+        decided = after.approval.decided_at is not None
+        return replace(after, state=LinkState.DONE if decided else LinkState.VOTED)
+
+    async def _rule_by_link(self, link: Link, word: DecisionWord, feedback: str | None) -> None:
+        outcome = await self.parts.store.write(self._decide_by_link, link, word, feedback)
+        if outcome is not None:
+            raise outcome.error
+
+    # Transactions -----------------------------------------------------------------------------
+
+    def _decide_by_link(
+        self, conn: Connection, link: Link, word: DecisionWord, feedback: str | None
+    ) -> Refusal | None:
+        now = self.parts.clock()
+        holder, approval = person(conn, link.principal_id), approval_of(conn, link.approval_id)
+        # All of it anew: what the page showed may be of a moment ago.
+        if holder is None or approval is None or state_of(conn, link, approval, now) != "open":
+            raise Forbidden("The link is not good any more")
+        ruling = Ruling(
+            word=word, by=holder, digest=link.digest, revision=approval.revision,
+            feedback=feedback or None, via=f"link {link.id}",
+        )  # fmt: skip
+        outcome = self._decide(conn, lambda conn: approval, ruling)
+        if isinstance(outcome, Refusal):
+            return outcome
+        if not use_link(conn, link.id, now):
+            # Raised, so that nothing of this answer stays: the link was spent at this moment.
+            raise Conflict("The link was used or revoked at this moment")
+        return None
+
+    def _make_link(
+        self, conn: Connection, principal: Principal, approval_id: str, name: str | None
+    ) -> Link:
+        approval = _visible(conn, principal, approval_id)
+        holder = person(conn, principal.id if name is None else name)
+        if (
+            name is not None
+            and principal.role < Role.ADMIN
+            and (holder is None or holder.id != principal.id)
+        ):
+            raise Forbidden("Only an admin makes links for others")
+        if holder is None:
+            raise NotFound(f"Nobody called {name or principal.name} has a token")
+        if approval.decided_at is not None:
+            raise Conflict(f"{approval.subject} was already {approval.status}")
+        if not may_decide(conn, holder, approval):
+            raise Forbidden(f"{holder.name} may not decide this")
+        settings = self.parts.settings
+        lifetime, now = timedelta(seconds=settings.link_expiry), self.parts.clock()
+        return new_link(conn, approval, holder, principal.id, lifetime, now)
+
+    def _revoke_links(self, conn: Connection, principal: Principal, approval_id: str) -> None:
+        approval, now = _visible(conn, principal, approval_id), self.parts.clock()
+        for link in open_links(conn, approval.id):
+            theirs = principal.role >= Role.ADMIN or link.principal_id == principal.id
+            if theirs and revoke_link(conn, link.id, now):
+                log.note(
+                    conn, approval.session_id, now, actor=principal.id, action="link.revoked",
+                    subject=link.principal_id, link_id=link.id, approval_id=approval.id,
+                )  # fmt: skip
+
+    def _page(self, conn: Connection, token: str, key: bytes) -> LinkPage:
+        link_id = link_id_of(token)
+        link = link_of(conn, link_id) if link_id else None
+        approval = approval_of(conn, link.approval_id) if link else None
+        if link is None or approval is None or not is_genuine(token, link, key):
+            raise NotFound("There is no such link")
+        return LinkPage(
+            link=link, approval=approval, state=state_of(conn, link, approval, self.parts.clock()),
+            locale=spoken_in(conn, approval.session_id) or DEFAULT,
+        )  # fmt: skip
+
+    async def _link_key(self) -> bytes:
+        return await anyio.to_thread.run_sync(link_key, self.parts.settings.home)
+
+
+def _visible(conn: Connection, principal: Principal, approval_id: str) -> Approval:
+    approval = approval_of(conn, approval_id)
+    if approval is None or not may_see(conn, principal, approval):
+        raise NotFound(f"No approval found with id={approval_id}")
+    return approval

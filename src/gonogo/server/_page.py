@@ -1,0 +1,122 @@
+"""The HTML of a link's page: self-contained, without a script, for a phone."""
+
+import base64
+import hashlib
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import TYPE_CHECKING
+
+from gonogo.domain.outgoing import LinkState
+from gonogo.domain.visible import visible
+from gonogo.texts import LOCALES, asked, say
+
+if TYPE_CHECKING:
+    from gonogo.runtime import LinkPage
+
+_STYLE = """
+:root{color-scheme:light dark;font:16px/1.5 system-ui,sans-serif}
+body{margin:0 auto;max-width:46rem;padding:1rem}
+h1{font-size:1.25rem;overflow-wrap:anywhere}
+pre{white-space:pre-wrap;overflow-wrap:anywhere;font-size:.875rem}
+pre{border:1px solid #8888;border-radius:.5rem;padding:.75rem}
+p.fine{opacity:.75;font-size:.875rem;overflow-wrap:anywhere}
+textarea{box-sizing:border-box;width:100%;min-height:4rem;font:inherit}
+button{font:inherit;padding:.75rem 1.25rem;margin:.75rem .75rem 0 0}
+button{border-radius:.5rem;border:1px solid #8888;color:#fff}
+button[value=approve]{background:#176f2c}button[value=reject]{background:#a11}
+"""
+_HASH = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
+PAGE_HEADERS: Mapping[str, str] = {
+    "Content-Security-Policy": (
+        f"default-src 'none'; style-src 'sha256-{_HASH}'; form-action 'self'; "
+        "frame-ancestors 'none'; base-uri 'none'"
+    ),
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+    "X-Frame-Options": "DENY",
+    "X-Robots-Tag": "noindex, nofollow",
+    "Cross-Origin-Opener-Policy": "same-origin",
+}
+
+
+def link_page(page: "LinkPage", languages: Sequence[str]) -> str:
+    """The page of a link, in the first of the languages that is spoken here."""
+    locale = _locale(languages)
+    if page.state is not LinkState.OPEN:
+        return _whole(locale, _said(page, locale))
+    problem = [] if page.problem is None else [_paragraph(page.problem)]
+    return _whole(locale, "\n".join([*problem, *_question(page, locale), _form(locale)]))
+
+
+def unknown_page(languages: Sequence[str]) -> str:
+    """The page of a link that there is not."""
+    locale = _locale(languages)
+    return _whole(locale, f"<h1>{escape(say('link_unknown', locale))}</h1>")
+
+
+def _said(page: "LinkPage", locale: str) -> str:
+    approval = page.approval
+    decision = approval.decision or {}
+    status = say(f"link_status_{approval.status}", locale)
+    who = visible(str(decision.get("decided_name", "gonogo")), lines=False)
+    name = visible(page.link.name, lines=False)
+    text = say(f"link_{page.state}", locale, status=status, who=who, name=name)
+    lines = [f"<h1>{escape(text)}</h1>"]
+    if page.state in {LinkState.DONE, LinkState.VOTED, LinkState.USED, LinkState.DECIDED}:
+        lines.append(_paragraph(approval.subject))
+    if page.problem is not None:
+        lines.append(_paragraph(page.problem))
+    return "\n".join(lines)
+
+
+def _question(page: "LinkPage", locale: str) -> list[str]:
+    found = asked(page.approval, locale)
+    parts = [f"<h1>{escape(found.headline)}</h1>"]
+    if found.text:
+        parts.append(f"<pre>{escape(found.text)}</pre>")
+    shown = "<details>" if found.text else "<details open>"
+    facts = escape(say("link_facts", locale))
+    parts.append(f"{shown}<summary>{facts}</summary><pre>{escape(found.facts)}</pre></details>")
+    if found.reason:
+        parts.append(f"<p>{escape(found.reason)}</p>")
+    expires = f"{page.link.expires_at:%Y-%m-%d %H:%M} UTC"
+    name = visible(page.link.name, lines=False)
+    parts.extend(
+        f'<p class="fine">{escape(line)}</p>'
+        for line in (
+            say("link_who", locale, name=name),
+            say("link_expires", locale, expires=expires),
+            say("link_digest", locale, digest=page.approval.digest),
+        )
+    )
+    return parts
+
+
+def _form(locale: str) -> str:
+    buttons = "".join(
+        f'<button name="decision" value="{word}">{escape(say(f"link_{word}", locale))}</button>'
+        for word in ("approve", "reject")
+    )
+    label = escape(say("link_feedback", locale))
+    # No action: the form goes where the page came from, whatever path a proxy gave it.
+    return (
+        f'<form method="post"><label>{label}<textarea name="feedback" maxlength="4000">'
+        f"</textarea></label><br>{buttons}</form>"
+    )
+
+
+def _paragraph(text: str) -> str:
+    return f"<p>{escape(visible(text, lines=False))}</p>"
+
+
+def _whole(locale: str, body: str) -> str:
+    return (
+        f'<!doctype html>\n<html lang="{locale}"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>gonogo</title><style>{_STYLE}</style></head>\n<body>\n{body}\n</body></html>\n"
+    )
+
+
+def _locale(languages: Sequence[str]) -> str:
+    wanted = (language[:2].lower() for language in languages)
+    return next((language for language in wanted if language in LOCALES), LOCALES[0])
