@@ -3,6 +3,7 @@
 An object can grow a field later; a list could not.
 """
 
+from datetime import datetime
 from typing import Any, Literal
 
 from gonogo.domain.approval_state import ApprovalStatus
@@ -119,3 +120,13 @@ class Problem(View):
     status: int
     detail: str
     code: str
+
+
+class LinkView(View):
+    """A link that decides one question once, in the name of one person. Who has it may use it."""
+
+    link_id: str
+    approval_id: str
+    name: str
+    url: str
+    expires_at: datetime

@@ -435,16 +435,6 @@ class AuditAnchor(View):
     heads: str
 
 
-class LinkView(View):
-    """A link that decides one question once, in the name of one person. Who has it may use it."""
-
-    link_id: str
-    approval_id: str
-    name: str
-    url: str
-    expires_at: datetime
-
-
 class TokenView(View):
     """A token, without its secret."""
 

@@ -9,9 +9,9 @@ from gonogo.approvals import Refusal, Ruling
 from gonogo.domain.approval_state import DecisionWord
 from gonogo.domain.errors import Conflict, Forbidden, InvalidMessage, NotFound, Refused
 from gonogo.domain.outgoing import Link, LinkState, is_genuine, link_id_of
+from gonogo.domain.pages import LinkView
 from gonogo.domain.principal import Principal, Role
 from gonogo.domain.records import Approval
-from gonogo.domain.views import LinkView
 from gonogo.runtime._approvals import may_see
 from gonogo.runtime._decisions import Decisions
 from gonogo.runtime._link_rows import (

@@ -8,9 +8,9 @@ from pydantic import BaseModel
 from gonogo.domain.approval_state import ApprovalKind, ApprovalStatus
 from gonogo.domain.errors import GonogoError, InvalidMessage, NotFound, Refused
 from gonogo.domain.messages import HitlDecision, PlanDecision
-from gonogo.domain.pages import ApprovalFilter, DecisionAnswers
+from gonogo.domain.pages import ApprovalFilter, DecisionAnswers, LinkView
 from gonogo.domain.principal import Role
-from gonogo.domain.views import ApprovalList, ApprovalView, DecisionAnswer, LinkView
+from gonogo.domain.views import ApprovalList, ApprovalView, DecisionAnswer
 from gonogo.server._answers import answer, once
 from gonogo.server._bodies import Answers, ApprovalAnswer, NamedAnswer, NewLink
 from gonogo.server._body import read_body
