@@ -378,3 +378,16 @@ async def test_who_wrote_an_edit_that_is_asked_anew_has_approved_it_in_that_word
     superseded = await started.read(approval_of, asked.id)
     assert superseded.status is ApprovalStatus.SUPERSEDED
     assert superseded.decision["changes"] == "v2"
+
+
+def test_an_answer_is_kept_with_all_that_was_said_and_nothing_that_was_not():
+    whole = Ruling(
+        word=DecisionWord.EDIT, by=ANN, digest="sha256:1", revision=3, feedback="", changes=[1],
+        prepared=object(), rule=RuleText(decision="allow", tool="x"), after=7,
+        agreed=("bob", "ann"),
+    )  # fmt: skip
+    assert whole.as_json() == {
+        "decision": "edit", "feedback": "", "changes": [1], "decided_name": "ann", "after": 7,
+        "rule": {"decision": "allow", "tool": "x"}, "approved_by": ["bob", "ann"],
+    }  # fmt: skip
+    assert Ruling(word=APPROVE, by=ANN).as_json() == {"decision": "approve", "decided_name": "ann"}

@@ -90,6 +90,27 @@ DENIED = [
     ("sqlite3 gonogo.db", "an agent may not read or change gonogo's records"),
     ("cat .gonogo/token", "an agent may not touch gonogo's own files"),
     ("cat state.db", "an agent may not touch gonogo's own files"),
+    ("find / -execdir rm {} +", "deletes below /"),
+    ("find / -ok rm {} +", "deletes below /"),
+    ("find ~ -okdir rm {} +", "deletes below ~"),
+    ("find /etc -exec shred {} +", "deletes below /etc"),
+    ("kill -9 1", "ends every process, or the one that holds this place together"),
+    ("X=1 rm -rf /", "removes /"),
+    (">x rm -rf /", "removes /"),
+    ("<<< x rm -rf /", "removes /"),
+    ("dd if=a of=.git/config", "writes to the protected .git/config"),
+    ("tee -a .git/config", "writes to the protected .git/config"),
+    ("truncate -s 0 .git/config", "writes to the protected .git/config"),
+    ("touch .git/config", "writes to the protected .git/config"),
+    ("ln -s a .git/hooks/x", "writes to the protected .git/hooks/x"),
+    ("install a .git/hooks/x", "writes to the protected .git/hooks/x"),
+    ("rsync a .git/hooks/x", "writes to the protected .git/hooks/x"),
+    ("shred .git/config", "removes the protected .git/config"),
+    ("unlink .git/config", "removes the protected .git/config"),
+    ("srm .git/config", "removes the protected .git/config"),
+    ("chmod -R 777 ~", "changes the mode or owner of ~"),
+    ("chgrp me /etc", "changes the mode or owner of /etc"),
+    ("setfacl x /etc", "changes the mode or owner of /etc"),
 ]
 
 
@@ -271,6 +292,18 @@ def test_what_a_rule_vouches_for_ends_with_its_own_words(command, reason):
 def test_git_has_a_closed_set_of_commands_whatever_a_rule_says():
     found = check_command("git push origin main", replace(P1, rules=_allowing("git push")))
     assert found.reason == "'git push' is not in the closed set of git commands"
+
+
+@pytest.mark.parametrize("command", ["kill -1 1234", "kill -- 1234", "kill -s HUP 7", "kill -9 7"])
+def test_one_process_may_be_sent_a_signal_of_any_number(command):
+    assert check_command(command, P1).rule == "default:other"
+
+
+@pytest.mark.parametrize("home", ["/home/u/.gonogo", "/home/u/.gonogo/"])
+def test_the_folder_of_gonogos_own_state_is_known_however_it_is_written(home):
+    context = replace(P1, conditions=replace(P1.conditions, home=home))
+    for command in ("ls /home/u/.gonogo", "ls > /home/u/.gonogo"):
+        assert check_command(command, context).rule == "builtin:never"
 
 
 @pytest.mark.parametrize("workspace", ["/usr/ws", "/usr/ws/"])
