@@ -8,7 +8,14 @@ import pytest
 from fakes.world import call, calls, kinds, of, on_both, plan, says, step
 from gonogo.cli._question import question_lines
 from gonogo.domain.approval_state import ApprovalStatus
-from gonogo.domain.errors import Conflict, Forbidden, InvalidMessage, NotFound, RateLimited
+from gonogo.domain.errors import (
+    Conflict,
+    Forbidden,
+    InvalidMessage,
+    ModelFailed,
+    NotFound,
+    RateLimited,
+)
 from gonogo.domain.messages import PlanDecision
 from gonogo.domain.pages import ApprovalFilter
 from gonogo.domain.principal import Principal, Role
@@ -444,3 +451,52 @@ async def test_of_a_decision_and_a_new_revision_that_come_together_one_is_first(
         assert told == list(range(1, expected[1] + 1))
         pending = await world.pending()
         assert [each.revision for each in pending] == ([2] if expected[1] == 2 else [])
+
+
+async def test_a_quota_that_is_used_up_puts_the_search_off_and_it_goes_on_by_itself(make):
+    tries = []
+
+    def reply(request):
+        tries.append(request)
+        if len(tries) == 1:
+            raise ModelFailed("Slow down", http_status=429, retry_after=3_600)
+        return answering(*TWO)(request)
+
+    async with make(script(reply)) as world:
+        plan_id = await commented(world)
+        await world.runtime.revise_plan(world.ann, plan_id)
+        await world.asked_model("revise-1")
+        await world.idle()
+        assert await stands(world, plan_id) == ("awaiting_approval", 1, True)
+        assert of(await world.log(), "plan_not_revised") == []
+        await world.later(3_700)
+        await world.until("plan_notification", revision=2)
+
+
+async def test_a_budget_that_is_spent_ends_the_search_and_leaves_the_plan_to_be_decided(make):
+    looks = [calls(call("list_files", path="."))] * 3
+    async with make(script(*looks, answering(*TWO)), budget_plan_requests=2) as world:
+        plan_id = await commented(world)
+        await world.runtime.revise_plan(world.ann, plan_id)
+        notice = await world.until("plan_not_revised")
+        assert "GONOGO_BUDGET_PLAN_REQUESTS" in notice["content"]
+        assert await stands(world, plan_id) == ("awaiting_approval", 1, False)
+        assert [str(each.kind) for each in await world.pending()] == ["plan"]
+
+
+async def test_a_russian_speaker_reads_comments_and_answers_in_russian(make):
+    def reply(request):
+        [found] = re.findall(r'"comment_id": "([^"]+)"', request.messages[0].content)
+        given = [{"comment_id": found, "answer": "Да"}]
+        return calls(call("create_plan", goal="Цель", subtasks=[step("a")], answers=given))
+
+    async with make(script(reply)) as world:
+        plan_id = await world.propose("Создай приложение")
+        await world.runtime.comment_plan(world.ann, plan_id, "Точно?", "b")
+        notice = await revised(world, plan_id)
+        told = world.model.asked("revise-1")[0].messages[0].content
+        assert "## Комментарии\n\n- ann, `b` (редакция 1): `Точно?`" in notice["content"]
+        assert "агент отвечает: `Да`" in notice["content"]
+        assert "Комментарии, на которые нужно ответить" in told
+        [back] = of(await world.log(), "plan_sent_back")
+        assert back["content"].startswith("План возвращён на доработку")
