@@ -95,9 +95,10 @@ def matter(text):
 
 
 def question(kind="deploy", text="v1", session_id="s1", **more):
+    told = {"details": {}, **more}
     return Question(
-        session_id=session_id, kind=kind, subject="Ship it", details={}, reason="asks",
-        digest=f"sha256:{text}", matter=matter(text), **more,
+        session_id=session_id, kind=kind, subject="Ship it", reason="asks",
+        digest=f"sha256:{text}", matter=matter(text), **told,
     )  # fmt: skip
 
 
@@ -262,6 +263,23 @@ async def test_edits_that_nobody_can_ask_about_count_if_they_are_the_same(office
     decided = await at.decide(asked, KIM, EDIT, changes={"tag": "v2"})
     assert decided.status is ApprovalStatus.EDITED
     assert decided.decision["approved_by"] == ["ann", "kim"]
+
+
+async def test_an_agent_that_asked_is_told_what_enough_people_said_and_remarks_divide_nobody(
+    office,
+):
+    at = office({"needed": 2})
+    asked = await at.ask(details={"question": "Which database?"})
+    await at.decide(asked, ANN, feedback="the test one")
+    assert (await at.decide(asked, BOB, feedback="production")).status is ApprovalStatus.PENDING
+    assert (await at.decide(asked, KIM)).status is ApprovalStatus.PENDING
+    assert at.deploys.settled == []
+    await at.decide(asked, EVE, feedback="the test one")
+    assert [ruling.feedback for _, ruling in at.deploys.settled] == ["the test one"]
+
+    other = await at.ask(text="v2")
+    await at.decide(other, ANN, feedback="nice")
+    assert (await at.decide(other, BOB, feedback="fine")).status is ApprovalStatus.APPROVED
 
 
 async def test_an_edit_needs_all_approvals_again_and_its_author_is_one_of_them(office):

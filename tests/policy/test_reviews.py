@@ -85,6 +85,30 @@ def test_a_review_speaks_of_what_it_names(load, fields, fits, not_):
     assert reviews.of("intervention", ()) is None
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "rm db/x", "rm -r db", "rm -rf .", "rm -rf *", "rm d*/x", "rm d?/x", "rm [a-d]b/x",
+        "rm {db,src}/x", "rm s{a,/../../db}/x", "rm /srv/here/db/x", "rm ../here/db/x",
+        "rm /usr/../srv/here/db/x", "rm ~/here/db/x", "rm $X", "rm src/$X", "rm `cat list`",
+        "cd db && rm x", "git -C db rm x", "tar --directory=db -xf a", "tar -Cdb -xf a",
+        "dd if=a of=db/x", "echo a > /srv/here/db/x", "sh -c 'rm ../here/db/x'", "ls; cp a db",
+    ],
+)  # fmt: skip
+def test_no_way_of_writing_a_path_gets_around_those_who_review_it(load, text):
+    assert load(one(path="db/**")).of("tool", (command(text),)) is not None
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["rm src/x", "rm src/*", "ls -la src", "pytest", "cat /etc/hosts", "grep a=b src/[ab].py",
+     "git commit -m 'fix: it'", "cp src/{a,b} src", "curl https://example.org/db/x > src/x",
+     "run 2>/dev/null"],
+)  # fmt: skip
+def test_what_lies_elsewhere_is_not_reviewed_for_a_path(load, text):
+    assert load(one(path="db/**")).of("tool", (command(text),)) is None
+
+
 def test_globs_that_take_too_long_to_compare_count_as_fitting(load):
     hard = "*a" * 100 + "b"
     deeds = [call(paths=tuple(f"{'a*' * 100}{n}" for n in range(60)))]

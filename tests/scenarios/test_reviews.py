@@ -205,6 +205,41 @@ async def test_a_plan_that_would_allow_what_is_reviewed_is_reviewed_itself(ruled
         assert (await question(world, world.bob)).review.rules == ["user:review:1"]
 
 
+async def test_a_declared_command_does_not_reach_what_others_review(ruled):
+    rules = '[[review]]\npath = "db/**"\nreviewers = ["bob"]\n'
+    scope = {"commands": ["touch"], "paths": ["src/**"]}
+    lines = {
+        "main/architect": [plan(step("one", scope=scope))],
+        "one": [calls(run("touch free"), run("touch ../../db/x")), says("one is done")],
+        "main/orchestrator": [says("Hello")],
+    }
+    async with ruled(rules, lines) as world:
+        plan_id = await world.propose()
+        await world.decide_plan(plan_id)
+        await world.until("approval_requested", subject="execute_command")
+        shown = await question(world, world.bob)
+        assert shown.arguments["command"] == "touch ../../db/x"
+        assert shown.review.rules == ["user:review:1"]
+        assert world.read("free") == ""
+
+
+async def test_who_was_shut_out_between_two_approvals_has_not_approved(ruled):
+    async with ruled(PLANS) as world:
+        runtime, plan_id = world.runtime, await world.propose()
+        made = [await runtime.create_token(runtime.owner, "eve", Role.OPERATOR) for _ in range(2)]
+        eve = await runtime.authenticate(made[0][1])
+        await approved_by(world, plan_id, eve)
+        await runtime.revoke_token(runtime.owner, made[0][0].token_id)
+        assert [vote.name for vote in (await question(world)).votes] == ["eve"]
+        await runtime.revoke_token(runtime.owner, made[1][0].token_id)
+        assert (await question(world)).votes == []
+
+        assert (await approved_by(world, plan_id, world.bob)).outcome == "voted"
+        assert world.read("one.py") is None
+        await world.decide_plan(plan_id)
+        await world.until("plan_completed")
+
+
 async def test_others_are_let_in_after_a_time_also_after_a_restart(ruled):
     rules = (
         '[[review]]\nkind = "plan"\nreviewers = ["bob"]\n'

@@ -77,6 +77,8 @@ class Gate:
     """Reads what people have given a conversation."""
     reviewed: Callable[[Call], object] = lambda call: None
     """Whether rules of review speak of a call."""
+    unforeseen: Callable[[Call], bool] = lambda call: False
+    """Whether rules of review speak of a call for what no plan that allows it has shown."""
 
     async def judge(
         self,
@@ -123,7 +125,8 @@ class Gate:
         ready = await self._prepared(thread, tool, arguments)
         given = await self.given(thread)
         call, rules = ready.call, self.rules_for(ready.call, given.rules)
-        found, trace = explain(call, rules, self._conditions(thread), given.grant)
+        grant = None if self.unforeseen(call) else given.grant
+        found, trace = explain(call, rules, self._conditions(thread), grant)
         reason = say("model_denied", thread.locale, reason=found.reason)
         return Gated(
             tool=tool.name, tool_class=tool.tool_class, arguments=call.arguments, verdict=found,

@@ -59,7 +59,9 @@ class Ruling:
     def ballot(self, approval: Approval) -> str:
         """What exactly is approved. Only votes for one and the same thing count together."""
         if self.word is not DecisionWord.EDIT:
-            return approval.digest
+            # What is said to an agent that asked is its answer, and no remark.
+            answer = self.feedback if "question" in approval.details else None
+            return digest({"of": approval.digest, "answer": answer}) if answer else approval.digest
         return digest({"of": approval.digest, "changes": self.changes})
 
     def repeats(self, said: dict[str, Any]) -> bool:

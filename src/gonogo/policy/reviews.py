@@ -14,7 +14,6 @@ A rule of review says who answers a question, not whether one is asked. A file w
 refused whole.
 """
 
-import posixpath
 import re
 import tomllib
 from collections.abc import Collection, Iterator
@@ -32,6 +31,7 @@ from gonogo.policy._commands import Command, read_command
 from gonogo.policy._deny import words_of
 from gonogo.policy._kinds import Place
 from gonogo.policy._loose import UNKNOWN
+from gonogo.policy._places import places
 from gonogo.policy._prefix import plain_prefix
 from gonogo.policy.rules import COMMAND_TOOL, BadRules
 
@@ -106,7 +106,7 @@ class ReviewRule:
 
     def _touches(self, deed: Deed, commands: list[Command], overlaps: Overlaps) -> bool:
         named = [word for command in commands for word in words_of(command.suspicion)]
-        inside = [posixpath.normpath(posixpath.join(deed.cwd, word)) for word in named]
+        inside = places(dict.fromkeys(named), deed.cwd)
         found = overlaps.any((self.text.path or "",), (*deed.paths, *inside))
         return found is not None or overlaps.exhausted
 
@@ -122,6 +122,12 @@ class Reviews:
         overlaps = Overlaps()
         found = [rule.review for rule in self.rules if rule.fits(kind, deeds, overlaps)]
         return strictest(found) if found else None
+
+    @property
+    def of_places(self) -> "Reviews":
+        """Those that name a path and speak of plans and calls alike."""
+        named = (rule for rule in self.rules if rule.text.path is not None)
+        return Reviews(rules=tuple(rule for rule in named if rule.text.kind in (None, "*")))
 
     def check_kinds(self, kinds: Collection[str]) -> None:
         """Refuse rules about kinds of questions that nobody asks: they would never hold.

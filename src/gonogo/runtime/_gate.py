@@ -1,12 +1,14 @@
 """The gate as the settings have it, and what commands may take and reach."""
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 from gonogo.agents import Gate, Giving, Means, Profile, nothing_given
+from gonogo.domain.gate import Call
 from gonogo.domain.network import PrivateHosts
-from gonogo.domain.review import deed_of
-from gonogo.policy import load_reviews, load_rules
+from gonogo.domain.review import Review, deed_of
+from gonogo.policy import Reviews, load_reviews, load_rules
 from gonogo.settings import Settings
 from gonogo.tools import Tool
 from gonogo.workspace import DEFAULT_PATH, Ceilings, Network, Sandbox
@@ -26,11 +28,21 @@ def open_gate(
     reviews = load_reviews(settings.admin_rules, settings.rules)
     return Gate(
         tools=tools, profiles=profiles, home=settings.home, given=given,
-        reviewed=lambda call: reviews.of("tool", (deed_of(call.agent, call.tool, call.access),)),
+        reviewed=partial(_review_of, reviews),
+        unforeseen=partial(_is_unforeseen, reviews.of_places),
         rules=load_rules(settings.admin_rules, settings.rules),
         sandbox=Sandbox.detect() if settings.sandbox else None,
         attended=not settings.unattended, repo_trusted=settings.repo_trusted,
     )  # fmt: skip
+
+
+def _review_of(reviews: Reviews, call: Call) -> Review | None:
+    return reviews.of("tool", (deed_of(call.agent, call.tool, call.access),))
+
+
+def _is_unforeseen(places: Reviews, call: Call) -> bool:
+    # A plan declares how a command begins; what that is told to touch is seen when it is called.
+    return call.access.command is not None and _review_of(places, call) is not None
 
 
 def open_means(settings: Settings, search_path: str | None) -> Means:

@@ -16,6 +16,7 @@ from gonogo.runtime._oidc import Bearers
 from gonogo.runtime._parts import Parts
 from gonogo.store import Connection, log, new_id
 from gonogo.store import people as rows
+from gonogo.store.desk import forget_votes
 
 OWNER = Principal(id="local", name="local", role=Role.ADMIN)
 """Who works at the machine that owns the state folder."""
@@ -168,7 +169,12 @@ def _add_token(conn: Connection, row: dict[str, Any], by: str) -> None:
 def _revoke_token(conn: Connection, token_id: str, by: str, now: datetime) -> None:
     if not rows.revoke_token(conn, token_id, now):
         raise NotFound(f"There is no token {token_id}")
-    log.note(conn, log.SYSTEM, now, actor=by, action="token.revoked", subject=token_id)
+    # Whoever was shut out has approved nothing that is still open.
+    forgotten = forget_votes(conn, token_id)
+    log.note(
+        conn, log.SYSTEM, now, actor=by, action="token.revoked", subject=token_id,
+        withdrawn_votes=forgotten or None,
+    )  # fmt: skip
 
 
 def _token_view(row: Any) -> TokenView:  # noqa: ANN401 - a mapping of columns

@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, delete, func, select
+from sqlalchemy import Connection, bindparam, delete, exists, func, select
 
 from gonogo.domain.records import Approval, Vote
 from gonogo.store._desk_schema import votes
 from gonogo.store._rows import change, columns_of, many, put
-from gonogo.store._schema import approvals, plans, sessions, turns
+from gonogo.store._schema import approvals, plans, sessions, tokens, turns
 from gonogo.store._types import Clean
 
 _VOTES = (
@@ -20,6 +20,16 @@ _VOTES = (
 _WITHDRAW = delete(votes).where(
     votes.c.approval_id == bindparam("approval_id"),
     votes.c.principal_id == bindparam("principal_id"),
+)
+_ENDED = select(tokens.c.principal_id, tokens.c.role).where(tokens.c.id == bindparam("token_id"))
+_OTHERS = exists().where(
+    tokens.c.principal_id == bindparam("who"), tokens.c.role >= bindparam("role"),
+    tokens.c.revoked_at.is_(None),
+)  # fmt: skip
+_FORGET = delete(votes).where(
+    votes.c.principal_id == bindparam("who"),
+    votes.c.approval_id.in_(select(approvals.c.id).where(approvals.c.status == "pending")),
+    ~_OTHERS,
 )
 _PLAN_TURN = select(plans.c.turn_id).where(plans.c.id == bindparam("plan_id")).scalar_subquery()
 _REQUESTER = (
@@ -49,6 +59,12 @@ def keep_vote(conn: Connection, vote: Vote) -> None:
     key = {"approval_id": vote.approval_id, "principal_id": vote.principal_id}
     conn.execute(_WITHDRAW, key)
     put(conn, votes, {name: getattr(vote, name) for name in vote.__dataclass_fields__})
+
+
+def forget_votes(conn: Connection, token_id: str) -> int:
+    """Withdraw the open votes of somebody who has no token of that one's role any more."""
+    ended = conn.execute(_ENDED, {"token_id": token_id}).one()
+    return conn.execute(_FORGET, {"who": ended.principal_id, "role": ended.role}).rowcount
 
 
 def votes_of(conn: Connection, approval_id: str) -> list[Vote]:
