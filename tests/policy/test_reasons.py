@@ -289,6 +289,37 @@ def test_what_a_rule_vouches_for_ends_with_its_own_words(command, reason):
     assert check_command(command.split()[0], context).decision == "allow"
 
 
+@pytest.mark.parametrize(
+    ("command", "reason"),
+    [
+        ("sed p f", "it is only known with --quiet or --silent or -n"),
+        ("tar a.tar", "'a.tar' is not a listing of an archive"),
+        ("tar -v tf a.tar", "its first word is neither an option nor what it is to do"),
+        ("git branch a", "'a' is one operand too many"),
+        ("git stash", "it is only known with an operand"),
+        ("git stash list x", "'x' is one operand too many"),
+        ("find a -name", "'-name' lacks a value"),
+        ("head -5x x", "'-5' is not a known option"),
+        ("ls -l5 a", "'-5' is not a known option"),
+        ("ls -lw", "'-w' lacks a value"),
+        ("grep -m x y", "'x' is not a number"),
+        ("grep --include x* y", "'x*' may be several words where one is meant"),
+    ],
+)
+def test_a_known_program_is_known_in_one_way_only(command, reason):
+    context = replace(P1, rules=_allowing(*_KNOWN))
+    assert check_command(command, context).reason == reason
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["tar tf", "head -5 x", "ls -lw5 a", "ls -lw 5 a", "echo -- -n -", "echo -z", "grep -ex y"],
+)
+def test_what_a_known_program_may_be_told_runs_as_it_was_written(command):
+    found = check_command(command, replace(P1, rules=_allowing(*_KNOWN)))
+    assert (found.decision, found.run_as) == ("allow", command)
+
+
 def test_git_has_a_closed_set_of_commands_whatever_a_rule_says():
     found = check_command("git push origin main", replace(P1, rules=_allowing("git push")))
     assert found.reason == "'git push' is not in the closed set of git commands"
@@ -312,6 +343,9 @@ def test_a_workspace_below_a_folder_of_the_system_is_no_part_of_the_system(works
     assert check_command("rm -rf /usr/ws/build", context).decision == "ask"
     assert check_command("rm -rf /usr/other", context).reason == "removes /usr/other"
     assert check_command("cat /usr/ws/a", context).decision == "allow"
+
+
+_KNOWN = ("sed", "tar", "git branch", "git stash", "find", "head", "ls", "grep", "echo")
 
 
 def _allowing(*commands):
