@@ -1,6 +1,9 @@
 """Snapshots are given up plan by plan, and what somebody may still ask for is known."""
 
 from datetime import timedelta
+from threading import Event
+
+import anyio
 
 from fakes import rows
 from gonogo.domain.plan_state import PlanStatus
@@ -14,7 +17,7 @@ from gonogo.store.checkpoints import (
     checkpoint_of,
     set_tree,
 )
-from gonogo.store.plans import plan_of, set_plan
+from gonogo.store.plans import lock_plan, plan_of, set_plan
 from gonogo.store.sweeping import give_up_snapshots, given_up, kept_objects
 
 DAY = timedelta(days=1)
@@ -66,3 +69,37 @@ async def test_only_what_ended_and_was_rolled_back_before_a_time_is_given_up(sto
     assert await store.read(kept_objects) == {
         f"{of} of {n}" for n in names for of in ("tree", "blob")
     }
+
+
+async def test_a_rollback_that_begins_while_snapshots_are_given_up_keeps_its_own(
+    store: Store,
+) -> None:
+    began, swept = Event(), Event()
+
+    def tell(conn: Connection) -> None:
+        rows.begin(conn, "s1")
+        rows.begin_plan(conn, rows.subtask("a"), plan_id="old")
+        checkpoint(conn, "c-old", "old", 50)
+        ended(conn, "old", 40)
+
+    def roll_back(conn: Connection) -> None:
+        plan = lock_plan(conn, "old")
+        assert plan is not None
+        set_plan(conn, plan, rollback={"checkpoint_id": "c-old"})
+        began.set()
+        # Where two write at once, a sweep that does not wait is over before this is committed.
+        swept.wait(0.5)
+
+    async def sweep() -> None:
+        await anyio.to_thread.run_sync(began.wait, 30)
+        marked.append(await store.write(give_up_snapshots, rows.NOW - 30 * DAY, rows.NOW))
+        swept.set()
+
+    await store.write(tell)
+    marked: list[int] = []
+    with anyio.fail_after(60):
+        async with anyio.create_task_group() as group:
+            group.start_soon(sweep)
+            await store.write(roll_back)
+    assert marked == [0]
+    assert await store.read(given_up, "old") is None

@@ -18,6 +18,8 @@ _OLD = select(plans.c.id).where(
     # One that was cut off is still to be finished.
     plans.c.rollback.is_(None),
 )  # fmt: skip
+# A rollback that begins just now is waited for, and seen; one that comes later sees our marks.
+_HOLD = _OLD.order_by(plans.c.id).with_for_update()
 _MARK = (
     update(checkpoints)
     .where(checkpoints.c.plan_id.in_(_OLD), checkpoints.c.swept_at.is_(None))
@@ -41,6 +43,7 @@ _CHANGES = select(file_changes.c.before, file_changes.c.after).where(~_GIVEN_UP)
 
 def give_up_snapshots(conn: Connection, before: datetime, now: datetime) -> int:
     """Mark the checkpoints of plans that ended, and were last rolled back, before a time."""
+    conn.execute(_HOLD, {"before": before})
     return conn.execute(_MARK, {"before": before, "now": now}).rowcount
 
 

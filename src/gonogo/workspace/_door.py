@@ -64,8 +64,12 @@ class Door:
         if handed is None:
             return
         async with await anyio.abc.SocketListener.from_socket(handed) as listener:
-            await anyio.wait_writable(self._ours)
-            self._ours.send(b".")
+            try:
+                await anyio.wait_writable(self._ours)
+                self._ours.send(b".")
+            except OSError:
+                # The box ended before it began: there is nobody to serve.
+                return
             async with proxied(listener, self.network, self.report):
                 await anyio.sleep_forever()
 
@@ -73,14 +77,19 @@ class Door:
         """The box's port; None when the box did not get so far."""
         with anyio.move_on_after(_OPENING):
             await anyio.wait_readable(self._ours)
-            _, fds, _, _ = socket.recv_fds(self._ours, 1, 1)
-            for fd in fds:
+            for fd in self._received():
                 handed = socket.socket(fileno=fd)
                 if handed.family == socket.AF_INET and _listens(handed):
                     handed.setblocking(False)
                     return handed
                 handed.close()
         return None
+
+    def _received(self) -> list[int]:
+        try:
+            return socket.recv_fds(self._ours, 1, 1)[1]
+        except OSError:
+            return []
 
 
 def _listens(handed: socket.socket) -> bool:

@@ -17,6 +17,7 @@ from gonogo.workspace._reach import Network, Reached, Refused, connect
 
 _HEAD = 32 * 1024
 _CHUNK = 64 * 1024
+_PAUSE = 0.1
 _AUTHORITY = re.compile(r"(\[[0-9a-f:.%]{2,64}\]|[^\s:/?#@\[\]]{1,255})(?::([0-9]{1,5}))?", re.I)
 _REQUEST = re.compile(r"([A-Za-z]{1,32}) (\S+) HTTP/1\.[01]", re.ASCII)
 _NOT_PASSED = frozenset({"host", "connection", "keep-alive", "upgrade"})
@@ -58,7 +59,7 @@ class Proxy:
         async with anyio.create_task_group() as group:
             while True:
                 await slots.acquire()
-                group.start_soon(self._take, await listener.accept(), slots)
+                group.start_soon(self._take, await _accepted(listener), slots)
 
     async def _take(self, client: anyio.abc.SocketStream, slots: anyio.Semaphore) -> None:
         try:
@@ -123,6 +124,15 @@ class Proxy:
             return True
         self.report.refuse(name, self._too_much)
         return False
+
+
+async def _accepted(listener: anyio.abc.SocketListener) -> anyio.abc.SocketStream:
+    """The next connection, also where one was gone before it was taken, or descriptors ran out."""
+    while True:
+        try:
+            return await listener.accept()
+        except OSError:
+            await anyio.sleep(_PAUSE)
 
 
 async def _quietly(pump: Callable[[], Awaitable[None]]) -> None:
