@@ -151,6 +151,7 @@ async def test_the_dashboard_asks_only_for_metrics_and_labels_that_there_are(
         metrics = world.runtime.metrics
         metrics.observe({"type": "plan_replanning", "metadata": {"cause": "network"}})
         metrics.observe({"type": "plan_rolled_back", "metadata": {}})
+        metrics.hook_tried("chat", "sent")
         text = metrics.render().decode()
     there: dict[str, set[str]] = {}
     for family in text_string_to_metric_families(text):

@@ -85,7 +85,7 @@ class Timers:
                 self.engine.advance(conn, timer.key, now)
             case kind if kind == SWEEP:
                 go_on(conn, SWEEP, timer.key)
-            case kind if kind in {f"{AGAIN}{job}" for job in ("turn", REPLAN, HOOK)}:
+            case kind if kind in {f"{AGAIN}{job}" for job in ("turn", REPLAN, HOOK, SWEEP)}:
                 go_on(conn, timer.kind.removeprefix(AGAIN), timer.key)
             case _:
                 pass
