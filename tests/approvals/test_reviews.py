@@ -454,6 +454,25 @@ async def test_whoever_was_let_in_stays_so_after_an_edit(office):
     assert (await at.decide(opened, BOB)).status is ApprovalStatus.APPROVED
 
 
+async def test_who_is_let_in_early_by_one_rule_is_not_let_in_early_by_another(office):
+    to = {"escalate_to": ("user:bob",)}
+    at = office(
+        {"tool": "v1", "reviewers": ("user:ann",), "escalate_after": 60.0, **to},
+        {"tool": "push", "reviewers": ("user:ann",), "escalate_after": 3600.0, **to},
+    )
+    asked = await at.ask("draft")
+    await at.fire(NOW + timedelta(seconds=61))
+    later = NOW + timedelta(seconds=62)
+    opened = await at.decide(asked, BOB, EDIT, changes={"text": "push"}, now=later)
+
+    assert (opened.status, opened.escalated_at) == (ApprovalStatus.PENDING, None)
+    with pytest.raises(Forbidden, match="Only ann may approve this"):
+        await at.decide(opened, BOB, now=later)
+    await at.fire(NOW + 2 * HOUR)
+    decided = await at.decide(opened, BOB, now=NOW + 2 * HOUR)
+    assert decided.status is ApprovalStatus.APPROVED
+
+
 async def test_a_question_that_is_closed_is_not_escalated(office):
     at = office({"escalate_after": 60.0, "escalate_role": "admin"})
     asked = await at.ask()

@@ -218,7 +218,7 @@ class Desk:
             decided_by=None, decided_at=None, decision=None, requested_by=asked_by,
             review=None if review is None else review.model_dump(mode="json"),
             group_key=_group(conn, question),
-            escalated_at=before.escalated_at if before is not None else None,
+            escalated_at=before.escalated_at if before and _has_let_in(review) else None,
         )  # fmt: skip
 
     def _review(self, kind: str, matter: Matter, before: Approval | None) -> Review | None:
@@ -226,8 +226,11 @@ class Desk:
         found = self.reviews.of(kind, (*matter.deeds, *self.doings(matter.subtasks)))
         if before is None or before.review is None:
             return found
-        together = strictest([review_of(before), *([found] if found else [])])
-        return together.escalated() if before.escalated_at is not None else together
+        was = review_of(before)
+        together = strictest([was, *([found] if found else [])])
+        # Whom a rule that speaks only now lets in later waits for its time.
+        due = together.escalate_after == was.escalate_after
+        return together.escalated() if before.escalated_at is not None and due else together
 
     def _lifetime(self, kind: str, review: Review | None) -> timedelta | None:
         given = self.expiry.get(kind)
@@ -271,6 +274,10 @@ class Desk:
         decided = approval_of(conn, approval.id)
         assert decided is not None  # noqa: S101 - updated one line above
         return decided
+
+
+def _has_let_in(review: Review | None) -> bool:
+    return review is not None and (bool(review.also) or review.also_role is not None)
 
 
 def _reviewed(approval: Approval, review: Review | None) -> Approval:
