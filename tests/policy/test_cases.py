@@ -168,6 +168,8 @@ rm -rf ../*
 rm -rf ~/*
 rm -rf "${HOME:?}"
 rm -rf /usr/*
+rm -rf $X/
+rm -rf "$X"/*
 rm -rf .git
 rm -rf .
 rm -rf /ws
@@ -231,6 +233,10 @@ HARMLESS = """
 find /ws/src /ws/a -delete
 rm -rf build
 rm notes.txt
+rm -rf $X
+rm -rf $X/a
+rm $X/*.o
+mv $X/* b
 kill 1234
 kill -9 1234
 kill -l

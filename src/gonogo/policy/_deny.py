@@ -91,6 +91,9 @@ def _removal(argv: Argv, workspace: str) -> str | None:
     if argv[0] not in _REMOVERS:
         return None
     for operand in _operands(argv):
+        # Of a variable that is not set, the root is left.
+        if operand in (UNKNOWN + "/", UNKNOWN + "/*"):
+            return "removes everything, should the variable not be set"
         if _is_root(operand, workspace) or _is_system(operand, workspace):
             return f"removes {operand}"
         if write_guard(_inside(operand, workspace)) == "deny":
@@ -222,7 +225,7 @@ def _operands(argv: Argv) -> tuple[str, ...]:
 def _is_root(operand: str, workspace: str) -> bool:
     """Whether the operand is the workspace itself, its home, or anything above them."""
     bare = _normal(operand)
-    if bare in ("", ".", "..", "~", "/", UNKNOWN + "/") or operand in ("*", "./*", ".*"):
+    if bare in ("", ".", "..", "~", "/") or operand in ("*", "./*", ".*"):
         return True
     climbs = not set(bare.split("/")) - {".."}
     return climbs or workspace == bare or workspace.startswith(bare.rstrip("/") + "/")
