@@ -81,6 +81,11 @@ class Settings(BaseSettings):
     that decide need it."""
     link_expiry: Seconds = DAY
     """Seconds for which a link that decides works, if its question does not expire earlier."""
+    rate_requests: Annotated[int, Field(ge=0, le=1_000_000)] = 50
+    """Requests a second that one person or program may make, four times as many at once; as many
+    decisions and cancels besides. 0 is no limit."""
+    rate_messages: Annotated[int, Field(ge=0, le=1_000_000)] = 60
+    """Messages a minute that one person or program may send to agents; 0 is no limit."""
     metrics_public: bool = False
     """Serve `/metrics` without a token."""
 

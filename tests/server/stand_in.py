@@ -52,7 +52,11 @@ class StandIn:
 
     closing: anyio.Event = field(default_factory=anyio.Event)
     owner: Principal = OWNER
-    settings: Any = field(default_factory=lambda: SimpleNamespace(metrics_public=False))
+    settings: Any = field(
+        default_factory=lambda: SimpleNamespace(
+            metrics_public=False, rate_requests=50, rate_messages=60
+        )
+    )
     metrics: Metrics = field(default_factory=Metrics)
     people: dict[str, Principal] = field(default_factory=lambda: dict(PEOPLE))
     sessions_of: dict[str, str] = field(default_factory=lambda: {"s_A": "a", "s_B": "b"})

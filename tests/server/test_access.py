@@ -67,7 +67,7 @@ async def test_the_front_page_needs_no_token_and_tells_nothing_of_the_sessions(a
 
     assert answer.status_code == 200
     assert answer.headers["content-type"].startswith("text/html")
-    assert answer.headers["content-security-policy"] == "default-src 'none'"
+    assert answer.headers["content-security-policy"].startswith("default-src 'none';")
     assert "s_A" not in answer.text
 
 
@@ -144,6 +144,35 @@ async def test_a_login_code_opens_one_browser_session(runtime):
     assert "HttpOnly" in cookie
     assert "SameSite=strict" in cookie
     assert listed.json()["total"] == 1
+
+
+@pytest.mark.parametrize(
+    ("url", "origin", "secure"),
+    [
+        ("http://127.0.0.1:8001", "http://127.0.0.1:8001", False),
+        ("https://127.0.0.1:8001", "https://127.0.0.1:8001", True),
+        ("http://127.0.0.1:8001", "https://gonogo.example", True),
+    ],
+    ids=["plain", "https", "https up to a proxy"],
+)
+async def test_the_cookie_is_for_this_server_alone_and_out_of_reach_of_scripts(
+    runtime, url, origin, secure
+):
+    app = create_app(runtime, origins=["https://gonogo.example"])
+    async with httpx.AsyncClient(
+        transport=httpx.ASGITransport(app), base_url=url, headers={"Origin": origin}
+    ) as client:
+        given = await login(client, app)
+        secret = given.headers["set-cookie"].partition("=")[2].partition(";")[0]
+        shown = {"Cookie": f"gonogo_8001={secret}"}
+        taken = await client.delete("/api/v1/auth/session", headers=shown)
+
+    for answer in (given, taken):
+        name, *flags = (part.strip().lower() for part in answer.headers["set-cookie"].split(";"))
+        assert name.startswith("gonogo_8001=")
+        assert {"httponly", "samesite=strict", "path=/"} <= set(flags)
+        assert ("secure" in flags) is secure
+        assert not any(flag.startswith("domain") for flag in flags)
 
 
 async def test_logging_out_ends_the_browser_session(runtime):

@@ -179,9 +179,12 @@ def deployed(home: Path, *, limits: Limits | None = None, **settings: Any) -> It
     """Run a server until the block ends; it must not have logged an error."""
     work, clock, complaints = home / "work", Clock(), Complaints()
     work.mkdir(parents=True, exist_ok=True)
+    # A few people say in seconds what others say in hours.
+    unhurried = {"rate_requests": 0, "rate_messages": 0}
     chosen = Settings(
-        home=home / "state", config=home / "config", workspace=work, model="scripted", **settings
-    )
+        home=home / "state", config=home / "config", workspace=work, model="scripted",
+        **{**unhurried, **settings},
+    )  # fmt: skip
     listening = threading.Event()
     found: list[Deployment] = []
 

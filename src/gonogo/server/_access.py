@@ -36,7 +36,7 @@ async def log_in(request: Request) -> Response:
         secret,
         httponly=True,
         samesite="strict",
-        secure=request.url.scheme == "https",
+        secure=_is_secure(request),
     )
     return welcome
 
@@ -48,7 +48,12 @@ async def log_out(caller: Authenticated) -> Response:
         caller.door.logins.close(caller.credential.session)
         caller.door.credentials_changed()
     farewell = answer(None)
-    farewell.delete_cookie(cookie_name(caller.request), httponly=True, samesite="strict")
+    farewell.delete_cookie(
+        cookie_name(caller.request),
+        httponly=True,
+        samesite="strict",
+        secure=_is_secure(caller.request),
+    )
     return farewell
 
 
@@ -73,3 +78,9 @@ async def revoke_token(caller: Authenticated, token_id: Name) -> Response:
     """End a token, and the connections that it opened."""
     await caller.runtime.revoke_token(caller.principal, token_id)
     return answer(None)
+
+
+def _is_secure(request: Request) -> bool:
+    # Behind a proxy the last step is plain; the page's origin, checked before, is where it began.
+    origin = request.headers.get("origin", "").lower()
+    return request.url.scheme == "https" or origin.startswith("https://")

@@ -24,6 +24,7 @@ from gonogo.server import (
 )
 from gonogo.server._door import Door, Limits
 from gonogo.server._guard import Guard, Names, Shelter
+from gonogo.server._limits import Rates
 from gonogo.server._problems import add_handlers
 
 if TYPE_CHECKING:
@@ -64,7 +65,9 @@ def create_app(
         redirect_slashes=False,
         middleware=[Middleware(Shelter), Middleware(Guard, names=names)],
     )
-    app.state.door = Door(runtime=runtime, auth=auth, limits=limits or Limits())
+    settings = runtime.settings
+    rates = Rates.of(requests=settings.rate_requests, messages=settings.rate_messages)
+    app.state.door = Door(runtime=runtime, auth=auth, limits=limits or Limits(), rates=rates)
     runtime.subscribe_revocations(app.state.door.credentials_changed)
     for room in _PREFIXED:
         app.include_router(room.router, prefix=PREFIX)

@@ -2,7 +2,7 @@
 
 A Bearer token goes before a cookie. A cookie counts only with the server's own `Origin` where the
 request could change something, because a browser adds cookies by itself. A token in a query is
-never looked at.
+never looked at. Whoever is known is then held to its share of requests.
 """
 
 from dataclasses import dataclass
@@ -14,10 +14,13 @@ from starlette.requests import HTTPConnection
 from gonogo.domain.errors import Forbidden, Unauthorized
 from gonogo.domain.principal import Principal
 from gonogo.server._door import Credential, Door
+from gonogo.server._limits import Bucket
 
 if TYPE_CHECKING:
     from gonogo.runtime import Runtime
 
+_URGENT = frozenset({"decision", "decisions", "cancel", "pause"})
+"""How the paths end by which a person decides or stops something."""
 _READING = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
@@ -86,7 +89,27 @@ async def caller_of(request: Request) -> Caller:
     return Caller(door=door, principal=principal, credential=credential, request=request)
 
 
-Authenticated = Annotated[Caller, Depends(caller_of)]
+async def admitted(request: Request) -> Caller:
+    """Authenticate a request, and count it.
+
+    Raises:
+        Unauthorized: it shows no valid credential.
+        TooFast: its principal asks too much.
+    """
+    caller = await caller_of(request)
+    _bucket(request, caller.door).take(caller.principal.id)
+    return caller
+
+
+Known = Annotated[Caller, Depends(caller_of)]
+"""Of a request that is counted by what its body says."""
+Authenticated = Annotated[Caller, Depends(admitted)]
+
+
+def _bucket(request: Request, door: Door) -> Bucket:
+    word = request.url.path.rpartition("/")[2]
+    is_urgent = request.method == "POST" and word in _URGENT
+    return door.rates.decisions if is_urgent else door.rates.requests
 
 
 def _is_own_page(connection: HTTPConnection) -> bool:

@@ -9,7 +9,7 @@ import anyio
 
 from gonogo.domain.errors import Failed, Unauthorized
 from gonogo.domain.principal import Principal
-from gonogo.server._limits import Failures
+from gonogo.server._limits import Failures, Rates
 from gonogo.server._logins import Logins
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ class Door:
     runtime: "Runtime"
     auth: bool = True
     limits: Limits = field(default_factory=Limits)
+    rates: Rates
     failures: Failures = field(default_factory=Failures)
     logins: Logins = field(default_factory=Logins)
     _locks: dict[tuple[str, str], tuple[anyio.Lock, int]] = field(

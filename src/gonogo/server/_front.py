@@ -15,11 +15,21 @@ _PAGE = """<!doctype html>
 """
 
 
+_HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; form-action 'none'; frame-ancestors 'none'; base-uri 'none'"
+    ),
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+    "X-Frame-Options": "DENY",
+}
+
+
 @router.get("/", response_class=Response)
 async def front() -> Response:
     """Say what this is and how to use it. Needs no token and tells nothing else."""
     return Response(
         _PAGE,
         media_type="text/html; charset=utf-8",
-        headers={"Content-Security-Policy": "default-src 'none'", "Cache-Control": "no-store"},
+        headers=_HEADERS,
     )

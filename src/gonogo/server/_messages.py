@@ -23,7 +23,8 @@ from gonogo.domain.principal import Role
 from gonogo.server._answers import Stored, idempotency_key, kept, request_digest
 from gonogo.server._bodies import Sent
 from gonogo.server._body import read_body
-from gonogo.server._caller import Authenticated, Caller
+from gonogo.server._caller import Caller, Known
+from gonogo.server._counting import counted
 from gonogo.server._problems import error_event
 from gonogo.server._schema import streams, takes
 from gonogo.server._sse import EventBody, EventStream
@@ -40,12 +41,9 @@ router = APIRouter(tags=["messages"])
     responses=streams("The events that the message causes, until `is_final`, then `done`"),
     openapi_extra=takes(Sent),
 )
-async def send_message(caller: Authenticated) -> Response:
+async def send_message(caller: Known) -> Response:
     """Send one client message and stream the events it causes until `is_final`."""
-    # Before anything is read or looked up: who may not speak learns nothing by speaking.
-    caller.principal.require(Role.OPERATOR)
-    sent = await read_body(caller.request, Sent)
-    message = parse_message(sent.message)
+    sent, message = await _read(caller)
     if not isinstance(message, (UserMessage, SwitchAgent)):
         await _check_session(caller, sent.session_id)
 
@@ -54,6 +52,15 @@ async def send_message(caller: Authenticated) -> Response:
 
     stored = await kept(caller, sent, outcome)
     return EventStream(caller, lambda: _events(caller, stored), ends=True)
+
+
+async def _read(caller: Caller) -> tuple[Sent, ClientMessage]:
+    # What is read decides in which bucket the request counts; a repeat counts again.
+    with counted(caller.door.rates, caller.principal) as count:
+        # Before anything is read or looked up: who may not speak learns nothing by speaking.
+        caller.principal.require(Role.OPERATOR)
+        sent = await read_body(caller.request, Sent)
+        return sent, count(parse_message(sent.message))
 
 
 async def _check_session(caller: Caller, session_id: str | None) -> None:

@@ -14,6 +14,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 from gonogo.domain.errors import AlreadyDecided, GonogoError, InvalidMessage, Refused
+from gonogo.server._limits import TooFast
 
 _CODES = {400: "invalid_message", 401: "unauthorized", 403: "forbidden", 404: "not_found"}
 _HEADERS: Mapping[int, Mapping[str, str]] = {
@@ -54,7 +55,10 @@ def problem(status: int, code: str, detail: str, **members: Any) -> Response:  #
 
 def problem_of(error: GonogoError, **members: Any) -> Response:  # noqa: ANN401
     """One of gonogo's errors as the answer to a request."""
-    return problem(error.status, error.code, str(error), **_facts(error), **members)
+    answer = problem(error.status, error.code, str(error), **_facts(error), **members)
+    if isinstance(error, TooFast):
+        answer.headers["Retry-After"] = str(error.seconds)
+    return answer
 
 
 def error_event(error: GonogoError) -> dict[str, Any]:

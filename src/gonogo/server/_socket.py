@@ -32,7 +32,9 @@ from gonogo.domain.messages import parse_message
 from gonogo.domain.principal import Principal, Role
 from gonogo.domain.views import DecisionAnswer
 from gonogo.server._caller import address_of, door_of, presented
+from gonogo.server._counting import counted
 from gonogo.server._door import Credential, Door
+from gonogo.server._limits import TooFast
 from gonogo.server._params import possible
 from gonogo.server._problems import error_event, problem_of, said
 from gonogo.server._sessions import read_cursor
@@ -110,7 +112,8 @@ class _Line:
             await self.send({**error_event(error), "session_id": self.session_id})
         except (_Gone, _Slow):
             return
-        await self.close(TRY_LATER if isinstance(error, Busy) else REFUSED, error.code)
+        later = isinstance(error, (Busy, TooFast))
+        await self.close(TRY_LATER if later else REFUSED, error.code)
 
     async def close(self, code: int, reason: str = "") -> None:
         """End the connection; it may be gone already."""
@@ -208,8 +211,9 @@ class _Conversation:
             await self.line.send({**event, "session_id": self.session_id})
 
     async def _carry_out(self, text: str) -> list[dict[str, Any]]:
-        self.principal.require(Role.OPERATOR)
-        message = parse_message(strict_json.loads(text))
+        with counted(self.door.rates, self.principal) as count:
+            self.principal.require(Role.OPERATOR)
+            message = count(parse_message(strict_json.loads(text)))
         answers: tuple[DecisionAnswer, ...] = ()
         with anyio.CancelScope(shield=True):
             receipt = await self.door.runtime.accept(
@@ -236,6 +240,7 @@ async def _begin(door: Door, line: _Line, credential: Credential | None) -> _Con
     if door.auth and credential is None:
         credential = await _first_frame(socket, door.limits.auth)
     principal = await door.identify(credential, address_of(socket))
+    door.rates.requests.take(principal.id)
     view = await door.runtime.session(principal, possible(line.session_id))
     after = socket.query_params.get("after")
     conversation = _Conversation(
