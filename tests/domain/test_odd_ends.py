@@ -13,9 +13,16 @@ def signs(text):
 
 def link_of(**more):
     fields = {
-        "chain": "system", "seq": 1, "ts": "t", "actor": "gonogo", "action": "audit.anchored", "subject": "s",
-        "details": {"moved": []}, "prev_hash": "", "hash": "h",
-    }  # fmt: skip
+        "chain": "system",
+        "seq": 1,
+        "ts": "t",
+        "actor": "gonogo",
+        "action": "audit.anchored",
+        "subject": "s",
+        "details": {"moved": []},
+        "prev_hash": "",
+        "hash": "h",
+    }
     return Link(**{**fields, **more})
 
 
