@@ -11,7 +11,7 @@ from gonogo.domain.subtask_state import SUBTASK, SubtaskStatus
 from gonogo.orchestrator._revising import take_up
 from gonogo.orchestrator._rollback import BUSY, Undoing
 from gonogo.store import Connection
-from gonogo.store.plans import revision_of, subtask_rows
+from gonogo.store.plans import current_revision, revision_of, subtask_rows
 
 Rows = Mapping[str, SubtaskRow]
 
@@ -23,8 +23,7 @@ def run_again(conn: Connection, undoing: Undoing, plan: Plan, by: str, now: date
     the one who approves it. Going back to a checkpoint also takes up again what had been done then.
     Gives the subtasks that will run again, none if the plan stays as it is.
     """
-    current = revision_of(conn, plan.id, plan.revision)
-    assert current is not None  # noqa: S101 - a plan's current revision exists
+    current = current_revision(conn, plan)
     rows = {row.subtask_id: row for row in subtask_rows(conn, plan.id, plan.revision)}
     if any(row.status in BUSY for row in rows.values()):
         raise Conflict(f"Plan {plan.id} went on meanwhile")

@@ -15,15 +15,12 @@ or proposes holds the question's row, so that one comes after the other.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
-from gonogo.agents import Thread, drop_call
 from gonogo.approvals import Desk
 from gonogo.domain.approval_state import ApprovalStatus
 from gonogo.domain.budget import BudgetSpent
 from gonogo.domain.comments import MOST_OPEN, checked_content, read_answers
-from gonogo.domain.conversation import UserText
 from gonogo.domain.errors import Conflict, NotFound, RateLimited
 from gonogo.domain.events import CommentFacts, PlanChanged, PlanChangedFacts, PlanCommented
 from gonogo.domain.plan import Revision
@@ -37,9 +34,9 @@ from gonogo.orchestrator._comment_brief import brief
 from gonogo.orchestrator._planning import Planning
 from gonogo.orchestrator._proposal import ARCHITECT
 from gonogo.orchestrator._revising import completed
-from gonogo.orchestrator._search import time_left
+from gonogo.orchestrator._search import Talk
 from gonogo.store import Connection, go_on, log, new_id, stop
-from gonogo.store.calls import approval_of_plan, lock_approval, open_calls
+from gonogo.store.calls import approval_of_plan, lock_approval
 from gonogo.store.comments import (
     add_comment,
     answer_comment,
@@ -47,9 +44,31 @@ from gonogo.store.comments import (
     count_open_comments,
     end_revising,
 )
-from gonogo.store.plans import add_revision, plan_of, revise_plan, revision_of, set_plan
-from gonogo.store.sessions import conversation, say, session_of, spoken_in
+from gonogo.store.plans import add_revision, current_revision, plan_of, revise_plan, set_plan
+from gonogo.store.sessions import session_of, spoken_in
 from gonogo.texts import say as text
+
+
+def _check(conn: Connection, plan: Plan) -> None:
+    """Check that the search goes on; the question's row is held, as whoever decides holds it."""
+    asked = approval_of_plan(conn, plan.id)
+    if asked is not None:
+        lock_approval(conn, asked.id)
+    current = plan_of(conn, plan.id)
+    found = current.revising if current else None
+    if found is None or current is None or current.status is not PlanStatus.AWAITING_APPROVAL:
+        raise Superseded(f"Plan {plan.id} is no longer with its planner")
+    if found["id"] != (plan.revising or {}).get("id"):
+        raise Superseded(f"Plan {plan.id} was sent back again")
+
+
+_TALK = Talk(
+    column="revising",
+    name=lambda plan: f"{plan.id}/revise/{(plan.revising or {}).get('id')}",
+    script=lambda plan: f"revise-{plan.revision}",
+    brief=brief,
+    check=_check,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,8 +77,7 @@ class Answering:
 
     desk: Desk
     planning: Planning
-    timeout: float
-    """Seconds that a search may take."""
+    talk: Talk = _TALK
 
     # What people do ---------------------------------------------------------------------------
 
@@ -132,7 +150,7 @@ class Answering:
         """A decision has come, or the plan is over: the planner's answers are not waited for."""
         if plan.revising is None:
             return
-        self._drop_calls(conn, plan, now)
+        self.talk.drop_calls(conn, self.desk, plan, now)
         end_revising(conn, plan.id)
         stop(conn, REPLAN, plan.id)
         log.note(
@@ -147,23 +165,14 @@ class Answering:
             raise Conflict(
                 f"The plan is at revision {plan.revision} ({plan.digest}), not {revision}"
             )
-        if subtask_id is not None and subtask_id not in _current(conn, plan).by_id:
+        if subtask_id is not None and subtask_id not in current_revision(conn, plan).by_id:
             raise NotFound(f"Plan {plan.id} has no subtask {subtask_id}")
 
     # The search -------------------------------------------------------------------------------
 
-    def take(self, conn: Connection, plan: Plan, now: datetime) -> tuple[Thread, float] | None:
-        """The conversation to go on with, and the seconds it has left; None when there is none."""
-        if plan.revising is None:
-            return None
-        thread = self._thread(conn, plan)
-        began, left = time_left(plan.revising, self.timeout, now)
-        if plan.revising.get("began") is None:
-            set_plan(conn, plan, revising={**plan.revising, "began": began})
-        if not conversation(conn, plan.session_id, thread.name):
-            told = UserText(content=brief(conn, plan, thread.locale))
-            say(conn, plan.session_id, thread.name, told, now, agent=ARCHITECT)
-        return thread, left
+    def ready(self, conn: Connection, plan: Plan, now: datetime) -> bool:
+        """Whether the plan is with its planner."""
+        return plan.revising is not None
 
     def revision(
         self, conn: Connection, plan: Plan, arguments: Mapping[str, Any], locale: str
@@ -176,7 +185,7 @@ class Answering:
         kept = set(completed(conn, plan))
         read_answers(arguments.get("answers"), _wanted(plan))
         rest = self.planning.read(arguments.get("subtasks"), kept)
-        revision = next_revision(_current(conn, plan), kept, rest)
+        revision = next_revision(current_revision(conn, plan), kept, rest)
         return self.planning.proposals.in_order(revision)
 
     def adopt(
@@ -190,7 +199,7 @@ class Answering:
         """Put the revision before people in the place of the old one, with the answers."""
         session, asked = session_of(conn, plan.session_id), approval_of_plan(conn, plan.id)
         assert session is not None and asked is not None  # noqa: S101, PT018 - `check` found it
-        current = _current(conn, plan)
+        current = current_revision(conn, plan)
         kept = completed(conn, plan)
         add_revision(conn, revision, now, f"agent:{ARCHITECT}", "answered comments", kept=kept)
         if not revise_plan(conn, plan, revision, plan.floor):
@@ -202,18 +211,13 @@ class Answering:
             conn, plan.session_id, now, actor=f"agent:{ARCHITECT}", action="plan.comments_answered",
             subject=plan.id, revision=revision.number, digest=revision.digest, answers=answers,
         )  # fmt: skip
-        self._drop_calls(conn, plan, now)
+        self.talk.drop_calls(conn, self.desk, plan, now)
         self.desk.withdraw(conn, asked, now, ApprovalStatus.SUPERSEDED)
         revised = replace(plan, revision=revision.number, digest=revision.digest, revising=None)
         self.planning.proposals.put_before_person(
             conn, session, revised, revision, now, changes=plan_changes(current, revision),
             replan=asked.details.get("replan"), instead_of=asked,
         )  # fmt: skip
-
-    def rest(self, conn: Connection, plan: Plan) -> None:
-        """The search waits; what that takes is not the search's."""
-        assert plan.revising is not None  # noqa: S101 - `check` found it
-        set_plan(conn, plan, revising={**plan.revising, "began": None})
 
     def spent(self, conn: Connection, plan: Plan, error: BudgetSpent, now: datetime) -> None:
         """A budget is spent: the plan waits as it was, and can be sent back again."""
@@ -222,7 +226,7 @@ class Answering:
 
     def give_up(self, conn: Connection, plan: Plan, reason: str, now: datetime) -> None:
         """There is no new revision: the plan waits as it was, with its comments open."""
-        self._drop_calls(conn, plan, now)
+        self.talk.drop_calls(conn, self.desk, plan, now)
         end_revising(conn, plan.id)
         count = count_open_comments(conn, plan.id)
         facts = PlanChangedFacts(plan_id=plan.id, reason=reason, open_comments=count)
@@ -236,27 +240,6 @@ class Answering:
             conn, plan.session_id, now, actor="gonogo", action="plan.not_revised", subject=plan.id,
             revision=plan.revision, reason=reason, open_comments=count,
         )  # fmt: skip
-
-    def _thread(self, conn: Connection, plan: Plan) -> Thread:
-        session = session_of(conn, plan.session_id)
-        assert session is not None  # noqa: S101 - the plan names its session
-        return Thread(
-            session_id=session.id, name=_thread_name(plan), script=f"revise-{plan.revision}",
-            agent=ARCHITECT, locale=session.spoken, workspace=Path(session.workspace),
-            remote=session.tool_host == "client", plan_id=plan.id, revision=plan.revision,
-            check=lambda conn: _check(conn, plan),
-            park=lambda conn, now: self._park(conn, plan),
-        )  # fmt: skip
-
-    def _park(self, conn: Connection, plan: Plan) -> None:
-        current = plan_of(conn, plan.id)
-        if current is not None and current.revising is not None:
-            self.rest(conn, current)
-        log.tell_final(conn, plan.session_id)
-
-    def _drop_calls(self, conn: Connection, plan: Plan, now: datetime) -> None:
-        for call in open_calls(conn, plan.session_id, _thread_name(plan)):
-            drop_call(conn, self.desk, call, "cancelled: the search has ended", now)
 
 
 def _waiting(conn: Connection, plan_id: str, now: datetime) -> tuple[Plan, Approval]:
@@ -273,31 +256,8 @@ def _waiting(conn: Connection, plan_id: str, now: datetime) -> tuple[Plan, Appro
     return plan, asked
 
 
-def _check(conn: Connection, plan: Plan) -> None:
-    """Check that the search goes on; the question's row is held, as whoever decides holds it."""
-    asked = approval_of_plan(conn, plan.id)
-    if asked is not None:
-        lock_approval(conn, asked.id)
-    current = plan_of(conn, plan.id)
-    found = current.revising if current else None
-    if found is None or current is None or current.status is not PlanStatus.AWAITING_APPROVAL:
-        raise Superseded(f"Plan {plan.id} is no longer with its planner")
-    if found["id"] != (plan.revising or {}).get("id"):
-        raise Superseded(f"Plan {plan.id} was sent back again")
-
-
-def _current(conn: Connection, plan: Plan) -> Revision:
-    current = revision_of(conn, plan.id, plan.revision)
-    assert current is not None  # noqa: S101 - a plan's current revision exists
-    return current
-
-
 def _wanted(plan: Plan) -> Sequence[str]:
     return (plan.revising or {}).get("comments", ())
-
-
-def _thread_name(plan: Plan) -> str:
-    return f"{plan.id}/revise/{(plan.revising or {}).get('id')}"
 
 
 def _tell_commented(conn: Connection, comment: Comment, count: int, now: datetime) -> None:

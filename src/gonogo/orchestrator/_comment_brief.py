@@ -8,7 +8,7 @@ from gonogo.domain.records import Plan
 from gonogo.orchestrator._revising import completed
 from gonogo.store import Connection
 from gonogo.store.comments import comments_of
-from gonogo.store.plans import revision_of
+from gonogo.store.plans import current_revision
 from gonogo.texts import say as text
 
 _EARLIER = 20
@@ -17,8 +17,7 @@ _EARLIER = 20
 
 def brief(conn: Connection, plan: Plan, locale: str) -> str:
     """The head of the conversation in which comments are answered."""
-    revision = revision_of(conn, plan.id, plan.revision)
-    assert revision is not None  # noqa: S101 - a plan's current revision exists
+    revision = current_revision(conn, plan)
     wanted = set((plan.revising or {}).get("comments", ()))
     found = comments_of(conn, plan.id)
     subtasks = [s.model_dump(mode="json", exclude_none=True) for s in revision.subtasks]

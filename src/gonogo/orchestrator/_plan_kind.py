@@ -16,9 +16,9 @@ from gonogo.store import Connection
 from gonogo.store.plans import (
     add_revision,
     count_revisions,
+    current_revision,
     plan_of,
     revise_plan,
-    revision_of,
 )
 from gonogo.store.sessions import session_of
 
@@ -36,7 +36,7 @@ class PlanKind:
     def matter(self, conn: Connection, approval: Approval, ruling: Ruling) -> Matter:
         """What the plan's subtasks would be."""
         plan = _plan(conn, approval)
-        revision = self.planning.edit(plan, _current(conn, plan), ruling.changes)
+        revision = self.planning.edit(plan, current_revision(conn, plan), ruling.changes)
         return Matter(subtasks=revision.subtasks)
 
     def ask_again(
@@ -44,7 +44,7 @@ class PlanKind:
     ) -> Approval:
         """Make the edit the plan's next revision, and put it before people."""
         plan = _plan(conn, approval)
-        current, session = _current(conn, plan), session_of(conn, plan.session_id)
+        current, session = current_revision(conn, plan), session_of(conn, plan.session_id)
         assert session is not None  # noqa: S101 - the plan names its session
         revision = self._take_over(conn, plan, current, ruling, now)
         self.planning.closing(conn, plan, now)
@@ -59,7 +59,7 @@ class PlanKind:
     def settle(self, conn: Connection, approval: Approval, ruling: Ruling, now: datetime) -> None:
         """Approve, approve as edited, hold, or reject."""
         plan = _plan(conn, approval)
-        current = _current(conn, plan)
+        current = current_revision(conn, plan)
         _check_named(conn, plan, ruling)
         match ruling.word:
             case DecisionWord.REJECT:
@@ -89,12 +89,6 @@ def _plan(conn: Connection, approval: Approval) -> Plan:
     plan = plan_of(conn, approval.plan_id or "")
     assert plan is not None  # noqa: S101 - approvals of this kind always name a plan
     return plan
-
-
-def _current(conn: Connection, plan: Plan) -> Revision:
-    current = revision_of(conn, plan.id, plan.revision)
-    assert current is not None  # noqa: S101 - a plan's current revision exists
-    return current
 
 
 def _untouched(

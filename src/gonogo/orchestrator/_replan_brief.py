@@ -8,7 +8,7 @@ from gonogo.domain.plan import Subtask
 from gonogo.domain.records import Plan, SubtaskRow
 from gonogo.orchestrator._brief import cut
 from gonogo.store import Connection
-from gonogo.store.plans import revision_of, subtask_rows
+from gonogo.store.plans import current_revision, subtask_rows
 from gonogo.texts import cause_and_fix
 from gonogo.texts import say as text
 
@@ -18,8 +18,7 @@ _SHOWN = 2_000
 
 def brief(conn: Connection, plan: Plan, locale: str) -> str:
     """The head of the conversation in which a plan's next revision is looked for."""
-    revision = revision_of(conn, plan.id, plan.revision)
-    assert revision is not None  # noqa: S101 - a plan's current revision exists
+    revision = current_revision(conn, plan)
     rows = {row.subtask_id: row for row in subtask_rows(conn, plan.id, plan.revision)}
     return "\n\n".join(
         [

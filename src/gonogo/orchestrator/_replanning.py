@@ -14,19 +14,16 @@ How the search goes is in `_search`.
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
-from gonogo.agents import Thread, drop_call
 from gonogo.approvals import Desk, Question, Ruling
 from gonogo.domain.approval_state import ApprovalKind, DecisionWord
 from gonogo.domain.budget import BudgetSpent
-from gonogo.domain.conversation import UserText
 from gonogo.domain.errors import Conflict, InvalidMessage, InvalidPlan
 from gonogo.domain.plan import Revision
 from gonogo.domain.plan_changes import plan_changes
 from gonogo.domain.plan_state import PlanStatus
-from gonogo.domain.records import Approval, Plan, Session
+from gonogo.domain.records import Approval, Plan
 from gonogo.domain.replanning import is_progress, next_revision, stays_within
 from gonogo.domain.subtask_state import SUBTASK, SubtaskStatus
 from gonogo.engine import BUDGET, REPLAN, Engine, Superseded
@@ -34,25 +31,43 @@ from gonogo.orchestrator._planning import Planning
 from gonogo.orchestrator._proposal import ARCHITECT
 from gonogo.orchestrator._replan_brief import brief, reflection
 from gonogo.orchestrator._revising import completed, mint_grants, told_progress
-from gonogo.orchestrator._search import time_left
+from gonogo.orchestrator._search import Talk
 from gonogo.store import Connection, go_on, log
-from gonogo.store.calls import open_calls, pending_of_plan
+from gonogo.store.calls import pending_of_plan
 from gonogo.store.plans import (
     add_revision,
+    current_revision,
     end_grants,
     move_plan,
     plan_of,
-    revision_of,
     revisions_of,
     revoked_subtasks,
     set_plan,
     subtask_rows,
 )
-from gonogo.store.sessions import conversation, say, session_of, set_session, spoken_in
+from gonogo.store.sessions import session_of, set_session, spoken_in
+from gonogo.texts import DEFAULT
 from gonogo.texts import say as text
 
 ABOUT = "replan"
 """What an intervention is about that asks whether to replan once more."""
+
+
+def _check(conn: Connection, plan: Plan) -> None:
+    current = plan_of(conn, plan.id)
+    if current is None or current.status is not PlanStatus.REPLANNING:
+        raise Superseded(f"Plan {plan.id} is no longer replanned")
+    if (current.revision, current.replans) != (plan.revision, plan.replans):
+        raise Superseded(f"Plan {plan.id} is no longer replanned")
+
+
+_TALK = Talk(
+    column="replan",
+    name=lambda plan: f"{plan.id}/replan/{plan.replans}",
+    script=lambda plan: f"replan-{plan.replans}",
+    brief=brief,
+    check=_check,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,8 +77,7 @@ class Replanning:
     desk: Desk
     engine: Engine
     planning: Planning
-    timeout: float
-    """Seconds that a search may take."""
+    talk: Talk = _TALK
     within_grant: bool = False
     """Carry out without a question what needs nothing new."""
 
@@ -83,48 +97,17 @@ class Replanning:
 
     # The search -------------------------------------------------------------------------------
 
-    def take(self, conn: Connection, plan: Plan, now: datetime) -> tuple[Thread, float] | None:
-        """The conversation to go on with, and the seconds it has left; None when it is not time."""
-        if plan.replan is None:
-            return None
+    def ready(self, conn: Connection, plan: Plan, now: datetime) -> bool:
+        """Whether nothing of the plan runs, and no person is to be asked first."""
+        if plan.replan is None or plan.pause_reason == BUDGET:
+            return False
         rows = subtask_rows(conn, plan.id, plan.revision)
-        waits = plan.pause_reason == BUDGET
-        if waits or any(row.status is SubtaskStatus.RUNNING for row in rows):
-            return None
-        session = session_of(conn, plan.session_id)
-        assert session is not None  # noqa: S101 - the plan names its session
+        if any(row.status is SubtaskStatus.RUNNING for row in rows):
+            return False
         if plan.replan.get("asks"):
-            self._ask_person(conn, session, plan, now)
-            return None
-        thread = self._thread(session, plan)
-        began, left = time_left(plan.replan, self.timeout, now)
-        if plan.replan.get("began") is None:
-            set_plan(conn, plan, replan={**plan.replan, "began": began})
-        if not conversation(conn, session.id, thread.name):
-            told = UserText(content=brief(conn, plan, session.spoken))
-            say(conn, session.id, thread.name, told, now, agent=ARCHITECT)
-        return thread, left
-
-    def _thread(self, session: Session, plan: Plan) -> Thread:
-        return Thread(
-            session_id=session.id, name=thread_name(plan), script=f"replan-{plan.replans}",
-            agent=ARCHITECT, locale=session.spoken, workspace=Path(session.workspace),
-            remote=session.tool_host == "client", plan_id=plan.id, revision=plan.revision,
-            check=lambda conn: _check(conn, plan),
-            park=lambda conn, now: self._park(conn, plan),
-        )  # fmt: skip
-
-    def _park(self, conn: Connection, plan: Plan) -> None:
-        """The search waits for a person."""
-        current = plan_of(conn, plan.id)
-        if current is not None and current.replan is not None:
-            self.rest(conn, current)
-        log.tell_final(conn, plan.session_id)
-
-    def rest(self, conn: Connection, plan: Plan) -> None:
-        """The search waits; what that takes is not the search's."""
-        assert plan.replan is not None  # noqa: S101 - it is being replanned
-        set_plan(conn, plan, replan={**plan.replan, "began": None})
+            self._ask_person(conn, plan, now)
+            return False
+        return True
 
     def revision(
         self, conn: Connection, plan: Plan, arguments: Mapping[str, Any], locale: str
@@ -158,8 +141,8 @@ class Replanning:
         """Put the revision before a person, or go on with it where that needs nobody."""
         done = completed(conn, plan)
         session = session_of(conn, plan.session_id)
-        current = revision_of(conn, plan.id, plan.revision)
-        assert session is not None and current is not None  # noqa: S101, PT018 - foreign keys
+        current = current_revision(conn, plan)
+        assert session is not None  # noqa: S101 - the plan names its session
         self._drop_unfinished(conn, plan, now)
         end_grants(conn, plan.id, now, f"revision {revision.number} took its place")
         add_revision(conn, revision, now, f"agent:{ARCHITECT}", "replanned", kept=done)
@@ -205,7 +188,7 @@ class Replanning:
 
     def spent(self, conn: Connection, plan: Plan, error: BudgetSpent, now: datetime) -> None:
         """A budget is spent: search on when a person gives more."""
-        self.rest(conn, plan)
+        self.talk.rest(conn, plan)
         self.engine.pause_search(conn, plan.id, error.excess, now)
 
     def give_up(self, conn: Connection, plan: Plan, reason: str, now: datetime) -> None:
@@ -216,32 +199,28 @@ class Replanning:
     def drop(self, conn: Connection, plan: Plan, now: datetime) -> None:
         """End what the search asked for and has no answer to."""
         if plan.replans:
-            for call in open_calls(conn, plan.session_id, thread_name(plan)):
-                drop_call(conn, self.desk, call, "cancelled: the search has ended", now)
+            self.talk.drop_calls(conn, self.desk, plan, now)
 
     # A person is asked first ------------------------------------------------------------------
 
-    def _ask_person(self, conn: Connection, session: Session, plan: Plan, now: datetime) -> None:
+    def _ask_person(self, conn: Connection, plan: Plan, now: datetime) -> None:
         for approval in pending_of_plan(conn, plan.id):
             if approval.details.get("about") == ABOUT:
                 return
         about: dict[str, Any] = plan.replan or {}
-        reason = text(
-            "replan_question", session.spoken, count=plan.replans - 1, reason=about["reason"]
-        )
+        locale = spoken_in(conn, plan.session_id) or DEFAULT
+        reason = text("replan_question", locale, count=plan.replans - 1, reason=about["reason"])
         self.desk.open(
             conn,
             Question(
-                session_id=session.id, kind=ApprovalKind.INTERVENTION, subject=plan.goal,
-                details={
-                    "about": ABOUT, "replans": plan.replans - 1, **_public(plan, session.spoken),
-                },
+                session_id=plan.session_id, kind=ApprovalKind.INTERVENTION, subject=plan.goal,
+                details={"about": ABOUT, "replans": plan.replans - 1, **_public(plan, locale)},
                 reason=reason, digest=plan.digest, plan_id=plan.id, revision=plan.revision,
                 agent=ARCHITECT,
             ),
             now,
         )  # fmt: skip
-        log.tell_final(conn, session.id)
+        log.tell_final(conn, plan.session_id)
 
     def settle(self, conn: Connection, approval: Approval, ruling: Ruling, now: datetime) -> None:
         """A person answers whether the plan is changed once more."""
@@ -268,11 +247,6 @@ class Replanning:
         self.engine.end_unfinished(conn, plan.id, reason, now)
 
 
-def thread_name(plan: Plan) -> str:
-    """The conversation of the search that is under way."""
-    return f"{plan.id}/replan/{plan.replans}"
-
-
 def _public(plan: Plan, locale: str) -> dict[str, Any]:
     """Why a plan is changed, as people and clients are told."""
     about: dict[str, Any] = plan.replan or {}
@@ -282,11 +256,3 @@ def _public(plan: Plan, locale: str) -> dict[str, Any]:
         "suggestion": suggestion, "subtask_id": about.get("subtask_id"), "by": about.get("by"),
     }  # fmt: skip
     return {name: value for name, value in found.items() if value is not None}
-
-
-def _check(conn: Connection, plan: Plan) -> None:
-    current = plan_of(conn, plan.id)
-    if current is None or current.status is not PlanStatus.REPLANNING:
-        raise Superseded(f"Plan {plan.id} is no longer replanned")
-    if (current.revision, current.replans) != (plan.revision, plan.replans):
-        raise Superseded(f"Plan {plan.id} is no longer replanned")

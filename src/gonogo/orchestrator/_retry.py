@@ -14,7 +14,7 @@ from gonogo.orchestrator._planning import Planning
 from gonogo.orchestrator._proposal import ARCHITECT
 from gonogo.orchestrator._revising import take_up, undone
 from gonogo.store import Connection, log
-from gonogo.store.plans import lock_plan, revision_of, set_plan, subtask_rows
+from gonogo.store.plans import current_revision, lock_plan, set_plan, subtask_rows
 from gonogo.store.sessions import session_of, set_session
 
 _S = SubtaskStatus
@@ -92,9 +92,9 @@ class Retry:
 
 
 def _stand(conn: Connection, plan: Plan) -> tuple[Revision, Rows]:
-    current = revision_of(conn, plan.id, plan.revision)
-    assert current is not None  # noqa: S101 - a plan's current revision exists
-    return current, {row.subtask_id: row for row in subtask_rows(conn, plan.id, plan.revision)}
+    return current_revision(conn, plan), {
+        row.subtask_id: row for row in subtask_rows(conn, plan.id, plan.revision)
+    }
 
 
 def _revise(

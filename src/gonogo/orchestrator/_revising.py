@@ -14,9 +14,9 @@ from gonogo.store.checkpoints import undone_subtasks
 from gonogo.store.plans import (
     add_grants,
     add_revision,
+    current_revision,
     end_grants,
     revise_plan,
-    revision_of,
     revoked_subtasks,
     subtask_rows,
 )
@@ -78,8 +78,10 @@ def undone(conn: Connection, plan: Plan, rows: Iterable[SubtaskRow]) -> frozense
     since = undone_subtasks(conn, plan.id)
     over = {row.subtask_id: row.finished_at for row in rows if row.finished_at is not None}
     gone = frozenset(key for key, at in over.items() if key in since and at <= since[key])
-    current = revision_of(conn, plan.id, plan.revision) if gone else None
-    return gone.union(*(dependants(current.subtasks, each) for each in gone if current))
+    if not gone:
+        return gone
+    subtasks = current_revision(conn, plan).subtasks
+    return gone.union(*(dependants(subtasks, each) for each in gone))
 
 
 def told_progress(conn: Connection, plan: Plan) -> int:

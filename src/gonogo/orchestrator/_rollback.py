@@ -15,7 +15,7 @@ from gonogo.store.checkpoints import (
     checkpoint_of,
     latest_checkpoint,
 )
-from gonogo.store.plans import plan_of, revision_of, standings
+from gonogo.store.plans import current_revision, plan_of, standings
 from gonogo.store.sessions import session_of
 from gonogo.store.sweeping import given_up
 
@@ -146,9 +146,8 @@ def _unfinished(
 
 
 def _around(conn: Connection, plan: Plan) -> tuple[Session, Revision]:
-    session, revision = session_of(conn, plan.session_id), revision_of(conn, plan.id, plan.revision)
+    session, revision = session_of(conn, plan.session_id), current_revision(conn, plan)
     assert session is not None  # noqa: S101 - a foreign key away
-    assert revision is not None  # noqa: S101 - a plan's current revision exists
     if session.tool_host == "client":
         raise Conflict(
             "The client carries out this session's tools: there are no checkpoints and no rollback"

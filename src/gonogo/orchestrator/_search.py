@@ -1,21 +1,34 @@
 """A search for the next revision of a plan: a conversation with the architect that has an end.
 
-It is kept like any other conversation, so that it goes on after a crash. What it is for, and what
-becomes of it, is the business of an `Aim`; which one a plan has, its status says.
+It is kept like any other conversation, so that it goes on after a crash; what it is about and when
+it began stands with the plan. What it is for, and what becomes of it, is the business of an `Aim`;
+which one a plan has, its status says.
 """
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Protocol
+from pathlib import Path
+from typing import Any, Literal, Protocol
 
 import anyio
 
-from gonogo.agents import Finished, Handed, Loop, Resting, Thread, end_call, open_control
+from gonogo.agents import (
+    Finished,
+    Handed,
+    Loop,
+    Resting,
+    Thread,
+    drop_call,
+    end_call,
+    open_control,
+)
+from gonogo.approvals import Desk
 from gonogo.dispatch import AGAIN
 from gonogo.domain.budget import BudgetSpent
 from gonogo.domain.call_state import CallStatus
+from gonogo.domain.conversation import UserText
 from gonogo.domain.errors import GonogoError, InvalidPlan
 from gonogo.domain.failure import quota_pause
 from gonogo.domain.plan import Revision
@@ -23,8 +36,11 @@ from gonogo.domain.plan_state import PlanStatus
 from gonogo.domain.records import CallRow, Job, Plan
 from gonogo.engine import REPLAN, Superseded
 from gonogo.orchestrator._planning import Planning
-from gonogo.store import Connection, Store
-from gonogo.store.plans import plan_of
+from gonogo.orchestrator._proposal import ARCHITECT
+from gonogo.store import Connection, Store, log
+from gonogo.store.calls import open_calls
+from gonogo.store.plans import plan_of, set_plan
+from gonogo.store.sessions import conversation, say, session_of
 from gonogo.store.timers import set_timer
 from gonogo.texts import say as text
 
@@ -32,11 +48,77 @@ _TRIES = 3
 """Proposals of one search that are refused before it is given up."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Talk:
+    """The conversation of a search with the architect, and its clock."""
+
+    column: Literal["replan", "revising"]
+    """Where the plan keeps what the search is about, and when it began."""
+    name: Callable[[Plan], str]
+    """The conversation's name, another one for each search."""
+    script: Callable[[Plan], str]
+    """What a scripted model knows it by."""
+    brief: Callable[[Connection, Plan, str], str]
+    """What the architect is told first, in a language."""
+    check: Callable[[Connection, Plan], None]
+    """Raises `Superseded` when the search is no longer wanted."""
+
+    def open(
+        self, conn: Connection, plan: Plan, timeout: float, now: datetime
+    ) -> tuple[Thread, float]:
+        """The conversation to begin or to go on with, and the seconds it has left."""
+        session = session_of(conn, plan.session_id)
+        assert session is not None  # noqa: S101 - the plan names its session
+        thread = Thread(
+            session_id=session.id, name=self.name(plan), script=self.script(plan), agent=ARCHITECT,
+            locale=session.spoken, workspace=Path(session.workspace),
+            remote=session.tool_host == "client", plan_id=plan.id, revision=plan.revision,
+            check=lambda conn: self.check(conn, plan),
+            park=lambda conn, now: self._park(conn, plan),
+        )  # fmt: skip
+        began = self._about(plan).get("began")
+        if began is None:
+            began = now.isoformat()
+            self._set_began(conn, plan, began)
+        if not conversation(conn, session.id, thread.name):
+            told = UserText(content=self.brief(conn, plan, session.spoken))
+            say(conn, session.id, thread.name, told, now, agent=ARCHITECT)
+        due = datetime.fromisoformat(began) + timedelta(seconds=timeout)
+        return thread, max(0.0, (due - now).total_seconds())
+
+    def rest(self, conn: Connection, plan: Plan) -> None:
+        """The search waits; what that takes is not the search's."""
+        self._set_began(conn, plan, None)
+
+    def drop_calls(self, conn: Connection, desk: Desk, plan: Plan, now: datetime) -> None:
+        """End what the search asked for and has no answer to."""
+        for call in open_calls(conn, plan.session_id, self.name(plan)):
+            drop_call(conn, desk, call, "cancelled: the search has ended", now)
+
+    def _park(self, conn: Connection, plan: Plan) -> None:
+        """The search waits for a person."""
+        current = plan_of(conn, plan.id)
+        if current is not None and self._about(current):
+            self.rest(conn, current)
+        log.tell_final(conn, plan.session_id)
+
+    def _about(self, plan: Plan) -> Mapping[str, Any]:
+        return getattr(plan, self.column) or {}
+
+    def _set_began(self, conn: Connection, plan: Plan, began: str | None) -> None:
+        set_plan(conn, plan, **{self.column: {**self._about(plan), "began": began}})
+
+
 class Aim(Protocol):
     """What a search is for; each method is a part of its caller's transaction."""
 
-    def take(self, conn: Connection, plan: Plan, now: datetime) -> tuple[Thread, float] | None:
-        """The conversation to go on with, and the seconds it has left; None when it is not time."""
+    @property
+    def talk(self) -> Talk:
+        """The conversation in which it is looked for."""
+        ...
+
+    def ready(self, conn: Connection, plan: Plan, now: datetime) -> bool:
+        """Whether it is time to search; where a person is to be asked first, they are."""
         ...
 
     def revision(
@@ -58,10 +140,6 @@ class Aim(Protocol):
         now: datetime,
     ) -> None:
         """Make the revision the plan's own."""
-        ...
-
-    def rest(self, conn: Connection, plan: Plan) -> None:
-        """The search waits; what that takes is not the search's."""
         ...
 
     def spent(self, conn: Connection, plan: Plan, error: BudgetSpent, now: datetime) -> None:
@@ -118,8 +196,9 @@ class Search:
     ) -> tuple[Aim, Thread, float] | None:
         plan = plan_of(conn, plan_id)
         aim = self.aims.get(plan.status) if plan else None
-        found = aim.take(conn, plan, now) if plan and aim else None
-        return None if aim is None or found is None else (aim, *found)
+        if plan is None or aim is None or not aim.ready(conn, plan, now):
+            return None
+        return aim, *aim.talk.open(conn, plan, self.timeout, now)
 
     async def _search(self, aim: Aim, thread: Thread) -> str | None:
         """Drive the conversation. Gives why there is no new revision; None when all is written."""
@@ -169,7 +248,7 @@ class Search:
     ) -> None:
         """A model's quota is used up: search on when it is there again."""
         plan = _checked(conn, thread)
-        aim.rest(conn, plan)
+        aim.talk.rest(conn, plan)
         set_timer(conn, f"{AGAIN}{REPLAN}", plan.id, now + timedelta(seconds=seconds))
 
     def _spent(
@@ -188,10 +267,3 @@ def _checked(conn: Connection, thread: Thread) -> Plan:
     plan = plan_of(conn, thread.plan_id or "")
     assert plan is not None  # noqa: S101 - `check` found it
     return plan
-
-
-def time_left(about: Mapping[str, Any], timeout: float, now: datetime) -> tuple[str, float]:
-    """When a search began, as it is kept, and the seconds that it has left."""
-    began = about.get("began") or now.isoformat()
-    due = datetime.fromisoformat(began) + timedelta(seconds=timeout)
-    return began, max(0.0, (due - now).total_seconds())

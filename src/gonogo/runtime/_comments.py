@@ -10,7 +10,7 @@ from gonogo.runtime._parts import Parts
 from gonogo.runtime._views import comment_view, plan_view
 from gonogo.store import Connection
 from gonogo.store.comments import comments_of
-from gonogo.store.plans import plan_of, revision_of, subtask_rows
+from gonogo.store.plans import current_revision, plan_of, subtask_rows
 
 
 class Comments:
@@ -89,6 +89,4 @@ def _comments(conn: Connection, principal: Principal, plan_id: str) -> list[Comm
 
 def _view(conn: Connection, plan: Plan | None) -> PlanView:
     assert plan is not None  # noqa: S101 - sent back in this transaction
-    revision = revision_of(conn, plan.id, plan.revision)
-    assert revision is not None  # noqa: S101 - a plan's current revision exists
-    return plan_view(plan, revision, subtask_rows(conn, plan.id, plan.revision))
+    return plan_view(plan, current_revision(conn, plan), subtask_rows(conn, plan.id, plan.revision))

@@ -227,10 +227,9 @@ def build(
         closing=lambda conn, plan, now: _end_searches(conn, plan, now, replanning, answering),
     )  # fmt: skip
     replanning = Replanning(
-        desk=desk, engine=engine, planning=planning, timeout=settings.replanning_timeout,
-        within_grant=settings.replan_within_grant,
-    )  # fmt: skip
-    answering = Answering(desk=desk, planning=planning, timeout=settings.replanning_timeout)
+        desk=desk, engine=engine, planning=planning, within_grant=settings.replan_within_grant
+    )
+    answering = Answering(desk=desk, planning=planning)
     search = Search(
         store=store, loop=loop, planning=planning, clock=clock, timeout=settings.replanning_timeout,
         aims={PlanStatus.REPLANNING: replanning, PlanStatus.AWAITING_APPROVAL: answering},

@@ -27,11 +27,11 @@ from gonogo.runtime._views import diff_view, grant_view, plan_view, status_view,
 from gonogo.store import Connection, log
 from gonogo.store.calls import questions_of_plan
 from gonogo.store.plans import (
+    current_revision,
     grant_of,
     list_grants,
     list_plans,
     plan_of,
-    revision_of,
     revisions_of,
     revoke_grant,
     subtask_rows,
@@ -210,9 +210,7 @@ def _found_and_used(
 
 
 def _whole(conn: Connection, plan: Plan) -> Found:
-    revision = revision_of(conn, plan.id, plan.revision)
-    assert revision is not None  # noqa: S101 - a plan's current revision exists
-    return plan, revision, subtask_rows(conn, plan.id, plan.revision)
+    return plan, current_revision(conn, plan), subtask_rows(conn, plan.id, plan.revision)
 
 
 def _plans(

@@ -181,6 +181,13 @@ def revision_of(conn: Connection, plan_id: str, number: int) -> Revision | None:
     return kept[0]
 
 
+def current_revision(conn: Connection, plan: Plan) -> Revision:
+    """The revision that a plan is at."""
+    found = revision_of(conn, plan.id, plan.revision)
+    assert found is not None  # noqa: S101 - a plan and its revision are written together
+    return found
+
+
 def revisions_of(conn: Connection, plan_id: str) -> list[tuple[Revision, Any]]:
     """All revisions of a plan with their rows, oldest first."""
     return [(_revision(row), row) for row in rows(conn, _REVISIONS, {"of": plan_id})]
