@@ -24,7 +24,7 @@ LONGER = {
 """Files that may be longer, up to this many code lines each."""
 
 _NOT_CODE = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT}
-_ELSEWHERE = re.compile(r"pythonhosted|npmjs\.(org|com)|deb\.debian|/(work|farm)/")
+_ELSEWHERE = re.compile(r"pythonhosted|pypi\.org|npmjs\.(org|com)|deb\.debian|/(work|farm)/")
 
 
 def code_lines(source: str) -> int:

@@ -27,8 +27,8 @@ def test_every_subtask_is_listed_with_its_agent_time_and_dependencies():
 def test_a_scope_is_shown_so_that_the_person_knows_what_the_go_allows():
     scope = {"paths": ["src/*.py"], "commands": ["pytest -q"], "tools": [], "network": True}
     assert scope_line(scope) == "files src/*.py; commands pytest -q; network any public host"
-    hosts = scope | {"network": ["pypi.org", "a.b:1"]}
-    assert scope_line(hosts).endswith("; network pypi.org, a.b:1")
+    hosts = scope | {"network": ["packages.example.com", "a.b:1"]}
+    assert scope_line(hosts).endswith("; network packages.example.com, a.b:1")
     assert "needs files src/*.py" in "\n".join(plan_lines([node("a", scope=scope)]))
     assert scope_line(None) == ""
 

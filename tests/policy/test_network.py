@@ -25,7 +25,7 @@ def grant(network: object = False, *commands: str) -> Grant:
     return Grant(grant_id="g", plan_id="p", revision=1, subtask_id="s", scope=scope)
 
 
-@pytest.mark.parametrize("hosts", [True, ("pypi.org", "*.example.org:443")])
+@pytest.mark.parametrize("hosts", [True, ("packages.example.com", "*.example.org:443")])
 def test_a_command_of_the_approved_scope_gets_the_network_of_that_scope(hosts):
     found = verdict(call(), NO_RULES, HERE, grant(hosts))
 
@@ -64,19 +64,24 @@ def test_what_a_rule_vouches_for_gets_no_network_not_even_in_part():
 
 def test_a_call_that_names_hosts_asks_and_says_which_whatever_rules_allow():
     rules = rule("pip install")
-    for given in (None, grant(), grant(["pypi.org"])):
-        found = verdict(call(PIP, "evil.org", "pypi.org"), rules, HERE, given)
+    for given in (None, grant(), grant(["packages.example.com"])):
+        found = verdict(call(PIP, "evil.org", "packages.example.com"), rules, HERE, given)
 
         assert (found.decision, found.rule) == ("ask", "builtin:network")
         assert "evil.org" in found.reason
 
 
 def test_a_call_that_names_hosts_of_its_approved_scope_gets_just_those():
-    found = verdict(call(PIP, "pypi.org:443"), NO_RULES, HERE, grant(["pypi.org", "*.example.org"]))
-    by_rule = verdict(call("pytest", "pypi.org"), rule("pytest"), HERE, grant(True))
+    found = verdict(
+        call(PIP, "packages.example.com:443"),
+        NO_RULES,
+        HERE,
+        grant(["packages.example.com", "*.example.org"]),
+    )
+    by_rule = verdict(call("pytest", "packages.example.com"), rule("pytest"), HERE, grant(True))
 
-    assert (found.decision, found.network) == ("allow", ("pypi.org:443",))
-    assert (by_rule.decision, by_rule.network) == ("allow", ("pypi.org",))
+    assert (found.decision, found.network) == ("allow", ("packages.example.com:443",))
+    assert (by_rule.decision, by_rule.network) == ("allow", ("packages.example.com",))
 
 
 def test_without_a_sandbox_a_network_asks_since_nothing_limits_it():

@@ -41,7 +41,7 @@ class ExecuteCommand(Arguments):
         BeforeValidator(_read_hosts),
         WithJsonSchema({"type": "array", "items": {"type": "string"}, "minItems": 1}),
         Field(
-            description="Hosts that it must reach over HTTP(S), such as `pypi.org` or"
+            description="Hosts that it must reach over HTTP(S), such as `packages.example.com` or"
             " `*.example.org:8443`. Leave it out where the subtask's scope has them."
         ),
     ] = None

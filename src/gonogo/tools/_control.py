@@ -47,7 +47,7 @@ _SUBTASK: dict[str, Any] = {
                 "network": {
                     "anyOf": [{"type": "boolean"}, _STRINGS],
                     "description": "Hosts that its commands reach over HTTP(S), such as"
-                    ' `["pypi.org", "*.example.org:443"]`; `true` is any public host.'
+                    ' `["packages.example.com", "*.example.org:443"]`; `true` is any public host.'
                     " None unless said.",
                 },
             },
