@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gonogo.client._wire import Wire
+from gonogo.client._wire import Wire, given
 from gonogo.domain.pages import DecisionAnswers, LinkView
 from gonogo.domain.views import ApprovalList, ApprovalView, DecisionAnswer
 
@@ -63,16 +63,15 @@ class Approvals(Wire):
             "feedback": feedback,
             "for_session": for_session or None,
         }
-        body = {name: value for name, value in fields.items() if value is not None}
-        return await self._post(f"/approvals/{approval_id}/decision", ApprovalView, body)
+        path = f"/approvals/{approval_id}/decision"
+        return await self._post(path, ApprovalView, given(fields))
 
     async def decide_group(
         self, group: str, decision: str, *, feedback: str | None = None
     ) -> list[DecisionAnswer]:
         """Give one answer to all identical questions that are open now."""
-        body = {"group": group, "decision": decision, "feedback": feedback}
-        kept = {name: value for name, value in body.items() if value is not None}
-        return (await self._post("/approvals/decisions", DecisionAnswers, kept)).answers
+        body = given({"group": group, "decision": decision, "feedback": feedback})
+        return (await self._post("/approvals/decisions", DecisionAnswers, body)).answers
 
     async def make_link(self, approval_id: str, name: str | None = None) -> LinkView:
         """Make a link that decides an approval once.
@@ -80,8 +79,7 @@ class Approvals(Wire):
         Args:
             name: Whose decision it will be; without it, one's own.
         """
-        body = {"name": name} if name is not None else {}
-        return await self._post(f"/approvals/{approval_id}/links", LinkView, body)
+        return await self._post(f"/approvals/{approval_id}/links", LinkView, given({"name": name}))
 
     async def revoke_links(self, approval_id: str) -> None:
         """End the links of an approval."""

@@ -27,7 +27,7 @@ class Audits(Wire):
         """Note where every chain stands; keep the text elsewhere."""
         return await self._post("/audit/anchors", AuditAnchor)
 
-    async def export_audit(
+    def export_audit(
         self,
         *,
         session_id: str | None = None,
@@ -36,12 +36,9 @@ class Audits(Wire):
         removable: datetime | None = None,
     ) -> AsyncGenerator[bytes]:
         """The log as lines of JSON, in pieces. Whole only with its last line, `{"end": …}`."""
-        times = {"since": since, "until": until, "removable": removable}
-        query = {name: time.isoformat() for name, time in times.items() if time is not None}
-        if session_id is not None:
-            query["session_id"] = session_id
-        async for piece in self._pieces("/audit/export", query):
-            yield piece
+        return self._pieces(
+            "/audit/export", session_id=session_id, since=since, until=until, removable=removable
+        )
 
     async def prune_audit(self, before: datetime, heads: Sequence[Head]) -> list[AuditHead]:
         """Remove the beginnings of chains, each up to an entry that was exported."""

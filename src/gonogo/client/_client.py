@@ -64,8 +64,9 @@ class Client(Audits, Sessions, Plans, Undo, Approvals):
         offset: int = 0,
     ) -> list[CallView]:
         """A page of the tool calls as they were judged, oldest first."""
-        page: dict[str, Any] = {"since": since.isoformat() if since else None, "limit": limit}
-        found = await self._get("/calls", Calls, session_id=session_id, offset=offset, **page)
+        found = await self._get(
+            "/calls", Calls, session_id=session_id, since=since, limit=limit, offset=offset
+        )
         return found.calls
 
     async def analytics(
@@ -76,11 +77,9 @@ class Client(Audits, Sessions, Plans, Undo, Approvals):
         until: datetime | None = None,
     ) -> Analytics:
         """What came of the work: by default in the last thirty days, over all sessions seen."""
-        window = {
-            name: moment.isoformat() if moment else None
-            for name, moment in (("since", since), ("until", until))
-        }
-        return await self._get("/analytics", Analytics, session_id=session_id, **window)
+        return await self._get(
+            "/analytics", Analytics, session_id=session_id, since=since, until=until
+        )
 
     async def tokens(self) -> list[TokenView]:
         """The tokens, without their secrets."""

@@ -1,6 +1,6 @@
 """Plans: look at them, decide about them, steer them."""
 
-from gonogo.client._wire import Wire
+from gonogo.client._wire import Wire, given
 from gonogo.domain.messages import PlanDecision
 from gonogo.domain.pages import Revisions
 from gonogo.domain.views import (
@@ -69,8 +69,7 @@ class Plans(Wire):
         revision: int | None = None,
     ) -> CommentView:
         """Say something of a plan that waits for approval; it decides nothing."""
-        said = {"content": content, "subtask_id": subtask_id, "revision": revision}
-        body = {name: value for name, value in said.items() if value is not None}
+        body = given({"content": content, "subtask_id": subtask_id, "revision": revision})
         return await self._post(f"/plans/{plan_id}/comments", CommentView, body)
 
     async def plan_comments(self, plan_id: str) -> CommentList:

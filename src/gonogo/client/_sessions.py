@@ -6,7 +6,7 @@ from typing import Any, Literal
 from pydantic import BaseModel
 
 from gonogo.client._events import EventBody
-from gonogo.client._wire import Question, Wire
+from gonogo.client._wire import Question, Wire, given
 from gonogo.domain.messages import ClientMessage
 from gonogo.domain.pages import SessionRules
 from gonogo.domain.views import (
@@ -72,7 +72,7 @@ class Sessions(Wire):
             "locale": locale,
             "tool_host": tool_host,
         }
-        return await self._post("/sessions", SessionView, _given(fields))
+        return await self._post("/sessions", SessionView, given(fields))
 
     async def sessions(self, *, limit: int = 50, offset: int = 0) -> SessionList:
         """A page of the sessions."""
@@ -86,7 +86,7 @@ class Sessions(Wire):
         self, session_id: str, *, title: str | None = None, locale: str | None = None
     ) -> SessionView:
         """Change a session's title or language."""
-        change = _given({"title": title, "locale": locale})
+        change = given({"title": title, "locale": locale})
         return await self._patch(f"/sessions/{session_id}", SessionView, change)
 
     async def delete_session(self, session_id: str) -> None:
@@ -119,7 +119,3 @@ def _plain(message: ClientMessage | Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(message, BaseModel):
         return dict(message)
     return {**message.model_dump(mode="json", exclude_unset=True), "type": message.type}
-
-
-def _given(fields: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in fields.items() if value is not None}

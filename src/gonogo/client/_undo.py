@@ -1,6 +1,6 @@
 """Checkpoints: list them, look at what they store, go back to them."""
 
-from gonogo.client._wire import Wire
+from gonogo.client._wire import Wire, given
 from gonogo.domain.undo_views import CheckpointDiff, CheckpointList, CheckpointState, RollbackView
 
 
@@ -37,5 +37,4 @@ class Undo(Wire):
             "checkpoint_id": checkpoint_id, "subtask_id": subtask_id, "dry_run": dry_run,
             "include_shared": include_shared,
         }  # fmt: skip
-        given = {name: value for name, value in body.items() if value is not None}
-        return await self._post(f"/plans/{plan_id}/rollback", RollbackView, given)
+        return await self._post(f"/plans/{plan_id}/rollback", RollbackView, given(body))

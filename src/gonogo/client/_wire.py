@@ -3,6 +3,7 @@
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -24,7 +25,12 @@ _FIRST_DELAY, _LONGEST_DELAY = 0.05, 2.0
 _CONNECT = 10.0
 _SILENCE = 45.0
 """Seconds without a byte after which a stream is broken; the server sends one every 15."""
-_Query = str | int | None
+_Query = str | int | datetime | None
+
+
+def given(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields that have a value."""
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 class Wire:
@@ -76,8 +82,7 @@ class Wire:
         await self._http.aclose()
 
     async def _get(self, path: str, model: type[T], **query: _Query) -> T:
-        params = {name.rstrip("_"): v for name, v in query.items() if v is not None}
-        return model.model_validate_json(await self._ask("GET", path, params=params))
+        return model.model_validate_json(await self._ask("GET", path, params=_params(query)))
 
     async def _post(self, path: str, model: type[T], body: Mapping[str, Any] | None = None) -> T:
         headers = {KEY: uuid4().hex}
@@ -99,10 +104,10 @@ class Wire:
             raise refusal_of(answer)
         return answer.content
 
-    async def _pieces(self, path: str, params: Mapping[str, str]) -> AsyncGenerator[bytes]:
+    async def _pieces(self, path: str, **query: _Query) -> AsyncGenerator[bytes]:
         """A long answer, as it comes."""
         try:
-            async with self._http.stream("GET", PREFIX + path, params=params) as answer:
+            async with self._http.stream("GET", PREFIX + path, params=_params(query)) as answer:
                 if answer.is_error:
                     await answer.aread()
                     raise refusal_of(answer)
@@ -178,3 +183,10 @@ class Question:
 
 def _why(error: httpx.TransportError) -> str:
     return str(error) or type(error).__name__
+
+
+def _params(query: Mapping[str, _Query]) -> dict[str, str | int]:
+    return {
+        name.rstrip("_"): value.isoformat() if isinstance(value, datetime) else value
+        for name, value in given(query).items()
+    }
