@@ -18,8 +18,8 @@ from gonogo.server._problems import SlowBody
 
 T = TypeVar("T", bound=BaseModel)
 # A sender that is cut off in the middle of its body does not see the answer. So what is a little
-# too long is read to its end and forgotten; only more than this is cut off.
-_PASSED_OVER = 8 * MAX_BYTES
+# too long is read to its end and forgotten; only what is this many times too long is cut off.
+_PASSED_OVER = 8
 
 
 async def read_json(request: Request) -> Any:  # noqa: ANN401 - any JSON value
@@ -31,15 +31,10 @@ async def read_json(request: Request) -> Any:  # noqa: ANN401 - any JSON value
         SlowBody: it did not arrive in time.
         InvalidMessage: it is not JSON that has one meaning.
     """
-    seconds = door_of(request).limits.body
     media = request.headers.get("content-type")
     if media is not None and not _is_json(media):
         raise UnsupportedMedia(f"The body must be application/json, not {media[:80]}")
-    try:
-        with anyio.fail_after(seconds):
-            raw = await _read(request)
-    except TimeoutError:
-        raise SlowBody(f"The body did not arrive within {seconds:g} seconds") from None
+    raw = await read_bytes(request, MAX_BYTES, "message")
     if not raw:
         return {}
     if media is None:
@@ -56,24 +51,40 @@ async def read_body(request: Request, model: type[T]) -> T:
     return validated(model, await read_json(request))
 
 
-async def _read(request: Request) -> bytes:
+async def read_bytes(request: Request, most: int, what: str) -> bytes:
+    """The body as it came.
+
+    Args:
+        most: The bytes that it may have.
+        what: What it is, for the text of a refusal.
+
+    Raises:
+        TooLarge: it has more.
+        SlowBody: it did not arrive in time.
+    """
+    seconds = door_of(request).limits.body
+    try:
+        with anyio.fail_after(seconds):
+            body = await _read(request, most)
+    except TimeoutError:
+        raise SlowBody(f"The body did not arrive within {seconds:g} seconds") from None
+    if body is None:
+        raise TooLarge(f"A {what} has at most {most} bytes")
+    return body
+
+
+async def _read(request: Request, most: int) -> bytes | None:
     announced = request.headers.get("content-length", "")
-    if announced.isdecimal() and int(announced[:20]) > _PASSED_OVER:
-        raise _too_large()
+    if announced.isdecimal() and int(announced[:20]) > _PASSED_OVER * most:
+        return None
     body, length = bytearray(), 0
     async for chunk in request.stream():
         length += len(chunk)
-        if length <= MAX_BYTES:
+        if length <= most:
             body += chunk
-        elif length > _PASSED_OVER:
+        elif length > _PASSED_OVER * most:
             break
-    if length > MAX_BYTES:
-        raise _too_large()
-    return bytes(body)
-
-
-def _too_large() -> TooLarge:
-    return TooLarge(f"A message has at most {MAX_BYTES} bytes")
+    return bytes(body) if length <= most else None
 
 
 def _is_json(media: str) -> bool:

@@ -8,22 +8,15 @@ pages is that they cannot know the address, and what the browser says of the sen
 import re
 from urllib.parse import parse_qs
 
-import anyio
 from fastapi import APIRouter, Request, Response
 
 from gonogo.domain.approval_state import DecisionWord
-from gonogo.domain.errors import (
-    Forbidden,
-    InvalidMessage,
-    NotFound,
-    TooLarge,
-    UnsupportedMedia,
-)
+from gonogo.domain.errors import Forbidden, InvalidMessage, NotFound, UnsupportedMedia
 from gonogo.domain.outgoing import LinkState
+from gonogo.server._body import read_bytes
 from gonogo.server._caller import address_of, door_of
 from gonogo.server._guard import LINKS
 from gonogo.server._page import PAGE_HEADERS, link_page, unknown_page
-from gonogo.server._problems import SlowBody
 
 router = APIRouter()
 _LARGEST = 64 * 1024
@@ -68,9 +61,8 @@ async def _answer(
         door.failures.add(address_of(request))
         text = unknown_page([*languages, door.runtime.settings.locale or ""])
         return _page(text, 404)
-    status = 200 if found.state in _FINE and found.problem is None else 410
-    if found.problem is not None and found.state in _FINE:
-        status = 409
+    refused = 200 if found.problem is None else 409
+    status = refused if found.state in _FINE else 410
     return _page(link_page(found, [*languages, found.locale]), status)
 
 
@@ -91,18 +83,10 @@ async def _form(request: Request) -> dict[str, str]:
     media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media != "application/x-www-form-urlencoded":
         raise UnsupportedMedia("The decision must be a form: application/x-www-form-urlencoded")
-    seconds, body = door_of(request).limits.body, bytearray()
-    try:
-        with anyio.fail_after(seconds):
-            async for chunk in request.stream():
-                body += chunk
-                if len(body) > _LARGEST:
-                    raise TooLarge(f"A form has at most {_LARGEST} bytes")
-    except TimeoutError:
-        raise SlowBody(f"The body did not arrive within {seconds:g} seconds") from None
+    body = await read_bytes(request, _LARGEST, "form")
     try:
         fields = parse_qs(
-            bytes(body).decode("ascii"), keep_blank_values=True, max_num_fields=10, errors="strict"
+            body.decode("ascii"), keep_blank_values=True, max_num_fields=10, errors="strict"
         )
     except ValueError:
         raise InvalidMessage("The body is no form in UTF-8") from None
