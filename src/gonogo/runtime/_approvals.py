@@ -2,6 +2,7 @@
 
 from gonogo.approvals import is_reviewer, objection
 from gonogo.domain.approval_state import ApprovalStatus
+from gonogo.domain.errors import NotFound
 from gonogo.domain.pages import ApprovalFilter
 from gonogo.domain.principal import Principal, Role
 from gonogo.domain.records import Approval, Plan, Vote
@@ -9,18 +10,28 @@ from gonogo.domain.views import ApprovalView
 from gonogo.runtime._questions import view_of
 from gonogo.runtime._sessions import seen, seen_ids, seen_plan
 from gonogo.store import Connection
-from gonogo.store.calls import list_approvals
+from gonogo.store.calls import approval_of, list_approvals
 from gonogo.store.desk import reviewed_of_plan, votes_of
 from gonogo.store.plans import plan_of
-from gonogo.store.sessions import session_ids, session_of
+from gonogo.store.sessions import session_of
 
 
 def may_see(conn: Connection, principal: Principal, approval: Approval) -> bool:
     """Whether the principal sees a question: the session's owner, admins, and its reviewers."""
-    if seen(conn, principal, approval.session_id) is not None:
-        return True
-    session = session_of(conn, approval.session_id)
-    return session is not None and not session.deleted and is_reviewer(principal, approval)
+    own = seen(conn, principal, approval.session_id) is not None
+    return own or _reviews(conn, principal, approval)
+
+
+def readable_approval(conn: Connection, principal: Principal, approval_id: str) -> Approval:
+    """The question of that id, if the principal may see it.
+
+    Raises:
+        NotFound: otherwise, whatever the reason.
+    """
+    approval = approval_of(conn, approval_id)
+    if approval is None or not may_see(conn, principal, approval):
+        raise NotFound(f"No approval found with id={approval_id}")
+    return approval
 
 
 def readable_plan(conn: Connection, principal: Principal, plan_id: str) -> Plan:
@@ -44,16 +55,23 @@ def list_views(
         conn, status=wanted.status, session_id=wanted.session_id, kind=wanted.kind,
         group=wanted.group,
     )  # fmt: skip
-    own, alive = seen_ids(conn, principal), session_ids(conn, None)
+    own = seen_ids(conn, principal)
     views: list[ApprovalView] = []
     for approval in found:
-        mine = approval.session_id in own
-        if not mine and not (approval.session_id in alive and is_reviewer(principal, approval)):
+        if approval.session_id not in own and not _reviews(conn, principal, approval):
             continue
         votes = votes_of(conn, approval.id) if approval.review else []
         if not wanted.mine or _waits_for(principal, approval, votes):
             views.append(view_of(conn, approval, votes))
     return views
+
+
+def _reviews(conn: Connection, principal: Principal, approval: Approval) -> bool:
+    """Whether a review shows the principal a question of a session that may be somebody else's."""
+    if not is_reviewer(principal, approval):
+        return False
+    session = session_of(conn, approval.session_id)
+    return session is not None and not session.deleted
 
 
 def _waits_for(principal: Principal, approval: Approval, votes: list[Vote]) -> bool:

@@ -14,7 +14,7 @@ from gonogo.domain.pages import ApprovalFilter
 from gonogo.domain.principal import Principal, Role
 from gonogo.domain.records import Approval, CallRow, Session
 from gonogo.domain.views import ApprovalList, ApprovalView
-from gonogo.runtime._approvals import list_views, may_see
+from gonogo.runtime._approvals import list_views, may_see, readable_approval
 from gonogo.runtime._questions import view_of
 from gonogo.runtime._receipt import Receipt
 from gonogo.runtime._session_rules import check_owner
@@ -213,5 +213,4 @@ def _reachable(
 
 
 def _view(conn: Connection, principal: Principal, approval_id: str) -> ApprovalView:
-    wanted = HitlDecision(approval_id=approval_id, decision="approve")
-    return view_of(conn, _call_approval(conn, principal, wanted, None))
+    return view_of(conn, readable_approval(conn, principal, approval_id))

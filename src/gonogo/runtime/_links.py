@@ -12,7 +12,7 @@ from gonogo.domain.outgoing import Link, LinkState, is_genuine, link_id_of
 from gonogo.domain.pages import LinkView
 from gonogo.domain.principal import Principal, Role
 from gonogo.domain.records import Approval
-from gonogo.runtime._approvals import may_see
+from gonogo.runtime._approvals import readable_approval
 from gonogo.runtime._decisions import Decisions
 from gonogo.runtime._link_rows import (
     link_key,
@@ -145,7 +145,7 @@ class Links(Decisions):
     def _make_link(
         self, conn: Connection, principal: Principal, approval_id: str, name: str | None
     ) -> Link:
-        approval = _visible(conn, principal, approval_id)
+        approval = readable_approval(conn, principal, approval_id)
         holder = person(conn, principal.id if name is None else name)
         if (
             name is not None
@@ -164,7 +164,8 @@ class Links(Decisions):
         return new_link(conn, approval, holder, principal.id, lifetime, now)
 
     def _revoke_links(self, conn: Connection, principal: Principal, approval_id: str) -> None:
-        approval, now = _visible(conn, principal, approval_id), self.parts.clock()
+        approval = readable_approval(conn, principal, approval_id)
+        now = self.parts.clock()
         for link in open_links(conn, approval.id):
             theirs = principal.role >= Role.ADMIN or link.principal_id == principal.id
             if theirs and revoke_link(conn, link.id, now):
@@ -186,10 +187,3 @@ class Links(Decisions):
 
     async def _link_key(self) -> bytes:
         return await anyio.to_thread.run_sync(link_key, self.parts.settings.home)
-
-
-def _visible(conn: Connection, principal: Principal, approval_id: str) -> Approval:
-    approval = approval_of(conn, approval_id)
-    if approval is None or not may_see(conn, principal, approval):
-        raise NotFound(f"No approval found with id={approval_id}")
-    return approval
