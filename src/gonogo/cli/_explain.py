@@ -13,7 +13,7 @@ from gonogo.cli._print import facts, line
 from gonogo.cli._setup import read_settings
 from gonogo.domain.strict_json import loads
 from gonogo.domain.visible import visible
-from gonogo.policy import Rules, Step, kept_rule, load_rules
+from gonogo.policy import Rules, Step, kept_rule, load_reviews, load_rules
 from gonogo.runtime import open_gate
 from gonogo.settings import Settings
 from gonogo.texts import say
@@ -47,7 +47,9 @@ async def explain_call(
 
 def _gate(settings: Settings, rules: Path | None) -> Gate:
     tools = {**builtin_tools(), **ending_tools()}
-    gate = open_gate(settings, tools, load_profiles(settings.agents, known_tools=tools))
+    profiles = load_profiles(settings.agents, known_tools=tools)
+    reviews = load_reviews(settings.admin_rules, settings.rules)
+    gate = open_gate(settings, tools, profiles, reviews)
     return replace(gate, rules=load_rules(settings.admin_rules, rules)) if rules else gate
 
 

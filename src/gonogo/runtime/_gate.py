@@ -8,7 +8,7 @@ from gonogo.agents import Gate, Giving, Means, Profile, nothing_given
 from gonogo.domain.gate import Call
 from gonogo.domain.network import PrivateHosts
 from gonogo.domain.review import Review, deed_of
-from gonogo.policy import Reviews, load_reviews, load_rules
+from gonogo.policy import Reviews, load_rules
 from gonogo.settings import Settings
 from gonogo.tools import Tool
 from gonogo.workspace import DEFAULT_PATH, Ceilings, Network, Sandbox
@@ -18,6 +18,7 @@ def open_gate(
     settings: Settings,
     tools: Mapping[str, Tool],
     profiles: Mapping[str, Profile],
+    reviews: Reviews,
     given: Giving = nothing_given,
 ) -> Gate:
     """Make the gate of these tools and agents.
@@ -25,7 +26,6 @@ def open_gate(
     Raises:
         BadRules: naming file and line of the first defect in the rules.
     """
-    reviews = load_reviews(settings.admin_rules, settings.rules)
     return Gate(
         tools=tools, profiles=profiles, home=settings.home, given=given,
         reviewed=partial(_review_of, reviews),

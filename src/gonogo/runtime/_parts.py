@@ -19,7 +19,7 @@ from gonogo.agents import (
     given_in,
     load_profiles,
 )
-from gonogo.approvals import Desk, Kind
+from gonogo.approvals import Desk
 from gonogo.dispatch import Hub, LocalDispatcher
 from gonogo.domain.approval_state import ApprovalKind
 from gonogo.domain.findings import Finding, ProfileFacts, findings
@@ -160,15 +160,14 @@ def build(
     hub, metrics = Hub(), Metrics(tools)
     hub.watch(metrics.observe)
     store = Store(settings.db or f"sqlite:///{settings.home / 'gonogo.db'}")
-    profiles, sender = (
-        load_profiles(settings.agents, known_tools=tools),
-        open_hooks(settings, environment, store, clock, metrics),
-    )
+    profiles = load_profiles(settings.agents, known_tools=tools)
+    sender = open_hooks(settings, environment, store, clock, metrics)
     slot = ModelSlot(
         settings=settings, environment=environment, model=model, failed=metrics.model_failed
     )
-    desk = open_desk(settings, _doings(profiles, tools))
-    gate = open_gate(settings, {**tools, **ending_tools()}, profiles, given_in(store))
+    doings = _doings(profiles, tools)
+    desk = open_desk(settings, doings)
+    gate = open_gate(settings, {**tools, **ending_tools()}, profiles, desk.reviews, given_in(store))
     traces = Traces(
         store=store, traffic=Traffic(), open_workspace=gate.open_workspace,
         snapshots=Snapshots(settings.home / "snapshots", limits=Limits(
@@ -217,12 +216,13 @@ def build(
         kinds={kind.name: kind for kind in (*built_in, *more.kinds)},
         patterns=engine.patterns,
     )  # fmt: skip
-    reader = PlanReader(workers=frozenset(profiles) - PLANNERS, tools=tools, kinds=subtasks.kinds)
     planning = Planning(
         desk=desk, begin=engine.begin, advance=engine.advance,
-        read=reader.read,
+        read=PlanReader(
+            workers=frozenset(profiles) - PLANNERS, tools=tools, kinds=subtasks.kinds
+        ).read,
         max_parallel=settings.max_parallel,
-        proposals=Proposals(desk=desk, look_over=_look_over(settings, profiles, tools)),
+        proposals=Proposals(desk=desk, look_over=_look_over(settings, doings)),
         end_unfinished=engine.end_unfinished,
         closing=lambda conn, plan, now: _end_searches(conn, plan, now, replanning, answering),
     )  # fmt: skip
@@ -237,21 +237,24 @@ def build(
     controls = Controls(store=store, planning=planning, profiles=profiles, clock=clock)
     turns = Turns(store=store, loop=loop, desk=desk, controls=controls, clock=clock)
     went_on = Continuation(engine=engine, turns=turns, hands=hands)
-    kinds_of_questions: dict[str, Kind] = {
-        ApprovalKind.PLAN: PlanKind(planning),
-        ApprovalKind.TOOL: CallKind(went_on.of_call, hands.hand_over, desk),
-        ApprovalKind.SUBTASK: SubtaskKind(engine.resume, engine.skip_subtask, engine.fail_subtask),
-        ApprovalKind.INTERVENTION: InterventionKind(
-            of_calls=Interventions(went_on.of_call),
-            of_plans={
-                REPLAN_QUESTION: replanning,
-                "budget": BudgetKind(
-                    limits=settings.budget, extend=engine.extend, give_up=engine.give_up
-                ),
-            },
-        ),
-    }
-    desk.register(kinds_of_questions)
+    desk.register(
+        {
+            ApprovalKind.PLAN: PlanKind(planning),
+            ApprovalKind.TOOL: CallKind(went_on.of_call, hands.hand_over, desk),
+            ApprovalKind.SUBTASK: SubtaskKind(
+                engine.resume, engine.skip_subtask, engine.fail_subtask
+            ),
+            ApprovalKind.INTERVENTION: InterventionKind(
+                of_calls=Interventions(went_on.of_call),
+                of_plans={
+                    REPLAN_QUESTION: replanning,
+                    "budget": BudgetKind(
+                        limits=settings.budget, extend=engine.extend, give_up=engine.give_up
+                    ),
+                },
+            ),
+        }
+    )
     dispatcher = LocalDispatcher(
         store,
         {
@@ -300,11 +303,7 @@ def _doings(profiles: Mapping[str, Profile], tools: Mapping[str, Tool]) -> Doing
     )
 
 
-def _look_over(
-    settings: Settings, profiles: Mapping[str, Profile], tools: Mapping[str, Tool]
-) -> Callable[[Revision], Sequence[Finding]]:
-    doings = _doings(profiles, tools)
-
+def _look_over(settings: Settings, doings: Doings) -> Callable[[Revision], Sequence[Finding]]:
     def problem(prefix: str) -> str | None:
         found = read_prefix(prefix)
         return found if isinstance(found, str) else None
