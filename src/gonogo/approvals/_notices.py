@@ -5,18 +5,19 @@ from datetime import datetime
 from typing import Any
 
 from gonogo.approvals._question import NOBODY, Ruling
+from gonogo.approvals._rights import review_of
 from gonogo.domain.approval_state import ApprovalStatus
 from gonogo.domain.events import ApprovalChanged, ApprovalFacts
 from gonogo.domain.records import Approval, Vote
 from gonogo.domain.review import Review, reviewer_name
 from gonogo.store import Connection, log
 from gonogo.store.sessions import spoken_in
-from gonogo.texts import DEFAULT, say
+from gonogo.texts import say
 
 
 def tell_asked(conn: Connection, approval: Approval, agent: str | None, now: datetime) -> None:
     """A person is asked."""
-    needed = (approval.review or {}).get("needed", 1)
+    needed = review_of(approval).needed
     more: dict[str, Any] = {"needed": needed, "votes": 0} if needed > 1 else {}
     event = _changed("approval_requested", approval, agent=agent, **more)
     log.tell(conn, approval.session_id, now, event)
@@ -37,7 +38,7 @@ def tell_voted(
     """Somebody approved, and more have to."""
     names = [vote.name for vote in votes]
     content = say(
-        "approval_voted", _locale(conn, approval), votes=len(votes), needed=needed,
+        "approval_voted", spoken_in(conn, approval.session_id), votes=len(votes), needed=needed,
         names=", ".join(names), subject=approval.subject,
     )  # fmt: skip
     event = _changed(
@@ -57,7 +58,7 @@ def tell_escalated(conn: Connection, approval: Approval, review: Review, now: da
     if review.also_role is not None:
         to.append(f"role:{review.also_role}")
     content = say(
-        "approval_escalated", _locale(conn, approval), names=", ".join(to),
+        "approval_escalated", spoken_in(conn, approval.session_id), names=", ".join(to),
         subject=approval.subject,
     )  # fmt: skip
     event = _changed("approval_escalated", approval, content=content, escalated_to=to)
@@ -69,7 +70,7 @@ def tell_warning(conn: Connection, approval: Approval, now: datetime) -> None:
     """The question is about to expire."""
     left = (approval.expires_at - now).total_seconds() if approval.expires_at else 0
     content = say(
-        "approval_warning", _locale(conn, approval), minutes=max(1, round(left / 60)),
+        "approval_warning", spoken_in(conn, approval.session_id), minutes=max(1, round(left / 60)),
         subject=approval.subject,
     )  # fmt: skip
     event = _changed("approval_warning", approval, content=content)
@@ -98,10 +99,6 @@ def tell_closed(
         decision=ruling.as_json() if ruling else None,
         arguments=approval.details.get("arguments"),
     )  # fmt: skip
-
-
-def _locale(conn: Connection, approval: Approval) -> str:
-    return spoken_in(conn, approval.session_id) or DEFAULT
 
 
 def _note(
