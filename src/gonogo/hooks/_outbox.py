@@ -19,13 +19,6 @@ _OF = "approval_"
 """With a hook's word for an event behind it: the event's type in the log."""
 
 
-def no_links(
-    conn: Connection, approval: Approval, names: tuple[str, ...], now: datetime
-) -> list[dict[str, Any]]:
-    """Nobody is given a link."""
-    return []
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Announcer:
     """Has every hook told of the questions that it wants to hear of."""
@@ -33,9 +26,7 @@ class Announcer:
     hooks: Mapping[str, Hook]
     shown: Callable[[Connection, Approval], dict[str, Any]]
     """A question as other programs are shown it."""
-    links: Callable[[Connection, Approval, tuple[str, ...], datetime], list[dict[str, Any]]] = (
-        no_links
-    )
+    links: Callable[[Connection, Approval, tuple[str, ...], datetime], list[dict[str, Any]]]
     """Makes a link for each of the named people, to be completed when it is sent."""
 
     def announce(self, conn: Connection) -> None:

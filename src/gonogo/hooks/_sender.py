@@ -41,11 +41,6 @@ _MARGIN = timedelta(seconds=2)
 """Between the end of an attempt and the moment when it counts as lost."""
 
 
-async def as_written(body: dict[str, Any]) -> dict[str, Any]:
-    """A body that is complete as it was written."""
-    return body
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sender:
     """Makes the deliveries of every hook."""
@@ -55,7 +50,7 @@ class Sender:
     clock: Callable[[], datetime]
     counted: Callable[[str, str], None]
     """Told the hook and what came of an attempt: `sent`, `retried`, `failed`."""
-    completed: Callable[[dict[str, Any]], Awaitable[dict[str, Any]]] = as_written
+    completed: Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
     """A body with what is not kept in the database."""
     spread: Callable[[], float] = lambda: uniform(0.8, 1.2)  # noqa: S311 - spreads attempts
     """By how much a delay is stretched, so that a receiver that comes back is not run over."""
