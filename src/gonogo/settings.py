@@ -273,17 +273,19 @@ class Settings(BaseSettings):
                 raise ValueError(f"{word}={role} is not WORD=viewer, =operator or =admin")
         return value
 
-    @field_validator("oidc_issuer", "oidc_jwks_url")
+    @field_validator("oidc_issuer", "oidc_jwks_url", "public_url")
     @classmethod
-    def _safe(cls, value: str | None, info: ValidationInfo) -> str | None:
-        if value is None:
-            return None
-        if not is_safe_address(value):
+    def _safe(cls, value: str | None) -> str | None:
+        if value is not None and not is_safe_address(value):
             raise ValueError("the address must be https (http only on this machine)")
-        if info.field_name == "oidc_issuer":
-            for needed in ("oidc_audience", "oidc_roles"):
-                if not info.data.get(needed):
-                    raise ValueError(f"it needs GONOGO_{needed.upper()} as well")
+        return value
+
+    @field_validator("oidc_issuer")
+    @classmethod
+    def _not_alone(cls, value: str | None, info: ValidationInfo) -> str | None:
+        for needed in ("oidc_audience", "oidc_roles"):
+            if value is not None and not info.data.get(needed):
+                raise ValueError(f"it needs GONOGO_{needed.upper()} as well")
         return value
 
     @field_validator("network_private_hosts", mode="before")
@@ -301,9 +303,7 @@ class Settings(BaseSettings):
 
     @field_validator("public_url")
     @classmethod
-    def _public(cls, value: str | None) -> str | None:
-        if value is not None and not is_safe_address(value):
-            raise ValueError("the address must be https (http only on this machine)")
+    def _without_slash(cls, value: str | None) -> str | None:
         return value if value is None else value.rstrip("/")
 
     @field_validator("home", "config", "workspace", "admin_rules", "hooks")
