@@ -8,6 +8,7 @@ import anyio
 import httpx
 import pytest
 
+from fakes.door import door_at
 from gonogo.cli._answers import Answers, Wish
 from gonogo.cli._exits import Exit
 from gonogo.cli._show import Lines
@@ -18,7 +19,6 @@ from gonogo.domain.errors import Conflict, Forbidden, InvalidMessage
 from gonogo.domain.principal import Role
 from gonogo.llm import ScriptedModel
 from gonogo.runtime import Runtime
-from gonogo.server import serve
 from gonogo.settings import Settings
 
 LIMIT = 20
@@ -55,18 +55,11 @@ def door(tmp_path):
         settings = Settings(
             home=tmp_path / "home", config=tmp_path / "config", workspace=tmp_path / "work"
         )
-        path, listening = tmp_path / "s", anyio.Event()
+        path = tmp_path / "s"
         async with (
             Runtime.open(settings, model=ScriptedModel(lines)) as runtime,
-            anyio.create_task_group() as group,
+            door_at(runtime, path),
         ):
-
-            async def run():
-                await serve(runtime, uds=path, on_ready=lambda _: listening.set())
-
-            group.start_soon(run)
-            with anyio.fail_after(LIMIT):
-                await listening.wait()
 
             async def token(name, role):
                 return (await runtime.create_token(runtime.owner, name, role))[1]
@@ -78,7 +71,6 @@ def door(tmp_path):
 
             person.token, person.path = token, str(path)
             yield person
-            group.cancel_scope.cancel()
 
     return serving
 

@@ -8,6 +8,7 @@ from functools import partial
 import anyio
 import pytest
 
+from fakes.door import door_at
 from fakes.world import LIMIT, World, calls, plan, run, says, step, write
 from gonogo.cli._graph import graph_lines, timeline_lines
 from gonogo.cli._watch import Told, _follow
@@ -15,7 +16,6 @@ from gonogo.client import Client
 from gonogo.domain.plan_state import PlanStatus
 from gonogo.domain.principal import Role
 from gonogo.domain.views import PlanGraph
-from gonogo.server import serve
 
 LINES = {
     "main/architect": [
@@ -31,15 +31,9 @@ LINES = {
 @asynccontextmanager
 async def client_of(world: World) -> AsyncIterator[Client]:
     _, token = await world.runtime.create_token(world.runtime.owner, "boss", Role.ADMIN)
-    socket, ready = world.root / "s", anyio.Event()
-    async with anyio.create_task_group() as group:
-        serving = partial(serve, uds=socket, on_ready=lambda _: ready.set())
-        group.start_soon(partial(serving, world.runtime, port=None))
-        with anyio.fail_after(LIMIT):
-            await ready.wait()
-        async with Client(uds=socket, token=token) as client:
-            yield client
-        group.cancel_scope.cancel()
+    socket = world.root / "s"
+    async with door_at(world.runtime, socket), Client(uds=socket, token=token) as client:
+        yield client
 
 
 @pytest.mark.feature(113)

@@ -2,15 +2,14 @@
 
 from contextlib import asynccontextmanager
 
-import anyio
 import pytest
 
+from fakes.door import door_at
 from gonogo.client import Client
 from gonogo.domain.errors import Conflict, Forbidden, InvalidMessage, NotFound
 from gonogo.domain.principal import Role
 from gonogo.llm import ScriptedModel
 from gonogo.runtime import Runtime
-from gonogo.server import serve
 from gonogo.settings import Settings
 
 PUSH = {"name": "execute_command", "arguments": {"command": "touch made.txt"}}
@@ -30,18 +29,11 @@ async def door(tmp_path):
     settings = Settings(
         home=tmp_path / "home", config=tmp_path / "config", workspace=tmp_path / "work"
     )
-    path, listening = tmp_path / "s", anyio.Event()
+    path = tmp_path / "s"
     async with (
         Runtime.open(settings, model=ScriptedModel(LINES)) as runtime,
-        anyio.create_task_group() as group,
+        door_at(runtime, path),
     ):
-
-        async def run():
-            await serve(runtime, uds=path, on_ready=lambda _: listening.set())
-
-        group.start_soon(run)
-        with anyio.fail_after(20):
-            await listening.wait()
 
         @asynccontextmanager
         async def person(name, role=Role.OPERATOR):
@@ -50,7 +42,6 @@ async def door(tmp_path):
                 yield client
 
         yield person
-        group.cancel_scope.cancel()
 
 
 async def asks(client, session_id):
