@@ -7,11 +7,12 @@ strictest part; what is allowed runs in its canonical form, not as it was writte
 
 from gonogo.policy._prefix import read_prefix
 from gonogo.policy._shell import ParsedCommand, Simple, Unparsed, parse_command
+from gonogo.policy._tables import BadRules
 from gonogo.policy._trace import Look, Stage, Step, Trace
 from gonogo.policy.conditions import ALWAYS_ASK, Conditions
 from gonogo.policy.contexts import PolicyContext, check_command, load_contexts, read_contexts
 from gonogo.policy.reviews import Reviews, load_reviews
-from gonogo.policy.rules import BadRules, Rule, Rules, RuleText, load_rules, make_rule, make_rules
+from gonogo.policy.rules import Rule, Rules, RuleText, load_rules, make_rule, make_rules
 from gonogo.policy.session import kept_rule, narrowest, session_rule
 from gonogo.policy.suggest import Answered, as_toml, suggest
 from gonogo.policy.verdict import explain, verdict

@@ -14,13 +14,12 @@ A rule of review says who answers a question, not whether one is asked. A file w
 refused whole.
 """
 
-import re
-import tomllib
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 from pydantic import Field, StringConstraints, ValidationError
 
@@ -33,11 +32,11 @@ from gonogo.policy._kinds import Place
 from gonogo.policy._loose import UNKNOWN
 from gonogo.policy._places import places
 from gonogo.policy._prefix import plain_prefix
-from gonogo.policy.rules import COMMAND_TOOL, BadRules
+from gonogo.policy._tables import BadRules, defect_of, read_tables
+from gonogo.policy.rules import COMMAND_TOOL
 
 _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 _SELECTORS = ("kind", "tool", "agent", "command", "path")
-_HEAD = re.compile(r"\s*\[\[\s*review\s*\]\]")
 
 Words = Annotated[str, StringConstraints(min_length=1, max_length=1_000)]
 Who = Annotated[str, StringConstraints(pattern=r"^[\w.@:|/-]{1,200}$")]
@@ -65,6 +64,18 @@ class ReviewText(Frozen):
     escalate_role: RoleWord | None = None
 
 
+@dataclass(frozen=True)
+class ReadDeed:
+    """A deed, and its commands, which are read once and only if a rule looks at them."""
+
+    deed: Deed
+
+    @cached_property
+    def commands(self) -> list[Command]:
+        """What the deed runs."""
+        return [read_command(text, Place(workspace="/")) for text in self.deed.commands]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewRule:
     """One rule of review, checked. `name` is its tier and number: `admin:review:1`."""
@@ -77,7 +88,7 @@ class ReviewRule:
     words: tuple[str, ...] = ()
     """The words of `command`."""
 
-    def fits(self, kind: str, deeds: Collection[Deed], overlaps: Overlaps) -> bool:
+    def fits(self, kind: str, deeds: Collection[ReadDeed], overlaps: Overlaps) -> bool:
         """Whether it speaks of a question."""
         if self.text.kind not in (None, "*", kind):
             return False
@@ -90,15 +101,15 @@ class ReviewRule:
         mine, theirs = self.text, other.text
         return all(getattr(theirs, name) in (None, "*", getattr(mine, name)) for name in _SELECTORS)
 
-    def _fits_deed(self, deed: Deed, overlaps: Overlaps) -> bool:
+    def _fits_deed(self, read: ReadDeed, overlaps: Overlaps) -> bool:
+        deed = read.deed
         if self.text.agent not in (None, "*", deed.agent):
             return False
         if self.text.tool not in (None, "*") and self.text.tool not in deed.tools:
             return False
-        commands = [read_command(text, Place(workspace="/")) for text in deed.commands]
-        if self.words and not any(self._begins(command, deed) for command in commands):
+        if self.words and not any(self._begins(command, deed) for command in read.commands):
             return False
-        return self.text.path is None or self._touches(deed, commands, overlaps)
+        return self.text.path is None or self._touches(deed, read.commands, overlaps)
 
     def _begins(self, command: Command, deed: Deed) -> bool:
         argvs = (*command.suspicion.commands, *(part.argv for part in command.parts))
@@ -119,8 +130,8 @@ class Reviews:
 
     def of(self, kind: str, deeds: Collection[Deed]) -> Review | None:
         """Who decides a question: all that is said of it; None when nothing is."""
-        overlaps = Overlaps()
-        found = [rule.review for rule in self.rules if rule.fits(kind, deeds, overlaps)]
+        overlaps, read = Overlaps(), [ReadDeed(deed) for deed in deeds]
+        found = [rule.review for rule in self.rules if rule.fits(kind, read, overlaps)]
         return strictest(found) if found else None
 
     @property
@@ -154,18 +165,7 @@ def load_reviews(admin: Path | None, user: Path | None) -> Reviews:
 
 
 def _read_file(path: Path | None, tier: str) -> Iterator[ReviewRule]:
-    if path is None or not path.exists():
-        return
-    try:
-        source = path.read_text("utf-8")
-        written: Any = tomllib.loads(source).get("review", [])
-    except (OSError, ValueError) as error:
-        raise BadRules(f"{path}: {error}") from error
-    if not isinstance(written, list):
-        raise BadRules(f"{path}:1: rules of review are [[review]] tables")
-    lines = [n for n, line in enumerate(source.splitlines(), 1) if _HEAD.match(line)]
-    for number, item in enumerate(cast("list[Any]", written), 1):
-        where = f"{path}:{lines[number - 1] if number <= len(lines) else 1}"
+    for number, (item, where) in enumerate(read_tables(path, "review"), 1):
         rule = _one(item, f"{tier}:review:{number}", where)
         if isinstance(rule, str):
             raise BadRules(f"{where}: review {number}: {rule}")
@@ -176,9 +176,7 @@ def _one(item: Any, name: str, where: str) -> ReviewRule | str:  # noqa: ANN401 
     try:
         text = ReviewText.model_validate(item)
     except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(str(part) for part in first["loc"]) or "review"
-        return f"{field}: {first['msg']}"
+        return defect_of(error, "review")
     words = plain_prefix(text.command) if text.command else ()
     if isinstance(words, str):
         return words

@@ -12,9 +12,7 @@ is refused whole.
     not_match = ["pytest -p evil"]
 """
 
-import re
-import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -22,19 +20,15 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, ValidationError
 
 from gonogo.domain.canonical import digest
-from gonogo.domain.errors import InvalidMessage
 from gonogo.domain.plan import Frozen
 from gonogo.policy._commands import covers_example
 from gonogo.policy._globs import covers, is_literal
 from gonogo.policy._prefix import plain_prefix, read_prefix
+from gonogo.policy._tables import BadRules, defect_of, read_tables
 from gonogo.policy._text import doubtful, spoofing
 
 COMMAND_TOOL = "execute_command"
 Decision = Literal["allow", "ask", "deny"]
-
-
-class BadRules(InvalidMessage):
-    """A rules file has a defect; the message begins with file and line."""
 
 
 class RuleText(Frozen):
@@ -204,37 +198,16 @@ def _fits(rule: Rule, example: str) -> bool:
     return rule.text.tool in (None, "*", example)
 
 
-def _read_file(path: Path | None, tier: str) -> list[Rule]:
-    if path is None or not path.exists():
-        return []
-    try:
-        source = path.read_text("utf-8")
-        fields = tomllib.loads(source)
-    except (OSError, ValueError) as error:
-        raise BadRules(f"{path}: {error}") from error
-    return list(_checked(path, source, fields, tier))
-
-
-def _checked(path: Path, source: str, fields: Mapping[str, Any], tier: str) -> Iterator[Rule]:
-    lines = [
-        n for n, line in enumerate(source.splitlines(), 1) if re.match(r"\s*\[\[\s*rule", line)
-    ]
-    written = fields.get("rule", [])
-    if set(fields) - {"rule", "review"} or not isinstance(written, list):
-        raise BadRules(f"{path}:1: a rules file holds [[rule]], [[review]] and nothing else")
-    for number, item in enumerate(written, 1):  # pyright: ignore[reportUnknownVariableType,reportUnknownArgumentType]
-        where = f"{path}:{lines[number - 1] if number <= len(lines) else 1}"
-        rule = read_rule(item, f"{tier}:{number}", where)
+def _read_file(path: Path | None, tier: str) -> Iterator[Rule]:
+    for number, (item, where) in enumerate(read_tables(path, "rule"), 1):
+        rule = _one(item, f"{tier}:{number}", where)
         if isinstance(rule, str):
             raise BadRules(f"{where}: rule {number}: {rule}")
         yield rule
 
 
-def read_rule(item: Any, name: str, where: str) -> Rule | str:  # noqa: ANN401 - as a stranger wrote it
-    """Check one rule as it was written, and its examples; the defect if it has one."""
+def _one(item: Any, name: str, where: str) -> Rule | str:  # noqa: ANN401 - as a stranger wrote it
     try:
         return make_rule(name, RuleText.model_validate(item), where)
     except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(str(part) for part in first["loc"]) or "rule"
-        return f"{field}: {first['msg']}"
+        return defect_of(error, "rule")
