@@ -6,7 +6,7 @@ asking is denying.
 """
 
 import posixpath
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from gonogo.domain.gate import Call, Grant, ToolClass, Verdict
 from gonogo.domain.paths import is_secret, write_guard
@@ -144,21 +144,21 @@ def _guarded(call: Call, rules: Rules, grant: Grant | None, trace: Trace) -> Ver
 
 
 def _sensitive(call: Call, rules: Rules, grant: Grant | None) -> Verdict | None:
-    allowing = [rule for rule in rules.of("allow") if _misfit(rule, call) is None]
     for path in call.access.reads:
-        if is_secret(path) and not _named(path, allowing):
+        if is_secret(path) and not _named(path, call, rules):
             return _ask("secret", f"{path!r} may hold secrets, and a model would see them")
     declared = grant.scope.paths if grant is not None and grant.scope is not None else ()
     for path in _changes(call):
-        if write_guard(path) is None or _named(path, allowing):
+        if write_guard(path) is None or _named(path, call, rules):
             continue
         if is_secret(path) or not (path in declared and is_literal(path)):
             return _ask("protected-path", f"{path!r} is run or read by others, or holds secrets")
     return None
 
 
-def _named(path: str, rules: Iterable[Rule]) -> bool:
-    return any(rule.names_path(path) for rule in rules)
+def _named(path: str, call: Call, rules: Rules) -> bool:
+    allowing = rules.of("allow")
+    return any(rule.names_path(path) and _misfit(rule, call) is None for rule in allowing)
 
 
 def _by_grant(call: Call, grant: Grant | None, trace: Trace) -> Verdict | None:
