@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from gonogo.domain.errors import ToolFailed
+from gonogo.agents._gate import leads_out
 from gonogo.workspace import Workspace
 
 CANARY = "canary-5d1f0c"
@@ -46,15 +46,7 @@ def build(root: Path) -> None:
 def outside(root: Path) -> Callable[[str], bool]:
     """What the runtime tells the policy about names on the disk, for a workspace at `root`."""
     workspace = Workspace(root)
-
-    def leads_out(path: str) -> bool:
-        try:
-            found = workspace.stat(workspace.real(_relative(path)))
-        except ToolFailed:
-            return True
-        return found is not None and found.kind not in {"file", "folder"}
-
-    return leads_out
+    return lambda path: leads_out(workspace, _relative(path))
 
 
 def matching(root: Path) -> Callable[[str], Iterable[str]]:

@@ -3,6 +3,7 @@
 import glob
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from gonogo.agents._profiles import Profile
 from gonogo.agents._remote import remote_access
 from gonogo.agents._thread import Thread
 from gonogo.domain.errors import InvalidArguments, ToolFailed
-from gonogo.domain.gate import Access, Call, FileEffect, ToolClass, Verdict
+from gonogo.domain.gate import Access, Call, FileEffect, Grant, ToolClass, Verdict
 from gonogo.domain.visible import visible
 from gonogo.policy import (
     ALWAYS_ASK,
@@ -118,7 +119,7 @@ class Gate:
             return str(rule)
         given = await self.given(thread)
         rules = self.rules_for(call, (*given.rules, rule))
-        found = explain(call, rules, self._conditions(thread), None)[0]
+        found, _ = await self._explained(thread, call, rules, None)
         return text if found.decision == "allow" else f"no rule is enough: {found.reason}"
 
     async def _judged(self, thread: Thread, tool: Tool, arguments: dict[str, Any]) -> Gated:
@@ -126,7 +127,7 @@ class Gate:
         given = await self.given(thread)
         call, rules = ready.call, self.rules_for(ready.call, given.rules)
         grant = None if self.unforeseen(call) else given.grant
-        found, trace = explain(call, rules, self._conditions(thread), grant)
+        found, trace = await self._explained(thread, call, rules, grant)
         reason = say("model_denied", thread.locale, reason=found.reason)
         return Gated(
             tool=tool.name, tool_class=tool.tool_class, arguments=call.arguments, verdict=found,
@@ -154,6 +155,15 @@ class Gate:
             base_hashes=prepared.base_hashes, **named,
         )  # fmt: skip
         return _Ready(call, prepared.effects, prepared.preview)
+
+    async def _explained(
+        self, thread: Thread, call: Call, rules: Rules, grant: Grant | None
+    ) -> tuple[Verdict, Trace]:
+        judge = partial(explain, call, rules, self._conditions(thread), grant)
+        if call.access.command is None:
+            return judge()
+        # What its words and patterns name is looked up on the disk, however much that is.
+        return await anyio.to_thread.run_sync(judge)
 
     def _conditions(self, thread: Thread) -> Conditions:
         return Conditions(
@@ -192,22 +202,22 @@ class Gate:
         """Whether a path that a command names leads out of the workspace, or is no file in it."""
         if thread.remote:
             return lambda path: False
-        workspace = self.open_workspace(thread.workspace)
-
-        def outside(path: str) -> bool:
-            try:
-                found = workspace.stat(workspace.real(path))
-            except ToolFailed:
-                return True
-            return found is not None and found.kind not in {"file", "folder"}
-
-        return outside
+        return partial(leads_out, self.open_workspace(thread.workspace))
 
     def _matching(self, thread: Thread) -> Callable[[str], Iterable[str]]:
         """What on the disk a pattern of a command matches."""
         if thread.remote:
             return lambda pattern: ()
         return lambda pattern: glob.iglob(pattern, root_dir=thread.workspace)
+
+
+def leads_out(workspace: Workspace, path: str) -> bool:
+    """Whether a path leads out of a workspace, or to what is neither a file nor a folder."""
+    try:
+        found = workspace.stat(workspace.real(path))
+    except ToolFailed:
+        return True
+    return found is not None and found.kind not in {"file", "folder"}
 
 
 def _refused(name: str, arguments: dict[str, Any] | None, error: str, rule: str) -> Gated:
