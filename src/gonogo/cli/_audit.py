@@ -168,7 +168,7 @@ async def _prune(before: str, export: Path, json: bool) -> Exit:
     from datetime import UTC, datetime
 
     from gonogo.cli._analytics import moment
-    from gonogo.cli._audit_files import copied, heads_in
+    from gonogo.cli._audit_files import copied
     from gonogo.cli._owner import linked
     from gonogo.cli._print import facts, line
     from gonogo.cli._setup import read_settings
@@ -177,8 +177,7 @@ async def _prune(before: str, export: Path, json: bool) -> Exit:
     now = datetime.now(UTC)
     limit = moment(before, now) or now
     async with linked(read_settings(), goes_on=True, looks=True) as link:
-        await copied(link, {"removable": limit}, export)
-        heads = heads_in(export)
+        heads = await copied(link, {"removable": limit}, export)
         gone = 0
         for start in range(0, len(heads), _BATCH):
             part = heads[start : start + _BATCH]

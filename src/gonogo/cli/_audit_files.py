@@ -19,8 +19,8 @@ async def write_out(link: Link, span: dict[str, Any]) -> None:
     sys.stdout.buffer.flush()
 
 
-async def copied(link: Link, span: dict[str, Any], file: Path) -> None:
-    """Write an export to a new file, on the disk when this returns.
+async def copied(link: Link, span: dict[str, Any], file: Path) -> list[Head]:
+    """Write an export to a new file, on the disk when this returns. Gives where each chain ends.
 
     Raises:
         Stop: there is a file of that name, or what came is not whole.
@@ -31,10 +31,12 @@ async def copied(link: Link, span: dict[str, Any], file: Path) -> None:
             to.write(piece)
         to.flush()
         os.fsync(to.fileno())
-    report = _checked(part, FileCheck())
+    check = FileCheck()
+    report = _checked(part, check)
     if not report.ok:
         raise Stop(f"The export is not whole: {report.problems[0]}; {part} has what came")
     part.replace(file)
+    return check.ends
 
 
 def check_file(file: Path, anchors: str | None) -> AuditReport | None:
@@ -42,8 +44,7 @@ def check_file(file: Path, anchors: str | None) -> AuditReport | None:
     given = read_anchors(anchors) if anchors is not None else []
     first = FileCheck(given)
     report = _checked(file, first)
-    places = {head.seq for head in first.ends if head.chain == "system"}
-    if given and not places:
+    if given and all(head.chain != "system" for head in first.ends):
         return None
     if not first.record.anchored:
         return report
@@ -59,13 +60,6 @@ def check_heads(file: Path, report: AuditReport) -> AuditReport:
     return report.model_copy(
         update={"ok": not problems, "problems": problems, "older": found.older}
     )
-
-
-def heads_in(file: Path) -> list[Head]:
-    """The last entry of each chain in a file."""
-    check = FileCheck()
-    _checked(file, check)
-    return check.ends
 
 
 def _checked(file: Path, check: FileCheck) -> AuditReport:
