@@ -101,7 +101,7 @@ def test_a_rule_with_what_nobody_sees_is_refused(field, odd):
     assert not isinstance(found, str) if blank else f"{field}: it contains U+" in str(found)
 
 
-@pytest.mark.parametrize("odd", ["\ufe0f", "\u180b", "\U000e0101", "\u00a0"])
+@pytest.mark.parametrize("odd", ["\ufe0f", "\u180b", "\U000e0101", "\U0001d159", "\u00a0"])
 def test_a_command_with_what_is_not_drawn_is_never_allowed(odd):
     rule = make_rule("user:1", RuleText(decision="allow", command="ls"))
     context = PolicyContext(rules=make_rules((), (rule,)), conditions=Conditions(workspace="/"))

@@ -15,7 +15,7 @@ _BLANK = frozenset(
     "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0\ufffc"
     "\U00013441\U00013442\U00016fe4\U0001d159"
 )
-"""Letters and signs that are drawn as nothing, though Unicode counts them as printable."""
+"""Letters and signs that are drawn as nothing."""
 _SELECTORS = ((0xFE00, 0xFE0F), (0xE0000, 0xE0FFF))
 """Variation selectors and tags: they are drawn as nothing too."""
 _BACKSLASHES = re.compile(r"\\+")
@@ -54,6 +54,12 @@ def visible_json(value: Any, *, indent: int | None = None) -> str:  # noqa: ANN4
     return text.translate({ord(c): json.dumps(c)[1:-1] for c in _odd(text, lines=True)})
 
 
+def undrawn(character: str) -> bool:
+    """Whether a character is drawn as nothing, though Unicode counts it as printable."""
+    code = ord(character)
+    return character in _BLANK or any(first <= code <= last for first, last in _SELECTORS)
+
+
 def _odd(text: str, *, lines: bool) -> frozenset[str]:
     kept = "\n\t" if lines else ""
     return frozenset(c for c in set(text) if c not in kept and _deceives(c))
@@ -61,10 +67,7 @@ def _odd(text: str, *, lines: bool) -> frozenset[str]:
 
 def _deceives(character: str) -> bool:
     # Not printable: control, format, surrogate, private, unassigned, and blanks but the space.
-    if not character.isprintable() or character in _BLANK:
-        return True
-    code = ord(character)
-    return any(first <= code <= last for first, last in _SELECTORS)
+    return not character.isprintable() or undrawn(character)
 
 
 def _doubled(run: re.Match[str], odd: frozenset[str]) -> str:

@@ -1,14 +1,13 @@
 """Characters that show a person something other than what a program gets."""
 
 import unicodedata
+from collections.abc import Callable
+
+from gonogo.domain.visible import undrawn
 
 _INVISIBLE = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
 _SPOOFING = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
 _DOUBTFUL = frozenset({"Cn", "Zs"})
-_UNDRAWN = frozenset(map(chr, [*range(0x180B, 0x1810), *range(0xFE00, 0xFE10), 0xFFFC])) | {
-    chr(code) for code in range(0xE0100, 0xE01F0)
-}
-"""Variation selectors and the like: drawn as nothing, or as their neighbour in another way."""
 
 
 def spoofing(text: str) -> str | None:
@@ -17,18 +16,18 @@ def spoofing(text: str) -> str | None:
     Returns:
         The first such character as `U+202E`, or None.
     """
-    return _first(text, _SPOOFING, _INVISIBLE)
+    return _first(text, _SPOOFING, _INVISIBLE.__contains__)
 
 
 def doubtful(text: str) -> str | None:
     """Blanks that no shell splits at, what is not drawn, code points without a meaning yet."""
-    return _first(text, _DOUBTFUL, _UNDRAWN)
+    return _first(text, _DOUBTFUL, undrawn)
 
 
-def _first(text: str, categories: frozenset[str], extra: frozenset[str]) -> str | None:
+def _first(text: str, categories: frozenset[str], odd: Callable[[str], bool]) -> str | None:
     for character in text:
         if character in " \t\n" or (character.isascii() and character.isprintable()):
             continue
-        if unicodedata.category(character) in categories or character in extra:
+        if unicodedata.category(character) in categories or odd(character):
             return f"U+{ord(character):04X}"
     return None

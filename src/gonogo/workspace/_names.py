@@ -11,15 +11,13 @@ import unicodedata
 from collections.abc import Sequence
 
 from gonogo.domain.errors import ToolFailed
+from gonogo.domain.visible import undrawn
 
 MAX_PATH = 4096
 MAX_NAME = 255
 MAX_DEPTH = 100
 
 _HIDING = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
-_INVISIBLE = frozenset(
-    "\u115f\u1160\u2800\u3164\uffa0" + "".join(map(chr, (*range(0xFE00, 0xFE10),)))
-)
 _TWINS = frozenset("\u2024\u2025\u2044\u2215\u29f8\u29f5\ufe68\uff0e\uff0f\uff3c")
 _DEVICES = ("dev", "proc", "sys")
 _OTHER_SYSTEMS = re.compile(r"~|[A-Za-z]:|.*\\", re.DOTALL)
@@ -102,9 +100,4 @@ def _check_name(name: str) -> None:
 def _misleads(character: str) -> bool:
     if character.isascii():
         return not character.isprintable()
-    return (
-        unicodedata.category(character) in _HIDING
-        or character in _INVISIBLE
-        or character in _TWINS
-        or 0xE0100 <= ord(character) <= 0xE01EF
-    )
+    return unicodedata.category(character) in _HIDING or character in _TWINS or undrawn(character)
