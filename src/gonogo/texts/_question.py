@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from gonogo.domain.approval_state import ApprovalKind
 from gonogo.domain.records import Approval
 from gonogo.domain.visible import visible, visible_json
+from gonogo.texts._language import LOCALES
 from gonogo.texts._say import say
 
 
@@ -48,7 +49,7 @@ def asked(approval: Approval, locale: str) -> Asked:
 def _plan(details: dict[str, object]) -> str:
     """The summary without its last part, which tells how to answer in a client."""
     summary = str(details.get("summary", ""))
-    for locale in ("en", "ru"):
+    for locale in LOCALES:
         heading = say("summary_decide", locale, plan_id="").splitlines()[0]
         summary = summary.partition(f"\n\n{heading}\n")[0]
     return summary
