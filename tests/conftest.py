@@ -85,6 +85,14 @@ def database_url(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> I
 
 
 @pytest.fixture
+def db(request: pytest.FixtureRequest) -> str | None:
+    """The database of a test that is `on_both`; None is SQLite in the state folder."""
+    if "database_url" in request.fixturenames:
+        return request.getfixturevalue("database_url")
+    return None
+
+
+@pytest.fixture
 def store(database_url: str) -> Iterator[Store]:
     """An open store over a fresh database."""
     opened = Store(database_url)

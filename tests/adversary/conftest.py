@@ -19,14 +19,6 @@ def ground(tmp_path: Path) -> Ground:
 
 
 @pytest.fixture
-def db(request: pytest.FixtureRequest) -> str | None:
-    """The database of a test that is `on_both`; None is SQLite in the state folder."""
-    if "database_url" in request.fixturenames:
-        return request.getfixturevalue("database_url")
-    return None
-
-
-@pytest.fixture
 def make(ground: Ground, db: str | None) -> Makes:
     """Makes worlds on the ground, and checks its rows when a world ends."""
 

@@ -18,14 +18,6 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture
-def db(request: pytest.FixtureRequest) -> str | None:
-    """The database of a test that is `on_both`; None is SQLite in the state folder."""
-    if "database_url" in request.fixturenames:
-        return request.getfixturevalue("database_url")
-    return None
-
-
-@pytest.fixture
 def make(tmp_path: Path, db: str | None) -> Makes:
     """Makes worlds in the test's own folder, with settings by keyword."""
 
