@@ -13,7 +13,7 @@ from gonogo.cli._diff import diff_lines
 from gonogo.cli._graph import graph_lines, timeline_lines
 from gonogo.cli._rails import rails
 from gonogo.domain.plan import Scope, Subtask
-from gonogo.domain.views import GraphNode, PlanDiff, PlanGraph
+from gonogo.domain.plan_views import GraphNode, PlanDiff, PlanGraph
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

@@ -8,6 +8,7 @@ import pytest
 from fakes.world import call, calls, kinds, of, on_both, plan, says, step
 from gonogo.cli._question import question_lines
 from gonogo.domain.approval_state import ApprovalStatus
+from gonogo.domain.approval_views import ApprovalFilter
 from gonogo.domain.errors import (
     Conflict,
     Forbidden,
@@ -17,7 +18,6 @@ from gonogo.domain.errors import (
     RateLimited,
 )
 from gonogo.domain.messages import PlanDecision
-from gonogo.domain.pages import ApprovalFilter
 from gonogo.domain.principal import Principal, Role
 from gonogo.runtime import Runtime
 

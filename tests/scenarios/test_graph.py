@@ -14,8 +14,8 @@ from gonogo.cli._graph import graph_lines, timeline_lines
 from gonogo.cli._watch import Told, _follow
 from gonogo.client import Client
 from gonogo.domain.plan_state import PlanStatus
+from gonogo.domain.plan_views import PlanGraph
 from gonogo.domain.principal import Role
-from gonogo.domain.views import PlanGraph
 
 LINES = {
     "main/architect": [

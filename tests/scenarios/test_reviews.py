@@ -5,9 +5,9 @@ import pytest
 
 from fakes.world import calls, kinds, of, plan, run, says, step, write
 from gonogo.domain.approval_state import ApprovalStatus
+from gonogo.domain.approval_views import ApprovalFilter
 from gonogo.domain.errors import Conflict, Forbidden, NotFound
 from gonogo.domain.messages import HitlDecision, PlanDecision
-from gonogo.domain.pages import ApprovalFilter
 from gonogo.domain.principal import Principal, Role
 from gonogo.policy import BadRules
 

@@ -11,8 +11,8 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.frames import Frame, Opcode
 
+from gonogo.domain.approval_views import DecisionAnswer
 from gonogo.domain.errors import Conflict
-from gonogo.domain.views import DecisionAnswer
 from gonogo.server import Limits
 
 TOKEN = {"Authorization": "Bearer token-a"}

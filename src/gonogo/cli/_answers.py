@@ -14,9 +14,9 @@ from gonogo.cli._exits import Stop
 from gonogo.cli._question import decision, question_lines
 from gonogo.client import Client
 from gonogo.domain.approval_state import ApprovalKind
+from gonogo.domain.approval_views import ApprovalView
 from gonogo.domain.errors import GonogoError
 from gonogo.domain.strict_json import loads
-from gonogo.domain.views import ApprovalView
 from gonogo.domain.visible import visible_json
 from gonogo.texts import say
 

@@ -9,7 +9,7 @@ from gonogo.cli._exits import Exit, Stop, carry_out
 from gonogo.cli._options import EXACT, Json, Limit, Session, example, group
 
 if TYPE_CHECKING:
-    from gonogo.domain.views import AuditReport
+    from gonogo.domain.audit_views import AuditReport
 
 app = group("The audit log: who did what, who allowed it and why.")
 _BATCH = 1_000

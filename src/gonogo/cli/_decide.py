@@ -13,7 +13,7 @@ from gonogo.cli._reviews import standing
 from gonogo.cli._run import screen_for
 from gonogo.cli._setup import environment, own_locale, read_settings
 from gonogo.cli._talk import Conversation
-from gonogo.domain.views import ApprovalView, DecisionAnswer
+from gonogo.domain.approval_views import ApprovalView, DecisionAnswer
 from gonogo.texts import resolve
 
 

@@ -7,8 +7,8 @@ from gonogo.cli._escape import json_line, one_line
 from gonogo.cli._tree import scope_line
 from gonogo.domain.kinds import worker_name
 from gonogo.domain.plan import Subtask
+from gonogo.domain.plan_views import PlanDiff
 from gonogo.domain.undo_views import CheckpointDiff
-from gonogo.domain.views import PlanDiff
 from gonogo.domain.visible import visible
 
 

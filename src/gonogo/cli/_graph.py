@@ -13,7 +13,7 @@ from gonogo.cli._escape import one_line
 from gonogo.cli._rails import Row, rails
 from gonogo.cli._tree import MARKS, stages
 from gonogo.domain.kinds import worker_name
-from gonogo.domain.views import GraphNode, PlanGraph
+from gonogo.domain.plan_views import GraphNode, PlanGraph
 from gonogo.texts import say
 
 _NARROWEST = 20

@@ -10,7 +10,7 @@ from gonogo.cli._options import EXACT, Events, Json, Limit, Session, example, gr
 
 if TYPE_CHECKING:
     from gonogo.client import Client
-    from gonogo.domain.views import PlanGraph, PlanView
+    from gonogo.domain.plan_views import PlanGraph, PlanView
 
 app = group("Plans: what agents proposed, and how far it is.")
 

@@ -7,7 +7,7 @@ from gonogo.cli._diff import revision_lines
 from gonogo.cli._escape import spoken
 from gonogo.cli._exits import Exit, Stop
 from gonogo.cli._tree import plan_lines
-from gonogo.domain.views import ApprovalView
+from gonogo.domain.approval_views import ApprovalView
 from gonogo.domain.visible import visible_json
 
 _PREVIEW = 60

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from gonogo.domain.approval_state import ApprovalStatus
-from gonogo.domain.views import ApprovalView
+from gonogo.domain.approval_views import ApprovalView
 from gonogo.texts import say
 
 

@@ -5,7 +5,7 @@ from typing import Any, cast
 
 from gonogo.cli._escape import json_line, one_line
 from gonogo.domain.kinds import worker_name
-from gonogo.domain.views import SubtaskView
+from gonogo.domain.plan_views import SubtaskView
 
 MARKS = {
     "pending": "○",

@@ -16,7 +16,7 @@ from gonogo.cli._print import line, plain
 from gonogo.cli._setup import read_settings
 from gonogo.client import Client
 from gonogo.domain.plan_state import ENDED, PlanStatus
-from gonogo.domain.views import PlanGraph
+from gonogo.domain.plan_views import PlanGraph
 from gonogo.domain.visible import guarded
 from gonogo.texts import resolve, say
 

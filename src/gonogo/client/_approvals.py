@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gonogo.client._wire import Wire, given
-from gonogo.domain.pages import DecisionAnswers, LinkView
-from gonogo.domain.views import ApprovalList, ApprovalView, DecisionAnswer
+from gonogo.domain.approval_views import ApprovalList, ApprovalView, DecisionAnswer, LinkView
+from gonogo.domain.pages import DecisionAnswers
 
 
 class Approvals(Wire):

@@ -4,9 +4,9 @@ from collections.abc import AsyncGenerator, Sequence
 from datetime import datetime
 
 from gonogo.client._wire import Wire
+from gonogo.domain.audit_views import AuditAnchor, AuditEntry, AuditHead, AuditReport
 from gonogo.domain.chain import Head
 from gonogo.domain.pages import Audit, AuditHeads
-from gonogo.domain.views import AuditAnchor, AuditEntry, AuditHead, AuditReport
 
 
 class Audits(Wire):

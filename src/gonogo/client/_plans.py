@@ -3,7 +3,7 @@
 from gonogo.client._wire import Wire, given
 from gonogo.domain.messages import PlanDecision
 from gonogo.domain.pages import Revisions
-from gonogo.domain.views import (
+from gonogo.domain.plan_views import (
     CommentList,
     CommentView,
     PlanDiff,

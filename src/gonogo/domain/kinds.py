@@ -12,7 +12,7 @@ from gonogo.domain.errors import InvalidPlan
 
 if TYPE_CHECKING:
     from gonogo.domain.plan import Subtask
-    from gonogo.domain.views import SubtaskView
+    from gonogo.domain.plan_views import SubtaskView
 
 COMMAND_TOOL = "execute_command"
 READ_TOOL = "read_file"

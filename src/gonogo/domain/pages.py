@@ -3,18 +3,15 @@
 An object can grow a field later; a list could not.
 """
 
-from datetime import datetime
 from typing import Any, Literal
 
-from gonogo.domain.approval_state import ApprovalStatus
+from gonogo.domain.approval_views import DecisionAnswer
+from gonogo.domain.audit_views import AuditEntry, AuditHead
+from gonogo.domain.plan_views import RevisionView
 from gonogo.domain.views import (
     AgentView,
-    AuditEntry,
-    AuditHead,
     CallView,
-    DecisionAnswer,
     GrantView,
-    RevisionView,
     SessionRuleView,
     TokenView,
     ToolView,
@@ -32,17 +29,6 @@ class Revisions(View):
     """A plan's revisions, oldest first."""
 
     revisions: list[RevisionView]
-
-
-class ApprovalFilter(View):
-    """Which approvals a list shows."""
-
-    status: ApprovalStatus | None = None
-    session_id: str | None = None
-    kind: str | None = None
-    group: str | None = None
-    mine: bool = False
-    """Only those that wait for the one who asks."""
 
 
 class DecisionAnswers(View):
@@ -120,13 +106,3 @@ class Problem(View):
     status: int
     detail: str
     code: str
-
-
-class LinkView(View):
-    """A link that decides one question once, in the name of one person. Who has it may use it."""
-
-    link_id: str
-    approval_id: str
-    name: str
-    url: str
-    expires_at: datetime

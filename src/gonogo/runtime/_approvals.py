@@ -2,11 +2,10 @@
 
 from gonogo.approvals import is_reviewer, objection
 from gonogo.domain.approval_state import ApprovalStatus
+from gonogo.domain.approval_views import ApprovalFilter, ApprovalView
 from gonogo.domain.errors import NotFound
-from gonogo.domain.pages import ApprovalFilter
 from gonogo.domain.principal import Principal, Role
 from gonogo.domain.records import Approval, Plan, Vote
-from gonogo.domain.views import ApprovalView
 from gonogo.runtime._questions import view_of
 from gonogo.runtime._sessions import seen, seen_ids, seen_plan
 from gonogo.store import Connection

@@ -5,10 +5,10 @@ import json
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from datetime import datetime, timedelta
 
+from gonogo.domain.audit_views import AuditAnchor, AuditEntry, AuditReport
 from gonogo.domain.chain import Anchor, Head, end_of
 from gonogo.domain.errors import Conflict, InvalidMessage, NotFound
 from gonogo.domain.principal import Principal, Role
-from gonogo.domain.views import AuditAnchor, AuditEntry, AuditReport
 from gonogo.runtime._parts import Parts
 from gonogo.runtime._people import OWNER
 from gonogo.runtime._sessions import visible

@@ -2,9 +2,9 @@
 
 from datetime import datetime
 
+from gonogo.domain.plan_views import CommentList, CommentView, PlanView
 from gonogo.domain.principal import Principal, Role
 from gonogo.domain.records import Comment, Plan
-from gonogo.domain.views import CommentList, CommentView, PlanView
 from gonogo.runtime._approvals import readable_plan
 from gonogo.runtime._parts import Parts
 from gonogo.runtime._views import comment_view, plan_view

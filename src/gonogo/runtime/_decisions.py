@@ -8,12 +8,11 @@ from typing import Any
 from gonogo.agents import RUNTIME, Thread, runtime_profile
 from gonogo.approvals import Refusal, Ruling
 from gonogo.domain.approval_state import ApprovalKind, ApprovalStatus, DecisionWord
+from gonogo.domain.approval_views import ApprovalFilter, ApprovalList, ApprovalView
 from gonogo.domain.errors import InvalidArguments, InvalidMessage, NotFound, PolicyDenied
 from gonogo.domain.messages import HitlDecision, PlanDecision
-from gonogo.domain.pages import ApprovalFilter
 from gonogo.domain.principal import Principal, Role
 from gonogo.domain.records import Approval, CallRow, Session
-from gonogo.domain.views import ApprovalList, ApprovalView
 from gonogo.runtime._approvals import list_views, may_see, readable_approval
 from gonogo.runtime._questions import view_of
 from gonogo.runtime._receipt import Receipt

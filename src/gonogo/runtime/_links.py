@@ -7,9 +7,9 @@ import anyio.to_thread
 
 from gonogo.approvals import Refusal, Ruling
 from gonogo.domain.approval_state import DecisionWord
+from gonogo.domain.approval_views import LinkView
 from gonogo.domain.errors import Conflict, Forbidden, InvalidMessage, NotFound, Refused
 from gonogo.domain.outgoing import Link, LinkState, is_genuine, link_id_of
-from gonogo.domain.pages import LinkView
 from gonogo.domain.principal import Principal, Role
 from gonogo.domain.records import Approval
 from gonogo.runtime._approvals import readable_approval

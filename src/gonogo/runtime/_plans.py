@@ -7,10 +7,7 @@ from typing import Any
 from gonogo.domain.budget import Used, in_force
 from gonogo.domain.errors import Conflict, NotFound
 from gonogo.domain.plan import Revision
-from gonogo.domain.principal import Principal, Role
-from gonogo.domain.records import Plan, SubtaskRow
-from gonogo.domain.views import (
-    GrantView,
+from gonogo.domain.plan_views import (
     PlanDiff,
     PlanGraph,
     PlanList,
@@ -18,6 +15,9 @@ from gonogo.domain.views import (
     PlanView,
     RevisionView,
 )
+from gonogo.domain.principal import Principal, Role
+from gonogo.domain.records import Plan, SubtaskRow
+from gonogo.domain.views import GrantView
 from gonogo.orchestrator import Retry
 from gonogo.runtime._approvals import readable_plan
 from gonogo.runtime._parts import Parts

@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from gonogo.approvals import withdraw_all
+from gonogo.domain.approval_views import PendingApprovals
 from gonogo.domain.conversation import MESSAGE, Reply, ToolAnswer
 from gonogo.domain.errors import Conflict, Forbidden, InvalidMessage, NotFound
 from gonogo.domain.plan_state import ENDED
 from gonogo.domain.principal import Principal, Role
 from gonogo.domain.records import Plan, Session
-from gonogo.domain.views import History, MessageView, PendingApprovals, SessionList, SessionView
+from gonogo.domain.views import History, MessageView, SessionList, SessionView
 from gonogo.runtime._parts import Parts
 from gonogo.runtime._questions import view_of
 from gonogo.runtime._views import session_view

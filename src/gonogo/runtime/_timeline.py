@@ -5,9 +5,9 @@ from datetime import datetime
 from typing import NamedTuple
 
 from gonogo.domain.plan import Revision, Subtask, critical_path
+from gonogo.domain.plan_views import GraphNode, PlanGraph, Wait
 from gonogo.domain.records import Plan, SubtaskRow
 from gonogo.domain.timeline import Span, actual_path, merged
-from gonogo.domain.views import GraphNode, PlanGraph, Wait
 from gonogo.runtime._views import subtask_view
 from gonogo.store.calls import Asked
 

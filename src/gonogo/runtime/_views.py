@@ -5,27 +5,24 @@ from datetime import datetime, timedelta
 
 from gonogo.approvals import review_of
 from gonogo.domain.approval_state import ApprovalKind
+from gonogo.domain.approval_views import ApprovalView, ReviewView, VoteView
 from gonogo.domain.budget import Limits, Used
 from gonogo.domain.messages import PLAN_REQUEST
 from gonogo.domain.plan import Revision, Subtask, critical_path
 from gonogo.domain.plan_changes import plan_changes
 from gonogo.domain.plan_state import PlanStatus
-from gonogo.domain.records import Approval, Comment, GrantRow, Plan, Session, SubtaskRow, Vote
-from gonogo.domain.review import reviewer_name
-from gonogo.domain.subtask_state import SUBTASK, SubtaskStatus
-from gonogo.domain.views import (
-    ApprovalView,
+from gonogo.domain.plan_views import (
     CommentView,
-    GrantView,
     PlanDiff,
     PlanStatusView,
     PlanView,
-    ReviewView,
-    SessionView,
     SubtaskView,
     UsageView,
-    VoteView,
 )
+from gonogo.domain.records import Approval, Comment, GrantRow, Plan, Session, SubtaskRow, Vote
+from gonogo.domain.review import reviewer_name
+from gonogo.domain.subtask_state import SUBTASK, SubtaskStatus
+from gonogo.domain.views import GrantView, SessionView
 
 
 def session_view(session: Session) -> SessionView:

@@ -6,11 +6,17 @@ from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel
 
 from gonogo.domain.approval_state import ApprovalKind, ApprovalStatus
+from gonogo.domain.approval_views import (
+    ApprovalFilter,
+    ApprovalList,
+    ApprovalView,
+    DecisionAnswer,
+    LinkView,
+)
 from gonogo.domain.errors import GonogoError, InvalidMessage, NotFound, Refused
 from gonogo.domain.messages import HitlDecision, PlanDecision
-from gonogo.domain.pages import ApprovalFilter, DecisionAnswers, LinkView
+from gonogo.domain.pages import DecisionAnswers
 from gonogo.domain.principal import Role
-from gonogo.domain.views import ApprovalList, ApprovalView, DecisionAnswer
 from gonogo.server._answers import answer, once
 from gonogo.server._bodies import Answers, ApprovalAnswer, NamedAnswer, NewLink
 from gonogo.server._body import read_body

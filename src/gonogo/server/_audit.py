@@ -7,10 +7,10 @@ from fastapi import APIRouter, Query, Response
 from pydantic import AwareDatetime
 from starlette.responses import StreamingResponse
 
+from gonogo.domain.audit_views import AuditAnchor, AuditHead, AuditReport
 from gonogo.domain.chain import Head, read_anchors
 from gonogo.domain.errors import GonogoError
 from gonogo.domain.pages import Audit, AuditHeads
-from gonogo.domain.views import AuditAnchor, AuditHead, AuditReport
 from gonogo.server._answers import answer, once
 from gonogo.server._bodies import Nothing, Prune
 from gonogo.server._body import read_body

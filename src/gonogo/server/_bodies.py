@@ -1,6 +1,7 @@
 """The bodies of REST requests, read as strictly as client messages.
 
-The messages themselves are in `gonogo.domain.messages`, what is shown in `gonogo.domain.views`.
+The messages themselves are in `gonogo.domain.messages`, what is shown in `gonogo.domain.views`
+and its neighbours.
 """
 
 from typing import Annotated, Any, Literal, Self

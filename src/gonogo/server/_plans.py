@@ -10,8 +10,7 @@ from gonogo.domain.errors import Conflict
 from gonogo.domain.messages import PlanDecision
 from gonogo.domain.pages import Revisions
 from gonogo.domain.plan_state import PlanStatus
-from gonogo.domain.undo_views import RollbackView
-from gonogo.domain.views import (
+from gonogo.domain.plan_views import (
     CommentList,
     CommentView,
     PlanDiff,
@@ -21,6 +20,7 @@ from gonogo.domain.views import (
     PlanView,
     RevisionView,
 )
+from gonogo.domain.undo_views import RollbackView
 from gonogo.server._answers import answer, once
 from gonogo.server._bodies import NewComment, Nothing, PlanAnswer, ReplanReason, RollbackOrder
 from gonogo.server._body import read_body

@@ -19,6 +19,7 @@ from fastapi import APIRouter, WebSocket
 from starlette.websockets import WebSocketDisconnect
 
 from gonogo.domain import strict_json
+from gonogo.domain.approval_views import DecisionAnswer
 from gonogo.domain.errors import (
     Busy,
     Failed,
@@ -30,7 +31,6 @@ from gonogo.domain.errors import (
 )
 from gonogo.domain.messages import parse_message
 from gonogo.domain.principal import Principal, Role
-from gonogo.domain.views import DecisionAnswer
 from gonogo.server._caller import address_of, door_of, presented
 from gonogo.server._counting import counted
 from gonogo.server._door import Credential, Door

@@ -27,6 +27,7 @@ from sqlalchemy import (
 )
 
 from gonogo.domain.approval_state import ApprovalStatus
+from gonogo.domain.audit_views import AuditHead, AuditRemoved, AuditReport
 from gonogo.domain.chain import (
     ANCHORED,
     PRUNED,
@@ -41,7 +42,6 @@ from gonogo.domain.chain import (
 from gonogo.domain.errors import Conflict
 from gonogo.domain.plan_state import ENDED
 from gonogo.domain.turn_state import TurnStatus
-from gonogo.domain.views import AuditHead, AuditRemoved, AuditReport
 from gonogo.store import log
 from gonogo.store._rows import change, put, rows
 from gonogo.store._schema import approvals, audit, audit_floors, chains, plans, sessions, turns

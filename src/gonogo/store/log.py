@@ -12,9 +12,9 @@ from typing import Any
 
 from sqlalchemy import Connection, bindparam, select, update
 
+from gonogo.domain.audit_views import AuditEntry
 from gonogo.domain.chain import GENESIS, SYSTEM, entry_hash, hashed
 from gonogo.domain.events import Event
-from gonogo.domain.views import AuditEntry
 from gonogo.store._outbox import outbox
 from gonogo.store._rows import put
 from gonogo.store._schema import audit, chains, events, sessions

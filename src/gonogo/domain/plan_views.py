@@ -1,0 +1,199 @@
+"""What clients are shown of plans: what they hold, how far they are, what was said of them."""
+
+from datetime import datetime
+from typing import Any
+
+from gonogo.domain.plan import Subtask
+from gonogo.domain.plan_state import PlanStatus
+from gonogo.domain.subtask_state import SubtaskStatus
+from gonogo.domain.views import View
+
+
+class SubtaskView(View):
+    """A subtask as planned, and where it stands."""
+
+    id: str
+    description: str
+    agent: str | None = None
+    tool: str | None = None
+    type: str
+    dependencies: list[str]
+    estimated_time: str
+    status: SubtaskStatus
+    attempt: int
+    scope: dict[str, Any] | None = None
+    approval_required: bool = False
+    inputs: dict[str, Any] | None = None
+    condition: str | None = None
+    after_skipped: str | None = None
+    on_reject: str | None = None
+    retry_policy: dict[str, Any] | None = None
+    timeout: float | None = None
+    result: Any = None
+    error: dict[str, Any] | None = None
+    reason: str | None = None
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    duration_seconds: float | None = None
+
+
+class PlanView(View):
+    """A plan in its current revision."""
+
+    plan_id: str
+    session_id: str
+    goal: str
+    original_task: str
+    status: PlanStatus
+    revision: int
+    digest: str
+    requires_approval: bool = True
+    is_approved: bool
+    auto_approve_tools: bool = True
+    subtasks: list[SubtaskView]
+    critical_path: list[str]
+    pause_reason: str | None = None
+    """Why a paused plan is paused where nobody asked for it: `quota`, `budget`, `rollback`."""
+    paused_until: datetime | None = None
+    """When a plan that is paused for a quota goes on by itself."""
+    created_at: datetime
+    approved_at: datetime | None = None
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    feedback: str | None = None
+    revising: bool | None = None
+    """The planner looks for a revision that answers comments; it can be decided meanwhile."""
+
+
+class PlanList(View):
+    """Plans, newest first."""
+
+    plans: list[PlanView]
+    total: int
+
+
+class CommentView(View):
+    """What a person said of a plan. `answer` has the words of its planner."""
+
+    comment_id: str
+    plan_id: str
+    revision: int
+    subtask_id: str | None = None
+    author: str
+    content: str
+    created_at: datetime
+    answer: str | None = None
+    answered_revision: int | None = None
+    answered_at: datetime | None = None
+
+
+class CommentList(View):
+    """The comments on a plan, oldest first."""
+
+    plan_id: str
+    comments: list[CommentView]
+    open: int
+    """How many have no answer."""
+
+
+class UsageView(View):
+    """What a plan took so far; a model request under way counts as what it was estimated to."""
+
+    requests: int
+    input_tokens: int
+    output_tokens: int
+    tokens: int
+    cost: float
+    """US dollars, as far as prices are known."""
+    unpriced_requests: int
+    """Replies whose price is not known; they count as nothing in `cost`."""
+    seconds: float
+    """Wall time since the plan's start."""
+    subtasks: int
+    """Runs of subtasks that were begun, retries included."""
+
+
+class PlanStatusView(View):
+    """How far a plan is."""
+
+    plan_id: str
+    status: PlanStatus
+    revision: int
+    current_step: int
+    total_steps: int
+    progress: float
+    """Per cent of the subtasks that are over."""
+    pause_reason: str | None = None
+    """Why a paused plan is paused where nobody asked for it: `quota`, `budget`."""
+    paused_until: datetime | None = None
+    """When a plan that is paused for a quota goes on by itself."""
+    usage: UsageView | None = None
+    limits: dict[str, float] | None = None
+    """The limits of its budget that are set, by `tokens`, `cost`, `seconds`, `requests`,
+    `subtasks`, and `session_tokens`, `session_cost`, `session_requests`."""
+    again: list[str] | None = None
+    """Subtasks that a person asked to have tried again, as soon as nothing of it is under way."""
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    subtasks: list[SubtaskView]
+
+
+class RevisionView(View):
+    """One immutable revision."""
+
+    plan_id: str
+    revision: int
+    digest: str
+    goal: str
+    subtasks: list[Subtask]
+    created_at: datetime
+    created_by: str
+    reason: str
+
+
+class PlanDiff(View):
+    """What changed between two revisions."""
+
+    plan_id: str
+    from_revision: int
+    to_revision: int
+    added: list[Subtask]
+    removed: list[Subtask]
+    changed: list[dict[str, Any]]
+    """`{id, fields: {name: {from, to}}}` each."""
+
+
+class Wait(View):
+    """A time in which a subtask waited for a person; up to `as_of` if it still does."""
+
+    since: datetime
+    until: datetime
+
+
+class GraphNode(SubtaskView):
+    """A subtask with its times. `duration_seconds` has in it what it waited."""
+
+    waits: list[Wait] = []
+    waited_seconds: float | None = None
+    """For people."""
+
+
+class PlanGraph(View):
+    """A plan as a graph to draw, or as a timeline, as it stood at `as_of`."""
+
+    plan_id: str
+    session_id: str
+    revision: int
+    status: PlanStatus
+    as_of: datetime
+    last_seq: int
+    """The place in the session's log that it stands for; what follows changes it."""
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    nodes: list[GraphNode]
+    edges: list[dict[str, str]]
+    """`{from, to}` each: `to` waits for `from`."""
+    critical_path: list[str]
+    """The longest chain by what was estimated."""
+    actual_path: list[str]
+    """The chain that its end waited for, by what came of it so far."""
