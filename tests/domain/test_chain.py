@@ -132,7 +132,9 @@ def test_a_file_that_was_cut_off_is_found(size):
      S1[0].line()[:-1] + ',"more":1}', S1[0].line()[:-1] + ',"actor":"bob"}',
      S1[0].line().replace('"seq": 1', '"seq": true'),
      S1[0].line().replace('"seq": 1', '"seq": "1"'),
-     S1[0].line().replace('"ann"', "null")],
+     S1[0].line().replace('"ann"', "null"), S1[0].line().replace('"n": 0', '"n": NaN'),
+     S1[0].line().replace('"n": 0', '"n": 1e999'), S1[0].line().replace('"ann"', '"\\ud800"'),
+     S1[0].line().replace('"n": 0', '"n": ' + "[" * 900 + "]" * 900)],
 )  # fmt: skip
 def test_a_line_that_is_no_entry_is_a_problem_and_ends_nothing(text):
     assert checked([text, *lines()]).problems

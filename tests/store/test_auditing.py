@@ -86,6 +86,10 @@ def harms(chain, first, last):
         (f"UPDATE audit SET {column} = '{value}' WHERE chain = '{chain}' AND seq = {last}",)
         for column, value in {"ts": "never", "details": "{{", "hash": "", "actor": "\u2028"}.items()
     )
+    yield from (
+        (f"UPDATE audit SET details = '{value}' WHERE chain = '{chain}' AND seq = {first}",)
+        for value in ("NaN", '{"n" : 1e999}', '{"n" : "\\ud800"}', "[" * 100_000)
+    )
     of = f"WHERE chain = '{chain}' AND seq"
     yield from ((f"DELETE FROM audit {of} = {seq}",) for seq in range(first, last + 1))
     yield (f"DELETE FROM audit WHERE chain = '{chain}'",)
@@ -102,6 +106,7 @@ def harms(chain, first, last):
 ROW = "UPDATE {} SET {} = {} WHERE {} = '{}'"
 HEAD_HARMS = [
     (ROW.format("sessions", "audit_seq", 3, "id", "s1"),),
+    (ROW.format("sessions", "audit_seq", 0, "id", "s1"),),
     (ROW.format("sessions", "audit_hash", f"'{GENESIS}'", "id", "s1"),),
     (ROW.format("chains", "audit_seq", 1, "chain", SYSTEM),),
     ("DELETE FROM audit WHERE chain = 's2'", "DELETE FROM audit_floors WHERE chain = 's2'",

@@ -7,7 +7,7 @@ import anyio.abc
 import pytest
 
 from gonogo.workspace._door import Door
-from gonogo.workspace._proxy import proxied
+from gonogo.workspace._proxy import Proxy
 from gonogo.workspace._reach import Network, Reached
 
 LIMIT = 30
@@ -54,10 +54,9 @@ async def test_connections_are_taken_again_when_some_could_not_be() -> None:
         port.setblocking(False)
         real = await anyio.abc.SocketListener.from_socket(port)
         network = Network(hosts=("example.org",))
-        async with (
-            real,
-            proxied(Failing(real, 2), network, Reached()),
-            await anyio.connect_tcp(*address) as client,
-        ):
-            await client.send(b"GET http://example.com/ HTTP/1.1\r\n\r\n")
-            assert (await client.receive()).startswith(b"HTTP/1.1 403 Forbidden")
+        async with real, anyio.create_task_group() as group:
+            group.start_soon(Proxy(network, Reached()).serve, Failing(real, 2))
+            async with await anyio.connect_tcp(*address) as client:
+                await client.send(b"GET http://example.com/ HTTP/1.1\r\n\r\n")
+                assert (await client.receive()).startswith(b"HTTP/1.1 403 Forbidden")
+            group.cancel_scope.cancel()

@@ -109,6 +109,21 @@ def hashed(
     }  # fmt: skip
 
 
+def read_json(text: str) -> Any:  # noqa: ANN401 - any JSON value
+    """Read what can have been hashed.
+
+    Raises:
+        ValueError: it is no JSON, a key stands twice in one object, or it holds NaN, half of a
+            surrogate pair, or too many levels.
+    """
+    try:
+        value = json.loads(text, object_pairs_hook=_unique)
+        canonical_json(value).encode()
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    return value
+
+
 def heads_digest(heads: Iterable[Head]) -> str:
     """Many heads as one digest."""
     lines = sorted(f"{head.chain} {head.seq} {head.hash}\n" for head in heads)
@@ -297,8 +312,8 @@ def end_of(chains: int, entries: int, digest: str) -> dict[str, Any]:
 
 def _read_line(text: str) -> dict[str, Any]:
     try:
-        value = json.loads(text, object_pairs_hook=_unique)
-    except (ValueError, RecursionError) as error:
+        value = read_json(text)
+    except ValueError as error:
         raise InvalidMessage(f"it is not valid JSON: {error}") from None
     if not isinstance(value, dict):
         raise InvalidMessage("it is no JSON object")

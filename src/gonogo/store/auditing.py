@@ -5,7 +5,6 @@ What was removed leaves a floor: the place and hash that the rest must follow. A
 if the system's chain, which is never shortened, says who removed those entries.
 """
 
-import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -38,6 +37,7 @@ from gonogo.domain.chain import (
     Record,
     Walk,
     heads_digest,
+    read_json,
 )
 from gonogo.domain.errors import Conflict
 from gonogo.domain.plan_state import ENDED
@@ -82,8 +82,6 @@ _FLOORS = select(audit_floors)
 _HEADS = select(sessions.c.id, sessions.c.audit_seq, sessions.c.audit_hash).where(
     sessions.c.audit_seq > 0
 )
-_SYSTEM_HEAD = select(chains.c.audit_seq, chains.c.audit_hash).where(chains.c.chain == SYSTEM)
-_ONE_HEAD = _HEADS.where(sessions.c.id == bindparam("of"))
 _SESSIONS = select(sessions.c.id)
 _ANCHORS = _LINK.where(audit.c.chain == SYSTEM, audit.c.action == ANCHORED).order_by(audit.c.seq)
 _SINCE = bindparam("since", type_=audit.c.ts.type)
@@ -178,16 +176,16 @@ def verify_chain(
             problems.extend(walk.step(link))
             seen(link)
         count, after = count + len(page), page[-1].seq
-    statement = _SYSTEM_HEAD if chain == SYSTEM else _ONE_HEAD
-    head = conn.execute(statement, {"of": chain}).one_or_none()
-    if head is not None and (head.audit_seq, head.audit_hash) != (walk.seq, walk.hash):
-        problems.append(f"{chain}: the chain ends at {walk.seq}, its head says {head.audit_seq}")
+    head = log.audit_head(conn, chain)
+    if head is not None and head != (walk.seq, walk.hash):
+        problems.append(f"{chain}: the chain ends at {walk.seq}, its head says {head[0]}")
     return count, problems
 
 
 def verify(conn: Connection, anchors: Iterable[Anchor] = ()) -> AuditReport:
     """Walk every chain, hold the floors and the anchors against them, and tell what is wrong."""
-    record, floors = Record(anchors), _floors(conn)
+    record, gone = Record(anchors), removed(conn)
+    floors = {row.chain: Head(chain=row.chain, seq=row.seq, hash=row.hash) for row in gone}
     names = chain_names(conn)
     entries, problems = verify_chain(conn, SYSTEM, seen=record.take)
     record.end()
@@ -208,7 +206,7 @@ def verify(conn: Connection, anchors: Iterable[Anchor] = ()) -> AuditReport:
     ]
     return AuditReport(
         ok=not problems, chains=len(names), entries=entries, problems=problems,
-        removed=removed(conn), older=older,
+        removed=gone, older=older,
     )  # fmt: skip
 
 
@@ -269,12 +267,13 @@ def prune(
 def set_anchor(conn: Connection, by: str, now: datetime) -> None:
     """Have the system's chain say where all others stand, unless it just said so."""
     known, last = _anchored(conn)
+    end = log.audit_head(conn, SYSTEM)
     heads = {
         row.id: Head(chain=row.id, seq=row.audit_seq, hash=row.audit_hash)
         for row in conn.execute(_HEADS)
     }
     moved = [head for name, head in sorted(heads.items()) if known.get(name) != head]
-    if not moved and last is not None and last.seq == conn.execute(_SYSTEM_HEAD).one().audit_seq:
+    if not moved and last is not None and end is not None and last.seq == end[0]:
         return
     digest = heads_digest({**known, **heads}.values())
     for part in list(_parts(moved)) or [[]]:
@@ -306,10 +305,6 @@ def _anchored(conn: Connection) -> tuple[dict[str, Head], Link | None]:
 def _parts(heads: list[Head]) -> Iterator[list[Head]]:
     for start in range(0, len(heads), _MOVED):
         yield heads[start : start + _MOVED]
-
-
-def _floors(conn: Connection) -> dict[str, Head]:
-    return {row.chain: Head(chain=row.chain, seq=row.seq, hash=row.hash) for row in removed(conn)}
 
 
 def _unwitnessed(record: Record, floors: dict[str, Head]) -> Iterator[str]:
@@ -346,7 +341,7 @@ def _set_floor(conn: Connection, head: Head, now: datetime) -> None:
 
 def _link(row: dict[str, Any]) -> Link:
     try:
-        details = json.loads(row["details"])
+        details = read_json(row["details"])
     except ValueError:
         # As it stands: its hash will say that it was changed.
         details = row["details"]

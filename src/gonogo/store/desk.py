@@ -44,11 +44,6 @@ _OWNER = select(sessions.c.principal_id, sessions.c.workspace, sessions.c.tool_h
 _REVIEWED_OF_PLAN = select(*columns_of(approvals, Approval)).where(
     approvals.c.plan_id == bindparam("of"), approvals.c.review.is_not(None)
 )
-_GROUP = (
-    select(*columns_of(approvals, Approval))
-    .where(approvals.c.group_key == bindparam("of"), approvals.c.status == "pending")
-    .order_by(approvals.c.created_at, approvals.c.id)
-)
 
 
 def keep_vote(conn: Connection, vote: Vote) -> None:
@@ -104,8 +99,3 @@ def escalate_approval(
 def reviewed_of_plan(conn: Connection, plan_id: str) -> list[Approval]:
     """Every question about a plan, open or not, of which a rule of review spoke."""
     return many(conn, _REVIEWED_OF_PLAN, {"of": plan_id}, Approval)
-
-
-def open_in_group(conn: Connection, group_key: str) -> list[Approval]:
-    """The open questions that are identical, oldest first."""
-    return many(conn, _GROUP, {"of": group_key}, Approval)

@@ -159,6 +159,12 @@ def entries(conn: Connection, chain: str, after: int = 0, limit: int = 1000) -> 
     return [AuditEntry(**row) for row in found.mappings()]
 
 
+def audit_head(conn: Connection, chain: str) -> tuple[int, str] | None:
+    """Where an audit chain ends by what its head says, and the hash there."""
+    row = conn.execute(_HEAD[chain == SYSTEM], {"of": chain}).one_or_none()
+    return None if row is None else (row.audit_seq, row.audit_hash)
+
+
 def _pending(conn: Connection, chain: str) -> Pending:
     return outbox(conn).pending.setdefault(chain, Pending())
 
@@ -215,5 +221,5 @@ def _wire(session_id: str, seq: int, ts: datetime, body: dict[str, Any]) -> dict
 
 def start_system_chain(conn: Connection) -> None:
     """Make the system chain's head if there is none yet."""
-    if conn.execute(_HEAD[True], {"of": SYSTEM}).one_or_none() is None:
+    if audit_head(conn, SYSTEM) is None:
         put(conn, chains, {"chain": SYSTEM, "audit_seq": 0, "audit_hash": GENESIS})

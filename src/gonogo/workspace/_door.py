@@ -10,7 +10,7 @@ from pathlib import Path
 import anyio
 import anyio.abc
 
-from gonogo.workspace._proxy import proxied
+from gonogo.workspace._proxy import Proxy
 from gonogo.workspace._reach import Network, Reached
 
 _OPENING = 30.0
@@ -70,8 +70,7 @@ class Door:
             except OSError:
                 # The box ended before it began: there is nobody to serve.
                 return
-            async with proxied(listener, self.network, self.report):
-                await anyio.sleep_forever()
+            await Proxy(self.network, self.report).serve(listener)
 
     async def _handed(self) -> socket.socket | None:
         """The box's port; None when the box did not get so far."""

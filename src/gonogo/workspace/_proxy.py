@@ -5,8 +5,8 @@ connections at once, silence, bytes in all. It ends with the command that it ser
 """
 
 import re
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
@@ -138,17 +138,6 @@ async def _accepted(listener: anyio.abc.SocketListener) -> anyio.abc.SocketStrea
 async def _quietly(pump: Callable[[], Awaitable[None]]) -> None:
     with suppress(*_GONE):
         await pump()
-
-
-@asynccontextmanager
-async def proxied(
-    listener: anyio.abc.SocketListener, network: Network, report: Reached
-) -> AsyncGenerator[None]:
-    """Serve a command's connections while the block runs."""
-    async with anyio.create_task_group() as group:
-        group.start_soon(Proxy(network, report).serve, listener)
-        yield
-        group.cancel_scope.cancel()
 
 
 async def _head(client: anyio.abc.SocketStream) -> tuple[str, bytes]:
