@@ -18,12 +18,14 @@ from fakes.receiver import Received, answers, receiver
 from fakes.rows import NOW, begin
 from gonogo.approvals import Desk, Question, Ruling
 from gonogo.domain.approval_state import DecisionWord
-from gonogo.domain.outgoing import DeliveryStatus
+from gonogo.domain.outgoing import Delivery, DeliveryStatus
 from gonogo.domain.principal import Principal, Role
 from gonogo.domain.records import Job, Timer
 from gonogo.hooks import DELIVERY, HOOK, Announcer, Hook, Sender
 from gonogo.store import Store, log
-from gonogo.store.deliveries import deliveries_of, pending_deliveries, set_delivery
+from gonogo.store._desk_schema import deliveries
+from gonogo.store._rows import by, many
+from gonogo.store.deliveries import pending_deliveries, set_delivery
 from gonogo.store.timers import due_timers, first_timer
 
 LIMIT = 40
@@ -84,7 +86,9 @@ class Post:
             await self.sender.job(Job(HOOK, hook))
 
     async def rows(self, approval_id: str):
-        return await self.store.read(deliveries_of, approval_id)
+        of = {"approval_id": approval_id}
+        found = await self.store.read(many, by(deliveries, Delivery, "approval_id"), of, Delivery)
+        return sorted(found, key=lambda each: each.id)
 
     async def next_due(self):
         """Move the clock to the next timer."""

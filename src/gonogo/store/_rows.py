@@ -58,6 +58,11 @@ def by(table: Table, record: type[Any], *keys: str) -> Select[Any]:
     return statement
 
 
+def row_of(record: Any) -> dict[str, Any]:  # noqa: ANN401 - any of the records
+    """A record as the row that it is kept as."""
+    return {name: getattr(record, name) for name in record.__dataclass_fields__}
+
+
 def put(conn: Connection, table: Table, values: dict[str, Any] | Sequence[Params]) -> None:
     """Insert one row, or several of the same shape."""
     if values:

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, bindparam, func, select
 from gonogo.domain.approval_state import APPROVAL, ApprovalStatus
 from gonogo.domain.call_state import CALL, CallStatus
 from gonogo.domain.records import Approval, CallRow
-from gonogo.store._rows import by, change, columns_of, many, one, put
+from gonogo.store._rows import by, change, columns_of, many, one, put, row_of
 from gonogo.store._schema import approvals, tool_calls
 
 _THREAD_CALLS = (
@@ -69,7 +69,7 @@ _PENDING_OF_PLAN = select(*columns_of(approvals, Approval)).where(
 
 def add_calls(conn: Connection, calls: list[CallRow]) -> None:
     """Insert the tool calls of one reply."""
-    put(conn, tool_calls, [{n: getattr(c, n) for n in c.__dataclass_fields__} for c in calls])
+    put(conn, tool_calls, [row_of(c) for c in calls])
 
 
 def call_of(conn: Connection, call_id: str) -> CallRow | None:
@@ -109,7 +109,7 @@ def set_call(conn: Connection, call: CallRow, status: CallStatus, **to: Any) -> 
 
 def add_approval(conn: Connection, approval: Approval) -> None:
     """Insert a question."""
-    put(conn, approvals, {n: getattr(approval, n) for n in approval.__dataclass_fields__})
+    put(conn, approvals, row_of(approval))
 
 
 def approval_of(conn: Connection, approval_id: str) -> Approval | None:

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, bindparam, delete, func, select
 from gonogo.domain.checkpoint import checkpoint_hash
 from gonogo.domain.records import Checkpoint, FileChange
 from gonogo.store._outbox import outbox
-from gonogo.store._rows import by, change, columns_of, many, one, put
+from gonogo.store._rows import by, change, columns_of, many, one, put, row_of
 from gonogo.store._schema import sessions
 from gonogo.store._undo_schema import checkpoints, file_changes
 
@@ -99,7 +99,7 @@ def undone_subtasks(conn: Connection, plan_id: str) -> dict[str, datetime]:
 
 def add_checkpoints(conn: Connection, found: Sequence[Checkpoint]) -> None:
     """Insert checkpoints, all in one statement."""
-    put(conn, checkpoints, [{n: getattr(c, n) for n in c.__dataclass_fields__} for c in found])
+    put(conn, checkpoints, [row_of(c) for c in found])
 
 
 def checkpoint_of(conn: Connection, checkpoint_id: str) -> Checkpoint | None:

@@ -6,7 +6,7 @@ from sqlalchemy import Connection, bindparam, func, select, update
 
 from gonogo.domain.records import Comment
 from gonogo.store._desk_schema import comments
-from gonogo.store._rows import change, columns_of, many, put
+from gonogo.store._rows import change, columns_of, many, put, row_of
 from gonogo.store._schema import plans
 
 _ALL = (
@@ -33,7 +33,7 @@ _REVISED = select(plans.c.id).where(
 
 def add_comment(conn: Connection, comment: Comment) -> None:
     """Keep a comment."""
-    put(conn, comments, {name: getattr(comment, name) for name in comment.__dataclass_fields__})
+    put(conn, comments, row_of(comment))
 
 
 def comments_of(conn: Connection, plan_id: str) -> list[Comment]:

@@ -11,9 +11,8 @@ from sqlalchemy import Connection, bindparam, exists, select
 
 from gonogo.domain.outgoing import Delivery, DeliveryStatus
 from gonogo.store._desk_schema import deliveries
-from gonogo.store._rows import by, change, columns_of, many, one, put
+from gonogo.store._rows import by, change, columns_of, many, one, put, row_of
 
-_FIELDS = tuple(Delivery.__dataclass_fields__)
 _EARLIER = deliveries.alias("earlier")
 _DUE = (
     select(*columns_of(deliveries, Delivery))
@@ -37,26 +36,16 @@ _PENDING = (
     .where(deliveries.c.status == "pending")
     .order_by(deliveries.c.id)
 )
-_OF_APPROVAL = (
-    select(*columns_of(deliveries, Delivery))
-    .where(deliveries.c.approval_id == bindparam("of"))
-    .order_by(deliveries.c.id)
-)
 
 
 def add_delivery(conn: Connection, delivery: Delivery) -> None:
     """Insert a delivery. Of one question, ids sort as they were made."""
-    put(conn, deliveries, {name: getattr(delivery, name) for name in _FIELDS})
+    put(conn, deliveries, row_of(delivery))
 
 
 def delivery_of(conn: Connection, delivery_id: str) -> Delivery | None:
     """The delivery of that id."""
     return one(conn, by(deliveries, Delivery, "id"), {"id": delivery_id}, Delivery)
-
-
-def deliveries_of(conn: Connection, approval_id: str) -> list[Delivery]:
-    """Every delivery about a question, in order."""
-    return many(conn, _OF_APPROVAL, {"of": approval_id}, Delivery)
 
 
 def pending_deliveries(conn: Connection) -> list[Delivery]:

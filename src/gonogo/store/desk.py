@@ -8,7 +8,7 @@ from sqlalchemy import Connection, bindparam, delete, exists, func, select
 
 from gonogo.domain.records import Approval, Vote
 from gonogo.store._desk_schema import votes
-from gonogo.store._rows import change, columns_of, many, put
+from gonogo.store._rows import change, columns_of, many, put, row_of
 from gonogo.store._schema import approvals, plans, sessions, tokens, turns
 from gonogo.store._types import Clean
 
@@ -53,7 +53,7 @@ def keep_vote(conn: Connection, vote: Vote) -> None:
     """
     key = {"approval_id": vote.approval_id, "principal_id": vote.principal_id}
     conn.execute(_WITHDRAW, key)
-    put(conn, votes, {name: getattr(vote, name) for name in vote.__dataclass_fields__})
+    put(conn, votes, row_of(vote))
 
 
 def forget_votes(conn: Connection, token_id: str) -> int:

@@ -6,7 +6,7 @@ from sqlalchemy import Connection, bindparam, select, update
 
 from gonogo.domain.outgoing import Link
 from gonogo.store._desk_schema import links
-from gonogo.store._rows import by, columns_of, many, one, put
+from gonogo.store._rows import by, columns_of, many, one, put, row_of
 
 _OPEN = (
     select(*columns_of(links, Link))
@@ -26,7 +26,7 @@ _REVOKE = _GOOD.values(revoked_at=bindparam("at"))
 
 def add_link(conn: Connection, link: Link) -> None:
     """Insert a link."""
-    put(conn, links, {name: getattr(link, name) for name in link.__dataclass_fields__})
+    put(conn, links, row_of(link))
 
 
 def link_of(conn: Connection, link_id: str) -> Link | None:

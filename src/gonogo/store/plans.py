@@ -15,7 +15,7 @@ from gonogo.domain.plan_state import PLAN, PlanStatus
 from gonogo.domain.records import GrantRow, Plan, SubtaskRow
 from gonogo.domain.schedule import Standing
 from gonogo.domain.subtask_state import SUBTASK, SubtaskStatus
-from gonogo.store._rows import by, change, change_all, columns_of, many, one, put, rows
+from gonogo.store._rows import by, change, change_all, columns_of, many, one, put, row_of, rows
 from gonogo.store._schema import grants, plan_revisions, plans, subtasks
 
 _SUBTASKS: TypeAdapter[tuple[Subtask, ...]] = TypeAdapter(tuple[Subtask, ...])
@@ -86,7 +86,7 @@ def split_key(key: str) -> tuple[str, int, str]:
 
 def add_plan(conn: Connection, plan: Plan) -> None:
     """Insert a plan."""
-    put(conn, plans, {name: getattr(plan, name) for name in plan.__dataclass_fields__})
+    put(conn, plans, row_of(plan))
 
 
 def add_revision(
@@ -258,7 +258,7 @@ def take_subtask(conn: Connection, row: SubtaskRow) -> bool:
 
 def add_grants(conn: Connection, found: Sequence[GrantRow]) -> None:
     """Insert the grants of an approved revision."""
-    put(conn, grants, [{n: getattr(g, n) for n in g.__dataclass_fields__} for g in found])
+    put(conn, grants, [row_of(g) for g in found])
 
 
 def revoked_subtasks(conn: Connection, plan_id: str) -> frozenset[str]:

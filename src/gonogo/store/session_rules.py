@@ -6,7 +6,7 @@ from sqlalchemy import Connection, bindparam, func, select, update
 
 from gonogo.domain.records import SessionRule
 from gonogo.store._desk_schema import session_rules
-from gonogo.store._rows import columns_of, many, put
+from gonogo.store._rows import columns_of, many, put, row_of
 from gonogo.store._schema import sessions
 
 _ACTIVE = (
@@ -43,7 +43,7 @@ def next_rule(conn: Connection, session_id: str) -> int:
 
 def add_rule(conn: Connection, rule: SessionRule) -> None:
     """Insert a rule."""
-    put(conn, session_rules, {name: getattr(rule, name) for name in rule.__dataclass_fields__})
+    put(conn, session_rules, row_of(rule))
 
 
 def end_rule(conn: Connection, rule_id: str, now: datetime) -> bool:

@@ -11,7 +11,7 @@ from gonogo.domain.conversation import MESSAGE, Message
 from gonogo.domain.errors import Conflict
 from gonogo.domain.records import Session, Turn
 from gonogo.domain.turn_state import TURN, TurnStatus
-from gonogo.store._rows import by, change, columns_of, many, one, put, rows
+from gonogo.store._rows import by, change, columns_of, many, one, put, row_of, rows
 from gonogo.store._schema import messages, sessions, turns
 from gonogo.store.log import GENESIS
 
@@ -61,7 +61,7 @@ _HISTORY = select(messages).where(messages.c.session_id == bindparam("of")).orde
 
 def add_session(conn: Connection, session: Session) -> None:
     """Insert a session. The caller has checked that the id is free, in this transaction."""
-    fields = {name: getattr(session, name) for name in session.__dataclass_fields__}
+    fields = row_of(session)
     put(conn, sessions, {**fields, "audit_seq": 0, "audit_hash": GENESIS})
 
 
@@ -120,7 +120,7 @@ def add_turn(
         status=TurnStatus.QUEUED, epoch=0, created_at=now, finished_at=None,
         principal_id=by,
     )  # fmt: skip
-    put(conn, turns, {name: getattr(turn, name) for name in turn.__dataclass_fields__})
+    put(conn, turns, row_of(turn))
     return turn
 
 

@@ -4,7 +4,7 @@ from sqlalchemy import Connection, Executable, bindparam, case, func, select
 
 from gonogo.domain.budget import Used
 from gonogo.domain.records import ModelRequestRow, Plan
-from gonogo.store._rows import change, put
+from gonogo.store._rows import change, put, row_of
 from gonogo.store._schema import model_requests, sessions, subtasks
 
 _R = model_requests.c
@@ -35,7 +35,7 @@ _LOCK = select(sessions.c.id).where(sessions.c.id == bindparam("of")).with_for_u
 
 def add_request(conn: Connection, row: ModelRequestRow) -> None:
     """Insert a request."""
-    put(conn, model_requests, {name: getattr(row, name) for name in row.__dataclass_fields__})
+    put(conn, model_requests, row_of(row))
 
 
 def end_request(conn: Connection, row: ModelRequestRow) -> None:
