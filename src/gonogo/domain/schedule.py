@@ -171,41 +171,37 @@ def _left_out(
     """What false conditions left out: those that have one, and what could not come after them."""
     skipped = {key for key, status in statuses.items() if status is _S.SKIPPED}
     found = skipped & declined
-    after = skipped - found
-    grew = True
-    while grew:
-        grew = False
-        for subtask in subtasks:
-            barring = found - declined if subtask.after_skipped == "run" else found
-            if subtask.id in after and not barring.isdisjoint(subtask.dependencies):
-                found.add(subtask.id)
-                after.discard(subtask.id)
-                grew = True
-    return found
+    after = [s for s in subtasks if s.id in skipped - found]
+    return found | _barred(after, found, declined).keys()
 
 
 def _skips(
     subtasks: Sequence[Subtask], statuses: Mapping[str, SubtaskStatus], declined: Set[str]
 ) -> dict[str, str]:
     """Pending subtasks that can never start, with the dependency that stands in the way."""
-    skip: dict[str, str] = {}
     if _BLOCKED.isdisjoint(statuses.values()):
-        return skip
+        return {}
     pending = [s for s in subtasks if statuses[s.id] is _S.PENDING]
     blocked = {key for key, status in statuses.items() if status in _BLOCKED}
+    return _barred(pending, blocked, declined)
+
+
+def _barred(subtasks: Sequence[Subtask], blocked: Set[str], declined: Set[str]) -> dict[str, str]:
+    """Those that cannot come after what is blocked, with the dependency that stands in the way."""
+    found: dict[str, str] = {}
     hard = blocked - declined
     grew = True
     while grew:
         grew = False
-        for subtask in pending:
-            if subtask.id in skip:
+        for subtask in subtasks:
+            if subtask.id in found:
                 continue
             barring = hard if subtask.after_skipped == "run" else blocked
-            blocker = next((d for d in subtask.dependencies if d in skip or d in barring), None)
+            blocker = next((d for d in subtask.dependencies if d in found or d in barring), None)
             if blocker is not None:
-                skip[subtask.id] = blocker
+                found[subtask.id] = blocker
                 grew = True
-    return skip
+    return found
 
 
 def _ready(
