@@ -97,18 +97,19 @@ class Desk:
         mark = self._mark()
         self._read = None if mark is None else (mark, index)
 
-    def horizon(self) -> int:
-        """The time of the file system's clock, in nanoseconds."""
-        stamp = self.folder / "stamp"
-        stamp.touch(mode=0o600)
-        return stamp.stat().st_mtime_ns
-
     def _mark(self) -> tuple[int, int, int] | None:
         try:
             status = self._file.stat()
         except FileNotFoundError:
             return None
         return status.st_ino, status.st_mtime_ns, status.st_size
+
+
+def now_in(folder: Path) -> int:
+    """The time of the folder's file system's clock, in nanoseconds."""
+    stamp = folder / "stamp"
+    stamp.touch(mode=0o600)
+    return stamp.stat().st_mtime_ns
 
 
 def settled(signature: Signature, horizon: int) -> Signature | None:

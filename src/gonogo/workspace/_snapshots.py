@@ -20,7 +20,7 @@ from gonogo.domain.canonical import content_hash
 from gonogo.domain.errors import ToolFailed
 from gonogo.workspace._apply import apply, recover
 from gonogo.workspace._git import Git, blob_id, intake, outlet, write_blob
-from gonogo.workspace._index import Desk, Index, Known, open_store, settled
+from gonogo.workspace._index import Desk, Index, Known, now_in, open_store, settled
 from gonogo.workspace._plan import Left, Restore, plan
 from gonogo.workspace._scan import Found, Scan, content, root_opened, scan
 from gonogo.workspace._standing import check_path, parent_opened
@@ -223,7 +223,7 @@ class _Taking:
     limits: Limits
 
     def run(self, index: Index) -> Tree:
-        horizon = self.desk.horizon()
+        horizon = now_in(self.desk.folder)
         seen = scan(self.git, self.root, index.files, self.limits)
         files = self._read(seen, index, horizon)
         meta = _meta(seen, files)

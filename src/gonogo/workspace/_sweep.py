@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from gonogo.workspace._git import IMPORT_LIMIT, Git
+from gonogo.workspace._index import now_in
 
 GRACE = 3_600.0
 """Seconds for which everything that was written or used again stays."""
@@ -27,7 +28,7 @@ def sweep(git: Git, keep: Iterable[str], grace: float = GRACE) -> int:
     Raises:
         ToolFailed: `io_error` or `timeout`; what is needed was not found out, and nothing went.
     """
-    horizon = _horizon(git.folder) - grace
+    horizon = now_in(git.folder) - round(grace * 1e9)
     loose = {path.parent.name + path.name: path for path in _loose(git.folder)}
     packs = {path: _packed(git, path) for path in (git.folder / "objects/pack").glob("*.idx")}
     needed = {*keep, *_noted(git.folder)}
@@ -42,13 +43,6 @@ def sweep(git: Git, keep: Iterable[str], grace: float = GRACE) -> int:
         if reached.isdisjoint(names):
             done += _pack_removed(index, horizon)
     return done
-
-
-def _horizon(folder: Path) -> float:
-    """The time of the file system's clock."""
-    stamp = folder / "stamp"
-    stamp.touch(mode=0o600)
-    return stamp.stat().st_mtime
 
 
 def _loose(folder: Path) -> Iterator[Path]:
@@ -84,14 +78,14 @@ def _reached(git: Git, needed: Iterable[str]) -> set[str]:
     return set(said.decode().split())
 
 
-def _is_old(path: Path, horizon: float) -> bool:
+def _is_old(path: Path, horizon: int) -> bool:
     try:
-        return path.stat().st_mtime < horizon
+        return path.stat().st_mtime_ns < horizon
     except FileNotFoundError:
         return False
 
 
-def _removed(path: Path, horizon: float) -> bool:
+def _removed(path: Path, horizon: int) -> bool:
     # Looked at again: whoever uses an object that is there gives it a new time.
     if not _is_old(path, horizon):
         return False
@@ -99,7 +93,7 @@ def _removed(path: Path, horizon: float) -> bool:
     return True
 
 
-def _pack_removed(index: Path, horizon: float) -> bool:
+def _pack_removed(index: Path, horizon: int) -> bool:
     pack = index.with_suffix(".pack")
     if not _is_old(pack, horizon):
         return False
