@@ -1,7 +1,6 @@
 """Races of two processes for the same decisions: how they are set up, run and held against rows."""
 
 import json
-import os
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -96,15 +95,10 @@ class Decider:
     """A `durability.decider`, from when it is open until its end."""
 
     def __init__(self, born: Nursery, name: str, *where: str) -> None:
-        theirs, ours = os.pipe()
-        read, write = os.pipe()
         self.name = name
-        self._typed, self._said = os.fdopen(ours, "w"), os.fdopen(read)
-        files = {"stdin": theirs, "stdout": write, "stderr": 2}
         words = ("durability.decider", where[0], name, *where[1:])
-        self.process = born.start(*words, env=python(), cwd=Path.cwd(), **files)
-        os.close(theirs)
-        os.close(write)
+        talk = born.converse(*words, env=python(), cwd=Path.cwd())
+        self.process, self._typed, self._said = talk
 
     def __enter__(self) -> "Decider":
         try:

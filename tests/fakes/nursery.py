@@ -19,7 +19,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TextIO
 
 _LONGEST = 1 << 17
 _FILES = 4
@@ -101,6 +101,17 @@ class Nursery:
             socket.send_fds(self._line, [json.dumps(order).encode()], files)
         os.close(theirs)
         return Process(list(words), ours)
+
+    def converse(
+        self, *words: str, env: Mapping[str, str], cwd: Path
+    ) -> tuple[Process, TextIO, TextIO]:
+        """Do what `python -m WORDS…` does; gives what it is told through, and what it says."""
+        theirs, ours = os.pipe()
+        read, write = os.pipe()
+        process = self.start(*words, env=env, cwd=cwd, stdin=theirs, stdout=write, stderr=2)
+        os.close(theirs)
+        os.close(write)
+        return process, os.fdopen(ours, "w"), os.fdopen(read)
 
     def run(
         self, *words: str, env: Mapping[str, str], cwd: Path, stdin: str, timeout: float

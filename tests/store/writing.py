@@ -1,6 +1,5 @@
 """A process that appends events to a log, as the test that started it sees it."""
 
-import os
 from pathlib import Path
 from types import TracebackType
 
@@ -13,14 +12,8 @@ class Writer:
     """A `store.writer`, from the moment when its store is open until its end."""
 
     def __init__(self, born: Nursery, url: str, name: str, count: int) -> None:
-        theirs, ours = os.pipe()
-        read, write = os.pipe()
-        self._typed, self.said = os.fdopen(ours, "w"), os.fdopen(read)
-        files = {"stdin": theirs, "stdout": write, "stderr": 2}
-        words = ("store.writer", url, name, str(count))
-        self.process = born.start(*words, env={}, cwd=Path.cwd(), **files)
-        os.close(theirs)
-        os.close(write)
+        talk = born.converse("store.writer", url, name, str(count), env={}, cwd=Path.cwd())
+        self.process, self._typed, self.said = talk
 
     def __enter__(self) -> "Writer":
         assert self.said.readline() == "open\n"
