@@ -163,6 +163,18 @@ def test_a_system_chain_that_was_rewritten_or_cut_is_found_by_the_anchor():
     assert "it is not there" in checked(short, [ANCHOR]).problems[0]
 
 
+def test_an_anchor_whose_heads_are_others_is_told():
+    anchor = replace(ANCHOR, heads=heads_digest([head(S1)]))
+    problems = checked(lines(), [anchor]).problems
+    assert problems == ["system #2: the heads are not those of the anchor"]
+
+
+def test_an_entry_that_moves_nothing_readable_moves_no_head():
+    odd = chained(SYSTEM, [(ANCHORED, {"moved": [["a", "one", "h"], "x"]})])
+    check = checked([odd[0].line(), end([odd])])
+    assert (check.problems, check.record.heads) == ([], {})
+
+
 def test_a_file_may_begin_within_a_chain_and_says_so():
     text = [*(link.line() for link in S1[2:]), end([S1[2:]])]
     early = Head(chain="s1", seq=1, hash=S1[0].hash)

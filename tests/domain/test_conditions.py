@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gonogo.domain.conditions import MAX_CONDITION, never_true, read_condition
+from gonogo.domain.conditions import MAX_CONDITION, gives_no_answer, never_true, read_condition
 from gonogo.domain.errors import InvalidPlan
 
 
@@ -93,7 +93,14 @@ def test_what_can_never_hold_is_seen(text, never):
     assert never_true(read_condition(text)) is never
 
 
+@pytest.mark.parametrize("text", ["))", "?"])
+def test_what_is_no_expression_is_not_said_to_give_no_answer(text):
+    assert gives_no_answer(read_condition(text)) is False
+
+
 @given(st.text(alphabet="subtak.[](),'\"\\/ \nrx+=&|?:{}0-9", max_size=60))
 def test_any_text_is_read_or_refused(text):
     with suppress(InvalidPlan):
-        assert never_true(read_condition(text)) in (True, False)
+        condition = read_condition(text)
+        assert never_true(condition) in (True, False)
+        assert gives_no_answer(condition) in (True, False)

@@ -123,6 +123,12 @@ async def test_roles_may_be_in_any_claim(tmp_path, idp, path, claims):
         assert (await world.runtime.authenticate(token)).role is Role.OPERATOR
 
 
+async def test_a_claim_within_something_that_has_no_names_is_not_there(tmp_path, idp):
+    token = idp.token(roles=None, realm_access="devs")
+    async with opened(tmp_path, idp, oidc_role_claim="realm_access.roles") as world:
+        assert await status_of(world, token) == 403
+
+
 @pytest.mark.parametrize(
     "roles", [None, [], "devs gonogo-admins", ["Devs"], {"devs": True}, 3, [["devs"]], "admin"]
 )
