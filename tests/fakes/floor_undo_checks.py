@@ -177,7 +177,7 @@ class UndoChecks:
         if was.status != "paused":
             assert plan == was, f"a rollback made {plan} of {was}"
             return
-        rows, now = self._rows(was), self._rows(plan)
+        rows, now = self._checks.rows_of(was), self._checks.rows_of(plan)
         kept = self._kept(rolling, was, rows)
         over = {key: _end(row) for key, row in rows.items() if row.status in _OVER}
         assert plan.status == "paused", f"{plan} after a rollback"
@@ -227,12 +227,6 @@ class UndoChecks:
         }
         lost = done & self._floor.past.lost
         assert not lost, f"{lost} count as done, and what they wrote was taken back"
-
-    def _rows(self, plan: "PlanSeen") -> dict[str, "RowSeen"]:
-        return {
-            row.subtask_id: row for row in self._checks.seen.rows.values()
-            if (row.plan_id, row.revision) == (plan.id, plan.revision)
-        }  # fmt: skip
 
 
 def _end(row: "RowSeen") -> tuple[Any, ...]:

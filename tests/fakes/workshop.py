@@ -10,7 +10,7 @@ import anyio
 
 from fakes import rows
 from gonogo.dispatch import LocalDispatcher
-from gonogo.domain.plan import Revision, Subtask, parse_subtasks
+from gonogo.domain.plan import Subtask, parse_subtasks
 from gonogo.domain.plan_state import PlanStatus
 from gonogo.domain.records import Job, Plan, SubtaskRow, Timer
 from gonogo.domain.schedule import outcome
@@ -29,10 +29,10 @@ from gonogo.store import Connection, Store, go_on, log, new_id
 from gonogo.store.plans import (
     add_plan,
     add_revision,
+    current_revision,
     live_plans,
     move_plan,
     plan_of,
-    revision_of,
     running_subtasks,
     subtask_key,
     subtask_rows,
@@ -257,7 +257,7 @@ def parks_once(shop: Workshop) -> Step:
 async def agrees(shop: Workshop, plan_id: str) -> bool:
     """Whether the plan's status is what its subtasks' statuses say, where they say one."""
     plan, rows = await shop.plan(plan_id), await shop.rows(plan_id)
-    revision = await shop.store.read(_revision, plan)
+    revision = await shop.store.read(current_revision, plan)
     statuses = {key: row.status for key, row in rows.items()}
     declined = {key for key, row in rows.items() if row.declined}
     said = outcome(revision.subtasks, statuses, declined)
@@ -266,12 +266,6 @@ async def agrees(shop: Workshop, plan_id: str) -> bool:
 
 def _ended(conn: Connection, plan: Plan, status: PlanStatus, now: datetime) -> None:
     go_on(conn, "over", plan.id)
-
-
-def _revision(conn: Connection, plan: Plan) -> Revision:
-    found = revision_of(conn, plan.id, plan.revision)
-    assert found is not None
-    return found
 
 
 def _approve(conn: Connection, subtasks: tuple[Subtask, ...], parallel: int, now: datetime) -> str:

@@ -237,13 +237,12 @@ class FileCheck:
             self.problems.append("there is more after the file's end")
         try:
             value = _read_line(text)
+            if set(value) == {"end"}:
+                self._close(value["end"])
+            else:
+                self._take_link(_link(value))
         except InvalidMessage as error:
             self.problems.append(f"line {self.entries + 1}: {error}")
-            return
-        if set(value) == {"end"}:
-            self._close(value["end"])
-        else:
-            self._take_link(value)
 
     def finish(self) -> None:
         """There are no more lines."""
@@ -259,12 +258,7 @@ class FileCheck:
             else:
                 self.problems.append(f"{chain} #{seq}: it is not in the file")
 
-    def _take_link(self, value: dict[str, Any]) -> None:
-        try:
-            link = _link(value)
-        except InvalidMessage as error:
-            self.problems.append(f"line {self.entries + 1}: {error}")
-            return
+    def _take_link(self, link: Link) -> None:
         self.entries += 1
         walk = self._walk
         if walk is None or walk.chain != link.chain:
