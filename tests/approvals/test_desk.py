@@ -28,7 +28,7 @@ from gonogo.store import Connection, auditing, go_on, log
 from gonogo.store.calls import approval_of, count_pending, list_approvals
 from gonogo.store.timers import due_timers, first_timer
 
-LIMIT = 30
+LIMIT = 60
 HOUR = timedelta(hours=1)
 ANN = Principal(id="u1", name="Ann", role=Role.OPERATOR)
 BOB = Principal(id="u2", name="Bob", role=Role.OPERATOR)

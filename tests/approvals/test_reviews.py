@@ -41,7 +41,7 @@ from gonogo.store.desk import escalate_approval, votes_of
 from gonogo.store.sessions import add_session, add_turn
 from gonogo.store.timers import due_timers, first_timer
 
-LIMIT = 30
+LIMIT = 60
 HOUR = timedelta(hours=1)
 APPROVE, REJECT, EDIT, HOLD = (
     DecisionWord.APPROVE, DecisionWord.REJECT, DecisionWord.EDIT, DecisionWord.HOLD,

@@ -21,7 +21,7 @@ from gonogo.llm import ScriptedModel
 from gonogo.runtime import Runtime
 from gonogo.settings import Settings
 
-LIMIT = 20
+LIMIT = 60
 
 
 def proposes(*subtasks, answered=True):

@@ -7,7 +7,7 @@ import anyio
 from gonogo.dispatch import Hub
 from gonogo.dispatch._hub import _BUFFER
 
-LIMIT = 5
+LIMIT = 60
 
 
 def event(seq, session_id="s1"):

@@ -14,7 +14,7 @@ from gonogo.domain.records import Job, Stop, Timer
 from gonogo.store import Outbox, go_on
 from gonogo.store.timers import drop_timer, due_timers, first_timer, set_timer
 
-LIMIT = 10
+LIMIT = 60
 SECOND = timedelta(seconds=1)
 LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
 

@@ -42,6 +42,9 @@ class Server:
             "GONOGO_WORKSPACE": str(self.workspace),
             "GONOGO_PORT": "0",
             "GONOGO_MODEL": "openai:scripted",
+            # Races come faster than what one principal may ask for.
+            "GONOGO_RATE_REQUESTS": "0",
+            "GONOGO_RATE_MESSAGES": "0",
             "OPENAI_BASE_URL": model_url,
             "OPENAI_API_KEY": CANARY,
             **(more or {}),

@@ -23,7 +23,7 @@ from durability.races import (
     run_two,
     unfair,
 )
-from durability.test_restart import is_a, living, until
+from durability.test_restart import is_a, living, times, until
 from fakes.nursery import Nursery
 from gonogo.store import Store
 
@@ -69,7 +69,7 @@ async def test_of_two_client_processes_one_wins_each_of_hundreds_of_races(ground
     said = nothing_said()
     async with living(ground) as (server, ann, wire):
         await wire.say("write")
-        await until(ann, is_a("approval_requested", subject="write_file"))
+        await until(ann, times(WRITES, is_a("approval_requested", subject="write_file")))
         asked = {each.approval_id: each.arguments["path"] for each in await wire.pending()}
         words = Race("tool", {"ann": ("approve",), "bob": ("reject",)})
         with run_two(ground.nursery, server.url, server.token) as two:

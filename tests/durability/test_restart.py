@@ -21,7 +21,7 @@ from gonogo.client import Client
 from gonogo.domain.messages import PlanDecision
 
 HELD = f"{story.PYTHON} tick.py held"
-LIMIT = 30
+LIMIT = 60
 
 
 @asynccontextmanager

@@ -10,7 +10,7 @@ import anyio
 from gonogo.runtime import Runtime
 from gonogo.server import serve
 
-LIMIT = 20
+LIMIT = 60
 
 
 @asynccontextmanager

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _IDLE = 20
 """Turns of the loop after which a rollback that waits for another one stands still."""
-LIMIT = 30.0
+LIMIT = 60.0
 """Seconds after which a step has hung."""
 
 

@@ -10,7 +10,7 @@ from anyio.abc import SocketAttribute, SocketStream
 
 from gonogo.domain import strict_json
 
-LIMIT = 40
+LIMIT = 60
 """Seconds that a message may take to come."""
 
 

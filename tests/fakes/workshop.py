@@ -40,7 +40,7 @@ from gonogo.store.plans import (
 from gonogo.store.sessions import add_session
 from gonogo.store.timers import set_timer
 
-LIMIT = 10.0
+LIMIT = 60.0
 Step = Callable[[Work], Awaitable[Outcome]]
 
 

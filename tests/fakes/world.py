@@ -26,7 +26,7 @@ from gonogo.store.log import events_after
 from gonogo.store.timers import set_timer
 
 Body = dict[str, Any]
-LIMIT = 20
+LIMIT = 60
 """Seconds that anything may take."""
 on_both = pytest.mark.usefixtures("database_url")
 """Tells a story twice, once on each kind of database."""

@@ -28,7 +28,7 @@ from gonogo.store._rows import by, many
 from gonogo.store.deliveries import pending_deliveries, set_delivery
 from gonogo.store.timers import due_timers, first_timer
 
-LIMIT = 40
+LIMIT = 60
 SECRET = b"s" * 32
 ANN = Principal(id="u1", name="Ann", role=Role.OPERATOR)
 

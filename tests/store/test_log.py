@@ -9,7 +9,7 @@ from gonogo.domain.events import AssistantMessage, Done
 from gonogo.store import auditing, log
 from gonogo.store.sessions import session_of
 
-LIMIT = 20
+LIMIT = 60
 
 
 def told(conn, content, session_id="s1", times=1):

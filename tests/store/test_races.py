@@ -36,7 +36,7 @@ from gonogo.store.plans import (
 from gonogo.store.sessions import add_turn, move_turn, open_turns, take_turn, turn_of
 from store.writing import Writer
 
-LIMIT = 30
+LIMIT = 60
 WRITERS = 50
 S = SubtaskStatus
 

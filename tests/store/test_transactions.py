@@ -21,7 +21,7 @@ from gonogo.store import Outbox, Store, go_on, log, stop
 from gonogo.store.sessions import add_session, session_of, set_session
 from gonogo.store.timers import first_timer, set_timer
 
-LIMIT = 10
+LIMIT = 60
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from gonogo.workspace._door import Door
 from gonogo.workspace._proxy import Proxy
 from gonogo.workspace._reach import Network, Reached
 
-LIMIT = 30
+LIMIT = 60
 
 
 @pytest.mark.parametrize("handed", [True, False])
