@@ -160,7 +160,7 @@ class Workshop:
     async def held(self, plan_id: str, subtask_id: str) -> Work:
         """A subtask that runs, as its holder knows it."""
         row, plan = (await self.rows(plan_id))[subtask_id], await self.plan(plan_id)
-        revision = await self.store.read(_revision, plan)
+        revision = await self.store.read(current_revision, plan)
         return Work(
             key=row.key, revision=revision, subtask=revision.subtask(subtask_id), epoch=row.epoch
         )
