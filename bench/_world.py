@@ -118,7 +118,7 @@ def _copies(path: Path, session_id: str, approval_id: str, count: int) -> list[s
 def _copy(conn: sqlite3.Connection, table: str, ids: tuple[str, ...], count: int) -> None:
     rows = conn.execute(f"SELECT * FROM {table}")  # noqa: S608 - one of our own names
     names = [column[0] for column in rows.description]
-    kept = [row for row in rows.fetchall() if row[0] != "system"]
+    kept = [row for row in rows.fetchall() if row[0] != "system" and _speaks_of(ids, row)]
     values = [
         [None if table == "messages" and name == "id" else _renamed(value, ids, n)
          for name, value in zip(names, row, strict=True)]
@@ -126,6 +126,10 @@ def _copy(conn: sqlite3.Connection, table: str, ids: tuple[str, ...], count: int
     ]  # fmt: skip
     marks = ", ".join("?" * len(names))
     conn.executemany(f"INSERT INTO {table} VALUES ({marks})", values)  # noqa: S608
+
+
+def _speaks_of(ids: tuple[str, ...], row: tuple[Any, ...]) -> bool:
+    return any(isinstance(value, str) and each in value for each in ids for value in row)
 
 
 def _renamed(value: Any, ids: tuple[str, ...], number: int) -> Any:
