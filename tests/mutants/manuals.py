@@ -184,7 +184,7 @@ def _git_options(name: str, rest: Sequence[str]) -> str | None:
         ):
             return f"git {name} {word}"
     valued = re.compile(
-        r"-[a-zA-Z]*[GSLnxUF]|--(since|until|after|before|author|committer|grep|date|skip|format|decorate-refs|exclude|sort)"
+        r"-[a-zA-Z]*[GSLnxUF]|--(since|until|after|before|author|committer|grep|date|skip|format|decorate-refs|exclude|sort|word-diff-regex)"
     )
     operands = [word for before, word in zip(("", *rest), rest, strict=False)
                 if not word.startswith("-") and not valued.fullmatch(before)]  # fmt: skip

@@ -133,6 +133,9 @@ class _Words:
         if value is not None and not option.kinds:
             self._problem(f"{name!r} takes no value")
             return
+        if value is not None and len(option.kinds) > 1:
+            self._problem(f"{name!r} takes words of their own")
+            return
         if value is None and option.optional:
             return
         for number, kind in enumerate(option.kinds):

@@ -173,11 +173,21 @@ def _matching(pattern: str, what: str) -> Kind:
     return check
 
 
+_plain = _matching(r"[\w.+-]*[\w,+-]", "a plain name")
+
+
 def sed_print(word: str, is_glob: bool, place: Place) -> str | None:
     """A sed script that prints some lines and does nothing else."""
     del place
     ok = not is_glob and _SED_PRINT.fullmatch(word)
     return None if ok else f"{word!r} does more than print lines"
+
+
+def name(word: str, is_glob: bool, place: Place) -> str | None:
+    """A word that chooses; one that is also a file's name should not be a secret's."""
+    return _plain(word, is_glob, place) or (
+        f"{word!r} may hold secrets" if is_secret(word) else None
+    )
 
 
 def jq_filter(word: str, is_glob: bool, place: Place) -> str | None:
@@ -210,7 +220,7 @@ KINDS: dict[str, Kind] = {
     "jq_filter": jq_filter,
     "number": _matching(r"\d{1,9}", "a number"),
     "size": _matching(r"[+-]?\d{1,12}[A-Za-z]{0,3}", "a number or size"),
-    "name": _matching(r"[\w.+-]*[\w,+-]", "a plain name"),
+    "name": name,
     "version": _matching(r"\d+(?:\.\d+)*", "a version"),
     "date_format": _matching(r"\+[\s\S]*", "a format that starts with '+'"),
     "stash_list": _matching(r"list", "a listing"),
