@@ -478,3 +478,20 @@ def test_files_on_disk_go_back_and_stay_as_they_should_whatever_happens(
     ground_on_disk: Ground,
 ) -> None:
     _run(ground_on_disk, EXAMPLES // 40 if ground_on_disk.is_sqlite else EXAMPLES // 200)
+
+
+def test_a_skip_by_a_person_is_told_from_one_by_a_condition_at_the_same_moment(
+    ground: Ground,
+) -> None:
+    asks = {"approval_required": True}
+    shapes = [(0, {"condition": "does not"}), (33, {}), (0, asks), (0, asks), (33, {}), (0, {})]
+    more = {"strategy": "critical_path", "budget": {}, "retreats": False}
+    one = type("Example", (Machine,), {"ground": ground})()
+    one.begin(
+        options=dict.fromkeys(OPTIONS) | more, first=shapes, parallel=1, second=None, other=None
+    )
+    one.a_person_rolls_back(n=0, of="checkpoint", first=1, steps=2, dies=False, verb=None)
+    for n in (1, 1, 0):
+        one.a_person_rolls_back(n=n, of="subtask", first=0, steps=2, dies=False, verb=None)
+    one.a_person_rolls_back(n=0, of="checkpoint", first=0, steps=1, dies=False, verb="skip_subtask")
+    one.teardown()

@@ -62,7 +62,11 @@ def _kept(
 
 def _same(one: SubtaskRow | None, other: SubtaskRow) -> bool:
     """Whether a row is another one that was taken over into a later revision."""
-    return one is not None and (one.status, one.finished_at) == (other.status, other.finished_at)
+    return one is not None and _end(one) == _end(other)
+
+
+def _end(row: SubtaskRow) -> tuple[object, ...]:
+    return row.status, row.finished_at, row.declined, row.result, row.error
 
 
 def _has_run(row: SubtaskRow) -> bool:
