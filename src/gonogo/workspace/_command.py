@@ -32,7 +32,8 @@ from gonogo.workspace._filter import filter_fd
 from gonogo.workspace._processes import MARK, kill_marked
 from gonogo.workspace._programs import DEFAULT_PATH, find_program
 from gonogo.workspace._reach import Network, Reached
-from gonogo.workspace._sandbox import PRIVATE_HOME, Box, Sandbox
+from gonogo.workspace._sandbox import PRIVATE_HOME, TRIES, Box, Sandbox
+from gonogo.workspace._sign import GIVE, Sign, sign_of
 from gonogo.workspace._workspace import Workspace
 
 OUTPUT_CAP = 64 * 1024
@@ -41,8 +42,9 @@ TIMED_OUT = 124
 """The exit code of a command that reached its time limit, as timeout(1) gives it."""
 
 _GRACE = 2.0
-_LIMITS = """
+_LIMITS = f"""
 while read -r limit; do ulimit $limit 2>/dev/null; done <<<"$3"
+{GIVE}
 exec "$1" --noprofile --norc -c "$2"
 """
 
@@ -91,14 +93,13 @@ async def run_command(  # noqa: PLR0913 - each is a choice of the caller
         read_only: The box shows the workspace, and nothing in it can be changed.
         shown: Which of the workspace's secrets the box shows, by path; None is all of them.
         search_path: The command's PATH.
-        on_spawn: Told the id of the process group's leader.
+        on_spawn: Told the id of the process group's leader, for each box that is built.
 
     Raises:
         ToolFailed: `file_not_found` or `symlink_escape` for `cwd`, `io_error` when there is no
-            bash.
+            bash, or when its box cannot be built: then nothing of it has run.
     """
     started = time.perf_counter()
-    sink = _Sink(output_cap)
     box = Box(
         workspace=workspace.root,
         cwd=workspace.root / workspace.normal(cwd or "."),
@@ -108,22 +109,16 @@ async def run_command(  # noqa: PLR0913 - each is a choice of the caller
         shown=shown,
         temporary=ceilings.temporary << 20,
     )
-    inside = _Inside(script, box, sandbox, ceilings)
-    with door_of(network, boxed=sandbox is not None) as door:
-        async with _started(workspace, inside, door, on_spawn) as process:
-            over = None
-            with anyio.move_on_after(timeout) as limit:
-                over = await _watched(process, sink, inside, door)
-            timed_out = limit.cancelled_caught
-            await process.end(sink)
+    order = _Order(_Inside(script, box, sandbox, ceilings), network, output_cap, on_spawn)
+    end = await _carried_out(workspace, order, anyio.current_time() + timeout)
     return CommandOutput(
-        exit_code=TIMED_OUT if timed_out else process.exit_code,
-        output=sink.text(),
-        truncated=sink.truncated,
-        timed_out=timed_out,
+        exit_code=end.exit_code,
+        output=end.sink.text(),
+        truncated=end.sink.truncated,
+        timed_out=end.timed_out,
         duration_ms=round((time.perf_counter() - started) * 1000),
-        over=None if timed_out else over,
-        network=None if door is None else door.report,
+        over=None if end.timed_out else end.over,
+        network=end.network,
     )
 
 
@@ -135,6 +130,66 @@ class _Inside:
     box: Box
     sandbox: Sandbox | None
     ceilings: Ceilings
+
+
+@dataclass(frozen=True, slots=True)
+class _Order:
+    """What is tried until it has begun."""
+
+    inside: _Inside
+    network: Network | None
+    output_cap: int
+    on_spawn: Callable[[int], None] | None
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    """What came of one try."""
+
+    began: bool
+    """The command did; where it did not, nothing of it has run."""
+    exit_code: int
+    sink: "_Sink"
+    timed_out: bool
+    over: str | None
+    network: Reached | None
+
+    @property
+    def counts(self) -> bool:
+        """Nothing is tried again after it."""
+        return self.began or self.timed_out or self.over is not None
+
+
+async def _carried_out(workspace: Workspace, order: _Order, until: float) -> _End:
+    """Build boxes until the command begins in one."""
+    end = await _try(workspace, order, until)
+    for _ in range(TRIES - 1):
+        if end.counts:
+            break
+        end = await _try(workspace, order, until)
+    if not end.counts:
+        why = end.sink.text().strip()
+        raise ToolFailed("io_error", f"The command cannot be started: {why}")
+    return end
+
+
+async def _try(workspace: Workspace, order: _Order, until: float) -> _End:
+    sink, over = _Sink(order.output_cap), None
+    boxed = order.inside.sandbox is not None
+    with door_of(order.network, boxed=boxed) as door, sign_of(boxed=boxed) as sign:
+        inherited = _Inherited(door, sign)
+        async with _started(workspace, order, inherited) as process:
+            with anyio.CancelScope(deadline=until) as limit:
+                over = await _watched(process, sink, order.inside, door)
+            await process.end(sink)
+        return _End(
+            began=sign is None or sign.given(),
+            exit_code=TIMED_OUT if limit.cancelled_caught else process.exit_code,
+            sink=sink,
+            timed_out=limit.cancelled_caught,
+            over=over,
+            network=None if door is None else door.report,
+        )
 
 
 async def _watched(
@@ -239,21 +294,18 @@ class _Running:
 
 @asynccontextmanager
 async def _started(
-    workspace: Workspace,
-    inside: _Inside,
-    door: Door | None,
-    on_spawn: Callable[[int], None] | None,
+    workspace: Workspace, order: _Order, inherited: "_Inherited"
 ) -> AsyncGenerator[_Running]:
-    mark = token_hex(16)
+    mark, inside = token_hex(16), order.inside
     async with _home(inside.sandbox) as home:
-        environment = _environment(inside.box, home, mark, networked=door is not None)
+        environment = _environment(inside.box, home, mark, networked=inherited.door is not None)
         # Not to be cancelled half-way: a process that nobody holds could not be ended.
         with _uncancelled():
-            process = await _spawn(workspace, inside, door, environment)
+            process = await _spawn(workspace, inside, inherited, environment)
         running = _Running(process, mark)
         try:
-            if on_spawn is not None:
-                on_spawn(process.pid)
+            if order.on_spawn is not None:
+                order.on_spawn(process.pid)
             yield running
         finally:
             await running.end()
@@ -265,20 +317,42 @@ def _uncancelled() -> Generator[None]:
         yield
 
 
+@dataclass(frozen=True, slots=True)
+class _Inherited:
+    """What a box has from us."""
+
+    door: Door | None
+    sign: Sign | None
+
+    @property
+    def fds(self) -> tuple[int, ...]:
+        return tuple(fd for each in (self.door, self.sign) if each is not None for fd in each.fds)
+
+    @property
+    def way(self) -> str:
+        """The sign's, as bash is told."""
+        return "" if self.sign is None else str(self.sign.fds[0])
+
+    def spawned(self) -> None:
+        for each in (self.door, self.sign):
+            if each is not None:
+                each.spawned()
+
+
 async def _spawn(
-    workspace: Workspace, inside: _Inside, door: Door | None, environment: dict[str, str]
+    workspace: Workspace, inside: _Inside, inherited: _Inherited, environment: dict[str, str]
 ) -> anyio.abc.Process:
     box = inside.box
     bash = find_program("bash", box.search_path) or find_program("bash")
     if bash is None:
         raise ToolFailed("io_error", "There is no bash on this machine")
-    limits = inside.ceilings.ulimits
-    argv = [bash, "--noprofile", "--norc", "-c", _LIMITS, "gonogo", bash, inside.script, limits]
+    argv = [bash, "--noprofile", "--norc", "-c", _LIMITS, "gonogo", bash, inside.script]
+    argv += [inside.ceilings.ulimits, inherited.way]
     relative = box.cwd.relative_to(workspace.root).as_posix()
     with _boxed(inside.sandbox) as filter_, workspace.folder(relative) as folder:
-        fds = () if filter_ is None else (filter_,)
-        if door is not None:
-            argv, fds = door.through(argv), (*fds, *door.fds)
+        fds = inherited.fds if filter_ is None else (filter_, *inherited.fds)
+        if inherited.door is not None:
+            argv = inherited.door.through(argv)
         if inside.sandbox is not None:
             argv = await anyio.to_thread.run_sync(inside.sandbox.wrap, argv, box, filter_)
         # By its descriptor: a folder that is swapped for a link now is not followed.
@@ -290,8 +364,7 @@ async def _spawn(
             )  # fmt: skip
         except (OSError, ValueError) as error:
             raise ToolFailed("io_error", f"The command cannot be started: {error}") from error
-    if door is not None:
-        door.spawned()
+    inherited.spawned()
     return process
 
 

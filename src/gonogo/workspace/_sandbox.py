@@ -24,6 +24,8 @@ PRIVATE_HOME = "/run/home"
 """The home of commands in the box, where /run is empty and its own."""
 SCAN_LIMIT = 100_000
 """Names of the workspace that are looked at to find protected ones."""
+TRIES = 10
+"""How often a box is built in all where it fails: what it hides may have gone meanwhile."""
 
 _OWN = ("/tmp", "/var/tmp", "/run", "/dev/shm")  # noqa: S108
 """Empty, the command's own, and gone with it."""
@@ -76,7 +78,7 @@ class Sandbox:
             return None
         with tempfile.TemporaryDirectory() as folder:
             for sandbox in (Sandbox(program), Sandbox(program, sizes=False)):
-                if sandbox._works(Path(folder).resolve()):
+                if any(sandbox._works(Path(folder).resolve()) for _ in range(TRIES)):
                     return sandbox
         return None
 
