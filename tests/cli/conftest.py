@@ -73,7 +73,7 @@ class Terminal:
     def close(self) -> None:
         if self.process.poll() is None:
             self.process.kill()
-        self.process.wait(timeout=10)
+        self.process.wait(timeout=60)
         os.close(self._ours)
 
     def _more(self, until: float) -> bool:

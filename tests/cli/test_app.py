@@ -82,7 +82,7 @@ def test_the_command_line_is_known_without_importing_what_commands_need(gonogo):
         capture_output=True,
         text=True,
         check=True,
-        timeout=30,
+        timeout=60,
         env={"PYTHONPATH": ":".join(path for path in sys.path if path)},
     )
     assert done.stdout.strip() == "[]"

@@ -74,12 +74,12 @@ async def test_a_text_is_edited_in_the_persons_editor(tmp_path: Path):
     editor = tmp_path / "editor"
     editor.write_text('#!/bin/sh\nprintf "%s" "[1, 2]" > "$2"\n')
     editor.chmod(0o755)
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         assert await Person({"EDITOR": f"{editor} --wait"}).edit("[]") == "[1, 2]"
 
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("editor", ["false", "/no/such/editor"])
 async def test_an_editor_that_fails_is_said_with_a_way_out(editor: str):
-    with pytest.raises(Stop, match="EDITOR"), anyio.fail_after(10):
+    with pytest.raises(Stop, match="EDITOR"), anyio.fail_after(60):
         await Person({"EDITOR": editor}).edit("[]")

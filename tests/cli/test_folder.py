@@ -72,7 +72,7 @@ def test_a_killed_owner_holds_nothing(folder):
         with folder.owned() as ours:
             assert not ours
         owner.send_signal(signal.SIGKILL)
-        owner.wait(timeout=5)
+        owner.wait(timeout=60)
     with folder.owned() as ours:
         assert ours
 

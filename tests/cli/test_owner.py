@@ -65,7 +65,7 @@ def serve(home: Path, tmp_path: Path, born: Nursery) -> Iterator[Serve]:
     for server in opened:
         if server.process.poll() is None:
             server.process.kill()
-        server.process.wait(timeout=10)
+        server.process.wait(timeout=60)
         server.output.close()
 
 

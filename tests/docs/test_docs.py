@@ -53,7 +53,7 @@ def test_every_link_leads_to_a_file(page: Path) -> None:
 def test_every_block_of_shell_and_json_can_be_parsed(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     for _, script in blocks(text, "sh"):
-        subprocess.run(["bash", "-n"], input=script, text=True, check=True, timeout=10)
+        subprocess.run(["bash", "-n"], input=script, text=True, check=True, timeout=60)
     if page.name == "protocol.md":
         return
     for _, body in blocks(text, "json"):

@@ -112,7 +112,7 @@ def walk(tmp_path: Path, born: Nursery) -> Iterator[Walk]:
                 yield Walk(environment, workspace)
             finally:
                 server.send_signal(signal.SIGTERM)
-                server.wait(10)
+                server.wait(60)
         assert provider.violations == []
 
 
@@ -126,7 +126,7 @@ def served_at(printed: IO[str]) -> str:
 
 def token(born: Nursery, environment: dict[str, str], folder: Path) -> str:
     command = ["gonogo", "token", "create", "--role", "operator", "--name", "tutorial"]
-    done = born.run(*command, env=environment, cwd=folder, stdin="", timeout=30)
+    done = born.run(*command, env=environment, cwd=folder, stdin="", timeout=60)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 

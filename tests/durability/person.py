@@ -14,7 +14,7 @@ import anyio
 
 from durability.story import FIRST, SECOND, answer_to
 
-PATIENCE = 30.0
+PATIENCE = 60.0
 """Seconds without news after which something is stuck."""
 Body = dict[str, Any]
 

@@ -84,7 +84,7 @@ class Server:
 
     def http(self) -> httpx.AsyncClient:
         headers = {"Authorization": f"Bearer {self.token}"}
-        return httpx.AsyncClient(base_url=f"{self.url}/api/v1", headers=headers, timeout=30)
+        return httpx.AsyncClient(base_url=f"{self.url}/api/v1", headers=headers, timeout=60)
 
 
 def _whole(where: dict[str, Any], files: dict[str, int]) -> subprocess.Popen[bytes]:

@@ -33,7 +33,7 @@ def counts(most: Counter[str], key: str) -> Step:
 
 def held(gate: anyio.Event) -> Step:
     async def step(work: Work) -> Outcome:
-        with anyio.fail_after(5):
+        with anyio.fail_after(60):
             await gate.wait()
         return Completed()
 

@@ -40,7 +40,7 @@ async def test_cancelling_a_plan_stops_what_runs_and_ends_it(
 ) -> None:
     plan_id = await open_shop.start({"id": "slow"}, {"id": "b", "dependencies": ["slow"]})
     await open_shop.until_run("slow")
-    with anyio.fail_after(1):
+    with anyio.fail_after(60):
         await open_shop.do(open_shop.engine.cancel, plan_id)
         await open_shop.end_of(plan_id)
         while open_shop.going:

@@ -19,7 +19,7 @@ def meets(*others: str) -> tuple[dict[str, anyio.Event], object]:
 
     async def step(work: Work) -> Outcome:
         here[work.subtask.id].set()
-        with anyio.fail_after(5):
+        with anyio.fail_after(60):
             for event in here.values():
                 await event.wait()
         return Completed()

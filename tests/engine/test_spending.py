@@ -38,7 +38,7 @@ def spends(limit: dict[str, int], meet: int = 1) -> Step:
         here += 1
         if here >= meet:
             all_here.set()
-        with anyio.fail_after(5):
+        with anyio.fail_after(60):
             await all_here.wait()
         if limit["tokens"] < 200:
             raise BudgetSpent("spent", Excess(what="tokens", used=90, limit=100))

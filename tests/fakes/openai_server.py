@@ -380,7 +380,7 @@ class FakeOpenAI:
         return self._call("/violations")
 
     def _call(self, path: str, data: bytes | None = None) -> list:
-        with urllib.request.urlopen(self.root + path, data, timeout=10) as answer:  # noqa: S310
+        with urllib.request.urlopen(self.root + path, data, timeout=60) as answer:  # noqa: S310
             return json.load(answer)
 
 

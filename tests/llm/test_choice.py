@@ -139,7 +139,7 @@ def test_importing_the_room_does_not_import_pydantic_ai():
         env={"PYTHONPATH": os.pathsep.join(sys.path)},
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=60,
         check=True,
     )
     assert done.stdout.strip() == "[]"

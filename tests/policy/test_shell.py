@@ -95,7 +95,7 @@ def test_rendered_words_are_the_same_words_to_bash(words):
     assert isinstance(command, ParsedCommand), command
     shell = ["bash", "--noprofile", "--norc", "-c", command.render()]
     done = subprocess.run(
-        shell, capture_output=True, timeout=10, check=True, stdin=subprocess.DEVNULL
+        shell, capture_output=True, timeout=60, check=True, stdin=subprocess.DEVNULL
     )
     assert done.stdout.decode().split("\0")[:-1] == words
 
@@ -156,5 +156,5 @@ def test_a_recursive_search_does_not_show_secrets(tmp_path):
         (tmp_path / name).write_text("KEY\n")
     run_as = check_command("grep -r KEY .", CONTEXT).run_as
     shell = ["bash", "--noprofile", "--norc", "-c", run_as]
-    done = subprocess.run(shell, cwd=tmp_path, capture_output=True, text=True, timeout=10)
+    done = subprocess.run(shell, cwd=tmp_path, capture_output=True, text=True, timeout=60)
     assert done.stdout == "./src/a.py:KEY\n"

@@ -172,7 +172,7 @@ async def test_what_stands_in_the_log_is_what_followers_saw(tmp_path: Path) -> N
     async with world_of(tmp_path, LINES) as world:
         await world.decide_plan(await world.propose())
         seen = []
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             async with world.runtime.follow(world.ann, world.session, 0) as events:
                 async for event in events:
                     seen.append(event)

@@ -402,7 +402,7 @@ async def listening(world: World) -> AsyncIterator[Ready]:
 
     async with anyio.create_task_group() as group:
         group.start_soon(run)
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             await there.wait()
         yield ready[0]
         world.runtime.close_streams()
@@ -424,7 +424,7 @@ async def test_sockets_and_streams_end_with_the_token_that_opened_them(tmp_path,
         async with httpx.AsyncClient(base_url=ready.url, headers=headers) as http:
             made = (await http.post(SESSIONS, json={})).json()["session_id"]
             where = f"ws://127.0.0.1:{ready.port}/api/v1/ws/{made}"
-            with anyio.fail_after(30):
+            with anyio.fail_after(60):
                 async with (
                     connect(where, proxy=None) as socket,
                     http.stream("GET", f"{SESSIONS}/{made}/events", timeout=30) as stream,

@@ -319,7 +319,7 @@ async def decide(client: Client, asked: list[str]) -> None:
 async def doors(place: Place) -> AsyncIterator[str]:
     """What the server says where things are wrong, and of itself."""
     headers = {"Authorization": f"Bearer {place.canaries[OWNER]}"}
-    async with httpx.AsyncClient(base_url=place.url, timeout=30) as http:
+    async with httpx.AsyncClient(base_url=place.url, timeout=60) as http:
         for path in ("/metrics", "/api/v1/sessions/none", "/api/v1/nothing", "/../state/more.txt",
                      "/api/v1/sessions/s/history", "/api/v1/audit", "/api/v1/health"):  # fmt: skip
             for sent in ({}, headers):

@@ -186,6 +186,6 @@ async def test_a_runtime_does_not_open_with_a_broken_extension(tmp_path, install
     facts.write_text("[gonogo.subtask_kinds]\nwait = gonogo_example_extension:NOTHING\n")
     settings = Settings(home=tmp_path / "home", workspace=tmp_path)
 
-    with anyio.fail_after(20), pytest.raises(InvalidMessage, match="'wait' of gonogo") as refused:
+    with anyio.fail_after(60), pytest.raises(InvalidMessage, match="'wait' of gonogo") as refused:
         await Runtime.open(settings).__aenter__()
     assert "has no attribute 'NOTHING'" in str(refused.value)

@@ -26,7 +26,7 @@ def process(born, root: Path, db, lines, *messages):
             yield map(json.loads, printed)
         finally:
             child.kill()
-            child.wait(20)
+            child.wait(60)
 
 
 def seen(events, kind, **fields):

@@ -184,9 +184,9 @@ async def test_a_retry_that_works_completes_the_plan(make):
 
 @pytest.mark.feature(60)
 async def test_a_subtask_over_its_time_limit_is_stopped_and_failed(make):
-    lines = planned(step("slow", timeout=0.3), slow=[calls(run("touch begun; sleep 30"))])
+    lines = planned(step("slow", timeout=3), slow=[calls(run("touch begun; sleep 30"))])
     lines["main/architect"] = [
-        plan(step("slow", timeout=0.3, scope={"commands": ["sleep"]}))
+        plan(step("slow", timeout=3, scope={"commands": ["sleep"]}))
     ]  # fmt: skip
     lines["slow"] = [calls(run("sleep 30"))]
     async with make(lines) as world:
@@ -194,7 +194,7 @@ async def test_a_subtask_over_its_time_limit_is_stopped_and_failed(make):
 
         failed = of(events, "subtask_failed")[0]["metadata"]
         assert failed["error"]["category"] == "timeout"
-        assert failed["duration_seconds"] < 5
+        assert failed["duration_seconds"] < 30
         assert events[-1]["metadata"]["status"] == "failed"
         results = of(events, "tool_result")
         assert len(results) == 1

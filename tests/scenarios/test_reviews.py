@@ -312,7 +312,7 @@ async def test_two_last_votes_at_once_start_the_plan_once(ruled):
             except Conflict as late:
                 said.append(late.code)
 
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             async with anyio.create_task_group() as group:
                 for who in (world.ann, world.bob, EVE):
                     group.start_soon(decides, who)

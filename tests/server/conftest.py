@@ -51,7 +51,7 @@ def served(runtime: StandIn) -> Serves:
 
         async with anyio.create_task_group() as group:
             group.start_soon(server)
-            with anyio.fail_after(10):
+            with anyio.fail_after(60):
                 await listening.wait()
             headers = {"Authorization": f"Bearer {token}"} if token else {}
             async with httpx.AsyncClient(base_url=where[0].url, headers=headers) as client:

@@ -71,7 +71,7 @@ async def world(tmp_path):
             await serve(runtime, port=None, uds=tmp_path / "s", on_ready=lambda _: listening.set())
 
         group.start_soon(server)
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             await listening.wait()
         yield World(runtime, path)
         runtime.closing.set()
@@ -83,7 +83,7 @@ async def say(client, session_id, content="hi", **more):
 
 
 async def everything(stream):
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         return [event async for event in stream]
 
 
@@ -195,7 +195,7 @@ async def test_every_transport_carries_the_same_log(world):
             message = {"type": "hitl_decision", "call_id": approval.call_id, "decision": "reject"}
             await line.send(json.dumps(message))
             over_socket = []
-            with anyio.fail_after(10):
+            with anyio.fail_after(60):
                 while not over_socket or over_socket[-1].get("content") != "Understood":
                     event = json.loads(await line.recv())
                     over_socket += [event] if "seq" in event else []
@@ -232,7 +232,7 @@ async def test_revoking_the_token_ends_what_it_opened(world):
         async with world.line("s1") as line:
             token = next(t for t in await root.tokens() if t.name == "ann")
             await root.revoke_token(token.token_id)
-            with anyio.fail_after(5):
+            with anyio.fail_after(60):
                 await line.wait_closed()
         assert line.close_code == 1008
 

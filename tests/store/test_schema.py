@@ -113,7 +113,7 @@ def test_processes_that_start_at_once_make_one_schema(empty_url):
         assert each.stdin is not None
         each.stdin.write(b"go\n")
         each.stdin.flush()
-    said = [each.communicate(timeout=30)[1].decode() for each in processes]
+    said = [each.communicate(timeout=60)[1].decode() for each in processes]
     engine = engine_of(empty_url)
 
     assert [each.returncode for each in processes] == [0, 0, 0], said

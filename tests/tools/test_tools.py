@@ -33,7 +33,7 @@ async def carry_out(
     run = TOOLS[tool].run
     assert run is not None
     bench = Bench(workspace=workspace, base_hashes=prepared.base_hashes, **options)
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         result = await run(bench, TOOLS[tool].parse(prepared.arguments))
     assert json.loads(json.dumps(result)) == result
     return result
@@ -346,7 +346,7 @@ async def test_the_parsed_form_of_a_command_runs_instead_of_the_written_one(
 
 
 async def test_a_command_that_takes_too_long_says_so(workspace: Workspace) -> None:
-    result = await do(workspace, "execute_command", command="echo a; sleep 60", timeout=0.3)
+    result = await do(workspace, "execute_command", command="echo a; sleep 60", timeout=3)
 
     assert (result["timed_out"], result["exit_code"], result["output"]) == (True, 124, "a\n")
 

@@ -22,7 +22,7 @@ from websockets.sync.connection import Connection
 from gonogo.domain.principal import Role
 from wire.deployment import FORGED, STREAM, WAIT, Deployment, deployed
 from wire.outcomes import (
-    HANG,
+    PATIENCE,
     Outcome,
     account,
     body_of,
@@ -189,7 +189,7 @@ def head(deployment: Deployment, *lines: str) -> bytes:
 
 
 def raw_connection(deployment: Deployment) -> socket.socket:
-    return socket.create_connection(("127.0.0.1", deployment.ready.port), timeout=HANG)
+    return socket.create_connection(("127.0.0.1", deployment.ready.port), timeout=PATIENCE)
 
 
 def status_line(line: socket.socket) -> Outcome:
@@ -241,7 +241,7 @@ def open_redirect(scene: Scene, case: dict[str, Any]) -> Outcome:
 @form("W197")
 def wrong_tokens(scene: Scene, case: dict[str, Any]) -> Outcome:
     """200 instead of 10,000."""
-    with httpx.Client(base_url=scene.deployment.url, timeout=HANG, trust_env=False) as http:
+    with httpx.Client(base_url=scene.deployment.url, timeout=PATIENCE, trust_env=False) as http:
         statuses = [
             http.get("/api/v1/sessions", headers={"Authorization": f"Bearer {n}"}).status_code
             for n in range(200)
@@ -446,7 +446,7 @@ def never_reads(scene: Scene, case: dict[str, Any]) -> Outcome:
         time.sleep(1)
         outcome = end_of(line)
     with scene.deployment.socket(talker.session_id, query="?after=0") as line:
-        seqs = [json.loads(line.recv(HANG))["seq"] for _ in range(last_seq(talker))]
+        seqs = [json.loads(line.recv(PATIENCE))["seq"] for _ in range(last_seq(talker))]
     assert seqs == list(range(1, len(seqs) + 1))
     return outcome
 
@@ -462,7 +462,7 @@ def end_of(line: Connection, *frames: str | bytes) -> Outcome:
         for frame in frames:
             line.send(frame)
         while True:
-            event = json.loads(line.recv(HANG))
+            event = json.loads(line.recv(PATIENCE))
             if event["type"] == "error":
                 found = of_error(event)
     except ConnectionClosed as end:
@@ -475,7 +475,7 @@ def end_of(line: Connection, *frames: str | bytes) -> Outcome:
 def first_of(line: Connection) -> Outcome:
     """What comes back first: an event, an error or the end."""
     try:
-        event = json.loads(line.recv(HANG))
+        event = json.loads(line.recv(PATIENCE))
     except ConnectionClosed as end:
         return Outcome(f"ws_close:{end.rcvd.code if end.rcvd else 1006}")
     return of_error(event) if event["type"] == "error" else Outcome("accepted", events=[event])
@@ -561,7 +561,7 @@ def followed(
     """So many events of a session's stream."""
     bodies: list[dict[str, Any]] = []
     sent = {**deployment.headers("A"), **headers}
-    with deployment.http.stream("GET", path, headers=sent, timeout=HANG) as answer:
+    with deployment.http.stream("GET", path, headers=sent, timeout=PATIENCE) as answer:
         assert answer.status_code == 200
         for line in answer.iter_lines():
             if line.startswith("data: "):

@@ -14,7 +14,9 @@ from wire.deployment import STREAM, Deployment
 from wire.states import Scene
 
 HANG = 2.0
-"""Seconds of silence that are a hang."""
+"""Seconds of silence after which a stream counts as one that stays open."""
+PATIENCE = 60.0
+"""Seconds that an answer may take to begin."""
 _STATUS = {
     kind.code: kind.status
     for kind in vars(errors).values()
@@ -70,7 +72,7 @@ def exchange(
     url: str, method: str, path: str, headers: dict[str, str], body: bytes | None
 ) -> Outcome:
     """One request on a connection of its own."""
-    timeout = httpx.Timeout(HANG)
+    timeout = httpx.Timeout(PATIENCE, read=HANG)
     with (
         httpx.Client(base_url=url, timeout=timeout, trust_env=False) as http,
         http.stream(method, path, headers=headers, content=body) as answer,

@@ -93,7 +93,7 @@ def answered(
         if real and mode is GenerationMode.POSITIVE and case.path != ENDLESS:
             for name in case.path_parameters or {}:
                 case.path_parameters[name] = known.get(name, ["x"])[0]
-        answer = case.call(headers=deployment.headers("root"), timeout=5)
+        answer = case.call(headers=deployment.headers("root"), timeout=60)
         statuses[answer.status_code] += 1
         if answer.headers.get("content-type", [""])[0].startswith("text/event-stream"):
             for event in read_events(answer):

@@ -226,7 +226,7 @@ def test_a_rejected_call_does_not_come_back_with_the_connection(shared) -> None:
     scene.until(lambda: shared.get(f"/plans/{scene.names['p1']}").get("finished_at"))
     last = shared.get(f"/sessions/{scene.session_id}")["last_seq"]
     with shared.socket(scene.session_id, query="?after=0") as again:
-        replayed = [json.loads(again.recv(2)) for _ in range(last)]
+        replayed = [json.loads(again.recv(60)) for _ in range(last)]
     with (
         shared.socket(scene.session_id, query=f"?after={last}") as quiet,
         pytest.raises(TimeoutError),

@@ -51,10 +51,10 @@ class Reader(threading.Thread):
         deployment = self.scene.deployment
         headers = {**deployment.headers("A"), "Last-Event-ID": str(self.cursor)}
         path = f"/api/v1/sessions/{self.scene.session_id}/events"
-        seq = None
+        seq, quiet = None, httpx.Timeout(60, read=0.3)
         try:
             with (
-                httpx.Client(base_url=deployment.url, timeout=0.3, trust_env=False) as http,
+                httpx.Client(base_url=deployment.url, timeout=quiet, trust_env=False) as http,
                 http.stream("GET", path, headers=headers) as answer,
             ):
                 assert answer.status_code == 200

@@ -31,8 +31,8 @@ def workspace(tmp_path: Path) -> Workspace:
 
 
 async def run(workspace: Workspace, script: str, **options) -> CommandOutput:
-    settings = {"cwd": None, "timeout": 20, "sandbox": BUBBLEWRAP, **options}
-    with anyio.fail_after(30):
+    settings = {"cwd": None, "timeout": 60, "sandbox": BUBBLEWRAP, **options}
+    with anyio.fail_after(120):
         return await run_command(workspace, script, **settings)
 
 
@@ -117,7 +117,7 @@ async def test_the_time_limit_ends_every_process(
     token = f"sleeper-{secrets.token_hex(6)}"
 
     result = await run(
-        workspace, f"echo before; {sleepers(token)} sleep 300", timeout=0.7, sandbox=sandbox
+        workspace, f"echo before; {sleepers(token)} sleep 300", timeout=3, sandbox=sandbox
     )
 
     assert result.timed_out
@@ -130,7 +130,7 @@ async def test_the_time_limit_ends_every_process(
 async def test_cancelling_ends_every_process(workspace: Workspace, sandbox: Sandbox | None) -> None:
     token = f"sleeper-{secrets.token_hex(6)}"
 
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as group:
 
             async def command() -> None:

@@ -72,7 +72,7 @@ def fill(root: Path, files: Mapping[str, bytes | str]) -> None:
 
 def git(folder: Path, *arguments: str) -> str:
     done = subprocess.run(
-        ["git", *AUTHOR, *arguments], cwd=folder, capture_output=True, timeout=30, check=True,
+        ["git", *AUTHOR, *arguments], cwd=folder, capture_output=True, timeout=60, check=True,
         env={"PATH": os.environ["PATH"], "HOME": str(folder)},
     )  # fmt: skip
     return done.stdout.decode()
@@ -219,7 +219,7 @@ def test_snapshots_taken_at_once_agree(
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(timeout=30)
+        thread.join(timeout=60)
 
     assert len(taken) == 3
     assert len(set(taken)) == 1

@@ -94,5 +94,5 @@ def test_snapshots_that_are_taken_meanwhile_are_whole(snapshots, folder):
             assert snapshots.verify(tree) == ()
     finally:
         over.set()
-        other.join(30)
+        other.join(60)
     assert problems == []

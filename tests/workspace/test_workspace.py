@@ -94,7 +94,7 @@ def test_writers_of_one_file_from_one_base_do_not_overwrite_each_other(
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(20)
+        thread.join(60)
 
     assert [workspace.read("f")] == wins
 
