@@ -59,5 +59,6 @@ def _tell(*numbers: float) -> None:
 
 
 if __name__ == "__main__":
+    gc.set_threshold(20_000, 20, 10)  # As the command does.
     ROLES = {"approve": approve, "work": work, "idle": idle}
     anyio.run(ROLES[sys.argv[1]], Path(sys.argv[2]), sys.argv[3])

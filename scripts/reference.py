@@ -3,7 +3,10 @@
 The text of each setting is its docstring in `gonogo.settings`; a test compares the page with it.
 """
 
+import ast
+import inspect
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 from pydantic import AliasChoices
@@ -26,12 +29,24 @@ This page is written by `scripts/reference.py`.
 
 def settings_page() -> str:
     """The page, with one entry a setting."""
-    entries = (_entry(name, field) for name, field in Settings.model_fields.items())
+    about = texts()
+    entries = (_entry(name, field, about[name]) for name, field in Settings.model_fields.items())
     return "\n".join([HEAD, *entries])
 
 
-def _entry(name: str, field: FieldInfo) -> str:
-    about = " ".join((field.description or "").split())
+def texts() -> dict[str, str]:
+    """What stands below each setting in its source."""
+    (settings,) = ast.parse(inspect.getsource(Settings)).body
+    return {
+        field.target.id: " ".join(str(below.value.value).split())
+        for field, below in pairwise(settings.body)
+        if isinstance(field, ast.AnnAssign)
+        and isinstance(below, ast.Expr)
+        and isinstance(below.value, ast.Constant)
+    }
+
+
+def _entry(name: str, field: FieldInfo, about: str) -> str:
     title = " or ".join(f"`{variable}`" for variable in _variables(name, field))
     return f"## {title}\n\n{about}\n\nDefault: {_default(field)}\n"
 

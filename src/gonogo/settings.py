@@ -57,7 +57,6 @@ class Settings(BaseSettings):
         frozen=True,
         extra="ignore",
         populate_by_name=True,
-        use_attribute_docstrings=True,
     )
 
     home: Path = Field(default_factory=_state_folder)

@@ -8,10 +8,6 @@ from pydantic import ValidationError
 from gonogo.settings import Settings
 
 
-def test_every_setting_is_documented():
-    assert [name for name, field in Settings.model_fields.items() if not field.description] == []
-
-
 def test_settings_come_from_variables_with_the_prefix(monkeypatch, tmp_path: Path):
     monkeypatch.setenv("GONOGO_HOME", str(tmp_path))
     monkeypatch.setenv("GONOGO_MAX_PARALLEL", "5")

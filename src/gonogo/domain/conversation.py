@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 class Stored(BaseModel):
     """A stored value: immutable; fields that later versions add are ignored."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
 
 
 class Usage(Stored):
@@ -68,7 +68,7 @@ class ToolAnswer(Stored):
 
 
 Message = Annotated[UserText | Reply | ToolAnswer, Field(discriminator="role")]
-MESSAGE: TypeAdapter[Message] = TypeAdapter(Message)
+MESSAGE: TypeAdapter[Message] = TypeAdapter(Message, config=ConfigDict(defer_build=True))
 
 
 class ToolSchema(Stored):

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 class Fact(BaseModel):
     """A part of an event: immutable, open to unknown fields."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
 
 
 class Event(Fact):
@@ -454,5 +454,5 @@ AnyEvent = Annotated[
     | Done,
     Field(discriminator="type"),
 ]
-EVENTS: TypeAdapter[AnyEvent] = TypeAdapter(AnyEvent)
+EVENTS: TypeAdapter[AnyEvent] = TypeAdapter(AnyEvent, config=ConfigDict(defer_build=True))
 """Reads any event, and gives the JSON Schema of the union."""

@@ -33,7 +33,7 @@ Text = Annotated[str, StringConstraints(strict=True)]
 class Request(BaseModel):
     """A message from a client: immutable, no unknown fields, no coercion."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
 
 
 class UserMessage(Request):

@@ -32,7 +32,7 @@ _KIND = r"^[a-z][a-z0-9_-]{0,63}$"
 class Frozen(BaseModel):
     """A value that crosses a process boundary: immutable, and strict about its fields."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 class Scope(Frozen):

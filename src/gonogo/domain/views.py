@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict
 class View(BaseModel):
     """An immutable body."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
 
 
 class SessionView(View):

@@ -39,7 +39,7 @@ _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 _SELECTORS = ("kind", "tool", "agent", "command", "path")
 
 Words = Annotated[str, StringConstraints(min_length=1, max_length=1_000)]
-Who = Annotated[str, StringConstraints(pattern=r"^[\w.@:|/-]{1,200}$")]
+Who = Annotated[str, StringConstraints(max_length=200, pattern=r"^[\w.@:|/-]+$")]
 Span = Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{0,8}[smhd]$")]
 
 

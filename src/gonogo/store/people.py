@@ -5,7 +5,6 @@ from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, bindparam, func, or_, select
-from sqlalchemy.dialects import postgresql, sqlite
 
 from gonogo.store._rows import change, put, rows
 from gonogo.store._schema import answers, principals, tokens
@@ -13,11 +12,6 @@ from gonogo.store._schema import answers, principals, tokens
 _NAMES = select(principals.c.id, principals.c.name).where(
     principals.c.id.in_(bindparam("ids", expanding=True))
 )
-# Not asked first: another process may see the same person for the first time.
-_KEEP = {
-    "sqlite": sqlite.insert(principals).on_conflict_do_nothing(),
-    "postgresql": postgresql.insert(principals).on_conflict_do_nothing(),
-}
 _BY_SECRET = select(tokens).where(
     tokens.c.secret_hash == bindparam("secret_hash"), tokens.c.revoked_at.is_(None)
 )
@@ -39,8 +33,10 @@ _ANSWER = select(answers.c.request_digest, answers.c.answer).where(
 
 def keep_principal(conn: Connection, principal_id: str, name: str, now: datetime) -> bool:
     """Insert a principal if it is new. False when it is not."""
-    row = {"id": principal_id, "name": name, "created_at": now}
-    return conn.execute(_KEEP[conn.dialect.name], row).rowcount == 1
+    if names(conn, [principal_id]):
+        return False
+    put(conn, principals, {"id": principal_id, "name": name, "created_at": now})
+    return True
 
 
 def rename_principal(conn: Connection, principal_id: str, name: str) -> None:

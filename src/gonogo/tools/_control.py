@@ -105,7 +105,7 @@ class ExecutePlan(Arguments):
 class SwitchMode(Arguments):
     """Which agent goes on."""
 
-    model_config = ConfigDict(populate_by_name=True)
+    model_config = ConfigDict(populate_by_name=True, defer_build=True)
 
     mode: Annotated[
         str,

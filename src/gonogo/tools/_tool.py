@@ -29,7 +29,7 @@ JsonObject = dict[str, Any]
 class Arguments(BaseModel):
     """The arguments of one tool: names that it does not know, and other types, are refused."""
 
-    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid", defer_build=True)
 
     def final(self, **changed: Any) -> JsonObject:  # noqa: ANN401 - any JSON value
         """The arguments as JSON, with some of them replaced; what is absent stays absent."""
