@@ -74,6 +74,7 @@ def test_what_no_rule_speaks_of_has_no_review(load):
         ({"command": "git push"}, command("sh -c 'git push'"), command("echo push")),
         ({"command": "git push"}, command("git $WHAT"), command("date")),
         ({"command": "git push"}, command("$X"), command("ls")),
+        ({"command": "git push"}, command("git push \ud800"), command("git x\ud800")),
         ({"tool": "execute_command", "command": "rm *"}, command("rm x"), call(commands=("rm x",))),
     ],
 )

@@ -25,7 +25,7 @@ _WRAPPERS = frozenset(
 )
 _LAUNCHES = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 _GIT_VALUED = frozenset({"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path"})
-_FIELD_SEPARATOR = re.compile(r"\$\{?IFS\b[^}\s]*\}?|\$IFS\$?\d?")
+_FIELD_SEPARATOR = re.compile(r"\$\{IFS\b[^}\s]*\}?|\$IFS\b(?:\$\d)?")
 _OUR_HOME = re.compile(r"\$\{?GONOGO_HOME[^}/\s]{0,40}\}?")
 _SPLIT = re.compile(r"[;&|\n()`{}]+")
 _WORD = re.compile(
@@ -51,7 +51,7 @@ def suspect(text: str) -> Suspicion:
     """Everything that `text` might run or write."""
     commands: list[tuple[str, ...]] = []
     targets: list[str] = []
-    pending = [(text, 0)]
+    pending = [(source, 0) for source in _joined(text)]
     while pending and len(commands) < _MAX_SUSPECTS:
         source, depth = pending.pop()
         found, written = _read(source)
@@ -59,7 +59,8 @@ def suspect(text: str) -> Suspicion:
         for argv in found:
             commands += _unwrapped(argv)
         if depth < _MAX_NESTING:
-            pending += [(inner, depth + 1) for inner in _code(found)]
+            inner = (source for code in _code(found) for source in _joined(code))
+            pending += [(source, depth + 1) for source in dict.fromkeys(inner)]
     return Suspicion(tuple(dict.fromkeys(commands)), tuple(dict.fromkeys(targets)))
 
 
@@ -71,6 +72,13 @@ def base_name(program: str) -> str:
 def loose_text(source: str) -> str:
     """A word's text as well as one can tell; `~` for the home folder."""
     return "".join(_loose_piece(found) for found in _WORD.finditer(source))
+
+
+def _joined(source: str) -> Iterator[str]:
+    """The text as it stands, and as bash reads on over lines that end with a backslash."""
+    yield source
+    if "\\\n" in source:
+        yield source.replace("\\\n", "")
 
 
 def _read(source: str) -> tuple[list[tuple[str, ...]], list[str]]:

@@ -1,0 +1,104 @@
+"""What a command hides is looked for: in nested shells, behind wrappers, in odd ways of writing.
+
+Only for denying. What is merely not understood asks, however odd it looks.
+"""
+
+import shlex
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gonogo.policy import check_command, load_contexts
+
+P1 = load_contexts(Path(__file__).parents[1] / "cases" / "policy_contexts.json")["P1"]
+AT_HOME = replace(P1, conditions=replace(P1.conditions, home="/home/u/.gonogo"))
+KILLS = "ends every process, or the one that holds this place together"
+OUR_FILES = "an agent may not touch gonogo's own files"
+GIT_ELSEWHERE = "changes git's configuration outside this repository"
+
+
+def _nested(command: str, times: int) -> str:
+    for _ in range(times):
+        command = f"sh -c {shlex.quote(command)}"
+    return command
+
+
+HIDDEN = [
+    # Of several places each is looked at.
+    ("echo x > /etc/hosts; sh -c 'ls -l'", "writes to the system file /etc/hosts"),
+    ("echo x > /etc/hosts; ls > out", "writes to the system file /etc/hosts"),
+    ("sh -c 'rm -rf /'; sh -c 'ls -l'", "removes /"),
+    ("ls | ls | ls\nrm -rf / && ls", "removes /"),
+    # What a shell is given, or reads.
+    ("sh -c 'rm -rf /'", "removes /"),
+    ("/bin/bash -c reboot", "reboot changes the host"),
+    ("bash x 'rm -rf /'", "removes /"),
+    ("eval rm -rf /", "removes /"),
+    ("echo 'rm -rf /' | sh", "removes /"),
+    ("printf 'rm -rf /' | bash", "removes /"),
+    (_nested("rm -rf /", 3), "removes /"),
+    # What others start.
+    ("env git config --global a b", GIT_ELSEWHERE),
+    ("nice kill 1", KILLS),
+    ("find . -exec kill 1 ';'", KILLS),
+    ("find . -exec /sbin/reboot", "reboot changes the host"),
+    # Options that come before what git is to do.
+    ("git --no-pager config --global a b", GIT_ELSEWHERE),
+    ("git -C x config --global a b", GIT_ELSEWHERE),
+    ("git -C x --git-dir y -P config core.pager z", "makes git run 'z' by itself"),
+    # Ways of writing a word.
+    ("/bin/rm/ -rf /", "removes /"),
+    ("r\\m -rf /", "removes /"),
+    ("r\\\nm -rf /", "removes /"),
+    ("sh -c 'r\\\nm -rf /'", "removes /"),
+    ("# ls \\\nrm -rf /", "removes /"),
+    ("ls \\\n; rm \\\n -rf \\\n /", "removes /"),
+    ("rm$IFS-rf$IFS/", "removes /"),
+    ("rm$IFS$9-rf${IFS}/", "removes /"),
+    ("rm${IFS:0:1}-rf${IFS%x}/", "removes /"),
+    ("$'rm' -rf /", "removes /"),
+    ("$'\\x72\\x6d' -rf /", "removes /"),
+    ("$'\\162\\155' -rf /", "removes /"),
+    ("$'\\u0072\\u006d' -rf /", "removes /"),
+    ("rm -rf $'/etc/\\'a'", "removes /etc/'a"),
+    ("rm -rf $HOME", "removes ~"),
+    ("rm -rf $X/", "removes everything, should the variable not be set"),
+    ("rm -rf ${X}/*", "removes everything, should the variable not be set"),
+    ("rm -rf `x`/", "removes everything, should the variable not be set"),
+    ("cat $GONOGO_HOME/token", OUR_FILES),
+    ("cat ${GONOGO_HOME:-x}/token", OUR_FILES),
+    # What is no plain command.
+    ("export GONOGO_TOKEN=x", OUR_FILES),
+    ("[[ -f ~/.ssh/id_rsa ]]", "touches the keys in ~/.ssh/id_rsa"),
+    ("ls 'a\ncat .gonogo/token", OUR_FILES),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("command", "reason"), HIDDEN)
+def test_what_a_command_hides_is_denied_for_what_it_is(command, reason):
+    found = check_command(command, AT_HOME)
+    assert (found.decision, found.rule, found.reason) == ("deny", "builtin:never", reason)
+
+
+HARMLESS = [
+    "foo config --global a b",
+    "cat 'rm -rf /' | sh",
+    "kill 1\\ ",
+    "rm -r \\X/",
+    "foo a \\\n reboot",
+    "git config user.name rm; git -C x status",
+    _nested("rm -rf /", 4),
+]
+
+
+@pytest.mark.parametrize("command", HARMLESS)
+def test_what_only_looks_like_it_asks(command):
+    assert check_command(command, AT_HOME).decision == "ask"
+
+
+def test_of_a_command_too_long_for_its_structure_each_piece_is_looked_at():
+    long = "ls " + "a" * 65_536
+    assert check_command(long, AT_HOME).decision == "ask"
+    found = check_command(f"{long}; rm  -rf $'\\x2f' \n ls", AT_HOME)
+    assert (found.decision, found.reason) == ("deny", "removes /")
