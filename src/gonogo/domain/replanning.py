@@ -12,7 +12,7 @@ from enum import StrEnum
 from gonogo.domain.errors import InvalidPlan
 from gonogo.domain.failure import Failure, Severity
 from gonogo.domain.network import network_covers
-from gonogo.domain.plan import Revision, Scope, Subtask, check_graph
+from gonogo.domain.plan import Revision, Scope, Subtask, SubtaskType, check_graph
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +95,8 @@ def is_progress(
 
 
 _BOUND = ("agent", "tool", "type", "condition", "after_skipped", "on_reject")
+_CHECKED = ("description", "inputs")
+"""What a check or a decision is made by: another question would let through something else."""
 
 
 def _rest(revision: Revision, kept: Collection[str]) -> dict[str, Subtask]:
@@ -105,7 +107,8 @@ def stays_within(current: Revision, kept: Collection[str], revision: Revision) -
     """Whether a new revision needs nothing that was not approved with the current one.
 
     Each of its subtasks must be one of those that were approved, done by the same agent or tool,
-    with a scope that names nothing new. What is described may change.
+    with a scope that names nothing new. What an action is told to do may change; what is checked or
+    decided may not.
     """
     known = current.by_id
     return all(
@@ -120,6 +123,8 @@ def _is_within(approved: Subtask, wanted: Subtask, kept: Collection[str]) -> boo
     # What was to come before it, such as a check, and has not come, still has to.
     guarded = set(approved.dependencies) - set(kept) <= set(wanted.dependencies)
     same = same and guarded
+    if approved.type != SubtaskType.ACTION:
+        same = same and all(getattr(approved, name) == getattr(wanted, name) for name in _CHECKED)
     asks = wanted.approval_required or not approved.approval_required
     return same and asks and _scope_within(approved, wanted)
 
@@ -136,11 +141,14 @@ def _scope_within(approved: Subtask, wanted: Subtask) -> bool:
 
 
 def _names_nothing_new(old: Scope, new: Scope) -> bool:
-    # No tools named means all of the agent's.
-    tools = not old.tools or (bool(new.tools) and set(new.tools) <= set(old.tools))
     return (
-        tools
-        and set(new.paths) <= set(old.paths)
+        _is_part(new.tools, old.tools)
+        and _is_part(new.paths, old.paths)
         and set(new.commands) <= set(old.commands)
         and network_covers(old.network, new.network)
     )
+
+
+def _is_part(new: Sequence[str], old: Sequence[str]) -> bool:
+    # No paths named means all of them, and no tools those that write files, but none besides.
+    return bool(new) == bool(old) and set(new) <= set(old)

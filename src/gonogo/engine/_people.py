@@ -14,6 +14,7 @@ from gonogo.engine._pauses import QUOTA, Pauses
 from gonogo.engine._rounds import REPLAN
 from gonogo.engine._spending import BUDGET, RUNTIME
 from gonogo.store import Connection, stop
+from gonogo.store.plans import end_grant
 
 _REPLANNED = frozenset(
     {PlanStatus.RUNNING, PlanStatus.PAUSED, PlanStatus.FAILED, PlanStatus.PARTIAL}
@@ -123,6 +124,7 @@ class People(Pauses):
         board = Board.open(conn, plan_id, now)
         board.open_row(subtask_id)
         self._cancel(board, subtask_id, f"cancelled by {by}")
+        end_grant(conn, plan_id, subtask_id, now, f"cancelled by {by}")
         self._go_on(board)
 
     def skip_subtask(
@@ -135,6 +137,7 @@ class People(Pauses):
         reason = f"skipped by {by}"
         self.dropped(conn, board.whole_row(subtask_id), reason, now)
         self._skip(board, subtask_id, reason)
+        end_grant(conn, plan_id, subtask_id, now, reason)
         self._go_on(board)
 
     def fail_subtask(

@@ -38,6 +38,7 @@ from gonogo.store.plans import (
     add_revision,
     current_revision,
     end_grants,
+    granted_subtasks,
     move_plan,
     plan_of,
     revisions_of,
@@ -143,11 +144,13 @@ class Replanning:
         session = session_of(conn, plan.session_id)
         current = current_revision(conn, plan)
         assert session is not None  # noqa: S101 - the plan names its session
+        granted = granted_subtasks(conn, plan.id, plan.revision)
         self._drop_unfinished(conn, plan, now)
         end_grants(conn, plan.id, now, f"revision {revision.number} took its place")
         add_revision(conn, revision, now, f"agent:{ARCHITECT}", "replanned", kept=done)
         left = {subtask.id for subtask in revision.subtasks} - done.keys()
-        free = self.within_grant and plan.auto_approve_tools
+        # Not what stands in a revision that was rejected, nor what a person has taken out since.
+        free = self.within_grant and plan.auto_approve_tools and left <= granted
         free = free and left.isdisjoint(revoked_subtasks(conn, plan.id))
         free = free and stays_within(current, set(done), revision)
         status = PlanStatus.RUNNING if free else PlanStatus.AWAITING_APPROVAL

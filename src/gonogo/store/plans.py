@@ -70,6 +70,20 @@ _ACTIVE_GRANT = select(*columns_of(grants, GrantRow)).where(
 _REVOKED = select(grants.c.subtask_id).where(
     grants.c.plan_id == bindparam("of"), grants.c.status == "revoked"
 )
+_GRANTED = select(grants.c.subtask_id).where(
+    grants.c.plan_id == bindparam("of"),
+    grants.c.revision == bindparam("number"),
+    grants.c.status == "active",
+)
+_END_GRANT = (
+    update(grants)
+    .where(
+        grants.c.plan_id == bindparam("of"),
+        grants.c.subtask_id == bindparam("key"),
+        grants.c.status == "active",
+    )
+    .values(status="ended", ended_at=bindparam("at"), ended_because=bindparam("because"))
+)
 _COUNT_REVISIONS = select(func.count()).where(plan_revisions.c.plan_id == bindparam("of"))
 
 
@@ -264,6 +278,18 @@ def add_grants(conn: Connection, found: Sequence[GrantRow]) -> None:
 def revoked_subtasks(conn: Connection, plan_id: str) -> frozenset[str]:
     """The subtasks of a plan whose grant a person has revoked: no later revision brings it back."""
     return frozenset(conn.execute(_REVOKED, {"of": plan_id}).scalars())
+
+
+def granted_subtasks(conn: Connection, plan_id: str, revision: int) -> frozenset[str]:
+    """The subtasks of a revision that have a grant now: a person approved them, and nobody ended
+    it."""
+    return frozenset(conn.execute(_GRANTED, {"of": plan_id, "number": revision}).scalars())
+
+
+def end_grant(conn: Connection, plan_id: str, subtask_id: str, now: datetime, because: str) -> None:
+    """End what one subtask of a plan was granted; a retry by a person grants it anew."""
+    params = {"of": plan_id, "key": subtask_id, "at": now, "because": because}
+    conn.execute(_END_GRANT, params)
 
 
 def end_grants(conn: Connection, plan_id: str, now: datetime, because: str) -> int:
