@@ -155,7 +155,7 @@ async def test_a_vote_is_told_in_the_language_of_the_session(store, spoken, cont
     }  # fmt: skip
     assert await noted(store) == (
         "user:ann", "deploy.voted", "Ship it", later,
-        {"approval_id": asked.id, **KEYS, "votes": 1, "needed": 3,
+        {"approval_id": asked.id, **KEYS, "votes": 1, "needed": 3, "waited_seconds": 3600.0,
          "decision": {"decision": "approve", "feedback": "fine", "decided_name": "ann"}},
     )  # fmt: skip
 
@@ -222,7 +222,7 @@ async def test_a_decision_is_told_with_how_long_it_took(started):
         "user:ann", "deploy.rejected", "Ship it", NOW + HOUR,
         {"approval_id": asked.id, **KEYS, "revision": 3, "original": "Ship",
          "decision": {"decision": "reject", "feedback": "no", "decided_name": "ann"},
-         "arguments": {"tag": "v1"}},
+         "arguments": {"tag": "v1"}, "waited_seconds": 3600.0},
     )  # fmt: skip
     assert decided.decision == {"decision": "reject", "feedback": "no", "decided_name": "ann"}
 

@@ -109,6 +109,67 @@ async def test_nothing_is_removed_that_was_not_seen_or_is_too_young(tmp_path):
     assert [floor["chain"] for floor in report["removed"]] == [world.session]
 
 
+async def test_the_whole_log_is_read_from_its_end_page_by_page(world):
+    await story(world)
+    async with await client(world, "root", Role.ADMIN) as root:
+        asked, pages = {"limit": 5}, []
+        while True:
+            page = (await root.get(AUDIT, params=asked)).json()
+            pages.append([(each["chain"], each["seq"]) for each in page["entries"]])
+            if "before" not in page:
+                break
+            asked["before"] = page["before"]
+        whole = (await root.get(AUDIT, params={"limit": 1000})).json()["entries"]
+
+    read = [place for page in reversed(pages) for place in page]
+    assert len(pages) > 2
+    assert read == [(each["chain"], each["seq"]) for each in whole]
+    assert [each["ts"] for each in whole] == sorted(each["ts"] for each in whole)
+    assert {each["chain"] for each in whole} == {"system", world.session}
+
+
+async def test_everybody_reads_the_log_of_their_own_sessions_and_only_admins_the_systems(world):
+    await story(world)
+    async with (
+        await client(world, "root", Role.ADMIN) as root,
+        await client(world, "eve", Role.VIEWER) as eve,
+        await client(world, "ann", Role.VIEWER) as ann,
+    ):
+        assert (await eve.get(AUDIT)).json() == {"entries": []}
+        own = (await ann.get(AUDIT)).json()["entries"]
+        assert {each["chain"] for each in own} == {world.session}
+        system = {"session_id": "system"}
+        assert (await ann.get(AUDIT, params=system)).status_code == 403
+        found = (await root.get(AUDIT, params=system)).json()["entries"]
+        assert [each["seq"] for each in found] == list(range(1, len(found) + 1))
+        await world.runtime.delete_session(world.ann, world.session)
+        assert (await ann.get(AUDIT)).json() == {"entries": []}
+        gone = (await root.get(AUDIT, params={"session_id": world.session})).json()["entries"]
+        assert [each["seq"] for each in gone][: len(own)] == [each["seq"] for each in own]
+
+
+async def test_the_log_is_sifted_by_who_what_and_when(world):
+    await story(world)
+    async with await client(world, "root", Role.ADMIN) as root:
+
+        async def found(**wanted):
+            answer = await root.get(AUDIT, params=wanted)
+            return {(each["actor"], each["action"]) for each in answer.json()["entries"]}
+
+        await world.runtime.create_token(world.runtime.owner, "ann", Role.VIEWER)
+        mine = await found(actor="ann")
+        assert mine == await found(actor="user:ann")
+        assert {actor for actor, _ in mine} == {"user:ann"}
+        assert ("user:ann", "plan.approved") in mine
+        tools = await found(action="tool.", session_id=world.session)
+        assert {action.partition(".")[0] for _, action in tools} == {"tool"}
+        assert await found(since="2999-01-01T00:00:00Z") == set()
+        assert await found(until="2000-01-01T00:00:00Z", session_id=world.session) == set()
+        for wrong in ({"after": 3}, {"before": "x"}, {"before": "x", "session_id": "s"}):
+            answer = await root.get(AUDIT, params=wrong)
+            assert (answer.status_code, answer.json()["code"]) == (400, "invalid_cursor")
+
+
 async def test_what_a_person_caused_names_them_and_what_ran_says_why(world):
     await story(world)
     async with await client(world, "root", Role.ADMIN) as root:

@@ -48,7 +48,7 @@ def tell_voted(
     log.tell(conn, approval.session_id, now, event)
     _note(
         conn, approval, now, "voted", actor=ruling.by.id, decision=ruling.as_json(),
-        votes=len(votes), needed=needed,
+        votes=len(votes), needed=needed, waited_seconds=_waited(approval, now),
     )  # fmt: skip
 
 
@@ -98,7 +98,12 @@ def tell_closed(
         revision=approval.revision, original=approval.details.get("original_task"),
         decision=ruling.as_json() if ruling else None,
         arguments=approval.details.get("arguments"),
+        waited_seconds=_waited(approval, now) if answered else None,
     )  # fmt: skip
+
+
+def _waited(approval: Approval, now: datetime) -> float:
+    return round((now - approval.created_at).total_seconds(), 3)
 
 
 def _note(

@@ -14,20 +14,42 @@ if TYPE_CHECKING:
 app = group("The audit log: who did what, who allowed it and why.")
 _BATCH = 1_000
 
+Since = Annotated[str | None, typer.Option("--since", help="12h, 7d, 4w ago, or a date.")]
+Until = Annotated[str | None, typer.Option("--until", help="The same.")]
 Exported = Annotated[
     Path | None, typer.Option("--export", help="A file that gonogo audit export wrote.")
 ]
 
 
-@app.command("show", **EXACT, epilog=example("gonogo audit show --session s_0192"))
+@app.command("show", **EXACT, epilog=example(
+    "gonogo audit show", "gonogo audit show --actor ann --action tool. --since 7d",
+    "gonogo audit show --session s_0192 --after 200",
+))  # fmt: skip
 def show(
-    session: Session = None,
-    after: Annotated[int, typer.Option("--after", min=0, help="From this entry on.")] = 0,
+    session: Annotated[
+        str | None,
+        typer.Option("--session", help="Only this session's, from its first on; or: system."),
+    ] = None,
+    actor: Annotated[
+        str | None, typer.Option("--actor", help="Only what this person, or id, did.")
+    ] = None,
+    action: Annotated[
+        str | None, typer.Option("--action", help="Only actions that begin so, such as tool.")
+    ] = None,
+    since: Since = None,
+    until: Until = None,
+    after: Annotated[
+        int | None, typer.Option("--after", min=0, help="With --session: what follows this entry.")
+    ] = None,
     limit: Limit = 100,
     json: Json = False,
 ) -> None:
-    """Show the entries in order."""
-    carry_out(_show, session, after, limit, json)
+    """Show who did what and why: the newest entries, or those of one session from its first on."""
+    if after is not None and session is None:
+        raise typer.BadParameter("--after goes with --session; use --since here")
+    carry_out(
+        _show, session, {"actor": actor, "action": action}, (since, until), after, limit, json
+    )
 
 
 @app.command("verify", **EXACT, epilog=example(
@@ -51,10 +73,8 @@ def verify(
 @app.command("export", **EXACT, epilog=example("gonogo audit export --since 30d -o log.jsonl"))
 def export(
     session: Session = None,
-    since: Annotated[
-        str | None, typer.Option("--since", help="12h, 7d, 4w ago, or a date.")
-    ] = None,
-    until: Annotated[str | None, typer.Option("--until", help="The same.")] = None,
+    since: Since = None,
+    until: Until = None,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="A new file; else standard output.")
     ] = None,
@@ -81,19 +101,31 @@ def prune(
     carry_out(_prune, before, export, json)
 
 
-async def _show(session: str | None, after: int, limit: int, json: bool) -> Exit:
-    from gonogo.cli._owner import connected
-    from gonogo.cli._print import facts, table
+async def _show(
+    session: str | None,
+    who: dict[str, str | None],
+    span: tuple[str | None, str | None],
+    after: int | None,
+    limit: int,
+    json: bool,
+) -> Exit:
+    from datetime import UTC, datetime
 
+    from gonogo.cli._analytics import moment
+    from gonogo.cli._audit_log import newest, show_entries
+    from gonogo.cli._owner import connected
+    from gonogo.domain.audit_log import AuditFilter
+
+    since, until = (moment(each, datetime.now(UTC)) for each in span)
+    wanted = AuditFilter(**who, since=since, until=until)
     async with connected() as client:
-        entries = await client.audit(session_id=session, after=after, limit=limit)
-        if json:
-            return facts(entries)
-        rows = [
-            (e.seq, e.ts, e.actor_name or e.actor, e.action, e.subject, _why(e.details))
-            for e in entries
-        ]
-        return table(("seq", "time", "actor", "action", "subject", "why"), rows)
+        if session is None:
+            entries = await newest(client, wanted, limit)
+        else:
+            entries = await client.audit(
+                session_id=session, after=after or 0, limit=limit, wanted=wanted
+            )
+    return show_entries(entries, chains=session is None, json=json)
 
 
 async def _verify(export: Path | None, anchor: str | None, json: bool) -> Exit:
@@ -196,8 +228,3 @@ def _text_of(given: str | None) -> str | None:
     if not path.is_file():
         raise Stop(f"{given}: neither an anchor nor a file", Exit.USAGE)
     return path.read_text(encoding="utf-8", errors="replace")[-8_000:]
-
-
-def _why(details: dict[str, object]) -> str:
-    shown = (details.get(name) for name in ("rule", "reason", "decision", "feedback"))
-    return " · ".join(str(part) for part in shown if part)

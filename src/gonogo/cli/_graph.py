@@ -10,6 +10,7 @@ from datetime import datetime
 from rich.cells import cell_len, set_cell_size
 
 from gonogo.cli._escape import one_line
+from gonogo.cli._print import duration
 from gonogo.cli._rails import Row, rails
 from gonogo.cli._tree import MARKS, stages
 from gonogo.domain.kinds import worker_name
@@ -48,7 +49,7 @@ def timeline_lines(graph: PlanGraph, *, width: int, locale: str) -> Iterator[str
     told = [_told(node, graph, locale) for node in graph.nodes]
     bar = width - name - 2 - max(map(cell_len, told), default=0) - 1
     if bar >= _BAR:
-        total = _time((last - first).total_seconds(), locale)
+        total = duration((last - first).total_seconds(), locale)
         yield _fitted(" " * (name + 1) + "0" + total.rjust(bar), width)
     for node, text in zip(graph.nodes, told, strict=True):
         drawn = f"|{_bar(node, first, last, bar)}|" if bar >= _BAR else ""
@@ -82,9 +83,9 @@ def _facts(node: GraphNode, graph: PlanGraph, locale: str) -> Iterator[str]:
     yield state_of(node, locale)
     if node.started_at is not None:
         seconds = ((node.finished_at or graph.as_of) - node.started_at).total_seconds()
-        yield _time(seconds, locale)
+        yield duration(seconds, locale)
     if node.waited_seconds:
-        yield say("graph_waited", locale, time=_time(node.waited_seconds, locale))
+        yield say("graph_waited", locale, time=duration(node.waited_seconds, locale))
     if node.attempt > 1:
         yield say("graph_attempt", locale, attempt=node.attempt)
 
@@ -137,15 +138,6 @@ def _bar(node: GraphNode, first: datetime, last: datetime, width: int) -> str:
     for wait in node.waits:
         fill(wait.since, wait.until, "░")
     return "".join(cells)
-
-
-def _time(seconds: float, locale: str) -> str:
-    if seconds < 60:
-        return say("time_seconds", locale, seconds=f"{seconds:.1f}")
-    minutes, left = divmod(round(seconds), 60)
-    if minutes < 60:
-        return say("time_minutes", locale, minutes=minutes, seconds=left)
-    return say("time_hours", locale, hours=minutes // 60, minutes=minutes % 60)
 
 
 def _fitted(line: str, width: int) -> str:

@@ -2,13 +2,19 @@
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import typer
 from pydantic import BaseModel
 
 from gonogo.cli._exits import Exit
 from gonogo.domain.visible import guarded, visible, visible_json
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_GAP = 2
+"""Blanks between columns."""
 
 
 def line(text: str) -> None:
@@ -35,23 +41,64 @@ def plain(value: Any) -> Any:  # noqa: ANN401
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> Exit:
-    """Write rows in columns; tabs between them where nobody looks."""
+    """Write rows in columns; tabs between them where nobody looks.
+
+    Where columns would break words, such as an id that somebody copies, each row is a paragraph.
+    """
     cells = [[_cell(value) for value in row] for row in rows]
     if not _is_terminal():
         for row in [list(head), *cells]:
             typer.echo("\t".join(row))
         return Exit.DONE
     from rich.console import Console
+
+    console = Console(highlight=False)
+    widths = [_longest_word(column) for column in zip(head, *cells, strict=True)]
+    if sum(widths) + _GAP * (len(widths) - 1) <= console.width:
+        _columns(console, head, cells, widths)
+    else:
+        _paragraphs(head, cells)
+    return Exit.DONE
+
+
+def _columns(
+    console: "Console", head: Sequence[str], cells: Sequence[Sequence[str]], widths: Sequence[int]
+) -> None:
     from rich.table import Table
     from rich.text import Text
 
     drawn = Table(box=None, pad_edge=False, header_style="bold")
-    for title in head:
-        drawn.add_column(title, overflow="fold")
+    for title, width in zip(head, widths, strict=True):
+        drawn.add_column(title, overflow="fold", min_width=width)
     for row in cells:
         drawn.add_row(*(Text(cell) for cell in row))
-    Console(highlight=False).print(drawn)
-    return Exit.DONE
+    console.print(drawn)
+
+
+def _paragraphs(head: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
+    for name, *rest in cells:
+        typer.echo(f"{head[0]} {name}")
+        for title, cell in zip(head[1:], rest, strict=True):
+            if cell:
+                typer.echo(f"  {title}: {cell}")
+
+
+def _longest_word(column: Sequence[str]) -> int:
+    from rich.cells import cell_len
+
+    return max(cell_len(word) for cell in column for word in cell.split(" "))
+
+
+def duration(seconds: float, locale: str) -> str:
+    """A time that something took."""
+    from gonogo.texts import say
+
+    if seconds < 60:
+        return say("time_seconds", locale, seconds=f"{seconds:.1f}")
+    minutes, left = divmod(round(seconds), 60)
+    if minutes < 60:
+        return say("time_minutes", locale, minutes=minutes, seconds=left)
+    return say("time_hours", locale, hours=minutes // 60, minutes=minutes % 60)
 
 
 def _cell(value: object) -> str:

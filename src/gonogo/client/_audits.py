@@ -1,23 +1,43 @@
 """The audit log: read, export, verify, anchor, shorten."""
 
 from collections.abc import AsyncGenerator, Sequence
+from dataclasses import asdict
 from datetime import datetime
 
 from gonogo.client._wire import Wire
+from gonogo.domain.audit_log import AuditFilter
 from gonogo.domain.audit_views import AuditAnchor, AuditEntry, AuditHead, AuditReport
 from gonogo.domain.chain import Head
 from gonogo.domain.pages import Audit, AuditHeads
+
+_ANY = AuditFilter()
 
 
 class Audits(Wire):
     """What can be asked about the audit log."""
 
     async def audit(
-        self, *, session_id: str | None = None, after: int = 0, limit: int = 100
+        self,
+        *,
+        session_id: str,
+        after: int = 0,
+        limit: int = 100,
+        wanted: AuditFilter = _ANY,
     ) -> list[AuditEntry]:
-        """A stretch of the audit chain of a session, or of the system's."""
-        page = await self._get("/audit", Audit, session_id=session_id, after=after, limit=limit)
+        """A stretch of the audit chain of a session, or of the system's: `system`."""
+        page = await self._get(
+            "/audit", Audit, session_id=session_id, after=after, limit=limit, **asdict(wanted)
+        )
         return page.entries
+
+    async def audit_log(
+        self, wanted: AuditFilter = _ANY, *, before: str | None = None, limit: int = 100
+    ) -> Audit:
+        """The newest entries of all chains, oldest first; a page's `before` gives the one before.
+
+        Only a page without a `before` is the last, however few entries the others have.
+        """
+        return await self._get("/audit", Audit, before=before, limit=limit, **asdict(wanted))
 
     async def verify_audit(self, anchor: str | None = None) -> AuditReport:
         """Whether every audit chain is whole, and still has what the anchors say."""

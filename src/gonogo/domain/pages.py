@@ -74,9 +74,11 @@ class Grants(View):
 
 
 class Audit(View):
-    """A stretch of an audit chain, oldest first."""
+    """A stretch of an audit chain, or a page of the whole log; oldest first."""
 
     entries: list[AuditEntry]
+    before: str | None = None
+    """Of the whole log: where the page before this one ends. None where nothing is before it."""
 
 
 class AuditHeads(View):

@@ -5,19 +5,22 @@ import json
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from datetime import datetime, timedelta
 
+from gonogo.domain.audit_log import AuditFilter, AuditPlace
 from gonogo.domain.audit_views import AuditAnchor, AuditEntry, AuditReport
-from gonogo.domain.chain import Anchor, Head, end_of
+from gonogo.domain.chain import SYSTEM, Anchor, Head, end_of
 from gonogo.domain.errors import Conflict, InvalidMessage, NotFound
+from gonogo.domain.pages import Audit
 from gonogo.domain.principal import Principal, Role
 from gonogo.runtime._parts import Parts
 from gonogo.runtime._people import OWNER
-from gonogo.runtime._sessions import visible
-from gonogo.store import Connection, auditing, log
+from gonogo.runtime._sessions import visible, whose
+from gonogo.store import Connection, audit_log, auditing
 from gonogo.store.auditing import Stretch
 from gonogo.store.people import names
 
 _PAGE = 50
 """Entries that are in memory at once while the log is exported."""
+_ANY = AuditFilter()
 _Next = Callable[[Connection, str], list[Stretch]]
 
 
@@ -27,18 +30,42 @@ class Audits:
     parts: Parts
 
     async def audit(
-        self, principal: Principal, session_id: str | None = None, after: int = 0, limit: int = 100
+        self,
+        principal: Principal,
+        session_id: str | None = None,
+        after: int = 0,
+        limit: int = 100,
+        wanted: AuditFilter = _ANY,
     ) -> list[AuditEntry]:
         """Entries of a session's audit chain, or of the system's, oldest first.
 
         An unknown session has none.
         """
-        if session_id is None:
+        chain = session_id or SYSTEM
+        if chain == SYSTEM:
             principal.require(Role.ADMIN)
         try:
-            return await self.parts.store.read(_entries, principal, session_id, after, limit)
+            return await self.parts.store.read(_entries, principal, chain, after, limit, wanted)
         except NotFound:
             return []
+
+    async def audit_log(
+        self,
+        principal: Principal,
+        wanted: AuditFilter = _ANY,
+        before: AuditPlace | None = None,
+        limit: int = 100,
+    ) -> Audit:
+        """The newest entries of all chains that the principal may read, oldest first.
+
+        A page with a `before` is not the last one, even if it is short or empty: it looked at as
+        many entries as one page may.
+
+        Args:
+            before: Only what stands before this place.
+        """
+        principal.require(Role.VIEWER)
+        return await self.parts.store.read(_page, principal, wanted, before, limit)
 
     async def verify_audit(
         self, principal: Principal, anchors: Sequence[Anchor] = ()
@@ -150,12 +177,34 @@ class Audits:
 
 
 def _entries(
-    conn: Connection, principal: Principal, session_id: str | None, after: int, limit: int
+    conn: Connection,
+    principal: Principal,
+    chain: str,
+    after: int,
+    limit: int,
+    wanted: AuditFilter,
 ) -> list[AuditEntry]:
-    if session_id is not None:
-        visible(conn, principal, session_id)
-    found = log.entries(conn, session_id or log.SYSTEM, after, limit)
-    known = {OWNER.id: OWNER.name, **names(conn, (entry.actor for entry in found))}
+    if whose(principal) is not None:
+        visible(conn, principal, chain)
+    sieve = audit_log.sieve(conn, wanted)
+    return _named(conn, audit_log.chain_entries(conn, chain, after, limit, sieve))
+
+
+def _page(
+    conn: Connection,
+    principal: Principal,
+    wanted: AuditFilter,
+    before: AuditPlace | None,
+    limit: int,
+) -> Audit:
+    sieve = audit_log.sieve(conn, wanted)
+    found, rest = audit_log.newest_entries(conn, whose(principal), before, limit, sieve)
+    return Audit(entries=_named(conn, found), before=rest.text() if rest else None)
+
+
+def _named(conn: Connection, found: Sequence[AuditEntry]) -> list[AuditEntry]:
+    # The owner has the name of the token that commands use as well, which says less.
+    known = {**names(conn, (entry.actor for entry in found)), OWNER.id: OWNER.name}
     return [
         entry.model_copy(update={"actor_name": known[entry.actor]})
         if entry.actor in known

@@ -79,6 +79,7 @@ def new_link(
     log.note(
         conn, approval.session_id, now, actor=made_by, action="link.made", subject=principal.id,
         link_id=link.id, approval_id=approval.id, expires_at=link.expires_at.isoformat(),
+        name=link.name,
     )  # fmt: skip
     return link
 

@@ -172,6 +172,7 @@ class Links(Decisions):
                 log.note(
                     conn, approval.session_id, now, actor=principal.id, action="link.revoked",
                     subject=link.principal_id, link_id=link.id, approval_id=approval.id,
+                    name=link.name,
                 )  # fmt: skip
 
     def _page(self, conn: Connection, token: str, key: bytes) -> LinkPage:

@@ -4,12 +4,13 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
-from pydantic import AwareDatetime
+from pydantic import AwareDatetime, BaseModel, Field, StringConstraints
 from starlette.responses import StreamingResponse
 
+from gonogo.domain.audit_log import AuditFilter, AuditPlace
 from gonogo.domain.audit_views import AuditAnchor, AuditHead, AuditReport
 from gonogo.domain.chain import Head, read_anchors
-from gonogo.domain.errors import GonogoError
+from gonogo.domain.errors import GonogoError, InvalidCursor
 from gonogo.domain.pages import Audit, AuditHeads
 from gonogo.server._answers import answer, once
 from gonogo.server._bodies import Nothing, Prune
@@ -20,18 +21,59 @@ from gonogo.server._schema import takes
 
 router = APIRouter(tags=["audit"])
 LINES = "application/x-ndjson"
+_Word = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+
+
+class Wanted(BaseModel):
+    """Which entries are asked for, and which page of them."""
+
+    session_id: Filter = None
+    actor: _Word | None = None
+    """An id, or a person's name."""
+    action: _Word | None = None
+    """How it begins, such as `tool.`."""
+    since: AwareDatetime | None = None
+    until: AwareDatetime | None = None
+    after: Annotated[int, Field(ge=0, lt=2**31)] | None = None
+    """Of one chain: only entries with a greater number."""
+    before: _Word | None = None
+    """Of all chains: the `before` of the page that follows the one that is asked for."""
+    limit: Annotated[int, Field(ge=1, le=1_000)] = 100
+
+    def filter(self) -> AuditFilter:
+        """What an entry must be."""
+        return AuditFilter(actor=self.actor, action=self.action, since=self.since, until=self.until)
+
+    def place(self) -> AuditPlace | None:
+        """Where the page ends.
+
+        Raises:
+            InvalidCursor: it is no place, or pages are asked for in the other way.
+        """
+        if self.session_id is None and self.after is not None:
+            raise InvalidCursor("after needs session_id; all chains are paged by `before`")
+        if self.session_id is not None and self.before is not None:
+            raise InvalidCursor("before goes without session_id; one chain is paged by `after`")
+        return None if self.before is None else AuditPlace.read(self.before)
 
 
 @router.get("/audit", response_model=Audit)
 async def read_audit(
     caller: Authenticated,
-    session_id: Filter = None,
-    after: Annotated[int, Query(ge=0, lt=2**53)] = 0,
-    limit: Annotated[int, Query(ge=1, le=1_000)] = 100,
+    wanted: Annotated[Wanted, Query()],
 ) -> Response:
-    """A stretch of the audit chain of a session, or of the system's."""
+    """The newest entries of all chains, or a stretch of one chain: a session's, or `system`.
+
+    All chains are paged by `before`, one chain by `after`.
+    """
+    place = wanted.place()
+    if wanted.session_id is None:
+        page = await caller.runtime.audit_log(
+            caller.principal, wanted.filter(), place, wanted.limit
+        )
+        return answer(page)
     entries = await caller.runtime.audit(
-        caller.principal, session_id=session_id, after=after, limit=limit
+        caller.principal, wanted.session_id, wanted.after or 0, wanted.limit, wanted.filter()
     )
     return answer(Audit(entries=entries))
 

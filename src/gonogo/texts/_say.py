@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from string import Formatter
 
+from gonogo.texts._audit import ENGLISH_AUDIT, RUSSIAN_AUDIT
 from gonogo.texts._english import ENGLISH
 from gonogo.texts._failures import ENGLISH_CAUSES, RUSSIAN_CAUSES
 from gonogo.texts._language import DEFAULT, resolve
@@ -11,8 +12,8 @@ from gonogo.texts._policy import ENGLISH_POLICY, RUSSIAN_POLICY
 from gonogo.texts._russian import RUSSIAN
 
 _TABLES: Mapping[str, Mapping[str, str]] = {
-    "en": {**ENGLISH, **ENGLISH_POLICY, **ENGLISH_OUTGOING},
-    "ru": {**RUSSIAN, **RUSSIAN_POLICY, **RUSSIAN_OUTGOING},
+    "en": {**ENGLISH, **ENGLISH_POLICY, **ENGLISH_OUTGOING, **ENGLISH_AUDIT},
+    "ru": {**RUSSIAN, **RUSSIAN_POLICY, **RUSSIAN_OUTGOING, **RUSSIAN_AUDIT},
 }
 _CAUSES = {"en": ENGLISH_CAUSES, "ru": RUSSIAN_CAUSES}
 

@@ -21,6 +21,7 @@ def upgrade() -> None:
     op.add_column("approvals", sa.Column("group_key", sa.Text(), nullable=True))
     op.add_column("approvals", sa.Column("escalated_at", sa.Text(), nullable=True))
     op.create_index(op.f("ix_approvals_group_key"), "approvals", ["group_key"])
+    op.create_index(op.f("ix_audit_ts_chain_seq"), "audit", ["ts", "chain", "seq"])
     _votes()
     _comments()
     _session_rules()
