@@ -15,17 +15,31 @@ def nothing_runs_without_leave(found: Evidence) -> Iterator[str]:
     reasons: dict[str, list[Row]] = defaultdict(list)
     for note in found.notes("tool.allowed"):
         if "call_id" in note["details"]:
-            reasons[note["details"]["call_id"]].append(note["details"])
+            reasons[note["details"]["call_id"]].append(note)
     approvals = {row["id"]: row for row in found.tables["approvals"]}
-    for call in found.started():
+    for call in found.started(control=True):
         name, given = f"{call['tool']} {call['id']}", reasons.get(call["id"], [])
         if len(given) != 1:
             yield f"I12 {name} has {len(given)} reasons in the audit"
-        if any(reason["digest"] != call["digest"] for reason in given):
-            yield f"I06 {name} ran as {call['digest']}, allowed was {given}"
+        for note in given:
+            yield from _reason(call, name, note)
         yield from _leave(call, name, approvals.get(call["approval_id"] or ""))
     for call_id in reasons.keys() - found.calls.keys():
         yield f"I12 a call {call_id} was allowed that is not there"
+
+
+def _reason(call: Row, name: str, note: Row) -> Iterator[str]:
+    """What an entry says of why a call might run: a person, or a rule, grant or default."""
+    said = note["details"]
+    by_person = said.get("source") == "person"
+    if said["digest"] != call["digest"]:
+        yield f"I06 {name} ran as {call['digest']}, allowed was {said['digest']}"
+    if not said.get("reason") or not (by_person or said.get("rule")):
+        yield f"I12 {name} was allowed for {said}"
+    if by_person == note["actor"].startswith("agent:"):
+        yield f"I12 {name} was allowed by {note['actor']}: {said}"
+    if note["ts"] > call["started_at"]:
+        yield f"I12 {name} began {call['started_at']}, its reason is of {note['ts']}"
 
 
 def _leave(call: Row, name: str, approval: Row | None) -> Iterator[str]:
@@ -106,11 +120,14 @@ def _results(call: Row, told: dict[str, int], retried: bool) -> Iterator[str]:
 
 
 def denials_are_written_down(found: Evidence) -> Iterator[str]:
-    """I12: one entry for each denial."""
+    """I12: one entry for each denial, with its reason."""
     noted = Counter(note["details"].get("call_id") for note in found.notes("tool.denied"))
     denied = Counter(c["id"] for c in found.calls.values() if c["status"] == "denied")
     if noted != denied:
         yield f"I12 denied are {dict(denied)}, the audit says {dict(noted)}"
+    for note in found.notes("tool.denied"):
+        if not note["details"].get("reason") or not note["details"].get("rule"):
+            yield f"I12 {note['subject']} was denied for {note['details']}"
 
 
 def effects_exist(found: Evidence, edited_by_hand: Collection[str]) -> Iterator[str]:

@@ -74,10 +74,14 @@ class Evidence:
             found[row["chain"]].append(row)
         return found
 
-    def started(self) -> list[Row]:
-        """Calls that were set going, but for those that speak to the runtime."""
-        calls = self.calls.values()
-        return [c for c in calls if c["started_at"] and c["tool_class"] != CONTROL]
+    def started(self, *, control: bool = False) -> list[Row]:
+        """Calls that were set going.
+
+        Args:
+            control: Also those that speak to the runtime.
+        """
+        begun = [call for call in self.calls.values() if call["started_at"]]
+        return [call for call in begun if control or call["tool_class"] != CONTROL]
 
     def notes(self, action: str) -> list[Row]:
         """Audit entries of one kind."""
@@ -93,7 +97,11 @@ class Evidence:
 
 
 def read(
-    database: Path | str, workspace: Path | None, ledger: Iterable[Row], requests: Iterable[Row]
+    database: Path | str,
+    workspace: Path | None,
+    ledger: Iterable[Row],
+    requests: Iterable[Row],
+    names: Iterable[str] = TABLES,
 ) -> Evidence:
     """Read everything; the database is a file of SQLite, or any URL."""
     url = f"sqlite:///{database}" if isinstance(database, Path) else database
@@ -105,9 +113,10 @@ def read(
                 name: [
                     _decoded(row._mapping) for row in conn.execute(_ALL.select_from(table(name)))
                 ]
-                for name in TABLES
+                for name in names
             }
-            flaws = _flaws(conn) if engine.dialect.name == "sqlite" else []
+            whole = names is TABLES and engine.dialect.name == "sqlite"
+            flaws = _flaws(conn) if whole else []
     except DBAPIError as error:
         return Evidence(
             url, defaultdict(list), [f"the database cannot be read: {error.orig}"], None, [], []

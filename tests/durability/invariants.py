@@ -60,6 +60,17 @@ def check_invariants(
     return problems
 
 
+def unreasoned(database: Path | str) -> list[str]:
+    """What ran, was denied or was decided and has not its one entry that says why, or by whom."""
+    tables = ("sessions", "tool_calls", "approvals", "audit", "events")
+    found = read(database, None, (), (), tables)
+    checks = (
+        calls_hold.nothing_runs_without_leave, calls_hold.denials_are_written_down,
+        log_holds.questions_are_decided_once,
+    )  # fmt: skip
+    return [*found.flaws, *(problem for check in checks for problem in check(found))]
+
+
 def fingerprint(database: Path | str, *but: str) -> str:
     """A hash of every row: equal when nothing has changed, but for the tables named."""
     found = read(database, None, (), ())

@@ -47,9 +47,10 @@ def events_are_numbered(found: Evidence) -> Iterator[str]:
 
 
 def questions_are_decided_once(found: Evidence) -> Iterator[str]:
-    """I01, I12: asked once, closed at most once, and log, audit and row agree on how."""
+    """I01, I12: asked once, closed at most once; log, audit and row agree on how and by whom."""
     noted = Counter(_noted(found))
     told = Counter(_told(found))
+    deciders = {note["details"].get("approval_id"): note["actor"] for note in _decisions(found)}
     for row in found.tables["approvals"]:
         expected = {"pending": 1, row["status"]: 1}
         audit = {word: n for (approval, word), n in noted.items() if approval == row["id"]}
@@ -58,6 +59,11 @@ def questions_are_decided_once(found: Evidence) -> Iterator[str]:
             yield f"I12 approval {row['id']} is {row['status']}, the audit says {audit}"
         if events != expected:
             yield f"I01 approval {row['id']} is {row['status']}, the log says {events}"
+        if row["decided_by"] != deciders.get(row["id"]):
+            yield (
+                f"I12 approval {row['id']} was {row['status']} by {row['decided_by']}, by the "
+                f"audit {deciders.get(row['id'])}"
+            )
         if (row["status"] == "pending") == (row["decided_at"] is not None):
             yield f"I01 approval {row['id']} is {row['status']}, decided at {row['decided_at']}"
 
@@ -66,8 +72,18 @@ def _noted(found: Evidence) -> Iterator[tuple[str, str]]:
     for row in found.tables["audit"]:
         kind, _, word = row["action"].partition(".")
         approval_id = row["details"].get("approval_id")
-        if kind in ("plan", "tool", "subtask", "intervention") and approval_id is not None:
+        # How many have approved, or who was let in, closes nothing.
+        closes = word not in ("voted", "escalated")
+        if kind in ("plan", "tool", "subtask", "intervention") and approval_id and closes:
             yield approval_id, "pending" if word == "asked" else word
+
+
+def _decisions(found: Evidence) -> Iterator[Row]:
+    """Entries that say what a person decided, a vote that was not the last left out."""
+    for row in found.tables["audit"]:
+        _, _, word = row["action"].partition(".")
+        if row["details"].get("decision") and word not in ("asked", "voted"):
+            yield row
 
 
 def _told(found: Evidence) -> Iterator[tuple[str, str]]:

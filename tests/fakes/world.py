@@ -15,6 +15,7 @@ import anyio
 import pytest
 from anyio.abc import TaskGroup
 
+from durability.invariants import unreasoned
 from gonogo.domain.conversation import ModelRequest, Reply
 from gonogo.domain.messages import parse_message
 from gonogo.domain.principal import Principal, Role
@@ -116,6 +117,8 @@ class World:
         """Opens another model than the scripted one, at the next start."""
         self.extensions: Extensions | None = None
         """In the place of what is installed, from the next start on."""
+        self.honest = True
+        """Its audit is whole: the story does not meddle with it, or has old entries removed."""
         self._stop = anyio.Event()
         self._stopped = anyio.Event()
         self._open = anyio.Event()
@@ -336,3 +339,7 @@ async def world_of(root: Path, lines: Mapping[str, Any], **set_: Any) -> AsyncIt
         finally:
             with anyio.CancelScope(shield=True):
                 await world.stop()
+    if world.honest:
+        # Whatever was told here: each thing that ran or was decided says in the audit why.
+        problems = unreasoned(world.settings.db or root / "home" / "gonogo.db")
+        assert problems == [], problems

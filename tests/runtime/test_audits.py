@@ -86,6 +86,7 @@ async def test_an_anchor_is_made_and_checked_over_http(world):
 
 async def test_nothing_is_removed_that_was_not_seen_or_is_too_young(tmp_path):
     async with world_of(tmp_path, LINES, keep_audit_days=30) as world:
+        world.honest = False
         await story(world)
         async with await client(world, "root", Role.ADMIN) as root:
             young = datetime.now(UTC) - timedelta(days=29)

@@ -72,6 +72,7 @@ async def test_ten_thousand_waiting_sessions_cost_no_task_no_timer_and_no_thread
 ) -> None:
     lines = {"main/coder": [calls(write("made.txt")), says("It is made.")]}
     async with world_of(tmp_path, lines, db=database_url) as world:
+        world.honest = False
         await world.say("Make it", "coder")
         await world.restart()
         one = await weigh(world)

@@ -229,7 +229,8 @@ async def test_eight_subtasks_that_write_ask_nothing(make):
             "Plan Execution Complete\n- Total: 8\n- Completed: 8\n- Failed: 0"
         )
         assert not of(events, "approval_requested")
-        entries = await world.audit("tool.allowed")
+        proposed, *entries = await world.audit("tool.allowed")
+        assert (proposed.subject, proposed.details["rule"]) == ("create_plan", "default:control")
         assert len(entries) == 8
         for entry in entries:
             assert entry.details["source"] == "grant"

@@ -74,7 +74,7 @@ async def test_each_call_of_a_tool_subtask_is_recorded_as_an_agents_is(make):
         [result] = of(events, "tool_result", subtask_id="make")
         assert called["call_id"] == result["call_id"]
         assert called["agent"] == "gonogo"
-        [allowed] = await world.audit("tool.allowed")
+        [allowed] = [e for e in await world.audit("tool.allowed") if e.subject == "write_file"]
         assert allowed.details["source"] == "grant"
         assert allowed.details["subtask_id"] == "make"
         [started] = of(events, "subtask_started", subtask_id="make")

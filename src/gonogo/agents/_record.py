@@ -119,7 +119,10 @@ def tell_called(
 
 
 def note_allowed(conn: Connection, call: CallRow, gated: Gated, now: datetime) -> None:
-    """Why a call may run without a person's answer."""
+    """Why a call may run without a person's answer.
+
+    In the transaction that starts the call, so that none has run without its entry.
+    """
     reason = gated.verdict.reason
     if gated.verdict.source == "grant":
         reason = f"auto-approved tool {call.tool}, plan {call.plan_id}: {reason}"
@@ -127,6 +130,15 @@ def note_allowed(conn: Connection, call: CallRow, gated: Gated, now: datetime) -
         conn, call.session_id, now, actor=f"agent:{call.agent}", action="tool.allowed",
         subject=call.tool, call_id=call.id, digest=gated.digest, arguments=gated.arguments,
         reason=reason, rule=gated.verdict.rule, source=gated.verdict.source,
+        plan_id=call.plan_id, subtask_id=call.subtask_id,
+    )  # fmt: skip
+
+
+def note_stale(conn: Connection, call: CallRow, reason: str | None, now: datetime) -> None:
+    """Why a call that a person allowed does not run."""
+    log.note(
+        conn, call.session_id, now, actor=f"agent:{call.agent}", action="tool.stale",
+        subject=call.tool, call_id=call.id, digest=call.digest, reason=reason,
         plan_id=call.plan_id, subtask_id=call.subtask_id,
     )  # fmt: skip
 
@@ -208,6 +220,7 @@ def open_control(conn: Connection, call: CallRow, now: datetime) -> CallRow:
     )  # fmt: skip
     pass_through(conn, call, _C.ALLOWED, _C.STARTED, started_at=now, **gated_columns(gated))
     tell_called(conn, call, gated, now)
+    note_allowed(conn, call, gated, now)
     opened = call_of(conn, call.id)
     assert opened is not None  # noqa: S101 - updated above
     return opened

@@ -328,6 +328,7 @@ class Hands:
         now: datetime,
     ) -> None:
         thread.check(conn)
+        record.note_stale(conn, call, error, now)
         record.end_call(conn, call, _C.FAILED, now, error=error)
         self.rest(conn, thread, now)
 
