@@ -96,7 +96,9 @@ def test_the_administrators_rules_hold_whatever_file_is_tried(gonogo, rules, tmp
         assert json.loads(done.stdout)["rule"] == "admin:1"
 
 
-def test_a_rule_of_one_session_is_added_explained_listed_and_removed(gonogo, project):
+def test_a_rule_of_one_session_is_added_explained_listed_and_removed(gonogo, project, tmp_path):
+    reviews = tmp_path / "reviews.toml"
+    reviews.write_text('[[review]]\ncommand = "pytest"\napprovals = 2\n')
     assert gonogo("run", "Mend it", "-C", str(project), "--model", "demo").returncode == 3
     [session] = json.loads(gonogo("sessions", "list", "--json").stdout)["sessions"]
     of = session["session_id"]
@@ -107,6 +109,9 @@ def test_a_rule_of_one_session_is_added_explained_listed_and_removed(gonogo, pro
     added = gonogo("policy", "add", of, "allow", "--command", "pytest -q", "--reason", "quick")
     broad = gonogo("policy", "add", of, "allow", "--command", "bash")
     explained = gonogo("policy", "explain", "--session", of, "--json", "--", "pytest", "-q")
+    words = ["policy", "explain", "--session", of, "--rules", str(reviews)]
+    reviewed = gonogo(*words, "--json", "--", "pytest", "-q")
+    read = gonogo(*words, "--", "pytest", "-q")
     listed = gonogo("policy", "list", of)
     removed = gonogo("policy", "remove", of, "session:1")
     left = json.loads(gonogo("policy", "list", of, "--json").stdout)
@@ -114,6 +119,10 @@ def test_a_rule_of_one_session_is_added_explained_listed_and_removed(gonogo, pro
     assert (plan.returncode, no.returncode, broad.returncode) == (2, 2, 2)
     assert added.stdout.startswith("session:1 rule_")
     assert json.loads(explained.stdout)["rule"] == "session:1"
+    assert json.loads(reviewed.stdout)["rule"] == "default:other"
+    [back] = json.loads(reviewed.stdout)["not_considered"]
+    assert (back["rule"], back["stands_back"]) == ("session:1", True)
+    assert "stands back: a rule of review speaks of this call" in read.stdout
     assert "quick" in listed.stdout
     assert (removed.returncode, left) == (0, [])
 

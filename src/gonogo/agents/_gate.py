@@ -51,6 +51,8 @@ class Gated:
     """What the verdict was made of."""
     access: Access = field(default_factory=Access)
     """What the call touches."""
+    rules: Rules | None = None
+    """The rules that held for it; None: it was refused before any was looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +136,7 @@ class Gate:
             digest=call.digest(rules.version), base_hashes=call.base_hashes,
             effects=ready.effects, preview=visible(ready.preview),
             error=f"policy_denied: {reason}" if found.decision == "deny" else None, trace=trace,
-            access=call.access,
+            access=call.access, rules=rules,
         )  # fmt: skip
 
     async def _prepared(self, thread: Thread, tool: Tool, arguments: dict[str, Any]) -> _Ready:

@@ -2,18 +2,18 @@
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
-from gonogo.agents import Gate, Gated, Thread, load_profiles
+from gonogo.agents import Gate, Gated, Given, Thread, load_profiles
 from gonogo.cli._exits import Exit, Stop
 from gonogo.cli._owner import connected
 from gonogo.cli._print import facts, line
 from gonogo.cli._setup import read_settings
 from gonogo.domain.strict_json import loads
 from gonogo.domain.visible import visible
-from gonogo.policy import Rules, Step, kept_rule, load_reviews, load_rules
+from gonogo.policy import Rule, Rules, Step, kept_rule, load_reviews, load_rules
 from gonogo.runtime import open_gate
 from gonogo.settings import Settings
 from gonogo.texts import say
@@ -31,36 +31,62 @@ async def explain_call(
 ) -> Exit:
     """Judge one call as the gate would, and show every step; nothing runs."""
     settings = read_settings({"workspace": directory})
-    gate, workspace = _gate(settings, rules), settings.workspace
+    gate, place = _gate(settings, rules), _Place(workspace=settings.workspace)
     if session is not None:
-        gate, workspace = await _in_session(gate, session)
+        place = await _in_session(session)
+        gate = replace(gate, given=place.given)
     if agent not in gate.profiles:
         raise Stop(f"There is no agent {agent!r}", Exit.USAGE)
     name, arguments = _call(words, gate.tools)
-    gated = await gate.judge(_thread(workspace, agent), name, arguments)
+    gated = await gate.judge(place.thread(agent), name, arguments)
+    everything = gate.rules.with_session(place.rules)
     if json:
-        return facts(_shown(gated, gate.rules))
-    for text in _lines(gated, gate.rules, settings.locale or "en"):
+        return facts(_shown(gated, everything))
+    for text in _lines(gated, everything, settings.locale or "en"):
         line(text)
     return Exit.DONE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Place:
+    """Where the call would run."""
+
+    workspace: Path
+    rules: tuple[Rule, ...] = ()
+    """The session's."""
+    remote: bool = False
+
+    async def given(self, thread: Thread) -> Given:
+        """What the gate would find in the session; it says itself what of that holds."""
+        del thread
+        return Given(rules=self.rules)
+
+    def thread(self, agent: str) -> Thread:
+        """A conversation there that nobody leads."""
+        return Thread(
+            session_id="", name="explain", script="", agent=agent, locale="en",
+            workspace=self.workspace, remote=self.remote, check=lambda conn: None,
+            park=lambda conn, now: None,
+        )  # fmt: skip
 
 
 def _gate(settings: Settings, rules: Path | None) -> Gate:
     tools = {**builtin_tools(), **ending_tools()}
     profiles = load_profiles(settings.agents, known_tools=tools)
-    reviews = load_reviews(settings.admin_rules, settings.rules)
+    reviews = load_reviews(settings.admin_rules, rules or settings.rules)
     gate = open_gate(settings, tools, profiles, reviews)
     return replace(gate, rules=load_rules(settings.admin_rules, rules)) if rules else gate
 
 
-async def _in_session(gate: Gate, session_id: str) -> tuple[Gate, Path]:
-    """The gate with the rules of a session, and the session's workspace."""
+async def _in_session(session_id: str) -> _Place:
     async with connected() as client:
         session = await client.session(session_id)
         found = await client.session_rules(session_id)
     kept = [kept_rule(int(r.name.split(":")[1]), r.rule, r.made_by) for r in found]
-    rules = gate.rules.with_session([rule for rule in kept if rule is not None])
-    return replace(gate, rules=rules), Path(session.workspace)
+    return _Place(
+        workspace=Path(session.workspace), remote=session.tool_host == "client",
+        rules=tuple(rule for rule in kept if rule is not None),
+    )  # fmt: skip
 
 
 def _call(words: Sequence[str], tools: Mapping[str, Tool]) -> tuple[str, dict[str, Any]]:
@@ -73,13 +99,6 @@ def _call(words: Sequence[str], tools: Mapping[str, Tool]) -> tuple[str, dict[st
     return "execute_command", {"command": text}
 
 
-def _thread(workspace: Path, agent: str) -> Thread:
-    return Thread(
-        session_id="", name="explain", script="", agent=agent, locale="en", workspace=workspace,
-        remote=False, check=lambda conn: None, park=lambda conn, now: None,
-    )  # fmt: skip
-
-
 def _shown(gated: Gated, rules: Rules) -> dict[str, Any]:
     found = gated.verdict
     return {
@@ -88,11 +107,18 @@ def _shown(gated: Gated, rules: Rules) -> dict[str, Any]:
         "where": list(rules.where(found.rule)),
         "steps": [_shown_step(step, rules) for step in gated.trace.steps],
         "not_considered": [
-            {"rule": rule.name, "where": rule.where}
+            _not_considered(gated, rule)
             for rule in rules.all()
             if rule.name not in gated.trace.looked_at
         ],
     }
+
+
+def _not_considered(gated: Gated, rule: Rule) -> dict[str, Any]:
+    told: dict[str, Any] = {"rule": rule.name, "where": rule.where}
+    # A session's rule allows nothing that a rule of review speaks of.
+    held = gated.rules is None or rule in gated.rules.all()
+    return told if held else {**told, "stands_back": True}
 
 
 def _shown_step(step: Step, rules: Rules) -> dict[str, Any]:
@@ -121,7 +147,8 @@ def _lines(gated: Gated, rules: Rules, locale: str) -> Iterator[str]:
         yield f"{step['step']}{part}: {step.get('decided', '-')}"
         yield from (_look_line(look, locale) for look in step["considered"])
     for rule in shown["not_considered"]:
-        yield f"    {rule['rule']}  {rule['where']}  {say('cli_not_considered', locale)}"
+        why = say("cli_stands_back" if rule.get("stands_back") else "cli_not_considered", locale)
+        yield f"    {rule['rule']}  {rule['where']}  {why}"
 
 
 def _look_line(look: dict[str, Any], locale: str) -> str:

@@ -3,6 +3,7 @@
 ENGLISH_POLICY = {
     "cli_matched": "it fits",
     "cli_not_considered": "not considered: decided before",
+    "cli_stands_back": "stands back: a rule of review speaks of this call",
     "cli_replay_disk": "not judged again: the disk decided, or what the agent wrote could not be read",  # noqa: E501
     "cli_replay_session": "not judged again: a rule of the session decided",
     "cli_replay_limits": "{judged} calls were judged again, by what they name: links, the kinds of files and the sandbox of then are not known.",  # noqa: E501
@@ -13,6 +14,7 @@ ENGLISH_POLICY = {
 RUSSIAN_POLICY = {
     "cli_matched": "подходит",
     "cli_not_considered": "не рассматривалось: решено раньше",
+    "cli_stands_back": "не действует: об этом вызове есть правило согласования",
     "cli_replay_disk": "не пересмотрено: решил диск, или написанное агентом не читается",
     "cli_replay_session": "не пересмотрено: решило правило сессии",
     "cli_replay_limits": "Пересмотрено вызовов: {judged}, по тому, что в них названо: ссылки, виды файлов и тогдашняя песочница не известны.",  # noqa: E501
