@@ -399,7 +399,23 @@ async def test_who_asked_may_edit_and_others_approve_what_came_of_it(office, sto
         await at.decide(opened, BOB)
 
     edited = await at.decide(opened, EVE, EDIT, changes={"text": "v3"})
-    assert edited.status is ApprovalStatus.EDITED
+    assert (edited.status, await at.names(edited)) == (ApprovalStatus.PENDING, [])
+    for asker in (BOB, EVE):
+        with pytest.raises(Forbidden, match="asked for this"):
+            await at.decide(edited, asker)
+    assert (await at.decide(edited, ANN)).status is ApprovalStatus.APPROVED
+
+
+async def test_an_edit_that_leaves_nobody_to_approve_it_says_so_and_its_author_may_take_it_back(
+    office, store
+):
+    at = office({"not_requester": True, "reviewers": ("user:ann", "user:bob")})
+    asked = await ask_of(at, store, BOB, "draft")
+    edited = await at.decide(asked, ANN, EDIT, changes={"text": "v2"})
+    for asker in (ANN, BOB):
+        with pytest.raises(Forbidden, match="asked for this"):
+            await at.decide(edited, asker)
+    assert (await at.decide(edited, ANN, REJECT)).status is ApprovalStatus.REJECTED
 
 
 async def test_whose_session_it_is_may_say_no_although_others_decide(office):
@@ -592,7 +608,7 @@ def _admitted(review, requested_by, who):
     """What a rule says of one who approves, said once more and without the desk."""
     named = review["reviewers"] is None or who.id in (*review["reviewers"], *review["also"])
     ranks = {"operator": Role.OPERATOR, "admin": Role.ADMIN}
-    barred = review["not_requester"] and who.id == requested_by
+    barred = review["not_requester"] and who.id in (requested_by, *review["asked_too"])
     return named and who.role >= ranks[review["role"]] and not barred
 
 

@@ -1,9 +1,12 @@
 """Several people over one runtime: who sees, who decides, and what is between two approvals."""
 
+import re
+
 import anyio
 import pytest
 
-from fakes.world import calls, kinds, of, plan, run, says, step, write
+from fakes.world import call, calls, kinds, of, plan, run, says, step, write
+from gonogo.cli._reviews import review_lines
 from gonogo.domain.approval_state import ApprovalStatus
 from gonogo.domain.approval_views import ApprovalFilter
 from gonogo.domain.errors import Conflict, Forbidden, NotFound
@@ -258,6 +261,57 @@ async def test_others_are_let_in_after_a_time_also_after_a_restart(ruled):
         assert asked.review.escalates_at is None
         await approved_by(world, plan_id, EVE)
         await world.until("plan_completed")
+
+
+def answered(request):
+    """The planner's answer to comments: the plan as it is, and a word."""
+    ids = re.findall(r'"comment_id": "([^"]+)"', request.messages[0].content)
+    given = [{"comment_id": each, "answer": "As it is"} for each in ids]
+    return calls(call("create_plan", goal="A goal", subtasks=[step("three")], answers=given))
+
+
+async def test_whoever_has_a_plan_changed_asked_for_the_revision_that_came_of_it(ruled):
+    editor, orderer, sender, other = (
+        Principal(id=f"user:{name}", name=name, role=Role.ADMIN)
+        for name in ("ed", "or", "se", "ot")
+    )
+    lines = {
+        **LINES, "one": [calls(call("attempt_completion", result="odd", success=False))],
+        "replan-1": [plan(step("three"))], "revise-3": [answered],
+    }  # fmt: skip
+    rules = '[[review]]\nkind = "plan"\nnot_requester = true\n'
+
+    async def barred(*who):
+        asked = await question(world)
+        found = {world.ann: "ann", editor: "ed", orderer: "or", sender: "se"}
+        assert [asked.requested_by, *(asked.review.asked_too or ())] == [
+            found[each] for each in who
+        ]
+        for each in who:
+            with pytest.raises(Forbidden, match=f"{each.name} asked for this"):
+                await approved_by(world, plan_id, each, revision=asked.revision)
+
+    async with ruled(rules, lines, replanning_max_attempts=0) as world:
+        plan_id, runtime = await world.propose(), world.runtime
+        await barred(world.ann)
+        edit = PlanDecision(plan_id=plan_id, decision="edit", modified_subtasks=[step("one")])
+        assert (await runtime.decide(editor, edit)).outcome == "asked_again"
+        await barred(world.ann, editor)
+        await approved_by(world, plan_id, other, revision=2)
+        await world.until("plan_completed")
+
+        await runtime.replan(orderer, plan_id, "Another way")
+        await world.until("plan_notification", revision=3)
+        await barred(world.ann, editor, orderer)
+        await runtime.comment_plan(other, plan_id, "Why?")
+        await runtime.revise_plan(sender, plan_id)
+        await world.until("plan_notification", revision=4)
+        await barred(world.ann, editor, orderer, sender)
+        [said, *_] = [
+            each for each in review_lines(await question(world), "en") if "not by" in each
+        ]
+        assert said.endswith("ann, ed, or, se")
+        assert (await approved_by(world, plan_id, other, revision=4)).outcome == "decided"
 
 
 async def test_a_rule_of_the_session_allows_nothing_that_others_have_to_review(ruled):

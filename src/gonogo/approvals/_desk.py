@@ -36,7 +36,12 @@ from gonogo.store.calls import (
     lock_approval,
     pending_approvals,
 )
-from gonogo.store.desk import escalate_approval, place_of_work, requester_of
+from gonogo.store.desk import (
+    askers_of_plan,
+    escalate_approval,
+    place_of_work,
+    requester_of,
+)
 from gonogo.store.timers import drop_timer, set_timer
 
 EXPIRE, WARN, ESCALATE = "approval_expiry", "approval_warning", "approval_escalation"
@@ -180,7 +185,8 @@ class Desk:
         """Carry an edit out, or ask about it anew where its author alone does not decide that."""
         kind.check(conn, approval, ruling)
         matter = kind.matter(conn, approval, ruling)
-        review = self._review(approval.kind, matter, approval)
+        found = self._review(approval.kind, matter, approval)
+        review = _with_askers(conn, found, approval.plan_id, approval, ruling.by.id)
         edited = _reviewed(approval, review)
         if review_of(edited).needed == 1 and objection(ruling.by, edited) is None:
             return self._settle(conn, approval, ruling, now)
@@ -201,7 +207,8 @@ class Desk:
 
     def _approval(self, conn: Connection, question: Question, now: datetime) -> Approval:
         before = question.instead_of
-        review = self._review(question.kind, question.matter, before)
+        found = self._review(question.kind, question.matter, before)
+        review = _with_askers(conn, found, question.plan_id, before, _editor(conn, before))
         asked_by = (
             before.requested_by
             if before is not None
@@ -278,6 +285,27 @@ class Desk:
 
 def _has_let_in(review: Review | None) -> bool:
     return review is not None and (bool(review.also) or review.also_role is not None)
+
+
+def _with_askers(
+    conn: Connection,
+    review: Review | None,
+    plan_id: str | None,
+    before: Approval | None,
+    editor: str | None,
+) -> Review | None:
+    """The review with all who asked for what is asked about now, besides who sent the message."""
+    if review is None:
+        return None
+    earlier = review_of(before).asked_too if before is not None else ()
+    found = (*earlier, *askers_of_plan(conn, plan_id), *([editor] if editor else []))
+    return review.model_copy(update={"asked_too": tuple(dict.fromkeys(found))})
+
+
+def _editor(conn: Connection, before: Approval | None) -> str | None:
+    """Whose edit took the place of a question."""
+    closed = approval_of(conn, before.id) if before is not None else None
+    return closed.decided_by if closed is not None else None
 
 
 def _reviewed(approval: Approval, review: Review | None) -> Approval:

@@ -53,6 +53,7 @@ def check_right(conn: Connection, approval: Approval, ruling: Ruling, *, asks_ag
     harmless = ruling.word is DecisionWord.REJECT or (
         ruling.word is DecisionWord.EDIT and asks_again
     )
-    own = (approval.requested_by, owner_of(conn, approval.session_id))
+    askers = (approval.requested_by, *review_of(approval).asked_too)
+    own = (*askers, owner_of(conn, approval.session_id))
     if not (harmless and ruling.by.id in own):
         raise Forbidden(problem)

@@ -20,7 +20,8 @@ def review_lines(approval: ApprovalView, locale: str) -> Iterator[str]:
     if review.role != "operator":
         yield say("cli_question_role", locale, role=review.role)
     if review.not_requester:
-        yield say("cli_question_requester", locale, name=approval.requested_by)
+        askers = dict.fromkeys([approval.requested_by or "?", *(review.asked_too or ())])
+        yield say("cli_question_requester", locale, name=", ".join(askers))
     if review.needed > 1:
         yield from _vote_lines(approval, review.needed, locale)
     if review.escalates_at and review.escalates_to:

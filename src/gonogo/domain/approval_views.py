@@ -17,7 +17,9 @@ class ReviewView(View):
     reviewers: list[str] | None = None
     """Nobody else approves; absent: whoever sees the question."""
     not_requester: bool = False
-    """Who asked for the work does not approve it."""
+    """Who asked for the work, or had it changed, does not approve it."""
+    asked_too: list[str] | None = None
+    """Who had it changed: edited it, ordered a replan, or sent it back to its planner."""
     escalates_at: datetime | None = None
     escalates_to: list[str] | None = None
     """Who may decide from then on, too; `role:admin` is a whole role."""

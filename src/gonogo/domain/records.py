@@ -96,6 +96,8 @@ class Plan:
     to, and why the plan was paused before."""
     revising: dict[str, Any] | None = None
     """`{id, by, comments, began}` while the planner looks for a revision that answers comments."""
+    asked_by: list[str] | None = None
+    """Who has had it changed: edited it, ordered a replan, or sent it back to its planner."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,7 +29,7 @@ class Review(Frozen):
     reviewers: tuple[str, ...] | None = None
     """Nobody else approves; None: whoever sees the question."""
     not_requester: bool = False
-    """Who asked for the work does not approve it."""
+    """Who asked for the work, or wrote or ordered a change of it, does not approve it."""
     expires_after: float | None = None
     """Seconds."""
     escalate_after: float | None = None
@@ -39,6 +39,8 @@ class Review(Frozen):
     also: tuple[str, ...] = ()
     """Who was let in."""
     also_role: RoleWord | None = None
+    asked_too: tuple[str, ...] = ()
+    """Who asked besides the sender of the message: for what is asked about as it is now."""
     rules: tuple[str, ...] = ()
     """The rules that made it: `admin:review:1`."""
 
@@ -58,13 +60,14 @@ class Review(Frozen):
 
     def bars(self, principal: Principal, requested_by: str | None) -> bool:
         """Whether the principal may not approve because it was them who asked."""
-        return self.not_requester and principal.id == requested_by
+        return self.not_requester and principal.id in (requested_by, *self.asked_too)
 
     def problem(self, requested_by: str | None = None) -> str | None:
         """Why nobody can bring this question to an approval as things stand, if nobody can."""
         if self.reviewers is None or self.also_role is not None:
             return None
-        able = {*self.reviewers, *self.also} - ({requested_by} if self.not_requester else set())
+        barred = {requested_by, *self.asked_too} if self.not_requester else set[str | None]()
+        able = {*self.reviewers, *self.also} - barred
         if len(able) >= self.needed:
             return None
         made = f" ({', '.join(self.rules)})" if self.rules else ""

@@ -33,7 +33,7 @@ from gonogo.engine import REPLAN, Superseded
 from gonogo.orchestrator._comment_brief import brief
 from gonogo.orchestrator._planning import Planning
 from gonogo.orchestrator._proposal import ARCHITECT
-from gonogo.orchestrator._revising import completed
+from gonogo.orchestrator._revising import also_asked, completed
 from gonogo.orchestrator._search import Talk
 from gonogo.store import Connection, go_on, log, new_id, stop
 from gonogo.store.calls import approval_of_plan, lock_approval
@@ -202,6 +202,7 @@ class Answering:
         current = current_revision(conn, plan)
         kept = completed(conn, plan)
         add_revision(conn, revision, now, f"agent:{ARCHITECT}", "answered comments", kept=kept)
+        set_plan(conn, plan, asked_by=also_asked(plan, (plan.revising or {}).get("by")))
         if not revise_plan(conn, plan, revision, plan.floor):
             raise Superseded(f"Plan {plan.id} changed at this moment")
         answers = read_answers(arguments.get("answers"), _wanted(plan))

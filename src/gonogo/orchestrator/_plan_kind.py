@@ -11,7 +11,7 @@ from gonogo.domain.plan import Revision, dependants
 from gonogo.domain.plan_changes import plan_changes
 from gonogo.domain.records import Approval, Plan, SubtaskRow
 from gonogo.orchestrator._planning import Planning
-from gonogo.orchestrator._revising import completed
+from gonogo.orchestrator._revising import also_asked, completed
 from gonogo.store import Connection
 from gonogo.store.plans import (
     add_revision,
@@ -19,6 +19,7 @@ from gonogo.store.plans import (
     current_revision,
     plan_of,
     revise_plan,
+    set_plan,
 )
 from gonogo.store.sessions import session_of
 
@@ -82,6 +83,7 @@ class PlanKind:
         revision = self.planning.edit(plan, current, ruling.changes)
         kept = _untouched(completed(conn, plan), current, revision)
         add_revision(conn, revision, now, ruling.by.id, "edited", kept=kept)
+        set_plan(conn, plan, asked_by=also_asked(plan, ruling.by.id))
         return revision
 
 

@@ -30,7 +30,7 @@ from gonogo.engine import BUDGET, REPLAN, Engine, Superseded
 from gonogo.orchestrator._planning import Planning
 from gonogo.orchestrator._proposal import ARCHITECT
 from gonogo.orchestrator._replan_brief import brief, reflection
-from gonogo.orchestrator._revising import completed, mint_grants, told_progress
+from gonogo.orchestrator._revising import also_asked, completed, mint_grants, told_progress
 from gonogo.orchestrator._search import Talk
 from gonogo.store import Connection, go_on, log
 from gonogo.store.calls import pending_of_plan
@@ -157,6 +157,7 @@ class Replanning:
         to = {
             "revision": revision.number, "digest": revision.digest,
             "floor": told_progress(conn, plan), "again": None,
+            "asked_by": also_asked(plan, (plan.replan or {}).get("by")),
         }  # fmt: skip
         if not move_plan(conn, plan, status, **to):
             raise Superseded(f"Plan {plan.id} changed at this moment")

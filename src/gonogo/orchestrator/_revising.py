@@ -22,6 +22,12 @@ from gonogo.store.plans import (
 )
 
 
+def also_asked(plan: Plan, by: str | None) -> list[str] | None:
+    """Who has had a plan changed, with one more; nobody where the runtime changes it itself."""
+    before = plan.asked_by or []
+    return plan.asked_by if by is None or by in before else [*before, by]
+
+
 def take_up(
     conn: Connection,
     plan: Plan,

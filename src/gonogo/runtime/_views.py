@@ -98,6 +98,7 @@ def _review_view(approval: Approval) -> ReviewView | None:
         role=review.role,
         reviewers=None if able is None else [reviewer_name(who) for who in dict.fromkeys(able)],
         not_requester=review.not_requester,
+        asked_too=[reviewer_name(who) for who in review.asked_too] or None,
         escalates_at=None if later is None else approval.created_at + timedelta(seconds=later),
         escalates_to=to or None,
         rules=list(review.rules),

@@ -134,6 +134,7 @@ plans = table(
     Column("again", Json),
     Column("rollback", Json),
     Column("revising", Json),
+    Column("asked_by", Json),
     Index(None, "session_id"),
     Index(None, "status"),
 )

@@ -1,6 +1,6 @@
 """What the desk keeps beside its questions: who asked for the work, and who has approved so far."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -38,6 +38,7 @@ _REQUESTER = (
     .outerjoin(turns, turns.c.id == func.coalesce(bindparam("turn_id", type_=Clean), _PLAN_TURN))
     .where(sessions.c.id == bindparam("session_id"))
 )
+_ASKERS = select(plans.c.asked_by).where(plans.c.id == bindparam("of"))
 _OWNER = select(sessions.c.principal_id, sessions.c.workspace, sessions.c.tool_host).where(
     sessions.c.id == bindparam("of")
 )
@@ -73,6 +74,11 @@ def requester_of(
     """Whose message led to a turn or a plan; the session's owner where that is not known."""
     params = {"session_id": session_id, "turn_id": turn_id, "plan_id": plan_id}
     return conn.execute(_REQUESTER, params).scalar()
+
+
+def askers_of_plan(conn: Connection, plan_id: str | None) -> Sequence[str]:
+    """Who has asked for changes of a plan, besides whose message led to it."""
+    return conn.execute(_ASKERS, {"of": plan_id}).scalar() or () if plan_id else ()
 
 
 def owner_of(conn: Connection, session_id: str) -> str | None:
