@@ -153,6 +153,8 @@ def test_a_plan_is_reviewed_for_what_it_would_let_its_subtasks_do(load):
         (one(kind="plan") + one(reviewers=[]), 3, "reviewers"),
         (one(reviewers=["a b"]), 1, "reviewers"),
         (one(role="viewer"), 1, "role"),
+        (one(command="g\u0456t push"), 1, "command: it reads as another word"),
+        (one(tool="push\u200b"), 1, "tool: it contains U+200B"),
         (one(command="a && b"), 1, "not one simple command"),
         (one(command="ls", tool="write_file"), 1, "takes no commands"),
         (one(reviewers=["ann", "user:ann"], approvals=2), 1, "2 approvals are needed, and 1"),

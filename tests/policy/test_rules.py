@@ -101,6 +101,23 @@ def test_a_rule_with_what_nobody_sees_is_refused(field, odd):
     assert not isinstance(found, str) if blank else f"{field}: it contains U+" in str(found)
 
 
+@pytest.mark.parametrize("field", ["tool", "agent", "command", "path", "reason"])
+def test_a_rule_about_what_runs_is_not_of_mixed_letters(field):
+    written = {"decision": "deny", field: "g\u0456t"}
+    found = make_rule("user:1", RuleText.model_validate(written))
+    may_mix = field in ("path", "reason")
+    assert not isinstance(found, str) if may_mix else "reads as another word" in str(found)
+
+
+def test_a_command_of_mixed_letters_is_judged_as_ever_and_says_so():
+    context = PolicyContext(rules=make_rules((), ()), conditions=Conditions(workspace="/"))
+    look_alike = check_command("g\u0456t push", context)
+    russian = check_command("cat отчёт", context)
+    assert look_alike.decision == "ask"
+    assert look_alike.reason.endswith("; look twice: 'g\u0456t' is Latin with Cyrillic U+0456")
+    assert "look twice" not in russian.reason
+
+
 @pytest.mark.parametrize("odd", ["\ufe0f", "\u180b", "\U000e0101", "\U0001d159", "\u00a0"])
 def test_a_command_with_what_is_not_drawn_is_never_allowed(odd):
     rule = make_rule("user:1", RuleText(decision="allow", command="ls"))

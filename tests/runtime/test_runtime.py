@@ -57,6 +57,9 @@ async def test_tokens_are_of_the_principal_of_their_name_and_end_when_revoked(
             await runtime.create_token(seen, "bob", Role.ADMIN)
         with pytest.raises(InvalidMessage):
             await runtime.create_token(runtime.owner, "a b\n", Role.VIEWER)
+        for taken in ("local", "GonoGo", "аnn"):
+            with pytest.raises(InvalidMessage):
+                await runtime.create_token(runtime.owner, taken, Role.VIEWER)
 
 
 @pytest.mark.feature(17)

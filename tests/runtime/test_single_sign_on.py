@@ -61,7 +61,8 @@ async def test_a_token_that_the_provider_signed_names_a_person(tmp_path, idp, ki
     async with opened(tmp_path, idp) as world:
         who = await world.runtime.authenticate(idp.token(kind=kind, algorithm=algorithm))
 
-    assert (who.id, who.name, who.role) == (principal_id(idp.url, "0815"), "Ann", Role.OPERATOR)
+    of = principal_id(idp.url, "0815")
+    assert (who.id, who.name, who.role) == (of, f"Ann ({of[:15]})", Role.OPERATOR)
     assert who.until > datetime.now(UTC)
 
 
@@ -142,7 +143,7 @@ async def test_who_has_no_name_is_shown_by_the_providers_own_id(tmp_path, idp, n
     async with opened(tmp_path, idp) as world:
         who = await world.runtime.authenticate(idp.token(preferred_username=name))
 
-    assert who.name == "0815"
+    assert who.name == f"0815 ({who.id[:15]})"
 
 
 async def test_a_name_cannot_deceive_and_a_namesake_is_somebody_else(tmp_path, idp):
@@ -152,9 +153,14 @@ async def test_a_name_cannot_deceive_and_a_namesake_is_somebody_else(tmp_path, i
         own = await world.runtime.authenticate(secret)
         ann = await world.runtime.authenticate(idp.token())
 
-    assert bad.name == "l\\u202eocal\\x1b[2J"
-    assert own.name == ann.name
+        sly = await world.runtime.authenticate(
+            idp.token(preferred_username="Ann (oidc:0123456789)")
+        )
+
+    assert bad.name == f"l\\u202eocal\\x1b[2J ({bad.id[:15]})"
+    assert (own.name, ann.name) == ("Ann", f"Ann ({ann.id[:15]})")
     assert len({own.id, ann.id, "local"}) == 3
+    assert sly.name == f"Ann [oidc:0123456789] ({ann.id[:15]})"
 
 
 def forged(idp: Provider, header: dict, **claims) -> str:

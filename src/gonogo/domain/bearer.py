@@ -27,6 +27,7 @@ ALGORITHMS: Mapping[str, tuple[str, str | None]] = {
 }  # fmt: skip
 """The signatures that count, each with the one type and curve of key that it needs."""
 _TYPES = frozenset({"jwt", "at+jwt", "application/jwt", "application/at+jwt"})
+_ID_SHOWN = len("oidc:") + 10
 _MAX_NAME, _MAX_SUBJECT, _MAX_KID = 100, 255, 256
 _END_OF_TIME = 253_402_300_799
 
@@ -60,6 +61,15 @@ class Person:
     name: str
     role: Role
     until: datetime
+
+    @property
+    def shown(self) -> str:
+        """The name with the beginning of the id, since the provider's people choose their names.
+
+        Only the last brackets are ours: a name has none.
+        """
+        name = self.name.translate({ord("("): "[", ord(")"): "]"})
+        return f"{name} ({self.id[:_ID_SHOWN]})"
 
 
 def looks_signed(token: str) -> bool:

@@ -3,6 +3,7 @@
 import unicodedata
 from collections.abc import Callable
 
+from gonogo.domain.letters import mixed_letters
 from gonogo.domain.visible import undrawn
 
 _INVISIBLE = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
@@ -22,6 +23,17 @@ def spoofing(text: str) -> str | None:
 def doubtful(text: str) -> str | None:
     """Blanks that no shell splits at, what is not drawn, code points without a meaning yet."""
     return _first(text, _DOUBTFUL, undrawn)
+
+
+def misread(field: str, written: str) -> str | None:
+    """What in a field of a rule is read as something else than it says, if anything is."""
+    said = spoofing(written) or (None if field == "reason" else doubtful(written))
+    if said:
+        return f"{field}: it contains {said}, which nobody sees"
+    # Files and sentences may mix letters; what runs is never meant to.
+    if field in ("tool", "agent", "command") and (mixed := mixed_letters(written)):
+        return f"{field}: it reads as another word: {mixed}"
+    return None
 
 
 def _first(text: str, categories: frozenset[str], odd: Callable[[str], bool]) -> str | None:

@@ -33,6 +33,7 @@ from gonogo.policy._loose import UNKNOWN
 from gonogo.policy._places import places
 from gonogo.policy._prefix import plain_prefix
 from gonogo.policy._tables import BadRules, defect_of, read_tables
+from gonogo.policy._text import misread
 from gonogo.policy.rules import COMMAND_TOOL
 
 _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
@@ -186,6 +187,9 @@ def _one(item: Any, name: str, where: str) -> ReviewRule | str:  # noqa: ANN401 
 
 
 def _defect(text: ReviewText) -> str | None:
+    for name in _SELECTORS:
+        if said := misread(name, getattr(text, name) or ""):
+            return said
     if text.command is not None and text.tool not in (None, COMMAND_TOOL):
         return f"the tool {text.tool!r} takes no commands"
     later = bool(text.escalate_to) or text.escalate_role is not None

@@ -25,7 +25,7 @@ from gonogo.policy._commands import covers_example
 from gonogo.policy._globs import covers, is_literal
 from gonogo.policy._prefix import plain_prefix, read_prefix
 from gonogo.policy._tables import BadRules, defect_of, read_tables
-from gonogo.policy._text import doubtful, spoofing
+from gonogo.policy._text import misread
 
 COMMAND_TOOL = "execute_command"
 Decision = Literal["allow", "ask", "deny"]
@@ -161,12 +161,9 @@ def make_rule(name: str, text: RuleText, where: str = "") -> Rule | str:
 
 def _odd(text: RuleText) -> str | None:
     """What in a rule shows its reader something else than what it says, if anything does."""
-    for name in ("tool", "agent", "command", "path", "reason"):
-        written: str = getattr(text, name) or ""
-        said = spoofing(written) or (None if name == "reason" else doubtful(written))
-        if said:
-            return f"{name}: it contains {said}, which nobody sees"
-    return None
+    fields = ("tool", "agent", "command", "path", "reason")
+    found = (misread(name, getattr(text, name) or "") for name in fields)
+    return next(filter(None, found), None)
 
 
 def _without_command(name: str, text: RuleText, where: str) -> Rule | str:

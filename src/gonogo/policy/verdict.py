@@ -9,6 +9,7 @@ import posixpath
 from collections.abc import Sequence
 
 from gonogo.domain.gate import Call, Grant, ToolClass, Verdict
+from gonogo.domain.letters import mixed_letters
 from gonogo.domain.paths import is_secret, write_guard
 from gonogo.policy._command_verdict import command_verdict, uncovered
 from gonogo.policy._globs import covers, is_literal
@@ -49,7 +50,17 @@ def explain(
         found = command_verdict(call, rules, conditions, usable, trace)
     if found is None:
         found = _file_verdict(call, rules, usable, trace)
+    found = _with_letters(found, call)
     return (found if conditions.attended else _unattended(found, trace)), trace
+
+
+def _with_letters(found: Verdict, call: Call) -> Verdict:
+    """The verdict, and that something in the call looks like another word than it is."""
+    named = (call.access.command, call.access.cwd, *call.access.reads, *_changes(call))
+    said = mixed_letters(" ".join(filter(None, named)))
+    if said is None:
+        return found
+    return found.model_copy(update={"reason": f"{found.reason}; look twice: {said}"})
 
 
 def _unattended(found: Verdict, trace: Trace) -> Verdict:

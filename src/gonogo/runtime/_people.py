@@ -10,6 +10,7 @@ from typing import Any
 
 from gonogo.domain.bearer import Person, looks_signed
 from gonogo.domain.errors import Conflict, InvalidMessage, NotFound, Unauthorized
+from gonogo.domain.letters import mixed_letters
 from gonogo.domain.principal import Principal, Role
 from gonogo.domain.views import TokenView
 from gonogo.runtime._oidc import Bearers
@@ -20,6 +21,8 @@ from gonogo.store.desk import forget_votes
 
 OWNER = Principal(id="local", name="local", role=Role.ADMIN)
 """Who works at the machine that owns the state folder."""
+_TAKEN = frozenset({"local", "gonogo"})
+"""Names of the owner of the machine, and of gonogo itself: nobody else may be shown by them."""
 _NAME = re.compile(r"[\w.@-]{1,64}")
 
 
@@ -66,6 +69,10 @@ class People:
         principal.require(Role.ADMIN)
         if not _NAME.fullmatch(name):
             raise InvalidMessage("A token's name has 1 to 64 letters, digits, or any of _ . @ -")
+        if name.casefold() in _TAKEN:
+            raise InvalidMessage(f"{name!r} would be taken for somebody else")
+        if said := mixed_letters(name):
+            raise InvalidMessage(f"A token's name is of one script: {said}")
         secret = f"gng_{secrets.token_urlsafe(32)}"
         row = {
             "id": new_id("token"),
@@ -141,15 +148,15 @@ class People:
             issuer = bearers.expected.issuer
             await self.parts.store.write(_keep_person, person, issuer, self.parts.clock())
             bearers.kept(person)
-        return Principal(id=person.id, name=person.name, role=person.role, until=person.until)
+        return Principal(id=person.id, name=person.shown, role=person.role, until=person.until)
 
 
 def _keep_person(conn: Connection, person: Person, issuer: str, now: datetime) -> None:
     known = rows.names(conn, [person.id]).get(person.id)
-    if known == person.name:
+    if known == person.shown:
         return
-    if not rows.keep_principal(conn, person.id, person.name, now):
-        rows.rename_principal(conn, person.id, person.name)
+    if not rows.keep_principal(conn, person.id, person.shown, now):
+        rows.rename_principal(conn, person.id, person.shown)
     log.note(
         conn, log.SYSTEM, now, actor=person.id, subject=person.id, name=person.name,
         action="principal.recognised" if known is None else "principal.renamed",

@@ -1,0 +1,44 @@
+"""Words of mixed scripts are found; words of one, and names of several words, are left alone."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gonogo.domain.letters import mixed_letters
+
+FINE = [
+    "git push", "отчёт.txt", "отчёт_v2.txt", "src/Документы/план-final.md", "日本語abc", "naïve",
+    "резюме 2.docx", "ру\u0301сский", "Ελλάδα", "nº",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", FINE)
+def test_a_word_of_one_script_is_fine(text):
+    assert mixed_letters(text) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("g\u0456t push", "'g\u0456t' is Latin with Cyrillic U+0456"),
+        ("src/\u0430pp.py", "'\u0430pp' is Latin with Cyrillic U+0430"),
+        ("сp", "'сp' is Latin with Cyrillic U+0441"),
+        ("κ\u0061λ", "'κaλ' is Greek with Latin U+0061"),
+    ],
+)
+def test_a_word_of_several_scripts_is_named_with_the_letters_that_do_not_belong(text, said):
+    assert mixed_letters(text) == said
+
+
+def test_many_such_words_are_counted():
+    assert str(mixed_letters("aж bж cж dж eж aж")).endswith("; and 2 more such words")
+
+
+@given(st.text(alphabet=st.characters(max_codepoint=127)))
+def test_plain_text_is_fine(text):
+    assert mixed_letters(text) is None
+
+
+@given(st.text(alphabet="абвгдеёжзийклмнопрстуфхцчшщъыьэюя_- ./0123456789"))
+def test_russian_text_is_fine(text):
+    assert mixed_letters(text) is None
