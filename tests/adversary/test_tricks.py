@@ -54,7 +54,7 @@ async def check_nothing_came_of_it(world, ground):
     told = str([request.messages for request in world.model.requests])
     assert not [canary for canary in CANARIES if canary in told]
     allowed = await world.audit("tool.allowed")
-    assert {entry.details["rule"] for entry in allowed} <= {"default:pure"}
+    assert {entry.details["rule"] for entry in allowed} <= {"default:pure", "default:control"}
     results = of(await world.log(), "tool_result")
     assert len({event["call_id"] for event in results}) == len(results)
     assert (await world.runtime.verify_audit(world.ann)).ok

@@ -68,7 +68,10 @@ async def test_a_call_that_was_approved_does_not_run_once_a_rule_forbids_it(make
         events = await world.decide(first)
 
         assert world.read("a.txt") is None
-        assert "changed_since_approval" in of(events, "tool_result")[0]["error"]
+        said = of(events, "tool_result")[0]["error"]
+        assert "changed_since_approval" in said
+        [stale] = [e for e in await world.audit("tool.stale") if e.details["call_id"] == first]
+        assert (stale.subject, stale.details["reason"]) == ("write_file", said)
         assert of(events, "tool_call")[0]["metadata"]["decision"] == "deny"
 
 
