@@ -297,6 +297,7 @@ async def test_an_edit_needs_all_approvals_again_and_its_author_is_one_of_them(o
     assert (await at.decide(asked, BOB, EDIT, changes={"text": "v2"})).id == asked.id
     decided = await at.decide(opened, ANN)
     assert decided.status is ApprovalStatus.APPROVED
+    assert await at.decide(opened, BOB) == decided
     assert [ruling.word for _, ruling in at.drafts.settled] == [APPROVE]
 
 

@@ -3,6 +3,7 @@
 import argparse
 import itertools
 import random
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -55,10 +56,15 @@ def run(judge: Judge, count: int, seed: int) -> Tally:
         judge.judge(batch, tally)
         for wrong in tally.wrong[before:]:
             print(_told(wrong), flush=True)
-    decided = ", ".join(f"{number} {name}" for name, number in sorted(tally.decisions.items()))
-    print(f"{tally.decisions.total()} mutants: {decided}; {len(tally.wrong)} false allows")
+        print(f"so far {_counted(tally)}", file=sys.stderr, flush=True)
+    print(_counted(tally))
     print(f"{time.monotonic() - started:.0f} s; programs: {dict(tally.programs.most_common())}")
     return tally
+
+
+def _counted(tally: Tally) -> str:
+    decided = ", ".join(f"{number} {name}" for name, number in sorted(tally.decisions.items()))
+    return f"{tally.decisions.total()} mutants: {decided}; {len(tally.wrong)} false allows"
 
 
 def _sample(commands: list[str], count: int, seed: int) -> list[str]:

@@ -193,7 +193,7 @@ class Desk:
         self._close(conn, approval, ApprovalStatus.SUPERSEDED, now, ruling)
         opened = kind.ask_again(conn, approval, ruling, now)
         if objection(ruling.by, opened) is None:
-            counted(conn, opened, ruling.as_approval(opened), now)
+            counted(conn, opened, ruling.as_approval(), now)
         return opened
 
     def _settle(

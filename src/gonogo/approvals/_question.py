@@ -68,12 +68,9 @@ class Ruling:
         """Whether this is what was said before."""
         return said.get("decision") == self.word and said.get("changes") == self.changes
 
-    def as_approval(self, approval: Approval) -> "Ruling":
+    def as_approval(self) -> "Ruling":
         """Who wrote an edit approves what became of it."""
-        return replace(
-            self, word=DecisionWord.APPROVE, changes=None, prepared=None,
-            digest=approval.digest, revision=approval.revision,
-        )  # fmt: skip
+        return replace(self, word=DecisionWord.APPROVE, changes=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
