@@ -70,6 +70,7 @@ def _root(
 app.command("run", **EXACT, epilog=_work.RUN_EXAMPLE)(_work.run)
 app.command("demo", **EXACT, epilog=_work.DEMO_EXAMPLE)(_work.demo)
 app.command("serve", **EXACT, epilog=_work.SERVE_EXAMPLE)(_work.serve)
+app.command("acp", **EXACT, epilog=_work.ACP_EXAMPLE)(_work.acp)
 app.command("rollback", **EXACT, epilog=_rollback.EXAMPLE)(_rollback.rollback)
 for _name, _group in {
     "sessions": _sessions.app,

@@ -1,4 +1,4 @@
-"""`run`, `demo` and `serve`: the commands that work."""
+"""`run`, `demo`, `serve` and `acp`: the commands that work."""
 
 from pathlib import Path
 from typing import Annotated
@@ -18,6 +18,7 @@ SERVE_EXAMPLE = example(
     "gonogo serve --workspace path/to/repo",
     "gonogo serve --host 0.0.0.0 --port 8001 --db postgresql://localhost/gonogo",
 )
+ACP_EXAMPLE = example("gonogo acp", "gonogo acp -C path/to/repo --model openai:gpt-5")
 
 Yes = Annotated[
     bool,
@@ -91,3 +92,13 @@ def serve(
 
     given = {"host": host, "port": port, "workspace": workspace, "db": db, "model": model}
     carry_out(run_server, Address(auth=not no_auth), given)
+
+
+def acp(directory: Directory = None, model: Model = None) -> None:
+    """Be the agent of an editor that speaks the Agent Client Protocol, on stdin and stdout.
+
+    Editors start it. What runs goes on without the editor, and is the same session everywhere.
+    """
+    from gonogo.cli._acp import run_acp
+
+    carry_out(run_acp, directory, model)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from string import Formatter
 
 from gonogo.texts._audit import ENGLISH_AUDIT, RUSSIAN_AUDIT
+from gonogo.texts._editor import ENGLISH_EDITOR, RUSSIAN_EDITOR
 from gonogo.texts._english import ENGLISH
 from gonogo.texts._failures import ENGLISH_CAUSES, RUSSIAN_CAUSES
 from gonogo.texts._language import DEFAULT, resolve
@@ -12,8 +13,8 @@ from gonogo.texts._policy import ENGLISH_POLICY, RUSSIAN_POLICY
 from gonogo.texts._russian import RUSSIAN
 
 _TABLES: Mapping[str, Mapping[str, str]] = {
-    "en": {**ENGLISH, **ENGLISH_POLICY, **ENGLISH_OUTGOING, **ENGLISH_AUDIT},
-    "ru": {**RUSSIAN, **RUSSIAN_POLICY, **RUSSIAN_OUTGOING, **RUSSIAN_AUDIT},
+    "en": {**ENGLISH, **ENGLISH_POLICY, **ENGLISH_OUTGOING, **ENGLISH_AUDIT, **ENGLISH_EDITOR},
+    "ru": {**RUSSIAN, **RUSSIAN_POLICY, **RUSSIAN_OUTGOING, **RUSSIAN_AUDIT, **RUSSIAN_EDITOR},
 }
 _CAUSES = {"en": ENGLISH_CAUSES, "ru": RUSSIAN_CAUSES}
 

@@ -1,0 +1,329 @@
+"""One session in an editor: shows what happens in it, and asks the person what it asks.
+
+What is shown comes from the session's own stream, in order and without gaps, whoever caused it. A
+prompt ends when the stream of its message has ended, all of that is shown, and no question to the
+person is open.
+"""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from contextlib import aclosing, asynccontextmanager, suppress
+from typing import Any
+
+import anyio
+from acp import schema
+from acp.helpers import update_tool_call
+from anyio.abc import TaskGroup
+
+from gonogo.acp._board import Board
+from gonogo.acp._editor import Editor
+from gonogo.acp._questions import (
+    CHANGES,
+    EDIT,
+    REVISE,
+    call_of,
+    decided,
+    edited,
+    form_of,
+    is_plan,
+    options_of,
+    start_of,
+)
+from gonogo.acp._updates import Event, Update, Updates, said
+from gonogo.client import Client, Unreachable, error_of
+from gonogo.domain.approval_state import ApprovalKind
+from gonogo.domain.approval_views import ApprovalView
+from gonogo.domain.errors import Conflict, GonogoError, Refused
+from gonogo.domain.views import SessionView
+from gonogo.texts import say
+
+_FAREWELL = 5.0
+"""Seconds that what was cancelled may take to end."""
+_DECIDED = frozenset({"approved", "edited"})
+
+
+class Run:
+    """One prompt."""
+
+    def __init__(self) -> None:
+        self.cancelled = False
+        self.scope = anyio.CancelScope()
+
+
+class Dialogue:
+    """A session, from this editor's point of view."""
+
+    def __init__(
+        self, editor: Editor, client: Client, session: SessionView, group: TaskGroup, locale: str
+    ) -> None:
+        self._editor, self._client = editor, client
+        self._outer = self._group = group
+        self.id, self.root, self.locale = session.session_id, session.workspace, locale
+        self.updates = Updates(session.workspace, Board())
+        self._seen = self._due = session.last_seq
+        self._open = self._finals = 0
+        self._known: set[str] = set()
+        """Approvals that were put before the person."""
+        self._left: set[str] = set()
+        """Those of them that the person did not answer."""
+        self._plans: dict[str, str] = {}
+        """Plan → the approval that asks about it."""
+        self._asking: dict[str, anyio.CancelScope] = {}
+        self._runs: set[Run] = set()
+        self._revising: str | None = None
+        """The plan of which the next message says what to change."""
+        self._broken: GonogoError | None = None
+        self._scope = anyio.CancelScope()
+        self._changed = anyio.Event()
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether the server was lost; `follow` tries again."""
+        return self._broken is not None
+
+    # What happens --------------------------------------------------------------------------------
+
+    def follow(self) -> None:
+        """Show what happens from now on, and ask what is open."""
+        self._broken, self._scope = None, anyio.CancelScope()
+        self._outer.start_soon(self._follow)
+
+    def leave(self) -> None:
+        """Show and ask nothing more. What runs goes on."""
+        self._scope.cancel()
+
+    async def show(self, *updates: Update) -> None:
+        """Send updates of this session."""
+        await self._editor.show(self.id, *updates)
+
+    async def _follow(self) -> None:
+        with self._scope:
+            try:
+                async with anyio.create_task_group() as group:
+                    self._group = group
+                    await self._ask_all()
+                    async with aclosing(self._client.follow(self.id, self._seen)) as events:
+                        async for event in events:
+                            await self._take(event)
+            except* GonogoError as errors:
+                self._broken = next(_leaves(errors))
+        self._tell()
+
+    async def _take(self, event: Event) -> None:
+        if event["type"] == "plan_approved":
+            await self._catch_up(event["metadata"])
+        await self.show(*self._worth_showing(event))
+        if event["type"] == "approval_resolved":
+            await self._resolved(event["metadata"])
+        if event["type"] == "plan_not_revised":
+            self._known.discard(self._plans.pop(event["plan_id"], ""))
+        if _asks(event):
+            await self._ask_all()
+        self._seen = max(self._seen, event.get("seq", 0))
+        self._finals += bool(event.get("is_final") and "seq" in event)
+        self._tell()
+
+    def _worth_showing(self, event: Event) -> list[Update]:
+        if event["type"] != "error":
+            return self.updates.of(event)
+        # A prompt that it ends is answered with it.
+        is_answer = event.get("is_final") and self._runs
+        return [] if is_answer else [said(f"\n\n{event.get('content') or event['error']}\n\n")]
+
+    async def _catch_up(self, facts: Event) -> None:
+        """Know the revision that was approved, where a person wrote it."""
+        board = self.updates.board
+        if board.plan_id == facts["plan_id"] and board.revision == facts["revision"]:
+            return
+        plan = await self._client.plan_revision(facts["plan_id"], facts["revision"])
+        subtasks = [s.model_dump(mode="json", exclude_none=True) for s in plan.subtasks]
+        await self.show(board.show(plan.plan_id, plan.revision, subtasks))
+
+    async def _resolved(self, facts: Event) -> None:
+        scope = self._asking.pop(facts["approval_id"], None)
+        if scope is not None:
+            scope.cancel()
+        if facts["kind"] != ApprovalKind.TOOL and facts["approval_id"] in self._known:
+            status = "completed" if facts["status"] in _DECIDED else "failed"
+            await self.show(update_tool_call(facts["approval_id"], status=status))
+
+    # What is asked -------------------------------------------------------------------------------
+
+    async def _ask_all(self) -> None:
+        pending = await self._client.pending_approvals(self.id)
+        for approval in pending.pending_approvals:
+            if approval.approval_id in self._known:
+                continue
+            self._known.add(approval.approval_id)
+            if is_plan(approval):
+                self._plans[approval.plan_id or ""] = approval.approval_id
+            if approval.kind != ApprovalKind.TOOL:
+                await self.show(start_of(approval, self.root))
+            self._begin(self._ask, approval)
+
+    async def _ask_again(self) -> None:
+        """Ask what the person did not answer, now that they are there."""
+        self._known -= self._left
+        self._left.clear()
+        await self._ask_all()
+
+    def _begin(self, act: Callable[..., Awaitable[None]], *args: object) -> None:
+        self._open += 1
+        self._group.start_soon(self._counted, act, *args)
+
+    async def _counted(self, act: Callable[..., Awaitable[None]], *args: object) -> None:
+        try:
+            await act(*args)
+        except GonogoError as error:
+            await self.show(said(f"\n\n{error}\n\n"))
+        finally:
+            self._open -= 1
+            self._tell()
+
+    async def _ask(self, approval: ApprovalView) -> None:
+        word = message = None
+        with anyio.CancelScope() as scope:
+            self._asking[approval.approval_id] = scope
+            options = options_of(approval, self.locale, forms=self._editor.forms)
+            word = await self._editor.choose(self.id, call_of(approval, self.root), options)
+            message = await self._meant(approval, word) if word else None
+        self._asking.pop(approval.approval_id, None)
+        if scope.cancelled_caught:
+            return
+        if message is not None:
+            await self.carry(message)
+        elif word is None:
+            self._left.add(approval.approval_id)
+            await self.show(said(f"\n\n{say('editor_left', self.locale)}\n\n"))
+
+    async def _meant(self, approval: ApprovalView, word: str) -> dict[str, Any] | None:
+        """The message that a choice sends; None when there is none to send now."""
+        if word not in {REVISE, EDIT}:
+            return decided(approval, word)
+        answers = await self._filled_in(approval, word)
+        if word == EDIT:
+            return edited(approval, answers) if answers else None
+        if answers:
+            await self.revise(approval.plan_id or "", str(answers.get(CHANGES, "")))
+        elif not self._editor.forms:
+            self._revising = approval.plan_id
+            await self.show(said(f"\n\n{say('editor_say_changes', self.locale)}\n\n"))
+        return None
+
+    async def _filled_in(self, approval: ApprovalView, word: str) -> dict[str, Any] | None:
+        if not self._editor.forms:
+            return None
+        form = form_of(approval, word, self.locale)
+        return await self._editor.fill_in(self.id, approval.subject, form)
+
+    # What the person says ------------------------------------------------------------------------
+
+    async def prompt(self, act: Callable[[], Awaitable[None]]) -> schema.StopReason:
+        """Do what a prompt asks for and see through what follows.
+
+        Raises:
+            GonogoError: it cannot be done, or what came of it is an error.
+        """
+        async with self._running() as run:
+            await act()
+            if not run.cancelled:
+                await self._ask_again()
+            while self._open or self._seen < self._due:
+                if self._broken is not None:
+                    raise self._broken
+                await self._changed.wait()
+        return "cancelled" if run.cancelled else "end_turn"
+
+    async def carry(self, message: dict[str, Any]) -> None:
+        """Send a message, and wait for the end of its stream.
+
+        Raises:
+            GonogoError: it is refused, or what came of it is an error.
+        """
+        last, problem = 0, None
+        async for event in self._client.send(self.id, message):
+            last = max(last, event.get("seq", 0))
+            if event["type"] == "error" and event.get("is_final") and "subtask_id" not in event:
+                problem = event
+        self._due = max(self._due, last)
+        if problem is not None:
+            raise error_of(problem)
+
+    async def say(self, text: str) -> None:
+        """Send what the person says: to the agent, or to the planner of a plan."""
+        plan_id, self._revising = self._revising, None
+        if plan_id is None:
+            await self.carry({"type": "user_message", "content": text})
+        else:
+            await self.revise(plan_id, text)
+
+    async def revise(self, plan_id: str, changes: str) -> None:
+        """Have a plan changed by its planner, who puts it before the person again."""
+        await self._client.comment_plan(plan_id, changes)
+        await self.until_final(lambda: self._client.revise_plan(plan_id))
+
+    async def until_final(self, act: Callable[[], Awaitable[object]]) -> None:
+        """Do something that has no stream of its own; it is over with the next final event."""
+        before = self._finals
+        await act()
+        while self._finals == before and self._broken is None:
+            await self._changed.wait()
+
+    async def cancel(self) -> None:
+        """Stop what the prompts of this editor have set going."""
+        if not self._runs:
+            return
+        runs = list(self._runs)
+        for run in runs:
+            run.cancelled = True
+        for scope in list(self._asking.values()):
+            scope.cancel()
+        with suppress(Unreachable):
+            await self._stop()
+        with anyio.move_on_after(_FAREWELL):
+            while self._runs & set(runs):
+                await self._changed.wait()
+        for run in runs:
+            run.scope.cancel()
+
+    async def _stop(self) -> None:
+        session = await self._client.session(self.id)
+        if session.active_plan_id:
+            with suppress(Refused):
+                await self._client.cancel_plan(session.active_plan_id)
+        with suppress(Conflict):
+            async for _ in self._client.send(self.id, {"type": "cancel"}):
+                pass
+
+    @asynccontextmanager
+    async def _running(self) -> AsyncGenerator[Run]:
+        run = Run()
+        self._runs.add(run)
+        try:
+            with run.scope:
+                yield run
+        except GonogoError:
+            # Stopping what runs is no failure of it.
+            if not run.cancelled:
+                raise
+        finally:
+            self._runs.discard(run)
+            self._tell()
+
+    def _tell(self) -> None:
+        self._changed.set()
+        self._changed = anyio.Event()
+
+
+def _asks(event: Event) -> bool:
+    """Whether a person has now seen what they are to decide about."""
+    if event["type"] in {"plan_notification", "plan_not_revised"}:
+        return True
+    return event["type"] == "approval_requested" and event["metadata"]["kind"] != ApprovalKind.PLAN
+
+
+def _leaves(group: BaseExceptionGroup[GonogoError]) -> Iterator[GonogoError]:
+    for error in group.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            yield from _leaves(error)
+        else:
+            yield error

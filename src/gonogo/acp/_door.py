@@ -1,0 +1,233 @@
+"""The methods of the protocol, answered."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import anyio
+from acp import PROTOCOL_VERSION, schema
+from acp.core import Connection
+from anyio.abc import TaskGroup
+
+from gonogo import __version__
+from gonogo.acp._dialogue import Dialogue
+from gonogo.acp._editor import Editor, plain
+from gonogo.acp._pipe import Pipe, Reply, farewell
+from gonogo.acp._prompt import text_of
+from gonogo.acp._replay import replay
+from gonogo.acp._router import Route, Router, refused
+from gonogo.acp._words import act_of, command_updates
+from gonogo.client import Client
+from gonogo.domain.errors import Forbidden, InvalidMessage
+from gonogo.domain.views import SessionView
+from gonogo.texts import resolve, say
+
+_PAGE = 100
+Answer = Mapping[str, Any]
+
+
+async def serve_editor(client: Client, pipe: Pipe, locale: str | None) -> None:
+    """Speak the protocol with whoever is at the pipe, until they are gone.
+
+    Args:
+        client: The way to the server.
+        locale: The operator's setting for the language of texts.
+    """
+    async with anyio.create_task_group() as group:
+        wrote = anyio.Event()
+
+        async def write() -> None:
+            await pipe.write()
+            wrote.set()
+            group.cancel_scope.cancel()
+
+        group.start_soon(write)
+        await Door(client, pipe, group, locale).listen()
+        await farewell(pipe, wrote)
+        group.cancel_scope.cancel()
+
+
+class Door:
+    """An agent of the protocol, for one editor."""
+
+    def __init__(self, client: Client, pipe: Pipe, group: TaskGroup, locale: str | None) -> None:
+        self._client, self._group, self._locale = client, group, locale
+        self._dialogues: dict[str, Dialogue] = {}
+        requests = {
+            "initialize": Route(schema.InitializeRequest, self._initialize),
+            "authenticate": Route(schema.AuthenticateRequest, self._authenticate),
+            "session/new": Route(schema.NewSessionRequest, self._new),
+            "session/load": Route(schema.LoadSessionRequest, self._load),
+            "session/resume": Route(schema.ResumeSessionRequest, self._resume),
+            "session/list": Route(schema.ListSessionsRequest, self._list),
+            "session/close": Route(schema.CloseSessionRequest, self._close),
+            "session/delete": Route(schema.DeleteSessionRequest, self._delete),
+            "session/set_mode": Route(schema.SetSessionModeRequest, self._set_mode),
+            "session/prompt": Route(schema.PromptRequest, self._prompt),
+        }
+        notifications = {"session/cancel": Route(schema.CancelNotification, self._cancel)}
+        self._connection = Connection(Router(requests, notifications), pipe, listening=False)
+        self._editor = Editor(self._connection, pipe)
+
+    async def listen(self) -> None:
+        """Answer until the editor is gone."""
+        try:
+            await self._connection.main_loop()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self._connection.close()
+
+    async def _initialize(self, request: schema.InitializeRequest) -> Answer:
+        able = request.client_capabilities
+        forms = able.elicitation.form if able and able.elicitation else None
+        self._editor.forms = forms is not None
+        abilities = schema.AgentCapabilities(
+            load_session=True,
+            prompt_capabilities=schema.PromptCapabilities(embedded_context=True),
+            session_capabilities=schema.SessionCapabilities(
+                list=schema.SessionListCapabilities(),
+                resume=schema.SessionResumeCapabilities(),
+                close=schema.SessionCloseCapabilities(),
+                delete=schema.SessionDeleteCapabilities(),
+            ),
+        )
+        return plain(
+            schema.InitializeResponse(
+                protocol_version=PROTOCOL_VERSION,
+                agent_capabilities=abilities,
+                agent_info=schema.Implementation(
+                    name="gonogo", title="gonogo", version=__version__
+                ),
+            )
+        )
+
+    async def _authenticate(self, request: schema.AuthenticateRequest) -> Answer:
+        del request
+        return {}
+
+    async def _new(self, request: schema.NewSessionRequest) -> Answer:
+        cwd = _folder(request.cwd)
+        try:
+            session = await self._client.open_session(workspace=cwd, locale=self._locale)
+        except Forbidden as error:
+            raise Forbidden(f"{error}. {say('editor_other_roots', self._locale)}") from None
+        dialogue = self._dialogue(session)
+        answer = schema.NewSessionResponse(
+            session_id=session.session_id, modes=await self._modes(session)
+        )
+        return Reply(plain(answer), lambda: self._begin(dialogue))
+
+    async def _load(self, request: schema.LoadSessionRequest) -> Answer:
+        session = await self._client.session(request.session_id)
+        dialogue = self._dialogue(session)
+        await replay(self._client, dialogue, session)
+        answer = schema.LoadSessionResponse(modes=await self._modes(session))
+        return Reply(plain(answer), lambda: self._begin(dialogue))
+
+    async def _resume(self, request: schema.ResumeSessionRequest) -> Answer:
+        session = await self._client.session(request.session_id)
+        dialogue = self._dialogue(session)
+        answer = schema.ResumeSessionResponse(modes=await self._modes(session))
+        return Reply(plain(answer), lambda: self._begin(dialogue))
+
+    async def _list(self, request: schema.ListSessionsRequest) -> Answer:
+        offset = _place(request.cursor)
+        page = await self._client.sessions(limit=_PAGE, offset=offset)
+        found = [
+            _info(session)
+            for session in page.sessions
+            if request.cwd is None or _same(session.workspace, request.cwd)
+        ]
+        after = offset + len(page.sessions)
+        more = str(after) if page.sessions and after < page.total else None
+        return plain(schema.ListSessionsResponse(sessions=found, next_cursor=more))
+
+    async def _close(self, request: schema.CloseSessionRequest) -> Answer:
+        dialogue = self._known(request.session_id)
+        await dialogue.cancel()
+        dialogue.leave()
+        del self._dialogues[request.session_id]
+        return {}
+
+    async def _delete(self, request: schema.DeleteSessionRequest) -> Answer:
+        await self._client.delete_session(request.session_id)
+        if dialogue := self._dialogues.pop(request.session_id, None):
+            dialogue.leave()
+        return {}
+
+    async def _set_mode(self, request: schema.SetSessionModeRequest) -> Answer:
+        dialogue = self._known(request.session_id)
+        await dialogue.carry({"type": "switch_agent", "agent_type": request.mode_id})
+        return {}
+
+    async def _prompt(self, request: schema.PromptRequest) -> Answer:
+        dialogue = self._known(request.session_id)
+        text = text_of(request.prompt, dialogue.root)
+        dialogue.locale = resolve(self._locale, None, text)
+        act = await act_of(text, self._client, dialogue)
+        reason = await dialogue.prompt(act)
+        return plain(schema.PromptResponse(stop_reason=reason))
+
+    async def _cancel(self, request: schema.CancelNotification) -> Answer:
+        await self._known(request.session_id).cancel()
+        return {}
+
+    # Parts ------------------------------------------------------------------------------------
+
+    def _dialogue(self, session: SessionView) -> Dialogue:
+        if before := self._dialogues.get(session.session_id):
+            before.leave()
+        locale = resolve(session.locale, self._locale)
+        dialogue = Dialogue(self._editor, self._client, session, self._group, locale)
+        self._dialogues[session.session_id] = dialogue
+        return dialogue
+
+    def _begin(self, dialogue: Dialogue) -> None:
+        """The editor knows the session now, and can be told of it."""
+        self._group.start_soon(dialogue.show, command_updates(dialogue.locale))
+        dialogue.follow()
+
+    def _known(self, session_id: str) -> Dialogue:
+        dialogue = self._dialogues.get(session_id)
+        if dialogue is None:
+            raise refused(f"No session {session_id!r} was opened or loaded here")
+        if dialogue.is_broken:
+            dialogue.follow()
+        return dialogue
+
+    async def _modes(self, session: SessionView) -> schema.SessionModeState:
+        agents = await self._client.agents()
+        modes = [
+            schema.SessionMode(
+                id=agent.name, name=agent.name.capitalize(), description=agent.description
+            )
+            for agent in agents
+        ]
+        return schema.SessionModeState(current_mode_id=session.agent, available_modes=modes)
+
+
+def _folder(cwd: str) -> str:
+    if not Path(cwd).is_absolute():
+        raise refused("cwd must be an absolute path")
+    return cwd
+
+
+def _same(one: str, other: str) -> bool:
+    return Path(one).resolve() == Path(other).resolve()
+
+
+def _place(cursor: str | None) -> int:
+    if cursor is None:
+        return 0
+    if not (cursor.isascii() and cursor.isdigit() and len(cursor) < 10):
+        raise InvalidMessage("cursor: it was not given by this agent")
+    return int(cursor)
+
+
+def _info(session: SessionView) -> schema.SessionInfo:
+    return schema.SessionInfo(
+        session_id=session.session_id,
+        cwd=session.workspace,
+        title=session.title,
+        updated_at=session.updated_at.isoformat(),
+    )

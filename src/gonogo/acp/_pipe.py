@@ -1,0 +1,180 @@
+"""Messages on two file descriptors: one line of JSON each, as the library's connection wants them.
+
+The library's own reader leaves out lines that it cannot read, so that whoever wrote them waits for
+an answer for ever, and falls over answers to nothing; this one answers the first with an error and
+lets nothing pass that is no message.
+"""
+
+import json
+import os
+import re
+import stat
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any, cast
+
+import anyio
+from acp import RequestError
+
+from gonogo.domain.errors import GonogoError, TooLarge
+from gonogo.domain.strict_json import MAX_BYTES, loads
+
+Message = dict[str, Any]
+_CHUNK = 65_536
+_UNDIVIDED = 4_096
+"""Bytes that a pipe which may be written to takes without blocking."""
+_BACKLOG = 1_000
+_FAREWELL = 0.5
+"""Seconds that the last answers may take to be read."""
+_HEAD = 256
+"""Bytes at the beginning of a line in which the id of a request that cannot be read stands."""
+_ID = re.compile(rb'"id"\s*:\s*("(?:[^"\\])*"|-?\d{1,18})\s*[,}]')
+_METHOD = re.compile(rb'"method"\s*:\s*"')
+
+
+class Reply(Message):
+    """The result of a request, with what is to be done as soon as it is on its way."""
+
+    def __init__(self, fields: Mapping[str, Any], then: Callable[[], object]) -> None:
+        super().__init__(fields)
+        self.then = then
+
+
+class Pipe:
+    """A transport for the library's connection.
+
+    Args:
+        source: Where messages are read from; it must not be a terminal's.
+        sink: Where messages are written to.
+    """
+
+    def __init__(self, source: int, sink: int) -> None:
+        self._source, self._sink = source, sink
+        self._held = bytearray()
+        self._looked = 0
+        self._into, self._out = anyio.create_memory_object_stream[bytes](_BACKLOG)
+        self._numbers: dict[int, Any] = {}
+
+    async def receive(self) -> Message | None:
+        """The next message; None when there are no more."""
+        while (line := await self._line()) is not None:
+            if not line.strip():
+                continue
+            message, refusal = _read(line)
+            if refusal is None:
+                return message
+            with suppress(ConnectionError):
+                await self.send(refusal)
+        return None
+
+    async def send(self, message: Message) -> None:
+        """Have a message written, after all that were sent before.
+
+        Raises:
+            ConnectionError: nobody reads any more.
+        """
+        if "method" in message and "id" in message:
+            self._numbers[id(message["params"])] = message["id"]
+        try:
+            await self._into.send(json.dumps(message, default=str).encode() + b"\n")
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+            raise ConnectionError("Connection closed") from None
+        result = message.get("result")
+        if isinstance(result, Reply):
+            result.then()
+
+    def number_of(self, params: object) -> Any:  # noqa: ANN401 - an id of JSON-RPC
+        """The id of the request that was sent with these parameters; asked for once."""
+        return self._numbers.pop(id(params), None)
+
+    async def close(self) -> None:
+        """Send nothing more; what was sent is still written."""
+        self._into.close()
+
+    async def write(self) -> None:
+        """Write what is sent until the pipe is closed, or nobody reads it."""
+        regular = _is_regular(self._sink)
+        with self._out, suppress(OSError):
+            async for data in self._out:
+                for start in range(0, len(data), _UNDIVIDED):
+                    await self._put(data[start : start + _UNDIVIDED], regular=regular)
+
+    async def _put(self, piece: bytes, *, regular: bool) -> None:
+        while piece:
+            if not regular:
+                await anyio.wait_writable(self._sink)
+            piece = piece[os.write(self._sink, piece) :]
+
+    async def _line(self) -> bytes | None:
+        """The next line; of one that is too long, its beginning and a byte too many."""
+        while (cut := self._held.find(b"\n", self._looked)) < 0:
+            del self._held[MAX_BYTES + 1 :]
+            self._looked = len(self._held)
+            more = await self._more()
+            if not more:
+                last = bytes(self._held)
+                self._held.clear()
+                self._looked = 0
+                return last or None
+            self._held += more
+        line = bytes(self._held[:cut])
+        del self._held[: cut + 1]
+        self._looked = 0
+        return line
+
+    async def _more(self) -> bytes:
+        try:
+            if not _is_regular(self._source):
+                await anyio.wait_readable(self._source)
+            return os.read(self._source, _CHUNK)
+        except OSError:
+            return b""
+
+
+async def farewell(pipe: Pipe, wrote: anyio.Event) -> None:
+    """Close a pipe, and give what was sent a moment to be read."""
+    await pipe.close()
+    with anyio.move_on_after(_FAREWELL, shield=True):
+        await wrote.wait()
+
+
+def _is_regular(handle: int) -> bool:
+    # A regular file never blocks, and cannot be waited for.
+    return stat.S_ISREG(os.fstat(handle).st_mode)
+
+
+def _read(line: bytes) -> tuple[Message, Message | None]:
+    """A message, or the error that answers it."""
+    try:
+        message = loads(line)
+    except TooLarge as error:
+        return {}, _refusal(line, RequestError(-32600, str(error)))
+    except GonogoError as error:
+        return {}, _refusal(line, RequestError(-32700, f"Parse error: {error}"))
+    if problem := _problem(message):
+        return {}, _refusal(line, RequestError(-32600, f"Invalid request: {problem}"))
+    return message, None
+
+
+def _problem(message: object) -> str | None:
+    if not isinstance(message, dict):
+        return "a message is one object"
+    fields = cast("Message", message)
+    number = fields.get("id")
+    if isinstance(number, bool) or not isinstance(number, str | int | None):
+        return "id is a number or a string"
+    if "method" in fields:
+        return None if isinstance(fields["method"], str) else "method is a string"
+    if "id" not in fields:
+        return "a message has a method or an id"
+    if not isinstance(fields.get("error"), dict | None):
+        return "error is an object"
+    return None
+
+
+def _refusal(line: bytes, error: RequestError) -> Message:
+    head = line[:_HEAD]
+    found = _ID.search(head) if _METHOD.search(head) else None
+    number = json.loads(found[1]) if found else None
+    problem = {"code": error.code, "message": str(error)}
+    return {"jsonrpc": "2.0", "id": number, "error": problem}

@@ -1,0 +1,81 @@
+"""What is no message, or asks for what is not there, is answered with an error; nothing else is."""
+
+import json
+
+HELLO = {"protocolVersion": 1, "clientCapabilities": {}}
+
+
+NO_MESSAGES = (
+    (b"{bad", -32700),
+    (b'{"a": 1, "a": 2}', -32700),
+    (b"\xff\xfe", -32700),
+    (b'"text"', -32600),
+    (b"[]", -32600),
+    (b"{}", -32600),
+    (b'{"id": [1], "result": {}}', -32600),
+    (b'{"id": 1, "error": "no"}', -32600),
+    (b'{"jsonrpc": "2.0", "method": 5, "id": null}', -32600),
+    (b"[" * 100_000, -32600),
+    (b'"' + b"x" * 3_000_000 + b'"', -32600),
+)
+
+
+def test_a_line_that_is_no_message_is_answered_with_an_error(raw):
+    for line, code in NO_MESSAGES:
+        raw.write(line + b"\n")
+        answer = raw.read()
+        assert (answer["id"], answer["error"]["code"]) == (None, code), line[:80]
+    assert raw.ask("initialize", HELLO)["result"]["protocolVersion"] == 1
+
+
+def test_a_request_that_cannot_be_read_is_answered_by_its_id(raw):
+    raw.write(
+        b'{"jsonrpc":"2.0","id":7,"method":"session/prompt","params":{"prompt":"'
+        + b"x" * 3_000_000
+        + b'"}}\n'
+    )
+    answer = raw.read()
+    assert (answer["id"], answer["error"]["code"]) == (7, -32600)
+
+
+def test_what_is_asked_wrongly_is_refused_and_the_next_is_answered(raw, folder):
+    def refused(method: str, params: object) -> int:
+        answer = raw.ask(method, params)
+        assert "Traceback" not in json.dumps(answer)
+        return answer["error"]["code"]
+
+    text = [{"type": "text", "text": "hi"}]
+    assert refused("nonsense", {}) == -32601
+    assert refused("initialize", [1]) == -32602
+    assert refused("session/new", {"cwd": "relative", "mcpServers": []}) == -32602
+    assert refused("session/new", {"cwd": "/", "mcpServers": []}) == -32001
+    assert refused("session/prompt", {"sessionId": "none", "prompt": text}) == -32602
+    assert refused("session/load", {"sessionId": "none", "cwd": "/", "mcpServers": []}) == -32002
+    assert refused("session/list", {"cursor": "x"}) == -32602
+    opened = raw.ask("session/new", {"cwd": str(folder), "mcpServers": []})["result"]
+    where = {"sessionId": opened["sessionId"]}
+    assert refused("session/prompt", {**where, "prompt": []}) == -32602
+    image = {"type": "image", "data": "", "mimeType": "image/png"}
+    assert refused("session/prompt", {**where, "prompt": [image]}) == -32602
+    assert refused("session/set_mode", {**where, "modeId": "nobody"}) == -32602
+    raw.send({"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": "none"}})
+    raw.send({"jsonrpc": "2.0", "id": 99, "result": {}})
+    assert raw.ask("initialize", HELLO)["result"]["agentInfo"]["name"] == "gonogo"
+
+
+def test_fields_of_meta_take_the_place_of_nothing(raw, folder):
+    opened = raw.ask("session/new", {"cwd": str(folder), "mcpServers": []})["result"]
+    answer = raw.ask(
+        "session/set_mode",
+        {
+            "sessionId": opened["sessionId"],
+            "modeId": "ask",
+            "_meta": {"session_id": "other", "mode_id": "nobody"},
+        },
+    )
+    assert answer["result"] == {}
+
+
+def test_the_command_leaves_when_its_editor_does(raw):
+    raw.ask("initialize", HELLO)
+    assert raw.end() == 0
