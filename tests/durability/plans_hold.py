@@ -91,26 +91,26 @@ class _Fold:
         yield from self._whole()
 
     def _step(self, body: Row) -> Iterator[str]:
-        kind, subtask = body["type"], body.get("subtask_id")
-        if kind == "subtask_started":
-            yield from self._begins(subtask)
-            self.state[subtask] = "running"
-        elif kind in _ENDS:
-            if self.state.get(subtask) in SUBTASK_OVER:
-                yield f"I08 {self.name}: {subtask} is {self.state[subtask]} and then {kind}"
-            self.state[subtask] = _ENDS[kind]
+        kind = body["type"]
+        if kind == "subtask_started" or kind in _ENDS:
+            yield from self._moves(kind, body.get("subtask_id"))
         elif kind == "plan_progress":
             yield from self._progress(body["metadata"])
         elif kind == "plan_notification":
             # Of a later revision: what is done stands, all else begins anew.
             self.state = {key: s for key, s in self.state.items() if s == "completed"}
             self.ended, self.done = None, 0
-        elif kind == "plan_rejected" and not body.get("is_final"):
-            pass  # A plan that had begun ends later, with what it has reached.
-        elif kind in ("plan_completed", "plan_cancelled", "plan_rejected"):
+        elif _is_end(body):
             if self.ended is not None:
                 yield f"I08 {self.name} ends twice"
             self.ended = body["metadata"].get("status", kind.removeprefix("plan_"))
+
+    def _moves(self, kind: str, subtask: str) -> Iterator[str]:
+        if kind == "subtask_started":
+            yield from self._begins(subtask)
+        elif self.state.get(subtask) in SUBTASK_OVER:
+            yield f"I08 {self.name}: {subtask} is {self.state[subtask]} and then {kind}"
+        self.state[subtask] = _ENDS.get(kind, "running")
 
     def _begins(self, subtask: str) -> Iterator[str]:
         unmet = [n for n in self.needs.get(subtask, []) if self.state.get(n) != "completed"]
@@ -138,6 +138,12 @@ class _Fold:
             yield f"I25 {self.name} runs, its subtasks are {states}"
         if status in ("completed", "failed", "partial") and self.ended != status:
             yield f"I25 {self.name} is {status}, the log says {self.ended}"
+
+
+def _is_end(body: Row) -> bool:
+    """Whether a plan ends; one that had begun goes on to its end when a revision is rejected."""
+    begun = body["type"] == "plan_rejected" and not body.get("is_final")
+    return body["type"] in ("plan_completed", "plan_cancelled", "plan_rejected") and not begun
 
 
 def attempts_are_counted(found: Evidence) -> Iterator[str]:

@@ -1,5 +1,6 @@
 """kill -9 at any moment: what a person was told is kept, and nothing happens twice in the dark."""
 
+import fcntl
 import json
 import os
 import re
@@ -152,3 +153,29 @@ async def test_a_person_has_an_unknown_call_run_again_or_failed(make, decision):
         log = await world.log()
         called = {e["call_id"] for e in of(log, "tool_call")}
         assert {e["call_id"] for e in of(log, "tool_result")} == called
+
+
+@pytest.mark.feature(32, 33)
+async def test_a_call_that_was_cut_off_is_not_run_again_under_a_grant_that_was_revoked(
+    make, born, tmp_path
+):
+    lines = {"main/architect": [plan(step("a"))], "a": [calls(write("a.txt")), says("a")]}
+    with process(born, tmp_path, None, lines, BUILD) as events:
+        plan_id = seen(events, "plan_notification")["metadata"]["plan_id"]
+    go = {"type": "plan_decision", "plan_id": plan_id, "decision": "approve"}
+    folder = os.open(tmp_path / "work", os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        # Somebody else changes the workspace, so that the call starts, and waits.
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        with process(born, tmp_path, None, lines, go) as events:
+            seen(events, "tool_call", tool_name="write_file")
+        async with make(lines) as world:
+            world.session = mortal.SESSION
+            [grant] = await world.runtime.grants(world.ann, world.session)
+            await world.runtime.revoke_grant(world.ann, grant.grant_id)
+            fcntl.flock(folder, fcntl.LOCK_UN)
+            await world.until("approval_requested", kind="intervention")
+
+            assert world.read("a.txt") is None
+    finally:
+        os.close(folder)

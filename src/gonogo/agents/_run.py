@@ -119,19 +119,22 @@ class Hands:
 
     async def _run_once_more(self, thread: Thread, call: CallRow, trace: Trace | None) -> None:
         """A call that has had no effect yet, or whose effect is the same however often it runs."""
+        asked = call.approval_id is not None
         gated = await self.gate.judge(thread, call.tool, call.arguments)
-        if gated.digest != call.digest:
+        # What let it start may be gone: a grant that was revoked meanwhile starts nothing again.
+        allowed = gated.verdict.decision == "allow" or (asked and gated.error is None)
+        if gated.digest != call.digest or not allowed:
             await self._doubted(thread, call, trace)
             return
         try:
-            trace = await self._before(thread, call, gated, asked=True)
+            trace = await self._before(thread, call, gated, asked=asked)
         except ToolFailed as failure:
             await self._end(thread, call, trace, None, f"{failure.kind}: {failure}")
             return
         if trace is not None:
             await self.store.write(trace.begin, self.clock())
         tool = self.gate.tools[call.tool]
-        await self._run_started(thread, call, tool, gated, trace, asked=True)
+        await self._run_started(thread, call, tool, gated, trace, asked=asked)
 
     async def _doubted(self, thread: Thread, call: CallRow, trace: Trace | None) -> None:
         await self.traces.after(thread, trace, "unknown")

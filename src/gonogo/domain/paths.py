@@ -9,11 +9,14 @@ import re
 import unicodedata
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from typing import Literal
+
+from gonogo.domain.visible import undrawn
 
 Guard = Literal["deny", "ask"]
 
-_STATE_DIRECTORIES = frozenset({".git", ".gonogo"})
+_STATE_DIRECTORIES = frozenset({".git", ".gonogo", ".hg", ".jj", ".sl", ".svn"})
 _TOOL_DIRECTORIES = frozenset(
     """.claude .codex .gemini .cursor .windsurf .roo .cline .continue .aider .zed .vscode .idea
     .fleet .vim .emacs.d .nvim .ssh .gnupg .aws .azure .kube .docker""".split()
@@ -22,8 +25,8 @@ _STARTUP_FILES = frozenset(
     """.bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .zshrc .zshenv
     .zprofile .zlogin .zlogout .kshrc .cshrc .tcshrc .login .inputrc .xprofile .xinitrc
     .vimrc .gvimrc .exrc .nvimrc .emacs .nanorc .tmux.conf .screenrc .gdbinit .lldbinit
-    .pythonrc .pythonrc.py .irbrc .gitconfig .mcp.json mcp.json .curlrc .wgetrc .npmrc .yarnrc
-    .yarnrc.yml .pypirc""".split()
+    .nvim.lua .lvimrc .dir-locals.el .hgrc .pythonrc .pythonrc.py .irbrc .gitconfig .mcp.json
+    mcp.json .curlrc .wgetrc .npmrc .yarnrc .yarnrc.yml .pypirc""".split()
 )
 _RUN_BY_OTHERS = frozenset(
     """.gitmodules .gitattributes .envrc .pre-commit-config.yaml makefile gnumakefile justfile
@@ -32,7 +35,7 @@ _RUN_BY_OTHERS = frozenset(
     .travis.yml""".split()
 )
 _RUN_BY_OTHERS_DIRECTORIES = frozenset(
-    {".github", ".gitlab", ".circleci", ".husky", ".devcontainer"}
+    {".github", ".gitlab", ".circleci", ".husky", ".githooks", ".devcontainer", ".cargo"}
 )
 _INSTRUCTIONS = frozenset(
     """agents.md agent.md claude.md claude.local.md gemini.md copilot-instructions.md .cursorrules
@@ -111,11 +114,55 @@ def _names(path: str) -> list[str]:
     return names
 
 
+@lru_cache(maxsize=65_536)
+def folded(name: str) -> str:
+    """A name, or a glob of names, as the most forgiving file system compares it."""
+    # To capitals and back: a dotless i, a long s and a Kelvin sign are plain letters then.
+    large = unicodedata.normalize("NFKC", name).upper()
+    small = unicodedata.normalize("NFKC", large.casefold()).replace("i\u0307", "i")
+    return "".join(c for c in small if unicodedata.category(c) != "Cf" and not undrawn(c))
+
+
+@lru_cache(maxsize=65_536)
 def _plain(name: str) -> str:
     if name in (".", ".."):
         return name
-    folded = unicodedata.normalize("NFKC", name).casefold()
-    visible = "".join(c for c in folded if unicodedata.category(c) != "Cf")
-    # NTFS: a stream's name after a colon, blanks and dots at the end, the short name of `.git`.
+    visible = folded(name)
+    # NTFS: a stream's name after a colon, blanks and dots at the end, the short form of a name.
     plain = visible.split(":", 1)[0].rstrip(". ") or visible
-    return ".git" if plain == "git~1" else plain
+    short = _SHORT.fullmatch(plain)
+    return _lengthened(short[1], short[2] or "") or plain if short else plain
+
+
+def _lengthened(stem: str, end: str) -> str | None:
+    """A name that has this short form and needs care."""
+    if stem == "env":
+        return ".env"
+    return _BY_SHORT.get((stem, end)) or _BY_SHORT_END.get(end)
+
+
+_SHORT = re.compile(r"([^~.]{1,6})~[0-9]+(?:\.([^.]{1,3}))?")
+"""FAT and NTFS give `GITHUB~1` to `.github`, and open it by that name too."""
+
+
+def _short(name: str) -> tuple[str, str]:
+    """The beginning and the end that a name's short form keeps."""
+    stem, _, end = name.lstrip(".").rpartition(".")
+    if not stem:
+        stem, end = end, ""
+    return stem.replace(".", "")[:6], end[:3]
+
+
+_BY_SHORT = {
+    _short(name): name
+    for name in (
+        *_INSTRUCTIONS, *_RUN_BY_OTHERS, *_RUN_BY_OTHERS_DIRECTORIES,
+        *(name.replace("*", "") for name in SECRET_NAMES if not name.startswith("*")),
+        *SECRET_DIRECTORIES,
+        *_STARTUP_FILES, *_TOOL_DIRECTORIES, *_STATE_DIRECTORIES,
+    )
+}  # fmt: skip
+"""The last ones decide where two have the same short form: they are denied."""
+_BY_SHORT_END = {
+    name[2:5]: f"x{name[1:]}" for name in SECRET_NAMES if re.fullmatch(r"\*\.\w{4,}", name)
+}

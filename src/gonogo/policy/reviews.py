@@ -24,6 +24,7 @@ from typing import Annotated, Any
 from pydantic import Field, StringConstraints, ValidationError
 
 from gonogo.domain.globs import Overlaps
+from gonogo.domain.paths import folded
 from gonogo.domain.plan import Frozen
 from gonogo.domain.review import Deed, Review, RoleWord, reviewer_id, strictest
 from gonogo.policy._commands import Command, read_command
@@ -119,7 +120,8 @@ class ReviewRule:
     def _touches(self, deed: Deed, commands: list[Command], overlaps: Overlaps) -> bool:
         named = [word for command in commands for word in words_of(command.suspicion)]
         inside = places(dict.fromkeys(named), deed.cwd)
-        found = overlaps.any((self.text.path or "",), (*deed.paths, *inside))
+        named = [folded(path) for path in (*deed.paths, *inside)]
+        found = overlaps.any((folded(self.text.path or ""),), named)
         return found is not None or overlaps.exhausted
 
 

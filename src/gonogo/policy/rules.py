@@ -20,6 +20,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, ValidationError
 
 from gonogo.domain.canonical import digest
+from gonogo.domain.paths import folded
 from gonogo.domain.plan import Frozen
 from gonogo.policy._commands import covers_example
 from gonogo.policy._globs import covers, is_literal
@@ -75,10 +76,16 @@ class Rule:
         return None
 
     def covers_path(self, path: str) -> bool:
-        """Whether the rule's glob covers a path; a rule without one covers each."""
-        if self.text.exact:
-            return self.text.path in (None, path)
-        return self.text.path is None or covers((self.text.path,), path)
+        """Whether the rule's glob covers a path; a rule without one covers each.
+
+        What forbids or asks speaks of every spelling that some file system takes for the path.
+        """
+        glob = self.text.path
+        if glob is None:
+            return True
+        if self.text.decision != "allow":
+            glob, path = folded(glob), folded(path)
+        return glob == path if self.text.exact else covers((glob,), path)
 
     def names_path(self, path: str) -> bool:
         """Whether the rule names this very path, without a wildcard."""

@@ -281,8 +281,7 @@ def revoked_subtasks(conn: Connection, plan_id: str) -> frozenset[str]:
 
 
 def granted_subtasks(conn: Connection, plan_id: str, revision: int) -> frozenset[str]:
-    """The subtasks of a revision that have a grant now: a person approved them, and nobody ended
-    it."""
+    """The subtasks of a revision that have a grant now: approved, and ended by nobody."""
     return frozenset(conn.execute(_GRANTED, {"of": plan_id, "number": revision}).scalars())
 
 
