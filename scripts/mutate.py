@@ -106,6 +106,16 @@ def drawn(sources: list[Path], count: int, seed: int) -> list[str]:
     return names
 
 
+def run(names: list[str]) -> None:
+    """Have mutmut try the changes. What it draws as it goes is for terminals only."""
+    drawing = None if sys.stdout.isatty() else subprocess.PIPE
+    program = str(Path(sys.executable).with_name("mutmut"))
+    ran = subprocess.run([program, "run", *names], check=False, stdout=drawing)
+    if ran.returncode:
+        print((ran.stdout or b"").decode(errors="replace")[-20_000:])
+        ran.check_returncode()
+
+
 def outcome(path: Path) -> Outcome:
     """Read what mutmut has written about a file."""
     found = Outcome(path=path)
@@ -147,7 +157,7 @@ def main() -> int:
         prepare(Path(folder), sources)
         os.chdir(folder)
         names = drawn(sources, args.sample, args.seed) if args.sample else []
-        subprocess.run([str(Path(sys.executable).with_name("mutmut")), "run", *names], check=True)
+        run(names)
         outcomes = [outcome(path) for path in sources]
         tell(outcomes)
         os.chdir(ROOT)

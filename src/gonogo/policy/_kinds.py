@@ -130,11 +130,6 @@ def argument(word: str, is_glob: bool, place: Place) -> str | None:
     return path(word, is_glob, place)
 
 
-def find_path(word: str, is_glob: bool, place: Place) -> str | None:
-    """A starting point of find, or one of its operators."""
-    return None if word in ("(", ")", "!", ",") else path(word, is_glob, place)
-
-
 def revision(word: str, is_glob: bool, place: Place) -> str | None:
     """A revision, a range of them, `REVISION:PATH`, or a path."""
     if word.startswith(":"):
@@ -212,7 +207,6 @@ KINDS: dict[str, Kind] = {
     "node": node,
     "source": source,
     "local": local,
-    "find_path": find_path,
     "revision": revision,
     "git_lines": git_lines,
     "git_format": git_format,
