@@ -259,9 +259,9 @@ async def test_fragments_are_one_message_with_one_limit(served, runtime):
             assert line.protocol.extensions == []
 
 
-async def test_a_flood_of_pings_is_answered(served, runtime):
+async def test_many_pings_are_answered(served, runtime):
     async with served() as client, opened(client) as line:
-        for _ in range(1_000):
+        for _ in range(300):
             await line.ping()
         await line.send(HELLO)
         assert (await received(line))["seq"] == 1
@@ -319,3 +319,36 @@ async def test_a_reader_that_takes_nothing_is_cut_off(served, runtime):
             runtime.happen("s_A", {"type": "x", "content": str(n) * 20_000, "seq": 0})
         await anyio.sleep(1)
         assert await closed(line) != 1000
+
+
+def crumbs(opcode, times):
+    """Frames with nothing in them; of a text in pieces, what never ends."""
+    whole = opcode is not Opcode.CONT
+    start = b"" if whole else serialized(Opcode.TEXT, fin=False)
+    return start + serialized(opcode, fin=whole) * times
+
+
+def serialized(opcode, *, fin):
+    return Frame(opcode, b"", fin=fin).serialize(mask=True, extensions=[])
+
+
+@pytest.mark.parametrize("opcode", [Opcode.PING, Opcode.PONG, Opcode.CONT, Opcode.TEXT])
+async def test_a_flood_of_small_frames_ends_its_connection_and_no_other(served, runtime, opcode):
+    async with served() as client, opened(client) as calm, opened(client) as line:
+        line.transport.write(crumbs(opcode, 100_000))
+        assert await closed(line) == 1008
+        await calm.send(HELLO)
+        assert (await received(calm))["type"] == "assistant_message"
+        with anyio.fail_after(60):
+            await (await calm.ping())
+    assert runtime.accepted[-1][0].content == "hi"
+
+
+async def test_who_sends_pings_and_does_not_read_is_not_answered_for_ever(served, runtime):
+    ping = Frame(Opcode.PING, b"x" * 125).serialize(mask=True, extensions=[])
+    async with served() as client, opened(client) as line:
+        line.transport.pause_reading()
+        line.transport.write(ping * 400)
+        line.transport.resume_reading()
+        await line.send(HELLO)
+        assert (await received(line))["type"] == "assistant_message"

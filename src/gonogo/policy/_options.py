@@ -5,6 +5,7 @@ kind refuses. Rendering adds the options that keep a known program harmless what
 repository's own settings say.
 """
 
+import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,6 +24,7 @@ _GIT_SETTINGS = (
     "gpg.ssh.program=false", "gpg.x509.program=false", "log.showSignature=false",
     "protocol.allow=never", "submodule.recurse=false",
 )  # fmt: skip
+_LETTER = re.compile("[a-z]")
 _MODULES = frozenset({"pytest", "mypy"})
 _PYTHONS = frozenset({"python", "python3"})
 
@@ -120,9 +122,17 @@ def _walks(table: Table, seen: Iterable[str]) -> bool:
 
 @cache
 def _excluded(table: Table) -> list[str]:
-    names = [table.exclude.format(name) for name in SECRET_NAMES]
-    directories = [table.exclude_directory.format(n) for n in (*SECRET_DIRECTORIES, ".git")]
+    named = str if "iglob" in table.exclude else _any_case
+    names = [table.exclude.format(named(name)) for name in SECRET_NAMES]
+    directories = [
+        table.exclude_directory.format(named(name)) for name in (*SECRET_DIRECTORIES, ".git")
+    ]
     return [quote(word) for word in (*table.walking.split(), *names, *directories)]
+
+
+def _any_case(name: str) -> str:
+    # `.ENV` is as secret as `.env`, and where nothing hides it these words alone keep it out.
+    return _LETTER.sub(lambda found: f"[{found[0]}{found[0].upper()}]", name)
 
 
 @cache

@@ -23,6 +23,7 @@ from gonogo.domain.errors import Conflict, Forbidden
 from gonogo.domain.strict_json import MAX_BYTES
 from gonogo.server._app import create_app
 from gonogo.server._door import Limits
+from gonogo.server._frames import Frames
 from gonogo.server._guard import LOOPBACK, WILDCARDS
 
 if TYPE_CHECKING:
@@ -147,7 +148,7 @@ def _config(app: FastAPI) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         http="h11",
-        ws="websockets-sansio",
+        ws=Frames,
         ws_max_size=MAX_BYTES,
         ws_per_message_deflate=False,
         lifespan="off",

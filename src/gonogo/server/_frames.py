@@ -1,0 +1,72 @@
+"""WebSocket frames before any of them is a message: nobody keeps the server busy with crumbs.
+
+Pings are answered, and pieces of a message gathered, below the application, where nothing counts
+them. Here a connection that sends more small frames in a second than any client has reason to is
+ended, and who sends pings and does not read the answers gets none.
+"""
+
+from time import monotonic
+from typing import Any
+
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.frames import Frame
+
+SMALL = 256
+"""Bytes below which a frame counts."""
+MOST = 500
+"""So many of them may come in a second."""
+_SLICE = 4_096
+_REFUSED = 1008
+_LAST = 1.0
+"""Seconds from the last word to the end."""
+
+
+class Frames(WebSocketsSansIOProtocol):
+    """uvicorn's WebSocket, with an end to small frames."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - uvicorn's own
+        super().__init__(*args, **kwargs)
+        self._since, self._count = monotonic(), 0
+        self._refused = False
+
+    def data_received(self, data: bytes) -> None:
+        """Take what came a slice at a time, so that a flood is seen before all of it is read."""
+        for start in range(0, len(data), _SLICE):
+            if self._refused:
+                return
+            super().data_received(data[start : start + _SLICE])
+
+    def handle_events(self) -> None:
+        """Take the frames that are whole, unless they are too many."""
+        small = sum(isinstance(each, Frame) and len(each.data) < SMALL for each in self.conn.events)
+        if small and self._too_many(small):
+            self.conn.events_received()
+            self._refuse()
+            return
+        super().handle_events()
+
+    def handle_ping(self) -> None:
+        """Answer, if the answers before are read."""
+        if self.writable.is_set():
+            super().handle_ping()
+        else:
+            self.conn.data_to_send()
+
+    def _too_many(self, small: int) -> bool:
+        now = monotonic()
+        if now - self._since > 1:
+            self._since, self._count = now, 0
+        self._count += small
+        return self._count > MOST
+
+    def _refuse(self) -> None:
+        """Say why, and read on for a moment: a reset would overtake what was said."""
+        self._refused = True
+        self.queue.put_nowait({"type": "websocket.disconnect", "code": _REFUSED})
+        if not self.close_sent:
+            self.conn.fail(_REFUSED, "Too many small frames")
+            self.transport.write(b"".join(self.conn.data_to_send()))
+            self.close_sent = True
+        if self.close_timer is None:
+            self.close_timer = self.loop.call_later(_LAST, self.transport.abort)
+        self.transport.resume_reading()
