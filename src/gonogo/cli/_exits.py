@@ -21,6 +21,17 @@ _GONE = (
     "gonogo approvals list, takes its place and goes on with what was approved"
 )
 
+_LISTS = {
+    "No approval ": "gonogo approvals list --status all",
+    "No open approval ": "gonogo approvals list",
+    "No plan ": "gonogo plans list",
+    "No session ": "gonogo sessions list",
+    "No checkpoint ": "gonogo checkpoints list PLAN",
+    "No rule ": "gonogo policy list SESSION",
+    "There is no token ": "gonogo token list",
+}
+"""By how it is said that something is not there: where its like is listed."""
+
 
 class Exit(IntEnum):
     """The exit codes of docs/reference/protocol.md §4."""
@@ -114,7 +125,7 @@ def _told(error: BaseException) -> tuple[str, Exit]:
         case Unreachable():
             return f"{error}. {_GONE}", Exit.FAILED
         case GonogoError():
-            return str(error) or type(error).__name__, Exit.FAILED
+            return _with_list(str(error)) or type(error).__name__, Exit.FAILED
         case ValidationError():
             return _setting(error), Exit.USAGE
         case OSError():
@@ -122,6 +133,14 @@ def _told(error: BaseException) -> tuple[str, Exit]:
         case _:
             logging.getLogger(__name__).critical("internal error", exc_info=error)
             return f"internal error: {_brief(error)}; please report it", Exit.FAILED
+
+
+def _with_list(text: str) -> str:
+    """The text, and which command has the ids that it could have been."""
+    for begins, command in _LISTS.items():
+        if text.startswith(begins):
+            return f"{text}; see {command}"
+    return text
 
 
 def _setting(error: "ValidationError") -> str:

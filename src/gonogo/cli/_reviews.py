@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from gonogo.domain.approval_state import ApprovalStatus
-from gonogo.domain.approval_views import ApprovalView
+from gonogo.domain.approval_views import ApprovalView, ReviewView
 from gonogo.texts import say
 
 
@@ -15,8 +15,7 @@ def review_lines(approval: ApprovalView, locale: str) -> Iterator[str]:
         return
     if review.problem:
         yield say("cli_question_problem", locale, problem=review.problem)
-    if review.reviewers:
-        yield say("cli_question_who", locale, names=", ".join(review.reviewers))
+    yield from _who_lines(review, locale)
     if review.role != "operator":
         yield say("cli_question_role", locale, role=review.role)
     if review.not_requester:
@@ -27,6 +26,13 @@ def review_lines(approval: ApprovalView, locale: str) -> Iterator[str]:
     if review.escalates_at and review.escalates_to:
         when, names = f"{review.escalates_at:%Y-%m-%d %H:%M}", ", ".join(review.escalates_to)
         yield say("cli_question_later", locale, when=when, names=names)
+
+
+def _who_lines(review: ReviewView, locale: str) -> Iterator[str]:
+    if review.reviewers:
+        yield say("cli_question_who", locale, names=", ".join(review.reviewers))
+    if review.seen_by:
+        yield say("cli_question_seen_by", locale, names=", ".join(review.seen_by))
 
 
 def _vote_lines(approval: ApprovalView, needed: int, locale: str) -> Iterator[str]:

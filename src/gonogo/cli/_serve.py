@@ -94,7 +94,21 @@ def _announce(runtime: "Runtime", ready: "Ready", address: Address) -> None:
     typer.echo(
         say("cli_serving", locale, workspace=visible(str(settings.workspace)), url=ready.url)
     )
+    typer.echo(_rules_told(runtime, locale))
     if not address.auth:
         typer.echo("No token is asked for: every program on this machine may use it.")
         return
     typer.echo(say("cli_open_console", locale, minutes=_LINK_MINUTES, url=ready.login_url))
+
+
+def _rules_told(runtime: "Runtime", locale: str) -> str:
+    """What rules there are, and that they are read this once."""
+    settings, rules = runtime.settings, runtime.parts.gate.rules
+    files = [file for file in (settings.admin_rules, settings.rules) if file and file.is_file()]
+    if not files:
+        return say("cli_rules_none", locale, file=visible(str(settings.rules)))
+    return say(
+        "cli_rules_read", locale, rules=len(rules.admin) + len(rules.user),
+        reviews=len(runtime.parts.desk.reviews.rules),
+        files=", ".join(visible(str(file)) for file in files),
+    )  # fmt: skip

@@ -16,6 +16,8 @@ class ReviewView(View):
     """The role that they need."""
     reviewers: list[str] | None = None
     """Nobody else approves; absent: whoever sees the question."""
+    seen_by: list[str] | None = None
+    """Who sees it where no reviewers are named; `role:admin` is a whole role."""
     not_requester: bool = False
     """Who asked for the work, or had it changed, does not approve it."""
     asked_too: list[str] | None = None

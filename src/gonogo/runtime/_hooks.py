@@ -10,10 +10,9 @@ import anyio.to_thread
 from gonogo.domain.records import Approval
 from gonogo.hooks import Announcer, Sender, load_hooks
 from gonogo.runtime._link_rows import link_key, link_url, may_decide, new_link, person
-from gonogo.runtime._views import approval_view
+from gonogo.runtime._questions import view_of
 from gonogo.settings import Settings
 from gonogo.store import Connection, Store
-from gonogo.store.desk import votes_of
 from gonogo.store.links import link_of
 from gonogo.store.sessions import spoken_in
 from gonogo.telemetry import Metrics
@@ -79,10 +78,9 @@ def _with_addresses(
 
 
 def _shown(conn: Connection, approval: Approval) -> dict[str, Any]:
-    votes = votes_of(conn, approval.id) if approval.review else ()
     locale = spoken_in(conn, approval.session_id) or DEFAULT
     return {
         "session_id": approval.session_id,
         "text": asked(approval, locale).plain(),
-        "approval": approval_view(approval, votes).model_dump(mode="json", exclude_none=True),
+        "approval": view_of(conn, approval).model_dump(mode="json", exclude_none=True),
     }

@@ -11,6 +11,7 @@ from gonogo.domain.approval_state import ApprovalStatus
 from gonogo.domain.outgoing import Link, LinkState, link_token
 from gonogo.domain.principal import Principal, Role
 from gonogo.domain.records import Approval
+from gonogo.domain.review import reviewer_name
 from gonogo.store import Connection, log, new_id
 from gonogo.store.desk import owner_of
 from gonogo.store.links import add_link
@@ -53,10 +54,24 @@ def person(conn: Connection, who: str) -> Principal | None:
 
 def may_decide(conn: Connection, principal: Principal, approval: Approval) -> bool:
     """Whether somebody could answer a question at all."""
-    if principal.role < Role.OPERATOR or objection(principal, approval) is not None:
-        return False
-    own = owner_of(conn, approval.session_id) == principal.id
-    return own or principal.role >= Role.ADMIN or is_reviewer(principal, approval)
+    return hindrance(conn, principal, approval) is None
+
+
+def hindrance(conn: Connection, principal: Principal, approval: Approval) -> str | None:
+    """Why somebody could not answer a question, if they could not."""
+    if principal.role < Role.OPERATOR:
+        return f"{principal.name} is {principal.role.word}, and decisions need the role operator"
+    problem = objection(principal, approval)
+    if problem is not None:
+        return problem
+    owner = owner_of(conn, approval.session_id)
+    if owner == principal.id or principal.role >= Role.ADMIN or is_reviewer(principal, approval):
+        return None
+    whose = reviewer_name(owner) if owner else "nobody"
+    return (
+        f"{principal.name} does not see this question. {whose}, whose session it is, and admins "
+        "do; a rule of review lets others in that it names as `reviewers`"
+    )
 
 
 def new_link(

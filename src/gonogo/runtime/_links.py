@@ -15,9 +15,9 @@ from gonogo.domain.records import Approval
 from gonogo.runtime._approvals import readable_approval
 from gonogo.runtime._decisions import Decisions
 from gonogo.runtime._link_rows import (
+    hindrance,
     link_key,
     link_url,
-    may_decide,
     new_link,
     person,
     state_of,
@@ -154,11 +154,15 @@ class Links(Decisions):
         ):
             raise Forbidden("Only an admin makes links for others")
         if holder is None:
-            raise NotFound(f"Nobody called {name or principal.name} has a token")
+            raise NotFound(
+                f"Nobody called {name or principal.name} has a token; "
+                "make one with gonogo token create, or see gonogo token list"
+            )
         if approval.decided_at is not None:
             raise Conflict(f"{approval.subject} was already {approval.status}")
-        if not may_decide(conn, holder, approval):
-            raise Forbidden(f"{holder.name} may not decide this")
+        problem = hindrance(conn, holder, approval)
+        if problem is not None:
+            raise Forbidden(f"No link for {holder.name}: {problem}")
         settings = self.parts.settings
         lifetime, now = timedelta(seconds=settings.link_expiry), self.parts.clock()
         return new_link(conn, approval, holder, principal.id, lifetime, now)

@@ -8,7 +8,7 @@ from gonogo.domain.records import Approval, Vote
 from gonogo.runtime._views import approval_view
 from gonogo.store import Connection
 from gonogo.store.comments import count_open_comments
-from gonogo.store.desk import votes_of
+from gonogo.store.desk import owner_of, votes_of
 
 
 def view_of(
@@ -21,7 +21,9 @@ def view_of(
     """
     if votes is None:
         votes = votes_of(conn, approval.id) if approval.review else ()
+    owner = owner_of(conn, approval.session_id) if approval.review else None
     is_open = approval.status is ApprovalStatus.PENDING
     if not is_open or approval.kind != ApprovalKind.PLAN or approval.plan_id is None:
-        return approval_view(approval, votes)
-    return approval_view(approval, votes, count_open_comments(conn, approval.plan_id))
+        return approval_view(approval, votes, owner=owner)
+    comments = count_open_comments(conn, approval.plan_id)
+    return approval_view(approval, votes, comments, owner)

@@ -20,7 +20,7 @@ from gonogo.domain.plan_views import (
     UsageView,
 )
 from gonogo.domain.records import Approval, Comment, GrantRow, Plan, Session, SubtaskRow, Vote
-from gonogo.domain.review import reviewer_name
+from gonogo.domain.review import Review, reviewer_name
 from gonogo.domain.subtask_state import SUBTASK, SubtaskStatus
 from gonogo.domain.views import GrantView, SessionView
 
@@ -42,11 +42,15 @@ def session_view(session: Session) -> SessionView:
 
 
 def approval_view(
-    approval: Approval, votes: Sequence[Vote] = (), open_comments: int | None = None
+    approval: Approval,
+    votes: Sequence[Vote] = (),
+    open_comments: int | None = None,
+    owner: str | None = None,
 ) -> ApprovalView:
     """A question, and its answer if it has one.
 
     Args:
+        owner: Whose session it is.
         votes: The approvals that it has so far, where it needs several.
         open_comments: How many comments on its plan have no answer.
     """
@@ -72,7 +76,7 @@ def approval_view(
         tool_name=details.get("tool", approval.subject) if approval.call_id else None,
         arguments=details.get("arguments"),
         requested_by=reviewer_name(approval.requested_by) if approval.requested_by else None,
-        review=_review_view(approval),
+        review=_review_view(approval, owner),
         votes=[_vote_view(vote) for vote in votes] if approval.review else None,
         escalated_at=approval.escalated_at,
         group=approval.group_key,
@@ -84,7 +88,15 @@ def approval_view(
     )
 
 
-def _review_view(approval: Approval) -> ReviewView | None:
+def _seen_by(review: Review, owner: str | None) -> list[str]:
+    """Who sees a question that names no reviewers: whose session it is, and whoever was let in."""
+    people = [reviewer_name(who) for who in dict.fromkeys((owner, *review.also)) if who is not None]
+    if review.also_role == "operator":
+        return [*people, "role:operator"]
+    return [*people, "role:admin"]
+
+
+def _review_view(approval: Approval, owner: str | None) -> ReviewView | None:
     if approval.review is None:
         return None
     review = review_of(approval)
@@ -97,6 +109,7 @@ def _review_view(approval: Approval) -> ReviewView | None:
         needed=review.needed,
         role=review.role,
         reviewers=None if able is None else [reviewer_name(who) for who in dict.fromkeys(able)],
+        seen_by=_seen_by(review, owner) if able is None else None,
         not_requester=review.not_requester,
         asked_too=[reviewer_name(who) for who in review.asked_too] or None,
         escalates_at=None if later is None else approval.created_at + timedelta(seconds=later),

@@ -271,6 +271,7 @@ ENGLISH = {
     "cli_comments_open": "comments without an answer: {count}",
     "cli_no_comments": "Nobody has commented on this plan.",
     "cli_question_who": "may approve: {names}",
+    "cli_question_seen_by": "may approve, since no reviewers are named: {names}",
     "cli_question_role": "needs the role: {role}",
     "cli_question_needed": "approvals: {votes} of {needed}",
     "cli_question_by": "approved by: {names}",

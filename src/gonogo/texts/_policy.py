@@ -1,6 +1,8 @@
 """What people read about rules and verdicts, in both languages."""
 
 ENGLISH_POLICY = {
+    "cli_rules_read": "Rules: {rules}, rules of review: {reviews}, from {files}. Changes count from the next start on.",  # noqa: E501
+    "cli_rules_none": "No rules yet: whatever changes something asks. They go into {file}.",
     "cli_matched": "it fits",
     "cli_not_considered": "not considered: decided before",
     "cli_stands_back": "stands back: a rule of review speaks of this call",
@@ -12,6 +14,8 @@ ENGLISH_POLICY = {
 }
 
 RUSSIAN_POLICY = {
+    "cli_rules_read": "Правил: {rules}, правил проверки: {reviews}, из {files}. Изменения действуют со следующего запуска.",  # noqa: E501
+    "cli_rules_none": "Правил ещё нет: о каждом изменении будет вопрос. Их место в {file}.",
     "cli_matched": "подходит",
     "cli_not_considered": "не рассматривалось: решено раньше",
     "cli_stands_back": "не действует: об этом вызове есть правило согласования",

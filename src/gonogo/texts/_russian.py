@@ -256,6 +256,7 @@ RUSSIAN = {
     "cli_comments_open": "комментариев без ответа: {count}",
     "cli_no_comments": "К этому плану нет комментариев.",
     "cli_question_who": "подтвердить может: {names}",
+    "cli_question_seen_by": "подтвердить могут, раз проверяющие не названы: {names}",
     "cli_question_role": "нужна роль: {role}",
     "cli_question_needed": "подтверждений: {votes} из {needed}",
     "cli_question_by": "подтвердили: {names}",
