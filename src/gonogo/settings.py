@@ -68,6 +68,9 @@ class Settings(BaseSettings):
     hooks: Path | None = None
     """The file that says which programs are told what people are asked; by default `hooks.toml` in
     the configuration folder."""
+    mcp: Path | None = None
+    """The file that names the MCP servers whose tools agents may use; by default `mcp.toml` in the
+    configuration folder."""
     db: str | None = None
     """The database as a URL; by default SQLite in the state folder."""
 
@@ -305,7 +308,7 @@ class Settings(BaseSettings):
     def _without_slash(cls, value: str | None) -> str | None:
         return value if value is None else value.rstrip("/")
 
-    @field_validator("home", "config", "workspace", "admin_rules", "hooks")
+    @field_validator("home", "config", "workspace", "admin_rules", "hooks", "mcp")
     @classmethod
     def _absolute(cls, value: Path | None) -> Path | None:
         return value if value is None else Path(os.path.abspath(value.expanduser()))
@@ -336,6 +339,11 @@ class Settings(BaseSettings):
     def hooks_file(self) -> Path:
         """The hooks file; it need not exist."""
         return self.hooks or self.config / "hooks.toml"
+
+    @property
+    def mcp_file(self) -> Path:
+        """The file of MCP servers; it need not exist."""
+        return self.mcp or self.config / "mcp.toml"
 
     @property
     def agents(self) -> Path:

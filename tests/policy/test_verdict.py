@@ -1,5 +1,7 @@
 """The verdict's order: built-in deny, deny, ask, allow, the plan's grant, the default."""
 
+from dataclasses import replace
+
 import pytest
 
 from gonogo.domain.gate import Access, Call, Grant, ToolClass
@@ -306,3 +308,22 @@ def test_globs_of_a_scope_mean_what_they_say(glob, covered, free):
     grant = _grant(Scope(paths=(glob,)))
     assert _decide(_write(covered), grant=grant).decision == "allow"
     assert free is None or _decide(_write(free), grant=grant).decision == "ask"
+
+
+@pytest.mark.parametrize("decision", ["allow", "ask", "deny"])
+def test_a_tool_that_has_changed_asks_and_what_forbids_it_still_does(decision):
+    rules = _rules({"decision": decision, "tool": "mcp__docs__search"})
+    changed = replace(HERE, changed="mcp__docs__search has changed: its description")
+    found = verdict(_call("mcp__docs__search"), rules.strict(), changed, None)
+
+    by_rule = {"ask": "admin:1", "deny": "admin:1"}
+    assert found.rule == by_rule.get(decision, "builtin:changed-tool")
+    assert found.decision == ("deny" if decision == "deny" else "ask")
+    assert ("has changed" in found.reason) is (decision == "allow")
+
+
+def test_an_approval_of_a_changed_tool_binds_what_the_server_says_of_it():
+    call = _call("mcp__docs__search")
+    first, other = (call.model_copy(update={"definition": each}) for each in ("a", "b"))
+    assert len({call.digest("v"), first.digest("v"), other.digest("v")}) == 3
+    assert _rules().strict().version == _rules().version

@@ -2,18 +2,20 @@
 
 import glob
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import anyio.to_thread
 
+from gonogo.agents._foreign import allowed_tools, change_of
 from gonogo.agents._given import Giving, nothing_given
 from gonogo.agents._profiles import Profile
 from gonogo.agents._remote import remote_access
 from gonogo.agents._thread import Thread
 from gonogo.domain.errors import InvalidArguments, ToolFailed
+from gonogo.domain.foreign import Standing, server_of
 from gonogo.domain.gate import Access, Call, FileEffect, Grant, ToolClass, Verdict
 from gonogo.domain.visible import visible
 from gonogo.policy import (
@@ -29,7 +31,7 @@ from gonogo.policy import (
     session_rule,
 )
 from gonogo.texts import say
-from gonogo.tools import Tool
+from gonogo.tools import Servers, Tool, difference
 from gonogo.workspace import Sandbox, Workspace
 
 
@@ -82,6 +84,8 @@ class Gate:
     """Whether rules of review speak of a call."""
     unforeseen: Callable[[Call], bool] = lambda call: False
     """Whether rules of review speak of a call for what no plan that allows it has shown."""
+    servers: Servers | None = None
+    """Who brings tools besides."""
 
     async def judge(
         self,
@@ -91,21 +95,26 @@ class Gate:
         problem: str | None = None,
     ) -> Gated:
         """Judge one call on the arguments that would run now."""
-        tool = self.tools.get(name)
-        if tool is None or name not in self.profile(thread).tools:
-            tools = ", ".join(self.profile(thread).tools)
-            text = say("model_unknown_tool", thread.locale, tool=name, tools=tools)
+        if name not in (allowed := allowed_tools(self, thread)):
+            text = say("model_unknown_tool", thread.locale, tool=name, tools=", ".join(allowed))
             return _refused(name, arguments, f"unknown_tool: {text}", "builtin:unknown-tool")
         if arguments is None:
             text = say("model_bad_arguments", thread.locale, problem=problem or "not an object")
             return _refused(name, {}, f"invalid_arguments: {text}", "builtin:arguments")
         try:
-            return await self._judged(thread, tool, arguments)
+            tool, standing = await self._found(name)
+            return await self._judged(thread, tool, arguments, standing)
         except InvalidArguments as error:
             text = say("model_bad_arguments", thread.locale, problem=str(error))
             return _refused(name, arguments, f"invalid_arguments: {text}", "builtin:arguments")
         except ToolFailed as error:
             return _refused(name, arguments, f"{error.kind}: {error}", f"builtin:{error.kind}")
+
+    async def _found(self, name: str) -> tuple[Tool, Standing | None]:
+        """A tool; a server's as that lists it at this moment."""
+        if self.servers is None or server_of(name) is None:
+            return self.tools[name], None
+        return await self.servers.look(name)
 
     async def narrowest(
         self, thread: Thread, name: str, arguments: dict[str, Any]
@@ -124,12 +133,17 @@ class Gate:
         found, _ = await self._explained(thread, call, rules, None)
         return text if found.decision == "allow" else f"no rule is enough: {found.reason}"
 
-    async def _judged(self, thread: Thread, tool: Tool, arguments: dict[str, Any]) -> Gated:
+    async def _judged(
+        self, thread: Thread, tool: Tool, arguments: dict[str, Any], standing: Standing | None
+    ) -> Gated:
         ready = await self._prepared(thread, tool, arguments)
         given = await self.given(thread)
+        if standing is not None:
+            ready, given = _as_it_is(ready, standing), given.still(standing)
         call, rules = ready.call, self.rules_for(ready.call, given.rules)
         grant = None if self.unforeseen(call) else given.grant
-        found, trace = await self._explained(thread, call, rules, grant)
+        changed = "" if standing is None else change_of(tool.name, standing)
+        found, trace = await self._explained(thread, call, rules, grant, changed)
         reason = say("model_denied", thread.locale, reason=found.reason)
         return Gated(
             tool=tool.name, tool_class=tool.tool_class, arguments=call.arguments, verdict=found,
@@ -159,9 +173,12 @@ class Gate:
         return _Ready(call, prepared.effects, prepared.preview)
 
     async def _explained(
-        self, thread: Thread, call: Call, rules: Rules, grant: Grant | None
+        self, thread: Thread, call: Call, rules: Rules, grant: Grant | None, changed: str = ""
     ) -> tuple[Verdict, Trace]:
-        judge = partial(explain, call, rules, self._conditions(thread), grant)
+        conditions = self._conditions(thread)
+        if changed:
+            conditions, rules = replace(conditions, changed=changed), rules.strict()
+        judge = partial(explain, call, rules, conditions, grant)
         if call.access.command is None:
             return judge()
         # What its words and patterns name is looked up on the disk, however much that is.
@@ -220,6 +237,13 @@ def leads_out(workspace: Workspace, path: str) -> bool:
     except ToolFailed:
         return True
     return found is not None and found.kind not in {"file", "folder"}
+
+
+def _as_it_is(ready: _Ready, standing: Standing) -> _Ready:
+    """A call of a server's tool: what is shown and bound has what the server says of it."""
+    call = ready.call.model_copy(update={"definition": standing.now.digest})
+    shown = ready.preview if standing.accepted else f"{difference(standing)}\n\n{ready.preview}"
+    return _Ready(call, ready.effects, shown)
 
 
 def _refused(name: str, arguments: dict[str, Any] | None, error: str, rule: str) -> Gated:

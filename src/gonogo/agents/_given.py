@@ -1,10 +1,12 @@
 """What people gave a conversation besides the operator's rules: the session's, and a grant."""
 
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 
 from gonogo.agents._session_rules import rules_of
 from gonogo.agents._thread import Thread
+from gonogo.domain.foreign import Standing
 from gonogo.domain.gate import Grant
 from gonogo.domain.plan import Scope
 from gonogo.policy import Rule
@@ -20,6 +22,15 @@ class Given:
     """The session's rules."""
     grant: Grant | None = None
     """What the approved plan allows the subtask."""
+    since: Mapping[str, datetime] = field(default_factory=dict[str, datetime])
+    """When each of them was given, by its name."""
+
+    def still(self, standing: Standing) -> "Given":
+        """What of it allows a foreign tool as that is now, and all that forbids or asks."""
+        covers = {name for name, at in self.since.items() if standing.covers(at)}
+        kept = (r for r in self.rules if r.text.decision != "allow" or r.name in covers)
+        grant = self.grant if self.grant is not None and self.grant.name in covers else None
+        return replace(self, rules=tuple(kept), grant=grant)
 
 
 Giving = Callable[[Thread], Awaitable[Given]]
@@ -41,19 +52,25 @@ def given_in(store: Store) -> Giving:
 
 
 def _given(conn: Connection, thread: Thread) -> Given:
-    return Given(rules=rules_of(conn, thread.session_id), grant=_grant(conn, thread))
+    rules = rules_of(conn, thread.session_id)
+    grant, granted_at = _grant(conn, thread)
+    since = {rule.name: made_at for rule, made_at in rules}
+    if grant is not None and granted_at is not None:
+        since[grant.name] = granted_at
+    return Given(rules=tuple(rule for rule, _ in rules), grant=grant, since=since)
 
 
-def _grant(conn: Connection, thread: Thread) -> Grant | None:
+def _grant(conn: Connection, thread: Thread) -> tuple[Grant | None, datetime | None]:
     if thread.plan_id is None or thread.subtask_id is None or thread.revision is None:
-        return None
+        return None, None
     row = active_grant(conn, thread.plan_id, thread.revision, thread.subtask_id)
     if row is None:
-        return None
-    return Grant(
+        return None, None
+    grant = Grant(
         grant_id=row.id,
         plan_id=row.plan_id,
         revision=row.revision,
         subtask_id=row.subtask_id,
         scope=Scope.model_validate(row.scope) if row.scope is not None else None,
     )
+    return grant, row.created_at

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from gonogo.agents import _record as record
+from gonogo.agents._foreign import offered_schemas
 from gonogo.agents._gate import Gate, Gated
 from gonogo.agents._meter import Meter, keep_usage
 from gonogo.agents._run import Hands
@@ -188,15 +189,12 @@ class Loop:
             said = text(loop.key, thread.locale, count=loop.count, tools=tools, detail=loop.detail)
             raise FailedError(said)
         profile = self.gate.profile(thread)
-        schemas = [
-            self.gate.tools[name].schema() for name in profile.tools if name in self.gate.tools
-        ]
         request = ModelRequest(
             agent=thread.agent,
             thread=thread.script,
             system=_system(profile.prompt, thread),
             messages=messages,
-            tools=tuple(schemas),
+            tools=await offered_schemas(self.gate, thread),
         )
         model = self.model()
         reply = await self.meter.ask(

@@ -17,7 +17,7 @@ from gonogo.agents._thread import Thread
 from gonogo.agents._traces import Trace, Traces
 from gonogo.approvals import Desk
 from gonogo.domain.call_state import CallStatus
-from gonogo.domain.errors import ToolFailed
+from gonogo.domain.errors import OutcomeUnknown, ToolFailed
 from gonogo.domain.gate import ToolClass
 from gonogo.domain.records import CallRow
 from gonogo.store import Connection, Store
@@ -208,6 +208,11 @@ class Hands:
         try:
             result, error = await self.carry_out(thread, tool, gated, asked=asked)
             over = True
+        except OutcomeUnknown as doubt:
+            over = True
+            _LOG.warning("tool %s: %s", tool.name, doubt)
+            await self._doubted(thread, call, trace)
+            return
         finally:
             if not over:
                 await self.traces.cut_off(thread, trace, self.clock())
@@ -251,11 +256,16 @@ class Hands:
 
         Args:
             asked: A person saw the call as it was written; else a command runs as it was parsed.
+
+        Raises:
+            OutcomeUnknown: nobody can say what it did.
         """
         assert tool.run is not None  # noqa: S101 - control tools never come here
         bench = self.means.bench(self.gate, thread, gated, asked=asked)
         try:
             return await tool.run(bench, tool.parse(gated.arguments)), None
+        except OutcomeUnknown:
+            raise
         except ToolFailed as error:
             return None, f"{error.kind}: {error}"
         except OSError as error:

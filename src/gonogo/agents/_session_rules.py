@@ -13,10 +13,11 @@ from gonogo.store.session_rules import active_rules, add_rule, end_rule, next_ru
 _MOST = 256
 
 
-def rules_of(conn: Connection, session_id: str) -> tuple[Rule, ...]:
-    """The rules that hold in a session now."""
-    found = (kept_rule(r.position, r.rule, r.made_by) for r in active_rules(conn, session_id))
-    return tuple(rule for rule in found if rule is not None)
+def rules_of(conn: Connection, session_id: str) -> list[tuple[Rule, datetime]]:
+    """The rules that hold in a session now, and when each was made."""
+    found = active_rules(conn, session_id)
+    kept = ((kept_rule(r.position, r.rule, r.made_by), r.created_at) for r in found)
+    return [(rule, made_at) for rule, made_at in kept if rule is not None]
 
 
 def make_session_rule(

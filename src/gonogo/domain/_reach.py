@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from gonogo.domain.foreign import server_of
 from gonogo.domain.gate import ToolClass
 from gonogo.domain.globs import EVERYTHING, Overlaps
 from gonogo.domain.kinds import COMMAND_TOOL, own_tool
@@ -50,7 +51,8 @@ def reach_of(
     profile = agents.get(subtask.agent or "", ProfileFacts(tools=()))
     own = own_tool(subtask)
     offered = frozenset((own,) if own else profile.tools)
-    usable = offered.intersection(scope.tools or offered)
+    # A scope that names no tools means ours: a foreign one is never meant unless it is named.
+    usable = offered.intersection(scope.tools or (t for t in offered if own or not server_of(t)))
     changing = any(tools.get(t) in _CHANGING and t != COMMAND_TOOL for t in usable)
     limits = profile.may_write
     declared = scope.paths or own_paths(subtask)

@@ -26,6 +26,7 @@
     ├── BudgetSpent                429  in domain/budget.py, with the limit
     └── Internal                   500
     ToolFailed                     a tool's outcome that the model is told
+    └── OutcomeUnknown             begun, and nobody knows what came of it
 
 `code` and `status` are those of the wire (docs/reference/protocol.md, §3).
 """
@@ -220,3 +221,10 @@ class ToolFailed(GonogoError):
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(message)
         self.kind = kind
+
+
+class OutcomeUnknown(ToolFailed):
+    """A tool was begun, and nobody knows what came of it: a person is asked."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("unknown", message)

@@ -60,6 +60,8 @@ class Call(Frozen):
     plan_id: str | None = None
     revision: int | None = None
     subtask_id: str | None = None
+    definition: str | None = None
+    """Digest of what a foreign server said of the tool when the call was judged."""
 
     def digest(self, policy_version: str) -> str:
         """What an approval of this call binds: everything that decides what will run."""
@@ -69,7 +71,8 @@ class Call(Frozen):
                 "tool", "arguments", "access", "base_hashes", "plan_id", "revision", "subtask_id",
             },
         )  # fmt: skip
-        return digest({**shown, "policy_version": policy_version})
+        foreign = {} if self.definition is None else {"definition": self.definition}
+        return digest({**shown, **foreign, "policy_version": policy_version})
 
 
 class Verdict(Frozen):

@@ -127,6 +127,21 @@ class AgentView(View):
     source: str
 
 
+class ServerView(View):
+    """A foreign (MCP) server. `tools` are what it lists, or listed when it last ran."""
+
+    name: str
+    place: str
+    state: Literal["idle", "ready", "failed"]
+    error: str | None = None
+    version: str | None = None
+    tools: list[str]
+    refused: dict[str, str] = {}
+    """Its tools that are not taken, and why."""
+    changed: dict[str, list[str]] = {}
+    """Its tools that are not as they were accepted: what allowed them earlier does not count."""
+
+
 class ToolView(View):
     """A tool that agents may use."""
 

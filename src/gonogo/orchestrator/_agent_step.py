@@ -80,7 +80,9 @@ class AgentStep:
             return Opening(agent=MODEL, profile=profile, ending=ending.brief)
         own = self.loop.gate.profiles[agent]
         tools = tuple(tool for tool in own.tools if tool != "attempt_completion")
-        profile = replace(own, tools=(*tools, ending.tool))
+        servers = self.loop.gate.servers
+        lent = servers.lent(agent) if servers is not None else ()
+        profile = replace(own, tools=(*tools, *lent, ending.tool))
         return Opening(agent=agent, profile=profile, ending=ending.brief)
 
     async def _said(

@@ -38,6 +38,8 @@ class Conditions:
     """The only paths that the agent's profile may write; None is any."""
     writes_barred: bool = False
     """Commands that nobody looks at run where the workspace cannot be written."""
+    changed: str | None = None
+    """What is not as it was when the call's tool was allowed; what allowed it then is left out."""
     always_ask: frozenset[str] = ALWAYS_ASK
     """Tools that no grant covers."""
     tools: frozenset[str] | None = None

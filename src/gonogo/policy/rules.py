@@ -126,6 +126,14 @@ class Rules:
         version = digest({"files": self.version, "session": strict}) if strict else self.version
         return replace(self, session=(*self.session, *rules), version=version)
 
+    def strict(self) -> "Rules":
+        """Those that forbid or ask; what an approval binds stays the same."""
+        tiers = {
+            tier: tuple(r for r in rules if r.text.decision != "allow")
+            for tier, rules in (("admin", self.admin), ("user", self.user))
+        }
+        return replace(self, **tiers)
+
     def where(self, name: str) -> tuple[str, ...]:
         """Where what decided is written; `name` may name several, joined by `+`."""
         names = name.split("+")

@@ -49,7 +49,7 @@ def explain(
     if found is None and call.access.command is not None:
         found = command_verdict(call, rules, conditions, usable, trace)
     if found is None:
-        found = _file_verdict(call, rules, usable, trace)
+        found = _file_verdict(call, rules, usable, trace, conditions.changed)
     found = _with_letters(found, call)
     return (found if conditions.attended else _unattended(found, trace)), trace
 
@@ -107,13 +107,16 @@ def _may_write(conditions: Conditions, path: str) -> bool:
     return conditions.max_write_globs is None or covers(conditions.max_write_globs, path)
 
 
-def _file_verdict(call: Call, rules: Rules, grant: Grant | None, trace: Trace) -> Verdict:
+def _file_verdict(
+    call: Call, rules: Rules, grant: Grant | None, trace: Trace, changed: str | None
+) -> Verdict:
     return (
         _by_rule(call, rules, "deny", trace)
         or _guarded(call, rules, grant, trace)
         or _by_rule(call, rules, "ask", trace)
         or _by_rule(call, rules, "allow", trace)
         or _by_grant(call, grant, trace)
+        or _changed(changed, trace)
         or _default(call, grant, trace)
     )
 
@@ -192,6 +195,13 @@ def _outside_grant(call: Call, grant: Grant) -> str | None:
     paths = scope.paths if scope is not None else ()
     missed = [path for path in changes if paths and not covers(paths, path)]
     return f"the plan does not declare {missed[0]!r}" if missed else None
+
+
+def _changed(changed: str | None, trace: Trace) -> Verdict | None:
+    if changed is None:
+        return None
+    trace.enter(Stage.DEFAULT).take("builtin:changed-tool")
+    return _ask("changed-tool", changed)
 
 
 def _default(call: Call, grant: Grant | None, trace: Trace) -> Verdict:

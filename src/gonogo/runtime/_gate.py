@@ -10,7 +10,7 @@ from gonogo.domain.network import PrivateHosts
 from gonogo.domain.review import Review, deed_of
 from gonogo.policy import Reviews, load_rules
 from gonogo.settings import Settings
-from gonogo.tools import Tool
+from gonogo.tools import Servers, Tool
 from gonogo.workspace import DEFAULT_PATH, Ceilings, Network, Sandbox
 
 
@@ -20,6 +20,7 @@ def open_gate(
     profiles: Mapping[str, Profile],
     reviews: Reviews,
     given: Giving = nothing_given,
+    servers: Servers | None = None,
 ) -> Gate:
     """Make the gate of these tools and agents.
 
@@ -28,6 +29,7 @@ def open_gate(
     """
     return Gate(
         tools=tools, profiles=profiles, home=settings.home, given=given,
+        servers=servers,
         reviewed=partial(_review_of, reviews),
         unforeseen=partial(_is_unforeseen, reviews.of_places),
         rules=load_rules(settings.admin_rules, settings.rules),
@@ -63,7 +65,13 @@ def open_means(settings: Settings, search_path: str | None) -> Means:
 
 def _hidden(settings: Settings) -> tuple[Path, ...]:
     """What commands do not see besides the state folder: our other files, and the user's home."""
-    files = [settings.config, settings.admin_rules, settings.hooks, Path("~").expanduser()]
+    files = [
+        settings.config,
+        settings.admin_rules,
+        settings.hooks,
+        settings.mcp,
+        Path("~").expanduser(),
+    ]
     if settings.db is not None and settings.db.startswith("sqlite"):
         name = settings.db.partition("///")[2].partition("?")[0]
         files += [Path(f"{name}{end}") for end in ("", "-wal", "-shm", "-journal")] if name else []

@@ -22,7 +22,7 @@ from gonogo.agents import (
 from gonogo.approvals import Desk
 from gonogo.dispatch import Hub, LocalDispatcher
 from gonogo.domain.approval_state import ApprovalKind
-from gonogo.domain.findings import Finding, ProfileFacts, findings
+from gonogo.domain.findings import Finding, findings
 from gonogo.domain.plan import PLANNERS, Revision
 from gonogo.domain.plan_state import PlanStatus
 from gonogo.domain.records import Plan
@@ -67,10 +67,11 @@ from gonogo.runtime._gate import open_gate, open_means
 from gonogo.runtime._going_on import Continuation, Timers
 from gonogo.runtime._hooks import open_hooks
 from gonogo.runtime._oidc import Bearers, open_bearers
+from gonogo.runtime._servers import classes_of, facts_of, open_toolkit
 from gonogo.settings import Settings
 from gonogo.store import Connection, Store
 from gonogo.telemetry import Metrics
-from gonogo.tools import Tool, builtin_tools, ending_tools, propose_tool
+from gonogo.tools import Servers, Tool
 from gonogo.workspace import Limits, Snapshots, Traffic
 
 Clock = Callable[[], datetime]
@@ -139,7 +140,8 @@ class Parts:
     dispatcher: LocalDispatcher
     model: ModelSlot
     profiles: dict[str, Profile]
-    tools: dict[str, Tool]
+    tools: Mapping[str, Tool]
+    servers: Servers | None
     went_on: Continuation
     closing: anyio.Event
     bearers: Bearers | None
@@ -156,18 +158,20 @@ def build(
 ) -> Parts:
     """Open every room and tie it to the others."""
     more = extensions or Extensions.installed()
-    tools = builtin_tools() | propose_tool({kind.name: kind.description for kind in more.kinds})
-    hub, metrics = Hub(), Metrics(tools)
-    hub.watch(metrics.observe)
     store = Store(settings.db or f"sqlite:///{settings.home / 'gonogo.db'}")
-    profiles = load_profiles(settings.agents, known_tools=tools)
+    kit = open_toolkit(settings, environment, store, clock, more.kinds)
+    hub, metrics = Hub(), Metrics(kit.tools)
+    hub.watch(metrics.observe)
+    profiles = load_profiles(settings.agents, known_tools=kit.names)
     sender = open_hooks(settings, environment, store, clock, metrics)
     slot = ModelSlot(
         settings=settings, environment=environment, model=model, failed=metrics.model_failed
     )
-    doings = _doings(profiles, tools)
+    doings = Doings(
+        agents=facts_of(profiles, kit.servers), tools=classes_of(kit.tools), always_ask=ALWAYS_ASK
+    )
     desk = open_desk(settings, doings)
-    gate = open_gate(settings, {**tools, **ending_tools()}, profiles, desk.reviews, given_in(store))
+    gate = open_gate(settings, kit.for_gate, profiles, desk.reviews, given_in(store), kit.servers)
     traces = Traces(
         store=store, traffic=Traffic(), open_workspace=gate.open_workspace,
         snapshots=Snapshots(settings.home / "snapshots", limits=Limits(
@@ -219,7 +223,7 @@ def build(
     planning = Planning(
         desk=desk, begin=engine.begin, advance=engine.advance,
         read=PlanReader(
-            workers=frozenset(profiles) - PLANNERS, tools=tools, kinds=subtasks.kinds
+            workers=frozenset(profiles) - PLANNERS, tools=kit.tools, kinds=subtasks.kinds
         ).read,
         max_parallel=settings.max_parallel,
         proposals=Proposals(desk=desk, look_over=_look_over(settings, doings)),
@@ -274,8 +278,8 @@ def build(
         gate=gate, hands=hands, engine=engine, planning=planning, replanning=replanning,
         answering=answering, rollbacks=rollbacks, sweeps=sweeps, sender=sender, turns=turns,
         inbox=Inbox(locale=settings.locale), dispatcher=dispatcher, model=slot,
-        profiles=profiles, tools=tools, went_on=went_on, closing=anyio.Event(),
-        bearers=open_bearers(settings, clock),
+        profiles=profiles, tools=kit.tools, servers=kit.servers, went_on=went_on,
+        closing=anyio.Event(), bearers=open_bearers(settings, clock),
     )  # fmt: skip
 
 
@@ -290,17 +294,6 @@ def _retreat(
     settings: Settings, rollbacks: Rollbacks, check: Callable[[Connection, Work], None]
 ) -> Retreat | None:
     return retreat(rollbacks, check) if settings.on_failure == "rollback" else None
-
-
-def _doings(profiles: Mapping[str, Profile], tools: Mapping[str, Tool]) -> Doings:
-    return Doings(
-        agents={
-            name: ProfileFacts(tools=profile.tools, may_write=profile.may_write)
-            for name, profile in profiles.items()
-        },
-        tools={name: tool.tool_class for name, tool in tools.items()},
-        always_ask=ALWAYS_ASK,
-    )
 
 
 def _look_over(settings: Settings, doings: Doings) -> Callable[[Revision], Sequence[Finding]]:

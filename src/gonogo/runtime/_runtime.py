@@ -11,7 +11,7 @@ import anyio
 import anyio.to_thread
 
 from gonogo.agents import Gated, Thread
-from gonogo.domain.errors import Conflict, PolicyDenied
+from gonogo.domain.errors import Conflict, OutcomeUnknown, PolicyDenied
 from gonogo.domain.gate import ToolClass
 from gonogo.domain.principal import Principal, Role
 from gonogo.domain.views import AgentView, ToolView
@@ -27,6 +27,7 @@ from gonogo.runtime._messages import Messages
 from gonogo.runtime._parts import Clock, Parts, build, utc_now
 from gonogo.runtime._people import People
 from gonogo.runtime._plans import Plans
+from gonogo.runtime._servers import ForeignServers, remember
 from gonogo.runtime._session_rules import SessionRules
 from gonogo.runtime._sessions import visible
 from gonogo.runtime._streams import Streams
@@ -49,6 +50,7 @@ class Runtime(
     JudgedCalls,
     Streams,
     People,
+    ForeignServers,
 ):
     """Everything that a door may ask of gonogo.
 
@@ -89,6 +91,7 @@ class Runtime(
         runtime = cls(parts)
         parts.store.deliver = runtime._deliver
         try:
+            await remember(parts)
             # Before anything runs that could open or close one.
             for kind, count in (await parts.store.read(count_open_questions)).items():
                 parts.metrics.set_pending(kind, count)
@@ -96,6 +99,8 @@ class Runtime(
                 if idle:
                     await parts.store.write(log.start_system_chain)
                 else:
+                    if parts.servers is not None:
+                        await group.start(parts.servers.serve)
                     await group.start(parts.dispatcher.serve)
                     await parts.store.write(_start, parts)
                 yield runtime
@@ -198,7 +203,11 @@ class Runtime(
         if found.decision == "ask" or gated.tool_class is ToolClass.CONTROL:
             return {**told, "decision": "ask", "preview": gated.preview}
         await self.parts.store.write(_note_tool, principal, name, gated, self.parts.clock())
-        result, error = await self.parts.hands.carry_out(thread, self.parts.tools[name], gated)
+        tool = self.parts.tools[name]
+        try:
+            result, error = await self.parts.hands.carry_out(thread, tool, gated)
+        except OutcomeUnknown as doubt:
+            return {**told, "error": f"{doubt.kind}: {doubt}"}
         return {**told, "error": error} if error is not None else {**told, "result": result}
 
     # Inside -----------------------------------------------------------------------------------

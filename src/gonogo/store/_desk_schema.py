@@ -1,4 +1,4 @@
-"""The tables of the desk: who decides, what was said of a plan, and who is told."""
+"""The tables of the desk: who decides, what was said of a plan, who is told, foreign tools."""
 
 from sqlalchemy import Column, ForeignKey, Index, Integer, UniqueConstraint
 
@@ -85,4 +85,15 @@ audit_floors = table(
     Column("seq", Integer, nullable=False),
     Column("hash", Clean, nullable=False),
     Column("removed_at", Utc, nullable=False),
+)
+
+sightings = table(
+    "sightings",
+    Column("name", Clean, primary_key=True),
+    Column("position", Integer, primary_key=True),
+    Column("digest", Clean, nullable=False),
+    Column("definition", Json, nullable=False),
+    Column("seen_at", Utc, nullable=False),
+    Column("accepted_at", Utc),
+    Column("accepted_by", Clean),
 )

@@ -2,6 +2,8 @@
 
 A tool's `prepare` finds what a call will touch and shows it, and changes nothing. Its `run` takes
 those same final arguments and refuses to work on files that are no longer as they were approved.
+Tools of foreign servers (MCP) are named `mcp__server__tool`; nothing that their servers say of them
+is believed.
 """
 
 from collections.abc import Mapping
@@ -9,6 +11,9 @@ from dataclasses import replace
 
 from gonogo.tools._commands import COMMAND_TOOLS
 from gonogo.tools._control import CONTROL_TOOLS, ENDING_TOOLS
+from gonogo.tools._mcp_config import BadServers, ServerConfig, load_servers
+from gonogo.tools._mcp_servers import ServerReport, Servers, Sight
+from gonogo.tools._mcp_tool import Definition, ForeignTool, difference
 from gonogo.tools._patch import parse_patch
 from gonogo.tools._patching import PATCHING_TOOLS
 from gonogo.tools._reading import READING_TOOLS
@@ -40,12 +45,21 @@ def ending_tools() -> dict[str, Tool]:
 
 __all__ = [
     "Arguments",
+    "BadServers",
     "Bench",
+    "Definition",
+    "ForeignTool",
     "JsonObject",
     "Prepared",
+    "ServerConfig",
+    "ServerReport",
+    "Servers",
+    "Sight",
     "Tool",
     "builtin_tools",
+    "difference",
     "ending_tools",
+    "load_servers",
     "parse_patch",
     "propose_tool",
 ]

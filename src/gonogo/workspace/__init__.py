@@ -5,6 +5,7 @@ A file is replaced in one step, and only if it still holds what the change was b
 runs in a box where the machine has one, and nothing of it is left when it is over.
 """
 
+from gonogo.workspace._bound import bound_process
 from gonogo.workspace._ceilings import Ceilings
 from gonogo.workspace._command import OUTPUT_CAP, CommandOutput, run_command
 from gonogo.workspace._content import Base
@@ -48,6 +49,7 @@ __all__ = [
     "Traffic",
     "Tree",
     "Workspace",
+    "bound_process",
     "compile_glob",
     "elsewhere",
     "run_command",

@@ -1,4 +1,4 @@
-"""Reviews and votes, comments, a session's rules, links and deliveries, audit floors."""
+"""Reviews and votes, comments, a session's rules, links, deliveries, audit floors, sightings."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -29,6 +29,7 @@ def upgrade() -> None:
     _links()
     _deliveries()
     _audit_floors()
+    _sightings()
 
 
 def _votes() -> None:
@@ -153,5 +154,20 @@ def _audit_floors() -> None:
         sa.Column("hash", sa.Text(), nullable=False),
         sa.Column("removed_at", sa.Text(), nullable=False),
         sa.PrimaryKeyConstraint("chain", name=op.f("pk_audit_floors")),
+        sqlite_strict=True,
+    )
+
+
+def _sightings() -> None:
+    op.create_table(
+        "sightings",
+        sa.Column("name", sa.Text(), nullable=False),
+        sa.Column("position", sa.Integer(), nullable=False),
+        sa.Column("digest", sa.Text(), nullable=False),
+        sa.Column("definition", sa.Text(), nullable=False),
+        sa.Column("seen_at", sa.Text(), nullable=False),
+        sa.Column("accepted_at", sa.Text(), nullable=True),
+        sa.Column("accepted_by", sa.Text(), nullable=True),
+        sa.PrimaryKeyConstraint("name", "position", name=op.f("pk_sightings")),
         sqlite_strict=True,
     )

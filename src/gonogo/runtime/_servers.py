@@ -1,0 +1,219 @@
+"""The foreign servers of a runtime: what was seen of their tools is written down, and looked up."""
+
+from collections import ChainMap
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, TypeVar
+
+from gonogo.agents import Profile
+from gonogo.domain.errors import NotFound
+from gonogo.domain.findings import ProfileFacts
+from gonogo.domain.foreign import Standing
+from gonogo.domain.gate import ToolClass
+from gonogo.domain.principal import Principal, Role
+from gonogo.domain.views import ServerView
+from gonogo.engine import Kind
+from gonogo.settings import Settings
+from gonogo.store import Connection, Store
+from gonogo.store.sightings import accept, all_standings, sight, standing_of
+from gonogo.tools import (
+    Definition,
+    Servers,
+    Tool,
+    builtin_tools,
+    ending_tools,
+    load_servers,
+    propose_tool,
+)
+
+if TYPE_CHECKING:
+    from gonogo.runtime._parts import Parts
+
+V = TypeVar("V")
+
+
+def open_servers(
+    settings: Settings, environment: Mapping[str, str], store: Store, clock: Callable[[], datetime]
+) -> Servers | None:
+    """The servers that the configuration names; None: there are none.
+
+    Raises:
+        BadServers: the file has a defect.
+    """
+    configs = load_servers(settings.mcp_file, environment)
+    if not configs:
+        return None
+
+    async def seen(definitions: Sequence[Definition]) -> Mapping[str, Standing]:
+        found = await store.read(_unchanged, definitions)
+        return found or await store.write(_seen, definitions, clock())
+
+    return Servers(configs, seen)
+
+
+def _unchanged(
+    conn: Connection, definitions: Sequence[Definition]
+) -> Mapping[str, Standing] | None:
+    """What was seen of these tools, if nothing is new; so that looking costs no write."""
+    found: dict[str, Standing] = {}
+    for each in definitions:
+        standing = standing_of(conn, each.name)
+        if standing is None or standing.now.digest != each.digest:
+            return None
+        found[each.name] = standing
+    return found
+
+
+def _seen(
+    conn: Connection, definitions: Sequence[Definition], now: datetime
+) -> Mapping[str, Standing]:
+    return {d.name: sight(conn, d.name, d.digest, d.body, now) for d in definitions}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Toolkit:
+    """All tools that there are: ours, and those of servers as they come."""
+
+    own: Mapping[str, Tool]
+    servers: Servers | None
+
+    @property
+    def tools(self) -> Mapping[str, Tool]:
+        """What agents and plans may name."""
+        return self._with_servers(self.own)
+
+    @property
+    def for_gate(self) -> Mapping[str, Tool]:
+        """What may be called, the ends of decisions and validations too."""
+        return self._with_servers({**self.own, **ending_tools()})
+
+    @property
+    def names(self) -> Collection[str]:
+        """What a profile may name."""
+        return self.own if self.servers is None else KnownNames(self.own, self.servers)
+
+    def _with_servers(self, own: Mapping[str, Tool]) -> Mapping[str, Tool]:
+        return own if self.servers is None else ChainMap(dict(own), self.servers.known)
+
+
+def open_toolkit(
+    settings: Settings,
+    environment: Mapping[str, str],
+    store: Store,
+    clock: Callable[[], datetime],
+    kinds: Sequence[Kind],
+) -> Toolkit:
+    """Our tools, and the servers of the configuration.
+
+    Raises:
+        BadServers: the file of servers has a defect.
+    """
+    own = builtin_tools() | propose_tool({kind.name: kind.description for kind in kinds})
+    return Toolkit(own=own, servers=open_servers(settings, environment, store, clock))
+
+
+class KnownNames(Collection[str]):
+    """Our tools, and whatever a server may bring: what a profile may name."""
+
+    def __init__(self, tools: Collection[str], servers: Servers) -> None:
+        self._tools, self._servers = tools, servers
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._tools or name in self._servers
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tools)
+
+    def __len__(self) -> int:
+        return len(self._tools)
+
+
+@dataclass(frozen=True)
+class Seen(Mapping[str, V]):
+    """A view of things that come while we run: each is looked up when it is asked for."""
+
+    names: Collection[str]
+    look: Callable[[str], V]
+
+    def __getitem__(self, name: str) -> V:
+        if name not in self.names:
+            raise KeyError(name)
+        return self.look(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+
+def classes_of(tools: Mapping[str, Tool]) -> Mapping[str, ToolClass]:
+    """The class of each tool, also of those that servers bring later."""
+    return Seen(tools, lambda name: tools[name].tool_class)
+
+
+def facts_of(
+    profiles: Mapping[str, Profile], servers: Servers | None
+) -> Mapping[str, ProfileFacts]:
+    """What is known of each agent, also of tools that it is lent later."""
+
+    def facts(name: str) -> ProfileFacts:
+        own, lent = profiles[name], () if servers is None else servers.lent(name)
+        return ProfileFacts(tools=(*own.tools, *lent), may_write=own.may_write)
+
+    if servers is None:
+        return {name: facts(name) for name in profiles}
+    return Seen(profiles, facts)
+
+
+async def remember(parts: "Parts") -> None:
+    """Know the tools that were seen before; no server starts for that."""
+    if parts.servers is not None:
+        parts.servers.remember(await parts.store.read(all_standings))
+
+
+class ForeignServers:
+    """The part of the runtime that speaks of foreign servers."""
+
+    parts: "Parts"
+
+    async def servers(self, principal: Principal) -> list[ServerView]:
+        """How each server is, and what is known of its tools."""
+        principal.require(Role.VIEWER)
+        servers = self.parts.servers
+        if servers is None:
+            return []
+        standings = await self.parts.store.read(all_standings)
+        return [
+            ServerView(
+                name=report.name, place=report.place, state=report.state, error=report.error,
+                version=report.version or None, refused=dict(report.refused),
+                tools=list(report.tools) or [n for n in standings if n in servers.of(report.name)],
+                changed={
+                    name: list(standing.changed)
+                    for name, standing in standings.items()
+                    if name in servers.of(report.name) and standing.changed
+                },
+            )
+            for report in servers.report()
+        ]  # fmt: skip
+
+    async def accept_tool(self, principal: Principal, name: str) -> bool:
+        """Have a server's tool count as it was seen last. False: it did already.
+
+        Raises:
+            NotFound: no such tool was ever seen.
+        """
+        principal.require(Role.ADMIN)
+        clock = self.parts.clock
+        return await self.parts.store.write(_accept, principal, name, clock())
+
+
+def _accept(conn: Connection, principal: Principal, name: str, now: datetime) -> bool:
+    standing = standing_of(conn, name)
+    if standing is None:
+        raise NotFound(f"No server has listed a tool {name!r} yet")
+    if standing.accepted:
+        return False
+    return accept(conn, standing.now, principal.name, now, actor=principal.id)

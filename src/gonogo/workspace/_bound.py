@@ -1,0 +1,98 @@
+"""Programs that live as long as we do: spoken to through pipes, and gone when we are.
+
+They run beside us with the rights that we have, in no box: they are the operator's own.
+"""
+
+import os
+import sys
+from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from functools import cache
+from pathlib import Path
+from secrets import token_hex
+from subprocess import PIPE
+
+import anyio
+import anyio.abc
+import anyio.to_thread
+
+from gonogo.domain.errors import ToolFailed
+from gonogo.workspace._processes import MARK, kill_marked
+from gonogo.workspace._programs import find_program
+
+_GRACE = 2.0
+
+
+@asynccontextmanager
+async def bound_process(
+    argv: Sequence[str], environment: Mapping[str, str], folder: Path
+) -> AsyncGenerator[anyio.abc.Process]:
+    """Run a program for as long as the block; its standard streams are pipes.
+
+    Nothing of it is left when the block is over, nor when this process is killed.
+
+    Args:
+        environment: All that it gets; its `PATH` says where it is found.
+
+    Raises:
+        ToolFailed: `io_error`: it cannot be started.
+    """
+    program = find_program(argv[0], environment.get("PATH", ""))
+    if program is None:
+        raise ToolFailed("io_error", f"There is no program {argv[0]!r} on its PATH")
+    mark = token_hex(16)
+    lifeline, ours = os.pipe()
+    try:
+        # Not to be cancelled half-way: a process that nobody holds could not be ended.
+        with _uncancelled():
+            marked = {**environment, MARK: mark}
+            process = await _spawned([program, *argv[1:]], marked, folder, lifeline)
+        try:
+            yield process
+        finally:
+            with _uncancelled():
+                os.close(ours)
+                ours = -1
+                await _ended(process, mark)
+    finally:
+        if ours >= 0:
+            os.close(ours)
+
+
+@contextmanager
+def _uncancelled() -> Generator[None]:
+    with anyio.CancelScope(shield=True):
+        yield
+
+
+async def _spawned(
+    argv: Sequence[str], environment: Mapping[str, str], folder: Path, lifeline: int
+) -> anyio.abc.Process:
+    keeper = [*_interpreter(), "-c", _text(), str(lifeline)]
+    try:
+        return await anyio.open_process(
+            [*keeper, *argv], stdin=PIPE, stdout=PIPE, stderr=PIPE, cwd=folder,
+            env=environment, start_new_session=True, pass_fds=(lifeline,),
+        )  # fmt: skip
+    except (OSError, ValueError) as error:
+        raise ToolFailed("io_error", f"{argv[0]!r} cannot be started: {error}") from error
+    finally:
+        os.close(lifeline)
+
+
+async def _ended(process: anyio.abc.Process, mark: str) -> None:
+    """The keeper ends it all, now that its pipe is closed; what it left is found by the mark."""
+    with anyio.move_on_after(_GRACE):
+        await process.wait()
+    await anyio.to_thread.run_sync(kill_marked, process.pid, mark)
+    await process.aclose()
+
+
+@cache
+def _interpreter() -> list[str]:
+    return [str(Path(sys.executable).resolve()), "-I", "-S"]
+
+
+@cache
+def _text() -> str:
+    return Path(__file__).with_name("_keeper.py").read_text("utf-8")

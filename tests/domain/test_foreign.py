@@ -1,0 +1,85 @@
+"""Foreign tools have names that cannot be mistaken, and count only as they were accepted."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from gonogo.domain.foreign import (
+    Sighting,
+    Standing,
+    foreign_name,
+    server_of,
+    server_problem,
+    tool_problem,
+)
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+DAY = timedelta(days=1)
+
+
+def seen(position, letter, *, accepted=False, **said):
+    """A sighting on the day of its position."""
+    return Sighting(
+        name="mcp__docs__search", position=position, digest=letter,
+        definition={"name": "search", "description": letter, "parameters": {}, **said},
+        seen_at=START + position * DAY, accepted_at=START if accepted else None,
+        accepted_by="ann" if accepted else None,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["docs", "a", "my-docs", "my_docs", "0", "a" * 31])
+def test_a_server_has_a_plain_name(name):
+    assert server_problem(name) is None
+    assert server_of(foreign_name(name, "_x__y")) == name
+
+
+@pytest.mark.parametrize(
+    "name", ["", "Docs", "a__b", "a_", "_a", "-a", "a.b", "ä", "a" * 32, "a\n"]
+)
+def test_a_server_has_no_name_that_could_be_read_in_two_ways(name):
+    assert server_problem(name)
+
+
+@pytest.mark.parametrize(
+    ("tool", "problem"),
+    [("search", None), ("Search", "small letters"), ("a b", "small letters"), ("", "small"),
+     ("a" * 53, None), ("a" * 54, "longer than 64"), ("a\u0430", "small letters")],
+)  # fmt: skip
+def test_a_tool_whose_name_does_not_fit_is_told_why(tool, problem):
+    said = tool_problem("docs", tool)
+    assert said is None if problem is None else problem in (said or "")
+
+
+@pytest.mark.parametrize("name", ["read_file", "mcp__", "mcp__docs", "mcp__docs__", "mcp____x"])
+def test_what_names_no_server_and_tool_is_not_foreign(name):
+    assert not server_of(name)
+
+
+def test_what_was_allowed_counts_for_the_tool_as_it_was_then():
+    standing = Standing([seen(1, "a", accepted=True), seen(2, "b"), seen(3, "c")])
+    assert not standing.accepted
+    assert not standing.covers(START + 1 * DAY)
+    assert not standing.covers(START + 2 * DAY)
+    assert standing.covers(START + 3 * DAY)
+    assert not standing.covers(START), "it was allowed before anybody had seen it"
+    assert standing.changed == ("description",)
+
+
+def test_a_tool_that_is_again_as_it_was_accepted_counts_as_ever():
+    standing = Standing([seen(1, "a", accepted=True), seen(2, "b"), seen(3, "a")])
+    assert standing.accepted
+    assert standing.covers(START + 2 * DAY)
+    assert standing.covers(START)
+    assert standing.changed == ()
+
+
+def test_what_was_allowed_for_other_words_does_not_count_for_those_that_came_back():
+    standing = Standing([seen(1, "a", accepted=True), seen(2, "b"), seen(3, "c"), seen(4, "b")])
+    assert standing.covers(START + 2 * DAY)
+    assert not standing.covers(START + 3 * DAY)
+
+
+def test_what_changed_is_told_against_what_was_accepted_last():
+    first, other = seen(1, "a", accepted=True), seen(2, "b", accepted=True, parameters={"x": 1})
+    assert Standing([first, other, seen(3, "c")]).changed == ("description", "parameters")
+    assert Standing([seen(3, "c")]).changed == ("description", "parameters"), "none was accepted"

@@ -1,0 +1,105 @@
+"""The file of MCP servers: checked whole, secrets by name, and refused with file, line and field."""
+
+import json
+
+import pytest
+
+from gonogo.domain.gate import ToolClass
+from gonogo.tools import BadServers, load_servers
+
+ENVIRONMENT = {"PATH": "/bin", "HOME": "/home/ann", "TOKEN": "s3cret", "OTHER": "not asked for"}
+STDIO = {"name": "docs", "command": "docs-server"}
+HTTP = {"name": "docs", "url": "https://docs.example/mcp"}
+
+
+def load(tmp_path, *servers):
+    path = tmp_path / "mcp.toml"
+    tables = (
+        ["[[server]]", *(f"{name} = {_toml(value)}" for name, value in server.items())]
+        for server in servers
+    )
+    path.write_text("\n".join(line for table in tables for line in table) + "\n")
+    return load_servers(path, ENVIRONMENT)
+
+
+def _toml(value):
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{json.dumps(k)} = {json.dumps(v)}" for k, v in value.items()) + "}"
+    return json.dumps(value)
+
+
+def test_no_file_is_no_servers(tmp_path):
+    assert load_servers(tmp_path / "none.toml", {}) == {}
+
+
+def test_a_program_gets_what_it_needs_to_run_and_the_secrets_that_are_named(tmp_path):
+    server = load(tmp_path, {**STDIO, "args": ["-x"], "env_from": ["TOKEN"], "cwd": "/srv"})["docs"]
+    assert server.command == ("docs-server", "-x")
+    assert str(server.folder) == "/srv"
+    assert server.environment == {"PATH": "/bin", "HOME": "/home/ann", "TOKEN": "s3cret"}
+    assert server.agents == ("coder", "debug", "universal")
+    assert server.takes("anything")
+    assert "s3cret" not in repr(server)
+
+
+def test_an_address_gets_headers_whose_values_are_in_the_environment(tmp_path):
+    server = load(tmp_path, {
+        **HTTP, "headers_env": {"Authorization": "TOKEN"}, "tools": ["search"],
+        "classes": {"search": "pure"}, "agents": ["ask"],
+    })["docs"]  # fmt: skip
+    assert server.headers == {"Authorization": "s3cret"}
+    assert server.takes("search")
+    assert not server.takes("delete")
+    assert server.classes == {"search": ToolClass.PURE}
+    assert "s3cret" not in repr(server)
+
+
+@pytest.mark.parametrize(
+    ("server", "problem"),
+    [
+        ({"name": "docs"}, "either a command or a url"),
+        ({**STDIO, **HTTP}, "either a command or a url"),
+        ({**STDIO, "headers_env": {"A": "TOKEN"}}, "headers_env is for servers with a url"),
+        ({**HTTP, "env_from": ["TOKEN"]}, "env_from is for servers with a command"),
+        ({**STDIO, "name": "My Docs"}, "name: a server's name has small letters"),
+        ({**STDIO, "name": "a__b"}, "name: a server's name has small letters"),
+        ({**STDIO, "env_from": ["NOT_SET"]}, "env_from: NOT_SET is not set"),
+        ({**HTTP, "headers_env": {"A": "NOT_SET"}}, "headers_env: NOT_SET is not set"),
+        ({**HTTP, "headers_env": {"A: b": "TOKEN"}}, "headers_env"),
+        ({**HTTP, "url": "http://docs.example"}, "url: http:// would show"),
+        ({**HTTP, "url": "ftp://docs.example"}, "url: an address begins with https://"),
+        ({**HTTP, "url": "https://u:p@docs.example"}, "url: an address has no user"),
+        ({**HTTP, "url": "https://[x"}, "url: this is no address"),
+        ({**STDIO, "classes": {"x": "control"}}, "classes"),
+        ({**STDIO, "timeout": 0}, "timeout"),
+        ({**STDIO, "comand": "x"}, "comand"),
+    ],
+)
+def test_a_defect_is_named_with_its_line(tmp_path, server, problem):
+    with pytest.raises(BadServers) as told:
+        load(tmp_path, {**STDIO, "name": "first"}, server)
+    assert str(told.value).startswith(f"{tmp_path}/mcp.toml:4: server 2: ")
+    assert problem in str(told.value)
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:1/mcp", "http://localhost/mcp", "http://[::1]/"])
+def test_this_machine_is_reached_without_encryption(tmp_path, url):
+    assert load(tmp_path, {**HTTP, "url": url})
+    assert load(tmp_path, {**HTTP, "url": "http://docs.example", "insecure": True})
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("[[server", "mcp.toml: "),
+        ("[server]\n", "holds \\[\\[server\\]\\] tables and nothing else"),
+        ("other = 1\n", "nothing else"),
+        ("[[server]]\nname = 'a'\ncommand = 'x'\n" * 2, "there are two servers 'a'"),
+        ("[[server]]\nname = 'a'\ncommand = 'x'\n" * 33, "at most 32 servers"),
+    ],
+)
+def test_a_file_that_is_none_is_refused(tmp_path, text, problem):
+    path = tmp_path / "mcp.toml"
+    path.write_text(text)
+    with pytest.raises(BadServers, match=problem):
+        load_servers(path, {})

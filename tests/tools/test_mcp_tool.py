@@ -1,0 +1,95 @@
+"""What a server says of its tools is checked, and nothing in it can keep us busy or lead outside."""
+
+import pytest
+
+from gonogo.domain.errors import InvalidArguments
+from gonogo.domain.gate import ToolClass
+from gonogo.tools._mcp_tool import Definition, ForeignTool, Given, prepare, read_definition
+from gonogo.workspace import Workspace
+
+TEXT = {"type": "string"}
+
+
+def schema(**properties):
+    return {"type": "object", "properties": properties}
+
+
+def tool(parameters):
+    read = read_definition("docs", "search", "Searches.", parameters)
+    assert isinstance(read, Definition)
+    return ForeignTool(
+        name=read.name, description=read.description, arguments=Given, tool_class=ToolClass.OTHER,
+        prepare=prepare, definition=read,
+    )  # fmt: skip
+
+
+def test_arguments_are_checked_against_the_servers_schema(tmp_path):
+    search = tool({**schema(text=TEXT, count={"type": "integer"}), "required": ["text"]})
+    assert search.schema().parameters["required"] == ["text"]
+    given = search.parse({"text": "x", "model_config": 1})
+    assert given.final() == {"text": "x", "model_config": 1}
+    prepared = prepare(Workspace(tmp_path), given)
+    assert prepared.preview == '{\n  "text": "x",\n  "model_config": 1\n}'
+    for wrong, problem in [
+        ({}, "'text' is a required property"),
+        ({"text": 1}, "text: 1 is not of type 'string'"),
+        ({"text": "x", "count": "y"}, "count: 'y' is not of type 'integer'"),
+        ({"text": "x" * (1 << 20)}, "longer than"),
+        ({"text": float("nan")}, "arguments: "),
+    ]:
+        with pytest.raises(InvalidArguments, match=problem):
+            search.parse(wrong)
+
+
+DOUBLING = {f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(40)}
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {**schema(a={"$ref": "#/$defs/d0"}), "$defs": {**DOUBLING, "d40": {}}},
+        schema(a={"$ref": "#/properties/a"}),
+        schema(a={"$ref": "#/nowhere"}),
+    ],
+)
+def test_a_schema_that_cannot_be_followed_refuses_and_does_not_hang(parameters):
+    with pytest.raises(InvalidArguments, match="cannot be followed"):
+        tool(parameters).parse({"a": 1})
+
+
+def test_patterns_are_left_to_the_server():
+    slow = {"type": "string", "pattern": "(a+)+$"}
+    assert tool(schema(a=slow)).parse({"a": "a" * 40 + "!"})
+    named = {"type": "object", "patternProperties": {"(a+)+$": {}}, "additionalProperties": False}
+    assert tool(schema(a=named, b={"anyOf": [named]})).parse({"a": {"a" * 40 + "!": 1}, "b": {}})
+
+
+def nested(depth):
+    inner = {}
+    for _ in range(depth):
+        inner = {"type": "object", "properties": {"a": inner}}
+    return schema(a=inner)
+
+
+@pytest.mark.parametrize(
+    ("name", "description", "parameters", "problem"),
+    [
+        ("Search", "", schema(), "small letters"),
+        ("s" * 60, "", schema(), "longer than 64"),
+        ("search", "x" * 8_001, schema(), "its description is longer"),
+        ("search", "", [], "its schema is no object"),
+        ("search", "", {"type": "string"}, "its schema is not that of an object"),
+        ("search", "", {}, "its schema is not that of an object"),
+        ("search", "", schema(a={"type": "strig"}), "its schema is none"),
+        ("search", "", schema(a={"$ref": "https://x.example/s"}), "outside of itself"),
+        ("search", "", schema(a={"anyOf": [{"$dynamicRef": "file:x"}]}), "outside of itself"),
+        ("search", "", schema(a={"description": "x" * 70_000}), "its schema is longer"),
+        ("search", "", nested(30), "nested deeper"),
+        ("search", "", nested(3_000), "its schema"),
+        ("search", "", schema(a=float("nan")), "its schema cannot be read"),
+    ],
+)
+def test_what_does_not_fit_is_not_taken_and_it_is_said_why(name, description, parameters, problem):
+    read = read_definition("docs", name, description, parameters)
+    assert isinstance(read, str)
+    assert problem in read
