@@ -1,4 +1,4 @@
-"""The file of MCP servers: checked whole, secrets by name, and refused with file, line and field."""
+"""The file of MCP servers: checked whole, secrets by name, refused with file, line and field."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What a server says of its tools is checked, and nothing in it can keep us busy or lead outside."""
+"""What a server says of its tools is checked; nothing in it keeps us busy or leads outside."""
 
 import pytest
 

@@ -179,8 +179,8 @@ async def _stdio(server: ServerConfig, said: Said, gone: anyio.Event) -> AsyncGe
     incoming, received = anyio.create_memory_object_stream[Any](0)
     sent, outgoing = anyio.create_memory_object_stream[Any](0)
     async with (
-        bound_process(server.command, server.environment, server.folder) as process,
         incoming, received, sent, outgoing,
+        bound_process(server.command, server.environment, server.folder) as process,
         anyio.create_task_group() as group,
     ):  # fmt: skip
         assert process.stdin is not None  # noqa: S101 - all three are pipes
