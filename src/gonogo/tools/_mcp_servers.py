@@ -25,7 +25,7 @@ from gonogo.tools._mcp_tool import Definition, ForeignTool, Given, prepare, read
 from gonogo.tools._tool import Bench, JsonObject, Tool
 
 TRIES, WHILE = 3, 600.0
-"""How often a server may fail within how many seconds before it is left alone."""
+"""How often a server is started within how many seconds; one that runs is started once."""
 Sight = Callable[[Sequence[Definition]], Awaitable[Mapping[str, Standing]]]
 """Writes down what servers say of their tools; gives what was seen of each, by name."""
 
@@ -173,7 +173,7 @@ class _Server:
         self._link: Link | None = None
         self._version = ""
         self._starting = anyio.Lock()
-        self._failures: deque[float] = deque(maxlen=TRIES)
+        self._starts: deque[float] = deque(maxlen=TRIES)
 
     @property
     def runs(self) -> bool:
@@ -225,12 +225,13 @@ class _Server:
         if self.group is None:
             raise ToolFailed("server_unavailable", "servers do not run for a command that looks")
         now, name = anyio.current_time(), self.config.name
-        if len(self._failures) == TRIES and now - self._failures[0] < WHILE:
-            left = math.ceil(WHILE - (now - self._failures[0]))
+        if len(self._starts) == TRIES and now - self._starts[0] < WHILE:
+            left = math.ceil(WHILE - (now - self._starts[0]))
             raise ToolFailed(
                 "server_unavailable",
                 f"MCP server {name} failed {TRIES} times ({self.error}); next try in {left} s",
             )
+        self._starts.append(now)
         self.error = await self.group.start(self._live)
         if self.error is not None:
             raise ToolFailed("server_unavailable", f"MCP server {name}: {self.error}")
@@ -256,7 +257,6 @@ class _Server:
                 self._link = None
         last = said.last_line
         self.error = f"{error}; it said: {last[:300]}" if last else error
-        self._failures.append(anyio.current_time())
         if not mine:
             task_status.started(self.error)
 
