@@ -11,8 +11,8 @@ from sqlalchemy.exc import IntegrityError
 
 from gonogo.domain.records import Timer
 from gonogo.store import Store
-from gonogo.store._prepared import Direct
-from gonogo.store._rows import by
+from gonogo.store._prepared import Direct, _prepared
+from gonogo.store._rows import among, by
 from gonogo.store._schema import events, sessions, timers
 
 NOW = datetime(2026, 11, 22, 9, 30, tzinfo=UTC)
@@ -24,6 +24,9 @@ KINDS = (
     .limit(10)
 )
 SOME = select(timers.c.key).where(timers.c.key.in_(bindparam("of", expanding=True)))
+FEW = select(timers.c.kind, timers.c.key).where(
+    among(timers.c.kind, ["k", "it's"]), timers.c.key > bindparam("after"), timers.c.run_at == NOW
+)
 RENAME = (
     update(timers)
     .where(timers.c.kind == bindparam("old"))
@@ -68,6 +71,17 @@ def test_a_list_of_any_length_may_be_asked_for(conn: Connection) -> None:
 
     for wanted in (["a"], ["a", "c"], []):
         assert sorted(conn.execute(SOME, {"of": wanted}).scalars()) == wanted
+
+
+def test_a_list_that_is_always_the_same_is_prepared(conn: Connection) -> None:
+    conn.execute(insert(timers), [*rows("a", "b"), {**rows("c")[0], "kind": "it's"}])
+    conn.execute(insert(timers), {**rows("d")[0], "kind": "other"})
+
+    found = conn.execute(FEW, {"after": "a"}).all()
+
+    assert sorted(tuple(row) for row in found) == [("it's", "c"), ("k", "b")]
+    assert _prepared(FEW, ("after",), conn.dialect) is not None
+    assert _prepared(SOME, ("of",), conn.dialect) is None
 
 
 def test_a_change_gives_back_rows(conn: Connection) -> None:

@@ -5,7 +5,7 @@ running it does.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from functools import cache
 from typing import Any, TypeVar
@@ -20,6 +20,7 @@ from sqlalchemy import (
     Update,
     bindparam,
     insert,
+    literal,
     select,
     update,
 )
@@ -47,6 +48,14 @@ def rows(conn: Connection, statement: Executable, params: Params) -> list[Row[An
 def columns_of(table: Table, record: type[Any]) -> list[ColumnElement[Any]]:
     """The columns that a record has fields for."""
     return [table.c[each.name] for each in fields(record)]
+
+
+def among(column: ColumnElement[Any], words: Iterable[str]) -> ColumnElement[bool]:
+    """Whether a column has one of these words, which are the same each time.
+
+    A list that is handed to `in_` as it is may have any length, and so is never prepared.
+    """
+    return column.in_([literal(word, column.type) for word in words])
 
 
 @cache

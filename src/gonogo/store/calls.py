@@ -8,7 +8,7 @@ from sqlalchemy import Connection, bindparam, func, select
 from gonogo.domain.approval_state import APPROVAL, ApprovalStatus
 from gonogo.domain.call_state import CALL, CallStatus
 from gonogo.domain.records import Approval, CallRow
-from gonogo.store._rows import by, change, columns_of, many, one, put, row_of
+from gonogo.store._rows import among, by, change, columns_of, many, one, put, row_of
 from gonogo.store._schema import approvals, tool_calls
 
 _THREAD_CALLS = (
@@ -20,7 +20,7 @@ _THREAD_CALLS = (
     .order_by(tool_calls.c.position)
 )
 _OPEN_CALLS = _THREAD_CALLS.where(
-    tool_calls.c.status.in_(["proposed", "awaiting_approval", "allowed", "started", "unknown"])
+    among(tool_calls.c.status, ("proposed", "awaiting_approval", "allowed", "started", "unknown"))
 )
 _NEXT = select(func.coalesce(func.max(tool_calls.c.position), 0) + 1).where(
     tool_calls.c.session_id == bindparam("session_id"), tool_calls.c.thread == bindparam("thread")

@@ -15,7 +15,18 @@ from gonogo.domain.plan_state import PLAN, PlanStatus
 from gonogo.domain.records import GrantRow, Plan, SubtaskRow
 from gonogo.domain.schedule import Standing
 from gonogo.domain.subtask_state import SUBTASK, SubtaskStatus
-from gonogo.store._rows import by, change, change_all, columns_of, many, one, put, row_of, rows
+from gonogo.store._rows import (
+    among,
+    by,
+    change,
+    change_all,
+    columns_of,
+    many,
+    one,
+    put,
+    row_of,
+    rows,
+)
 from gonogo.store._schema import grants, plan_revisions, plans, subtasks
 
 _SUBTASKS: TypeAdapter[tuple[Subtask, ...]] = TypeAdapter(tuple[Subtask, ...])
@@ -27,7 +38,7 @@ _SESSION_PLANS = (
     .order_by(plans.c.created_at.desc(), plans.c.id.desc())
 )
 _ALL_PLANS = select(*columns_of(plans, Plan)).order_by(plans.c.created_at.desc(), plans.c.id.desc())
-_LIVE_PLANS = select(plans.c.id).where(plans.c.status.in_(("running", "replanning")))
+_LIVE_PLANS = select(plans.c.id).where(among(plans.c.status, ("running", "replanning")))
 _ROWS = (
     select(*columns_of(subtasks, SubtaskRow))
     .where(subtasks.c.plan_id == bindparam("plan_id"), subtasks.c.revision == bindparam("revision"))

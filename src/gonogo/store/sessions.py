@@ -11,7 +11,7 @@ from gonogo.domain.conversation import MESSAGE, Message
 from gonogo.domain.errors import Conflict
 from gonogo.domain.records import Session, Turn
 from gonogo.domain.turn_state import TURN, TurnStatus
-from gonogo.store._rows import by, change, columns_of, many, one, put, row_of, rows
+from gonogo.store._rows import among, by, change, columns_of, many, one, put, row_of, rows
 from gonogo.store._schema import messages, sessions, turns
 from gonogo.store.log import GENESIS
 
@@ -40,13 +40,14 @@ _LOCK_TURN = by(turns, Turn, "id").with_for_update()
 _OPEN_TURNS = (
     select(*columns_of(turns, Turn))
     .where(
-        turns.c.session_id == bindparam("of"), turns.c.status.in_(["queued", "running", "parked"])
+        turns.c.session_id == bindparam("of"),
+        among(turns.c.status, ("queued", "running", "parked")),
     )
     .order_by(turns.c.position)
 )
 _UNFINISHED = (
     select(*columns_of(turns, Turn))
-    .where(turns.c.status.in_(["queued", "running"]))
+    .where(among(turns.c.status, ("queued", "running")))
     .order_by(turns.c.session_id, turns.c.position)
 )
 _THREAD = (

@@ -2,6 +2,7 @@
 
 from sqlalchemy import Connection, bindparam, exists, func, select
 
+from gonogo.store._rows import among
 from gonogo.store._schema import plans, sessions, subtasks
 
 _WORKSPACE = select(sessions.c.workspace).where(sessions.c.id == bindparam("of"))
@@ -20,7 +21,7 @@ _RUN_ELSEWHERE = (
     .select_from(subtasks)
     .where(
         subtasks.c.status == "running",
-        subtasks.c.plan_id.in_(_OTHERS.where(plans.c.status.in_(_BEGUN))),
+        subtasks.c.plan_id.in_(_OTHERS.where(among(plans.c.status, _BEGUN))),
     )
 )
 _WAITERS = _OTHERS.where(
