@@ -1,14 +1,15 @@
 """What tests of several rooms share: databases of both kinds, and the event loop."""
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from coverage import Coverage
 from hypothesis import settings
 
 from fakes.nursery import Nursery, nursery
 from fakes.postgres import Server, programs, server
+from fakes.template import empty_database
 from gonogo.store import Store
 
 # How long an example takes says more about the machine than about us.
@@ -19,6 +20,18 @@ settings.load_profile("untimed")
 @pytest.fixture(scope="session")
 def anyio_backend() -> str:
     return "asyncio"
+
+
+@pytest.fixture
+def unmeasured() -> Iterator[None]:
+    """A test that is not what shows which code is tested; without that it is twice as fast."""
+    measuring = Coverage.current()
+    if measuring is None:
+        yield
+        return
+    measuring.stop()
+    yield
+    measuring.start()
 
 
 @pytest.fixture(scope="session")
@@ -36,13 +49,6 @@ def born() -> Iterator[Nursery]:
     """Where processes that start at once come from."""
     with nursery() as found:
         yield found
-
-
-@pytest.fixture(scope="session")
-def _sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("template") / "gonogo.db"
-    Store(f"sqlite:///{path}").close()
-    return path
 
 
 @pytest.fixture(scope="session")
@@ -75,7 +81,7 @@ def database_url(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> I
     """The address of a database of the current schema, without a row."""
     if kind == "sqlite":
         path = tmp_path / "gonogo.db"
-        shutil.copy(request.getfixturevalue("_sqlite_template"), path)
+        path.write_bytes(empty_database())
         yield f"sqlite:///{path}"
         return
     running: Server = request.getfixturevalue("postgres")

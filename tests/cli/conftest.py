@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from fakes.nursery import Nursery, Process, python
+from fakes.template import lay_out
 
 SECONDS = 60
 _COLOURS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
@@ -90,6 +91,7 @@ class Terminal:
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
+    lay_out(tmp_path / "home")
     return tmp_path / "home"
 
 

@@ -39,6 +39,12 @@ def commands() -> list[tuple[str, ...]]:
     return found
 
 
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """Where nothing of gonogo has been yet."""
+    return tmp_path / "home"
+
+
 def test_the_commands_of_the_protocol_are_there():
     assert {" ".join(words) for words in commands()} >= {
         "run",

@@ -26,6 +26,7 @@ import signal
 import sqlite3
 import sys
 import tempfile
+import threading
 import traceback
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
@@ -38,7 +39,8 @@ import anyio
 import anyio.to_thread
 
 from durability.person import Person, Told
-from durability.story import LINES, SESSION
+from durability.story import LINES, SESSION, lay_out
+from fakes.template import empty_database
 from gonogo.domain.canonical import digest
 from gonogo.domain.conversation import ModelRequest, Reply, ToolAnswer
 from gonogo.domain.errors import AlreadyDecided, Conflict
@@ -47,7 +49,7 @@ from gonogo.llm import ScriptedModel
 from gonogo.llm.model import OnText
 from gonogo.runtime import Once, Runtime
 from gonogo.settings import Settings
-from gonogo.store import Store, _sqlite
+from gonogo.store import _sqlite
 from gonogo.tools import builtin_tools
 from gonogo.workspace import _content
 
@@ -215,7 +217,7 @@ def carried_out(job: dict[str, Any], empty: bytes) -> dict[str, Any]:
     if (child := os.fork()) == 0:
         os.dup2(log, 2)
         os.setsid()
-        signal.alarm(60)
+        signal.alarm(300)
         run(job, empty, Fate(job.get("crash")))
     os.close(log)
     status = os.waitpid(child, 0)[1]
@@ -224,13 +226,23 @@ def carried_out(job: dict[str, Any], empty: bytes) -> dict[str, Any]:
     return {"signal": os.WTERMSIG(status), "code": code, "count": counted}
 
 
+def rehearse(empty: bytes) -> None:
+    """Play once here: what is imported and compiled on the way, no fork has to do again."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        lay_out(folder / "workspace")
+        (folder / "home").mkdir()
+        (folder / "home" / "gonogo.db").write_bytes(empty)
+        anyio.run(play, folder)
+
+
 def main() -> None:
     """Serve until the input ends."""
     for tool in builtin_tools().values():
         tool.schema()
-    with tempfile.TemporaryDirectory() as folder:
-        Store(f"sqlite:///{folder}/empty.db").close()
-        empty = Path(folder, "empty.db").read_bytes()
+    empty = empty_database()
+    rehearse(empty)
+    assert threading.active_count() == 1, "threads do not survive a fork"
     # What is here already is not to be looked through for garbage by each fork.
     gc.freeze()
     for line in sys.stdin:

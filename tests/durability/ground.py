@@ -9,6 +9,7 @@ from durability import story
 from durability.invariants import check_invariants
 from durability.person import Told
 from durability.server import CANARY, Server
+from fakes import template
 from fakes.nursery import Nursery
 from fakes.openai_server import FakeOpenAI
 
@@ -23,6 +24,7 @@ class Ground:
     def __init__(self, folder: Path, model: FakeOpenAI, nursery: Nursery) -> None:
         self.folder, self.model = folder, model
         self.home, self.database = folder / "home", folder / "home" / "gonogo.db"
+        template.lay_out(self.home)
         self.workspace = story.lay_out(folder / "workspace")
         self.told = Told(folder / "told.jsonl")
         self.nursery = nursery

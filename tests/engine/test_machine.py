@@ -470,10 +470,12 @@ def soon_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "MAX_SHRINKING_SECONDS", 60)
 
 
+@pytest.mark.usefixtures("unmeasured")
 def test_the_engine_keeps_its_promises_whatever_happens(ground: Ground) -> None:
     _run(ground, EXAMPLES if ground.is_sqlite else EXAMPLES // 40)
 
 
+@pytest.mark.usefixtures("unmeasured")
 def test_files_on_disk_go_back_and_stay_as_they_should_whatever_happens(
     ground_on_disk: Ground,
 ) -> None:

@@ -16,6 +16,7 @@ import pytest
 from anyio.abc import TaskGroup
 
 from durability.invariants import unreasoned
+from fakes.template import lay_out
 from gonogo.domain.conversation import ModelRequest, Reply
 from gonogo.domain.messages import parse_message
 from gonogo.domain.principal import Principal, Role
@@ -106,6 +107,8 @@ class World:
         self.settings = Settings(
             home=root / "home", config=root / "config", workspace=self.folder, **set_
         )
+        if self.settings.db is None:
+            lay_out(self.settings.home)
         self.lines: dict[str, Any] = dict(lines)
         self.clock = Clock()
         self.session = ""

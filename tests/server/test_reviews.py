@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from fakes.door import door_at
+from fakes.template import lay_out
 from gonogo.client import Client
 from gonogo.domain.errors import Conflict, Forbidden, InvalidMessage, NotFound
 from gonogo.domain.principal import Role
@@ -29,6 +30,7 @@ async def door(tmp_path):
     settings = Settings(
         home=tmp_path / "home", config=tmp_path / "config", workspace=tmp_path / "work"
     )
+    lay_out(settings.home)
     path = tmp_path / "s"
     async with (
         Runtime.open(settings, model=ScriptedModel(LINES)) as runtime,

@@ -7,6 +7,7 @@ import anyio
 import pytest
 from websockets.asyncio.client import unix_connect
 
+from fakes.template import lay_out
 from gonogo.client import Client
 from gonogo.domain.errors import AlreadyDecided, Conflict, Forbidden, InvalidMessage, NotFound
 from gonogo.domain.principal import Role
@@ -60,6 +61,7 @@ async def world(tmp_path):
     settings = Settings(
         home=tmp_path / "home", config=tmp_path / "config", workspace=tmp_path / "work"
     )
+    lay_out(settings.home)
     path = str(tmp_path / "s")
     async with (
         Runtime.open(settings, model=ScriptedModel(LINES)) as runtime,

@@ -17,13 +17,14 @@ import anyio.from_thread
 import httpx
 from websockets.sync.client import connect
 
+from fakes.template import lay_out
 from gonogo.domain.principal import Role
 from gonogo.llm import ScriptedModel
 from gonogo.runtime import Runtime
 from gonogo.server import Limits, Ready, serve
 from gonogo.settings import Settings
 
-WAIT = 10.0
+WAIT = 60.0
 """Seconds that a test waits for something that will happen."""
 STREAM = "/api/v1/agent/message/stream"
 LEDGER = "ledger.txt"
@@ -185,6 +186,7 @@ def deployed(home: Path, *, limits: Limits | None = None, **settings: Any) -> It
         home=home / "state", config=home / "config", workspace=work, model="scripted",
         **{**unhurried, **settings},
     )  # fmt: skip
+    lay_out(chosen.home)
     listening = threading.Event()
     found: list[Deployment] = []
 
