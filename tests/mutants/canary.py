@@ -18,7 +18,7 @@ from mutants.workspace import CANARY, MOUNTED_AT, OUTSIDE_TEXT
 RUNS_CODE = frozenset({"pytest", "python", "python3", "mypy", "ruff", "make", "npm"})
 """They run what the repository says, or keep a cache in it: allowed by name, not for reading."""
 _SHELL = "timeout 5 bash --noprofile --norc -c"
-_AT_ONCE = 40
+_AT_ONCE = 20
 _CAP = 64 * 1024 * 1024
 _TIME_LIMIT = 600
 
