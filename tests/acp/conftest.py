@@ -4,8 +4,9 @@ import asyncio
 import json
 import os
 import subprocess
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -59,13 +60,14 @@ class Pad:
     def __init__(self) -> None:
         self.agent: Any = None
         self.process: Process
+        self.hang_up: Callable[[], Awaitable[None]]
         self.shown: list[tuple[str, Any]] = []
         self.questions: list[tuple[Any, list[Any]]] = []
         self.forms: list[Any] = []
         self.wire: list[tuple[str, Body]] = []
-        self.choices: dict[str, str | None] = {}
-        """Kind of question, by its title or id → the option that is chosen; None dismisses it."""
+        self.person: Callable[[Any, list[Any]], Awaitable[str | None]] = self._as_always
         self.default: str | None = "approve"
+        """What the person chooses; None closes the question."""
         self.fields: Body | None = None
         self.patience = anyio.Event()
         """Whether the person answers at all."""
@@ -87,7 +89,7 @@ class Pad:
         self.questions.append((tool_call, options))
         self._tell()
         await self.patience.wait()
-        chosen = self.choices.get(tool_call.title or "", self.default)
+        chosen = await self.person(tool_call, options)
         if chosen is None:
             outcome: Any = schema.DeniedOutcome(outcome="cancelled")
         else:
@@ -144,12 +146,22 @@ class Pad:
         """The updates of one kind."""
         return [update for _, update in self.shown if update.session_update == kind]
 
+    def methods(self, method: str) -> list[Body]:
+        """What the agent has sent by one method."""
+        return [
+            body for way, body in self.wire if way == "incoming" and body.get("method") == method
+        ]
+
+    async def _as_always(self, tool_call: object, options: object) -> str | None:
+        return self.default
+
     def _tell(self) -> None:
         self.news.set()
         self.news = anyio.Event()
 
     def note(self, event: Any) -> None:
         self.wire.append((event.direction.value, event.message))
+        self._tell()
 
 
 Editors = Callable[..., Any]
@@ -171,16 +183,21 @@ def editor(env: dict[str, str], folder: Path, born: Nursery) -> Editors:
             pad, writer, reader, use_unstable_protocol=True, observers=[pad.note]
         )
         try:
+            pad.hang_up = partial(_hang_up, connection, writer)
             yield pad
         finally:
-            await connection.close()
-            writer.close()
+            await pad.hang_up()
             try:
                 await anyio.to_thread.run_sync(process.wait, LIMIT)
             finally:
                 process.kill()
 
     return opened
+
+
+async def _hang_up(connection: Any, writer: asyncio.StreamWriter) -> None:
+    await connection.close()
+    writer.close()
 
 
 def start(

@@ -110,8 +110,8 @@ def differences(patch: str, root: str) -> list[Content]:
 def fragments(patch: str) -> Iterator[tuple[str, str | None, str]]:
     """The path, the old and the new lines of each hunk; no old ones where the file is new."""
     files = list(_FILE.finditer(patch))
-    ends = [found.start() for found in files[1:]] + [len(patch)]
-    for found, end in zip(files, ends, strict=True):
+    ends = [*(found.start() for found in files[1:]), len(patch)]
+    for found, end in zip(files, ends, strict=False):
         old, new = found["old"].strip(), found["new"].strip()
         path = re.sub(r"^[ab]/", "", old if new == _NOTHING else new)
         for hunk in re.split(r"^@@.*$", patch[found.end() : end], flags=re.MULTILINE)[1:]:

@@ -5,6 +5,7 @@ prompt ends when the stream of its message has ended, all of that is shown, and 
 person is open.
 """
 
+import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import aclosing, asynccontextmanager, suppress
 from typing import Any
@@ -32,10 +33,11 @@ from gonogo.acp._updates import Event, Update, Updates, said
 from gonogo.client import Client, Unreachable, error_of
 from gonogo.domain.approval_state import ApprovalKind
 from gonogo.domain.approval_views import ApprovalView
-from gonogo.domain.errors import Conflict, GonogoError, Refused
+from gonogo.domain.errors import Conflict, GonogoError, Internal, Refused
 from gonogo.domain.views import SessionView
 from gonogo.texts import say
 
+_LOG = logging.getLogger(__name__)
 _FAREWELL = 5.0
 """Seconds that what was cancelled may take to end."""
 _DECIDED = frozenset({"approved", "edited"})
@@ -106,6 +108,9 @@ class Dialogue:
                             await self._take(event)
             except* GonogoError as errors:
                 self._broken = next(_leaves(errors))
+            except* Exception as errors:
+                _LOG.exception("what happens in %s is not shown any more", self.id)
+                self._broken = Internal(f"It cannot be shown any more: {errors.exceptions[0]!r}")
         self._tell()
 
     async def _take(self, event: Event) -> None:

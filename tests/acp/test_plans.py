@@ -1,0 +1,131 @@
+"""A plan in an editor: shown as entries, put before the person, decided, changed, carried out."""
+
+import json
+import re
+from typing import Any
+
+import anyio
+import pytest
+
+from fakes.openai_server import FakeOpenAI
+from fakes.world import call, calls, plan, says, step, write
+
+STEPS = [step("app"), step("readme", "app")]
+GRAPH = plan(*STEPS, goal="A small app")
+
+
+def coder(path: str) -> list[dict[str, Any]]:
+    """What a coder answers whose subtask is one file."""
+    done = call("attempt_completion", result=f"made {path}")
+    return [calls(write(path)), calls(done)]
+
+
+SCRIPT = {
+    "rules": [
+        # Who answers comments is told of all subtasks, who writes the second file of the first.
+        {"when": {"user": "in blue"}, "reply": {"status": 503, "delay": 3}},
+        {"when": {"user": "Do readme"}, "replies": coder("README.md")},
+        {"when": {"user": "Do app"}, "replies": coder("app.py")},
+        {"when": {"tools": ["create_plan"], "last": "Build it"}, "reply": GRAPH},
+    ],
+    "default": says("Done."),
+}
+
+
+async def planner(pad: Any, folder: Any, **able: Any) -> str:
+    """A session in which the architect answers."""
+    session = await pad.open(folder, **able)
+    modes = session.modes
+    assert modes.current_mode_id == "orchestrator"
+    assert {"architect", "coder", "ask"} <= {mode.id for mode in modes.available_modes}
+    await pad.agent.set_session_mode(session_id=session.session_id, mode_id="architect")
+    return session.session_id
+
+
+def states(pad: Any) -> list[list[str]]:
+    return [[entry.status for entry in update.entries] for update in pad.of("plan")]
+
+
+async def test_a_plan_is_asked_about_carried_out_and_kept_up_to_date(editor, folder, provider):
+    provider.script(SCRIPT)
+    async with editor() as pad:
+        session_id = await planner(pad, folder)
+        assert await pad.say(session_id, "Build it") == "end_turn"
+    ((asked, options),) = pad.questions
+    assert [option.option_id for option in options] == ["approve", "hold", "revise", "reject"]
+    assert "Do readme" in asked.content[0].content.text
+    assert asked.field_meta["digest"].startswith("sha256:")
+    first = pad.of("plan")[0].entries
+    assert [entry.field_meta["dependencies"] for entry in first] == [[], ["app"]]
+    assert states(pad) == [
+        ["pending", "pending"],
+        ["in_progress", "pending"],
+        ["completed", "pending"],
+        ["completed", "in_progress"],
+        ["completed", "completed"],
+    ]
+    (question,) = [u for u in pad.of("tool_call") if u.tool_call_id == asked.tool_call_id]
+    assert question.kind == "think"
+    ended = {u.tool_call_id: u.status for u in pad.of("tool_call_update") if u.status}
+    assert ended[asked.tool_call_id] == "completed"
+    assert (folder / "README.md").read_text() == "made\n"
+    assert "Completed: 2" in pad.text
+    assert pad.of("current_mode_update")[-1].current_mode_id == "orchestrator"
+
+
+async def test_a_plan_is_rejected_held_and_started_by_what_the_person_chooses_or_writes(
+    editor, folder, provider
+):
+    provider.script(SCRIPT)
+    async with editor() as pad:
+        session_id = await planner(pad, folder)
+        pad.default = "reject"
+        assert await pad.say(session_id, "Build it") == "end_turn"
+        assert pad.of("plan")[-1].entries == []
+
+        pad.default = None
+        await pad.agent.set_session_mode(session_id=session_id, mode_id="architect")
+        assert await pad.say(session_id, "Build it") == "end_turn"
+        assert "/approve" in pad.text
+        pad.default = "approve"
+        assert await pad.say(session_id, "/hold") == "end_turn"
+        assert list(folder.iterdir()) == []
+        assert await pad.say(session_id, "/start") == "end_turn"
+    assert {path.name for path in folder.iterdir()} == {"app.py", "README.md"}
+
+
+def answer_comment(provider: FakeOpenAI) -> None:
+    """Script the planner's next attempt, now that the comment's id is known."""
+    while True:
+        for request in provider.requests:
+            told = re.search(r"you are to answer:\n(.*)", str(request["messages"][-1]["content"]))
+            if told:
+                (comment,) = json.loads(told[1])
+                answers = [{"comment_id": comment["comment_id"], "answer": "It is blue now."}]
+                made = calls(call("create_plan", goal="Blue", subtasks=STEPS, answers=answers))
+                rules = [{"when": {"user": "in blue"}, "reply": made}, *SCRIPT["rules"]]
+                provider.script({**SCRIPT, "rules": rules})
+                return
+
+
+@pytest.mark.parametrize("forms", [False, True])
+async def test_a_plan_is_changed_by_its_planner_as_the_person_says(editor, folder, provider, forms):
+    provider.script(SCRIPT)
+    asked: list[str] = []
+
+    async def choose(tool_call: Any, options: Any) -> str:
+        asked.append(tool_call.tool_call_id)
+        return "revise" if len(asked) == 1 else "approve"
+
+    async with editor() as pad, anyio.create_task_group() as group:
+        session_id = await planner(pad, folder, forms=forms)
+        pad.fields, pad.person = {"changes": "Paint it in blue"}, choose
+        group.start_soon(anyio.to_thread.run_sync, answer_comment, provider)
+        assert await pad.say(session_id, "Build it") == "end_turn"
+        if not forms:
+            assert list(folder.iterdir()) == []
+            assert await pad.say(session_id, "Paint it in blue") == "end_turn"
+    assert len(set(asked)) == 2
+    assert len(pad.forms) == forms
+    assert (folder / "README.md").exists()
+    assert pad.of("plan")[-1].entries[0].field_meta["revision"] == 2
