@@ -125,7 +125,7 @@ async def test_a_plan_is_changed_by_its_planner_as_the_person_says(editor, folde
         if not forms:
             assert list(folder.iterdir()) == []
             assert await pad.say(session_id, "Paint it in blue") == "end_turn"
-    assert len(set(asked)) == 2
+    assert len(set(asked)) == len(asked) == 2
     assert len(pad.forms) == forms
     assert (folder / "README.md").exists()
     assert pad.of("plan")[-1].entries[0].field_meta["revision"] == 2

@@ -8,6 +8,7 @@ person is open.
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import aclosing, asynccontextmanager, suppress
+from functools import partial
 from typing import Any
 
 import anyio
@@ -37,6 +38,7 @@ from gonogo.domain.errors import Conflict, GonogoError, Internal, Refused
 from gonogo.domain.views import SessionView
 from gonogo.texts import say
 
+Act = Callable[[], Awaitable[None]]
 _LOG = logging.getLogger(__name__)
 _FAREWELL = 5.0
 """Seconds that what was cancelled may take to end."""
@@ -185,34 +187,39 @@ class Dialogue:
             self._tell()
 
     async def _ask(self, approval: ApprovalView) -> None:
-        word = message = None
+        word = act = None
         with anyio.CancelScope() as scope:
             self._asking[approval.approval_id] = scope
             options = options_of(approval, self.locale, forms=self._editor.forms)
             word = await self._editor.choose(self.id, call_of(approval, self.root), options)
-            message = await self._meant(approval, word) if word else None
+            act = await self._meant(approval, word) if word else None
         self._asking.pop(approval.approval_id, None)
         if scope.cancelled_caught:
             return
-        if message is not None:
-            await self.carry(message)
-        elif word is None:
-            self._left.add(approval.approval_id)
+        if act is not None:
+            # What follows from it ends the question, so no longer a part of asking it.
+            await act()
+            return
+        self._left.add(approval.approval_id)
+        if word is None:
             await self.show(said(f"\n\n{say('editor_left', self.locale)}\n\n"))
 
-    async def _meant(self, approval: ApprovalView, word: str) -> dict[str, Any] | None:
-        """The message that a choice sends; None when there is none to send now."""
+    async def _meant(self, approval: ApprovalView, word: str) -> Act | None:
+        """What a choice does; None when nothing is to be done now."""
         if word not in {REVISE, EDIT}:
-            return decided(approval, word)
+            return partial(self.carry, decided(approval, word))
         answers = await self._filled_in(approval, word)
-        if word == EDIT:
-            return edited(approval, answers) if answers else None
+        if answers and word == EDIT:
+            return partial(self.carry, edited(approval, answers))
         if answers:
-            await self.revise(approval.plan_id or "", str(answers.get(CHANGES, "")))
-        elif not self._editor.forms:
-            self._revising = approval.plan_id
-            await self.show(said(f"\n\n{say('editor_say_changes', self.locale)}\n\n"))
+            return partial(self.revise, approval.plan_id or "", str(answers.get(CHANGES, "")))
+        if word == REVISE and not self._editor.forms:
+            return partial(self._expect_changes, approval.plan_id)
         return None
+
+    async def _expect_changes(self, plan_id: str | None) -> None:
+        self._revising = plan_id
+        await self.show(said(f"\n\n{say('editor_say_changes', self.locale)}\n\n"))
 
     async def _filled_in(self, approval: ApprovalView, word: str) -> dict[str, Any] | None:
         if not self._editor.forms:
@@ -222,7 +229,7 @@ class Dialogue:
 
     # What the person says ------------------------------------------------------------------------
 
-    async def prompt(self, act: Callable[[], Awaitable[None]]) -> schema.StopReason:
+    async def prompt(self, act: Act) -> schema.StopReason:
         """Do what a prompt asks for and see through what follows.
 
         Raises:

@@ -5,19 +5,17 @@ and at any time. Only a prompt that begins with a command is one: in what else i
 is looked for.
 """
 
-from collections.abc import Awaitable, Callable
 from functools import partial
 
 from acp import schema
 
-from gonogo.acp._dialogue import Dialogue
+from gonogo.acp._dialogue import Act, Dialogue
 from gonogo.acp._questions import decided, is_plan
 from gonogo.acp._router import refused
 from gonogo.client import Client
 from gonogo.domain.approval_views import ApprovalView
 from gonogo.texts import say
 
-Act = Callable[[], Awaitable[None]]
 _HINTS = {"reject": "editor_why", "revise": "editor_changes"}
 _DECISIONS = ("approve", "hold", "reject")
 _STEERING = ("start", "pause", "resume")
