@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from adversary.ground import MARK
-from fakes.world import call, calls, of, plan, run, says, step, write
+from fakes.world import call, calls, is_running, of, plan, run, says, step, write
 from gonogo.workspace._beneath import exchange
 
 INSIDE = "inside\n"
@@ -131,3 +131,47 @@ def swap(folder, stop):
             assert exchange(descriptor, "d", "link")
     finally:
         os.close(descriptor)
+
+
+LATE = "31.41592"
+SWAPS = f"""
+(setsid sleep {LATE} &)
+while :; do
+  mv -T d e; ln -s ../outside/folder d; rm -f d; ln -s exit d; rm -f d; mv -T e d
+  ln -f ../outside/secret.txt d/f1.txt; ln -sf ../../outside/secret.txt d/f2.txt
+done 2>/dev/null
+"""
+"""Goes on until it is ended: folders become links and come back, files become links."""
+
+
+@pytest.mark.feature(202)
+@pytest.mark.parametrize("sandbox", [True, False], ids=["boxed", "bare"])
+async def test_a_command_that_swaps_what_others_write_takes_no_write_out_and_ends(
+    make, ground, sandbox
+):
+    (ground.work / "d").mkdir()
+    writes = [write(f"d/f{n}.txt", MARK) for n in range(30)]
+    reads = [call("read_file", path=f"d/f{n}.txt") for n in range(5)]
+    lines = {
+        "main/architect": [plan(step("a"))], "a": [calls(*writes, *reads), says("Well")],
+        "main/coder": [calls(run(SWAPS, timeout=2.0)), says("Well")],
+    }  # fmt: skip
+    async with make(lines, sandbox=sandbox) as world:
+        plan_id = await world.propose()
+        other = (await world.runtime.open_session(world.ann)).session_id
+        message = {"type": "user_message", "content": "Go", "agent_type": "coder"}
+        await world.ask(message, session=other)
+        [question] = await world.pending(other)
+        await world.send(
+            {"type": "hitl_decision", "call_id": question.call_id, "decision": "approve"},
+            session=other,
+        )
+        await is_running(LATE)
+        await world.decide_plan(plan_id)
+        ended = await world.until("tool_result", session=other, tool_name="execute_command")
+
+        assert ended["result"]["timed_out"]
+        await is_running(LATE, False)
+        told = str(of(await world.log(), "tool_result"))
+        assert "CANARY" not in told
+        assert {path.split("/")[0] for path in ground.changed_inside()} <= {"d", "e"}

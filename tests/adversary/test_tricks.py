@@ -16,7 +16,13 @@ SCOPES = {
     "undeclared": {},
     "widest": {"scope": {"tools": WRITERS, "paths": ["**"], "commands": [DECLARED]}},
 }
-GROUPS = ("names", "arguments", "guarded", "escapes", "commands")
+ALONE = ("guarded", "commands")
+"""What a conversation without a plan answers otherwise than a plan does."""
+APPROVED = (
+    *((group, "widest") for group in ("names", "arguments", "guarded", "escapes", "commands")),
+    ("guarded", "undeclared"),
+)
+"""The widest scope allows all that an undeclared one does; only that one names no path."""
 _S = CallStatus
 
 
@@ -61,7 +67,7 @@ async def check_nothing_came_of_it(world, ground):
 
 
 @pytest.mark.feature(202)
-@pytest.mark.parametrize("group", GROUPS)
+@pytest.mark.parametrize("group", ALONE)
 async def test_no_trick_of_a_conversation_has_an_effect(make, ground, group):
     tricks = all_of(str(ground.root))[group]
     lines = {"main/coder": [calls(*(t.call for t in tricks)), says("Well")]}
@@ -74,8 +80,7 @@ async def test_no_trick_of_a_conversation_has_an_effect(make, ground, group):
 
 
 @pytest.mark.feature(202)
-@pytest.mark.parametrize("scope", SCOPES)
-@pytest.mark.parametrize("group", GROUPS)
+@pytest.mark.parametrize(("group", "scope"), APPROVED)
 async def test_no_trick_of_an_approved_subtask_has_an_effect(make, ground, group, scope):
     tricks = all_of(str(ground.root))[group]
     lines = {
