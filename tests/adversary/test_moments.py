@@ -176,6 +176,6 @@ async def test_a_command_that_swaps_what_others_write_takes_no_write_out_and_end
         assert "CANARY" not in told
         assert {path.split("/")[0] for path in ground.changed_inside()} <= {"d", "e"}
         if (ground.work / "e").is_dir():
-            # It was ended half-way. The files are where the calls say, so that both can be compared.
+            # It was ended half-way; now the files are where the calls say that they are.
             (ground.work / "d").unlink(missing_ok=True)
             (ground.work / "e").rename(ground.work / "d")
