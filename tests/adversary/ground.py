@@ -64,6 +64,8 @@ class Ground:
             (self.work / path).symlink_to(target)
         (self.work / "hard.txt").hardlink_to(root / "outside" / "secret.txt")
         os.mkfifo(self.work / "pipe")
+        self.by_hand: set[str] = set()
+        """Paths that somebody else than a file tool changes."""
         self.before = self.state()
 
     def state(self) -> State:
@@ -93,7 +95,7 @@ class Ground:
     def rows_that_lie(self, db: str | None) -> list[str]:
         """What in the database does not hold: a call without leave, a result twice, a canary."""
         database = db or self.root / "home" / "gonogo.db"
-        touched = self.changed_inside()
+        touched = self.changed_inside() | self.by_hand
         return check_invariants(
             database, self.work, (), (), secrets=CANARIES, settled=False, edited_by_hand=touched
         )
