@@ -179,8 +179,10 @@ class Place:
             self.canaries["owner's token"] = (self.state / "owner.token").read_text().strip()
             yield
         finally:
+            ended = process.poll()
             process.terminate()
             process.wait(STARTING)
+            assert ended is None, f"it ended by itself with {ended}: {log.read_text()}"
 
     def client(self) -> Client:
         return Client(self.url, token=self.canaries["owner's token"])
