@@ -1,10 +1,12 @@
-"""Write docs/reference/settings.md from the settings themselves.
+"""Write docs/reference/settings.md and openapi.json from the code itself.
 
-The text of each setting is its docstring in `gonogo.settings`; a test compares the page with it.
+The text of each setting is its docstring in `gonogo.settings`. From the OpenAPI document clients
+are generated, the web console first. A test compares both with what is written.
 """
 
 import ast
 import inspect
+import json
 import sys
 from itertools import pairwise
 from pathlib import Path
@@ -12,9 +14,12 @@ from pathlib import Path
 from pydantic import AliasChoices
 from pydantic.fields import FieldInfo
 
+from gonogo.server import describe
 from gonogo.settings import Settings
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "settings.md"
+_FOLDER = Path(__file__).resolve().parent.parent / "docs" / "reference"
+PAGE = _FOLDER / "settings.md"
+OPENAPI = _FOLDER / "openapi.json"
 HEAD = """\
 # Settings
 
@@ -66,6 +71,12 @@ def _default(field: FieldInfo) -> str:
     return "none" if value in (None, (), {}) else f"`{value}`"
 
 
+def openapi_document() -> str:
+    """The OpenAPI document as it is written."""
+    return json.dumps(describe(), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+
+
 if __name__ == "__main__":
     PAGE.write_text(settings_page(), encoding="utf-8")
-    sys.stdout.write(f"{PAGE}\n")
+    OPENAPI.write_text(openapi_document(), encoding="utf-8")
+    sys.stdout.write(f"{PAGE}\n{OPENAPI}\n")

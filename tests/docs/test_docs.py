@@ -66,9 +66,10 @@ def reference(monkeypatch) -> Any:
     return importlib.import_module("reference")
 
 
-def test_the_page_of_settings_is_that_of_the_code(reference) -> None:
+def test_the_page_of_settings_and_the_openapi_document_are_those_of_the_code(reference) -> None:
     renew = "run: PYTHONPATH=src .venv/bin/python scripts/reference.py"
     assert reference.PAGE.read_text(encoding="utf-8") == reference.settings_page(), renew
+    assert reference.OPENAPI.read_text(encoding="utf-8") == reference.openapi_document(), renew
 
 
 def test_every_setting_says_what_it_is(reference) -> None:

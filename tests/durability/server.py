@@ -18,6 +18,7 @@ from gonogo.client import Client
 from gonogo.domain.errors import AlreadyDecided, Conflict
 
 _URL = re.compile(r"http://127\.0\.0\.1:\d+")
+_LINK = re.compile(r"http://127\.0\.0\.1:\d+/#code=[\w-]+")
 STARTING = 60.0
 CANARY = "sk-canary-0451"
 """The key of the model's provider, which must be written nowhere."""
@@ -74,6 +75,13 @@ class Server:
         """End it as a power cut would, as far as it can tell."""
         self.process.kill()
         self.process.wait(timeout=STARTING)
+
+    @property
+    def link(self) -> str:
+        """What opens the console, once."""
+        found = _LINK.search(self._out.read_text())
+        assert found is not None
+        return found[0]
 
     @property
     def token(self) -> str:

@@ -11,8 +11,8 @@ refusal has the status and the word that the protocol gives it. It promises that
 - when the runtime closes, open streams end by themselves.
 """
 
-from gonogo.server._app import create_app
+from gonogo.server._app import create_app, describe
 from gonogo.server._door import Limits
 from gonogo.server._serve import Ready, serve
 
-__all__ = ["Limits", "Ready", "create_app", "serve"]
+__all__ = ["Limits", "Ready", "create_app", "describe", "serve"]

@@ -1,7 +1,7 @@
 """The ASGI app: every path of the protocol over one runtime."""
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI
 from starlette.middleware import Middleware
@@ -12,7 +12,7 @@ from gonogo.server import (
     _approvals,
     _audit,
     _catalog,
-    _front,
+    _console,
     _health,
     _links,
     _messages,
@@ -35,7 +35,7 @@ _PREFIXED = (
     _messages, _sessions, _plans, _undo, _approvals, _catalog, _audit, _access, _health,
     _socket, _schema,
 )  # fmt: skip
-_BARE = (_messages, _socket, _health, _front, _links)
+_BARE = (_messages, _socket, _health, _console, _links)
 
 
 def create_app(
@@ -56,6 +56,20 @@ def create_app(
         origins: Pages that may ask besides the server's own, as `https://gonogo.example`.
     """
     names = Names.of(host, hosts, origins)
+    app = _app_with_paths(Middleware(Shelter), Middleware(Guard, names=names))
+    settings = runtime.settings
+    rates = Rates.of(requests=settings.rate_requests, messages=settings.rate_messages)
+    app.state.door = Door(runtime=runtime, auth=auth, limits=limits or Limits(), rates=rates)
+    runtime.subscribe_revocations(app.state.door.credentials_changed)
+    return app
+
+
+def describe() -> dict[str, Any]:
+    """The OpenAPI document, which is the same for every runtime."""
+    return _app_with_paths().openapi()
+
+
+def _app_with_paths(*middleware: Middleware) -> FastAPI:
     app = FastAPI(
         title="gonogo",
         version=__version__,
@@ -63,12 +77,9 @@ def create_app(
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
-        middleware=[Middleware(Shelter), Middleware(Guard, names=names)],
+        generate_unique_id_function=lambda route: route.name,
+        middleware=middleware,
     )
-    settings = runtime.settings
-    rates = Rates.of(requests=settings.rate_requests, messages=settings.rate_messages)
-    app.state.door = Door(runtime=runtime, auth=auth, limits=limits or Limits(), rates=rates)
-    runtime.subscribe_revocations(app.state.door.credentials_changed)
     for room in _PREFIXED:
         app.include_router(room.router, prefix=PREFIX)
     for room in _BARE:

@@ -73,7 +73,7 @@ async def get_approval(caller: Authenticated, approval_id: Name) -> Response:
     response_model=ApprovalView,
     openapi_extra=takes(ApprovalAnswer),
 )
-async def decide(caller: Authenticated, approval_id: Name) -> Response:
+async def decide_approval(caller: Authenticated, approval_id: Name) -> Response:
     """Answer one approval."""
     caller.principal.require(Role.OPERATOR)
     body = await read_body(caller.request, ApprovalAnswer)

@@ -79,7 +79,7 @@ async def get_revision(caller: Authenticated, plan_id: Name, number: int) -> Res
 
 
 @router.get("/{plan_id}/diff", response_model=PlanDiff)
-async def get_diff(
+async def get_plan_diff(
     caller: Authenticated,
     plan_id: Name,
     from_: Annotated[int, Query(alias="from", ge=1, lt=2**31)],
@@ -95,7 +95,7 @@ async def get_diff(
     response_model=PlanView,
     openapi_extra=takes(PlanAnswer),
 )
-async def decide(caller: Authenticated, plan_id: Name) -> Response:
+async def decide_plan(caller: Authenticated, plan_id: Name) -> Response:
     """Answer a plan."""
     body = await read_body(caller.request, PlanAnswer)
     decision = PlanDecision(plan_id=plan_id, **body.model_dump(exclude_unset=True))

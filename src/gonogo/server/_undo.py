@@ -31,6 +31,8 @@ async def get_checkpoint(caller: Authenticated, checkpoint_id: Name) -> Response
 
 
 @router.get("/{checkpoint_id}/diff", response_model=CheckpointDiff)
-async def get_diff(caller: Authenticated, checkpoint_id: Name, to: Filter = None) -> Response:
+async def get_checkpoint_diff(
+    caller: Authenticated, checkpoint_id: Name, to: Filter = None
+) -> Response:
     """What differs between a checkpoint's files and another one's, or the workspace now."""
     return answer(await caller.runtime.checkpoint_diff(caller.principal, checkpoint_id, to))

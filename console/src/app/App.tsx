@@ -1,0 +1,99 @@
+import { type CSSVariablesResolver, createTheme, MantineProvider, Text } from "@mantine/core";
+import { Notifications } from "@mantine/notifications";
+import { QueryCache, QueryClient, QueryClientProvider } from "@tanstack/react-query";
+import { useState } from "react";
+import { useTranslation } from "react-i18next";
+import { createHashRouter, Navigate, RouterProvider } from "react-router";
+import { SessionPage } from "@/features/sessions/SessionPage";
+import { SessionsPage } from "@/features/sessions/SessionsPage";
+import { Refused } from "@/shared/api";
+import { Shell } from "./Shell";
+import { SignIn } from "./SignIn";
+
+const THEME = createTheme({
+  primaryColor: "green",
+  primaryShade: { light: 8, dark: 7 },
+  cursorType: "pointer",
+  respectReducedMotion: true,
+});
+
+/** Mantine's quiet colours are too quiet to be read by everybody (WCAG 2, 1.4.3). */
+const READABLE: CSSVariablesResolver = ({ colors: { gray, green } }) => ({
+  variables: {},
+  light: {
+    "--mantine-color-dimmed": gray?.[7] ?? "",
+    "--mantine-color-placeholder": gray?.[7] ?? "",
+    "--mantine-color-green-light-color": "#0b4a1c",
+    "--mantine-color-green-outline": green?.[9] ?? "",
+    "--mantine-color-anchor": green?.[9] ?? "",
+  },
+  dark: {
+    "--mantine-color-dimmed": gray?.[5] ?? "",
+    "--mantine-color-placeholder": gray?.[5] ?? "",
+  },
+});
+
+function NotFound() {
+  const { t } = useTranslation();
+  return <Text>{t("app.notFound")}</Text>;
+}
+
+/** Made only when the page is drawn: before that the address may hold a login code. */
+function newRouter() {
+  return createHashRouter([
+    {
+      element: <Shell />,
+      children: [
+        { index: true, element: <Navigate to="/sessions" replace /> },
+        { path: "sessions", element: <SessionsPage /> },
+        { path: "sessions/:sessionId/:tab?", element: <SessionPage /> },
+        { path: "*", element: <NotFound /> },
+      ],
+    },
+  ]);
+}
+
+function newClient(onStranger: () => void): QueryClient {
+  return new QueryClient({
+    queryCache: new QueryCache({
+      onError: (error) => {
+        if (error instanceof Refused && error.status === 401) {
+          onStranger();
+        }
+      },
+    }),
+    defaultOptions: {
+      queries: {
+        staleTime: 2_000,
+        retry: (failures, error) =>
+          failures < 3 && !(error instanceof Refused && error.status >= 400 && error.status < 500),
+      },
+    },
+  });
+}
+
+/** The console: who is not signed in sees how to; everybody else their sessions. */
+export function App({ nonce, code }: { nonce: string; code?: string }) {
+  const [isStranger, setStranger] = useState(code !== undefined);
+  const [client] = useState(() => newClient(() => setStranger(true)));
+  const [router] = useState(newRouter);
+
+  function enter(): void {
+    client.clear();
+    setStranger(false);
+  }
+
+  return (
+    <MantineProvider
+      theme={THEME}
+      cssVariablesResolver={READABLE}
+      defaultColorScheme="auto"
+      getStyleNonce={() => nonce}
+    >
+      <QueryClientProvider client={client}>
+        <Notifications position="top-right" />
+        {isStranger ? <SignIn code={code} onEnter={enter} /> : <RouterProvider router={router} />}
+      </QueryClientProvider>
+    </MantineProvider>
+  );
+}

@@ -1,0 +1,107 @@
+import {
+  AppShell,
+  Burger,
+  Button,
+  Group,
+  NavLink,
+  SegmentedControl,
+  Select,
+  Stack,
+  Text,
+  useMantineColorScheme,
+} from "@mantine/core";
+import { useDisclosure } from "@mantine/hooks";
+import { useTranslation } from "react-i18next";
+import { Link, Outlet, useLocation } from "react-router";
+import { logOut } from "@/shared/api";
+import { LANGUAGES, type LanguageCode, speak } from "@/shared/i18n";
+
+const PLACES = [{ to: "/sessions", text: "app.sessions" }] as const;
+
+/** What surrounds every page: where one can go, the language, and the light. */
+export function Shell() {
+  const { t } = useTranslation();
+  const { pathname } = useLocation();
+  const [isOpen, { toggle, close }] = useDisclosure(false);
+
+  return (
+    <AppShell
+      header={{ height: 52 }}
+      navbar={{ width: 230, breakpoint: "sm", collapsed: { mobile: !isOpen } }}
+      padding="md"
+    >
+      <button type="button" className="skip" onClick={toContent}>
+        {t("app.skip")}
+      </button>
+      <AppShell.Header>
+        <Group h="100%" px="md">
+          <Burger
+            opened={isOpen}
+            onClick={toggle}
+            hiddenFrom="sm"
+            size="sm"
+            aria-label={t("app.navigation")}
+          />
+          <Text fw={700}>gonogo</Text>
+        </Group>
+      </AppShell.Header>
+      <AppShell.Navbar p="xs" aria-label={t("app.navigation")}>
+        <AppShell.Section grow>
+          {PLACES.map(({ to, text }) => (
+            <NavLink
+              key={to}
+              component={Link}
+              to={to}
+              label={t(text)}
+              active={pathname.startsWith(to)}
+              onClick={close}
+            />
+          ))}
+        </AppShell.Section>
+        <AppShell.Section>
+          <Preferences />
+        </AppShell.Section>
+      </AppShell.Navbar>
+      <AppShell.Main id="content" tabIndex={-1}>
+        <Outlet />
+      </AppShell.Main>
+    </AppShell>
+  );
+}
+
+/** The address after `#` names the page, so this is no link. */
+function toContent(): void {
+  document.getElementById("content")?.focus();
+}
+
+function Preferences() {
+  const { t, i18n } = useTranslation();
+  const { colorScheme, setColorScheme } = useMantineColorScheme();
+  return (
+    <Stack gap="xs">
+      <Select
+        aria-label={t("app.language")}
+        data={Object.entries(LANGUAGES).map(([value, label]) => ({ value, label }))}
+        value={i18n.language}
+        allowDeselect={false}
+        onChange={(language) => speak(language as LanguageCode)}
+      />
+      <SegmentedControl
+        aria-label={t("app.scheme")}
+        data={[
+          { value: "light", label: "☀" },
+          { value: "auto", label: "◐" },
+          { value: "dark", label: "☾" },
+        ]}
+        value={colorScheme}
+        onChange={(scheme) => setColorScheme(scheme as typeof colorScheme)}
+      />
+      <Button
+        variant="subtle"
+        onClick={() => void logOut().finally(() => window.location.reload())}
+      >
+        {t("app.signOut")}
+      </Button>
+    </Stack>
+  );
+}

@@ -1,0 +1,84 @@
+import { Button, Group, Select, Stack, Textarea } from "@mantine/core";
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { type KeyboardEvent, useState } from "react";
+import { useTranslation } from "react-i18next";
+import { getHistoryQueryKey, listAgentsOptions } from "@/shared/api";
+import { send } from "@/shared/events";
+import { Failure } from "@/shared/ui";
+
+/** Where one says what is to be done. What was typed stays until it is taken. */
+export function Composer({ sessionId, isBusy }: { sessionId: string; isBusy: boolean }) {
+  const { t } = useTranslation();
+  const queries = useQueryClient();
+  const [text, setText] = useState("");
+  const [agent, setAgent] = useState<string | null>(null);
+  const agents = useQuery({ ...listAgentsOptions(), staleTime: Number.POSITIVE_INFINITY });
+  const message = useMutation({
+    mutationFn: () =>
+      send(sessionId, { type: "user_message", content: text, agent_type: agent ?? undefined }),
+    onSuccess: () => {
+      setText("");
+      const path = { session_id: sessionId };
+      void queries.invalidateQueries({ queryKey: getHistoryQueryKey({ path }) });
+    },
+  });
+  const stop = useMutation({ mutationFn: () => send(sessionId, { type: "cancel" }) });
+
+  function onKey(event: KeyboardEvent): void {
+    if (event.key === "Enter" && !event.shiftKey && !event.nativeEvent.isComposing) {
+      event.preventDefault();
+      submit();
+    }
+  }
+
+  function submit(): void {
+    if (text.trim() !== "" && !message.isPending) {
+      message.mutate();
+    }
+  }
+
+  return (
+    <form
+      onSubmit={(event) => {
+        event.preventDefault();
+        submit();
+      }}
+    >
+      <Stack gap="xs">
+        {message.error !== null && <Failure error={message.error} />}
+        {stop.error !== null && <Failure error={stop.error} />}
+        <Textarea
+          aria-label={t("chat.placeholder")}
+          placeholder={t("chat.placeholder")}
+          autosize
+          minRows={2}
+          maxRows={10}
+          value={text}
+          onChange={(event) => setText(event.currentTarget.value)}
+          onKeyDown={onKey}
+        />
+        <Group justify="space-between">
+          <Select
+            aria-label={t("chat.agent")}
+            placeholder={t("chat.auto")}
+            data={(agents.data?.agents ?? []).map(({ name }) => name)}
+            value={agent}
+            onChange={setAgent}
+            clearable
+            w={180}
+          />
+          <Group gap="xs">
+            {isBusy && (
+              <Button variant="default" loading={stop.isPending} onClick={() => stop.mutate()}>
+                {t("chat.stop")}
+              </Button>
+            )}
+            <Button type="submit" loading={message.isPending} disabled={text.trim() === ""}>
+              {t("chat.send")}
+            </Button>
+          </Group>
+        </Group>
+      </Stack>
+    </form>
+  );
+}

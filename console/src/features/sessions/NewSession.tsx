@@ -1,0 +1,71 @@
+import { Button, Modal, Select, Stack, TextInput } from "@mantine/core";
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
+import { useTranslation } from "react-i18next";
+import { useNavigate } from "react-router";
+import { listSessionsQueryKey, openSession } from "@/shared/api";
+import { LANGUAGES } from "@/shared/i18n";
+import { Failure } from "@/shared/ui";
+
+/** Asks what a session needs, opens it, and goes there. */
+export function NewSession({ opened, onClose }: { opened: boolean; onClose: () => void }) {
+  const { t } = useTranslation();
+  const navigate = useNavigate();
+  const queries = useQueryClient();
+  const [title, setTitle] = useState("");
+  const [workspace, setWorkspace] = useState("");
+  const [locale, setLocale] = useState<string | null>(null);
+  const { mutate, isPending, error } = useMutation({
+    mutationFn: () =>
+      openSession({
+        body: {
+          title: title.trim() || undefined,
+          workspace: workspace.trim() || undefined,
+          locale: locale ?? undefined,
+        },
+        throwOnError: true,
+      }),
+    onSuccess: ({ data }) => {
+      void queries.invalidateQueries({ queryKey: listSessionsQueryKey() });
+      navigate(`/sessions/${data.session_id}`);
+    },
+  });
+
+  return (
+    <Modal opened={opened} onClose={onClose} title={t("sessions.new")}>
+      <form
+        onSubmit={(event) => {
+          event.preventDefault();
+          mutate();
+        }}
+      >
+        <Stack>
+          <TextInput
+            label={t("sessions.name")}
+            value={title}
+            onChange={(event) => setTitle(event.currentTarget.value)}
+            data-autofocus
+          />
+          <TextInput
+            label={t("sessions.workspace")}
+            description={t("sessions.workspaceHint")}
+            value={workspace}
+            onChange={(event) => setWorkspace(event.currentTarget.value)}
+          />
+          <Select
+            label={t("sessions.locale")}
+            placeholder={t("sessions.localeAuto")}
+            data={Object.entries(LANGUAGES).map(([value, label]) => ({ value, label }))}
+            value={locale}
+            onChange={setLocale}
+            clearable
+          />
+          {error !== null && <Failure error={error} />}
+          <Button type="submit" loading={isPending}>
+            {t("sessions.create")}
+          </Button>
+        </Stack>
+      </form>
+    </Modal>
+  );
+}

@@ -1,0 +1,70 @@
+import { Badge, Group, Stack, Tabs, Text, Title } from "@mantine/core";
+import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { useCallback, useRef } from "react";
+import { useTranslation } from "react-i18next";
+import { useNavigate, useParams } from "react-router";
+import { type Event, getHistoryQueryKey, getSessionOptions } from "@/shared/api";
+import { type Link, useSession } from "@/shared/events";
+import { Loaded } from "@/shared/ui";
+import { Chat } from "../chat/Chat";
+
+const LINK_COLORS: Record<Link, string> = { connecting: "gray", live: "green", broken: "red" };
+
+/** One session: its conversation, and what it has made. */
+export function SessionPage() {
+  const { sessionId = "", tab = "chat" } = useParams();
+  return <OneSession key={sessionId} sessionId={sessionId} tab={tab} />;
+}
+
+function OneSession({ sessionId, tab }: { sessionId: string; tab: string }) {
+  const { t } = useTranslation();
+  const navigate = useNavigate();
+  const queries = useQueryClient();
+  const session = useQuery(getSessionOptions({ path: { session_id: sessionId } }));
+  const turn = useRef<string>(undefined);
+  const onEvents = useCallback(
+    (events: readonly Event[]) => {
+      // What people say is no event; but whatever they say begins a turn.
+      const latest = events.findLast((event) => event.turn_id !== undefined)?.turn_id;
+      if (latest !== undefined && latest !== turn.current) {
+        turn.current = latest;
+        const path = { session_id: sessionId };
+        void queries.invalidateQueries({ queryKey: getHistoryQueryKey({ path }) });
+      }
+    },
+    [queries, sessionId],
+  );
+  const { conversation, link } = useSession(sessionId, onEvents);
+
+  return (
+    <Loaded query={session}>
+      {({ title, workspace }) => (
+        <Stack gap="xs">
+          <Group justify="space-between">
+            <Title order={1} size="h3">
+              {title ?? t("sessions.untitled")}
+            </Title>
+            <Badge variant="dot" color={LINK_COLORS[link]} role="status">
+              {t(`link.${link}`)}
+            </Badge>
+          </Group>
+          <Text size="sm" c="dimmed" style={{ overflowWrap: "anywhere" }}>
+            {workspace}
+          </Text>
+          <Tabs
+            value={tab}
+            onChange={(next) => navigate(`/sessions/${sessionId}/${next}`, { replace: true })}
+            keepMounted={false}
+          >
+            <Tabs.List>
+              <Tabs.Tab value="chat">{t("sessions.chat")}</Tabs.Tab>
+            </Tabs.List>
+            <Tabs.Panel value="chat" pt="xs">
+              <Chat sessionId={sessionId} conversation={conversation} />
+            </Tabs.Panel>
+          </Tabs>
+        </Stack>
+      )}
+    </Loaded>
+  );
+}

@@ -1,0 +1,3 @@
+export * from "./reducer";
+export * from "./send";
+export * from "./useSession";

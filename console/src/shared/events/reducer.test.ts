@@ -1,0 +1,79 @@
+import { describe, expect, it } from "vitest";
+import type { Event } from "@/shared/api";
+import walk from "./fixtures/walk.json";
+import { type Call, EMPTY, follow } from "./reducer";
+
+const EVENTS = walk as unknown as Event[];
+
+function token(text: string): Event {
+  return { type: "assistant_message", token: text, content: text, is_final: false, turn_id: "t1" };
+}
+
+describe("a conversation made of events", () => {
+  it("is the same however the events are cut into batches", () => {
+    const whole = follow(EMPTY, EVENTS);
+    for (const size of [1, 2, 7]) {
+      let state = EMPTY;
+      for (let at = 0; at < EVENTS.length; at += size) {
+        state = follow(state, EVENTS.slice(at, at + size));
+      }
+      expect(state).toEqual(whole);
+    }
+  });
+
+  it("passes over what it has seen", () => {
+    const once = follow(EMPTY, EVENTS);
+    expect(follow(once, EVENTS)).toEqual(once);
+    expect(follow(follow(EMPTY, EVENTS.slice(0, 20)), EVENTS.slice(10))).toEqual(once);
+  });
+
+  it("does not change the state it was given", () => {
+    const before = follow(EMPTY, EVENTS.slice(0, 12));
+    const copy = structuredClone(before);
+    follow(before, EVENTS.slice(12));
+    expect(before).toEqual(copy);
+  });
+
+  it("has one item a call, with what became of it", () => {
+    const calls = follow(EMPTY, EVENTS).items.filter((item): item is Call => item.kind === "call");
+    expect(calls.map(({ tool, status }) => [tool, status])).toEqual([
+      ["create_plan", "completed"],
+      ["write_file", "completed"],
+      ["execute_command", "completed"],
+    ]);
+    expect(calls[2]).toMatchObject({ arguments: { command: "echo changed" }, decidedBy: "ann" });
+  });
+
+  it("knows the plan and how far it is", () => {
+    const { plans, progress, seq, isBusy } = follow(EMPTY, EVENTS);
+    expect(plans).toHaveLength(1);
+    expect(progress).toMatchObject({ done: 2, total: 2 });
+    expect(seq).toBe(EVENTS.length);
+    expect(isBusy).toBe(false);
+  });
+
+  it("grows a text by its pieces until the closing message has its place", () => {
+    const growing = follow(EMPTY, [token("Hel"), token("lo")]);
+    expect(growing.items).toMatchObject([{ kind: "assistant", text: "Hello", isGrowing: true }]);
+
+    const closed = follow(growing, [
+      { type: "agent_switched", seq: 1, metadata: { from_agent: "a", to_agent: "b" } },
+      { type: "assistant_message", seq: 2, content: "Hello.", turn_id: "t1", is_final: true },
+    ]);
+    expect(closed.items.map(({ kind }) => kind)).toEqual(["switch", "assistant"]);
+    expect(closed.items[1]).toMatchObject({ text: "Hello.", isGrowing: false });
+  });
+
+  it("keeps what a newer server tells of", () => {
+    const odd = { type: "plan_admired", seq: 1, content: "Nice", metadata: {} } as unknown as Event;
+    expect(follow(EMPTY, [odd]).items).toMatchObject([{ kind: "note", text: "Nice" }]);
+  });
+
+  it("takes ten thousand events in a moment", () => {
+    const many = Array.from(
+      { length: 10_000 },
+      (_, at): Event => ({ type: "assistant_message", seq: at + 1, content: `${at}` }),
+    );
+    expect(follow(EMPTY, many).items).toHaveLength(10_000);
+  });
+});

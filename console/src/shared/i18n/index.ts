@@ -1,0 +1,42 @@
+/** The language of the page: chosen here, else the browser's. */
+
+import i18next from "i18next";
+import { initReactI18next } from "react-i18next";
+import { en } from "./en";
+import { ru } from "./ru";
+
+export const LANGUAGES = { en: "English", ru: "Русский" } as const;
+export type LanguageCode = keyof typeof LANGUAGES;
+
+const KEPT = "gonogo-language";
+
+function initial(): LanguageCode {
+  const kept = localStorage.getItem(KEPT);
+  const wanted = [kept, ...navigator.languages].map((name) => name?.slice(0, 2));
+  return wanted.find((name): name is LanguageCode => name === "en" || name === "ru") ?? "en";
+}
+
+export const i18n = i18next.createInstance();
+
+void i18n.use(initReactI18next).init({
+  lng: initial(),
+  fallbackLng: "en",
+  resources: { en: { translation: en }, ru: { translation: ru } },
+  interpolation: { escapeValue: false },
+  initAsync: false,
+});
+document.documentElement.lang = i18n.language;
+
+/** Speak another language from now on. */
+export function speak(language: LanguageCode): void {
+  localStorage.setItem(KEPT, language);
+  document.documentElement.lang = language;
+  void i18n.changeLanguage(language);
+}
+
+declare module "i18next" {
+  interface CustomTypeOptions {
+    defaultNS: "translation";
+    resources: { translation: typeof en };
+  }
+}

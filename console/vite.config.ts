@@ -1,0 +1,19 @@
+import react from "@vitejs/plugin-react";
+import { defineConfig } from "vitest/config";
+
+/** Where `npm run dev` finds a server. */
+const SERVER = process.env.GONOGO_URL ?? "http://127.0.0.1:8001";
+
+export default defineConfig({
+  plugins: [react()],
+  resolve: { alias: { "@": new URL("src", import.meta.url).pathname } },
+  base: "/",
+  build: {
+    outDir: "../src/gonogo/server/console",
+    emptyOutDir: true,
+    chunkSizeWarningLimit: 1500,
+    reportCompressedSize: true,
+  },
+  server: { proxy: { "/api": { target: SERVER, changeOrigin: false, ws: true } } },
+  test: { environment: "node" },
+});

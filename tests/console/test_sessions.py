@@ -1,0 +1,144 @@
+"""The console in a browser: to get in, to open a session, to say something and read the answer."""
+
+from pathlib import Path
+
+import httpx
+import pytest
+
+from console.conftest import AXE, LIMIT
+from fakes.relay import relay
+
+expect = pytest.importorskip("playwright.sync_api").expect
+
+READ = {"name": "read_file", "arguments": {"path": "old.txt"}}
+SAYS = {"rules": [
+    {"when": {"user": "look"}, "replies": [
+        {"calls": [{"name": "switch_mode", "arguments": {"mode": "coder"}}]},
+        {"text": "First I *look*.", "calls": [READ]},
+        {"text": ["It says ", "something ", "<b>odd</b> ![x](http://127.0.0.1:9/seen)."]},
+    ]},
+]}  # fmt: skip
+
+
+def start(page, title: str) -> None:
+    page.get_by_role("button", name="New session").click()
+    page.get_by_label("Title", exact=True).fill(title)
+    page.get_by_role("button", name="Create").click()
+    page.get_by_role("heading", name=title).wait_for()
+
+
+def say(page, text: str) -> None:
+    page.get_by_placeholder("What is to be done?").fill(text)
+    page.get_by_role("button", name="Send").click()
+
+
+def tell(server, session_id: str, text: str) -> None:
+    """Say something as another client does."""
+    said = {"type": "user_message", "content": text}
+    answer = httpx.post(
+        f"{server.url}/agent/message/stream",
+        json={"session_id": session_id, "message": said},
+        headers={"Authorization": f"Bearer {server.token}"},
+        timeout=LIMIT / 1_000,
+    )
+    assert answer.status_code == 200
+
+
+def violations(page) -> list[str]:
+    """What axe finds that is serious."""
+    page.evaluate(Path(AXE).read_text())
+    found = page.evaluate("async () => (await axe.run(document)).violations")
+    return [
+        f"{each['id']}: {node['html'][:200]}"
+        for each in found if each["impact"] in {"serious", "critical"}
+        for node in each["nodes"]
+    ]  # fmt: skip
+
+
+def test_a_link_opens_the_console_once(server, look):
+    page = look(server.link)
+    page.get_by_role("heading", name="Sessions").wait_for()
+    assert "code=" not in page.url
+    page.reload()
+    page.get_by_role("heading", name="Sessions").wait_for()
+
+    other = look(server.link)
+    other.get_by_role("heading", name="Open gonogo").wait_for()
+    other.get_by_text("works once").first.wait_for()
+
+
+def test_who_is_not_signed_in_is_told_how_to(server, look):
+    page = look(server.url)
+    page.get_by_role("heading", name="Open gonogo").wait_for()
+
+    page.get_by_label("Or paste the link").fill(server.link)
+    page.get_by_role("button", name="Open").click()
+    page.get_by_role("heading", name="Sessions").wait_for()
+
+
+def test_a_conversation_is_seen_as_it_comes_and_again_after_a_reload(server, ground, look):
+    ground.model.script(SAYS)
+    page = look(server.link)
+    start(page, "Reading")
+    say(page, "look <i>here</i>")
+
+    log = page.get_by_role("log")
+    log.get_by_text("coder hands over to orchestrator").wait_for()
+    log.get_by_text("look <i>here</i>").wait_for()
+    assert log.locator("em").inner_text() == "look"
+    assert log.locator("img, b, i").count() == 0, "what a model writes stays text"
+    call = log.locator("details", has_text="read_file")
+    assert "done" in call.inner_text().lower()
+    call.locator("summary").click()
+    call.get_by_text("old.txt").first.wait_for()
+
+    before = log.inner_text()
+    page.reload()
+    log.get_by_text("It says something").wait_for()
+    log.locator("details", has_text="read_file").locator("summary").click()
+    expect(log).to_have_text(before, use_inner_text=True)
+
+
+def test_two_windows_show_the_same_session(server, ground, look):
+    ground.model.script(SAYS)
+    one = look(server.link)
+    start(one, "Shared")
+    two = one.context.new_page()
+    two.goto(one.url)
+    two.get_by_role("heading", name="Shared").wait_for()
+    say(one, "look")
+
+    for page in (one, two):
+        page.get_by_role("log").get_by_text("It says something").wait_for()
+        page.get_by_role("log").get_by_text("look", exact=True).first.wait_for()
+
+
+def test_a_connection_that_breaks_is_taken_up_again_without_gap_or_repeat(server, ground, look):
+    ground.model.script(SAYS)
+    with relay(server.url) as line:
+        page = look(server.link.replace(server.url, line.url))
+        start(page, "Broken")
+        log = page.get_by_role("log")
+        page.get_by_text("Live", exact=True).wait_for()
+        line.cut()
+        page.get_by_text("trying again").wait_for()
+        tell(server, page.url.rpartition("/")[2], "look")
+        line.mend()
+        log.get_by_text("coder hands over to orchestrator").wait_for()
+        seen = log.inner_text()
+        page.reload()
+        expect(log).to_have_text(seen, use_inner_text=True)
+
+
+@pytest.mark.parametrize("width", [1280, 400])
+def test_it_speaks_russian_at_any_width_and_axe_finds_nothing_serious(server, look, width):
+    page = look(server.link, width=width, locale="ru-RU")
+    page.get_by_role("heading", name="Сессии").wait_for()
+    page.get_by_role("button", name="Новая сессия").click()
+    page.get_by_label("Название", exact=True).fill("Первая")
+    page.get_by_role("button", name="Создать").click()
+    page.get_by_role("heading", name="Первая").wait_for()
+
+    assert page.locator("html").get_attribute("lang") == "ru"
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert violations(page) == []
