@@ -30,8 +30,9 @@ def model_server() -> Iterator[FakeOpenAI]:
         yield server
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
+    # Its driver holds the thread's event loop: it is over before other modules' tests begin.
     chromium = shutil.which("chromium") or shutil.which("chromium-browser")
     if chromium is None:
         pytest.skip("chromium is not installed")

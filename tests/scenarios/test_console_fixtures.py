@@ -58,9 +58,11 @@ async def test_the_consoles_fixture_of_a_walk_is_what_the_runtime_writes(make, t
         while pending := await world.pending():
             (question,) = pending
             changed = {"command": "echo changed"} if question.subject == "execute_command" else None
-            named = {"call_id": question.call_id} if question.call_id else {
-                "approval_id": question.approval_id
-            }
+            named = (
+                {"call_id": question.call_id}
+                if question.call_id
+                else {"approval_id": question.approval_id}
+            )
             message = {"type": "hitl_decision", **named, "decision": "approve"}
             if changed:
                 message |= {"decision": "edit", "modified_arguments": changed}
