@@ -103,7 +103,9 @@ async def test_an_edit_is_asked_about_anew_and_the_answer_shows_the_new_question
         )
         assert edited.approval_id != asked.approval_id
         assert (edited.status, edited.arguments["command"]) == ("pending", "touch other.txt")
-        assert [vote.name for vote in edited.votes] == ["bob"]
+        assert edited.votes == [], "whoever edits it has asked for what it says now"
+        with pytest.raises(Forbidden, match="bob"):
+            await bob.decide(edited.approval_id, "approve")
         with pytest.raises(Conflict):
             await ann.decide(asked.approval_id, "reject")
         assert (await ann.decide(edited.approval_id, "reject")).status == "rejected"
