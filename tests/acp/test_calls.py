@@ -4,6 +4,7 @@ from typing import Any
 
 import anyio
 
+from fakes.asked import until_asked
 from fakes.world import call, calls, run, says, write
 
 READ = call("read_file", path="a.txt")
@@ -97,13 +98,8 @@ async def test_a_prompt_that_is_cancelled_says_so_and_stops(editor, folder, prov
         pad.patience.set()
         async with anyio.create_task_group() as group:
             group.start_soon(say, "long")
-            await anyio.to_thread.run_sync(_asked, provider, "long")
+            await until_asked(provider, lambda asked: "long" in str(asked[-1]["messages"][-1]))
             await pad.agent.cancel(session_id=session_id)
         assert ended == ["cancelled", "cancelled"]
         assert await pad.say(session_id, "and now?") == "end_turn"
     assert list(folder.iterdir()) == []
-
-
-def _asked(provider: Any, text: str) -> None:
-    while not any(text in str(request["messages"][-1]) for request in provider.requests):
-        pass

@@ -7,6 +7,7 @@ from typing import Any
 import anyio
 import pytest
 
+from fakes.asked import until_asked
 from fakes.openai_server import FakeOpenAI
 from fakes.world import call, calls, plan, says, step, write
 
@@ -94,18 +95,22 @@ async def test_a_plan_is_rejected_held_and_started_by_what_the_person_chooses_or
     assert {path.name for path in folder.iterdir()} == {"app.py", "README.md"}
 
 
-def answer_comment(provider: FakeOpenAI) -> None:
-    """Script the planner's next attempt, now that the comment's id is known."""
-    while True:
-        for request in provider.requests:
-            told = re.search(r"you are to answer:\n(.*)", str(request["messages"][-1]["content"]))
-            if told:
-                (comment,) = json.loads(told[1])
-                answers = [{"comment_id": comment["comment_id"], "answer": "It is blue now."}]
-                made = calls(call("create_plan", goal="Blue", subtasks=STEPS, answers=answers))
-                rules = [{"when": {"user": "in blue"}, "reply": made}, *SCRIPT["rules"]]
-                provider.script({**SCRIPT, "rules": rules})
-                return
+def comment_of(requests: list[dict[str, Any]]) -> str | None:
+    """The id of the comment that the planner is to answer."""
+    for request in requests:
+        told = re.search(r"you are to answer:\n(.*)", str(request["messages"][-1]["content"]))
+        if told:
+            return json.loads(told[1])[0]["comment_id"]
+    return None
+
+
+async def answer_comment(provider: FakeOpenAI) -> None:
+    """Script the planner's next attempt, as soon as the comment's id is known."""
+    comment_id = await until_asked(provider, comment_of)
+    answers = [{"comment_id": comment_id, "answer": "It is blue now."}]
+    made = calls(call("create_plan", goal="Blue", subtasks=STEPS, answers=answers))
+    rules = [{"when": {"user": "in blue"}, "reply": made}, *SCRIPT["rules"]]
+    provider.script({**SCRIPT, "rules": rules})
 
 
 @pytest.mark.parametrize("forms", [False, True])
@@ -120,7 +125,7 @@ async def test_a_plan_is_changed_by_its_planner_as_the_person_says(editor, folde
     async with editor() as pad, anyio.create_task_group() as group:
         session_id = await planner(pad, folder, forms=forms)
         pad.fields, pad.person = {"changes": "Paint it in blue"}, choose
-        group.start_soon(anyio.to_thread.run_sync, answer_comment, provider)
+        group.start_soon(answer_comment, provider)
         assert await pad.say(session_id, "Build it") == "end_turn"
         if not forms:
             assert list(folder.iterdir()) == []

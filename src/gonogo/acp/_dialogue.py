@@ -6,8 +6,8 @@ person is open.
 """
 
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
-from contextlib import aclosing, asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterator
+from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
 from functools import partial
 from typing import Any
 
@@ -49,7 +49,8 @@ class Run:
     """One prompt."""
 
     def __init__(self) -> None:
-        self.cancelled = False
+        self.cancelled = self.stopped = False
+        """Whether the editor has cancelled it, and whether that is done."""
         self.scope = anyio.CancelScope()
 
 
@@ -64,7 +65,7 @@ class Dialogue:
         self.id, self.root, self.locale = session.session_id, session.workspace, locale
         self.updates = Updates(session.workspace, Board())
         self._seen = self._due = session.last_seq
-        self._open = self._finals = 0
+        self._open = self._finals = self._streams = 0
         self._known: set[str] = set()
         """Approvals that were put before the person."""
         self._left: set[str] = set()
@@ -78,6 +79,13 @@ class Dialogue:
         self._broken: GonogoError | None = None
         self._scope = anyio.CancelScope()
         self._changed = anyio.Event()
+        self.is_left = False
+        """Whether the editor is gone."""
+
+    @property
+    def unfinished(self) -> int | None:
+        """The last event that was seen, if more is to come of what was said here; else None."""
+        return self._seen if self._streams else None
 
     @property
     def is_broken(self) -> bool:
@@ -239,7 +247,7 @@ class Dialogue:
             await act()
             if not run.cancelled:
                 await self._ask_again()
-            while self._open or self._seen < self._due:
+            while self._open or self._seen < self._due or run.cancelled > run.stopped:
                 if self._broken is not None:
                     raise self._broken
                 await self._changed.wait()
@@ -252,10 +260,11 @@ class Dialogue:
             GonogoError: it is refused, or what came of it is an error.
         """
         last, problem = 0, None
-        async for event in self._client.send(self.id, message):
-            last = max(last, event.get("seq", 0))
-            if event["type"] == "error" and event.get("is_final") and "subtask_id" not in event:
-                problem = event
+        with self._streaming():
+            async for event in self._client.send(self.id, message):
+                last = max(last, event.get("seq", 0))
+                if event["type"] == "error" and event.get("is_final") and "subtask_id" not in event:
+                    problem = event
         self._due = max(self._due, last)
         if problem is not None:
             raise error_of(problem)
@@ -276,9 +285,10 @@ class Dialogue:
     async def until_final(self, act: Callable[[], Awaitable[object]]) -> None:
         """Do something that has no stream of its own; it is over with the next final event."""
         before = self._finals
-        await act()
-        while self._finals == before and self._broken is None:
-            await self._changed.wait()
+        with self._streaming():
+            await act()
+            while self._finals == before and self._broken is None:
+                await self._changed.wait()
 
     async def cancel(self) -> None:
         """Stop what the prompts of this editor have set going."""
@@ -289,8 +299,13 @@ class Dialogue:
             run.cancelled = True
         for scope in list(self._asking.values()):
             scope.cancel()
-        with suppress(Unreachable):
-            await self._stop()
+        try:
+            with suppress(Unreachable):
+                await self._stop()
+        finally:
+            for run in runs:
+                run.stopped = True
+            self._tell()
         with anyio.move_on_after(_FAREWELL):
             while self._runs & set(runs):
                 await self._changed.wait()
@@ -303,8 +318,17 @@ class Dialogue:
             with suppress(Refused):
                 await self._client.cancel_plan(session.active_plan_id)
         with suppress(Conflict):
-            async for _ in self._client.send(self.id, {"type": "cancel"}):
-                pass
+            async for event in self._client.send(self.id, {"type": "cancel"}):
+                self._due = max(self._due, event.get("seq", 0))
+
+    @contextmanager
+    def _streaming(self) -> Generator[None]:
+        self._streams += 1
+        try:
+            yield
+        finally:
+            # Where the editor is gone, more is to come of it.
+            self._streams -= not self.is_left
 
     @asynccontextmanager
     async def _running(self) -> AsyncGenerator[Run]:

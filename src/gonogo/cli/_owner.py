@@ -102,14 +102,15 @@ async def linked(
 async def _see_work_off(client: Client) -> None:
     """Stay for what opening the folder set going: a step that is cut off may ask a person."""
     told = False
-    while await _is_busy(client):
+    while await is_busy(client):
         if not told:
             complain("a plan of this state folder is running; stays until it ends or waits")
             told = True
         await anyio.sleep(_LOOK)
 
 
-async def _is_busy(client: Client) -> bool:
+async def is_busy(client: Client) -> bool:
+    """Whether a subtask of some plan is running."""
     running = await client.plans(status=PlanStatus.RUNNING, limit=_PLANS)
     states = (subtask.status for plan in running.plans for subtask in plan.subtasks)
     return SubtaskStatus.RUNNING in states

@@ -94,11 +94,18 @@ def serve(
     carry_out(run_server, Address(auth=not no_auth), given)
 
 
-def acp(directory: Directory = None, model: Model = None) -> None:
+def acp(
+    directory: Directory = None,
+    model: Model = None,
+    see_off: Annotated[list[str] | None, typer.Option("--see-off", hidden=True)] = None,
+) -> None:
     """Be the agent of an editor that speaks the Agent Client Protocol, on stdin and stdout.
 
     Editors start it. What runs goes on without the editor, and is the same session everywhere.
     """
-    from gonogo.cli._acp import run_acp
+    from gonogo.cli import _acp
 
-    carry_out(run_acp, directory, model)
+    if see_off is None:
+        carry_out(_acp.run_acp, directory, model)
+    else:
+        carry_out(_acp.see_off, [each for each in see_off if each], model, directory)
