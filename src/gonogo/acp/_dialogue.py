@@ -269,6 +269,12 @@ class Dialogue:
         if problem is not None:
             raise error_of(problem)
 
+    async def switch(self, agent: str) -> None:
+        """Have another agent answer from now on, and show it before that is over."""
+        await self.carry({"type": "switch_agent", "agent_type": agent})
+        while self._seen < self._due and self._broken is None:
+            await self._changed.wait()
+
     async def say(self, text: str) -> None:
         """Send what the person says: to the agent, or to the planner of a plan."""
         plan_id, self._revising = self._revising, None

@@ -170,8 +170,7 @@ class Door:
         return {}
 
     async def _set_mode(self, request: schema.SetSessionModeRequest) -> Answer:
-        dialogue = self._known(request.session_id)
-        await dialogue.carry({"type": "switch_agent", "agent_type": request.mode_id})
+        await self._known(request.session_id).switch(request.mode_id)
         return {}
 
     async def _prompt(self, request: schema.PromptRequest) -> Answer:

@@ -87,7 +87,11 @@ def call_of(approval: ApprovalView, root: str) -> schema.ToolCallUpdate:
     tool, arguments = approval.tool_name or "", approval.arguments or {}
     return schema.ToolCallUpdate(
         tool_call_id=shown_as(approval),
-        title=title_of(tool, arguments, approval.subtask_id) if is_call else None,
+        title=(
+            title_of(tool, arguments, approval.subtask_id)
+            if is_call
+            else one_line(approval.subject)
+        ),
         kind=kind_of(tool) if is_call else "think",
         status="pending",
         content=content_of(approval, root),

@@ -1,13 +1,16 @@
 """What was said in a session before, shown to an editor that loads it."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from gonogo.acp._calls import TOLD
 from gonogo.acp._dialogue import Dialogue
 from gonogo.acp._updates import Update, asked, said
 from gonogo.client import Client
+from gonogo.domain.errors import GonogoError
 from gonogo.domain.plan_views import PlanView
+from gonogo.domain.strict_json import loads
 from gonogo.domain.views import MessageView, SessionView
 
 
@@ -52,4 +55,7 @@ def _result(message: MessageView, dialogue: Dialogue) -> list[Update]:
     tool = message.tool_name or ""
     if tool in TOLD or message.call_id is None:
         return []
-    return [dialogue.updates.ended(message.call_id, tool, message.content, None)]
+    result: object = message.content
+    with suppress(GonogoError):
+        result = loads(message.content)
+    return [dialogue.updates.ended(message.call_id, tool, result, None)]
