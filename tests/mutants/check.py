@@ -111,7 +111,7 @@ class Judge:
             why = (
                 compare(reading, text)
                 or compare(reading, run, hardened=True)
-                or _by_manual(command, run)
+                or _by_manual(command, run, self._contexts[mutant.context])
             )
             if why:
                 yield FalseAllow(mutant.text, mutant.context, run_as, why)
@@ -171,12 +171,19 @@ def _means(word: str, found: str) -> bool:
     )
 
 
-def _by_manual(command: ParsedCommand, traced: Traced) -> str | None:
+def _by_manual(command: ParsedCommand, traced: Traced, context: PolicyContext) -> str | None:
     named = {word.text for part in command.parts for word in part.words if not word.is_glob}
     for ran in traced.ran:
-        if why := complaint(ran.argv, expanded=set(ran.argv) - named):
+        why = complaint(ran.argv, expanded=set(ran.argv) - named)
+        if why and not _is_a_script_that_a_rule_names(ran.argv, context):
             return why
     return None
+
+
+def _is_a_script_that_a_rule_names(argv: Sequence[str], context: PolicyContext) -> bool:
+    """Whether a person's rule lets `npm run` do what a repository says; the manuals know nobody."""
+    named = (rule.words for rule in context.rules.of("allow"))
+    return len(argv) == 3 and tuple(argv[:2]) == ("npm", "run") and ("npm", "run") in named
 
 
 def _statuses(run_as: str) -> tuple[int, ...]:
