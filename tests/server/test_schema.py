@@ -46,6 +46,8 @@ PATHS = """
 /approvals/decisions post
 /agents get
 /tools get
+/tools/accept post
+/servers get
 /models get
 /grants get
 /grants/{grant_id} delete

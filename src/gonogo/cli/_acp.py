@@ -5,11 +5,10 @@ folder and something was under way, a process of its own takes its place, sees t
 ends.
 """
 
-import os
 import subprocess
 import sys
-from collections.abc import AsyncGenerator, Generator, Mapping
-from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing, asynccontextmanager, suppress
 from pathlib import Path
 
 import anyio
@@ -17,6 +16,7 @@ import anyio
 from gonogo.cli._exits import Exit, Stop
 from gonogo.cli._folder import Folder
 from gonogo.cli._owner import Link, is_busy, linked
+from gonogo.cli._pipes import own_pipes
 from gonogo.cli._setup import environment, read_settings
 from gonogo.client import Client
 from gonogo.domain.errors import GonogoError
@@ -42,7 +42,7 @@ async def run_acp(directory: Path | None, model: str | None) -> Exit:
     settings = read_settings({"workspace": directory, "model": model})
     left: dict[str, int] = {}
     stays = False
-    with _own_pipes() as (source, sink):
+    with own_pipes() as (source, sink):
         async with _leaving(settings) as link:
             left = await serve_editor(link.client, Pipe(source, sink), settings.locale)
             if link.runtime is not None:
@@ -104,18 +104,3 @@ def _start_successor(settings: Settings, left: Mapping[str, int]) -> None:
         env=environment(),
         start_new_session=True,
     )
-
-
-@contextmanager
-def _own_pipes() -> Generator[tuple[int, int]]:
-    """Standard input and output for the protocol alone: what else is written goes to the errors."""
-    source, sink = os.dup(0), os.dup(1)
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.dup2(2, 1)
-    os.close(nothing)
-    try:
-        yield source, sink
-    finally:
-        os.close(source)
-        os.close(sink)

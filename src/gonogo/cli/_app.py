@@ -42,11 +42,16 @@ def main() -> None:
 
 
 def _spelled_out(words: list[str]) -> list[str]:
-    """The words with `--yes=all`, which is a flag with a value, as flags of their own."""
+    """The words with `--yes=all`, which is a flag with a value, as flags of their own.
+
+    `tools` is `tool` as well.
+    """
     own, rest = words, list[str]()
     if "--" in words:
         cut = words.index("--")
         own, rest = words[:cut], words[cut:]
+    if own[:1] == ["tools"]:
+        own = ["tool", *own[1:]]
     flags = {"--yes=all": "--yes-all", "--yes=plan": "--yes"}
     return [flags.get(word, word) for word in own] + rest
 
@@ -71,6 +76,7 @@ app.command("run", **EXACT, epilog=_work.RUN_EXAMPLE)(_work.run)
 app.command("demo", **EXACT, epilog=_work.DEMO_EXAMPLE)(_work.demo)
 app.command("serve", **EXACT, epilog=_work.SERVE_EXAMPLE)(_work.serve)
 app.command("acp", **EXACT, epilog=_work.ACP_EXAMPLE)(_work.acp)
+app.command("mcp", **EXACT, epilog=_work.MCP_EXAMPLE)(_work.mcp)
 app.command("rollback", **EXACT, epilog=_rollback.EXAMPLE)(_rollback.rollback)
 for _name, _group in {
     "sessions": _sessions.app,

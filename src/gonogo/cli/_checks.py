@@ -48,6 +48,9 @@ async def findings(settings: Settings, environment: Mapping[str, str]) -> AsyncI
     yield await anyio.to_thread.run_sync(_database, settings)
     if settings.oidc_issuer is not None:
         yield await _identity(settings)
+    if settings.mcp_file.exists():
+        async for check in _servers(settings, environment):
+            yield check
 
 
 def _python() -> Check:
@@ -132,3 +135,22 @@ async def _identity(settings: Settings) -> Check:
         return Check("identity provider", "ok", await look_for_keys(settings))
     except GonogoError as error:
         return Check("identity provider", "bad", str(error))
+
+
+async def _servers(settings: Settings, environment: Mapping[str, str]) -> AsyncIterator[Check]:
+    """Each MCP server, started for this look alone."""
+    from gonogo.runtime import look_at_servers
+
+    try:
+        reports = await look_at_servers(settings, environment)
+    except GonogoError as error:
+        yield Check("MCP servers", "bad", str(error))
+        return
+    for report in reports:
+        name = f"MCP server {report.name}"
+        left_out = "".join(f"; not {tool}: {why}" for tool, why in report.refused.items())
+        if report.state != "ready":
+            yield Check(name, "bad", report.error or "it does not start")
+            continue
+        tools = ", ".join(report.tools) or "no tools"
+        yield Check(name, "weak" if left_out else "ok", f"{tools}{left_out}")

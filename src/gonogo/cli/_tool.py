@@ -1,4 +1,4 @@
-"""`gonogo tool`: one tool through the gate, without a model."""
+"""`gonogo tool`: what there is, and one tool through the gate, without a model."""
 
 from pathlib import Path
 from typing import Annotated, Any, cast
@@ -37,6 +37,33 @@ def run(
     Exit code: 0 done, 1 failed, 2 arguments that do not fit, 3 it would ask, 4 denied.
     """
     carry_out(_run, name, arguments, directory, json)
+
+
+@app.command("list", **EXACT, epilog=example("gonogo tool list", "gonogo tool list --json"))
+def list_(json: Json = False) -> None:
+    """List the tools, and the foreign (MCP) servers with what is known of theirs."""
+    carry_out(_list, json)
+
+
+@app.command("accept", **EXACT, epilog=example("gonogo tool accept mcp__docs__search"))
+def accept(name: Annotated[str, typer.Argument(help="The tool's name.")]) -> None:
+    """Have a server's tool count as it was seen last, after it has changed.
+
+    What allowed it before the change, a rule or a plan, allows it again.
+    """
+    carry_out(_accept, name)
+
+
+async def _list(json: bool) -> Exit:
+    from gonogo.cli._foreign import list_tools
+
+    return await list_tools(json=json)
+
+
+async def _accept(name: str) -> Exit:
+    from gonogo.cli._foreign import accept_tool
+
+    return await accept_tool(name)
 
 
 async def _run(name: str, arguments: str, directory: Path | None, json: bool) -> Exit:

@@ -1,4 +1,4 @@
-"""`run`, `demo`, `serve` and `acp`: the commands that work."""
+"""`run`, `demo`, `serve`, `acp` and `mcp`: the commands that work."""
 
 from pathlib import Path
 from typing import Annotated
@@ -18,6 +18,7 @@ SERVE_EXAMPLE = example(
     "gonogo serve --workspace path/to/repo",
     "gonogo serve --host 0.0.0.0 --port 8001 --db postgresql://localhost/gonogo",
 )
+MCP_EXAMPLE = example("gonogo mcp", "gonogo mcp -C path/to/repo")
 ACP_EXAMPLE = example("gonogo acp", "gonogo acp -C path/to/repo --model openai:gpt-5")
 
 Yes = Annotated[
@@ -109,3 +110,13 @@ def acp(
         carry_out(_acp.run_acp, directory, model)
     else:
         carry_out(_acp.see_off, [each for each in see_off if each], model, directory)
+
+
+def mcp(directory: Directory = None, model: Model = None) -> None:
+    """Offer plans, their status, open questions and results to another agent, by MCP on stdio.
+
+    The agent starts it. It can ask for a plan and look; deciding is for people, and not offered.
+    """
+    from gonogo.cli._mcp import run_mcp
+
+    carry_out(run_mcp, directory, model)

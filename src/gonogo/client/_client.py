@@ -16,13 +16,16 @@ from gonogo.domain.pages import (
     Health,
     MadeToken,
     Models,
+    Servers,
     Tokens,
     Tools,
 )
 from gonogo.domain.views import (
+    AcceptedTool,
     AgentView,
     CallView,
     GrantView,
+    ServerView,
     TokenView,
     ToolView,
 )
@@ -42,6 +45,14 @@ class Client(Audits, Sessions, Plans, Undo, Approvals):
     async def tools(self) -> list[ToolView]:
         """The tools that agents may use."""
         return (await self._get("/tools", Tools)).tools
+
+    async def servers(self) -> list[ServerView]:
+        """The foreign (MCP) servers, and how they are."""
+        return (await self._get("/servers", Servers)).servers
+
+    async def accept_tool(self, name: str) -> AcceptedTool:
+        """Have a server's tool count as it was seen last."""
+        return await self._post("/tools/accept", AcceptedTool, {"name": name})
 
     async def models(self) -> list[dict[str, Any]]:
         """The models that could be used there."""

@@ -12,6 +12,7 @@ from gonogo.domain.views import (
     AgentView,
     CallView,
     GrantView,
+    ServerView,
     SessionRuleView,
     TokenView,
     ToolView,
@@ -47,6 +48,12 @@ class Tools(View):
     """The tools that agents may use."""
 
     tools: list[ToolView]
+
+
+class Servers(View):
+    """The foreign (MCP) servers of the configuration."""
+
+    servers: list[ServerView]
 
 
 class Models(View):

@@ -142,6 +142,14 @@ class ServerView(View):
     """Its tools that are not as they were accepted: what allowed them earlier does not count."""
 
 
+class AcceptedTool(View):
+    """A server's tool that counts as it was seen last."""
+
+    name: str
+    news: bool
+    """False: it did already."""
+
+
 class ToolView(View):
     """A tool that agents may use."""
 

@@ -10,5 +10,15 @@ from gonogo.runtime._links import LinkPage
 from gonogo.runtime._oidc import look_for_keys
 from gonogo.runtime._receipt import Once, Receipt
 from gonogo.runtime._runtime import Runtime
+from gonogo.runtime._servers import look_at_servers
 
-__all__ = ["Extensions", "LinkPage", "Once", "Receipt", "Runtime", "look_for_keys", "open_gate"]
+__all__ = [
+    "Extensions",
+    "LinkPage",
+    "Once",
+    "Receipt",
+    "Runtime",
+    "look_at_servers",
+    "look_for_keys",
+    "open_gate",
+]

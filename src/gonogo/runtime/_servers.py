@@ -6,19 +6,22 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, TypeVar
 
+import anyio
+
 from gonogo.agents import Profile
 from gonogo.domain.errors import NotFound
 from gonogo.domain.findings import ProfileFacts
 from gonogo.domain.foreign import Standing
 from gonogo.domain.gate import ToolClass
 from gonogo.domain.principal import Principal, Role
-from gonogo.domain.views import ServerView
+from gonogo.domain.views import AcceptedTool, ServerView
 from gonogo.engine import Kind
 from gonogo.settings import Settings
 from gonogo.store import Connection, Store
 from gonogo.store.sightings import accept, all_standings, sight, standing_of
 from gonogo.tools import (
     Definition,
+    ServerReport,
     Servers,
     Tool,
     builtin_tools,
@@ -167,6 +170,28 @@ def facts_of(
     return Seen(profiles, facts)
 
 
+async def look_at_servers(
+    settings: Settings, environment: Mapping[str, str]
+) -> Sequence[ServerReport]:
+    """Start every server of the configuration, and say what came of it; nothing is written down.
+
+    Raises:
+        BadServers: the file has a defect.
+    """
+
+    async def not_kept(definitions: Sequence[Definition]) -> Mapping[str, Standing]:
+        del definitions
+        return {}
+
+    servers = Servers(load_servers(settings.mcp_file, environment), not_kept)
+    async with anyio.create_task_group() as group:
+        await group.start(servers.serve)
+        await servers.offered(lambda config: True)
+        reports = servers.report()
+        group.cancel_scope.cancel()
+    return reports
+
+
 async def remember(parts: "Parts") -> None:
     """Know the tools that were seen before; no server starts for that."""
     if parts.servers is not None:
@@ -199,15 +224,16 @@ class ForeignServers:
             for report in servers.report()
         ]  # fmt: skip
 
-    async def accept_tool(self, principal: Principal, name: str) -> bool:
-        """Have a server's tool count as it was seen last. False: it did already.
+    async def accept_tool(self, principal: Principal, name: str) -> AcceptedTool:
+        """Have a server's tool count as it was seen last.
 
         Raises:
             NotFound: no such tool was ever seen.
         """
         principal.require(Role.ADMIN)
-        clock = self.parts.clock
-        return await self.parts.store.write(_accept, principal, name, clock())
+        now = self.parts.clock()
+        news = await self.parts.store.write(_accept, principal, name, now)
+        return AcceptedTool(name=name, news=news)
 
 
 def _accept(conn: Connection, principal: Principal, name: str, now: datetime) -> bool:

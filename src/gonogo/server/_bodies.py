@@ -128,6 +128,12 @@ class NewRule(Request):
     rule: dict[str, Any]
 
 
+class Accepted(Request):
+    """A server's tool that is to count as it was seen last."""
+
+    name: Annotated[str, StringConstraints(min_length=1, max_length=100)]
+
+
 class NewLink(Request):
     """Whose decision a link will be: a name or an id; without it, the sender's."""
 
@@ -166,5 +172,6 @@ REQUESTS = (
     *_MESSAGES, Sent, NewSession, SessionChange, Nothing, PlanAnswer, ReplanReason, NewComment,
     RollbackOrder,
     ApprovalAnswer, NamedAnswer, Answers, NewLink, NewRule, Code, NewToken, Prune,
+    Accepted,
 )  # fmt: skip
 """Every request model, for the schema."""

@@ -6,10 +6,15 @@ from fastapi import APIRouter, Query, Response
 from pydantic import AwareDatetime
 
 from gonogo.domain.analytics import Analytics
-from gonogo.domain.pages import Agents, Calls, Grants, Models, Tools
-from gonogo.server._answers import answer
+from gonogo.domain.pages import Agents, Calls, Grants, Models, Servers, Tools
+from gonogo.domain.principal import Role
+from gonogo.domain.views import AcceptedTool
+from gonogo.server._answers import answer, once
+from gonogo.server._bodies import Accepted
+from gonogo.server._body import read_body
 from gonogo.server._caller import Authenticated
 from gonogo.server._params import Filter, Name
+from gonogo.server._schema import takes
 
 router = APIRouter(tags=["catalog"])
 
@@ -24,6 +29,21 @@ async def list_agents(caller: Authenticated) -> Response:
 async def list_tools(caller: Authenticated) -> Response:
     """The tools that agents may use."""
     return answer(Tools(tools=caller.runtime.tools()))
+
+
+@router.get("/servers", response_model=Servers)
+async def list_servers(caller: Authenticated) -> Response:
+    """The foreign (MCP) servers, how they are, and what of their tools has changed."""
+    return answer(Servers(servers=await caller.runtime.servers(caller.principal)))
+
+
+@router.post("/tools/accept", response_model=AcceptedTool, openapi_extra=takes(Accepted))
+async def accept_tool(caller: Authenticated) -> Response:
+    """Have a server's tool count as it was seen last: what allowed it earlier allows it again."""
+    caller.principal.require(Role.ADMIN)
+    body = await read_body(caller.request, Accepted)
+    runtime = caller.runtime
+    return await once(caller, body, lambda: runtime.accept_tool(caller.principal, body.name), 200)
 
 
 @router.get("/models", response_model=Models)

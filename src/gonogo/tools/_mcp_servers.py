@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal, cast
+from urllib.parse import urlsplit
 
 import anyio
 import anyio.abc
@@ -215,7 +216,9 @@ class _Server:
     def report(self) -> ServerReport:
         """How it is."""
         state = "ready" if self.runs else "failed" if self.error else "idle"
-        place = self.config.url or " ".join(self.config.command)
+        url = urlsplit(self.config.url or "")
+        # Neither arguments nor the rest of an address: some have secrets there.
+        place = f"{url.scheme}://{url.netloc}" if self.config.url else self.config.command[0]
         return ServerReport(
             name=self.config.name, place=place, state=state, error=self.error,
             version=self._version, tools=self.listed, refused=dict(self.refused),

@@ -1,0 +1,25 @@
+"""`gonogo mcp`: the door for other agents, for as long as one is there."""
+
+import sys
+from pathlib import Path
+
+from gonogo.cli._exits import Exit, Stop
+from gonogo.cli._owner import linked
+from gonogo.cli._pipes import own_pipes
+from gonogo.cli._setup import read_settings
+
+
+async def run_mcp(directory: Path | None, model: str | None) -> Exit:
+    """Speak with the other agent until it is gone."""
+    from gonogo.mcp import serve_agents
+
+    if sys.stdin.isatty():
+        raise Stop(
+            "gonogo mcp is started by another agent and speaks with it; see docs/how-to/mcp.md",
+            Exit.USAGE,
+        )
+    settings = read_settings({"workspace": directory, "model": model})
+    with own_pipes() as (source, sink):
+        async with linked(settings) as link:
+            await serve_agents(link.client, source, sink)
+    return Exit.DONE

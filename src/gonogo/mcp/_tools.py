@@ -1,0 +1,224 @@
+"""What another agent may ask: a plan, how it stands, what it waits for, and what came of it."""
+
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Annotated, Any, cast
+
+import anyio
+from pydantic import BaseModel, ConfigDict, Field
+
+from gonogo.client import Client
+from gonogo.domain.approval_state import ApprovalStatus
+from gonogo.domain.approval_views import ApprovalView
+from gonogo.domain.errors import InvalidMessage, NotFound
+from gonogo.domain.plan_views import PlanView
+
+Answer = dict[str, Any]
+_MOST_TEXT, _MOST_ITEMS = 8_000, 100
+"""Characters of one result, and questions in one answer."""
+_Id = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,199}$")]
+"""As ids are; it becomes part of a path."""
+
+
+class _Given(BaseModel):
+    """The arguments of a tool."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class ProposePlan(_Given):
+    """What is wanted, and how long to wait for the plan."""
+
+    task: Annotated[
+        str,
+        Field(min_length=1, max_length=100_000, description="What is wanted, complete in itself."),
+    ]
+    session_id: Annotated[
+        _Id | None, Field(description="To go on with a session; a new one if left out.")
+    ] = None
+    wait_seconds: Annotated[
+        float,
+        Field(ge=0, le=600, description="How long to wait; the work goes on in any case."),
+    ] = 45
+
+
+class PlanStatus(_Given):
+    """Which plan."""
+
+    plan_id: Annotated[_Id | None, Field(description="The plan.")] = None
+    session_id: Annotated[
+        _Id | None, Field(description="Or a session: its newest plan is told.")
+    ] = None
+
+
+class PendingApprovals(_Given):
+    """Whose questions."""
+
+    session_id: Annotated[
+        _Id | None, Field(description="Only those of one session; all if left out.")
+    ] = None
+
+
+class PlanResult(_Given):
+    """Which plan."""
+
+    plan_id: Annotated[_Id, Field(description="The plan.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """One tool of this door."""
+
+    name: str
+    description: str
+    arguments: type[_Given]
+    run: Callable[[Client, Any], Awaitable[Answer]]
+    only_looks: bool = True
+
+
+async def propose_plan(client: Client, given: ProposePlan) -> Answer:
+    """Say what is wanted to the architect, and wait for what comes."""
+    session = given.session_id or (await client.open_session()).session_id
+    message = {"type": "user_message", "content": given.task, "agent_type": "architect"}
+    said: list[str] = []
+    with anyio.move_on_after(given.wait_seconds) as limit:
+        # Leaving early changes nothing: what was said is being worked on.
+        async with aclosing(client.send(session, message)) as events:
+            async for event in events:
+                if event["type"] == "error":
+                    raise InvalidMessage(str(event.get("content") or event))
+                if event["type"] == "assistant_message" and "token" not in event:
+                    said.append(event["content"])
+    answer = await _newest(client, session)
+    if limit.cancelled_caught:
+        answer["note"] = "It goes on; ask plan_status with the session_id for what came of it."
+    return answer | {"said": _short("\n\n".join(filter(None, said)))}
+
+
+async def plan_status(client: Client, given: PlanStatus) -> Answer:
+    """How a plan stands, and what it waits for."""
+    if (given.plan_id is None) == (given.session_id is None):
+        raise InvalidMessage("plan_status takes either a plan_id or a session_id")
+    if given.session_id is not None:
+        return await _newest(client, given.session_id)
+    plan = await client.plan(given.plan_id or "")
+    return _plan(plan) | await _waits(client, plan.session_id)
+
+
+async def pending_approvals(client: Client, given: PendingApprovals) -> Answer:
+    """The questions that wait for a person."""
+    found = await client.approvals(status=ApprovalStatus.PENDING, session_id=given.session_id)
+    shown = [_question(each) for each in found.approvals[:_MOST_ITEMS]]
+    return {"pending": shown, "count": len(found.approvals)}
+
+
+async def plan_result(client: Client, given: PlanResult) -> Answer:
+    """What came of a plan and of each of its subtasks."""
+    plan = await client.plan(given.plan_id)
+    results = [
+        {
+            "id": each.id, "status": each.status, "result": _whole(each.result),
+            "error": each.error, "reason": each.reason,
+        }
+        for each in plan.subtasks
+    ]  # fmt: skip
+    return {
+        "plan_id": plan.plan_id, "session_id": plan.session_id, "goal": plan.goal,
+        "status": plan.status, "is_over": plan.finished_at is not None,
+        "subtasks": [_without_nothing(each) for each in results],
+    }  # fmt: skip
+
+
+OFFERS = (
+    Offer(
+        "propose_plan",
+        "Ask gonogo's architect for a plan. A person decides on it before anything runs; you"
+        " cannot. Gives the session, and the plan if it came in time.",
+        ProposePlan,
+        propose_plan,
+        only_looks=False,
+    ),
+    Offer(
+        "plan_status",
+        "How a plan stands: its status, its subtasks, and what waits for a person.",
+        PlanStatus,
+        plan_status,
+    ),
+    Offer(
+        "pending_approvals",
+        "The questions that wait for a person. They are answered by people, not here.",
+        PendingApprovals,
+        pending_approvals,
+    ),
+    Offer(
+        "plan_result",
+        "What came of a plan: its status, and each subtask's result or error.",
+        PlanResult,
+        plan_result,
+    ),
+)
+
+
+async def _newest(client: Client, session_id: str) -> Answer:
+    """A session's newest plan, and what the session waits for."""
+    # Asked by its id first: a session that is not there has no plans either.
+    session = await client.session(session_id)
+    plans = (await client.plans(session_id=session.session_id, limit=1)).plans
+    about = _plan(plans[0]) if plans else {"session_id": session_id, "plan_id": None}
+    return about | await _waits(client, session_id)
+
+
+async def _waits(client: Client, session_id: str) -> Answer:
+    try:
+        waiting = await client.pending_approvals(session_id)
+    except NotFound:
+        return {"waits_for": []}
+    return {"waits_for": [_question(each) for each in waiting.pending_approvals[:_MOST_ITEMS]]}
+
+
+def _plan(plan: PlanView) -> Answer:
+    subtasks = [
+        _without_nothing({
+            "id": each.id, "description": _short(each.description), "status": each.status,
+            "agent": each.agent, "tool": each.tool, "dependencies": each.dependencies,
+        })
+        for each in plan.subtasks
+    ]  # fmt: skip
+    return _without_nothing({
+        "plan_id": plan.plan_id, "session_id": plan.session_id, "goal": plan.goal,
+        "status": plan.status, "revision": plan.revision, "pause_reason": plan.pause_reason,
+        "feedback": plan.feedback, "subtasks": subtasks,
+    })  # fmt: skip
+
+
+def _question(asked: ApprovalView) -> Answer:
+    return _without_nothing({
+        "approval_id": asked.approval_id, "kind": asked.kind, "subject": _short(asked.subject),
+        "reason": _short(asked.reason), "session_id": asked.session_id, "plan_id": asked.plan_id,
+        "subtask_id": asked.subtask_id, "asked_at": asked.created_at.isoformat(),
+        "expires_at": asked.expires_at.isoformat() if asked.expires_at else None,
+        "answered_by": f"a person: gonogo approvals show {asked.approval_id}",
+    })  # fmt: skip
+
+
+def _whole(value: Any) -> Any:  # noqa: ANN401 - any JSON value
+    """A result, its texts of a bounded length."""
+    if isinstance(value, str):
+        return _short(value)
+    if isinstance(value, dict):
+        fields = cast("dict[str, Any]", value)
+        return {key: _whole(each) for key, each in list(fields.items())[:_MOST_ITEMS]}
+    if isinstance(value, list):
+        return [_whole(each) for each in cast("list[Any]", value)[:_MOST_ITEMS]]
+    return value
+
+
+def _short(text: str) -> str:
+    if len(text) <= _MOST_TEXT:
+        return text
+    return f"{text[:_MOST_TEXT]} [… {len(text) - _MOST_TEXT} characters left out …]"
+
+
+def _without_nothing(fields: Answer) -> Answer:
+    return {name: value for name, value in fields.items() if value is not None}

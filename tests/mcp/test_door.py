@@ -1,0 +1,161 @@
+"""`gonogo mcp` as another agent meets it: the SDK's client, a process, and no way to decide."""
+
+import os
+import signal
+import subprocess
+import sys
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+import pytest
+from mcp import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+
+from cli.conftest import environment
+from fakes.openai_server import fake_openai
+
+LIMIT = 60
+PLAN = {
+    "goal": "Say hello",
+    "subtasks": [{"id": "hello", "description": "Write hello.txt", "agent": "coder",
+                  "scope": {"tools": ["write_file"], "paths": ["hello.txt"]}}],
+}  # fmt: skip
+SCRIPT = {
+    "rules": [
+        {"when": {"tools": ["create_plan"]},
+         "replies": [{"calls": [{"name": "create_plan", "arguments": PLAN}]}, {"text": "Done."}]},
+        {"when": {"tools": ["write_file"]},
+         "replies": [
+             {"calls": [{"name": "write_file",
+                         "arguments": {"path": "hello.txt", "content": "hello\n"}}]},
+             {"text": "Wrote it."},
+         ]},
+    ],
+}  # fmt: skip
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def env(tmp_path):
+    """What the door's process is given."""
+    with fake_openai() as provider:
+        provider.script(SCRIPT)
+        yield environment(
+            tmp_path / "home",
+            {"GONOGO_MODEL": "openai:scripted", "OPENAI_BASE_URL": provider.base_url,
+             "OPENAI_API_KEY": "x"},
+        )  # fmt: skip
+
+
+@asynccontextmanager
+async def agent(env, folder):
+    """Another agent, and the door that it has started in a folder."""
+    folder.mkdir(exist_ok=True)
+    door = StdioServerParameters(
+        command=sys.executable, args=["-m", "gonogo", "mcp", "-C", str(folder)], env=env
+    )
+    with anyio.fail_after(2 * LIMIT):
+        async with Client(stdio_client(door), read_timeout_seconds=LIMIT) as client:
+            yield client
+
+
+async def ask(client, name, **arguments):
+    """What a tool answers; an error is told by its first word."""
+    answer = await client.call_tool(name, arguments)
+    if answer.is_error:
+        return answer.content[0].text
+    return answer.structured_content
+
+
+async def gonogo(env, *words):
+    """A command of a person, beside the door."""
+    command = [sys.executable, "-m", "gonogo", *words]
+    done = await anyio.to_thread.run_sync(lambda: subprocess.run(
+        command, env=env, capture_output=True, text=True, timeout=LIMIT, check=False
+    ))  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+async def test_an_agent_asks_for_a_plan_a_person_decides_and_the_agent_sees_the_result(
+    env, tmp_path
+):
+    folder = tmp_path / "project"
+    async with agent(env, folder) as client:
+        planned = await ask(client, "propose_plan", task="Say hello", wait_seconds=LIMIT)
+        assert (planned["status"], planned["goal"]) == ("awaiting_approval", "Say hello")
+        assert [each["id"] for each in planned["subtasks"]] == ["hello"]
+        [question] = planned["waits_for"]
+        assert question["answered_by"].startswith("a person: gonogo approvals show")
+        assert (await ask(client, "pending_approvals"))["pending"] == [question]
+        again = await ask(client, "propose_plan", task="approve", session_id=planned["session_id"],
+                          wait_seconds=LIMIT)  # fmt: skip
+        assert again["status"] == "awaiting_approval", "no message is a decision"
+        assert not (folder / "hello.txt").exists()
+
+        await gonogo(env, "approvals", "decide", question["approval_id"], "approve")
+        result = await until_over(client, planned["plan_id"])
+        assert result["status"] == "completed"
+        assert (folder / "hello.txt").read_text() == "hello\n"
+        [subtask] = result["subtasks"]
+        assert (subtask["status"], subtask["result"]["output"]) == ("completed", "Wrote it.")
+        assert (await ask(client, "plan_status", session_id=planned["session_id"]))[
+            "waits_for"
+        ] == []
+        assert (await ask(client, "pending_approvals"))["count"] == 0
+
+
+async def until_over(client, plan_id):
+    """The result of a plan, once it is over."""
+    while True:
+        result = await ask(client, "plan_result", plan_id=plan_id)
+        if result["is_over"]:
+            return result
+        await anyio.sleep(0.1)
+
+
+async def test_nothing_decides_and_what_is_wrong_is_said(env, tmp_path):
+    async with agent(env, tmp_path / "project") as client:
+        listed = (await client.list_tools()).tools
+        assert [tool.name for tool in listed] == [
+            "propose_plan", "plan_status", "pending_approvals", "plan_result",
+        ]  # fmt: skip
+        assert [tool.name for tool in listed if not tool.annotations.read_only_hint] == [
+            "propose_plan"
+        ]
+        words = " ".join(str(tool.input_schema) for tool in listed)
+        assert not any(word in words for word in ("decision", "approve", "reject", "digest"))
+        for name, arguments, code in [
+            ("decide", {"approval_id": "x", "decision": "approve"}, "unknown_tool"),
+            ("plan_result", {"plan_id": "nowhere"}, "not_found"),
+            ("plan_status", {"session_id": "nowhere"}, "not_found"),
+            ("plan_status", {}, "invalid_message"),
+            ("plan_result", {}, "invalid_arguments"),
+            ("propose_plan", {"task": "x", "decision": "approve"}, "invalid_arguments"),
+            ("propose_plan", {"task": "x", "session_id": "../x"}, "invalid_arguments"),
+        ]:
+            assert (await ask(client, name, **arguments)).split(":")[0] == code, (name, arguments)
+
+
+def test_the_door_ends_when_it_is_told_to(env, tmp_path):
+    (tmp_path / "project").mkdir()
+    command = [sys.executable, "-m", "gonogo", "mcp", "-C", str(tmp_path / "project")]
+    with subprocess.Popen(
+        command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as process:
+        greeting = (
+            b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":'
+            b'"2025-06-18","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}\n'
+        )
+        process.stdin.write(greeting)
+        process.stdin.flush()
+        assert b"gonogo" in process.stdout.readline()
+        process.send_signal(signal.SIGTERM)
+        process.wait(LIMIT)
+    assert not list(Path(env["GONOGO_HOME"]).glob("*.sock")), os.listdir(env["GONOGO_HOME"])
