@@ -2,14 +2,29 @@
 
 import json
 import os
+import subprocess
 import sys
+from contextlib import contextmanager
 
+import anyio
 import pytest
 
 from fakes.mcp_server import write_tools
-from fakes.world import call, calls, of, plan, says, step
+from fakes.world import call, calls, is_running, of, plan, says, step, world_of
 
 TOOL = "mcp__docs__search"
+
+
+@contextmanager
+def mortal(*words):
+    """A process that is to be killed."""
+    path = os.pathsep.join(part for part in sys.path if part)
+    with subprocess.Popen(
+        [sys.executable, "-m", *words], env={**os.environ, "PYTHONPATH": path},
+        stdout=subprocess.DEVNULL,
+    ) as process:  # fmt: skip
+        yield process
+        process.kill()
 
 
 @pytest.fixture
@@ -190,3 +205,53 @@ async def test_a_call_that_was_approved_does_not_run_when_its_tool_changes_meanw
         [result] = of(await world.decide(question.call_id), "tool_result")
         assert result["error"].startswith("changed_since_approval")
         assert done(served) == []
+
+
+async def test_killed_in_the_middle_of_a_call_nothing_is_left_and_a_person_is_asked(
+    make, served, tmp_path
+):
+    allow(tmp_path)
+    (tmp_path / "work").mkdir()
+    lines = {"main/coder": [calls(call(TOOL, wait=True)), says("done")]}
+    (tmp_path / "lines.json").write_text(json.dumps(lines))
+    message = {"type": "user_message", "content": "Look", "agent_type": "coder"}
+    words = ["fakes.mortal", str(tmp_path), "", json.dumps(message)]
+    with mortal(*words) as process, anyio.fail_after(60):
+        while not done(served):  # noqa: ASYNC110 - another process's file
+            await anyio.sleep(0.01)
+        process.kill()
+    await is_running(str(served), wanted=False)
+
+    async with world_of(tmp_path, lines) as world:
+        world.session = "mortal"
+        await world.until("approval_requested", kind="intervention")
+        [question] = await world.pending()
+        assert (question.kind, len(done(served))) == ("intervention", 1)
+        await world.decide(question.call_id, "reject")
+        assert (await world.history("assistant"))[-1].content == "done"
+
+
+async def test_a_call_without_an_answer_is_asked_about_and_not_made_again(make, served):
+    allow(served.parent)
+    lines = {"main/coder": [calls(call(TOOL, exit=3)), calls(call(TOOL, fail="no")), says("ok")]}
+    async with make(lines) as world:
+        await world.say("Look", "coder")
+        [question] = await world.pending()
+        assert question.kind == "intervention"
+        events = await world.decide(question.call_id, "reject", feedback="It did nothing")
+        assert [given for _, given in done(served)] == [{"exit": 3}, {"fail": "no"}]
+        errors = [event.get("error") for event in of(events, "tool_result")]
+        assert errors[-1] == "server_error: no"
+        assert events[-1]["content"] == "ok"
+
+
+async def test_an_agent_works_without_the_tools_of_a_server_that_does_not_start(make, served):
+    configure(served.parent, served, command="no-such-program")
+    lines = {"main/coder": [calls(call(TOOL)), says("without")]}
+    async with make(lines) as world:
+        events = await world.say("Look", "coder")
+        assert events[-1]["content"] == "without"
+        assert TOOL not in [tool.name for tool in world.model.asked("main")[0].tools]
+        [server] = await world.runtime.servers(world.runtime.owner)
+        assert server.state == "failed"
+        assert "There is no program 'no-such-program'" in server.error

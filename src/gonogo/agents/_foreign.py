@@ -28,6 +28,15 @@ def allowed_tools(gate: "Gate", thread: Thread) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*known, *lent)))
 
 
+def may_call(gate: "Gate", thread: Thread, name: str) -> bool:
+    """Whether an agent may call a tool; of one that nobody has seen yet its server is asked."""
+    if name in allowed_tools(gate, thread):
+        return True
+    if gate.servers is None or thread.remote or thread.profile is not None:
+        return False
+    return name in gate.servers and thread.agent in gate.servers.borrowers(name)
+
+
 async def offered_schemas(gate: "Gate", thread: Thread) -> tuple[ToolSchema, ...]:
     """What a model is told of the tools that it may call; the servers that bring some start."""
     own = gate.profile(thread).tools

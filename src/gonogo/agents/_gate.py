@@ -9,7 +9,7 @@ from typing import Any
 
 import anyio.to_thread
 
-from gonogo.agents._foreign import allowed_tools, change_of
+from gonogo.agents._foreign import allowed_tools, change_of, may_call
 from gonogo.agents._given import Giving, nothing_given
 from gonogo.agents._profiles import Profile
 from gonogo.agents._remote import remote_access
@@ -95,8 +95,9 @@ class Gate:
         problem: str | None = None,
     ) -> Gated:
         """Judge one call on the arguments that would run now."""
-        if name not in (allowed := allowed_tools(self, thread)):
-            text = say("model_unknown_tool", thread.locale, tool=name, tools=", ".join(allowed))
+        if not may_call(self, thread, name):
+            tools = ", ".join(allowed_tools(self, thread))
+            text = say("model_unknown_tool", thread.locale, tool=name, tools=tools)
             return _refused(name, arguments, f"unknown_tool: {text}", "builtin:unknown-tool")
         if arguments is None:
             text = say("model_bad_arguments", thread.locale, problem=problem or "not an object")

@@ -147,6 +147,13 @@ class Hands:
             trace.end(conn, now)
         self.doubt(conn, call, locale, now)
 
+    def _lost(
+        self, conn: Connection, thread: Thread, call: CallRow, trace: Trace | None, now: datetime
+    ) -> None:
+        """Nobody knows what came of a call that this process has carried out."""
+        self._doubt(conn, call, thread.locale, trace, now)
+        self.rest(conn, thread, now)
+
     def doubt(self, conn: Connection, call: CallRow, locale: str, now: datetime) -> None:
         """Write down that nobody knows what came of a call, and ask a person."""
         record.pass_through(conn, call, _C.UNKNOWN)
@@ -211,7 +218,8 @@ class Hands:
         except OutcomeUnknown as doubt:
             over = True
             _LOG.warning("tool %s: %s", tool.name, doubt)
-            await self._doubted(thread, call, trace)
+            await self.traces.after(thread, trace, "unknown")
+            await self.store.write(self._lost, thread, call, trace, self.clock())
             return
         finally:
             if not over:

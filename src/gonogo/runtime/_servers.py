@@ -184,6 +184,7 @@ async def look_at_servers(
         return {}
 
     servers = Servers(load_servers(settings.mcp_file, environment), not_kept)
+    reports: Sequence[ServerReport] = ()
     async with anyio.create_task_group() as group:
         await group.start(servers.serve)
         await servers.offered(lambda config: True)
