@@ -138,20 +138,14 @@ class Hands:
 
     async def _doubted(self, thread: Thread, call: CallRow, trace: Trace | None) -> None:
         await self.traces.after(thread, trace, "unknown")
-        await self.store.write(self._doubt, call, thread.locale, trace, self.clock())
+        await self.store.write(self._doubt, thread, call, trace, self.clock())
 
     def _doubt(
-        self, conn: Connection, call: CallRow, locale: str, trace: Trace | None, now: datetime
+        self, conn: Connection, thread: Thread, call: CallRow, trace: Trace | None, now: datetime
     ) -> None:
         if trace is not None:
             trace.end(conn, now)
-        self.doubt(conn, call, locale, now)
-
-    def _lost(
-        self, conn: Connection, thread: Thread, call: CallRow, trace: Trace | None, now: datetime
-    ) -> None:
-        """Nobody knows what came of a call that this process has carried out."""
-        self._doubt(conn, call, thread.locale, trace, now)
+        self.doubt(conn, call, thread.locale, now)
         self.rest(conn, thread, now)
 
     def doubt(self, conn: Connection, call: CallRow, locale: str, now: datetime) -> None:
@@ -218,8 +212,7 @@ class Hands:
         except OutcomeUnknown as doubt:
             over = True
             _LOG.warning("tool %s: %s", tool.name, doubt)
-            await self.traces.after(thread, trace, "unknown")
-            await self.store.write(self._lost, thread, call, trace, self.clock())
+            await self._doubted(thread, call, trace)
             return
         finally:
             if not over:
