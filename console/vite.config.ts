@@ -11,6 +11,8 @@ export default defineConfig({
   build: {
     outDir: "../src/gonogo/server/console",
     emptyOutDir: true,
+    // Older targets have light-dark() rewritten into something that Mantine's schemes do not switch.
+    cssTarget: ["chrome123", "edge123", "firefox120", "safari17.5"],
     chunkSizeWarningLimit: 1500,
     reportCompressedSize: true,
   },

@@ -18,18 +18,28 @@ const THEME = createTheme({
 });
 
 /** Mantine's quiet colours are too quiet to be read by everybody (WCAG 2, 1.4.3). */
-const READABLE: CSSVariablesResolver = ({ colors: { gray, green } }) => ({
+const READABLE: CSSVariablesResolver = ({ colors: { gray, green, red } }) => ({
   variables: {},
   light: {
     "--mantine-color-dimmed": gray?.[7] ?? "",
     "--mantine-color-placeholder": gray?.[7] ?? "",
     "--mantine-color-green-light-color": "#0b4a1c",
     "--mantine-color-green-outline": green?.[9] ?? "",
-    "--mantine-color-anchor": green?.[9] ?? "",
+    "--mantine-color-anchor": "#1d7232",
+    "--mantine-color-green-filled": "#237a38",
+    "--mantine-color-green-filled-hover": "#1d6830",
+    "--mantine-color-error": red?.[9] ?? "",
+    "--mantine-color-yellow-light-color": "#6b4300",
+    "--mantine-color-orange-light-color": "#7a3300",
+    "--mantine-color-red-light-color": "#9c1c1c",
+    "--mantine-color-blue-light-color": "#0b4a8a",
+    "--mantine-color-violet-light-color": "#4c2f9e",
   },
   dark: {
     "--mantine-color-dimmed": gray?.[5] ?? "",
     "--mantine-color-placeholder": gray?.[5] ?? "",
+    "--mantine-color-green-filled": "#237a38",
+    "--mantine-color-green-filled-hover": "#1d6830",
   },
 });
 

@@ -1,12 +1,14 @@
-import { Badge, Group, Stack, Tabs, Text, Title } from "@mantine/core";
+import { Badge, Group, Loader, Stack, Tabs, Text, Title } from "@mantine/core";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
-import { useCallback, useRef } from "react";
+import { lazy, Suspense, useCallback, useRef } from "react";
 import { useTranslation } from "react-i18next";
 import { useNavigate, useParams } from "react-router";
 import { type Event, getHistoryQueryKey, getSessionOptions } from "@/shared/api";
-import { type Link, useSession } from "@/shared/events";
+import { type Link, usePlanNews, useSession } from "@/shared/events";
 import { Loaded } from "@/shared/ui";
 import { Chat } from "../chat/Chat";
+
+const PlanRoom = lazy(() => import("../plan/PlanRoom"));
 
 const LINK_COLORS: Record<Link, string> = { connecting: "gray", live: "green", broken: "red" };
 
@@ -22,8 +24,10 @@ function OneSession({ sessionId, tab }: { sessionId: string; tab: string }) {
   const queries = useQueryClient();
   const session = useQuery(getSessionOptions({ path: { session_id: sessionId } }));
   const turn = useRef<string>(undefined);
+  const tellPlans = usePlanNews();
   const onEvents = useCallback(
     (events: readonly Event[]) => {
+      tellPlans(events);
       // What people say is no event; but whatever they say begins a turn.
       const latest = events.findLast((event) => event.turn_id !== undefined)?.turn_id;
       if (latest !== undefined && latest !== turn.current) {
@@ -32,7 +36,7 @@ function OneSession({ sessionId, tab }: { sessionId: string; tab: string }) {
         void queries.invalidateQueries({ queryKey: getHistoryQueryKey({ path }) });
       }
     },
-    [queries, sessionId],
+    [queries, sessionId, tellPlans],
   );
   const { conversation, link } = useSession(sessionId, onEvents);
 
@@ -58,9 +62,15 @@ function OneSession({ sessionId, tab }: { sessionId: string; tab: string }) {
           >
             <Tabs.List>
               <Tabs.Tab value="chat">{t("sessions.chat")}</Tabs.Tab>
+              <Tabs.Tab value="plan">{t("sessions.plan")}</Tabs.Tab>
             </Tabs.List>
             <Tabs.Panel value="chat" pt="xs">
               <Chat sessionId={sessionId} conversation={conversation} />
+            </Tabs.Panel>
+            <Tabs.Panel value="plan" pt="sm">
+              <Suspense fallback={<Loader aria-label={t("common.loading")} />}>
+                <PlanRoom sessionId={sessionId} conversation={conversation} />
+              </Suspense>
             </Tabs.Panel>
           </Tabs>
         </Stack>

@@ -1,3 +1,4 @@
+export * from "./plans";
 export * from "./reducer";
 export * from "./send";
 export * from "./useSession";

@@ -1,5 +1,7 @@
 /** What people read, in English. Each room has its part; `ru.ts` has the same keys. */
 
+import { planEn } from "./planEn";
+
 export const en = {
   app: {
     sessions: "Sessions",
@@ -91,6 +93,7 @@ export const en = {
     },
     by: "by {{who}}",
   },
+  plan: planEn,
   status: {
     pending: "pending",
     in_progress: "running",

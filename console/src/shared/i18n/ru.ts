@@ -1,4 +1,5 @@
 import type { Language } from "./en";
+import { planRu } from "./planRu";
 
 export const ru: Language = {
   app: {
@@ -91,6 +92,7 @@ export const ru: Language = {
     },
     by: "решение: {{who}}",
   },
+  plan: planRu,
   status: {
     pending: "ждёт",
     in_progress: "выполняется",

@@ -1,0 +1,138 @@
+import { Alert, Button, Card, Group, Stack, Switch, Text, Textarea } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { useState } from "react";
+import { useTranslation } from "react-i18next";
+import { decidePlan, getPendingOptions, type PlanAnswer, type PlanView } from "@/shared/api";
+import { Changes } from "./Changes";
+import { Editor } from "./Editor";
+import { Grants } from "./Grants";
+import { Refusal } from "./Refusal";
+import { useDiff } from "./Revisions";
+import { useSteer } from "./useSteer";
+
+/** Asks for the decision about a plan, of just the revision that was looked at. */
+export function Deciding({ plan }: { plan: PlanView }) {
+  const { t } = useTranslation();
+  const [seen, setSeen] = useState(plan.revision);
+  const [mode, setMode] = useState<"decide" | "reject" | "edit">("decide");
+  const [feedback, setFeedback] = useState("");
+  const [isAuto, setAuto] = useState(plan.auto_approve_tools ?? true);
+  const { mutate, isPending, error } = useSteer(
+    (body: Omit<PlanAnswer, "revision" | "digest">) =>
+      decidePlan({
+        path: { plan_id: plan.plan_id },
+        body: { ...body, revision: plan.revision, digest: plan.digest },
+      }),
+    () => setMode("decide"),
+  );
+
+  if (mode === "edit") {
+    return <Editor plan={plan} isAuto={isAuto} onClose={() => setMode("decide")} />;
+  }
+  if (mode === "decide" && plan.status !== "awaiting_approval") {
+    return <Refusal error={error} />;
+  }
+  return (
+    <Card withBorder padding="sm" component="section" aria-label={t("plan.decide.title")}>
+      <Stack gap="sm">
+        <Text fw={600}>{t("plan.decide.title")}</Text>
+        <Votes plan={plan} />
+        {seen !== plan.revision && (
+          <Newer plan={plan} before={seen} onSeen={() => setSeen(plan.revision)} />
+        )}
+        <Switch
+          label={t("plan.decide.auto")}
+          description={t("plan.decide.autoHint")}
+          checked={isAuto}
+          onChange={(event) => setAuto(event.currentTarget.checked)}
+        />
+        {isAuto && <Grants plan={plan} />}
+        <Refusal error={error} />
+        {mode === "reject" ? (
+          <form
+            onSubmit={(event) => {
+              event.preventDefault();
+              mutate({ decision: "reject", feedback: feedback.trim() || undefined });
+            }}
+          >
+            <Stack gap="xs">
+              <Textarea
+                label={t("plan.decide.feedback")}
+                value={feedback}
+                onChange={(event) => setFeedback(event.currentTarget.value)}
+                autosize
+                minRows={2}
+                autoFocus
+              />
+              <Group gap="xs">
+                <Button type="submit" color="red" loading={isPending}>
+                  {t("plan.decide.rejectNow")}
+                </Button>
+                <Button variant="default" onClick={() => setMode("decide")}>
+                  {t("common.cancel")}
+                </Button>
+              </Group>
+            </Stack>
+          </form>
+        ) : (
+          <Group gap="xs">
+            {([true, false] as const).map((start) => (
+              <Button
+                key={String(start)}
+                variant={start ? "filled" : "default"}
+                disabled={seen !== plan.revision}
+                loading={isPending}
+                onClick={() => mutate({ decision: "approve", start, auto_approve_tools: isAuto })}
+              >
+                {t(start ? "plan.decide.approve" : "plan.decide.hold")}
+              </Button>
+            ))}
+            <Button variant="default" onClick={() => setMode("edit")}>
+              {t("plan.decide.edit")}
+            </Button>
+            <Button variant="outline" color="red" onClick={() => setMode("reject")}>
+              {t("plan.decide.reject")}
+            </Button>
+          </Group>
+        )}
+      </Stack>
+    </Card>
+  );
+}
+
+/** How many have approved already, where a rule of review asks for more than one. */
+function Votes({ plan }: { plan: PlanView }) {
+  const { t } = useTranslation();
+  const pending = useQuery(getPendingOptions({ path: { session_id: plan.session_id } }));
+  const asked = pending.data?.pending_approvals.find(
+    ({ kind, plan_id }) => kind === "plan" && plan_id === plan.plan_id,
+  );
+  const { review, votes = [] } = asked ?? {};
+  if (review === undefined) {
+    return null;
+  }
+  const names = votes.map(({ name }) => name).join(", ");
+  return (
+    <Text size="sm">
+      {t("plan.decide.votes", { votes: votes.length, needed: review.needed, role: review.role })}
+      {names !== "" && ` (${names})`}
+      {review.problem !== undefined && ` ${review.problem}`}
+    </Text>
+  );
+}
+
+/** The plan was changed while it was looked at: nothing is approved that was not seen. */
+function Newer({ plan, before, onSeen }: { plan: PlanView; before: number; onSeen: () => void }) {
+  const { t } = useTranslation();
+  const diff = useDiff(plan.plan_id, before, plan.revision);
+  return (
+    <Alert variant="default" role="alert" title={t("plan.decide.newer", { number: plan.revision })}>
+      <Stack gap="xs">
+        {before < plan.revision - 1 && diff.data && <Changes changes={diff.data} />}
+        <Button variant="default" size="xs" onClick={onSeen} style={{ alignSelf: "flex-start" }}>
+          {t("plan.decide.seen")}
+        </Button>
+      </Stack>
+    </Alert>
+  );
+}

@@ -1,0 +1,149 @@
+import {
+  Autocomplete,
+  MultiSelect,
+  Switch,
+  TagsInput,
+  Text,
+  Textarea,
+  TextInput,
+} from "@mantine/core";
+import { useTranslation } from "react-i18next";
+import type { Scope, Subtask } from "@/shared/api";
+import classes from "./DraftList.module.css";
+import type { Flaw } from "./drafts";
+
+/** The fields of one subtask. */
+export function DraftFields({
+  subtask,
+  flaws,
+  ids,
+  agents,
+  onChange,
+}: {
+  subtask: Subtask;
+  flaws: readonly Flaw[];
+  ids: readonly string[];
+  agents: readonly string[];
+  onChange: (change: Partial<Subtask>) => void;
+}) {
+  const { t } = useTranslation();
+  const { dependencies = [], scope } = subtask;
+  const wrong = (...kinds: Flaw["kind"][]) =>
+    flaws
+      .filter(({ kind }) => kinds.includes(kind))
+      .map((flaw) => t(`plan.flaw.${flaw.kind}`, { about: "about" in flaw ? flaw.about : "" }))
+      .join(" ") || undefined;
+  const choices = [
+    ...new Set([...ids.filter((id) => id !== subtask.id && id !== ""), ...dependencies]),
+  ];
+
+  return (
+    <div className={classes.fields}>
+      <TextInput
+        label={t("plan.field.id")}
+        value={subtask.id}
+        error={wrong("noId", "badId", "takenId")}
+        onChange={(event) => onChange({ id: event.currentTarget.value.trim() })}
+      />
+      {subtask.tool === undefined && (
+        <Autocomplete
+          label={t("plan.field.agent")}
+          data={[...agents]}
+          value={subtask.agent ?? ""}
+          onChange={(agent) => onChange({ agent: agent.trim() || undefined })}
+        />
+      )}
+      <TextInput
+        label={t("plan.field.time")}
+        value={subtask.estimated_time ?? "5 min"}
+        error={wrong("noTime")}
+        onChange={(event) => onChange({ estimated_time: event.currentTarget.value })}
+      />
+      <Textarea
+        className={classes.wide}
+        label={t("plan.field.description")}
+        value={subtask.description}
+        error={wrong("noText", "longText")}
+        onChange={(event) => onChange({ description: event.currentTarget.value })}
+        autosize
+        minRows={2}
+        maxRows={12}
+      />
+      <MultiSelect
+        className={classes.wide}
+        label={t("plan.field.dependencies")}
+        data={choices}
+        value={[...dependencies]}
+        error={wrong("itself", "unknown", "cycle")}
+        onChange={(dependencies) => onChange({ dependencies })}
+        searchable
+        clearable
+      />
+      <TextInput
+        className={classes.wide}
+        label={t("plan.field.condition")}
+        value={subtask.condition ?? ""}
+        maxLength={2_000}
+        onChange={(event) => onChange({ condition: event.currentTarget.value || undefined })}
+      />
+      <ScopeFields scope={scope} onChange={(scope) => onChange({ scope })} />
+      <Switch
+        className={classes.wide}
+        label={t("plan.field.approval")}
+        checked={subtask.approval_required ?? false}
+        onChange={(event) => onChange({ approval_required: event.currentTarget.checked })}
+      />
+    </div>
+  );
+}
+
+const LISTS = ["paths", "commands", "tools"] as const;
+
+/** What the approval of the plan is to grant to the subtask; without any, every question is asked. */
+function ScopeFields({
+  scope,
+  onChange,
+}: {
+  scope: Scope | undefined;
+  onChange: (scope: Scope | undefined) => void;
+}) {
+  const { t } = useTranslation();
+  const network = scope?.network ?? false;
+  return (
+    <>
+      <Text size="sm" fw={600} className={classes.wide}>
+        {t("plan.scope.title")}
+      </Text>
+      {LISTS.map((name) => (
+        <TagsInput
+          key={name}
+          label={t(`plan.scope.${name}`)}
+          value={[...(scope?.[name] ?? [])]}
+          splitChars={[]}
+          acceptValueOnBlur
+          onChange={(values) => onChange({ ...scope, [name]: values })}
+        />
+      ))}
+      <TagsInput
+        label={t("plan.scope.network")}
+        value={Array.isArray(network) ? [...network] : []}
+        disabled={network === true}
+        acceptValueOnBlur
+        onChange={(hosts) => onChange({ ...scope, network: hosts.length > 0 ? hosts : false })}
+      />
+      <Switch
+        label={t("plan.scope.anyHost")}
+        checked={network === true}
+        onChange={(event) => onChange({ ...scope, network: event.currentTarget.checked })}
+      />
+      {scope !== undefined && (
+        <Switch
+          className={classes.wide}
+          label={t("plan.scope.declared")}
+          checked
+          onChange={() => onChange(undefined)}
+        />
+      )}
+    </>
+  );
+}

@@ -1,0 +1,170 @@
+import { Group, Text, useComputedColorScheme } from "@mantine/core";
+import {
+  type AriaLabelConfig,
+  Controls,
+  type Edge,
+  Handle,
+  MarkerType,
+  type Node,
+  type NodeProps,
+  Position,
+  ReactFlow,
+} from "@xyflow/react";
+import "@xyflow/react/dist/base.css";
+import { type KeyboardEvent, memo, useMemo } from "react";
+import { useTranslation } from "react-i18next";
+import type { GraphNode, PlanGraph } from "@/shared/api";
+import { colorOf, StatusBadge, useNow, visible } from "@/shared/ui";
+import classes from "./GraphView.module.css";
+import { isOnPath, layoutOf, NODE } from "./layout";
+import { elapsed, span } from "./times";
+import { workerOf } from "./worker";
+
+type SubtaskNode = Node<{ node: GraphNode; isCritical: boolean }, "subtask">;
+
+const TYPES = { subtask: memo(SubtaskBox) };
+const MARGIN = 48;
+const LEAST = 200;
+const MOST = 560;
+
+/** A plan drawn as a graph; a subtask that is chosen by pointer or Enter is opened. */
+export default function GraphView({
+  graph,
+  onOpen,
+}: {
+  graph: PlanGraph;
+  onOpen: (id: string) => void;
+}) {
+  const scheme = useComputedColorScheme();
+  const path = graph.finished_at === undefined ? graph.critical_path : graph.actual_path;
+  const shape = JSON.stringify([graph.nodes.map(({ id }) => id), graph.edges]);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: times and states move nothing
+  const { places, height } = useMemo(() => layoutOf(graph), [shape]);
+  const nodes = useMemo(() => nodesOf(graph.nodes, places, path), [graph.nodes, places, path]);
+  const edges = useMemo(() => edgesOf(graph, path), [graph, path]);
+
+  function openByKey(event: KeyboardEvent<HTMLDivElement>): void {
+    const chosen = (event.target as HTMLElement).closest<HTMLElement>(".react-flow__node");
+    if (chosen?.dataset.id !== undefined && (event.key === "Enter" || event.key === " ")) {
+      event.preventDefault();
+      onOpen(chosen.dataset.id);
+    }
+  }
+
+  return (
+    <div
+      className={classes.frame}
+      style={{ height: Math.min(MOST, Math.max(LEAST, height + MARGIN)) }}
+    >
+      <ReactFlow
+        key={shape}
+        nodes={nodes}
+        edges={edges}
+        nodeTypes={TYPES}
+        colorMode={scheme}
+        ariaLabelConfig={useLabels()}
+        onNodeClick={(_, { id }) => onOpen(id)}
+        onKeyDown={openByKey}
+        nodesDraggable={false}
+        nodesConnectable={false}
+        edgesFocusable={false}
+        elementsSelectable={false}
+        preventScrolling={false}
+        zoomOnScroll={false}
+        minZoom={0.2}
+        maxZoom={1.5}
+        fitView
+        fitViewOptions={{ padding: 0.06, maxZoom: 1 }}
+        onlyRenderVisibleElements={graph.nodes.length > 100}
+        proOptions={{ hideAttribution: true }}
+      >
+        <Controls showInteractive={false} position="bottom-right" />
+      </ReactFlow>
+    </div>
+  );
+}
+
+function nodesOf(
+  nodes: readonly GraphNode[],
+  places: ReadonlyMap<string, { x: number; y: number }>,
+  path: readonly string[],
+): SubtaskNode[] {
+  return nodes.map((node) => ({
+    id: node.id,
+    type: "subtask",
+    position: places.get(node.id) ?? { x: 0, y: 0 },
+    data: { node, isCritical: path.includes(node.id) },
+    ...NODE,
+    sourcePosition: Position.Right,
+    targetPosition: Position.Left,
+    ariaRole: "button",
+    focusable: true,
+  }));
+}
+
+function edgesOf({ edges }: PlanGraph, path: readonly string[]): Edge[] {
+  return edges.map(({ from = "", to = "" }) => {
+    const isCritical = isOnPath(path, from, to);
+    return {
+      id: `${from} ${to}`,
+      source: from,
+      target: to,
+      className: isCritical ? classes.critical : undefined,
+      zIndex: isCritical ? 1 : 0,
+      markerEnd: { type: MarkerType.ArrowClosed },
+    };
+  });
+}
+
+function SubtaskBox({ data: { node, isCritical } }: NodeProps<SubtaskNode>) {
+  return (
+    <div
+      className={classes.node}
+      data-critical={isCritical || undefined}
+      style={{ borderInlineStartColor: `var(--mantine-color-${colorOf(node.status)}-6)` }}
+    >
+      <Handle type="target" position={Position.Left} isConnectable={false} />
+      <Group justify="space-between" wrap="nowrap" gap={6}>
+        <Text ff="monospace" size="sm" fw={600} truncate title={node.id}>
+          {node.id}
+        </Text>
+        <StatusBadge status={node.status} />
+      </Group>
+      <Text size="sm" lineClamp={2} lh={1.25}>
+        {visible(node.description)}
+      </Text>
+      <Facts node={node} />
+      <Handle type="source" position={Position.Right} isConnectable={false} />
+    </div>
+  );
+}
+
+function Facts({ node }: { node: GraphNode }) {
+  const { t } = useTranslation();
+  const took = elapsed(node, useNow());
+  const facts = [
+    workerOf(node),
+    node.type === "action" ? undefined : node.type,
+    took === undefined ? `~${node.estimated_time}` : span(took, t),
+    node.attempt > 1 ? t("plan.attempt", { number: node.attempt }) : undefined,
+  ];
+  return (
+    <Text size="xs" c="dimmed" truncate>
+      {facts.filter(Boolean).join(" · ")}
+    </Text>
+  );
+}
+
+function useLabels(): Partial<AriaLabelConfig> {
+  const { t } = useTranslation();
+  return useMemo(
+    () => ({
+      "node.a11yDescription.default": t("plan.graph.node"),
+      "controls.ariaLabel": t("plan.graph.controls"),
+      "controls.zoomIn.ariaLabel": t("plan.graph.zoomIn"),
+      "controls.zoomOut.ariaLabel": t("plan.graph.zoomOut"),
+      "controls.fitView.ariaLabel": t("plan.graph.fit"),
+    }),
+    [t],
+  );
+}

@@ -1,0 +1,94 @@
+import { Loader, SegmentedControl, Stack } from "@mantine/core";
+import { useMediaQuery } from "@mantine/hooks";
+import { useQuery } from "@tanstack/react-query";
+import { lazy, Suspense, useState } from "react";
+import { useTranslation } from "react-i18next";
+import { getGraphOptions, getPlanOptions, getStatusOptions, type PlanGraph } from "@/shared/api";
+import type { Conversation } from "@/shared/events";
+import { Loaded } from "@/shared/ui";
+import { Comments } from "./Comments";
+import { Deciding } from "./Deciding";
+import { Findings } from "./Findings";
+import { PlanHead } from "./PlanHead";
+import { Revisions } from "./Revisions";
+import { Steering } from "./Steering";
+import { SubtaskDrawer } from "./SubtaskDrawer";
+import { SubtaskList } from "./SubtaskList";
+
+const GraphView = lazy(() => import("./GraphView"));
+
+/** Its events bring news at once; this is for what no event tells. */
+const EVERY = 5_000;
+
+/** One plan: what it is for, how far it is, what waits for a person, and its subtasks. */
+export function OnePlan({ planId, conversation }: { planId: string; conversation: Conversation }) {
+  const path = { plan_id: planId };
+  const live = { refetchInterval: EVERY };
+  const plan = useQuery({ ...getPlanOptions({ path }), ...live });
+  const status = useQuery({ ...getStatusOptions({ path }), ...live });
+  const graph = useQuery({ ...getGraphOptions({ path }), ...live });
+  const [open, setOpen] = useState<string>();
+
+  return (
+    <Loaded query={plan}>
+      {(plan) => (
+        <Stack gap="md">
+          <PlanHead plan={plan} status={status.data} />
+          <Steering plan={plan} />
+          {plan.status === "awaiting_approval" && (
+            <Findings plan={plan} conversation={conversation} onOpen={setOpen} />
+          )}
+          <Revisions plan={plan} />
+          <Deciding plan={plan} />
+          <Loaded query={graph}>
+            {(graph) => (
+              <>
+                <Subtasks graph={graph} onOpen={setOpen} />
+                <SubtaskDrawer
+                  plan={plan}
+                  graph={graph}
+                  again={status.data?.again ?? []}
+                  opened={open}
+                  onOpen={setOpen}
+                />
+              </>
+            )}
+          </Loaded>
+          <Comments plan={plan} />
+        </Stack>
+      )}
+    </Loaded>
+  );
+}
+
+/** The subtasks as a graph or as a list; where there is no room for a graph, as a list. */
+function Subtasks({ graph, onOpen }: { graph: PlanGraph; onOpen: (id: string) => void }) {
+  const { t } = useTranslation();
+  const isNarrow = useMediaQuery("(max-width: 48em)", undefined, {
+    getInitialValueInEffect: false,
+  });
+  const [chosen, choose] = useState<string>();
+  const view = chosen ?? (isNarrow ? "list" : "graph");
+  return (
+    <Stack gap="xs">
+      <SegmentedControl
+        style={{ alignSelf: "flex-start" }}
+        size="xs"
+        aria-label={t("plan.view")}
+        data={[
+          { value: "graph", label: t("plan.graph.name") },
+          { value: "list", label: t("plan.list") },
+        ]}
+        value={view}
+        onChange={choose}
+      />
+      {view === "graph" ? (
+        <Suspense fallback={<Loader aria-label={t("common.loading")} />}>
+          <GraphView graph={graph} onOpen={onOpen} />
+        </Suspense>
+      ) : (
+        <SubtaskList graph={graph} onOpen={onOpen} />
+      )}
+    </Stack>
+  );
+}

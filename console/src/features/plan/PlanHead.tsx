@@ -1,0 +1,124 @@
+import { Group, Progress, Stack, Text, Title } from "@mantine/core";
+import { useTranslation } from "react-i18next";
+import type { PlanStatusView, PlanView, UsageView } from "@/shared/api";
+import { exact, StatusBadge, useNow, visible, When } from "@/shared/ui";
+import { span } from "./times";
+
+/** What a plan is for, how far it is, and what it took. */
+export function PlanHead({ plan, status }: { plan: PlanView; status?: PlanStatusView }) {
+  const { t } = useTranslation();
+  return (
+    <Stack gap={6}>
+      <Group gap="sm" align="center">
+        <Title order={2} size="h4" style={{ overflowWrap: "anywhere" }}>
+          {visible(plan.goal)}
+        </Title>
+        <StatusBadge status={plan.status} />
+        {plan.revising && <Text size="sm">{t("plan.revising")}</Text>}
+      </Group>
+      <Group gap="md">
+        <Text size="sm">{t("plan.revision", { number: plan.revision })}</Text>
+        <Times plan={plan} />
+      </Group>
+      <Pause plan={plan} />
+      {plan.feedback && (
+        <Text size="sm" style={{ overflowWrap: "anywhere" }}>
+          {t("plan.feedbackWas", { text: plan.feedback })}
+        </Text>
+      )}
+      {status && <Done status={status} />}
+      {status?.usage && <Usage usage={status.usage} limits={status.limits ?? {}} />}
+    </Stack>
+  );
+}
+
+function Times({ plan }: { plan: PlanView }) {
+  const { t } = useTranslation();
+  const now = useNow();
+  if (plan.started_at === undefined) {
+    return (
+      <Text size="sm" c="dimmed">
+        {t("plan.created")} <When key={plan.created_at} moment={plan.created_at} span />
+      </Text>
+    );
+  }
+  const end = plan.finished_at === undefined ? now : Date.parse(plan.finished_at);
+  const seconds = (end - Date.parse(plan.started_at)) / 1_000;
+  const took = span(seconds, t);
+  return (
+    <Text size="sm" c="dimmed">
+      {t("plan.started")} <When key={plan.started_at} moment={plan.started_at} span /> ·{" "}
+      {plan.finished_at === undefined ? t("plan.goesOn", { took }) : t("plan.took", { took })}
+    </Text>
+  );
+}
+
+function Pause({ plan: { pause_reason, paused_until } }: { plan: PlanView }) {
+  const { t, i18n } = useTranslation();
+  if (pause_reason === undefined) {
+    return null;
+  }
+  const reasons: Record<string, string> = {
+    quota: t("plan.pause.quota"),
+    budget: t("plan.pause.budget"),
+    rollback: t("plan.pause.rollback"),
+  };
+  return (
+    <Text size="sm">
+      {reasons[pause_reason] ?? pause_reason}
+      {paused_until !== undefined &&
+        ` ${t("plan.pause.until", { moment: exact(paused_until, i18n.language) })}`}
+    </Text>
+  );
+}
+
+function Done({ status }: { status: PlanStatusView }) {
+  const { t } = useTranslation();
+  const over = status.subtasks.filter(({ status }) => OVER.has(status)).length;
+  return (
+    <Group gap="sm" wrap="nowrap">
+      <Progress
+        value={status.progress}
+        aria-label={t("plan.progress")}
+        style={{ flex: 1, maxWidth: "28rem" }}
+      />
+      <Text size="sm">{t("plan.over", { done: over, total: status.total_steps })}</Text>
+    </Group>
+  );
+}
+
+const OVER: ReadonlySet<string> = new Set(["completed", "failed", "skipped", "cancelled"]);
+const SPENT = ["tokens", "cost", "seconds", "requests", "subtasks"] as const;
+
+/** What was spent, each beside its limit where there is one. */
+function Usage({ usage, limits }: { usage: UsageView; limits: Record<string, number> }) {
+  const { t, i18n } = useTranslation();
+  const shown = (name: (typeof SPENT)[number], value: number) =>
+    name === "seconds"
+      ? span(value, t)
+      : new Intl.NumberFormat(
+          i18n.language,
+          name === "cost"
+            ? { style: "currency", currency: "USD", maximumFractionDigits: 4 }
+            : undefined,
+        ).format(value);
+  return (
+    <Group gap="md">
+      {SPENT.filter((name) => usage[name] > 0 || limits[name] !== undefined).map((name) => {
+        const limit = limits[name];
+        const isNear = limit !== undefined && usage[name] >= 0.8 * limit;
+        return (
+          <Text
+            key={name}
+            size="xs"
+            c={isNear ? undefined : "dimmed"}
+            fw={isNear ? 600 : undefined}
+          >
+            {t(`plan.usage.${name}`)}: {shown(name, usage[name])}
+            {limit !== undefined && ` ${t("plan.usage.of", { limit: shown(name, limit) })}`}
+          </Text>
+        );
+      })}
+    </Group>
+  );
+}

@@ -1,0 +1,126 @@
+import { describe, expect, it } from "vitest";
+import type { Subtask } from "@/shared/api";
+import { changesBetween, changesOf, isNothing } from "./changes";
+import {
+  cycleIn,
+  draftsOf,
+  flawsOf,
+  moved,
+  subtasksOf,
+  withAnother,
+  withChange,
+  without,
+} from "./drafts";
+
+const step = (id: string, ...dependencies: string[]): Subtask => ({
+  id,
+  description: `Do ${id}`,
+  agent: "coder",
+  dependencies,
+});
+const kinds = (...subtasks: Subtask[]) => flawsOf(draftsOf(subtasks)).map(({ kind }) => kind);
+const ids = (drafts: ReturnType<typeof draftsOf>) => subtasksOf(drafts).map(({ id }) => id);
+const THREE = draftsOf([step("a"), step("b", "a"), step("c", "a", "b")]);
+
+describe("a plan that is written", () => {
+  it("is without flaw as the server gave it", () => {
+    expect(flawsOf(THREE)).toEqual([]);
+  });
+
+  it("needs ids that are there, well formed and unique", () => {
+    expect(kinds(step(""))).toEqual(["noId"]);
+    expect(kinds(step("a b"))).toEqual(["badId"]);
+    expect(kinds(step("-a"))).toEqual(["badId"]);
+    expect(kinds(step("a"), step("a"))).toEqual(["takenId", "takenId"]);
+  });
+
+  it("needs a text and a time for each", () => {
+    expect(kinds({ ...step("a"), description: " " })).toEqual(["noText"]);
+    expect(kinds({ ...step("a"), description: "x".repeat(4_001) })).toEqual(["longText"]);
+    expect(kinds({ ...step("a"), estimated_time: "" })).toEqual(["noTime"]);
+  });
+
+  it("waits for nothing unknown and not for itself", () => {
+    expect(kinds(step("a", "z"))).toEqual(["unknown"]);
+    expect(kinds(step("a", "a"))).toEqual(["itself"]);
+  });
+
+  it("waits in no ring, which is told in its order", () => {
+    const ring = draftsOf([step("a", "c"), step("b", "a"), step("c", "b"), step("d", "c")]);
+    expect(flawsOf(ring)).toEqual(
+      [0, 1, 2].map((key) => ({ key, kind: "cycle", about: expect.stringContaining(" → ") })),
+    );
+    const [first = "", second = ""] = cycleIn(ring);
+    const after = ring.find(({ subtask }) => subtask.id === second)?.subtask;
+    expect(after?.dependencies).toContain(first);
+  });
+
+  it("may be long", () => {
+    const long = Array.from({ length: 500 }, (_, n) =>
+      step(`s${n}`, ...(n > 0 ? [`s${n - 1}`] : [])),
+    );
+    expect(cycleIn(draftsOf(long))).toEqual([]);
+    expect(cycleIn(draftsOf([...long.slice(1), step("s0", "s499")]))).toHaveLength(500);
+  });
+});
+
+describe("what is done to it", () => {
+  it("renames what others wait for, also while it is typed", () => {
+    const typed = withChange(withChange(THREE, 0, { id: "ab" }), 0, { id: "abc" });
+    expect(subtasksOf(typed).map(({ dependencies }) => dependencies)).toEqual([
+      [],
+      ["abc"],
+      ["abc", "b"],
+    ]);
+  });
+
+  it("does not take over those that wait for another", () => {
+    const taken = withChange(THREE, 0, { id: "b" });
+    expect(subtasksOf(taken)[2]?.dependencies).toEqual(["a", "b"]);
+    expect(subtasksOf(withChange(taken, 0, { id: "a" }))).toEqual(subtasksOf(THREE));
+  });
+
+  it("removes one and what waited for it does no more", () => {
+    expect(subtasksOf(without(THREE, 0)).map(({ dependencies }) => dependencies)).toEqual([
+      [],
+      ["b"],
+    ]);
+  });
+
+  it("adds one with an id of its own, and moves it", () => {
+    const four = withAnother(withChange(THREE, 2, { id: "subtask_4" }), "coder");
+    expect(ids(four)).toEqual(["a", "b", "subtask_4", "subtask_5"]);
+    expect(ids(moved(four, 3, -1))).toEqual(["a", "b", "subtask_5", "subtask_4"]);
+    expect(ids(moved(four, 0, -1))).toEqual(ids(four));
+  });
+});
+
+describe("what changed", () => {
+  it("is told by subtask and field", () => {
+    const after = subtasksOf(
+      withAnother(without(withChange(THREE, 1, { agent: "debug" }), 2), "ask"),
+    );
+    const changes = changesBetween(subtasksOf(THREE), after);
+    expect(changes.added.map(({ id }) => id)).toEqual(["subtask_3"]);
+    expect(changes.removed.map(({ id }) => id)).toEqual(["c"]);
+    expect(changes.changed).toEqual([
+      { id: "b", fields: [{ name: "agent", from: "coder", to: "debug" }] },
+    ]);
+    expect(isNothing(changesBetween(after, after))).toBe(true);
+  });
+
+  it("is read from the server's words too", () => {
+    const changed = [{ id: "b", fields: { agent: { from: "coder", to: null } } }];
+    const diff = {
+      plan_id: "p",
+      from_revision: 1,
+      to_revision: 2,
+      added: [],
+      removed: [],
+      changed,
+    };
+    expect(changesOf(diff).changed[0]?.fields).toEqual([
+      { name: "agent", from: "coder", to: null },
+    ]);
+  });
+});

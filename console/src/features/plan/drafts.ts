@@ -1,0 +1,173 @@
+/** Subtasks while a person writes them: what can be done to them, and what is wrong with them. */
+
+import type { Subtask } from "@/shared/api";
+
+export interface Draft {
+  /** Stays while the id is typed. */
+  key: number;
+  subtask: Subtask;
+}
+
+export type Flaw =
+  | { key: number; kind: "noId" | "badId" | "takenId" | "noText" | "longText" | "noTime" }
+  | { key: number; kind: "itself" | "unknown" | "cycle"; about: string };
+
+const ID = /^[A-Za-z0-9_][A-Za-z0-9_-]{0,63}$/;
+const LONGEST = 4_000;
+const LONGEST_TIME = 64;
+
+/** A plan's subtasks, to be changed. */
+export function draftsOf(subtasks: readonly Subtask[]): Draft[] {
+  return subtasks.map((subtask, key) => ({ key, subtask }));
+}
+
+/** The subtasks as they are sent. */
+export function subtasksOf(drafts: readonly Draft[]): Subtask[] {
+  return drafts.map(({ subtask }) => subtask);
+}
+
+/** Another subtask at the end, with an id that is free. */
+export function withAnother(drafts: readonly Draft[], agent: string | undefined): Draft[] {
+  const taken = new Set(drafts.map(({ subtask }) => subtask.id));
+  let number = drafts.length + 1;
+  while (taken.has(`subtask_${number}`)) {
+    number += 1;
+  }
+  const key = Math.max(-1, ...drafts.map((draft) => draft.key)) + 1;
+  const id = `subtask_${number}`;
+  return [...drafts, { key, subtask: { id, description: "", agent, dependencies: [] } }];
+}
+
+/** A subtask changed. Those that wait for it follow where its id is another. */
+export function withChange(
+  drafts: readonly Draft[],
+  key: number,
+  change: Partial<Subtask>,
+): Draft[] {
+  const before = drafts.find((draft) => draft.key === key)?.subtask.id;
+  const after = change.id;
+  const isOnly = drafts.filter(({ subtask }) => subtask.id === before).length === 1;
+  const isTaken = drafts.some((draft) => draft.key !== key && draft.subtask.id === after);
+  const follows = after !== undefined && before !== undefined && isOnly && !isTaken;
+  return drafts.map((draft) => {
+    if (draft.key === key) {
+      return { key, subtask: { ...draft.subtask, ...change } };
+    }
+    const { dependencies = [] } = draft.subtask;
+    if (!follows || !dependencies.includes(before)) {
+      return draft;
+    }
+    const renamed = dependencies.map((id) => (id === before ? after : id));
+    return { ...draft, subtask: { ...draft.subtask, dependencies: renamed } };
+  });
+}
+
+/** All but one, for which nobody waits any more. */
+export function without(drafts: readonly Draft[], key: number): Draft[] {
+  const gone = drafts.find((draft) => draft.key === key)?.subtask.id;
+  const rest = drafts.filter((draft) => draft.key !== key);
+  if (rest.some(({ subtask }) => subtask.id === gone)) {
+    return rest;
+  }
+  return rest.map((draft) => {
+    const { dependencies = [] } = draft.subtask;
+    return gone === undefined || !dependencies.includes(gone)
+      ? draft
+      : {
+          ...draft,
+          subtask: { ...draft.subtask, dependencies: dependencies.filter((id) => id !== gone) },
+        };
+  });
+}
+
+/** One moved up (-1) or down (1). */
+export function moved(drafts: readonly Draft[], key: number, by: -1 | 1): Draft[] {
+  const from = drafts.findIndex((draft) => draft.key === key);
+  const one = drafts[from];
+  const other = drafts[from + by];
+  if (one === undefined || other === undefined) {
+    return [...drafts];
+  }
+  return drafts.map((draft) => (draft === one ? other : draft === other ? one : draft));
+}
+
+/** What is wrong, as far as that can be known here; agents, scopes and conditions are the server's. */
+export function flawsOf(drafts: readonly Draft[]): Flaw[] {
+  const times = new Map<string, number>();
+  for (const { subtask } of drafts) {
+    times.set(subtask.id, (times.get(subtask.id) ?? 0) + 1);
+  }
+  const cycle = cycleIn(drafts);
+  return drafts.flatMap(({ key, subtask }): Flaw[] => {
+    const { id, description, dependencies = [], estimated_time } = subtask;
+    const found: Flaw[] = [];
+    if (id === "") {
+      found.push({ key, kind: "noId" });
+    } else if (!ID.test(id)) {
+      found.push({ key, kind: "badId" });
+    } else if ((times.get(id) ?? 0) > 1) {
+      found.push({ key, kind: "takenId" });
+    }
+    if (description.trim() === "") {
+      found.push({ key, kind: "noText" });
+    } else if ([...description].length > LONGEST) {
+      found.push({ key, kind: "longText" });
+    }
+    if (estimated_time === "" || (estimated_time ?? "").length > LONGEST_TIME) {
+      found.push({ key, kind: "noTime" });
+    }
+    for (const about of dependencies) {
+      if (about === id) {
+        found.push({ key, kind: "itself", about });
+      } else if (!times.has(about)) {
+        found.push({ key, kind: "unknown", about });
+      }
+    }
+    if (cycle.includes(id)) {
+      found.push({ key, kind: "cycle", about: [...cycle, cycle[0]].join(" → ") });
+    }
+    return found;
+  });
+}
+
+/** Ids of subtasks that wait for each other in a ring, each for the one before it. */
+export function cycleIn(drafts: readonly Draft[]): string[] {
+  const waitsFor = new Map(
+    drafts.map(({ subtask: { id, dependencies = [] } }) => [
+      id,
+      dependencies.filter((dependency) => dependency !== id),
+    ]),
+  );
+  const done = new Set<string>();
+  for (const { subtask } of drafts) {
+    const ring = ringFrom(subtask.id, waitsFor, done);
+    if (ring.length > 0) {
+      return ring.reverse();
+    }
+  }
+  return [];
+}
+
+/** Looks depth first without recursion: a chain may be long. */
+function ringFrom(
+  start: string,
+  waitsFor: ReadonlyMap<string, readonly string[]>,
+  done: Set<string>,
+): string[] {
+  const path: { id: string; next: number }[] = [{ id: start, next: 0 }];
+  for (let top = path.at(-1); top !== undefined; top = path.at(-1)) {
+    const id = done.has(top.id) ? undefined : waitsFor.get(top.id)?.[top.next];
+    top.next += 1;
+    if (id === undefined) {
+      done.add(top.id);
+      path.pop();
+      continue;
+    }
+    const place = path.findIndex((step) => step.id === id);
+    if (place >= 0) {
+      return path.slice(place).map((step) => step.id);
+    }
+    path.push({ id, next: 0 });
+  }
+  return [];
+}

@@ -1,0 +1,156 @@
+"""The plan room in a browser: a plan is seen, decided, written anew and steered."""
+
+import json
+
+import httpx
+import pytest
+
+from console.conftest import LIMIT
+from console.test_sessions import tell, violations
+
+expect = pytest.importorskip("playwright.sync_api").expect
+
+
+def _writes(name: str) -> dict:
+    written = {"path": f"{name}.txt", "content": f"{name}\n"}
+    does = {"calls": [{"name": "write_file", "arguments": written}]}
+    return {
+        "when": {"user": f"Write the {name} half"},
+        "replies": [does, {"text": f"It has {name}."}],
+    }
+
+
+def _step(name: str, does: str, *after: str, **more) -> dict:
+    return {"id": name, "description": does, "agent": "coder", "dependencies": [*after], **more}
+
+
+STEPS = [
+    _step("left", "Write the left half", scope={"paths": ["left.txt"]}),
+    _step("right", "Write the right half", scope={"paths": ["right.txt"]}),
+    _step("join", "Say that both are there", "left", "right", approval_required=True),
+]
+PLAN = {"name": "create_plan", "arguments": {"goal": "Both <b>halves</b>", "subtasks": STEPS}}
+SAYS = {"rules": [
+    {"when": {"user": "Say that both are there"}, "reply": {"text": "Both are there."}},
+    {"when": {"user": "Say it louder"}, "reply": {"text": "LOUD."}},
+    _writes("left"), _writes("right"),
+    {"when": {"user": "Build it"}, "replies": [
+        {"calls": [{"name": "switch_mode", "arguments": {"mode": "architect"}}]},
+        {"calls": [PLAN]}, {"text": "Well."},
+    ]},
+]}  # fmt: skip
+
+
+@pytest.fixture
+def plan_of(server, ground, look):
+    """A browser before a plan that waits."""
+    ground.model.script(SAYS)
+
+    def opened(**how):
+        tell(server, "halves", "Build it")
+        page = look(server.link, **how)
+        page.locator("h1").wait_for()
+        page.goto(f"{server.url}/#/sessions/halves/plan")
+        page.get_by_role("heading", name="Both <b>halves</b>").wait_for()
+        return page
+
+    return opened
+
+
+def ask(server, method: str, path: str, **body) -> dict:
+    """What another client asks."""
+    answer = httpx.request(
+        method,
+        f"{server.url}/api/v1{path}",
+        json=body or None,
+        headers={"Authorization": f"Bearer {server.token}"},
+        timeout=LIMIT / 1_000,
+    )
+    assert answer.is_success, answer.text
+    return answer.json()
+
+
+@pytest.mark.feature(113)
+def test_a_plan_is_approved_and_its_graph_moves_by_itself(server, plan_of):
+    page = plan_of()
+    node = page.get_by_role("button").and_(page.locator("[data-id=join]"))
+    expect(node).to_contain_text("pending")
+    page.get_by_text("left.txt").first.wait_for()
+    page.get_by_role("button", name="Approve and start").click()
+
+    expect(node).to_contain_text("waits for approval")
+    expect(page.locator("[data-id=left]")).to_contain_text("completed")
+    asked = ask(server, "GET", "/approvals?status=pending")["approvals"][0]
+    ask(server, "POST", f"/approvals/{asked['approval_id']}/decision", decision="approve")
+    expect(node).to_contain_text("completed")
+    page.get_by_text("3 of 3").wait_for()
+
+    node.focus()
+    page.keyboard.press("Enter")
+    drawer = page.get_by_role("dialog")
+    drawer.get_by_text("Both are there.", exact=False).first.wait_for()
+    drawer.get_by_role("button", name="left", exact=True).click()
+    drawer.get_by_text("Write the left half").wait_for()
+    assert violations(page) == []
+
+
+def test_a_plan_is_written_anew_with_its_flaws_seen_while_typing(server, plan_of):
+    page = plan_of()
+    page.get_by_role("button", name="Edit", exact=True).click()
+    edit = page.get_by_role("region", name="Edit the plan")
+    send = edit.get_by_role("button", name="Approve as edited")
+    edit.get_by_role("button", name="join").first.click()
+    edit.get_by_label("Id", exact=True).fill("left")
+    edit.get_by_text("Another subtask has this id.").wait_for()
+    expect(send).to_be_disabled()
+    edit.get_by_label("Id", exact=True).fill("louder")
+    edit.get_by_label("What is to be done").fill("Say it louder")
+    edit.get_by_role("switch", name="Asks before it starts").press("Space")
+    edit.get_by_text("New: louder").wait_for()
+
+    other = [{**STEPS[0], "description": "Write the left half well"}, *STEPS[1:]]
+    plan = ask(server, "GET", "/plans?session_id=halves")["plans"][0]
+    said = {"decision": "edit", "revision": 1, "modified_subtasks": other, "start": False}
+    ask(server, "POST", f"/plans/{plan['plan_id']}/decision", **said)
+    edit.get_by_text("What you wrote is kept").wait_for()
+    expect(edit.get_by_label("What is to be done")).to_have_value("Say it louder")
+    expect(send).to_be_disabled()
+
+    edit.get_by_role("button", name="Drop the changes").click()
+    page.get_by_text("Changed: left").wait_for()
+    page.get_by_role("button", name="Start", exact=True).click()
+    expect(page.locator("[data-id=left]")).to_contain_text("completed")
+
+
+def test_an_edited_plan_is_approved_and_carried_out(server, plan_of):
+    page = plan_of()
+    page.get_by_role("button", name="Edit", exact=True).click()
+    edit = page.get_by_role("region", name="Edit the plan")
+    edit.get_by_role("button", name="Remove join").click()
+    edit.get_by_role("button", name="Add a subtask").click()
+    edit.get_by_text("To put right: 1").first.wait_for()
+    edit.get_by_label("What is to be done").fill("Say it louder")
+    edit.get_by_text("New: subtask_3").wait_for()
+    edit.get_by_role("button", name="Approve as edited").click()
+
+    expect(page.locator("[data-id=subtask_3]")).to_contain_text("completed")
+    page.get_by_text("Revision 2", exact=True).first.wait_for()
+    page.get_by_text("Removed: join").wait_for()
+
+
+def test_on_a_telephone_it_is_a_list_commented_and_rejected_in_russian(server, plan_of):
+    page = plan_of(width=400, locale="ru-RU")
+    rows = page.get_by_role("list", name="Подзадачи").get_by_role("button")
+    assert rows.count() == 3
+    page.get_by_label("Замечание к плану").fill("Слишком просто")
+    page.get_by_role("button", name="Добавить замечание").click()
+    page.get_by_role("button", name="Вернуть планировщику").wait_for()
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert violations(page) == []
+
+    page.get_by_role("button", name="Отклонить", exact=True).click()
+    page.get_by_label("Что с ним не так").fill("Иначе")
+    page.get_by_role("button", name="Отклонить план").click()
+    page.get_by_text("О нём сказано: Иначе").wait_for()
+    plan = ask(server, "GET", "/plans?session_id=halves")["plans"][0]
+    assert (plan["status"], plan["feedback"]) == ("rejected", "Иначе"), json.dumps(plan)
