@@ -15,6 +15,7 @@ from bench._plans import layered_per_second, makespan_ratio, sequence_ms
 from bench._processes import answerable_s, command_s, parked_cost, restart_s
 from bench._report import Figure
 from bench._rig import median, percentile, utc_now
+from bench._snapshots import CHANGED, FILES, snapshot_ms
 from bench._waking import woken_per_second
 from bench._yardstick import commit_ms
 
@@ -111,13 +112,27 @@ def _starts(*, quick: bool) -> Iterator[Figure]:
     yield Figure(work="`import gonogo.runtime`", unit="s", value=imported)
 
 
+def _files(*, quick: bool) -> Iterator[Figure]:
+    _report.say("snapshot_ms")
+    took = snapshot_ms(1 if quick else 3, 1_000 if quick else FILES)
+    git = "git add and write-tree: {:,.0f} ms"
+    yield Figure(
+        work=f"first snapshot of {FILES:,} files", unit="ms", value=took.first,
+        peers=git.format(took.git_first),
+    )  # fmt: skip
+    yield Figure(
+        work=f"one more after {CHANGED} changes", unit="ms", value=took.again,
+        peers=git.format(took.git_again),
+    )  # fmt: skip
+
+
 def main() -> int:
     """Measure."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="fewer and smaller runs, no file")
     parser.add_argument("--json", action="store_true", help="print JSON")
     given = parser.parse_args()
-    figures = [f for part in (_plans, _people, _starts) for f in part(quick=given.quick)]
+    figures = [f for part in (_plans, _people, _files, _starts) for f in part(quick=given.quick)]
     yard = median(_YARDS)
     if not given.quick:
         _report.write(figures, yard, "scripts/bench", utc_now())
