@@ -94,7 +94,7 @@ def test_a_plan_is_approved_and_its_graph_moves_by_itself(server, plan_of):
     assert violations(page) == []
 
 
-def test_a_plan_is_written_anew_with_its_flaws_seen_while_typing(server, plan_of):
+def test_what_is_written_outlives_the_change_of_another_and_the_plan_is_steered(server, plan_of):
     page = plan_of()
     page.get_by_role("button", name="Edit", exact=True).click()
     edit = page.get_by_role("region", name="Edit the plan")
@@ -119,7 +119,13 @@ def test_a_plan_is_written_anew_with_its_flaws_seen_while_typing(server, plan_of
     edit.get_by_role("button", name="Drop the changes").click()
     page.get_by_text("Changed: left").wait_for()
     page.get_by_role("button", name="Start", exact=True).click()
-    expect(page.locator("[data-id=left]")).to_contain_text("completed")
+    page.get_by_role("button", name="Pause", exact=True).click()
+    page.get_by_role("button", name="Go on").click()
+    join = page.locator("[data-id=join]")
+    expect(join).to_contain_text("waits for approval")
+    join.click()
+    page.get_by_role("dialog").get_by_role("button", name="Skip").click()
+    expect(join).to_contain_text("skipped")
 
 
 def test_an_edited_plan_is_approved_and_carried_out(server, plan_of):

@@ -14,10 +14,10 @@ import "@xyflow/react/dist/base.css";
 import { type KeyboardEvent, memo, useMemo } from "react";
 import { useTranslation } from "react-i18next";
 import type { GraphNode, PlanGraph } from "@/shared/api";
-import { colorOf, StatusBadge, useNow, visible } from "@/shared/ui";
+import { colorOf, StatusBadge, visible } from "@/shared/ui";
 import classes from "./GraphView.module.css";
 import { isOnPath, layoutOf, NODE } from "./layout";
-import { elapsed, span } from "./times";
+import { span, useElapsed } from "./times";
 import { workerOf } from "./worker";
 
 type SubtaskNode = Node<{ node: GraphNode; isCritical: boolean }, "subtask">;
@@ -141,7 +141,7 @@ function SubtaskBox({ data: { node, isCritical } }: NodeProps<SubtaskNode>) {
 
 function Facts({ node }: { node: GraphNode }) {
   const { t } = useTranslation();
-  const took = elapsed(node, useNow());
+  const took = useElapsed(node);
   const facts = [
     workerOf(node),
     node.type === "action" ? undefined : node.type,

@@ -4,14 +4,14 @@ import type { ReactNode } from "react";
 import { useTranslation } from "react-i18next";
 import { Link } from "react-router";
 import { type GraphNode, listCheckpointsOptions, type PlanView, type Scope } from "@/shared/api";
-import { Code, exact, Json, useNow } from "@/shared/ui";
+import { Code, exact, Json } from "@/shared/ui";
 import classes from "./SubtaskFacts.module.css";
-import { elapsed, span } from "./times";
+import { span, useElapsed } from "./times";
 
 /** Everything that is known of a subtask: how it was planned, and what came of it. */
 export function SubtaskFacts({ plan, node }: { plan: PlanView; node: GraphNode }) {
   const { t, i18n } = useTranslation();
-  const took = elapsed(node, useNow());
+  const took = useElapsed(node);
   const moment = (at: string | undefined) => at && exact(at, i18n.language);
   const { scope, error, retry_policy } = node;
   return (

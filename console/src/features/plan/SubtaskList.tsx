@@ -1,9 +1,9 @@
 import { Text, UnstyledButton } from "@mantine/core";
 import { useTranslation } from "react-i18next";
 import type { GraphNode, PlanGraph } from "@/shared/api";
-import { StatusBadge, useNow, visible } from "@/shared/ui";
+import { StatusBadge, visible } from "@/shared/ui";
 import classes from "./SubtaskList.module.css";
-import { elapsed, span } from "./times";
+import { span, useElapsed } from "./times";
 import { workerOf } from "./worker";
 
 /** The subtasks of a plan in its order, each with what it waits for; one that is chosen is opened. */
@@ -25,7 +25,7 @@ export function SubtaskList({ graph, onOpen }: { graph: PlanGraph; onOpen: (id: 
 
 function Row({ node, isCritical }: { node: GraphNode; isCritical: boolean }) {
   const { t } = useTranslation();
-  const took = elapsed(node, useNow());
+  const took = useElapsed(node);
   const facts = [
     workerOf(node),
     node.type === "action" ? undefined : node.type,
