@@ -78,9 +78,11 @@ class Server:
 
     @property
     def link(self) -> str:
-        """What opens the console, once."""
-        found = _LINK.search(self._out.read_text())
-        assert found is not None
+        """What opens the console, once; it is printed after the address."""
+        until = time.monotonic() + STARTING
+        while (found := _LINK.search(self._out.read_text())) is None:
+            assert time.monotonic() < until, f"it prints no link:\n{self._out.read_text()}"
+            time.sleep(0.005)
         return found[0]
 
     @property

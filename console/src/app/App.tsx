@@ -57,6 +57,12 @@ function newRouter() {
         { index: true, element: <Navigate to="/sessions" replace /> },
         { path: "sessions", element: <SessionsPage /> },
         { path: "sessions/:sessionId/:tab?", element: <SessionPage /> },
+        {
+          path: "approvals/:approvalId?",
+          lazy: async () => ({
+            Component: (await import("@/features/approvals/ApprovalsPage")).ApprovalsPage,
+          }),
+        },
         { path: "*", element: <NotFound /> },
       ],
     },

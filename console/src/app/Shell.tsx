@@ -1,5 +1,6 @@
 import {
   AppShell,
+  Badge,
   Burger,
   Button,
   Group,
@@ -13,10 +14,15 @@ import {
 import { useDisclosure } from "@mantine/hooks";
 import { useTranslation } from "react-i18next";
 import { Link, Outlet, useLocation } from "react-router";
+import { useWaitingCount } from "@/features/approvals/notify";
 import { logOut } from "@/shared/api";
 import { LANGUAGES, type LanguageCode, speak } from "@/shared/i18n";
 
-const PLACES = [{ to: "/sessions", text: "app.sessions" }] as const;
+const APPROVALS = "/approvals";
+const PLACES = [
+  { to: "/sessions", text: "app.sessions" },
+  { to: APPROVALS, text: "app.approvals" },
+] as const;
 
 /** What surrounds every page: where one can go, the language, and the light. */
 export function Shell() {
@@ -53,6 +59,7 @@ export function Shell() {
               component={Link}
               to={to}
               label={t(text)}
+              rightSection={to === APPROVALS && <Waiting />}
               active={pathname.startsWith(to)}
               onClick={close}
             />
@@ -66,6 +73,22 @@ export function Shell() {
         <Outlet />
       </AppShell.Main>
     </AppShell>
+  );
+}
+
+/** How many questions wait for the one who looks. */
+function Waiting() {
+  const { t } = useTranslation();
+  const count = useWaitingCount();
+  return count === 0 ? null : (
+    <Badge
+      size="sm"
+      circle={count < 10}
+      autoContrast
+      aria-label={t("app.waiting", { number: count })}
+    >
+      {count}
+    </Badge>
   );
 }
 

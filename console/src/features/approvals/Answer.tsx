@@ -1,0 +1,204 @@
+import { Button, Checkbox, Group, Stack, Text, Textarea } from "@mantine/core";
+import { useTranslation } from "react-i18next";
+import type { ApprovalView } from "@/shared/api";
+import { Code, Failure, visible } from "@/shared/ui";
+import type { Draft } from "./drafts";
+import { EditArguments } from "./EditArguments";
+import { changesOf, draftOf, isEditable, type Matter, matterOf } from "./matter";
+import { Outcomes } from "./Outcomes";
+import { useDecisions, type Word } from "./useDecisions";
+
+/** Where a question is answered. What was typed stays until it is taken, and when it is too late. */
+export function Answer({
+  approval,
+  same,
+  draft,
+  onDraft,
+}: {
+  approval: ApprovalView;
+  same: readonly ApprovalView[];
+  draft: Draft;
+  onDraft: (changes: Partial<Draft>) => void;
+}) {
+  const { t } = useTranslation();
+  const { mutate, isPending, error, data } = useDecisions();
+  const matter = matterOf(approval);
+  const isOpen = approval.status === "pending";
+  const asked = draft.isAlone ? [approval] : same;
+  const changes = draft.edit === undefined ? undefined : changesOf(matter, draft.edit);
+
+  function answer(decision: Word): void {
+    const ruling = {
+      decision,
+      feedback: draft.feedback.trim() || undefined,
+      modified_arguments: decision === "edit" ? changes : undefined,
+      for_session: (decision === "approve" && draft.forSession) || undefined,
+    };
+    mutate(
+      { approvals: decision === "edit" || draft.forSession ? [approval] : asked, ruling },
+      {
+        onSuccess: (answers) => {
+          if (answers.every(({ ok }) => ok)) {
+            onDraft({ feedback: "", edit: undefined, forSession: false });
+          }
+        },
+      },
+    );
+  }
+
+  const isTyped = draft.feedback !== "" || draft.edit !== undefined;
+  return (
+    <Stack gap="sm">
+      {error !== null && <Failure error={error} />}
+      {data !== undefined && <Outcomes answers={data} />}
+      {isOpen && <Meaning matter={matter} approval={approval} />}
+      {(isOpen || isTyped) && (
+        <>
+          {!isOpen && <Text size="sm">{t("approvals.tooLate")}</Text>}
+          <Suggestions approval={approval} onTake={(feedback) => onDraft({ feedback })} />
+          {draft.edit !== undefined && (
+            <Edited
+              matter={matter}
+              approval={approval}
+              text={draft.edit}
+              onChange={(edit) => onDraft({ edit })}
+            />
+          )}
+          <Textarea
+            label={t(matter === "question" ? "approvals.answer" : "approvals.feedback")}
+            autosize
+            minRows={1}
+            value={draft.feedback}
+            onChange={(event) => onDraft({ feedback: event.currentTarget.value })}
+            data-feedback
+          />
+        </>
+      )}
+      {isOpen && same.length > 1 && draft.edit === undefined && !draft.forSession && (
+        <Checkbox
+          label={t("approvals.all", { number: same.length })}
+          checked={!draft.isAlone}
+          onChange={(event) => onDraft({ isAlone: !event.currentTarget.checked })}
+        />
+      )}
+      {isOpen && matter === "tool" && draft.edit === undefined && (
+        <Checkbox
+          label={t("approvals.forSession")}
+          description={t("approvals.forSessionHint")}
+          checked={draft.forSession}
+          onChange={(event) => onDraft({ forSession: event.currentTarget.checked })}
+        />
+      )}
+      {isOpen && (
+        <Group gap="xs">
+          {draft.edit === undefined ? (
+            <>
+              <Button onClick={() => answer("approve")} loading={isPending} data-approve>
+                {t(`approvals.word.${matter}`)}
+              </Button>
+              {isEditable(matter) && (
+                <Button
+                  variant="default"
+                  onClick={() => onDraft({ edit: draftOf(approval, matter) })}
+                  data-edit
+                >
+                  {t(`approvals.edit.${matter}`)}
+                </Button>
+              )}
+            </>
+          ) : (
+            <>
+              <Button
+                onClick={() => answer("edit")}
+                loading={isPending}
+                disabled={changes === undefined}
+              >
+                {t("approvals.approveEdited")}
+              </Button>
+              <Button variant="default" onClick={() => onDraft({ edit: undefined })}>
+                {t("approvals.dropEdit")}
+              </Button>
+            </>
+          )}
+          <Button
+            color="red"
+            variant="outline"
+            onClick={() => answer("reject")}
+            loading={isPending}
+          >
+            {t("approvals.reject")}
+          </Button>
+        </Group>
+      )}
+    </Stack>
+  );
+}
+
+/** What each answer brings about. */
+function Meaning({ matter, approval }: { matter: Matter; approval: ApprovalView }) {
+  const { t } = useTranslation();
+  const subtask = approval.details.subtask as { on_reject?: string } | undefined;
+  const means =
+    matter === "subtask" && subtask?.on_reject === "fail"
+      ? t("approvals.means.subtaskFails")
+      : t(`approvals.means.${matter}`);
+  return (
+    <Text size="sm" c="dimmed">
+      {means}
+    </Text>
+  );
+}
+
+/** Answers that the agent itself proposes. */
+function Suggestions({
+  approval,
+  onTake,
+}: {
+  approval: ApprovalView;
+  onTake: (text: string) => void;
+}) {
+  const { suggestions } = approval.details;
+  const texts = Array.isArray(suggestions)
+    ? suggestions.filter((one) => typeof one === "string")
+    : [];
+  return texts.length === 0 ? null : (
+    <Group gap="xs">
+      {texts.map((text) => (
+        <Button key={text} size="compact-sm" variant="default" onClick={() => onTake(text)}>
+          {visible(text)}
+        </Button>
+      ))}
+    </Group>
+  );
+}
+
+/** Where an edit is written. */
+function Edited({
+  matter,
+  approval,
+  text,
+  onChange,
+}: {
+  matter: Matter;
+  approval: ApprovalView;
+  text: string;
+  onChange: (text: string) => void;
+}) {
+  const { t } = useTranslation();
+  if (matter === "tool") {
+    return <EditArguments tool={approval.tool_name} text={text} onChange={onChange} />;
+  }
+  return (
+    <>
+      <Textarea
+        label={t(matter === "budget" ? "approvals.limits" : "approvals.result")}
+        description={t(matter === "budget" ? "approvals.limitsHint" : "approvals.resultHint")}
+        autosize
+        minRows={3}
+        value={text}
+        onChange={(event) => onChange(event.currentTarget.value)}
+      />
+      {visible(text) !== text && <Code text={text} />}
+    </>
+  );
+}

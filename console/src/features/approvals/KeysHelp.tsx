@@ -1,0 +1,29 @@
+import { Kbd, Modal, Table } from "@mantine/core";
+import { useTranslation } from "react-i18next";
+import { KEYS } from "./keys";
+
+/** Which keys there are. */
+export function KeysHelp({ opened, onClose }: { opened: boolean; onClose: () => void }) {
+  const { t } = useTranslation();
+  return (
+    <Modal
+      opened={opened}
+      onClose={onClose}
+      title={t("approvals.keys")}
+      closeButtonProps={{ "aria-label": t("common.close") }}
+    >
+      <Table>
+        <Table.Tbody>
+          {KEYS.map((key) => (
+            <Table.Tr key={key}>
+              <Table.Th scope="row">
+                <Kbd>{key}</Kbd>
+              </Table.Th>
+              <Table.Td>{t(`approvals.key.${key}`)}</Table.Td>
+            </Table.Tr>
+          ))}
+        </Table.Tbody>
+      </Table>
+    </Modal>
+  );
+}

@@ -1,0 +1,85 @@
+import { useEffect, useRef } from "react";
+
+/** What each key does on the desk; the same table is shown to people. */
+export const KEYS = ["j", "k", "Enter", "x", "a", "e", "r", "?"] as const;
+
+/** Listen to the desk's keys, except where somebody types or a dialog is open. */
+export function useKeys(onHelp: () => void): void {
+  const help = useRef(onHelp);
+  help.current = onHelp;
+
+  useEffect(() => {
+    function listen(event: KeyboardEvent): void {
+      const isPlain = !event.ctrlKey && !event.metaKey && !event.altKey && !event.repeat;
+      if (isPlain && !isTaken(event.target)) {
+        const act = event.key === "?" ? help.current : ACTS[event.key];
+        if (act !== undefined) {
+          event.preventDefault();
+          act();
+        }
+      }
+    }
+    window.addEventListener("keydown", listen);
+    return () => window.removeEventListener("keydown", listen);
+  }, []);
+}
+
+const ACTS: Record<string, (() => void) | undefined> = {
+  j: () => move(1),
+  k: () => move(-1),
+  x: () => current()?.querySelector<HTMLInputElement>("input[type=checkbox]")?.click(),
+  a: () => inView("[data-approve]")?.click(),
+  e: () => inView("[data-edit]")?.click(),
+  r: () => inView("[data-feedback]")?.focus(),
+};
+
+/** Whether keys belong to something else: a field, or what lies over the page. */
+function isTaken(target: EventTarget | null): boolean {
+  const field =
+    "input:not([type=checkbox], [type=radio]), textarea, select, [contenteditable=true]";
+  const isField = target instanceof Element && target.closest(field) !== null;
+  const over = [...document.querySelectorAll("[role=dialog], [role=listbox]")];
+  return isField || over.some((each) => each.checkVisibility());
+}
+
+function lines(): HTMLElement[] {
+  const found = [...document.querySelectorAll<HTMLElement>("[data-line]")];
+  return found.filter((line) => line.offsetParent !== null);
+}
+
+/** The line that has the focus, else the one that is open. */
+function current(): HTMLElement | undefined {
+  const all = lines();
+  return (
+    all.find((line) => line.contains(document.activeElement)) ??
+    all.find((line) => line.querySelector("[aria-current=true]") !== null)
+  );
+}
+
+function move(by: number): void {
+  const all = lines();
+  const line = current();
+  const place = line === undefined ? (by > 0 ? 0 : all.length - 1) : all.indexOf(line) + by;
+  all[place]?.querySelector("a")?.focus();
+}
+
+/**
+ * A control of the open question, if what is asked can be seen.
+ *
+ * Nobody approves by a key what they do not look at: then the key only brings it into view.
+ */
+function inView(selector: string): HTMLElement | undefined {
+  const question = document.querySelector("[data-question]");
+  const heading = question?.querySelector("h2");
+  const box = heading?.getBoundingClientRect();
+  if (heading == null || box === undefined) {
+    return undefined;
+  }
+  if (box.bottom < HEADER || box.top > window.innerHeight) {
+    heading.scrollIntoView({ block: "center" });
+    return undefined;
+  }
+  return question?.querySelector<HTMLElement>(selector) ?? undefined;
+}
+
+const HEADER = 52;

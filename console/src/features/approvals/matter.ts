@@ -1,0 +1,88 @@
+/** What questions are about, and what may be answered to each. */
+
+import type { ApprovalView } from "@/shared/api";
+
+/** Questions of one kind may mean different things: each of these has answers of its own. */
+export type Matter =
+  | "plan"
+  | "tool"
+  | "subtask"
+  | "question"
+  | "doubt"
+  | "budget"
+  | "replan"
+  | "other";
+
+type Asked = Pick<ApprovalView, "kind" | "details" | "call_id">;
+
+/** What a question is about. */
+export function matterOf({ kind, details, call_id }: Asked): Matter {
+  if (kind === "plan" || kind === "tool" || kind === "subtask") {
+    return kind;
+  }
+  if (kind !== "intervention") {
+    return "other";
+  }
+  if (call_id !== undefined) {
+    return "question" in details ? "question" : "doubt";
+  }
+  return details.about === "budget" || details.about === "replan" ? details.about : "other";
+}
+
+/** Whether an answer other than yes and no is known here: other arguments, a result, limits. */
+export function isEditable(matter: Matter): matter is "tool" | "doubt" | "budget" {
+  return matter === "tool" || matter === "doubt" || matter === "budget";
+}
+
+/** What stands in the field of an edit before anything is typed. */
+export function draftOf(approval: ApprovalView, matter: Matter): string {
+  const { what, limit } = approval.details;
+  if (matter === "budget" && typeof what === "string" && typeof limit === "number") {
+    return JSON.stringify({ [what]: 2 * limit }, null, 2);
+  }
+  return matter === "tool" ? JSON.stringify(approval.arguments ?? {}, null, 2) : "";
+}
+
+/** What an edit sends: arguments as they are, anything else as a result. Undefined: not readable. */
+export function changesOf(matter: Matter, text: string): Record<string, unknown> | undefined {
+  if (matter === "tool") {
+    return objectIn(text);
+  }
+  if (matter === "budget") {
+    const limits = objectIn(text);
+    return limits && { result: limits };
+  }
+  return { result: jsonIn(text) ?? text };
+}
+
+/** The object that a text says in JSON. */
+export function objectIn(text: string): Record<string, unknown> | undefined {
+  const value = jsonIn(text);
+  return typeof value === "object" && value !== null && !Array.isArray(value)
+    ? (value as Record<string, unknown>)
+    : undefined;
+}
+
+function jsonIn(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** A call or a question in one line. */
+export function aimOf({ kind, subject, details, arguments: given }: ApprovalView): string {
+  if (kind !== "tool") {
+    return subject;
+  }
+  const found = [given?.command, given?.path, given?.source, details.preview].find(
+    (text) => typeof text === "string",
+  );
+  return typeof found === "string" ? found : "";
+}
+
+/** Whether a preview is a unified diff. */
+export function isDiff(text: string): boolean {
+  return /^--- .*\n\+\+\+ /m.test(text);
+}
