@@ -25,10 +25,12 @@ export function Selected({
     mutate(
       { approvals, ruling: { decision, feedback: feedback.trim() || undefined } },
       {
-        onSuccess: () => {
+        onSuccess: (answers) => {
           setWord(undefined);
-          setFeedback("");
-          onClear();
+          if (answers.every(({ ok }) => ok)) {
+            setFeedback("");
+            onClear();
+          }
         },
       },
     );
