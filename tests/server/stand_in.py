@@ -88,7 +88,9 @@ class StandIn:
             raise NotFound("There is no such session")
         return self._view(session_id)
 
-    async def sessions(self, principal: Principal, limit: int, offset: int) -> SessionList:
+    async def sessions(
+        self, principal: Principal, limit: int, offset: int, text: str | None = None
+    ) -> SessionList:
         mine = [s for s, owner in self.sessions_of.items() if owner == principal.id]
         shown = [self._view(s) for s in mine[offset : offset + limit]]
         return SessionList(sessions=shown, total=len(mine))

@@ -18,6 +18,8 @@ LINES = {"main/coder": [{"calls": [PUSH]}, {"text": "Done"}] * 3}
 RULES = (
     '[[review]]\ncommand = "touch"\napprovals = 2\nnot_requester = true\n'
     'reviewers = ["ann", "bob", "eve"]\n'
+    '[[rule]]\ncommand = "pytest"\ndecision = "allow"\n'
+    'match = ["pytest -q"]\nnot_match = ["pytest -p evil"]\n'
 )
 
 
@@ -44,6 +46,24 @@ async def door(tmp_path):
                 yield client
 
         yield person
+
+
+async def test_admins_are_shown_the_rules_that_hold_and_where_they_stand(door, tmp_path):
+    async with door("ann") as ann, door("root", Role.ADMIN) as root:
+        shown = await root.policy()
+        with pytest.raises(Forbidden):
+            await ann.policy()
+
+    (rule,), (review,) = shown.rules, shown.reviews
+    file = tmp_path / "config" / "rules.toml"
+    assert (rule.name, rule.tier, rule.where) == ("user:1", "user", f"{file}:6")
+    assert rule.rule == {
+        "decision": "allow", "command": "pytest", "match": ["pytest -q"],
+        "not_match": ["pytest -p evil"],
+    }  # fmt: skip
+    assert (review.name, review.where) == ("user:review:1", f"{file}:1")
+    assert review.rule["reviewers"] == ["ann", "bob", "eve"]
+    assert shown.version.startswith("sha256:")
 
 
 async def asks(client, session_id):

@@ -49,6 +49,7 @@ PATHS = """
 /tools/accept post
 /servers get
 /models get
+/policy get
 /grants get
 /grants/{grant_id} delete
 /analytics get

@@ -189,6 +189,17 @@ async def test_a_session_is_gone_once_it_is_deleted(world):
                 await call
 
 
+async def test_sessions_are_searched_beyond_the_page(world):
+    async with world.person() as ann, world.person("eve") as eve:
+        for number in range(3):
+            await ann.open_session(title=f"Вход {number}")
+        page = await ann.sessions(q="вход 0", limit=1)
+        hidden = await eve.sessions(q="вход")
+
+    assert ([each.title for each in page.sessions], page.total) == (["Вход 0"], 1)
+    assert hidden.total == 0
+
+
 @pytest.mark.feature(211)
 async def test_every_transport_carries_the_same_log(world):
     async with world.person() as ann:

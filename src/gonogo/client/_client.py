@@ -25,6 +25,7 @@ from gonogo.domain.views import (
     AgentView,
     CallView,
     GrantView,
+    PolicyView,
     ServerView,
     TokenView,
     ToolView,
@@ -57,6 +58,10 @@ class Client(Audits, Sessions, Plans, Undo, Approvals):
     async def models(self) -> list[dict[str, Any]]:
         """The models that could be used there."""
         return (await self._get("/models", Models)).models
+
+    async def policy(self) -> PolicyView:
+        """The rules that were read there; for admins."""
+        return await self._get("/policy", PolicyView)
 
     async def grants(self, *, session_id: str | None = None) -> list[GrantView]:
         """What approved plans may do without a question."""

@@ -69,9 +69,11 @@ class Sessions(Wire):
         }
         return await self._post("/sessions", SessionView, given(fields))
 
-    async def sessions(self, *, limit: int = 50, offset: int = 0) -> SessionList:
-        """A page of the sessions."""
-        return await self._get("/sessions", SessionList, limit=limit, offset=offset)
+    async def sessions(
+        self, *, limit: int = 50, offset: int = 0, q: str | None = None
+    ) -> SessionList:
+        """A page of the sessions, or of those with `q` in their title, folder or id."""
+        return await self._get("/sessions", SessionList, limit=limit, offset=offset, q=q)
 
     async def session(self, session_id: str) -> SessionView:
         """One session."""

@@ -150,6 +150,26 @@ class AcceptedTool(View):
     """False: it did already."""
 
 
+class RuleView(View):
+    """A rule as it is written. `name` is what verdicts call it, `where` its file and line."""
+
+    name: str
+    tier: Literal["admin", "user"]
+    where: str
+    rule: dict[str, Any]
+
+
+class PolicyView(View):
+    """What decides before a person is asked, and who is asked then; in the order in which it holds.
+
+    `version` is the digest of the rules, which every approval binds.
+    """
+
+    version: str
+    rules: list[RuleView]
+    reviews: list[RuleView]
+
+
 class ToolView(View):
     """A tool that agents may use."""
 

@@ -27,6 +27,7 @@ from gonogo.runtime._messages import Messages
 from gonogo.runtime._parts import Clock, Parts, build, utc_now
 from gonogo.runtime._people import People
 from gonogo.runtime._plans import Plans
+from gonogo.runtime._policy import Policies
 from gonogo.runtime._servers import ForeignServers, remember
 from gonogo.runtime._session_rules import SessionRules
 from gonogo.runtime._sessions import visible
@@ -47,6 +48,7 @@ class Runtime(
     Analyses,
     Undo,
     SessionRules,
+    Policies,
     JudgedCalls,
     Streams,
     People,

@@ -23,6 +23,7 @@ from gonogo.store.plans import plan_of
 from gonogo.store.session_rules import end_rules
 from gonogo.store.sessions import (
     add_session,
+    find_sessions,
     history,
     list_sessions,
     open_turns,
@@ -72,9 +73,19 @@ class Sessions:
         """
         return session_view(await self.parts.store.read(visible, principal, session_id))
 
-    async def sessions(self, principal: Principal, limit: int, offset: int) -> SessionList:
-        """A page of the sessions that the principal may see, newest first."""
-        found, total = await self.parts.store.read(list_sessions, whose(principal), limit, offset)
+    async def sessions(
+        self, principal: Principal, limit: int, offset: int, text: str | None = None
+    ) -> SessionList:
+        """A page of the sessions that the principal may see, newest first.
+
+        Args:
+            text: What a session's title, folder or id has in it; by default all are listed.
+        """
+        read, of = self.parts.store.read, whose(principal)
+        if text:
+            found, total = await read(find_sessions, of, text, limit, offset)
+        else:
+            found, total = await read(list_sessions, of, limit, offset)
         return SessionList(sessions=[session_view(session) for session in found], total=total)
 
     async def edit_session(

@@ -8,7 +8,7 @@ from pydantic import AwareDatetime
 from gonogo.domain.analytics import Analytics
 from gonogo.domain.pages import Agents, Calls, Grants, Models, Servers, Tools
 from gonogo.domain.principal import Role
-from gonogo.domain.views import AcceptedTool
+from gonogo.domain.views import AcceptedTool, PolicyView
 from gonogo.server._answers import answer, once
 from gonogo.server._bodies import Accepted
 from gonogo.server._body import read_body
@@ -50,6 +50,12 @@ async def accept_tool(caller: Authenticated) -> Response:
 async def list_models(caller: Authenticated) -> Response:
     """The models that could be used here."""
     return answer(Models(models=caller.runtime.models()))
+
+
+@router.get("/policy", response_model=PolicyView)
+async def get_policy(caller: Authenticated) -> Response:
+    """The rules of the files, as they hold since the server began; for admins."""
+    return answer(caller.runtime.policy(caller.principal))
 
 
 @router.get("/grants", response_model=Grants)

@@ -38,9 +38,10 @@ async def list_sessions(
     caller: Authenticated,
     limit: Annotated[int, Query(ge=1, le=500)] = 50,
     offset: Annotated[int, Query(ge=0, lt=2**31)] = 0,
+    q: Annotated[str | None, Query(max_length=200)] = None,
 ) -> Response:
-    """A page of the sessions, and how many there are in all."""
-    return answer(await caller.runtime.sessions(caller.principal, limit, offset))
+    """A page of the sessions, or of those with `q` in title, folder or id; and their number."""
+    return answer(await caller.runtime.sessions(caller.principal, limit, offset, q))
 
 
 @router.get("/{session_id}", response_model=SessionView)

@@ -33,6 +33,12 @@ _IDS = select(sessions.c.id).where(sessions.c.deleted == 0)
 _IDS_OF = _IDS.where(sessions.c.principal_id == bindparam("of"))
 _COUNT_ALL = select(func.count()).select_from(sessions).where(sessions.c.deleted == 0)
 _COUNT_OF = _COUNT_ALL.where(sessions.c.principal_id == bindparam("of"))
+_TOLD = (
+    select(sessions.c.id, sessions.c.title, sessions.c.workspace)
+    .where(sessions.c.deleted == 0)
+    .order_by(sessions.c.created_at.desc(), sessions.c.id)
+)
+_TOLD_OF = _TOLD.where(sessions.c.principal_id == bindparam("of"))
 _NEXT_POSITION = select(func.coalesce(func.max(turns.c.position), 0) + 1).where(
     turns.c.session_id == bindparam("of")
 )
@@ -86,6 +92,21 @@ def list_sessions(
         return many(conn, _ALL, page, Session), conn.execute(_COUNT_ALL).scalar_one()
     found = many(conn, _OF_PRINCIPAL, {**page, "of": [principal_id]}, Session)
     return found, conn.execute(_COUNT_OF, {"of": principal_id}).scalar_one()
+
+
+def find_sessions(
+    conn: Connection, principal_id: str | None, text: str, limit: int, offset: int
+) -> tuple[list[Session], int]:
+    """A page of those sessions whose title, folder or id has a text in it, and their number.
+
+    Upper and lower case are one, in every alphabet: the databases know that of few.
+    """
+    wanted = text.casefold()
+    of = {} if principal_id is None else {"of": principal_id}
+    told = rows(conn, _TOLD if principal_id is None else _TOLD_OF, of)
+    ids = [row.id for row in told if any(wanted in (word or "").casefold() for word in row)]
+    found = (session_of(conn, each) for each in ids[offset : offset + limit])
+    return [each for each in found if each is not None], len(ids)
 
 
 def session_ids(conn: Connection, principal_id: str | None) -> set[str]:
