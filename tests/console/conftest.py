@@ -66,8 +66,12 @@ def look(browser: Any) -> Iterator[Callable[..., Any]]:
     contexts: list[Any] = []
     wrong: list[str] = []
 
-    def opened(address: str, *, width: int = 1280, locale: str = "en-US") -> Any:
-        context = browser.new_context(viewport={"width": width, "height": 800}, locale=locale)
+    def opened(
+        address: str, *, width: int = 1280, locale: str = "en-US", scheme: str = "light"
+    ) -> Any:
+        context = browser.new_context(
+            viewport={"width": width, "height": 800}, locale=locale, color_scheme=scheme
+        )
         contexts.append(context)
         context.set_default_timeout(LIMIT)
         page = context.new_page()

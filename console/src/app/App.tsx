@@ -1,7 +1,7 @@
 import { type CSSVariablesResolver, createTheme, MantineProvider, Text } from "@mantine/core";
 import { Notifications } from "@mantine/notifications";
 import { QueryCache, QueryClient, QueryClientProvider } from "@tanstack/react-query";
-import { useState } from "react";
+import { lazy, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { createHashRouter, Navigate, RouterProvider } from "react-router";
 import { SessionPage } from "@/features/sessions/SessionPage";
@@ -10,6 +10,8 @@ import { Refused } from "@/shared/api";
 import { Shell } from "./Shell";
 import { SignIn } from "./SignIn";
 
+const SettingsPage = lazy(() => import("@/features/settings/SettingsPage"));
+
 const THEME = createTheme({
   primaryColor: "green",
   primaryShade: { light: 8, dark: 7 },
@@ -17,13 +19,25 @@ const THEME = createTheme({
   respectReducedMotion: true,
 });
 
+/** What white is written on. */
+const FILLED = {
+  "--mantine-color-green-filled": "#1b7a33",
+  "--mantine-color-green-filled-hover": "#176f2c",
+};
+
 /** Mantine's quiet colours are too quiet to be read by everybody (WCAG 2, 1.4.3). */
 const READABLE: CSSVariablesResolver = ({ colors: { gray, green, red } }) => ({
   variables: {},
   light: {
+    ...FILLED,
     "--mantine-color-dimmed": gray?.[7] ?? "",
     "--mantine-color-placeholder": gray?.[7] ?? "",
     "--mantine-color-green-light-color": "#0b4a1c",
+    "--mantine-color-yellow-light-color": "#6b4a00",
+    "--mantine-color-orange-light-color": "#8a3b00",
+    "--mantine-color-red-light-color": "#a01515",
+    "--mantine-color-blue-light-color": "#0d5aa7",
+    "--mantine-color-violet-light-color": "#5a32b8",
     "--mantine-color-green-outline": green?.[9] ?? "",
     "--mantine-color-anchor": "#1d7232",
     "--mantine-color-green-filled": "#237a38",
@@ -36,6 +50,7 @@ const READABLE: CSSVariablesResolver = ({ colors: { gray, green, red } }) => ({
     "--mantine-color-violet-light-color": "#4c2f9e",
   },
   dark: {
+    ...FILLED,
     "--mantine-color-dimmed": gray?.[5] ?? "",
     "--mantine-color-placeholder": gray?.[5] ?? "",
     "--mantine-color-green-filled": "#237a38",
@@ -63,6 +78,7 @@ function newRouter() {
             Component: (await import("@/features/approvals/ApprovalsPage")).ApprovalsPage,
           }),
         },
+        { path: "settings/:section?", element: <SettingsPage /> },
         { path: "*", element: <NotFound /> },
       ],
     },

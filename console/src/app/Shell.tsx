@@ -4,6 +4,7 @@ import {
   Burger,
   Button,
   Group,
+  Loader,
   NavLink,
   SegmentedControl,
   Select,
@@ -12,6 +13,7 @@ import {
   useMantineColorScheme,
 } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
+import { Suspense } from "react";
 import { useTranslation } from "react-i18next";
 import { Link, Outlet, useLocation } from "react-router";
 import { useWaitingCount } from "@/features/approvals/notify";
@@ -22,6 +24,7 @@ const APPROVALS = "/approvals";
 const PLACES = [
   { to: "/sessions", text: "app.sessions" },
   { to: APPROVALS, text: "app.approvals" },
+  { to: "/settings", text: "app.settings" },
 ] as const;
 
 /** What surrounds every page: where one can go, the language, and the light. */
@@ -70,7 +73,9 @@ export function Shell() {
         </AppShell.Section>
       </AppShell.Navbar>
       <AppShell.Main id="content" tabIndex={-1}>
-        <Outlet />
+        <Suspense fallback={<Loader aria-label={t("common.loading")} />}>
+          <Outlet />
+        </Suspense>
       </AppShell.Main>
     </AppShell>
   );

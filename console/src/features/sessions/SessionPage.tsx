@@ -7,6 +7,7 @@ import { type Event, getHistoryQueryKey, getSessionOptions } from "@/shared/api"
 import { type Link, usePlanNews, useSession } from "@/shared/events";
 import { Loaded } from "@/shared/ui";
 import { Chat } from "../chat/Chat";
+import { SessionMenu } from "./SessionMenu";
 
 const PlanRoom = lazy(() => import("../plan/PlanRoom"));
 
@@ -42,18 +43,21 @@ function OneSession({ sessionId, tab }: { sessionId: string; tab: string }) {
 
   return (
     <Loaded query={session}>
-      {({ title, workspace }) => (
+      {(found) => (
         <Stack gap="xs">
           <Group justify="space-between">
             <Title order={1} size="h3">
-              {title ?? t("sessions.untitled")}
+              {found.title || t("sessions.untitled")}
             </Title>
-            <Badge variant="dot" color={LINK_COLORS[link]} role="status">
-              {t(`link.${link}`)}
-            </Badge>
+            <Group gap="xs">
+              <Badge variant="dot" color={LINK_COLORS[link]} role="status">
+                {t(`link.${link}`)}
+              </Badge>
+              <SessionMenu session={found} />
+            </Group>
           </Group>
           <Text size="sm" c="dimmed" style={{ overflowWrap: "anywhere" }}>
-            {workspace}
+            {found.workspace}
           </Text>
           <Tabs
             value={tab}

@@ -1,5 +1,5 @@
 import { Anchor, Button, Card, Group, Stack, Text, TextInput, Title } from "@mantine/core";
-import { useDisclosure } from "@mantine/hooks";
+import { useDebouncedValue, useDisclosure } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
@@ -10,15 +10,17 @@ import { NewSession } from "./NewSession";
 
 const PAGE = 50;
 const EVERY = 5_000;
+const PAUSE = 250;
 
 /** All sessions that one may see, the latest first. */
 export function SessionsPage() {
   const { t } = useTranslation();
   const [search, setSearch] = useState("");
+  const [wanted] = useDebouncedValue(search.trim(), PAUSE);
   const [count, setCount] = useState(PAGE);
   const [isNew, { open, close }] = useDisclosure(false);
   const query = useQuery({
-    ...listSessionsOptions({ query: { limit: count } }),
+    ...listSessionsOptions({ query: { limit: count, q: wanted || undefined } }),
     refetchInterval: EVERY,
     placeholderData: (before) => before,
   });
@@ -41,8 +43,8 @@ export function SessionsPage() {
       <Loaded query={query}>
         {({ sessions, total }) => (
           <>
-            {total === 0 && <Text>{t("sessions.none")}</Text>}
-            {sessions.filter(fits(search)).map((session) => (
+            {total === 0 && <Text>{t(wanted === "" ? "sessions.none" : "sessions.noMatch")}</Text>}
+            {sessions.map((session) => (
               <SessionCard key={session.session_id} session={session} />
             ))}
             {total > sessions.length && (
@@ -58,19 +60,13 @@ export function SessionsPage() {
   );
 }
 
-function fits(search: string): (session: SessionView) => boolean {
-  const wanted = search.trim().toLowerCase();
-  return ({ title = "", workspace, session_id }) =>
-    [title, workspace, session_id].some((text) => text.toLowerCase().includes(wanted));
-}
-
 function SessionCard({ session }: { session: SessionView }) {
   const { t } = useTranslation();
   return (
     <Card withBorder padding="sm">
       <Group justify="space-between" wrap="nowrap" align="flex-start">
         <Anchor component={Link} to={`/sessions/${session.session_id}`} fw={600}>
-          {session.title ?? t("sessions.untitled")}
+          {session.title || t("sessions.untitled")}
         </Anchor>
         <When moment={session.updated_at} size="sm" c="dimmed" />
       </Group>

@@ -1,8 +1,11 @@
 /** What people read, in English. Each room has its part; `ru.ts` has the same keys. */
 
 import { planEn } from "./planEn";
+import { en as settings } from "./rooms/settings";
+import type { Texts } from "./texts";
 
 export const en = {
+  settings,
   app: {
     sessions: "Sessions",
     approvals: "Approvals",
@@ -61,6 +64,10 @@ export const en = {
     plan: "Plan",
     checkpoints: "Checkpoints",
     untitled: "Untitled",
+    noMatch: "No session has that in its title, folder or id.",
+    edit: "Title and language",
+    rules: "Rules and grants",
+    more: "More about this session",
   },
   chat: {
     placeholder: "What is to be done?",
@@ -224,8 +231,6 @@ export const en = {
     superseded: "superseded",
   },
 } as const;
-
-type Texts<T> = { [K in keyof T]: T[K] extends string ? string : Texts<T[K]> };
 
 /** The shape that every language has. */
 export type Language = Texts<typeof en>;

@@ -1,7 +1,9 @@
 import type { Language } from "./en";
 import { planRu } from "./planRu";
+import { ru as settings } from "./rooms/settings";
 
 export const ru: Language = {
+  settings,
   app: {
     sessions: "Сессии",
     approvals: "Подтверждения",
@@ -60,6 +62,10 @@ export const ru: Language = {
     plan: "План",
     checkpoints: "Точки отката",
     untitled: "Без названия",
+    noMatch: "Ни у одной сессии этого нет в названии, папке или id.",
+    edit: "Название и язык",
+    rules: "Правила и разрешения",
+    more: "Ещё об этой сессии",
   },
   chat: {
     placeholder: "Что нужно сделать?",

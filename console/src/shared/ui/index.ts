@@ -1,4 +1,5 @@
 export * from "./Code";
+export * from "./Confirm";
 export * from "./Diff";
 export * from "./Loaded";
 export * from "./Markdown";
