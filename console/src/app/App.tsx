@@ -19,25 +19,13 @@ const THEME = createTheme({
   respectReducedMotion: true,
 });
 
-/** What white is written on. */
-const FILLED = {
-  "--mantine-color-green-filled": "#1b7a33",
-  "--mantine-color-green-filled-hover": "#176f2c",
-};
-
 /** Mantine's quiet colours are too quiet to be read by everybody (WCAG 2, 1.4.3). */
 const READABLE: CSSVariablesResolver = ({ colors: { gray, green, red } }) => ({
   variables: {},
   light: {
-    ...FILLED,
     "--mantine-color-dimmed": gray?.[7] ?? "",
     "--mantine-color-placeholder": gray?.[7] ?? "",
     "--mantine-color-green-light-color": "#0b4a1c",
-    "--mantine-color-yellow-light-color": "#6b4a00",
-    "--mantine-color-orange-light-color": "#8a3b00",
-    "--mantine-color-red-light-color": "#a01515",
-    "--mantine-color-blue-light-color": "#0d5aa7",
-    "--mantine-color-violet-light-color": "#5a32b8",
     "--mantine-color-green-outline": green?.[9] ?? "",
     "--mantine-color-anchor": "#1d7232",
     "--mantine-color-green-filled": "#237a38",
@@ -50,7 +38,6 @@ const READABLE: CSSVariablesResolver = ({ colors: { gray, green, red } }) => ({
     "--mantine-color-violet-light-color": "#4c2f9e",
   },
   dark: {
-    ...FILLED,
     "--mantine-color-dimmed": gray?.[5] ?? "",
     "--mantine-color-placeholder": gray?.[5] ?? "",
     "--mantine-color-green-filled": "#237a38",
