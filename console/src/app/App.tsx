@@ -65,6 +65,12 @@ function newRouter() {
             Component: (await import("@/features/approvals/ApprovalsPage")).ApprovalsPage,
           }),
         },
+        {
+          path: "audit",
+          lazy: async () => ({
+            Component: (await import("@/features/audit/AuditPage")).AuditPage,
+          }),
+        },
         { path: "settings/:section?", element: <SettingsPage /> },
         { path: "*", element: <NotFound /> },
       ],

@@ -24,6 +24,7 @@ const APPROVALS = "/approvals";
 const PLACES = [
   { to: "/sessions", text: "app.sessions" },
   { to: APPROVALS, text: "app.approvals" },
+  { to: "/audit", text: "app.audit" },
   { to: "/settings", text: "app.settings" },
 ] as const;
 

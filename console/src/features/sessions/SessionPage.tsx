@@ -10,6 +10,9 @@ import { Chat } from "../chat/Chat";
 import { SessionMenu } from "./SessionMenu";
 
 const PlanRoom = lazy(() => import("../plan/PlanRoom"));
+const Checkpoints = lazy(async () => ({
+  default: (await import("../checkpoints/Checkpoints")).Checkpoints,
+}));
 
 const LINK_COLORS: Record<Link, string> = { connecting: "gray", live: "green", broken: "red" };
 
@@ -67,6 +70,7 @@ function OneSession({ sessionId, tab }: { sessionId: string; tab: string }) {
             <Tabs.List>
               <Tabs.Tab value="chat">{t("sessions.chat")}</Tabs.Tab>
               <Tabs.Tab value="plan">{t("sessions.plan")}</Tabs.Tab>
+              <Tabs.Tab value="checkpoints">{t("sessions.checkpoints")}</Tabs.Tab>
             </Tabs.List>
             <Tabs.Panel value="chat" pt="xs">
               <Chat sessionId={sessionId} conversation={conversation} />
@@ -74,6 +78,11 @@ function OneSession({ sessionId, tab }: { sessionId: string; tab: string }) {
             <Tabs.Panel value="plan" pt="sm">
               <Suspense fallback={<Loader aria-label={t("common.loading")} />}>
                 <PlanRoom sessionId={sessionId} conversation={conversation} />
+              </Suspense>
+            </Tabs.Panel>
+            <Tabs.Panel value="checkpoints" pt="xs">
+              <Suspense fallback={<Loader aria-label={t("common.loading")} />}>
+                <Checkpoints sessionId={sessionId} />
               </Suspense>
             </Tabs.Panel>
           </Tabs>

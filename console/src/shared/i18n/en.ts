@@ -1,10 +1,18 @@
 /** What people read, in English. Each room has its part; `ru.ts` has the same keys. */
 
 import { planEn } from "./planEn";
+import { en as analytics } from "./rooms/analytics";
+import { en as audit } from "./rooms/audit";
+import { en as checkpoints } from "./rooms/checkpoints";
+import { en as range } from "./rooms/range";
 import { en as settings } from "./rooms/settings";
 import type { Texts } from "./texts";
 
 export const en = {
+  analytics,
+  audit,
+  checkpoints,
+  range,
   settings,
   app: {
     sessions: "Sessions",

@@ -1,8 +1,17 @@
 import type { Language } from "./en";
+
 import { planRu } from "./planRu";
+import { ru as analytics } from "./rooms/analytics";
+import { ru as audit } from "./rooms/audit";
+import { ru as checkpoints } from "./rooms/checkpoints";
+import { ru as range } from "./rooms/range";
 import { ru as settings } from "./rooms/settings";
 
 export const ru: Language = {
+  analytics,
+  audit,
+  checkpoints,
+  range,
   settings,
   app: {
     sessions: "Сессии",

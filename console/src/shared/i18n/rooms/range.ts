@@ -1,0 +1,30 @@
+import type { Texts } from "../texts";
+
+/** Over which time and which sessions one looks. */
+export const en = {
+  time: "Time",
+  day: "The last 24 hours",
+  week: "The last 7 days",
+  month: "The last 30 days",
+  year: "The last 365 days",
+  own: "From … until …",
+  all: "All of it",
+  since: "From",
+  until: "Until",
+  session: "Session",
+  everySession: "All sessions",
+} as const;
+
+export const ru: Texts<typeof en> = {
+  time: "Время",
+  day: "Последние 24 часа",
+  week: "Последние 7 дней",
+  month: "Последние 30 дней",
+  year: "Последние 365 дней",
+  own: "С … по …",
+  all: "За всё время",
+  since: "С",
+  until: "По",
+  session: "Сессия",
+  everySession: "Все сессии",
+};

@@ -1,0 +1,77 @@
+"""A plan that two subtasks carry out, for pages that show what came of it."""
+
+import time
+from typing import Any
+
+import httpx
+
+from console.conftest import LIMIT
+
+FIRST = "Write both halves"
+GOAL = "Both halves are written"
+
+
+def _call(name: str, **arguments: Any) -> dict[str, Any]:
+    return {"name": name, "arguments": arguments}
+
+
+def _subtask(name: str, *dependencies: str) -> dict[str, Any]:
+    return {
+        "id": name, "description": f"Write the {name} half", "agent": "coder",
+        "dependencies": [*dependencies], "scope": {"paths": [f"{name}.txt"]},
+    }  # fmt: skip
+
+
+def _writes(name: str) -> dict[str, Any]:
+    """Its brief names what came before it, so the later subtask's rule stands first."""
+    written = _call("write_file", path=f"{name}.txt", content=f"{name}\n")
+    return {
+        "when": {"user": f"Write the {name} half"},
+        "replies": [{"calls": [written]}, {"text": f"The {name} half is there."}],
+    }
+
+
+SAYS = {"rules": [
+    _writes("right"),
+    _writes("left"),
+    {"when": {"user": FIRST}, "replies": [
+        {"text": "A plan.", "calls": [_call("switch_mode", mode="architect")]},
+        {"calls": [_call(
+            "create_plan", goal=GOAL, subtasks=[_subtask("left"), _subtask("right", "left")]
+        )]},
+        {"status": 500, "error": "out of turn"},
+        {"text": "It went well."},
+    ]},
+]}  # fmt: skip
+
+
+class Person:
+    """Somebody who works by another client, signed in by a token."""
+
+    def __init__(self, server: Any, token: str | None = None) -> None:
+        self._url = f"{server.url}/api/v1"
+        self._headers = {"Authorization": f"Bearer {token or server.token}"}
+
+    def ask(self, method: str, path: str, **given: Any) -> Any:
+        answer = httpx.request(
+            method, self._url + path, headers=self._headers, timeout=LIMIT / 1_000, **given
+        ).raise_for_status()
+        return answer.json() if answer.headers["content-type"] == "application/json" else None
+
+    def get(self, path: str, **query: Any) -> Any:
+        return self.ask("GET", path, params=query)
+
+    def post(self, path: str, **body: Any) -> Any:
+        return self.ask("POST", path, json=body)
+
+    def carry_out(self, session: str) -> str:
+        """Have the plan made, approve it, and wait until it has ended; gives its id."""
+        said = {"type": "user_message", "content": FIRST}
+        self.post("/agent/message/stream", session_id=session, message=said)
+        [plan] = self.get("/plans", session_id=session)["plans"]
+        self.post(f"/plans/{plan['plan_id']}/decision", decision="approve")
+        until = time.monotonic() + LIMIT / 1_000
+        while self.get(f"/plans/{plan['plan_id']}")["status"] != "completed":
+            assert time.monotonic() < until, "the plan does not end"
+            time.sleep(0.05)
+        return plan["plan_id"]

@@ -1,0 +1,65 @@
+"""Checkpoints in a browser: to see what a plan did to files, and to take it back."""
+
+import pytest
+
+from console.plans import SAYS, Person
+from console.test_sessions import violations
+
+expect = pytest.importorskip("playwright.sync_api").expect
+
+
+def opened(server, look, session, **how):
+    page = look(server.link, **how)
+    page.get_by_role("heading", level=1).wait_for()
+    page.goto(f"{server.url}/#/sessions/{session}/checkpoints")
+    page.get_by_role("listitem").first.wait_for()
+    return page
+
+
+def test_a_rollback_is_seen_before_it_is_done_and_can_itself_be_undone(server, ground, look):
+    ground.model.script(SAYS)
+    Person(server).carry_out("undone")
+    left, right = ground.workspace / "left.txt", ground.workspace / "right.txt"
+    right.write_text("mine\n")
+    page = opened(server, look, "undone")
+
+    page.get_by_role("button", name="Roll back to here: before the subtask left").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_text("Nothing is changed yet").wait_for()
+    expect(dialog.get_by_role("row", name="left.txt")).to_contain_text("removed")
+    expect(dialog.get_by_role("row", name="right.txt")).to_contain_text("stays as it is")
+    assert left.exists()
+
+    dialog.get_by_role("button", name="Roll back 1 file").click()
+    dialog.get_by_text("Files put back: 1, left as they are: 1").wait_for()
+    assert not left.exists()
+    assert right.read_text() == "mine\n"
+
+    dialog.get_by_role("button", name="Undo this rollback").click()
+    dialog.get_by_role("row", name="left.txt").wait_for()
+    dialog.get_by_role("button", name="Roll back 1 file").click()
+    dialog.get_by_text("Files put back: 1").wait_for()
+    assert left.read_text() == "left\n"
+
+
+@pytest.mark.parametrize("width", [1280, 400])
+def test_a_checkpoint_tells_whether_it_is_whole_and_how_its_files_differ(
+    server, ground, look, width
+):
+    ground.model.script(SAYS)
+    Person(server).carry_out("seen")
+    page = opened(server, look, "seen", width=width)
+    assert violations(page) == []
+
+    page.get_by_role("button", name="Look at it: before the subtask left").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_text("verified: as it was written").wait_for()
+    expect(dialog.get_by_role("region", name="left.txt")).to_contain_text("+left")
+    expect(dialog.get_by_role("region", name="right.txt")).to_contain_text("+right")
+
+    dialog.get_by_label("Compare its files with").click()
+    page.get_by_role("option", name="before the subtask right").click()
+    expect(dialog.get_by_role("region", name="right.txt")).to_have_count(0)
+    expect(dialog.get_by_role("region", name="left.txt")).to_contain_text("+left")
+    assert violations(page) == []
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
