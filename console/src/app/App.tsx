@@ -71,6 +71,12 @@ function newRouter() {
             Component: (await import("@/features/audit/AuditPage")).AuditPage,
           }),
         },
+        {
+          path: "analytics",
+          lazy: async () => ({
+            Component: (await import("@/features/analytics/AnalyticsPage")).AnalyticsPage,
+          }),
+        },
         { path: "settings/:section?", element: <SettingsPage /> },
         { path: "*", element: <NotFound /> },
       ],

@@ -25,6 +25,7 @@ const PLACES = [
   { to: "/sessions", text: "app.sessions" },
   { to: APPROVALS, text: "app.approvals" },
   { to: "/audit", text: "app.audit" },
+  { to: "/analytics", text: "app.analytics" },
   { to: "/settings", text: "app.settings" },
 ] as const;
 
