@@ -32,7 +32,7 @@ export function Figure({
             <div aria-hidden="true">{children}</div>
             <details>
               <summary>{t("analytics.table")}</summary>
-              <Table.ScrollContainer minWidth={0} type="native">
+              <Table.ScrollContainer minWidth={0} type="native" tabIndex={0}>
                 <Table verticalSpacing={4} horizontalSpacing="xs" aria-label={title}>
                   <Table.Thead>
                     <Table.Tr>

@@ -41,6 +41,7 @@ function Bars({
       orientation="vertical"
       withLegend={series.length > 1}
       yAxisProps={{ width: 110 }}
+      barChartProps={{ accessibilityLayer: false }}
       barProps={{ isAnimationActive: false }}
       gridAxis="x"
     />
