@@ -15,6 +15,5 @@ WRAPS = {
 @pytest.mark.parametrize("page", WRAPS, ids=lambda page: page.__name__)
 def test_a_page_is_an_object_that_can_grow(page):
     assert issubclass(page, View)
-    assert page.model_validate({WRAPS[page]: [], "from_the_future": 1}).model_dump() == {
-        WRAPS[page]: []
-    }
+    made = page.model_validate({WRAPS[page]: [], "from_the_future": 1})
+    assert made.model_dump(exclude_none=True) == {WRAPS[page]: []}

@@ -80,9 +80,7 @@ class Rule:
 
         What forbids or asks speaks of every spelling that some file system takes for the path.
         """
-        glob = self.text.path
-        if glob is None:
-            return True
+        glob = self.text.path or "**"
         if self.text.decision != "allow":
             glob, path = folded(glob), folded(path)
         return glob == path if self.text.exact else covers((glob,), path)
