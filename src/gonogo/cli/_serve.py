@@ -12,6 +12,7 @@ from gonogo.cli._exits import Exit, Stop
 from gonogo.cli._folder import Folder
 from gonogo.cli._owner import leave_token
 from gonogo.cli._setup import read_settings
+from gonogo.domain.addresses import LOOPBACK
 from gonogo.domain.visible import visible
 from gonogo.settings import Settings
 from gonogo.telemetry import setup_logging
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from gonogo.runtime import Runtime
     from gonogo.server import Ready
 
-_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _LINK_MINUTES = 10
 
 
@@ -35,7 +35,7 @@ class Address:
 async def run_server(address: Address, given: Mapping[str, Any]) -> Exit:
     """Serve until SIGINT or SIGTERM."""
     settings = read_settings(given)
-    if not address.auth and settings.host not in _LOOPBACK:
+    if not address.auth and settings.host not in LOOPBACK:
         raise Stop(
             f"--no-auth lets everybody in, so the host must be 127.0.0.1 and not {settings.host}",
             Exit.USAGE,

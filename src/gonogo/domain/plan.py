@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal, cast
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from gonogo.domain.canonical import digest
+from gonogo.domain.defects import defect_of
 from gonogo.domain.errors import InvalidPlan
 from gonogo.domain.kinds import BUILT_IN, KindRule, Worker, worker_of
 from gonogo.domain.kinds import SubtaskType as SubtaskType
@@ -261,9 +262,8 @@ def _subtask(
     try:
         return Subtask.model_validate(fields)
     except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(str(part) for part in first["loc"]) or "subtask"
-        raise InvalidPlan(f"Subtask {position}: {field}: {first['msg']}") from None
+        said = defect_of(error, "subtask")
+        raise InvalidPlan(f"Subtask {position}: {said}") from None
 
 
 def _dependencies(

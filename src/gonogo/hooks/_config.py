@@ -10,29 +10,30 @@
 It is checked whole when the runtime opens: a hook that could not work is refused there and then.
 """
 
-import ipaddress
-import re
-import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
-from urllib.parse import urlsplit
 
 from pydantic import Field, StrictBool, ValidationError, field_validator
 
+from gonogo.domain.addresses import address_problem
+from gonogo.domain.defects import defect_of
 from gonogo.domain.errors import InvalidMessage
 from gonogo.domain.plan import Frozen
 from gonogo.hooks._signing import read_secret
+from gonogo.tables import TableFile
 
 Word = Literal["requested", "warning", "resolved", "escalated"]
 _ALL: tuple[Word, ...] = ("requested", "warning", "resolved", "escalated")
-_MOST = 32
 _Text = Annotated[str, Field(min_length=1, max_length=200)]
 
 
 class BadHooks(InvalidMessage):
     """A hooks file has a defect; the message begins with file and line."""
+
+
+_FILE = TableFile(what="a hooks file", names=("hook",), refusal=BadHooks, most=32)
 
 
 class _HookText(Frozen):
@@ -85,45 +86,23 @@ def load_hooks(
     Raises:
         BadHooks: naming file and line of the first defect.
     """
-    if not path.exists():
-        return {}
-    try:
-        source = path.read_text("utf-8")
-        fields = tomllib.loads(source)
-    except (OSError, ValueError) as error:
-        raise BadHooks(f"{path}: {error}") from error
     found: dict[str, Hook] = {}
-    for where, item in _written(path, source, fields):
+    for number, (item, where) in enumerate(_FILE.read(path, "hook"), 1):
         hook = _hook(item, environment, links=links)
         if isinstance(hook, Hook) and hook.name in found:
             hook = f"name: there are two hooks {hook.name!r}"
         if isinstance(hook, str):
-            raise BadHooks(f"{where}: {hook}")
+            raise BadHooks(f"{where}: hook {number}: {hook}")
         found[hook.name] = hook
     return found
-
-
-def _written(path: Path, source: str, fields: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    lines = [
-        n for n, line in enumerate(source.splitlines(), 1) if re.match(r"\s*\[\[\s*hook", line)
-    ]
-    written = fields.get("hook", [])
-    if set(fields) - {"hook"} or not isinstance(written, list):
-        raise BadHooks(f"{path}:1: a hooks file holds [[hook]] tables and nothing else")
-    if len(written) > _MOST:  # pyright: ignore[reportUnknownArgumentType]
-        raise BadHooks(f"{path}:1: there can be at most {_MOST} hooks")
-    for number, item in enumerate(written):  # pyright: ignore[reportUnknownVariableType,reportUnknownArgumentType]
-        line = lines[number] if number < len(lines) else 1
-        yield f"{path}:{line}: hook {number + 1}", item
 
 
 def _hook(item: Any, environment: Mapping[str, str], *, links: bool) -> Hook | str:  # noqa: ANN401
     try:
         text = _HookText.model_validate(item)
     except ValidationError as error:
-        first = error.errors()[0]
-        return f"{'.'.join(str(part) for part in first['loc']) or 'hook'}: {first['msg']}"
-    problem = _url_problem(text.url, insecure=text.insecure)
+        return defect_of(error, "hook")
+    problem = address_problem(text.url, insecure=text.insecure, shown="what people are asked")
     if problem is not None:
         return f"url: {problem}"
     if text.links_for and not links:
@@ -135,30 +114,6 @@ def _hook(item: Any, environment: Mapping[str, str], *, links: bool) -> Hook | s
         name=text.name, url=text.url, secrets=secrets, events=text.events, kinds=text.kinds,
         links_for=text.links_for, timeout=text.timeout,
     )  # fmt: skip
-
-
-def _url_problem(url: str, *, insecure: bool) -> str | None:
-    try:
-        parts = urlsplit(url)
-        host, _ = parts.hostname, parts.port
-    except ValueError:
-        return "this is no address"
-    if parts.scheme not in {"http", "https"} or not host or not url.isascii() or " " in url:
-        return "an address begins with https:// and names a host"
-    if parts.username is not None or parts.fragment:
-        return "an address has no user, no password and no fragment"
-    if parts.scheme == "http" and not insecure and not _is_loopback(host):
-        return "http:// would show what people are asked to the network; use https://, or say insecure = true"  # noqa: E501
-    return None
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _secrets(names: tuple[str, ...], environment: Mapping[str, str]) -> tuple[bytes, ...] | str:

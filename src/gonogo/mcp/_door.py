@@ -17,6 +17,7 @@ from pydantic import ValidationError
 
 from gonogo import __version__
 from gonogo.client import Client
+from gonogo.domain.defects import defect_of
 from gonogo.domain.errors import GonogoError
 from gonogo.mcp._pipe import messages_on
 from gonogo.mcp._tools import OFFERS, Answer, Offer
@@ -77,9 +78,7 @@ async def _called(
         given = offer.arguments.model_validate(params.arguments or {})
         return _answer(await offer.run(client, given))
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(str(part) for part in first["loc"]) or "arguments"
-        return _error("invalid_arguments", f"{where}: {first['msg']}")
+        return _error("invalid_arguments", defect_of(error, "arguments"))
     except GonogoError as error:
         return _error(error.code, str(error))
 

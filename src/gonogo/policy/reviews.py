@@ -23,6 +23,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, StringConstraints, ValidationError
 
+from gonogo.domain.defects import defect_of
 from gonogo.domain.globs import Overlaps
 from gonogo.domain.paths import folded
 from gonogo.domain.plan import Frozen
@@ -33,7 +34,7 @@ from gonogo.policy._kinds import Place
 from gonogo.policy._loose import UNKNOWN
 from gonogo.policy._places import places
 from gonogo.policy._prefix import plain_prefix
-from gonogo.policy._tables import BadRules, defect_of, read_tables
+from gonogo.policy._tables import RULES_FILE, BadRules
 from gonogo.policy._text import misread
 from gonogo.policy.rules import COMMAND_TOOL
 
@@ -168,7 +169,7 @@ def load_reviews(admin: Path | None, user: Path | None) -> Reviews:
 
 
 def _read_file(path: Path | None, tier: str) -> Iterator[ReviewRule]:
-    for number, (item, where) in enumerate(read_tables(path, "review"), 1):
+    for number, (item, where) in enumerate(RULES_FILE.read(path, "review"), 1):
         rule = _one(item, f"{tier}:review:{number}", where)
         if isinstance(rule, str):
             raise BadRules(f"{where}: review {number}: {rule}")

@@ -20,12 +20,13 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, ValidationError
 
 from gonogo.domain.canonical import digest
+from gonogo.domain.defects import defect_of
 from gonogo.domain.paths import folded
 from gonogo.domain.plan import Frozen
 from gonogo.policy._commands import covers_example
 from gonogo.policy._globs import covers, is_literal
 from gonogo.policy._prefix import plain_prefix, read_prefix
-from gonogo.policy._tables import BadRules, defect_of, read_tables
+from gonogo.policy._tables import RULES_FILE, BadRules
 from gonogo.policy._text import misread
 
 COMMAND_TOOL = "execute_command"
@@ -209,7 +210,7 @@ def _fits(rule: Rule, example: str) -> bool:
 
 
 def _read_file(path: Path | None, tier: str) -> Iterator[Rule]:
-    for number, (item, where) in enumerate(read_tables(path, "rule"), 1):
+    for number, (item, where) in enumerate(RULES_FILE.read(path, "rule"), 1):
         rule = _one(item, f"{tier}:{number}", where)
         if isinstance(rule, str):
             raise BadRules(f"{where}: rule {number}: {rule}")

@@ -15,12 +15,12 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from gonogo.domain.addresses import LOOPBACK
 from gonogo.domain.errors import Forbidden
 from gonogo.server._problems import problem, problem_of
 
 LINKS = "/d/"
 """Where links that decide are. Their address is the credential, so a cookie is never looked at."""
-LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 WILDCARDS = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - compared, not bound
 _SCHEMES = {"http": "http", "https": "https", "ws": "http", "wss": "https"}
 _LOG = logging.getLogger("gonogo.server")

@@ -19,12 +19,13 @@ import anyio
 import uvicorn
 from fastapi import FastAPI
 
+from gonogo.domain.addresses import LOOPBACK
 from gonogo.domain.errors import Conflict, Forbidden
 from gonogo.domain.strict_json import MAX_BYTES
 from gonogo.server._app import create_app
 from gonogo.server._door import Limits
 from gonogo.server._frames import Frames
-from gonogo.server._guard import LOOPBACK, WILDCARDS
+from gonogo.server._guard import WILDCARDS
 
 if TYPE_CHECKING:
     from gonogo.runtime import Runtime

@@ -16,23 +16,21 @@ It is checked whole when the runtime opens. Secrets are named, not written: thei
 the environment, and a server gets no other part of it than it needs to run.
 """
 
-import ipaddress
-import re
-import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
-from urllib.parse import urlsplit
 
 from pydantic import Field, StrictBool, ValidationError, model_validator
 
+from gonogo.domain.addresses import address_problem
+from gonogo.domain.defects import defect_of
 from gonogo.domain.errors import InvalidMessage
 from gonogo.domain.foreign import server_problem
 from gonogo.domain.gate import ToolClass
 from gonogo.domain.plan import Frozen
+from gonogo.tables import TableFile
 
-_MOST = 32
 _PASSED_ON = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "TMPDIR", "SHELL")
 """What every program needs to run at all."""
 _Text = Annotated[str, Field(min_length=1, max_length=4_000)]
@@ -44,6 +42,9 @@ _Class = Literal["pure", "idempotent", "other", "irreversible"]
 
 class BadServers(InvalidMessage):
     """A file of MCP servers has a defect; the message begins with file and line."""
+
+
+_FILE = TableFile(what="a file of servers", names=("server",), refusal=BadServers, most=32)
 
 
 class _ServerText(Frozen):
@@ -106,49 +107,32 @@ def load_servers(path: Path, environment: Mapping[str, str]) -> dict[str, Server
     Raises:
         BadServers: naming file and line of the first defect.
     """
-    if not path.exists():
-        return {}
-    try:
-        source = path.read_text("utf-8")
-        fields = tomllib.loads(source)
-    except (OSError, ValueError) as error:
-        raise BadServers(f"{path}: {error}") from error
     found: dict[str, ServerConfig] = {}
-    for where, item in _written(path, source, fields):
+    for number, (item, where) in enumerate(_FILE.read(path, "server"), 1):
         server = _server(item, environment)
         if isinstance(server, ServerConfig) and server.name in found:
             server = f"name: there are two servers {server.name!r}"
         if isinstance(server, str):
-            raise BadServers(f"{where}: {server}")
+            raise BadServers(f"{where}: server {number}: {server}")
         found[server.name] = server
     return found
-
-
-def _written(path: Path, source: str, fields: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    lines = [
-        n for n, line in enumerate(source.splitlines(), 1) if re.match(r"\s*\[\[\s*server", line)
-    ]
-    written = fields.get("server", [])
-    if set(fields) - {"server"} or not isinstance(written, list):
-        raise BadServers(f"{path}:1: a file of servers holds [[server]] tables and nothing else")
-    if len(written) > _MOST:  # pyright: ignore[reportUnknownArgumentType]
-        raise BadServers(f"{path}:1: there can be at most {_MOST} servers")
-    for number, item in enumerate(written):  # pyright: ignore[reportUnknownVariableType,reportUnknownArgumentType]
-        line = lines[number] if number < len(lines) else 1
-        yield f"{path}:{line}: server {number + 1}", item
 
 
 def _server(item: Any, environment: Mapping[str, str]) -> ServerConfig | str:  # noqa: ANN401
     try:
         text = _ServerText.model_validate(item)
     except ValidationError as error:
-        first = error.errors()[0]
-        return f"{'.'.join(str(part) for part in first['loc']) or 'server'}: {first['msg']}"
+        return defect_of(error, "server")
     problem = server_problem(text.name)
     if problem is not None:
         return f"name: {problem}"
-    if text.url is not None and (said := _url_problem(text.url, insecure=text.insecure)):
-        return f"url: {said}"
+    if text.url is not None:
+        said = address_problem(
+            text.url, insecure=text.insecure, shown="all that is said",
+            hint="; secrets go into headers_env",
+        )  # fmt: skip
+        if said is not None:
+            return f"url: {said}"
     for name in (*text.env_from, *text.headers_env.values()):
         if not environment.get(name):
             return f"{'headers_env' if text.url else 'env_from'}: {name} is not set"
@@ -169,27 +153,3 @@ def _made(text: _ServerText, environment: Mapping[str, str]) -> ServerConfig:
         classes={tool: ToolClass(word) for tool, word in text.classes.items()},
         timeout=text.timeout, start_timeout=text.start_timeout,
     )  # fmt: skip
-
-
-def _url_problem(url: str, *, insecure: bool) -> str | None:
-    try:
-        parts = urlsplit(url)
-        host, _ = parts.hostname, parts.port
-    except ValueError:
-        return "this is no address"
-    if parts.scheme not in {"http", "https"} or not host or not url.isascii() or " " in url:
-        return "an address begins with https:// and names a host"
-    if parts.username is not None or parts.fragment:
-        return "an address has no user, no password and no fragment; secrets go into headers_env"
-    if parts.scheme == "http" and not insecure and not _is_loopback(host):
-        return "http:// would show all that is said to the network; use https://, or say insecure = true"  # noqa: E501
-    return None
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

@@ -11,6 +11,7 @@ import anyio.to_thread
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from gonogo.domain.conversation import ToolSchema
+from gonogo.domain.defects import defect_of
 from gonogo.domain.errors import InvalidArguments, ToolFailed
 from gonogo.domain.gate import Access, FileEffect, ToolClass
 from gonogo.workspace import (
@@ -133,9 +134,8 @@ class Tool:
         try:
             return self.arguments.model_validate(dict(arguments))
         except ValidationError as error:
-            first = error.errors(include_url=False, include_input=False)[0]
-            where = ".".join(str(part) for part in first["loc"]) or "arguments"
-            raise InvalidArguments(f"{self.name}: {where}: {first['msg']}") from error
+            said = defect_of(error, "arguments")
+            raise InvalidArguments(f"{self.name}: {said}") from error
 
 
 @cache

@@ -1,0 +1,14 @@
+"""What is wrong with something that a stranger wrote, in a few words."""
+
+from pydantic import ValidationError
+
+
+def defect_of(error: ValidationError, whole: str) -> str:
+    """The first thing that does not fit a model: the field, and what is wrong with it.
+
+    Args:
+        whole: What to name where it is no field of it.
+    """
+    first = error.errors(include_url=False, include_input=False)[0]
+    field = ".".join(str(part) for part in first["loc"]) or whole
+    return f"{field}: {first['msg']}"
