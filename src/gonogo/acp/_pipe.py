@@ -6,9 +6,7 @@ lets nothing pass that is no message.
 """
 
 import json
-import os
 import re
-import stat
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, cast
@@ -18,11 +16,9 @@ from acp import RequestError
 
 from gonogo.domain.errors import GonogoError, TooLarge
 from gonogo.domain.strict_json import MAX_BYTES, loads
+from gonogo.pipes import read_some, write_all
 
 Message = dict[str, Any]
-_CHUNK = 65_536
-_UNDIVIDED = 4_096
-"""Bytes that a pipe which may be written to takes without blocking."""
 _BACKLOG = 1_000
 _FAREWELL = 0.5
 """Seconds that the last answers may take to be read."""
@@ -93,24 +89,16 @@ class Pipe:
 
     async def write(self) -> None:
         """Write what is sent until the pipe is closed, or nobody reads it."""
-        regular = _is_regular(self._sink)
         with self._out, suppress(OSError):
             async for data in self._out:
-                for start in range(0, len(data), _UNDIVIDED):
-                    await self._put(data[start : start + _UNDIVIDED], regular=regular)
-
-    async def _put(self, piece: bytes, *, regular: bool) -> None:
-        while piece:
-            if not regular:
-                await anyio.wait_writable(self._sink)
-            piece = piece[os.write(self._sink, piece) :]
+                await write_all(self._sink, data)
 
     async def _line(self) -> bytes | None:
         """The next line; of one that is too long, its beginning and a byte too many."""
         while (cut := self._held.find(b"\n", self._looked)) < 0:
             del self._held[MAX_BYTES + 1 :]
             self._looked = len(self._held)
-            more = await self._more()
+            more = await read_some(self._source)
             if not more:
                 last = bytes(self._held)
                 self._held.clear()
@@ -122,25 +110,12 @@ class Pipe:
         self._looked = 0
         return line
 
-    async def _more(self) -> bytes:
-        try:
-            if not _is_regular(self._source):
-                await anyio.wait_readable(self._source)
-            return os.read(self._source, _CHUNK)
-        except OSError:
-            return b""
-
 
 async def farewell(pipe: Pipe, wrote: anyio.Event) -> None:
     """Close a pipe, and give what was sent a moment to be read."""
     await pipe.close()
     with anyio.move_on_after(_FAREWELL, shield=True):
         await wrote.wait()
-
-
-def _is_regular(handle: int) -> bool:
-    # A regular file never blocks, and cannot be waited for.
-    return stat.S_ISREG(os.fstat(handle).st_mode)
 
 
 def _read(line: bytes) -> tuple[Message, Message | None]:

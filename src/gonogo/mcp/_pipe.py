@@ -1,12 +1,9 @@
 """Messages on two file descriptors, one a line, as the library's server wants them.
 
-The library's own reading blocks a thread that nobody can end, so that a signal would be heard only
-once the other side writes something; this one waits in the event loop.
+The library's own reading blocks a thread that nobody can end; this one waits in the event loop.
 """
 
 import logging
-import os
-import stat
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any
@@ -16,9 +13,9 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
-_CHUNK, _LONGEST = 65_536, 4 << 20
-_UNDIVIDED = 4_096
-"""Bytes that a pipe which may be written to takes without blocking."""
+from gonogo.pipes import read_some, write_all
+
+_LONGEST = 4 << 20
 _LOG = logging.getLogger(__name__)
 
 
@@ -56,12 +53,7 @@ async def _read(source: int, into: MemoryObjectSendStream[Any]) -> None:
 async def _lines(source: int) -> AsyncIterator[bytes]:
     held = b""
     while True:
-        try:
-            if not _is_regular(source):
-                await anyio.wait_readable(source)
-            more = os.read(source, _CHUNK)
-        except OSError:
-            return
+        more = await read_some(source)
         if not more:
             return
         *whole, held = (held + more).split(b"\n")
@@ -78,16 +70,4 @@ async def _write(sink: int, out: MemoryObjectReceiveStream[SessionMessage]) -> N
         async with out:
             async for message in out:
                 text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
-                await _put(sink, f"{text}\n".encode())
-
-
-async def _put(sink: int, data: bytes) -> None:
-    while data:
-        if not _is_regular(sink):
-            await anyio.wait_writable(sink)
-        data = data[os.write(sink, data[:_UNDIVIDED]) :]
-
-
-def _is_regular(handle: int) -> bool:
-    # A regular file never blocks, and cannot be waited for.
-    return stat.S_ISREG(os.fstat(handle).st_mode)
+                await write_all(sink, f"{text}\n".encode())
