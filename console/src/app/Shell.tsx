@@ -18,7 +18,7 @@ import { useTranslation } from "react-i18next";
 import { Link, Outlet, useLocation } from "react-router";
 import { useWaitingCount } from "@/features/approvals/notify";
 import { logOut } from "@/shared/api";
-import { LANGUAGES, type LanguageCode, speak } from "@/shared/i18n";
+import { LANGUAGE_CHOICES, type LanguageCode, speak } from "@/shared/i18n";
 
 const APPROVALS = "/approvals";
 const PLACES = [
@@ -111,7 +111,7 @@ function Preferences() {
     <Stack gap="xs">
       <Select
         aria-label={t("app.language")}
-        data={Object.entries(LANGUAGES).map(([value, label]) => ({ value, label }))}
+        data={LANGUAGE_CHOICES}
         value={i18n.language}
         allowDeselect={false}
         onChange={(language) => speak(language as LanguageCode)}

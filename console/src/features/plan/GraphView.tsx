@@ -15,10 +15,9 @@ import { type KeyboardEvent, memo, useMemo } from "react";
 import { useTranslation } from "react-i18next";
 import type { GraphNode, PlanGraph } from "@/shared/api";
 import { colorOf, StatusBadge, visible } from "@/shared/ui";
+import { useFacts } from "./facts";
 import classes from "./GraphView.module.css";
 import { isOnPath, layoutOf, NODE } from "./layout";
-import { span, useElapsed } from "./times";
-import { workerOf } from "./worker";
 
 type SubtaskNode = Node<{ node: GraphNode; isCritical: boolean }, "subtask">;
 
@@ -140,14 +139,7 @@ function SubtaskBox({ data: { node, isCritical } }: NodeProps<SubtaskNode>) {
 }
 
 function Facts({ node }: { node: GraphNode }) {
-  const { t } = useTranslation();
-  const took = useElapsed(node);
-  const facts = [
-    workerOf(node),
-    node.type === "action" ? undefined : node.type,
-    took === undefined ? `~${node.estimated_time}` : span(took, t),
-    node.attempt > 1 ? t("plan.attempt", { number: node.attempt }) : undefined,
-  ];
+  const facts = useFacts(node);
   return (
     <Text size="xs" c="dimmed" truncate>
       {facts.filter(Boolean).join(" · ")}

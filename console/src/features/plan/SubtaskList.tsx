@@ -2,9 +2,8 @@ import { Text, UnstyledButton } from "@mantine/core";
 import { useTranslation } from "react-i18next";
 import type { GraphNode, PlanGraph } from "@/shared/api";
 import { StatusBadge, visible } from "@/shared/ui";
+import { useFacts } from "./facts";
 import classes from "./SubtaskList.module.css";
-import { span, useElapsed } from "./times";
-import { workerOf } from "./worker";
 
 /** The subtasks of a plan in its order, each with what it waits for; one that is chosen is opened. */
 export function SubtaskList({ graph, onOpen }: { graph: PlanGraph; onOpen: (id: string) => void }) {
@@ -25,12 +24,8 @@ export function SubtaskList({ graph, onOpen }: { graph: PlanGraph; onOpen: (id: 
 
 function Row({ node, isCritical }: { node: GraphNode; isCritical: boolean }) {
   const { t } = useTranslation();
-  const took = useElapsed(node);
   const facts = [
-    workerOf(node),
-    node.type === "action" ? undefined : node.type,
-    took === undefined ? `~${node.estimated_time}` : span(took, t),
-    node.attempt > 1 ? t("plan.attempt", { number: node.attempt }) : undefined,
+    ...useFacts(node),
     node.dependencies.length > 0
       ? t("plan.after", { names: node.dependencies.join(", ") })
       : undefined,

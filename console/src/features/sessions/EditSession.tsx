@@ -8,7 +8,7 @@ import {
   listSessionsQueryKey,
   type SessionView,
 } from "@/shared/api";
-import { LANGUAGES } from "@/shared/i18n";
+import { LANGUAGE_CHOICES } from "@/shared/i18n";
 import { Failure } from "@/shared/ui";
 
 /** Changes what a session is called, and in which language it answers. */
@@ -47,7 +47,7 @@ export function EditSession({ session, onClose }: { session: SessionView; onClos
           <Select
             label={t("sessions.locale")}
             placeholder={t("sessions.localeAuto")}
-            data={Object.entries(LANGUAGES).map(([value, label]) => ({ value, label }))}
+            data={LANGUAGE_CHOICES}
             value={locale}
             onChange={setLocale}
             allowDeselect={false}

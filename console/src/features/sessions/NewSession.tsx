@@ -4,7 +4,7 @@ import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { useNavigate } from "react-router";
 import { listSessionsQueryKey, openSession } from "@/shared/api";
-import { LANGUAGES } from "@/shared/i18n";
+import { LANGUAGE_CHOICES } from "@/shared/i18n";
 import { Failure } from "@/shared/ui";
 
 /** Asks what a session needs, opens it, and goes there. */
@@ -55,7 +55,7 @@ export function NewSession({ opened, onClose }: { opened: boolean; onClose: () =
           <Select
             label={t("sessions.locale")}
             placeholder={t("sessions.localeAuto")}
-            data={Object.entries(LANGUAGES).map(([value, label]) => ({ value, label }))}
+            data={LANGUAGE_CHOICES}
             value={locale}
             onChange={setLocale}
             clearable

@@ -6,6 +6,11 @@ import { en } from "./en";
 import { ru } from "./ru";
 
 export const LANGUAGES = { en: "English", ru: "Русский" } as const;
+/** The same, for a field to choose from. */
+export const LANGUAGE_CHOICES = Object.entries(LANGUAGES).map(([value, label]) => ({
+  value,
+  label,
+}));
 export type LanguageCode = keyof typeof LANGUAGES;
 
 const KEPT = "gonogo-language";
