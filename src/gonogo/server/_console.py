@@ -4,12 +4,12 @@ They are made from `console/` when the package is built, and need no token: they
 everybody and tell nothing of this server. Where they were not built, the page says what to do.
 """
 
-import mimetypes
 import secrets
 from functools import cache
 from pathlib import Path
 
 from fastapi import APIRouter, Response
+from fastapi.responses import FileResponse
 
 from gonogo.domain.errors import NotFound
 
@@ -47,7 +47,7 @@ async def page() -> Response:
     """The console's page. Needs no token, and tells nothing."""
     nonce = secrets.token_urlsafe(16)
     return Response(
-        (_file("index.html") or _MISSING.encode()).replace(_NONCE.encode(), nonce.encode()),
+        _page().replace(_NONCE, nonce),
         media_type="text/html; charset=utf-8",
         headers={
             "Content-Security-Policy": _policy(nonce),
@@ -61,21 +61,19 @@ async def page() -> Response:
 @router.get("/assets/{name}", response_class=Response)
 async def asset(name: str) -> Response:
     """One of the console's files."""
-    content = _file(f"assets/{name}")
-    if content is None:
+    path = _assets().get(name)
+    if path is None:
         raise NotFound(f"The console has no file {name[:200]!r}")
-    media_type = mimetypes.guess_type(name)[0] or "application/octet-stream"
-    return Response(content, media_type=media_type, headers={"Cache-Control": _FOREVER})
-
-
-def _file(name: str) -> bytes | None:
-    path = _files().get(name)
-    return path.read_bytes() if path is not None else None
+    return FileResponse(path, headers={"Cache-Control": _FOREVER})
 
 
 @cache
-def _files() -> dict[str, Path]:
+def _page() -> str:
+    path = FOLDER / "index.html"
+    return path.read_text("utf-8") if path.is_file() else _MISSING
+
+
+@cache
+def _assets() -> dict[str, Path]:
     """What was built, by name: only that is ever read, whatever is asked for."""
-    return {
-        path.relative_to(FOLDER).as_posix(): path for path in FOLDER.rglob("*") if path.is_file()
-    }
+    return {path.name: path for path in FOLDER.glob("assets/*") if path.is_file()}
