@@ -53,6 +53,7 @@ class StandIn:
     )
     metrics: Metrics = field(default_factory=Metrics)
     people: dict[str, Principal] = field(default_factory=lambda: dict(PEOPLE))
+    logins: dict[str, Principal] = field(default_factory=dict)
     sessions_of: dict[str, str] = field(default_factory=lambda: {"s_A": "a", "s_B": "b"})
     log: dict[str, list[dict[str, Any]]] = field(default_factory=lambda: defaultdict(list))
     accepted: list[Any] = field(default_factory=list)
@@ -80,6 +81,18 @@ class StandIn:
         if token not in self.people:
             raise Unauthorized("This token is not valid")
         return self.people[token]
+
+    async def log_in(self, principal: Principal, token: str | None = None) -> str:
+        self.logins[f"browser-of-{principal.id}"] = principal
+        return f"browser-of-{principal.id}"
+
+    async def logged_in(self, secret: str) -> Principal:
+        if secret not in self.logins:
+            raise Unauthorized("This browser session is over")
+        return self.logins[secret]
+
+    async def log_out(self, secret: str) -> None:
+        self.logins.pop(secret, None)
 
     async def session(self, principal: Principal, session_id: str) -> SessionView:
         if self.sessions_of.get(session_id) != principal.id and principal.id != "owner":

@@ -16,7 +16,7 @@ HELLO = {"session_id": "s_A", "message": {"type": "user_message", "content": "hi
 
 
 async def login(client: httpx.AsyncClient, app) -> httpx.Response:
-    code = app.state.door.logins.new_code(app.state.door.runtime.people["token-a"])
+    code = app.state.door.codes.new(app.state.door.runtime.people["token-a"])
     return await client.post("/api/v1/auth/session", json={"code": code})
 
 
@@ -133,7 +133,7 @@ async def test_bound_to_every_interface_any_address_is_a_name_but_no_other_word(
 async def test_a_login_code_opens_one_browser_session(runtime):
     client, app = browser(runtime, headers={"Origin": URL})
     async with client:
-        code = app.state.door.logins.new_code(runtime.people["token-a"])
+        code = app.state.door.codes.new(runtime.people["token-a"])
         first = await client.post("/api/v1/auth/session", json={"code": code})
         again = await client.post("/api/v1/auth/session", json={"code": code})
         listed = await client.get("/api/v1/sessions")
@@ -144,6 +144,23 @@ async def test_a_login_code_opens_one_browser_session(runtime):
     assert "HttpOnly" in cookie
     assert "SameSite=strict" in cookie
     assert listed.json()["total"] == 1
+
+
+async def test_a_token_lets_a_browser_in_as_whose_it_is(runtime):
+    client, _ = browser(runtime, headers={"Origin": URL})
+    async with client:
+        wrong = [
+            (await client.post("/api/v1/auth/session", json=body)).status_code
+            for body in ({"token": "token-x"}, {}, {"token": "token-b", "code": "x"})
+        ]
+        shown = await client.post("/api/v1/auth/session", json={"token": "token-b"})
+        seen = [
+            (await client.get(f"/api/v1/sessions/{name}")).status_code for name in ("s_A", "s_B")
+        ]
+
+    assert wrong == [401, 422, 422]
+    assert "token-b" not in shown.headers["set-cookie"]
+    assert seen == [404, 200]
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,9 @@
 import pytest
 
 from gonogo.domain.errors import RateLimited, Unauthorized
-from gonogo.server import _limits, _logins
+from gonogo.server import _codes, _limits
+from gonogo.server._codes import Codes
 from gonogo.server._limits import Failures
-from gonogo.server._logins import Logins
 from server.stand_in import OWNER
 
 
@@ -45,32 +45,22 @@ def test_many_addresses_do_not_pile_up(clock):
     assert len(failures._counts) == _limits.ADDRESSES
 
 
-def test_a_code_is_good_for_ten_minutes(clock):
-    logins = Logins(clock)
-    code = logins.new_code(OWNER)
-    clock.now = _logins.CODE_SECONDS + 1
+def test_a_code_is_good_once_and_for_ten_minutes(clock):
+    codes = Codes(clock)
+    early, late = codes.new(OWNER), codes.new(OWNER)
+    assert codes.spend(early) == OWNER
+    clock.now = _codes.CODE_SECONDS + 1
 
+    for code in (early, late):
+        with pytest.raises(Unauthorized):
+            codes.spend(code)
+
+
+def test_codes_do_not_pile_up_and_are_not_kept_as_given(clock):
+    codes = Codes(clock)
+    given = [codes.new(OWNER) for _ in range(_codes.KEPT + 5)]
+
+    assert len(codes._entries) == _codes.KEPT
+    assert not set(given) & set(codes._entries)
     with pytest.raises(Unauthorized):
-        logins.open(code)
-
-
-def test_a_session_lives_as_long_as_it_is_used(clock):
-    logins = Logins(clock)
-    secret = logins.open(logins.new_code(OWNER))
-    for _ in range(3):
-        clock.now += _logins.SESSION_SECONDS - 1
-        assert logins.find(secret) == OWNER
-    clock.now += _logins.SESSION_SECONDS + 1
-
-    with pytest.raises(Unauthorized):
-        logins.find(secret)
-
-
-def test_codes_and_sessions_do_not_pile_up_and_are_not_kept_as_given(clock):
-    logins = Logins(clock)
-    codes = [logins.new_code(OWNER) for _ in range(_logins.KEPT + 5)]
-
-    assert len(logins._codes) == _logins.KEPT
-    assert not set(codes) & set(logins._codes)
-    with pytest.raises(Unauthorized):
-        logins.open(codes[0])
+        codes.spend(given[0])

@@ -3,14 +3,14 @@ import { useMutation } from "@tanstack/react-query";
 import { useEffect, useRef, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { logIn, textOf } from "@/shared/api";
-import { codeIn } from "./page";
+import { entryIn } from "./page";
 
 /** Spends the code of a link. Where there is none, or it is spent, says where to get one. */
 export function SignIn({ code, onEnter }: { code?: string; onEnter: () => void }) {
   const { t } = useTranslation();
   const [typed, setTyped] = useState("");
   const { mutate, isPending, error } = useMutation({
-    mutationFn: (spent: string) => logIn({ body: { code: spent } }),
+    mutationFn: (typed: string) => logIn({ body: entryIn(typed) }),
     onSuccess: onEnter,
   });
   const isTried = useRef(false);
@@ -27,7 +27,7 @@ export function SignIn({ code, onEnter }: { code?: string; onEnter: () => void }
       <form
         onSubmit={(event) => {
           event.preventDefault();
-          mutate(codeIn(typed) ?? typed.trim());
+          mutate(typed);
         }}
       >
         <Stack>

@@ -14,6 +14,14 @@ export function takeCode(window: Window): string | undefined {
   return code;
 }
 
+/** What a person pasted to be let in. Tokens are gonogo's own, or signed by a provider. */
+export function entryIn(text: string): { code: string } | { token: string } {
+  const typed = text.trim();
+  const code = codeIn(typed);
+  const isToken = code === undefined && /^(gng_|[\w-]+\.[\w-]+\.[\w-]+$)/.test(typed);
+  return isToken ? { token: typed } : { code: code ?? typed };
+}
+
 /** The code in a link, in its part after `#`, or as it stands. */
 export function codeIn(text: string): string | undefined {
   return /(?:^|#)code=([\w-]+)$/.exec(text.trim())?.[1];

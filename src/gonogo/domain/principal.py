@@ -1,5 +1,6 @@
 """Who asks: a principal with a role, and what each role may do."""
 
+from dataclasses import dataclass
 from datetime import datetime
 from enum import IntEnum
 
@@ -37,3 +38,20 @@ class Principal(Frozen):
         """
         if self.role < role:
             raise Forbidden(f"This needs the role {role.word}; {self.name} is {self.role.word}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Login:
+    """Somebody who is signed in with a browser."""
+
+    secret_hash: str
+    principal_id: str
+    name: str
+    role: int
+    token_id: str | None
+    """The token that was shown; with it the login ends."""
+    created_at: datetime
+    expires_at: datetime
+    """When it is over unless it is used."""
+    ends_at: datetime | None
+    """When it is over even if it is."""

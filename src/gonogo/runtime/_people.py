@@ -43,7 +43,7 @@ class People:
         """
         if self.parts.bearers is not None and looks_signed(token):
             return await self._recognised(self.parts.bearers, token)
-        row = await self.parts.store.read(rows.token_by_secret, _hash(token))
+        row = await self.parts.store.read(rows.token_by_secret, secret_hash(token))
         if row is None:
             raise Unauthorized("The token is not valid; make one with: gonogo token create")
         name = OWNER.name if row.principal_id == OWNER.id else row.name
@@ -79,7 +79,7 @@ class People:
             "principal_id": _principal_id(name),
             "name": name,
             "role": int(role),
-            "secret_hash": _hash(secret),
+            "secret_hash": secret_hash(secret),
             "created_at": self.parts.clock(),
             "revoked_at": None,
         }
@@ -198,5 +198,6 @@ def _principal_id(name: str) -> str:
     return OWNER.id if name == "state-folder" else f"user:{name}"
 
 
-def _hash(secret: str) -> str:
-    return hashlib.sha256(secret.encode()).hexdigest()
+def secret_hash(secret: str) -> str:
+    """What is kept of a secret: enough to know it by."""
+    return hashlib.sha256(secret.encode(errors="replace")).hexdigest()

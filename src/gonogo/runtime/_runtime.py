@@ -23,6 +23,7 @@ from gonogo.runtime._extensions import Extensions
 from gonogo.runtime._going_on import recover
 from gonogo.runtime._judged import JudgedCalls
 from gonogo.runtime._links import Links
+from gonogo.runtime._logins import Logins
 from gonogo.runtime._messages import Messages
 from gonogo.runtime._parts import Clock, Parts, build, utc_now
 from gonogo.runtime._people import People
@@ -42,6 +43,7 @@ from gonogo.telemetry import Metrics
 class Runtime(
     Messages,
     Links,
+    Logins,
     Audits,
     Plans,
     Comments,

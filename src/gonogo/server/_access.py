@@ -4,9 +4,9 @@ from fastapi import APIRouter, Request, Response
 
 from gonogo.domain.errors import Unauthorized
 from gonogo.domain.pages import MadeToken, Tokens
-from gonogo.domain.principal import Role
+from gonogo.domain.principal import Principal, Role
 from gonogo.server._answers import answer
-from gonogo.server._bodies import Code, NewToken
+from gonogo.server._bodies import Entry, NewToken
 from gonogo.server._body import read_body
 from gonogo.server._caller import (
     Authenticated,
@@ -14,22 +14,24 @@ from gonogo.server._caller import (
     cookie_name,
     door_of,
 )
+from gonogo.server._door import Door
 from gonogo.server._params import Name
 from gonogo.server._schema import takes
 
 router = APIRouter(tags=["access"])
 
 
-@router.post("/auth/session", status_code=204, openapi_extra=takes(Code))
+@router.post("/auth/session", status_code=204, openapi_extra=takes(Entry))
 async def log_in(request: Request) -> Response:
-    """Spend the code of the link that `gonogo serve` prints, and get a cookie."""
+    """Spend the code of the link that `gonogo serve` prints, or show a token; get a cookie."""
     door = door_of(request)
-    body = await read_body(request, Code)
+    body = await read_body(request, Entry)
     try:
-        secret = door.logins.open(body.code)
+        who = await _entering(door, body)
     except Unauthorized:
         door.failures.add(address_of(request))
         raise
+    secret = await door.runtime.log_in(who, body.token)
     welcome = answer(None)
     welcome.set_cookie(
         cookie_name(request),
@@ -45,7 +47,7 @@ async def log_in(request: Request) -> Response:
 async def log_out(caller: Authenticated) -> Response:
     """End the browser session of this request."""
     if caller.credential is not None and caller.credential.session is not None:
-        caller.door.logins.close(caller.credential.session)
+        await caller.runtime.log_out(caller.credential.session)
         caller.door.credentials_changed()
     farewell = answer(None)
     farewell.delete_cookie(
@@ -78,6 +80,12 @@ async def revoke_token(caller: Authenticated, token_id: Name) -> Response:
     """End a token, and the connections that it opened."""
     await caller.runtime.revoke_token(caller.principal, token_id)
     return answer(None)
+
+
+async def _entering(door: Door, body: Entry) -> Principal:
+    if body.code is not None:
+        return door.codes.spend(body.code)
+    return await door.runtime.authenticate(body.token or "")
 
 
 def _is_secure(request: Request) -> bool:

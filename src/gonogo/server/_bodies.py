@@ -140,10 +140,17 @@ class NewLink(Request):
     name: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = None
 
 
-class Code(Request):
-    """The code of the link that `gonogo serve` prints."""
+class Entry(Request):
+    """What lets a browser in: the code of the link that `gonogo serve` prints, or a token."""
 
-    code: Annotated[str, StringConstraints(min_length=1, max_length=200)]
+    code: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = None
+    token: Annotated[str, StringConstraints(min_length=1, max_length=20_000)] | None = None
+
+    @model_validator(mode="after")
+    def _is_one(self) -> Self:
+        if (self.code is None) == (self.token is None):
+            raise ValueError("either a code or a token")
+        return self
 
 
 class NewToken(Request):
@@ -171,7 +178,7 @@ class Prune(Request):
 REQUESTS = (
     *_MESSAGES, Sent, NewSession, SessionChange, Nothing, PlanAnswer, ReplanReason, NewComment,
     RollbackOrder,
-    ApprovalAnswer, NamedAnswer, Answers, NewLink, NewRule, Code, NewToken, Prune,
+    ApprovalAnswer, NamedAnswer, Answers, NewLink, NewRule, Entry, NewToken, Prune,
     Accepted,
 )  # fmt: skip
 """Every request model, for the schema."""

@@ -9,8 +9,8 @@ import anyio
 
 from gonogo.domain.errors import Failed, Unauthorized
 from gonogo.domain.principal import Principal
+from gonogo.server._codes import Codes
 from gonogo.server._limits import Failures, Rates
-from gonogo.server._logins import Logins
 
 if TYPE_CHECKING:
     from gonogo.runtime import Runtime
@@ -47,7 +47,7 @@ class Door:
     limits: Limits = field(default_factory=Limits)
     rates: Rates
     failures: Failures = field(default_factory=Failures)
-    logins: Logins = field(default_factory=Logins)
+    codes: Codes = field(default_factory=Codes)
     _locks: dict[tuple[str, str], tuple[anyio.Lock, int]] = field(
         default_factory=dict[tuple[str, str], tuple[anyio.Lock, int]]
     )
@@ -108,7 +108,7 @@ class Door:
     async def _holder(self, credential: Credential) -> Principal:
         if credential.token is not None:
             return await self.runtime.authenticate(credential.token)
-        return self.logins.find(credential.session or "")
+        return await self.runtime.logged_in(credential.session or "")
 
     async def _is_valid(self, credential: Credential) -> bool:
         try:

@@ -82,7 +82,7 @@ async def serve(
             port = listeners[0].getsockname()[1]
         if uds is not None:
             listeners.append(stack.enter_context(_unix(uds)))
-        code = app.state.door.logins.new_code(runtime.owner)
+        code = app.state.door.codes.new(runtime.owner)
         ready = _ready(host, port, uds, code)
 
         def started() -> None:

@@ -1,4 +1,7 @@
-"""The tables of the desk: who decides, what was said of a plan, who is told, foreign tools."""
+"""The tables of the desk: who decides, what was said of a plan, who is told, foreign tools.
+
+And who looks at it in a browser.
+"""
 
 from sqlalchemy import Column, ForeignKey, Index, Integer, UniqueConstraint
 
@@ -96,4 +99,17 @@ sightings = table(
     Column("seen_at", Utc, nullable=False),
     Column("accepted_at", Utc),
     Column("accepted_by", Clean),
+)
+
+logins = table(
+    "logins",
+    Column("secret_hash", Clean, primary_key=True),
+    Column("principal_id", Clean, nullable=False),
+    Column("name", Clean, nullable=False),
+    Column("role", Integer, nullable=False),
+    Column("token_id", Clean, ForeignKey("tokens.id")),
+    Column("created_at", Utc, nullable=False),
+    Column("expires_at", Utc, nullable=False),
+    Column("ends_at", Utc),
+    Index(None, "principal_id"),
 )

@@ -19,6 +19,7 @@ from gonogo.store._desk_schema import (
     comments,
     deliveries,
     links,
+    logins,
     session_rules,
     votes,
 )
@@ -28,7 +29,7 @@ from gonogo.store._undo_schema import checkpoints, file_changes, model_requests
 
 __all__ = [
     "METADATA", "answers", "approvals", "audit", "audit_floors", "chains", "checkpoints",
-    "comments", "deliveries", "events", "file_changes", "grants", "links", "messages",
+    "comments", "deliveries", "events", "file_changes", "grants", "links", "logins", "messages",
     "model_requests", "plan_revisions", "plans", "principals", "session_rules", "sessions",
     "subtasks", "timers", "tokens", "tool_calls", "turns", "votes",
 ]  # fmt: skip

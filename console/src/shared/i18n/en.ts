@@ -30,8 +30,8 @@ export const en = {
   },
   signIn: {
     title: "Open gonogo",
-    text: "This browser is not signed in, or the server was started anew. Open the link that gonogo serve prints; it works once, for ten minutes.",
-    code: "Or paste the link or its code",
+    text: "This browser is not signed in, or has not been used for a day. Open the link that gonogo serve prints; it works once, for ten minutes.",
+    code: "Or paste the link, its code, or a token",
     open: "Open",
     failed: "That did not work: {{why}}",
   },

@@ -1,4 +1,4 @@
-"""Reviews and votes, comments, a session's rules, links, deliveries, audit floors, sightings."""
+"""Reviews and votes, comments, a session's rules, links, deliveries, sightings, logins."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -30,6 +30,7 @@ def upgrade() -> None:
     _deliveries()
     _audit_floors()
     _sightings()
+    _logins()
 
 
 def _votes() -> None:
@@ -171,3 +172,21 @@ def _sightings() -> None:
         sa.PrimaryKeyConstraint("name", "position", name=op.f("pk_sightings")),
         sqlite_strict=True,
     )
+
+
+def _logins() -> None:
+    op.create_table(
+        "logins",
+        sa.Column("secret_hash", sa.Text(), nullable=False),
+        sa.Column("principal_id", sa.Text(), nullable=False),
+        sa.Column("name", sa.Text(), nullable=False),
+        sa.Column("role", sa.Integer(), nullable=False),
+        sa.Column("token_id", sa.Text(), nullable=True),
+        sa.Column("created_at", sa.Text(), nullable=False),
+        sa.Column("expires_at", sa.Text(), nullable=False),
+        sa.Column("ends_at", sa.Text(), nullable=True),
+        sa.ForeignKeyConstraint(["token_id"], ["tokens.id"], name=op.f("fk_logins_token_id")),
+        sa.PrimaryKeyConstraint("secret_hash", name=op.f("pk_logins")),
+        sqlite_strict=True,
+    )
+    op.create_index(op.f("ix_logins_principal_id"), "logins", ["principal_id"])
