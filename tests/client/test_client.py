@@ -146,7 +146,7 @@ async def test_every_call_asks_its_path_of_the_protocol(against):
             c.pause_plan("p"), c.resume_plan("p"), c.cancel_plan("p"), c.retry_subtask("p", "x"),
             c.skip_subtask("p", "x"), c.cancel_subtask("p", "x"), c.approvals(kind="tool"),
             c.approval("a"), c.decide_many([{"approval_id": "a", "decision": "approve"}]),
-            c.tools(), c.models(), c.grants(session_id="s"), c.revoke_grant("g"),
+            c.me(), c.tools(), c.models(), c.grants(session_id="s"), c.revoke_grant("g"),
             c.audit(session_id="s", limit=5), c.verify_audit(), c.tokens(), c.revoke_token("t"),
         ):  # fmt: skip
             with pytest.raises(errors.NotFound):
@@ -160,7 +160,7 @@ async def test_every_call_asks_its_path_of_the_protocol(against):
         "POST plans/p/pause", "POST plans/p/resume", "POST plans/p/cancel",
         "POST plans/p/subtasks/x/retry", "POST plans/p/subtasks/x/skip",
         "POST plans/p/subtasks/x/cancel", "GET approvals?kind=tool", "GET approvals/a",
-        "POST approvals/decisions", "GET tools", "GET models", "GET grants?session_id=s",
+        "POST approvals/decisions", "GET me", "GET tools", "GET models", "GET grants?session_id=s",
         "DELETE grants/g", "GET audit?session_id=s&after=0&limit=5", "GET audit/verify",
         "GET tokens", "DELETE tokens/t",
     ]  # fmt: skip

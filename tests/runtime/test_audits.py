@@ -176,6 +176,7 @@ async def test_what_a_person_caused_names_them_and_what_ran_says_why(world):
     async with await client(world, "root", Role.ADMIN) as root:
         params = {"session_id": world.session, "limit": 1000}
         entries = (await root.get(AUDIT, params=params)).json()["entries"]
+        russian = (await root.get(AUDIT, params=params | {"locale": "ru-RU"})).json()["entries"]
         system = (await root.get(AUDIT)).json()["entries"]
     executed = await world.runtime.parts.store.read(
         lambda conn: list(conn.execute(STARTED).scalars())
@@ -194,3 +195,10 @@ async def test_what_a_person_caused_names_them_and_what_ran_says_why(world):
     for details in allowed.values():
         why = {name for name in ("reason", "rule", "source", "decision") if details.get(name)}
         assert why, details
+    said = [
+        [e["why"] for e in found if e["details"].get("source") == "grant"]
+        for found in (entries, russian)
+    ]
+    assert said[0]
+    assert all(why.startswith("approved plan") for why in said[0]), said[0]
+    assert all(why.startswith("подтверждённый план") for why in said[1]), said[1]

@@ -253,6 +253,16 @@ async def test_without_authentication_only_loopback_is_served(runtime):
         await serve(runtime, host=EVERYWHERE, port=0, auth=False)
 
 
+async def test_whoever_asks_is_told_who_they_are(ask):
+    async with ask() as client:
+        me = await client.get("/api/v1/me")
+    async with ask(token=None) as stranger:
+        unknown = await stranger.get("/api/v1/me")
+
+    assert me.json() == {"id": "a", "name": "Ann", "role": "operator"}
+    assert unknown.status_code == 401
+
+
 async def test_only_an_admin_makes_tokens_and_the_secret_is_shown_once(ask):
     body = {"name": "ci", "role": "viewer"}
     async with ask() as client:

@@ -60,6 +60,7 @@ PATHS = """
 /audit/prune post
 /audit/verify get
 /auth/session post delete
+/me get
 /tokens get post
 /tokens/{token_id} delete
 /health get

@@ -1,7 +1,7 @@
 import { type CSSVariablesResolver, createTheme, MantineProvider, Text } from "@mantine/core";
 import { Notifications } from "@mantine/notifications";
 import { QueryCache, QueryClient, QueryClientProvider } from "@tanstack/react-query";
-import { lazy, useState } from "react";
+import { lazy, useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { createHashRouter, Navigate, RouterProvider } from "react-router";
 import { SessionPage } from "@/features/sessions/SessionPage";
@@ -44,6 +44,15 @@ const READABLE: CSSVariablesResolver = ({ colors: { gray, green, red } }) => ({
     "--mantine-color-green-filled-hover": "#1d6830",
   },
 });
+
+/** Whatever lies over the page is closed by a button that says so. */
+function useTheme() {
+  const { t } = useTranslation();
+  return useMemo(() => {
+    const defaultProps = { closeButtonProps: { "aria-label": t("common.close") } };
+    return { ...THEME, components: { Modal: { defaultProps }, Drawer: { defaultProps } } };
+  }, [t]);
+}
 
 function NotFound() {
   const { t } = useTranslation();
@@ -108,6 +117,7 @@ export function App({ nonce, code }: { nonce: string; code?: string }) {
   const [isStranger, setStranger] = useState(code !== undefined);
   const [client] = useState(() => newClient(() => setStranger(true)));
   const [router] = useState(newRouter);
+  const theme = useTheme();
 
   function enter(): void {
     client.clear();
@@ -116,7 +126,7 @@ export function App({ nonce, code }: { nonce: string; code?: string }) {
 
   return (
     <MantineProvider
-      theme={THEME}
+      theme={theme}
       cssVariablesResolver={READABLE}
       defaultColorScheme="auto"
       getStyleNonce={() => nonce}

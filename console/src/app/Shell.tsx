@@ -19,6 +19,8 @@ import { Link, Outlet, useLocation } from "react-router";
 import { useWaitingCount } from "@/features/approvals/notify";
 import { logOut } from "@/shared/api";
 import { LANGUAGE_CHOICES, type LanguageCode, speak } from "@/shared/i18n";
+import { useMe } from "@/shared/me";
+import { visible } from "@/shared/ui";
 
 const APPROVALS = "/approvals";
 const PLACES = [
@@ -107,8 +109,14 @@ function toContent(): void {
 function Preferences() {
   const { t, i18n } = useTranslation();
   const { colorScheme, setColorScheme } = useMantineColorScheme();
+  const me = useMe();
   return (
     <Stack gap="xs">
+      {me && (
+        <Text size="sm" c="dimmed" px={4} style={{ overflowWrap: "anywhere" }}>
+          {t("app.me", { name: visible(me.name), role: t(`app.role.${me.role}`) })}
+        </Text>
+      )}
       <Select
         aria-label={t("app.language")}
         data={LANGUAGE_CHOICES}

@@ -114,16 +114,17 @@ async def _show(
     from gonogo.cli._analytics import moment
     from gonogo.cli._audit_log import newest, show_entries
     from gonogo.cli._owner import connected
+    from gonogo.cli._setup import own_locale
     from gonogo.domain.audit_log import AuditFilter
 
     since, until = (moment(each, datetime.now(UTC)) for each in span)
-    wanted = AuditFilter(**who, since=since, until=until)
+    wanted, locale = AuditFilter(**who, since=since, until=until), own_locale()
     async with connected() as client:
         if session is None:
-            entries = await newest(client, wanted, limit)
+            entries = await newest(client, wanted, limit, locale)
         else:
             entries = await client.audit(
-                session_id=session, after=after or 0, limit=limit, wanted=wanted
+                session_id=session, after=after or 0, limit=limit, wanted=wanted, locale=locale
             )
     return show_entries(entries, chains=session is None, json=json)
 

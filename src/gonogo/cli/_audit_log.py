@@ -2,8 +2,6 @@
 
 from gonogo.cli._exits import Exit
 from gonogo.cli._print import facts, table
-from gonogo.cli._setup import own_locale
-from gonogo.cli._why import about, why
 from gonogo.client import Client
 from gonogo.domain.audit_log import AuditFilter
 from gonogo.domain.audit_views import AuditEntry
@@ -11,11 +9,14 @@ from gonogo.domain.audit_views import AuditEntry
 _HEAD = ("seq", "time", "actor", "action", "subject", "why")
 
 
-async def newest(client: Client, wanted: AuditFilter, limit: int) -> list[AuditEntry]:
+async def newest(
+    client: Client, wanted: AuditFilter, limit: int, locale: str | None = None
+) -> list[AuditEntry]:
     """The last entries of all chains that are wanted, oldest first."""
     found, before = list[AuditEntry](), None
     while True:
-        page = await client.audit_log(wanted, before=before, limit=limit - len(found))
+        rest = limit - len(found)
+        page = await client.audit_log(wanted, before=before, limit=rest, locale=locale)
         found, before = [*page.entries, *found], page.before
         if before is None or len(found) >= limit:
             return found
@@ -29,10 +30,9 @@ def show_entries(entries: list[AuditEntry], *, chains: bool, json: bool) -> Exit
     """
     if json:
         return facts(entries)
-    locale = own_locale()
     rows = [
         (*((e.chain,) if chains else ()), e.seq, e.ts, e.actor_name or e.actor, e.action,
-         about(e), why(e, locale))
+         e.about or e.subject, e.why or "")
         for e in entries
     ]  # fmt: skip
     return table(("session", *_HEAD) if chains else _HEAD, rows)

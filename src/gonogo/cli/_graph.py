@@ -10,12 +10,11 @@ from datetime import datetime
 from rich.cells import cell_len, set_cell_size
 
 from gonogo.cli._escape import one_line
-from gonogo.cli._print import duration
 from gonogo.cli._rails import Row, rails
 from gonogo.cli._tree import MARKS, stages
 from gonogo.domain.kinds import worker_name
 from gonogo.domain.plan_views import GraphNode, PlanGraph
-from gonogo.texts import say
+from gonogo.texts import duration, say
 
 _NARROWEST = 20
 _BAR = 12

@@ -89,18 +89,6 @@ def _longest_word(column: Sequence[str]) -> int:
     return max(cell_len(word) for cell in column for word in cell.split(" "))
 
 
-def duration(seconds: float, locale: str) -> str:
-    """A time that something took."""
-    from gonogo.texts import say
-
-    if seconds < 60:
-        return say("time_seconds", locale, seconds=f"{seconds:.1f}")
-    minutes, left = divmod(round(seconds), 60)
-    if minutes < 60:
-        return say("time_minutes", locale, minutes=minutes, seconds=left)
-    return say("time_hours", locale, hours=minutes // 60, minutes=minutes % 60)
-
-
 def _cell(value: object) -> str:
     if isinstance(value, datetime):
         return value.strftime("%Y-%m-%d %H:%M:%SZ")

@@ -23,21 +23,26 @@ class Audits(Wire):
         after: int = 0,
         limit: int = 100,
         wanted: AuditFilter = _ANY,
+        locale: str | None = None,
     ) -> list[AuditEntry]:
         """A stretch of the audit chain of a session, or of the system's: `system`."""
-        page = await self._get(
-            "/audit", Audit, session_id=session_id, after=after, limit=limit, **asdict(wanted)
-        )
-        return page.entries
+        where = {"session_id": session_id, "after": after, "limit": limit, "locale": locale}
+        return (await self._get("/audit", Audit, **where, **asdict(wanted))).entries
 
     async def audit_log(
-        self, wanted: AuditFilter = _ANY, *, before: str | None = None, limit: int = 100
+        self,
+        wanted: AuditFilter = _ANY,
+        *,
+        before: str | None = None,
+        limit: int = 100,
+        locale: str | None = None,
     ) -> Audit:
         """The newest entries of all chains, oldest first; a page's `before` gives the one before.
 
         Only a page without a `before` is the last, however few entries the others have.
         """
-        return await self._get("/audit", Audit, before=before, limit=limit, **asdict(wanted))
+        where = {"before": before, "limit": limit, "locale": locale}
+        return await self._get("/audit", Audit, **where, **asdict(wanted))
 
     async def verify_audit(self, anchor: str | None = None) -> AuditReport:
         """Whether every audit chain is whole, and still has what the anchors say."""

@@ -25,6 +25,7 @@ from gonogo.domain.views import (
     AgentView,
     CallView,
     GrantView,
+    Me,
     PolicyView,
     ServerView,
     TokenView,
@@ -38,6 +39,10 @@ class Client(Audits, Sessions, Plans, Undo, Approvals):
     async def health(self) -> Health:
         """Whether the server is there; needs no token."""
         return await self._get("/health", Health)
+
+    async def me(self) -> Me:
+        """Whom the token of this client makes it."""
+        return await self._get("/me", Me)
 
     async def agents(self) -> list[AgentView]:
         """The agent profiles."""

@@ -21,6 +21,10 @@ class AuditEntry(View):
     details: dict[str, Any]
     prev_hash: str
     hash: str
+    about: str | None = None
+    """The subject, and of a call the command or the file."""
+    why: str | None = None
+    """By which rule, grant or person, with which words: in the language that was asked for."""
 
 
 class AuditHead(View):

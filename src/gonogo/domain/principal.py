@@ -3,9 +3,12 @@
 from dataclasses import dataclass
 from datetime import datetime
 from enum import IntEnum
+from typing import Literal, cast
 
 from gonogo.domain.errors import Forbidden
 from gonogo.domain.plan import Frozen
+
+RoleWord = Literal["viewer", "operator", "admin"]
 
 
 class Role(IntEnum):
@@ -16,9 +19,9 @@ class Role(IntEnum):
     ADMIN = 3
 
     @property
-    def word(self) -> str:
+    def word(self) -> RoleWord:
         """The role's name on the wire."""
-        return self.name.lower()
+        return cast("RoleWord", self.name.lower())
 
 
 class Principal(Frozen):

@@ -9,6 +9,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from gonogo.domain.principal import RoleWord
+
 
 class View(BaseModel):
     """An immutable body."""
@@ -115,6 +117,16 @@ class TokenView(View):
     role: str
     created_at: datetime
     revoked_at: datetime | None = None
+
+
+class Me(View):
+    """Who asks: the one whom rules of review, comments and audit entries name."""
+
+    id: str
+    name: str
+    role: RoleWord
+    until: datetime | None = None
+    """When the credential ends by itself; absent: when it is revoked."""
 
 
 class AgentView(View):

@@ -5,6 +5,7 @@ from fastapi import APIRouter, Request, Response
 from gonogo.domain.errors import Unauthorized
 from gonogo.domain.pages import MadeToken, Tokens
 from gonogo.domain.principal import Principal, Role
+from gonogo.domain.views import Me
 from gonogo.server._answers import answer
 from gonogo.server._bodies import Entry, NewToken
 from gonogo.server._body import read_body
@@ -57,6 +58,13 @@ async def log_out(caller: Authenticated) -> Response:
         secure=_is_secure(caller.request),
     )
     return farewell
+
+
+@router.get("/me", response_model=Me)
+async def who_am_i(caller: Authenticated) -> Response:
+    """Who this request comes from, as it was authenticated."""
+    known = caller.principal
+    return answer(Me(id=known.id, name=known.name, role=known.role.word, until=known.until))
 
 
 @router.get("/tokens", response_model=Tokens)

@@ -8,7 +8,7 @@ from pydantic import AwareDatetime, BaseModel, Field, StringConstraints
 from starlette.responses import StreamingResponse
 
 from gonogo.domain.audit_log import AuditFilter, AuditPlace
-from gonogo.domain.audit_views import AuditAnchor, AuditHead, AuditReport
+from gonogo.domain.audit_views import AuditAnchor, AuditEntry, AuditHead, AuditReport
 from gonogo.domain.chain import Head, read_anchors
 from gonogo.domain.errors import GonogoError, InvalidCursor
 from gonogo.domain.pages import Audit, AuditHeads
@@ -16,8 +16,9 @@ from gonogo.server._answers import answer, once
 from gonogo.server._bodies import Nothing, Prune
 from gonogo.server._body import read_body
 from gonogo.server._caller import Authenticated, Caller, address_of
-from gonogo.server._params import Filter
+from gonogo.server._params import Filter, Language
 from gonogo.server._schema import takes
+from gonogo.texts import about, resolve, why
 
 router = APIRouter(tags=["audit"])
 LINES = "application/x-ndjson"
@@ -39,6 +40,8 @@ class Wanted(BaseModel):
     before: _Word | None = None
     """Of all chains: the `before` of the page that follows the one that is asked for."""
     limit: Annotated[int, Field(ge=1, le=1_000)] = 100
+    locale: Language = None
+    """Of `why`; else the language of the server."""
 
     def filter(self) -> AuditFilter:
         """What an entry must be."""
@@ -67,15 +70,16 @@ async def read_audit(
     All chains are paged by `before`, one chain by `after`.
     """
     place = wanted.place()
+    locale = resolve(wanted.locale, caller.runtime.settings.locale)
     if wanted.session_id is None:
         page = await caller.runtime.audit_log(
             caller.principal, wanted.filter(), place, wanted.limit
         )
-        return answer(page)
+        return answer(page.model_copy(update={"entries": _said(page.entries, locale)}))
     entries = await caller.runtime.audit(
         caller.principal, wanted.session_id, wanted.after or 0, wanted.limit, wanted.filter()
     )
-    return answer(Audit(entries=entries))
+    return answer(Audit(entries=_said(entries, locale)))
 
 
 @router.get("/audit/verify", response_model=AuditReport)
@@ -128,6 +132,13 @@ async def prune_audit(caller: Authenticated) -> Response:
         )
 
     return await once(caller, body, pruned)
+
+
+def _said(entries: list[AuditEntry], locale: str) -> list[AuditEntry]:
+    return [
+        entry.model_copy(update={"about": about(entry), "why": why(entry, locale)})
+        for entry in entries
+    ]
 
 
 async def _while_valid(caller: Caller, lines: AsyncGenerator[str]) -> AsyncIterator[str]:

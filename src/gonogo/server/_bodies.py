@@ -19,6 +19,7 @@ from gonogo.domain.messages import (
     ToolResultMessage,
     UserMessage,
 )
+from gonogo.server._params import Language
 
 _MESSAGES = (UserMessage, SwitchAgent, PlanDecision, HitlDecision, ToolResultMessage, Cancel)
 _SCHEMA = {"oneOf": [{"$ref": f"#/components/schemas/{m.__name__}"} for m in _MESSAGES]}
@@ -38,7 +39,7 @@ class NewSession(Request):
     session_id: Id | None = None
     workspace: Annotated[str, StringConstraints(min_length=1, max_length=4_096)] | None = None
     title: Annotated[str, StringConstraints(max_length=200)] | None = None
-    locale: Annotated[str, StringConstraints(pattern=r"^[A-Za-z]{2}(-[A-Za-z]{2})?$")] | None = None
+    locale: Language = None
     tool_host: Literal["server", "client"] | None = None
 
 
@@ -46,7 +47,7 @@ class SessionChange(Request):
     """What may change about a session."""
 
     title: Annotated[str, StringConstraints(max_length=200)] | None = None
-    locale: Annotated[str, StringConstraints(pattern=r"^[A-Za-z]{2}(-[A-Za-z]{2})?$")] | None = None
+    locale: Language = None
 
 
 class Nothing(Request):

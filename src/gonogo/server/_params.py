@@ -1,4 +1,4 @@
-"""Ids in paths and queries."""
+"""Ids and languages in paths and queries."""
 
 import re
 from typing import Annotated
@@ -24,6 +24,8 @@ Name = Annotated[str, AfterValidator(possible)]
 """An id in a path: what cannot be an id is answered like one that is not known."""
 Filter = Annotated[str | None, StringConstraints(pattern=r"^[A-Za-z0-9_.:-]{1,128}$")]
 """An id in a query."""
+Language = Annotated[str | None, StringConstraints(pattern=r"^[A-Za-z]{2}(-[A-Za-z]{2})?$")]
+"""A language in a query or a body."""
 
 
 class Page(BaseModel):

@@ -9,19 +9,24 @@ from gonogo.texts._language import DEFAULT, LOCALES, Locale, language_of, resolv
 from gonogo.texts._plan import account, plan_summary, rejected_plan
 from gonogo.texts._question import Asked, asked
 from gonogo.texts._say import cause_and_fix, keys, say
+from gonogo.texts._time import duration
+from gonogo.texts._why import about, why
 
 __all__ = [
     "DEFAULT",
     "LOCALES",
     "Asked",
     "Locale",
+    "about",
     "account",
     "asked",
     "cause_and_fix",
+    "duration",
     "keys",
     "language_of",
     "plan_summary",
     "rejected_plan",
     "resolve",
     "say",
+    "why",
 ]

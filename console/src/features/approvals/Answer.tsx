@@ -1,6 +1,7 @@
 import { Button, Checkbox, Group, Stack, Text, Textarea } from "@mantine/core";
 import { useTranslation } from "react-i18next";
 import type { ApprovalView } from "@/shared/api";
+import { OnlyLooks, useMay } from "@/shared/me";
 import { Code, Failure, visible } from "@/shared/ui";
 import type { Draft } from "./drafts";
 import { EditArguments } from "./EditArguments";
@@ -23,7 +24,8 @@ export function Answer({
   const { t } = useTranslation();
   const { mutate, isPending, error, data } = useDecisions();
   const matter = matterOf(approval);
-  const isOpen = approval.status === "pending";
+  const mayAnswer = useMay("operator");
+  const isOpen = approval.status === "pending" && mayAnswer;
   const asked = draft.isAlone ? [approval] : same;
   const changes = draft.edit === undefined ? undefined : changesOf(matter, draft.edit);
 
@@ -51,6 +53,7 @@ export function Answer({
     <Stack gap="sm">
       {error !== null && <Failure error={error} />}
       {data !== undefined && <Outcomes answers={data} />}
+      {approval.status === "pending" && <OnlyLooks />}
       {isOpen && <Meaning matter={matter} approval={approval} />}
       {(isOpen || isTyped) && (
         <>

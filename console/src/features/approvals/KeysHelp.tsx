@@ -6,12 +6,7 @@ import { KEYS } from "./keys";
 export function KeysHelp({ opened, onClose }: { opened: boolean; onClose: () => void }) {
   const { t } = useTranslation();
   return (
-    <Modal
-      opened={opened}
-      onClose={onClose}
-      title={t("approvals.keys")}
-      closeButtonProps={{ "aria-label": t("common.close") }}
-    >
+    <Modal opened={opened} onClose={onClose} title={t("approvals.keys")}>
       <Table>
         <Table.Tbody>
           {KEYS.map((key) => (

@@ -60,7 +60,6 @@ export function Selected({
         opened={word !== undefined}
         onClose={() => setWord(undefined)}
         title={t(word === "reject" ? "approvals.rejectSelected" : "approvals.approveSelected")}
-        closeButtonProps={{ "aria-label": t("common.close") }}
       >
         <Stack gap="sm">
           {linesOf(approvals).map(({ key, first, all }) => (

@@ -5,16 +5,10 @@ import { Link } from "react-router";
 import type { AuditEntry } from "@/shared/api";
 import { exact, Json, visible } from "@/shared/ui";
 import classes from "./Entry.module.css";
-import { about, why } from "./why";
 
 /** One entry: who did what when, and why; unfolded, everything that is kept. */
 export const Entry = memo(function Entry({ entry }: { entry: AuditEntry }) {
   const { t, i18n } = useTranslation();
-  // Which values a text needs is known where its reason is made.
-  const say = t as (key: string, values: Record<string, string | number>) => string;
-  const reasons = why(entry).map((reason) =>
-    typeof reason === "string" ? reason : say(`audit.why.${reason.key}`, reason.values ?? {}),
-  );
   return (
     <details className={classes.entry}>
       <summary>
@@ -26,10 +20,10 @@ export const Entry = memo(function Entry({ entry }: { entry: AuditEntry }) {
           {visible(entry.action)}
         </Text>
         <Text size="sm" ff="monospace" className={classes.about}>
-          {visible(about(entry))}
+          {visible(entry.about ?? entry.subject)}
         </Text>
         <Text size="sm" c="dimmed" className={classes.why}>
-          {visible(reasons.join(" · "))}
+          {visible(entry.why ?? "")}
         </Text>
       </summary>
       <div className={classes.body}>

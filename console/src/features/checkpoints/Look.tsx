@@ -28,13 +28,7 @@ export function Look({
   const state = useQuery(getCheckpointOptions({ path }));
 
   return (
-    <Modal
-      opened
-      onClose={onClose}
-      size="xl"
-      title={visible(checkpoint.reason)}
-      closeButtonProps={{ "aria-label": t("common.close") }}
-    >
+    <Modal opened onClose={onClose} size="xl" title={visible(checkpoint.reason)}>
       <Stack>
         <Text size="sm" c="dimmed" style={{ overflowWrap: "anywhere" }}>
           {exact(checkpoint.created_at, i18n.language)} · {checkpoint.checkpoint_id}

@@ -42,13 +42,7 @@ export function Rollback({
   });
 
   return (
-    <Modal
-      opened
-      onClose={onClose}
-      size="lg"
-      title={<Name target={target} />}
-      closeButtonProps={{ "aria-label": t("common.close") }}
-    >
+    <Modal opened onClose={onClose} size="lg" title={<Name target={target} />}>
       {rollback.data ? (
         <Done rolled={rollback.data} onUndo={onOther} onClose={onClose} />
       ) : (

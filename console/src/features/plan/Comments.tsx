@@ -9,6 +9,7 @@ import {
   type PlanView,
   revise,
 } from "@/shared/api";
+import { useMay } from "@/shared/me";
 import { When } from "@/shared/ui";
 import { Refusal } from "./Refusal";
 import { useSteer } from "./useSteer";
@@ -19,7 +20,8 @@ export function Comments({ plan, subtaskId }: { plan: PlanView; subtaskId?: stri
   const query = useQuery(listCommentsOptions({ path: { plan_id: plan.plan_id } }));
   const all = query.data?.comments ?? [];
   const shown = subtaskId === undefined ? all : all.filter((one) => one.subtask_id === subtaskId);
-  const isOpen = plan.status === "awaiting_approval";
+  const mayComment = useMay("operator");
+  const isOpen = plan.status === "awaiting_approval" && mayComment;
   if (shown.length === 0 && !isOpen) {
     return null;
   }

@@ -3,6 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { decidePlan, getPendingOptions, type PlanAnswer, type PlanView } from "@/shared/api";
+import { OnlyLooks, useMay } from "@/shared/me";
 import { Changes } from "./Changes";
 import { Editor } from "./Editor";
 import { Grants } from "./Grants";
@@ -10,8 +11,25 @@ import { Refusal } from "./Refusal";
 import { useDiff } from "./Revisions";
 import { useSteer } from "./useSteer";
 
-/** Asks for the decision about a plan, of just the revision that was looked at. */
+/** Asks those who may for the decision about a plan. */
 export function Deciding({ plan }: { plan: PlanView }) {
+  const { t } = useTranslation();
+  const mayDecide = useMay("operator");
+  if (mayDecide) {
+    return <Decision plan={plan} />;
+  }
+  return plan.status === "awaiting_approval" ? (
+    <Card withBorder padding="sm" component="section" aria-label={t("plan.decide.waits")}>
+      <Text fw={600}>{t("plan.decide.waits")}</Text>
+      <Votes plan={plan} />
+      <OnlyLooks />
+      <Grants plan={plan} />
+    </Card>
+  ) : null;
+}
+
+/** Asks for the decision, of just the revision that was looked at. */
+function Decision({ plan }: { plan: PlanView }) {
   const { t } = useTranslation();
   const [seen, setSeen] = useState(plan.revision);
   const [mode, setMode] = useState<"decide" | "reject" | "edit">("decide");

@@ -2,6 +2,7 @@ import { Button, Group, Modal, Stack, Text, Textarea } from "@mantine/core";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { cancel, type PlanStatus, type PlanView, pause, replan, resume, start } from "@/shared/api";
+import { useMay } from "@/shared/me";
 import { Refusal } from "./Refusal";
 import { useSteer } from "./useSteer";
 
@@ -24,7 +25,8 @@ export function Steering({ plan }: { plan: PlanView }) {
   const path = { plan_id: plan.plan_id };
   const acts = { start, pause, resume };
   const steer = useSteer((verb: "start" | "pause" | "resume") => acts[verb]({ path }));
-  const verbs = VERBS[plan.status] ?? [];
+  const maySteer = useMay("operator");
+  const verbs = maySteer ? (VERBS[plan.status] ?? []) : [];
 
   return (
     <>

@@ -8,6 +8,7 @@ import {
   retrySubtask,
   skipSubtask,
 } from "@/shared/api";
+import { useMay } from "@/shared/me";
 import { StatusBadge, visible } from "@/shared/ui";
 import { Comments } from "./Comments";
 import { Refusal } from "./Refusal";
@@ -41,7 +42,6 @@ export function SubtaskDrawer({
           {node?.id}
         </Text>
       }
-      closeButtonProps={{ "aria-label": t("common.close") }}
     >
       {node && (
         <Stack key={node.id} gap="md">
@@ -85,7 +85,8 @@ function Acts({ plan, node }: { plan: PlanView; node: GraphNode }) {
   const { t } = useTranslation();
   const path = { plan_id: plan.plan_id, subtask_id: node.id };
   const { mutate, isPending, variables, error } = useSteer((act: Act) => ACTS[act]({ path }));
-  const acts = actsOn(plan, node);
+  const maySteer = useMay("operator");
+  const acts = maySteer ? actsOn(plan, node) : [];
   return (
     <>
       {acts.length > 0 && (

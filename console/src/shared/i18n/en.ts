@@ -26,6 +26,9 @@ export const en = {
     language: "Language",
     scheme: "Light or dark",
     signOut: "Sign out",
+    me: "{{name}}, {{role}}",
+    role: { viewer: "viewer", operator: "operator", admin: "admin" },
+    cannot: "Your role, {{role}}, only looks: others answer and steer.",
     notFound: "There is no such page.",
   },
   signIn: {

@@ -56,6 +56,7 @@ export const planEn = {
   },
   decide: {
     title: "This plan waits for your decision",
+    waits: "This plan waits for a decision",
     auto: "What the subtasks declare needs no further question",
     autoHint: "Off: every call of a tool that changes something is asked about.",
     grants: "What the approval lets them do",

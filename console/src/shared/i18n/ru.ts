@@ -25,6 +25,9 @@ export const ru: Language = {
     language: "Язык",
     scheme: "Светлая или тёмная тема",
     signOut: "Выйти",
+    me: "{{name}}, {{role}}",
+    role: { viewer: "наблюдатель", operator: "оператор", admin: "администратор" },
+    cannot: "Ваша роль, {{role}}, только смотрит: отвечают и управляют другие.",
     notFound: "Такой страницы нет.",
   },
   signIn: {

@@ -1,7 +1,7 @@
 """Why an entry of the audit log is there, in words.
 
 They say by which rule, grant or person, through which link, with which feedback, after what time.
-What agents and people wrote stands as they wrote it; whoever prints it makes it visible. An entry
+What agents and people wrote stands as they wrote it; whoever shows it makes it visible. An entry
 whose details are not as they were written (somebody changed the database) has fewer words, and
 never none of its others.
 """
@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, cast
 
-from gonogo.cli._print import duration
 from gonogo.domain.audit_views import AuditEntry
-from gonogo.texts import say
+from gonogo.texts._say import say
+from gonogo.texts._time import duration
 
 _LONGEST = 300
 _Parts = Iterator[str]

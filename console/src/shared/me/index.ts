@@ -1,0 +1,2 @@
+export * from "./OnlyLooks";
+export * from "./useMe";
