@@ -422,7 +422,7 @@ async def test_a_session_that_goes_away_takes_its_open_questions_with_it(store, 
     await store.write(withdraw_all, desk, "s1", NOW)
 
     found = await store.read(list_approvals, status=None, session_id="s1", kind=None)
-    assert [each.status for each in found] == [ApprovalStatus.APPROVED, ApprovalStatus.CANCELLED]
+    assert [each.status for each in found] == [ApprovalStatus.CANCELLED, ApprovalStatus.APPROVED]
     assert await store.read(count_pending, "s2") == 1
 
 

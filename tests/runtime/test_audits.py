@@ -166,9 +166,23 @@ async def test_the_log_is_sifted_by_who_what_and_when(world):
         assert {action.partition(".")[0] for _, action in tools} == {"tool"}
         assert await found(since="2999-01-01T00:00:00Z") == set()
         assert await found(until="2000-01-01T00:00:00Z", session_id=world.session) == set()
-        for wrong in ({"after": 3}, {"before": "x"}, {"before": "x", "session_id": "s"}):
+        both = ({"before": "x", "session_id": "s"}, {"before": "x", "after": 3})
+        for wrong in ({"before": "x"}, *both):
             answer = await root.get(AUDIT, params=wrong)
             assert (answer.status_code, answer.json()["code"]) == (400, "invalid_cursor")
+
+
+async def test_after_without_a_session_is_a_stretch_of_the_systems_chain(world):
+    async with (
+        await client(world, "root", Role.ADMIN) as root,
+        await client(world, "ann", Role.VIEWER) as ann,
+    ):
+        alone = (await root.get(AUDIT, params={"after": 1})).json()
+        named = (await root.get(AUDIT, params={"after": 1, "session_id": "system"})).json()
+        assert (await ann.get(AUDIT, params={"after": 0})).status_code == 403
+    assert alone == named
+    assert [each["seq"] for each in alone["entries"]] == [2]
+    assert "before" not in alone
 
 
 async def test_what_a_person_caused_names_them_and_what_ran_says_why(world):

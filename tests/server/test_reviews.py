@@ -7,8 +7,10 @@ import pytest
 from fakes.door import door_at
 from fakes.template import lay_out
 from gonogo.client import Client
-from gonogo.domain.errors import Conflict, Forbidden, InvalidMessage, NotFound
+from gonogo.domain.approval_views import ApprovalList
+from gonogo.domain.errors import Conflict, Forbidden, InvalidCursor, InvalidMessage, NotFound
 from gonogo.domain.principal import Role
+from gonogo.domain.views import SessionView
 from gonogo.llm import ScriptedModel
 from gonogo.runtime import Runtime
 from gonogo.settings import Settings
@@ -113,6 +115,59 @@ async def test_identical_questions_are_answered_together_and_one_by_one(door):
         assert [(a.outcome, a.status) for a in decided] == [("decided", "approved")] * 2
         with pytest.raises(NotFound):
             await eve.decide_group(one.group, "approve")
+
+
+async def test_a_batch_is_one_transaction_and_says_what_came_of_each(door):
+    async with door("ann") as ann, door("bob") as bob, door("eve") as eve:
+        one, two = await asks(ann, "s1"), await asks(ann, "s2")
+        before = (await ann.session("s2")).last_seq
+        yes = {"approval_id": one.approval_id, "decision": "approve"}
+        said = await bob.decide_many(
+            [
+                yes,
+                {**yes, "digest": "sha256:0"},
+                {"approval_id": "appr_none", "decision": "approve"},
+                {**yes, "approval_id": two.approval_id, "decision": "never"},
+                {**yes, "approval_id": two.approval_id, "decision": "reject"},
+                {**yes, "approval_id": two.approval_id},
+            ]
+        )
+        answers = [(each.id, each.outcome or each.code) for each in said]
+        (vote,) = (await eve.approval(one.approval_id)).votes
+        told = (await ann.session("s2")).last_seq
+    assert answers == [
+        (one.approval_id, "voted"), (one.approval_id, "conflict"), ("appr_none", "not_found"),
+        (two.approval_id, "invalid_message"), (two.approval_id, "decided"),
+        (two.approval_id, "already_decided"),
+    ]  # fmt: skip
+    assert vote.name == "bob"
+    assert told > before
+
+
+async def test_approvals_are_paged_from_the_newest_back(door):
+    async with door("ann") as ann, door("bob") as bob, door("zoe") as zoe:
+        asked = [(await asks(ann, f"s{n}")).approval_id for n in range(3)]
+        newest = await bob._get("/approvals", ApprovalList, limit=2)
+        rest = await bob._get("/approvals", ApprovalList, limit=2, before=newest.before)
+        everything = await bob.approvals()
+        for client, place in ((bob, "appr_none"), (zoe, newest.before)):
+            with pytest.raises(InvalidCursor):
+                await client._get("/approvals", ApprovalList, before=place)
+
+    assert [each.approval_id for each in newest.approvals] == asked[1:]
+    assert ([each.approval_id for each in rest.approvals], rest.before) == (asked[:1], None)
+    assert ([each.approval_id for each in everything.approvals], everything.count) == (asked, 3)
+
+
+async def test_a_session_that_has_a_language_can_have_none_again(door):
+    async with door("ann") as ann:
+        await ann.open_session(session_id="s1", locale="ru")
+        renamed = await ann.edit_session("s1", title="T")
+        freed = await ann.edit_session("s1", locale=None)
+        with pytest.raises(InvalidMessage, match="title: leave a field out"):
+            await ann._patch("/sessions/s1", SessionView, {"title": None})
+
+    assert (renamed.locale, freed.locale, freed.title) == ("ru", None, "T")
 
 
 async def test_an_edit_is_asked_about_anew_and_the_answer_shows_the_new_question(door):

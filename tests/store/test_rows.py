@@ -306,7 +306,8 @@ async def test_approvals_are_found_by_what_they_are_about(store):
 
     async def listed(**which):
         every = {"status": None, "session_id": None, "kind": None}
-        return [a.id for a in await store.read(calls.list_approvals, **{**every, **which})]
+        found = await store.read(calls.list_approvals, **{**every, **which})
+        return [a.id for a in reversed(found)]
 
     assert await store.read(calls.approval_of, "a1") == made[0]
     assert await store.write(calls.lock_approval, "a1") == made[0]
@@ -321,6 +322,8 @@ async def test_approvals_are_found_by_what_they_are_about(store):
     assert await listed() == ["a1", "a4", "a2", "a3"]
     assert await listed(status="pending", kind="plan") == ["a1", "a2"]
     assert await listed(session_id="s2", status="rejected") == ["a4"]
+    assert await listed(before=made[1], most=1) == ["a4"]
+    assert await listed(before=made[3]) == ["a1"]
 
 
 async def test_a_timer_has_one_time_and_the_earliest_comes_first(store):

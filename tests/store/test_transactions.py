@@ -17,7 +17,7 @@ from fakes.rows import NOW, begin, session
 from gonogo.domain.errors import Busy, Conflict, Internal
 from gonogo.domain.events import AssistantMessage, Done
 from gonogo.domain.records import Job, Stop, Timer
-from gonogo.store import Outbox, Store, go_on, log, stop
+from gonogo.store import Outbox, Store, go_on, log, part, stop
 from gonogo.store.sessions import add_session, session_of, set_session
 from gonogo.store.timers import first_timer, set_timer
 
@@ -92,6 +92,28 @@ async def test_a_function_that_fails_changes_nothing_and_sets_nothing_going(stor
     assert (await store.read(session_of, "s1")).title is None
     assert await store.read(count_events, "s1") == 0
     assert await store.read(first_timer) is None
+
+
+async def test_a_part_that_fails_is_undone_with_all_that_it_told_and_the_rest_stays(store, boxes):
+    await store.write(begin)
+    boxes.clear()
+
+    def work(conn):
+        set_going(conn, "one")
+        with suppress(Conflict), part(conn):
+            log.tell(conn, "s1", NOW, AssistantMessage(content="of the part"))
+            log.note(conn, log.SYSTEM, NOW, actor="a", action="b", subject="c")
+            fails(conn, Conflict("no"))
+        with part(conn):
+            set_going(conn, "two")
+        return session_of(conn, "s1").title
+
+    assert await store.write(work) != "never"
+    (box,) = boxes
+    assert [each.key for each in box.jobs + box.stops] == ["one", "two"] * 2
+    assert [(event["seq"], event["content"]) for event in box.events] == [(1, "one"), (2, "two")]
+    assert await store.read(log.entries, log.SYSTEM) == []
+    assert [each.key for each in box.timers] == ["one", "two"]
 
 
 async def test_one_that_fails_undoes_only_its_own_among_those_committed_together(store, boxes):

@@ -20,16 +20,22 @@ class Approvals(Wire):
         group: str | None = None,
         mine: bool = False,
     ) -> ApprovalList:
-        """Approvals, oldest first.
+        """All approvals that fit, oldest first, however many pages they are.
 
         Args:
             group: Only those that are identical, by the `group` that they have in common.
             mine: Only those that wait for whoever asks.
         """
-        return await self._get(
-            "/approvals", ApprovalList, status=status, session_id=session_id, kind=kind,
-            group=group, mine="true" if mine else None,
-        )  # fmt: skip
+        found: list[ApprovalView] = []
+        before: str | None = None
+        while True:
+            page = await self._get(
+                "/approvals", ApprovalList, status=status, session_id=session_id, kind=kind,
+                group=group, mine="true" if mine else None, before=before,
+            )  # fmt: skip
+            found, before = [*page.approvals, *found], page.before
+            if before is None:
+                return ApprovalList(approvals=found, count=len(found))
 
     async def approval(self, approval_id: str) -> ApprovalView:
         """One approval."""

@@ -80,10 +80,14 @@ class Sessions(Wire):
         return await self._get(f"/sessions/{session_id}", SessionView)
 
     async def edit_session(
-        self, session_id: str, *, title: str | None = None, locale: str | None = None
+        self, session_id: str, *, title: str | None = None, locale: str | None = ""
     ) -> SessionView:
-        """Change a session's title or language."""
-        change = given({"title": title, "locale": locale})
+        """Change a session's title or language.
+
+        Args:
+            locale: None: none of its own. Empty: as it was.
+        """
+        change = given({"title": title}) | ({} if locale == "" else {"locale": locale})
         return await self._patch(f"/sessions/{session_id}", SessionView, change)
 
     async def delete_session(self, session_id: str) -> None:

@@ -84,10 +84,13 @@ class PendingApprovals(View):
 
 
 class ApprovalList(View):
-    """Approvals, oldest first."""
+    """A page of the approvals: the newest that fit, oldest first."""
 
     approvals: list[ApprovalView]
     count: int
+    """How many are on this page."""
+    before: str | None = None
+    """Ask for what is before this; None where nothing is."""
 
 
 class ApprovalFilter(View):

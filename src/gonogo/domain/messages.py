@@ -5,7 +5,7 @@ are translated before the check, so the rest of gonogo knows one name for each t
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Self, TypeVar, cast
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar, cast
 
 from pydantic import (
     BaseModel,
@@ -34,6 +34,8 @@ class Request(BaseModel):
     """A message from a client: immutable, no unknown fields, no coercion."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
+    nulls: ClassVar[frozenset[str]] = frozenset()
+    """The fields whose null says something else than their absence."""
 
 
 class UserMessage(Request):
@@ -183,8 +185,9 @@ def validated(model: type[T], fields: Any) -> T:  # noqa: ANN401 - as a stranger
     """
     if not isinstance(fields, dict):
         raise InvalidMessage("A body must be an object")
+    told = {"modified_subtasks", "result"}.union(getattr(model, "nulls", ()))
     for name, value in cast("dict[str, Any]", fields).items():
-        if value is None and name not in {"modified_subtasks", "result"}:
+        if value is None and name not in told:
             raise InvalidMessage(f"{name}: leave a field out instead of null")
     try:
         return model.model_validate(fields)

@@ -1,9 +1,11 @@
 """Approvals as people are shown them: who sees which, and who is waited for."""
 
+from collections.abc import Iterator
+
 from gonogo.approvals import is_reviewer, objection
 from gonogo.domain.approval_state import ApprovalStatus
-from gonogo.domain.approval_views import ApprovalFilter, ApprovalView
-from gonogo.domain.errors import NotFound
+from gonogo.domain.approval_views import ApprovalFilter, ApprovalList, ApprovalView
+from gonogo.domain.errors import InvalidCursor, NotFound
 from gonogo.domain.principal import Principal, Role
 from gonogo.domain.records import Approval, Plan, Vote
 from gonogo.runtime._questions import view_of
@@ -13,6 +15,9 @@ from gonogo.store.calls import approval_of, list_approvals
 from gonogo.store.desk import reviewed_of_plan, votes_of
 from gonogo.store.plans import plan_of
 from gonogo.store.sessions import session_of
+
+_AT_ONCE = 500
+"""Rows that are in memory at once while a page is looked for."""
 
 
 def may_see(conn: Connection, principal: Principal, approval: Approval) -> bool:
@@ -47,22 +52,47 @@ def readable_plan(conn: Connection, principal: Principal, plan_id: str) -> Plan:
 
 
 def list_views(
-    conn: Connection, principal: Principal, wanted: ApprovalFilter
-) -> list[ApprovalView]:
-    """The approvals that fit and that the principal may see, oldest first."""
-    found = list_approvals(
-        conn, status=wanted.status, session_id=wanted.session_id, kind=wanted.kind,
-        group=wanted.group,
-    )  # fmt: skip
-    own = seen_ids(conn, principal)
+    conn: Connection,
+    principal: Principal,
+    wanted: ApprovalFilter,
+    before: str | None,
+    limit: int | None,
+) -> ApprovalList:
+    """A page of the approvals that fit and that the principal may see.
+
+    Raises:
+        InvalidCursor: there is no approval of the id `before`.
+    """
+    place = approval_of(conn, before) if before is not None else None
+    if before is not None and (place is None or not may_see(conn, principal, place)):
+        raise InvalidCursor(f"before={before} is no approval; use the `before` of a page")
     views: list[ApprovalView] = []
-    for approval in found:
-        if approval.session_id not in own and not _reviews(conn, principal, approval):
-            continue
-        votes = votes_of(conn, approval.id) if approval.review else []
-        if not wanted.mine or _waits_for(principal, approval, votes):
-            views.append(view_of(conn, approval, votes))
-    return views
+    for view in _newest(conn, principal, wanted, place):
+        if len(views) == limit:
+            earlier = views[-1].approval_id
+            return ApprovalList(approvals=views[::-1], count=len(views), before=earlier)
+        views.append(view)
+    return ApprovalList(approvals=views[::-1], count=len(views))
+
+
+def _newest(
+    conn: Connection, principal: Principal, wanted: ApprovalFilter, place: Approval | None
+) -> Iterator[ApprovalView]:
+    own = seen_ids(conn, principal)
+    while True:
+        found = list_approvals(
+            conn, status=wanted.status, session_id=wanted.session_id, kind=wanted.kind,
+            group=wanted.group, before=place, most=_AT_ONCE,
+        )  # fmt: skip
+        for approval in found:
+            if approval.session_id not in own and not _reviews(conn, principal, approval):
+                continue
+            votes = votes_of(conn, approval.id) if approval.review else []
+            if not wanted.mine or _waits_for(principal, approval, votes):
+                yield view_of(conn, approval, votes)
+        if len(found) < _AT_ONCE:
+            return
+        place = found[-1]
 
 
 def _reviews(conn: Connection, principal: Principal, approval: Approval) -> bool:

@@ -1,6 +1,6 @@
 """Decisions: finds what a person's answer is about, prepares edits, and takes it to the desk."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,13 @@ from gonogo.agents import RUNTIME, Thread, runtime_profile
 from gonogo.approvals import Refusal, Ruling
 from gonogo.domain.approval_state import ApprovalKind, ApprovalStatus, DecisionWord
 from gonogo.domain.approval_views import ApprovalFilter, ApprovalList, ApprovalView
-from gonogo.domain.errors import InvalidArguments, InvalidMessage, NotFound, PolicyDenied
+from gonogo.domain.errors import (
+    InvalidArguments,
+    InvalidMessage,
+    NotFound,
+    PolicyDenied,
+    Refused,
+)
 from gonogo.domain.messages import HitlDecision, PlanDecision
 from gonogo.domain.principal import Principal, Role
 from gonogo.domain.records import Approval, CallRow, Session
@@ -18,18 +24,19 @@ from gonogo.runtime._questions import view_of
 from gonogo.runtime._receipt import Receipt
 from gonogo.runtime._session_rules import check_owner
 from gonogo.runtime._sessions import Sessions, seen, seen_plan
-from gonogo.store import Connection
+from gonogo.store import Connection, part
 from gonogo.store.calls import (
     approval_of,
     approval_of_call,
     approval_of_plan,
     call_of,
 )
-from gonogo.store.log import last_seq, told_seq
+from gonogo.store.log import last_seq, told_in, told_seq
 from gonogo.store.sessions import session_of
 
 Find = Callable[[Connection], Approval]
 """Finds what an answer is about, in the transaction that takes it."""
+Prepared = tuple[Find, Ruling]
 
 
 class Decisions(Sessions):
@@ -46,6 +53,14 @@ class Decisions(Sessions):
             return await self.decide_plan(principal, decision, None)
         return await self.decide_call(principal, decision, None)
 
+    async def decide_many(
+        self, principal: Principal, decisions: Sequence[PlanDecision | HitlDecision]
+    ) -> list[Receipt | Refused]:
+        """Take several answers in one transaction, in order; what is refused changes nothing."""
+        principal.require(Role.OPERATOR)
+        prepared = [await self._prepared(principal, decision) for decision in decisions]
+        return await self.parts.store.write(self._decide_many, prepared)
+
     async def decide_plan(
         self, principal: Principal, decision: PlanDecision, session_id: str | None
     ) -> Receipt:
@@ -54,14 +69,7 @@ class Decisions(Sessions):
         Raises:
             Refused: it cannot be; nothing has changed.
         """
-        ruling = Ruling(
-            word=decision.word, by=principal, digest=decision.digest, revision=decision.revision,
-            feedback=decision.feedback, changes=decision.modified_subtasks, start=decision.start,
-            auto_approve_tools=decision.auto_approve_tools,
-        )  # fmt: skip
-        return await self._rule(
-            lambda conn: _plan_approval(conn, principal, decision.plan_id, session_id), ruling
-        )
+        return await self._rule(*_on_plan(principal, decision, session_id))
 
     async def decide_call(
         self, principal: Principal, decision: HitlDecision, session_id: str | None
@@ -71,7 +79,11 @@ class Decisions(Sessions):
         Raises:
             Refused: it cannot be; nothing has changed.
         """
+        return await self._rule(*await self._on_call(principal, decision, session_id))
 
+    async def _on_call(
+        self, principal: Principal, decision: HitlDecision, session_id: str | None
+    ) -> "Prepared":
         def find(conn: Connection) -> Approval:
             approval = _call_approval(conn, principal, decision, session_id)
             if approval.kind is ApprovalKind.PLAN:
@@ -83,20 +95,32 @@ class Decisions(Sessions):
             changes=decision.modified_arguments,
         )  # fmt: skip
         if ruling.word is not DecisionWord.EDIT and not decision.for_session:
-            return await self._rule(find, ruling)
+            return find, ruling
         approval = await self.parts.store.read(find)
         if ruling.word is DecisionWord.EDIT and approval.kind is ApprovalKind.TOOL:
             ruling = await self._edited(approval, ruling)
         if decision.for_session:
             ruling = await self._for_session(approval, ruling)
-        return await self._rule(lambda conn: approval, ruling)
+        return lambda conn: approval, ruling
 
     async def approvals(
-        self, principal: Principal, wanted: ApprovalFilter | None = None
+        self,
+        principal: Principal,
+        wanted: ApprovalFilter | None = None,
+        before: str | None = None,
+        limit: int | None = None,
     ) -> ApprovalList:
-        """The approvals that fit and that the principal may see, oldest first."""
-        views = await self.parts.store.read(list_views, principal, wanted or ApprovalFilter())
-        return ApprovalList(approvals=views, count=len(views))
+        """The approvals that fit and that the principal may see, oldest first.
+
+        Args:
+            before: Only those that are older than the one of this id.
+            limit: Only so many, the newest; None is all.
+
+        Raises:
+            InvalidCursor: there is no approval of the id `before`.
+        """
+        fitting = wanted or ApprovalFilter()
+        return await self.parts.store.read(list_views, principal, fitting, before, limit)
 
     async def approval(self, principal: Principal, approval_id: str) -> ApprovalView:
         """One approval.
@@ -106,6 +130,31 @@ class Decisions(Sessions):
         """
         return await self.parts.store.read(_view, principal, approval_id)
 
+    async def _prepared(
+        self, principal: Principal, decision: PlanDecision | HitlDecision
+    ) -> "Prepared | Refused":
+        try:
+            if isinstance(decision, PlanDecision):
+                return _on_plan(principal, decision, None)
+            return await self._on_call(principal, decision, None)
+        except Refused as error:
+            return error
+
+    def _decide_many(
+        self, conn: Connection, prepared: Sequence["Prepared | Refused"]
+    ) -> list[Receipt | Refused]:
+        return [self._decide_part(conn, each) for each in prepared]
+
+    def _decide_part(self, conn: Connection, prepared: "Prepared | Refused") -> Receipt | Refused:
+        if isinstance(prepared, Refused):
+            return prepared
+        try:
+            with part(conn):
+                outcome = self._decide(conn, *prepared)
+        except Refused as error:
+            return error
+        return outcome.error if isinstance(outcome, Refusal) else outcome
+
     async def _rule(self, find: Find, ruling: Ruling) -> Receipt:
         outcome = await self.parts.store.write(self._decide, find, ruling)
         if isinstance(outcome, Refusal):
@@ -114,7 +163,7 @@ class Decisions(Sessions):
 
     def _decide(self, conn: Connection, find: Find, ruling: Ruling) -> Receipt | Refusal:
         before = find(conn)
-        after = last_seq(conn, before.session_id)
+        after = last_seq(conn, before.session_id) + len(told_in(conn, before.session_id))
         outcome = self.parts.desk.decide(
             conn, before.id, replace(ruling, after=after), self.parts.clock()
         )
@@ -176,6 +225,15 @@ def _session_and_call(conn: Connection, approval: Approval) -> tuple[Session, Ca
     session, call = session_of(conn, approval.session_id), call_of(conn, approval.call_id or "")
     assert session is not None and call is not None  # noqa: S101, PT018 - foreign keys
     return session, call
+
+
+def _on_plan(principal: Principal, decision: PlanDecision, session_id: str | None) -> Prepared:
+    ruling = Ruling(
+        word=decision.word, by=principal, digest=decision.digest, revision=decision.revision,
+        feedback=decision.feedback, changes=decision.modified_subtasks, start=decision.start,
+        auto_approve_tools=decision.auto_approve_tools,
+    )  # fmt: skip
+    return lambda conn: _plan_approval(conn, principal, decision.plan_id, session_id), ruling
 
 
 def _plan_approval(

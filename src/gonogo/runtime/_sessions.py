@@ -93,9 +93,13 @@ class Sessions:
         principal: Principal,
         session_id: str,
         title: str | None = None,
-        locale: str | None = None,
+        locale: str | None = "",
     ) -> SessionView:
         """Change a session's title or language.
+
+        Args:
+            locale: None: none of its own; it is spoken as before until somebody says something.
+                Empty: as it was.
 
         Raises:
             NotFound: there is none of that id that the principal may see.
@@ -192,8 +196,9 @@ class Sessions:
         changed: dict[str, Any] = {"updated_at": self.parts.clock()}
         if title is not None:
             changed["title"] = title
-        if locale is not None:
-            changed |= {"locale": locale, "spoken": resolve(locale, session.spoken)}
+        if locale != "":
+            wanted = self.parts.settings.locale if locale is None else locale
+            changed |= {"locale": locale, "spoken": resolve(wanted, session.spoken)}
         set_session(conn, session_id, **changed)
 
     def _delete(self, conn: Connection, principal: Principal, session_id: str) -> None:

@@ -1,9 +1,10 @@
 """Approvals: what people are asked, and their answers."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 from fastapi import APIRouter, Query, Response
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from gonogo.domain.approval_state import ApprovalKind, ApprovalStatus
 from gonogo.domain.approval_views import (
@@ -38,13 +39,18 @@ class Filters(BaseModel):
     kind: ApprovalKind | None = None
     group: Filter = None
     mine: bool = False
+    before: Filter = None
+    """The `before` of the page that follows the one that is asked for."""
+    limit: Annotated[int, Field(ge=1, le=1_000)] = 1_000
 
 
 @router.get("", response_model=ApprovalList)
 async def list_approvals(caller: Authenticated, filters: Annotated[Filters, Query()]) -> Response:
-    """Approvals, oldest first; `mine`: those that wait for the one who asks."""
-    wanted = ApprovalFilter(**filters.model_dump())
-    return answer(await caller.runtime.approvals(caller.principal, wanted))
+    """The newest approvals, oldest first; `mine`: those that wait for the one who asks."""
+    wanted = ApprovalFilter(**filters.model_dump(exclude={"before", "limit"}))
+    return answer(
+        await caller.runtime.approvals(caller.principal, wanted, filters.before, filters.limit)
+    )
 
 
 @router.post("/decisions", response_model=DecisionAnswers, openapi_extra=takes(Answers))
@@ -54,9 +60,8 @@ async def decide_many(caller: Authenticated) -> Response:
     body = await read_body(caller.request, Answers)
 
     async def decided() -> DecisionAnswers:
-        decisions = body.decisions or await _each_of_group(caller, body)
-        answers = [await _decide_one(caller, decision) for decision in decisions]
-        return DecisionAnswers(answers=answers)
+        answers = body.decisions or await _each_of_group(caller, body)
+        return DecisionAnswers(answers=await _decide_each(caller, answers))
 
     return await once(caller, body, decided)
 
@@ -101,19 +106,17 @@ async def revoke_links(caller: Authenticated, approval_id: Name) -> Response:
 
 
 async def _decide(caller: Caller, approval_id: str, body: ApprovalAnswer) -> ApprovalView:
-    return (await _decided(caller, approval_id, body))[1]
-
-
-async def _decided(
-    caller: Caller, approval_id: str, body: ApprovalAnswer
-) -> "tuple[Receipt, ApprovalView]":
     view = await caller.runtime.approval(caller.principal, approval_id)
     receipt = await caller.runtime.decide(caller.principal, _decision(view, body))
+    return await _after(caller, approval_id, receipt)
+
+
+async def _after(caller: Caller, approval_id: str, receipt: "Receipt") -> ApprovalView:
     try:
-        return receipt, await caller.runtime.approval(caller.principal, receipt.approval_id)
+        return await caller.runtime.approval(caller.principal, receipt.approval_id)
     except NotFound:
         # An edit may have made it a question for others, whom it is shown to.
-        return receipt, await caller.runtime.approval(caller.principal, approval_id)
+        return await caller.runtime.approval(caller.principal, approval_id)
 
 
 async def _each_of_group(caller: Caller, body: Answers) -> list[NamedAnswer]:
@@ -144,14 +147,35 @@ def _decision(view: ApprovalView, body: ApprovalAnswer) -> PlanDecision | HitlDe
     )
 
 
-async def _decide_one(caller: Caller, body: NamedAnswer) -> DecisionAnswer:
+async def _decide_each(caller: Caller, answers: Sequence[NamedAnswer]) -> list[DecisionAnswer]:
+    """Take them all at once: whatever stops us, either all of them were taken or none."""
+    read = [await _read(caller, answer) for answer in answers]
+    meant = [each for each in read if not isinstance(each, Refused)]
+    taken = iter(await caller.runtime.decide_many(caller.principal, meant))
+    outcomes = [each if isinstance(each, Refused) else next(taken) for each in read]
+    return [
+        await _answered(caller, answer.approval_id, outcome)
+        for answer, outcome in zip(answers, outcomes, strict=True)
+    ]
+
+
+async def _read(caller: Caller, body: NamedAnswer) -> PlanDecision | HitlDecision | Refused:
     try:
-        receipt, view = await _decided(caller, body.approval_id, body)
+        view = await caller.runtime.approval(caller.principal, body.approval_id)
+        return _decision(view, body)
     except Refused as error:
-        return _refused(body.approval_id, error)
+        return error
+
+
+async def _answered(
+    caller: Caller, approval_id: str, outcome: "Receipt | Refused"
+) -> DecisionAnswer:
+    if isinstance(outcome, Refused):
+        return _refused(approval_id, outcome)
+    view = await _after(caller, approval_id, outcome)
     needed = view.review.needed if view.review else 1
     return DecisionAnswer(
-        id=body.approval_id, ok=True, status=view.status, outcome=receipt.outcome,
+        id=approval_id, ok=True, status=view.status, outcome=outcome.outcome,
         votes=len(view.votes or ()) if needed > 1 else None, needed=needed if needed > 1 else None,
     )  # fmt: skip
 

@@ -9,7 +9,7 @@ from starlette.responses import StreamingResponse
 
 from gonogo.domain.audit_log import AuditFilter, AuditPlace
 from gonogo.domain.audit_views import AuditAnchor, AuditEntry, AuditHead, AuditReport
-from gonogo.domain.chain import Head, read_anchors
+from gonogo.domain.chain import SYSTEM, Head, read_anchors
 from gonogo.domain.errors import GonogoError, InvalidCursor
 from gonogo.domain.pages import Audit, AuditHeads
 from gonogo.server._answers import answer, once
@@ -36,7 +36,7 @@ class Wanted(BaseModel):
     since: AwareDatetime | None = None
     until: AwareDatetime | None = None
     after: Annotated[int, Field(ge=0, lt=2**31)] | None = None
-    """Of one chain: only entries with a greater number."""
+    """Of one chain: only entries with a greater number. Without `session_id` that is `system`."""
     before: _Word | None = None
     """Of all chains: the `before` of the page that follows the one that is asked for."""
     limit: Annotated[int, Field(ge=1, le=1_000)] = 100
@@ -47,17 +47,21 @@ class Wanted(BaseModel):
         """What an entry must be."""
         return AuditFilter(actor=self.actor, action=self.action, since=self.since, until=self.until)
 
+    def chain(self) -> str | None:
+        """The one chain that is meant; None: all of them."""
+        return SYSTEM if self.session_id is None and self.after is not None else self.session_id
+
     def place(self) -> AuditPlace | None:
         """Where the page ends.
 
         Raises:
             InvalidCursor: it is no place, or pages are asked for in the other way.
         """
-        if self.session_id is None and self.after is not None:
-            raise InvalidCursor("after needs session_id; all chains are paged by `before`")
-        if self.session_id is not None and self.before is not None:
-            raise InvalidCursor("before goes without session_id; one chain is paged by `after`")
-        return None if self.before is None else AuditPlace.read(self.before)
+        if self.before is None:
+            return None
+        if self.chain() is not None:
+            raise InvalidCursor("before is for all chains; one chain is paged by `after`")
+        return AuditPlace.read(self.before)
 
 
 @router.get("/audit", response_model=Audit)
@@ -67,17 +71,17 @@ async def read_audit(
 ) -> Response:
     """The newest entries of all chains, or a stretch of one chain: a session's, or `system`.
 
-    All chains are paged by `before`, one chain by `after`.
+    All chains are paged by `before`, one chain by `after`; `after` alone is of `system`.
     """
-    place = wanted.place()
+    place, chain = wanted.place(), wanted.chain()
     locale = resolve(wanted.locale, caller.runtime.settings.locale)
-    if wanted.session_id is None:
+    if chain is None:
         page = await caller.runtime.audit_log(
             caller.principal, wanted.filter(), place, wanted.limit
         )
         return answer(page.model_copy(update={"entries": _said(page.entries, locale)}))
     entries = await caller.runtime.audit(
-        caller.principal, wanted.session_id, wanted.after or 0, wanted.limit, wanted.filter()
+        caller.principal, chain, wanted.after or 0, wanted.limit, wanted.filter()
     )
     return answer(Audit(entries=_said(entries, locale)))
 

@@ -19,7 +19,7 @@ from gonogo.domain.messages import (
     ToolResultMessage,
     UserMessage,
 )
-from gonogo.server._params import Language
+from gonogo.server._params import LANGUAGE, Language
 
 _MESSAGES = (UserMessage, SwitchAgent, PlanDecision, HitlDecision, ToolResultMessage, Cancel)
 _SCHEMA = {"oneOf": [{"$ref": f"#/components/schemas/{m.__name__}"} for m in _MESSAGES]}
@@ -46,8 +46,12 @@ class NewSession(Request):
 class SessionChange(Request):
     """What may change about a session."""
 
+    nulls = frozenset({"locale"})
     title: Annotated[str, StringConstraints(max_length=200)] | None = None
-    locale: Language = None
+    locale: Annotated[
+        Language, WithJsonSchema({"type": ["string", "null"], "pattern": LANGUAGE})
+    ] = None
+    """null: the session has none of its own from now on."""
 
 
 class Nothing(Request):

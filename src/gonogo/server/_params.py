@@ -24,7 +24,8 @@ Name = Annotated[str, AfterValidator(possible)]
 """An id in a path: what cannot be an id is answered like one that is not known."""
 Filter = Annotated[str | None, StringConstraints(pattern=r"^[A-Za-z0-9_.:-]{1,128}$")]
 """An id in a query."""
-Language = Annotated[str | None, StringConstraints(pattern=r"^[A-Za-z]{2}(-[A-Za-z]{2})?$")]
+LANGUAGE = r"^[A-Za-z]{2}(-[A-Za-z]{2})?$"
+Language = Annotated[str | None, StringConstraints(pattern=LANGUAGE)]
 """A language in a query or a body."""
 
 

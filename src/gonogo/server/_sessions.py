@@ -52,12 +52,10 @@ async def get_session(caller: Authenticated, session_id: Name) -> Response:
 
 @router.patch("/{session_id}", response_model=SessionView, openapi_extra=takes(SessionChange))
 async def edit_session(caller: Authenticated, session_id: Name) -> Response:
-    """Change a session's title or language."""
+    """Change a session's title or language; without one of its own it is that of what is said."""
     change = await read_body(caller.request, SessionChange)
-    view = await caller.runtime.edit_session(
-        caller.principal, session_id, title=change.title, locale=change.locale
-    )
-    return answer(view)
+    fields = change.model_dump(exclude_unset=True)
+    return answer(await caller.runtime.edit_session(caller.principal, session_id, **fields))
 
 
 @router.delete("/{session_id}", status_code=204)

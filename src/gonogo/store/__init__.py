@@ -15,12 +15,12 @@ from typing import Concatenate, ParamSpec, TypeVar
 from sqlalchemy import Connection
 
 from gonogo.store._migrate import migrate
-from gonogo.store._outbox import Outbox, go_on, outbox, stop
+from gonogo.store._outbox import Outbox, go_on, outbox, part, stop
 from gonogo.store._postgres import PostgresBackend
 from gonogo.store._sqlite import SqliteBackend
 from gonogo.store.ids import new_id
 
-__all__ = ["Connection", "Outbox", "Store", "go_on", "new_id", "outbox", "stop"]
+__all__ = ["Connection", "Outbox", "Store", "go_on", "new_id", "outbox", "part", "stop"]
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -1,5 +1,7 @@
 """What a transaction sets going once it is committed, and not a moment earlier."""
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -22,6 +24,11 @@ class Outbox:
     pending: dict[str, Any] = field(default_factory=dict[str, Any])
     """By chain, what the event log and the audit will be told at the transaction's end."""
 
+    def lists(self) -> list[list[Any]]:
+        """All that only grows while the transaction runs."""
+        told = [each for p in self.pending.values() for each in (p.bodies, p.notes)]
+        return [self.events, self.jobs, self.stops, self.timers, *told]
+
 
 def open_outbox(conn: Connection) -> Outbox:
     """Begin a fresh outbox for the transaction on this connection."""
@@ -33,6 +40,23 @@ def open_outbox(conn: Connection) -> Outbox:
 def outbox(conn: Connection) -> Outbox:
     """The outbox of the transaction that runs on this connection."""
     return conn.info[_KEY]
+
+
+@contextmanager
+def part(conn: Connection) -> Generator[None]:
+    """Part of a transaction: when it raises, it is as if it had not been, and the rest goes on."""
+    box = outbox(conn)
+    before = {id(each): len(each) for each in box.lists()}
+    conn.exec_driver_sql("SAVEPOINT part")
+    try:
+        yield
+    except BaseException:
+        conn.exec_driver_sql("ROLLBACK TO SAVEPOINT part")
+        for each in box.lists():
+            del each[before.get(id(each), 0) :]
+        raise
+    finally:
+        conn.exec_driver_sql("RELEASE SAVEPOINT part")
 
 
 def go_on(

@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, bindparam, func, select
+from sqlalchemy import Connection, and_, bindparam, func, or_, select
 
 from gonogo.domain.approval_state import APPROVAL, ApprovalStatus
 from gonogo.domain.call_state import CALL, CallStatus
@@ -46,7 +46,15 @@ _OPEN_QUESTIONS = (
     .where(approvals.c.status == "pending")
     .group_by(approvals.c.kind)
 )
-_ALL = select(*columns_of(approvals, Approval)).order_by(approvals.c.created_at, approvals.c.id)
+_NEWEST = (
+    select(*columns_of(approvals, Approval))
+    .order_by(approvals.c.created_at.desc(), approvals.c.id.desc())
+    .limit(bindparam("most"))
+)
+_BEFORE = or_(
+    approvals.c.created_at < bindparam("before_at"),
+    and_(approvals.c.created_at == bindparam("before_at"), approvals.c.id < bindparam("before_id")),
+)
 _LOCK = by(approvals, Approval, "id").with_for_update()
 _LATEST = (
     select(*columns_of(approvals, Approval))
@@ -179,10 +187,18 @@ def list_approvals(
     session_id: str | None,
     kind: str | None,
     group: str | None = None,
+    before: Approval | None = None,
+    most: int = 1_000,
 ) -> list[Approval]:
-    """Approvals that fit, oldest first."""
-    statement = _ALL
-    params: dict[str, str] = {}
+    """The newest approvals that fit, newest first.
+
+    Args:
+        before: Only older ones than this.
+    """
+    statement, params = _NEWEST, dict[str, Any](most=most)
+    if before is not None:
+        statement = statement.where(_BEFORE)
+        params |= {"before_at": before.created_at, "before_id": before.id}
     wanted = {"status": status, "session_id": session_id, "kind": kind, "group_key": group}
     for column, value in wanted.items():
         if value is not None:

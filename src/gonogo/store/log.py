@@ -100,6 +100,12 @@ def told(conn: Connection) -> list[tuple[str, datetime, dict[str, Any]]]:
     ]
 
 
+def told_in(conn: Connection, session_id: str) -> Sequence[Any]:
+    """What this transaction has told so far in one session."""
+    pending = outbox(conn).pending.get(session_id)
+    return pending.bodies if pending is not None else ()
+
+
 def tell_final(conn: Connection, session_id: str) -> None:
     """Mark the last event of this transaction: it ends the answer to what set it going."""
     pending = outbox(conn).pending.get(session_id)

@@ -19,8 +19,7 @@ export function EditSession({ session, onClose }: { session: SessionView; onClos
   const [locale, setLocale] = useState<string | null>(session.locale ?? null);
   const path = { session_id: session.session_id };
   const { mutate, error, isPending } = useMutation({
-    mutationFn: () =>
-      editSession({ path, body: { title: title.trim(), locale: locale ?? undefined } }),
+    mutationFn: () => editSession({ path, body: { title: title.trim(), locale } }),
     onSuccess: () => {
       void queries.invalidateQueries({ queryKey: getSessionQueryKey({ path }) });
       void queries.invalidateQueries({ queryKey: listSessionsQueryKey() });
@@ -50,7 +49,7 @@ export function EditSession({ session, onClose }: { session: SessionView; onClos
             data={LANGUAGE_CHOICES}
             value={locale}
             onChange={setLocale}
-            allowDeselect={false}
+            clearable
           />
           {error !== null && <Failure error={error} />}
           <Button type="submit" loading={isPending}>
