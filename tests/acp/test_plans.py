@@ -1,13 +1,11 @@
 """A plan in an editor: shown as entries, put before the person, decided, changed, carried out."""
 
-import json
-import re
 from typing import Any
 
 import anyio
 import pytest
 
-from fakes.asked import until_asked
+from fakes.asked import until_commented
 from fakes.openai_server import FakeOpenAI
 from fakes.world import call, calls, plan, says, step, write
 
@@ -53,7 +51,7 @@ async def test_a_plan_is_asked_about_carried_out_and_kept_up_to_date(editor, fol
         session_id = await planner(pad, folder)
         assert await pad.say(session_id, "Build it") == "end_turn"
     ((asked, options),) = pad.questions
-    assert [option.option_id for option in options] == ["approve", "hold", "revise", "reject"]
+    assert [option.option_id for option in options] == ["approve", "hold", "reject", "revise"]
     assert "Do readme" in asked.content[0].content.text
     assert asked.field_meta["digest"].startswith("sha256:")
     first = pad.of("plan")[0].entries
@@ -95,19 +93,9 @@ async def test_a_plan_is_rejected_held_and_started_by_what_the_person_chooses_or
     assert {path.name for path in folder.iterdir()} == {"app.py", "README.md"}
 
 
-def comment_of(requests: list[dict[str, Any]]) -> str | None:
-    """The id of the comment that the planner is to answer."""
-    for request in requests:
-        told = re.search(r"you are to answer:\n(.*)", str(request["messages"][-1]["content"]))
-        if told:
-            return json.loads(told[1])[0]["comment_id"]
-    return None
-
-
 async def answer_comment(provider: FakeOpenAI) -> None:
     """Script the planner's next attempt, as soon as the comment's id is known."""
-    comment_id = await until_asked(provider, comment_of)
-    answers = [{"comment_id": comment_id, "answer": "It is blue now."}]
+    answers = [{"comment_id": await until_commented(provider), "answer": "It is blue now."}]
     made = calls(call("create_plan", goal="Blue", subtasks=STEPS, answers=answers))
     rules = [{"when": {"user": "in blue"}, "reply": made}, *SCRIPT["rules"]]
     provider.script({**SCRIPT, "rules": rules})

@@ -1,5 +1,7 @@
 """Waiting for what a model's server is asked."""
 
+import json
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -14,7 +16,21 @@ Body = dict[str, Any]
 
 async def until_asked(provider: FakeOpenAI, enough: Callable[[list[Body]], object]) -> Any:
     """Wait until the model has been asked for something; gives what told so."""
+    requests: list[Body] = []
     with anyio.fail_after(LIMIT):
-        while not (found := enough(await anyio.to_thread.run_sync(lambda: provider.requests))):
-            pass
+        while not (found := enough(requests)):
+            requests = await anyio.to_thread.run_sync(provider.news, len(requests))
     return found
+
+
+async def until_commented(provider: FakeOpenAI) -> str:
+    """The id of the comment that a planner is asked to answer, once it is."""
+    return await until_asked(provider, _comment_of)
+
+
+def _comment_of(requests: list[Body]) -> str | None:
+    for request in requests:
+        told = re.search(r"you are to answer:\n(.*)", str(request["messages"][-1]["content"]))
+        if told:
+            return json.loads(told[1])[0]["comment_id"]
+    return None

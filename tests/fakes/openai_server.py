@@ -20,8 +20,9 @@ after so many pieces), `end` (the stream ends properly after so many pieces, unf
 (the deltas themselves; a string is sent raw). A list of replies in the place of one answers the
 same request when it is asked again; its last item answers all the rest.
 
-`GET /violations` and `GET /requests` tell what was wrong and what was asked; `GET /v1/models` lists
-one model. `python openai_server.py --port 0 --script FILE` prints the base URL.
+`GET /violations` and `GET /requests` tell what was wrong and what was asked, `GET /requests/NUMBER`
+as soon as that is not the number of requests, or after a second; `GET /v1/models` lists one model.
+`python openai_server.py --port 0 --script FILE` prints the base URL.
 """
 
 import argparse
@@ -141,7 +142,7 @@ class Script:
     """What is answered, and what has been asked."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.Condition()
         self.load({})
 
     def load(self, script: dict) -> None:
@@ -151,12 +152,20 @@ class Script:
             self._asked: dict[tuple, int] = {}
             self.requests: list[dict] = []
             self.violations: list[dict] = []
+            self._lock.notify_all()
+
+    def news(self, known: int) -> list[dict]:
+        """The requests, once there are not as many as are known; or after a second."""
+        with self._lock:
+            self._lock.wait_for(lambda: len(self.requests) != known, timeout=1)
+            return list(self.requests)
 
     def answer(self, body: dict, headers: dict) -> dict:
         """Record a request and find its reply."""
         with self._lock:
             number = len(self.requests)
             self.requests.append({"number": number, "headers": headers, "body": body})
+            self._lock.notify_all()
             found = violations_of(body)
             place, reply = self._find(body)
             if reply is None:
@@ -251,6 +260,8 @@ class Handler(BaseHTTPRequestHandler):
                 self._json(200, script.violations)
             case "/requests":
                 self._json(200, script.requests)
+            case path if path.startswith("/requests/"):
+                self._json(200, script.news(int(path.removeprefix("/requests/"))))
             case "/v1/models":
                 self._json(200, {"object": "list", "data": [{"id": "scripted"}]})
             case _:
@@ -368,6 +379,10 @@ class FakeOpenAI:
     def requests(self) -> list[dict]:
         """The bodies of the requests so far."""
         return [request["body"] for request in self._call("/requests")]
+
+    def news(self, known: int) -> list[dict]:
+        """The bodies of the requests, once they are not as many as are known."""
+        return [request["body"] for request in self._call(f"/requests/{known}")]
 
     @property
     def headers(self) -> list[dict]:

@@ -28,9 +28,10 @@ from gonogo.texts import say
 REVISE, EDIT = "revise", "edit"
 CHANGES = "changes"
 """The field of a form that says what is to be different in a plan."""
+# A client that nobody sits at takes the first option of a kind: what it declines is rejected.
 _PLAN: tuple[tuple[str, schema.PermissionOptionKind], ...] = (
-    ("approve", "allow_once"), ("hold", "allow_once"), (REVISE, "reject_once"),
-    ("reject", "reject_once"),
+    ("approve", "allow_once"), ("hold", "allow_once"), ("reject", "reject_once"),
+    (REVISE, "reject_once"),
 )  # fmt: skip
 _TOOL: tuple[tuple[str, schema.PermissionOptionKind], ...] = (
     ("approve", "allow_once"), ("approve_session", "allow_always"), (EDIT, "allow_once"),
