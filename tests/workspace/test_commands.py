@@ -54,11 +54,11 @@ def alive(token: str) -> list[str]:
 
 
 def sleepers(token: str) -> str:
-    """A script with children in its group, in another session, and with another environment."""
+    """A script with children in its group, another session, another environment, and both."""
     sleep = f"exec -a {token} sleep 300"
     return (
         f"({sleep}) & (setsid bash -c '{sleep}' &) ; (setsid setsid bash -c '{sleep}' &) ;"
-        f" (env -i bash -c '{sleep}' &) ; touch started; "
+        f" (env -i bash -c '{sleep}' &) ; (env -i setsid bash -c '{sleep}' &) ; touch started; "
     )
 
 

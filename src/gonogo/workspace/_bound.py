@@ -3,11 +3,8 @@
 They run beside us with the rights that we have, in no box: they are the operator's own.
 """
 
-import os
-import sys
-from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
-from functools import cache
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from secrets import token_hex
 from subprocess import PIPE
@@ -17,8 +14,10 @@ import anyio.abc
 import anyio.to_thread
 
 from gonogo.domain.errors import ToolFailed
+from gonogo.workspace._lifeline import Lifeline, lifeline
 from gonogo.workspace._processes import MARK, kill_marked
 from gonogo.workspace._programs import find_program
+from gonogo.workspace._running import uncancelled
 
 _GRACE = 2.0
 
@@ -41,43 +40,31 @@ async def bound_process(
     if program is None:
         raise ToolFailed("io_error", f"There is no program {argv[0]!r} on its PATH")
     mark = token_hex(16)
-    lifeline, ours = os.pipe()
-    try:
+    with lifeline() as line:
         # Not to be cancelled half-way: a process that nobody holds could not be ended.
-        with _uncancelled():
+        with uncancelled():
             marked = {**environment, MARK: mark}
-            process = await _spawned([program, *argv[1:]], marked, folder, lifeline)
+            process = await _spawned([program, *argv[1:]], marked, folder, line)
         try:
             yield process
         finally:
-            with _uncancelled():
-                os.close(ours)
-                ours = -1
+            with uncancelled():
+                line.cut()
                 await _ended(process, mark)
-    finally:
-        if ours >= 0:
-            os.close(ours)
-
-
-@contextmanager
-def _uncancelled() -> Generator[None]:
-    with anyio.CancelScope(shield=True):
-        yield
 
 
 async def _spawned(
-    argv: Sequence[str], environment: Mapping[str, str], folder: Path, lifeline: int
+    argv: Sequence[str], environment: Mapping[str, str], folder: Path, line: Lifeline
 ) -> anyio.abc.Process:
-    keeper = [*_interpreter(), "-c", _text(), str(lifeline)]
     try:
         return await anyio.open_process(
-            [*keeper, *argv], stdin=PIPE, stdout=PIPE, stderr=PIPE, cwd=folder,
-            env=environment, start_new_session=True, pass_fds=(lifeline,),
+            line.kept(argv), stdin=PIPE, stdout=PIPE, stderr=PIPE, cwd=folder,
+            env=environment, start_new_session=True, pass_fds=line.fds,
         )  # fmt: skip
     except (OSError, ValueError) as error:
         raise ToolFailed("io_error", f"{argv[0]!r} cannot be started: {error}") from error
     finally:
-        os.close(lifeline)
+        line.spawned()
 
 
 async def _ended(process: anyio.abc.Process, mark: str) -> None:
@@ -86,13 +73,3 @@ async def _ended(process: anyio.abc.Process, mark: str) -> None:
         await process.wait()
     await anyio.to_thread.run_sync(kill_marked, process.pid, mark)
     await process.aclose()
-
-
-@cache
-def _interpreter() -> list[str]:
-    return [str(Path(sys.executable).resolve()), "-I", "-S"]
-
-
-@cache
-def _text() -> str:
-    return Path(__file__).with_name("_keeper.py").read_text("utf-8")

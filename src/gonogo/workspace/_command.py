@@ -1,19 +1,19 @@
 """Running a command of an agent: boxed, bounded, and gone when it is over.
 
 Whatever ends a command (its own end, the time limit, the caller's cancellation), no process of it
-is left when `run_command` returns.
+is left when `run_command` returns. In a box that is the end of the box; without one, a keeper
+stands between us and the command, under which all stays that comes of it.
 """
 
 import shutil
 import sys
 import tempfile
 import time
-from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import (
     AbstractContextManager,
     AsyncExitStack,
     asynccontextmanager,
-    contextmanager,
     nullcontext,
 )
 from dataclasses import dataclass
@@ -29,19 +29,17 @@ from gonogo.domain.errors import ToolFailed
 from gonogo.workspace._ceilings import USUAL, Ceilings
 from gonogo.workspace._door import Door, door_of
 from gonogo.workspace._filter import filter_fd
-from gonogo.workspace._processes import MARK, kill_marked
+from gonogo.workspace._lifeline import Lifeline, lifeline
+from gonogo.workspace._processes import MARK
 from gonogo.workspace._programs import DEFAULT_PATH, find_program
 from gonogo.workspace._reach import Network, Reached
+from gonogo.workspace._running import TIMED_OUT, Running, Sink, uncancelled
 from gonogo.workspace._sandbox import PRIVATE_HOME, TRIES, Box, Sandbox
 from gonogo.workspace._sign import GIVE, Sign, sign_of
 from gonogo.workspace._workspace import Workspace
 
 OUTPUT_CAP = 64 * 1024
 """Bytes of output that are kept when the caller names no cap."""
-TIMED_OUT = 124
-"""The exit code of a command that reached its time limit, as timeout(1) gives it."""
-
-_GRACE = 2.0
 _LIMITS = f"""
 while read -r limit; do ulimit $limit 2>/dev/null; done <<<"$3"
 {GIVE}
@@ -149,7 +147,7 @@ class _End:
     began: bool
     """The command did; where it did not, nothing of it has run."""
     exit_code: int
-    sink: "_Sink"
+    sink: Sink
     timed_out: bool
     over: str | None
     network: Reached | None
@@ -174,10 +172,14 @@ async def _carried_out(workspace: Workspace, order: _Order, until: float) -> _En
 
 
 async def _try(workspace: Workspace, order: _Order, until: float) -> _End:
-    sink, over = _Sink(order.output_cap), None
+    sink, over = Sink(order.output_cap), None
     boxed = order.inside.sandbox is not None
-    with door_of(order.network, boxed=boxed) as door, sign_of(boxed=boxed) as sign:
-        inherited = _Inherited(door, sign)
+    with (
+        door_of(order.network, boxed=boxed) as door,
+        sign_of(boxed=boxed) as sign,
+        nullcontext() if boxed else lifeline() as line,
+    ):
+        inherited = _Inherited(door, sign, line)
         async with _started(workspace, order, inherited) as process:
             with anyio.CancelScope(deadline=until) as limit:
                 over = await _watched(process, sink, order.inside, door)
@@ -192,9 +194,7 @@ async def _try(workspace: Workspace, order: _Order, until: float) -> _End:
         )
 
 
-async def _watched(
-    process: "_Running", sink: "_Sink", inside: _Inside, door: Door | None
-) -> str | None:
+async def _watched(process: Running, sink: Sink, inside: _Inside, door: Door | None) -> str | None:
     """Wait for a command; gives the limit that it passed, if it did."""
     passed: list[str] = []
 
@@ -212,97 +212,17 @@ async def _watched(
     return passed[0] if passed else None
 
 
-class _Sink:
-    """Output as it comes: the first half of the cap, and the last."""
-
-    def __init__(self, cap: int) -> None:
-        self._half = max(cap // 2, 1)
-        self._head, self._tail = bytearray(), bytearray()
-        self._dropped = 0
-
-    @property
-    def truncated(self) -> bool:
-        return self._dropped > 0
-
-    def add(self, chunk: bytes) -> None:
-        room = self._half - len(self._head)
-        self._head += chunk[:room]
-        self._tail += chunk[max(room, 0) :]
-        excess = len(self._tail) - self._half
-        if excess > 0:
-            del self._tail[:excess]
-            self._dropped += excess
-
-    def text(self) -> str:
-        if not self._dropped:
-            return (self._head + self._tail).decode("utf-8", "replace")
-        head, tail = (part.decode("utf-8", "replace") for part in (self._head, self._tail))
-        return f"{head}\n[… {self._dropped} bytes left out …]\n{tail}"
-
-
-class _Running:
-    """A command's processes, from spawn to the end of the last."""
-
-    def __init__(self, process: anyio.abc.Process, mark: str) -> None:
-        self._process, self._mark = process, mark
-        self._ended = False
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
-    @property
-    def exit_code(self) -> int:
-        code = self._process.returncode
-        return TIMED_OUT if code is None else code if code >= 0 else 128 - code
-
-    async def finish(self, sink: _Sink) -> None:
-        """Wait for the command; what it left in the background ends with it."""
-        async with anyio.create_task_group() as group:
-            group.start_soon(self._drain, sink)
-            await self._process.wait()
-            await self.kill()
-            group.cancel_scope.deadline = anyio.current_time() + _GRACE
-
-    async def end(self, sink: _Sink | None = None) -> None:
-        """Kill what is left and take the rest of the output. Not to be cancelled."""
-        if self._ended:
-            return
-        self._ended = True
-        with _uncancelled():
-            await self.kill()
-            with anyio.move_on_after(_GRACE):
-                await self._process.wait()
-            if sink is not None:
-                with anyio.move_on_after(_GRACE):
-                    await self._drain(sink)
-            await self._process.aclose()
-
-    async def kill(self) -> None:
-        await anyio.to_thread.run_sync(kill_marked, self._process.pid, self._mark)
-
-    async def _drain(self, sink: _Sink) -> None:
-        stream = self._process.stdout
-        if stream is None:
-            return
-        while True:
-            try:
-                sink.add(await stream.receive())
-            except (anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError):
-                return
-
-
 @asynccontextmanager
 async def _started(
     workspace: Workspace, order: _Order, inherited: "_Inherited"
-) -> AsyncGenerator[_Running]:
+) -> AsyncGenerator[Running]:
     mark, inside = token_hex(16), order.inside
     async with _home(inside.sandbox) as home:
         environment = _environment(inside.box, home, mark, networked=inherited.door is not None)
         # Not to be cancelled half-way: a process that nobody holds could not be ended.
-        with _uncancelled():
+        with uncancelled():
             process = await _spawn(workspace, inside, inherited, environment)
-        running = _Running(process, mark)
+        running = Running(process, mark, inherited.line)
         try:
             if order.on_spawn is not None:
                 order.on_spawn(process.pid)
@@ -311,22 +231,17 @@ async def _started(
             await running.end()
 
 
-@contextmanager
-def _uncancelled() -> Generator[None]:
-    with anyio.CancelScope(shield=True):
-        yield
-
-
 @dataclass(frozen=True, slots=True)
 class _Inherited:
-    """What a box has from us."""
+    """What a box, or the keeper of a command without one, has from us."""
 
     door: Door | None
     sign: Sign | None
+    line: Lifeline | None
 
     @property
     def fds(self) -> tuple[int, ...]:
-        return tuple(fd for each in (self.door, self.sign) if each is not None for fd in each.fds)
+        return tuple(fd for each in self._all() for fd in each.fds)
 
     @property
     def way(self) -> str:
@@ -334,9 +249,11 @@ class _Inherited:
         return "" if self.sign is None else str(self.sign.fds[0])
 
     def spawned(self) -> None:
-        for each in (self.door, self.sign):
-            if each is not None:
-                each.spawned()
+        for each in self._all():
+            each.spawned()
+
+    def _all(self) -> Iterator[Door | Sign | Lifeline]:
+        return (each for each in (self.door, self.sign, self.line) if each is not None)
 
 
 async def _spawn(
@@ -353,6 +270,8 @@ async def _spawn(
         fds = inherited.fds if filter_ is None else (filter_, *inherited.fds)
         if inherited.door is not None:
             argv = inherited.door.through(argv)
+        if inherited.line is not None:
+            argv = inherited.line.kept(argv)
         if inside.sandbox is not None:
             argv = await anyio.to_thread.run_sync(inside.sandbox.wrap, argv, box, filter_)
         # By its descriptor: a folder that is swapped for a link now is not followed.
@@ -399,5 +318,5 @@ async def _home(sandbox: Sandbox | None) -> AsyncGenerator[str]:
     try:
         yield folder
     finally:
-        with _uncancelled():
+        with uncancelled():
             await anyio.to_thread.run_sync(lambda: shutil.rmtree(folder, ignore_errors=True))

@@ -1,4 +1,4 @@
-"""Run between us and a program that lives long: when we are gone, it ends what the program is.
+"""Run between us and a program in no box: when we say so or are gone, it ends all that this is.
 
 Run by its text, with a bare interpreter, so it imports nothing of ours. It holds one end of a
 pipe whose other end only we have; that one closes when we end, however we end. Whatever the program
