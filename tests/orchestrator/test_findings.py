@@ -39,6 +39,30 @@ async def test_a_finding_that_is_an_error_keeps_the_plan_from_a_person_and_the_m
         assert len(of(events, "plan_notification")) == 1
 
 
+@pytest.mark.feature(204)
+async def test_an_edit_is_looked_over_before_it_is_sent_and_nothing_changes(
+    tmp_path: Path,
+) -> None:
+    async with world_of(tmp_path, {"main/architect": [plan(step("one"))]}) as world:
+        plan_id = await world.propose()
+
+        async def check(**fields: object):
+            draft = {"id": "one", "description": "One", "agent": "coder", **fields}
+            return await world.runtime.check_plan(world.ann, plan_id, [draft])
+
+        good = await check(scope={"paths": ["a.txt"]})
+        assert (good.ok, good.problem) == (True, None)
+        assert {f.code for f in (await check(scope=None)).findings} >= {"no_scope"}
+        wrong = await check(scope={"tools": ["teleport"]})
+        [error] = [f for f in wrong.findings if f.severity == "error"]
+        assert (wrong.ok, error.subtask_id) == (False, "one")
+        assert "teleport" in error.message
+        unread = await check(timeout=-1)
+        assert not unread.ok
+        assert "timeout" in (unread.problem or "")
+        assert len(await world.runtime.revisions(world.ann, plan_id)) == 1
+
+
 @pytest.mark.feature(215)
 async def test_the_same_call_with_the_same_result_again_and_again_is_stopped_and_said(
     tmp_path: Path,

@@ -5,7 +5,8 @@ from datetime import timedelta
 import pytest
 
 from fakes.world import call, calls, of, plan, says, step, write
-from gonogo.domain.errors import NotFound
+from gonogo.domain.approval_views import ApprovalFilter
+from gonogo.domain.errors import Forbidden, NotFound
 
 READS = {
     "main/coder": [
@@ -46,3 +47,31 @@ async def test_a_call_in_a_plan_names_the_grant_that_was_there(make):
         [wrote] = [view for view in found if view.tool_name == "write_file"]
         assert (wrote.granted, wrote.decision, wrote.subtask_id) == (True, "allow", "one")
         assert (wrote.rule or "").startswith("grant:")
+
+
+async def test_a_question_about_a_command_says_how_it_was_read_and_which_part_asks(make):
+    line = {"main/coder": [calls(call("execute_command", command="ls 'a b' && git push -f"))]}
+    async with make(line) as world:
+        await world.say("Go", "coder")
+        [asked] = (await world.runtime.approvals(world.ann, ApprovalFilter())).approvals
+
+        ls, push = asked.details["parts"]
+        assert ls == {"text": "ls 'a b'", "joined_by": "", "asks": True}
+        assert push == {"text": "git push -f", "joined_by": "&&", "asks": False}
+        assert asked.details["rule"] == "default:other"
+
+
+async def test_an_admin_tries_a_call_with_the_rules_and_nothing_runs(make):
+    async with make(READS) as world:
+        owner = world.runtime.owner
+        found = await world.runtime.judge(
+            owner, "execute_command", {"command": "rm -rf /"}, "coder"
+        )
+
+        assert (found.decision, found.tool) == ("deny", "execute_command")
+        assert any(step.decided == found.rule for step in found.steps)
+        assert await world.runtime.calls(owner) == []
+        with pytest.raises(NotFound, match="nobody"):
+            await world.runtime.judge(owner, "read_file", {"path": "a"}, "nobody")
+        with pytest.raises(Forbidden):
+            await world.runtime.judge(world.ann, "read_file", {"path": "a"}, "coder")

@@ -23,6 +23,7 @@ WEAK = {"decision": "approve"}
 BODIES: dict[tuple[str, str], dict[str, Any]] = {
     ("post", "/approvals/{approval_id}/decision"): WEAK,
     ("post", "/plans/{plan_id}/decision"): WEAK,
+    ("post", "/plans/{plan_id}/check"): {"modified_subtasks": []},
     ("post", "/plans/{plan_id}/comments"): {"content": "Why?"},
     ("post", "/plans/{plan_id}/replan"): {"reason": "It is wrong"},
     ("post", "/sessions/{session_id}/rules"): {"rule": {"decision": "deny", "tool": "write_file"}},

@@ -26,6 +26,7 @@ PATHS = """
 /plans/{plan_id}/graph get
 /plans/{plan_id}/comments get post
 /plans/{plan_id}/revise post
+/plans/{plan_id}/check post
 /plans/{plan_id}/decision post
 /plans/{plan_id}/start post
 /plans/{plan_id}/pause post
@@ -50,6 +51,7 @@ PATHS = """
 /servers get
 /models get
 /policy get
+/policy/check post
 /grants get
 /grants/{grant_id} delete
 /analytics get

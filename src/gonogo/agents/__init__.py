@@ -6,6 +6,7 @@ does not run; a call that may have had its effect is never repeated unasked.
 """
 
 from gonogo.agents._calls import CallKind, Interventions
+from gonogo.agents._explained import explained
 from gonogo.agents._gate import Gate, Gated
 from gonogo.agents._given import Given, Giving, given_in, nothing_given
 from gonogo.agents._loop import Finished, Handed, Loop, Resting, keep_reply
@@ -43,6 +44,7 @@ __all__ = [
     "Traces",
     "drop_call",
     "end_call",
+    "explained",
     "given_in",
     "keep_reply",
     "load_profiles",

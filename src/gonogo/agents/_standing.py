@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any, Literal
 
+from gonogo.agents._explained import parts_of
 from gonogo.agents._gate import Gated
 from gonogo.agents._remote import remote_access
 from gonogo.approvals import Matter, Question
@@ -27,7 +28,12 @@ def question_of_call(
         edited_by: Who wrote the arguments, where it was not the model.
         before: The question that they were written in answer to.
     """
-    details = {"arguments": gated.arguments, "preview": gated.preview, "agent": call.agent}
+    details: dict[str, Any] = {
+        "arguments": gated.arguments, "preview": gated.preview, "agent": call.agent,
+        "rule": gated.verdict.rule,
+    }  # fmt: skip
+    if parts := parts_of(gated):
+        details["parts"] = parts
     return Question(
         session_id=call.session_id, kind=ApprovalKind.TOOL, subject=call.tool,
         details=details | ({"edited_by": edited_by} if edited_by else {}),

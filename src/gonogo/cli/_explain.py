@@ -6,14 +6,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
-from gonogo.agents import Gate, Gated, Given, Thread, load_profiles
+from gonogo.agents import Gate, Gated, Given, Thread, explained, load_profiles
 from gonogo.cli._exits import Exit, Stop
 from gonogo.cli._owner import connected
 from gonogo.cli._print import facts, line
 from gonogo.cli._setup import read_settings
 from gonogo.domain.strict_json import loads
 from gonogo.domain.visible import visible
-from gonogo.policy import Rule, Rules, Step, kept_rule, load_reviews, load_rules
+from gonogo.policy import Rule, Rules, kept_rule, load_reviews, load_rules
 from gonogo.runtime import open_gate
 from gonogo.settings import Settings
 from gonogo.texts import say
@@ -41,7 +41,7 @@ async def explain_call(
     gated = await gate.judge(place.thread(agent), name, arguments)
     everything = gate.rules.with_session(place.rules)
     if json:
-        return facts(_shown(gated, everything))
+        return facts(explained(gated, everything))
     for text in _lines(gated, everything, settings.locale or "en"):
         line(text)
     return Exit.DONE
@@ -99,46 +99,8 @@ def _call(words: Sequence[str], tools: Mapping[str, Tool]) -> tuple[str, dict[st
     return "execute_command", {"command": text}
 
 
-def _shown(gated: Gated, rules: Rules) -> dict[str, Any]:
-    found = gated.verdict
-    return {
-        **found.model_dump(mode="json", exclude_none=True),
-        "tool": gated.tool,
-        "where": list(rules.where(found.rule)),
-        "steps": [_shown_step(step, rules) for step in gated.trace.steps],
-        "not_considered": [
-            _not_considered(gated, rule)
-            for rule in rules.all()
-            if rule.name not in gated.trace.looked_at
-        ],
-    }
-
-
-def _not_considered(gated: Gated, rule: Rule) -> dict[str, Any]:
-    told: dict[str, Any] = {"rule": rule.name, "where": rule.where}
-    # A session's rule allows nothing that a rule of review speaks of.
-    held = gated.rules is None or rule in gated.rules.all()
-    return told if held else {**told, "stands_back": True}
-
-
-def _shown_step(step: Step, rules: Rules) -> dict[str, Any]:
-    considered = [
-        {
-            "rule": look.rule,
-            "where": "".join(rules.where(look.rule)),
-            "matched": look.misfit is None,
-            "why": look.misfit or "",
-        }
-        for look in step.looks
-    ]
-    said: dict[str, Any] = {"step": str(step.stage), "considered": considered}
-    if step.part is not None:
-        said["part"] = step.part
-    return said if step.decided is None else {**said, "decided": step.decided}
-
-
 def _lines(gated: Gated, rules: Rules, locale: str) -> Iterator[str]:
-    shown = _shown(gated, rules)
+    shown = explained(gated, rules)
     where = "".join(f"  {place}" for place in shown["where"])
     yield visible(f"{shown['decision']}: {shown['reason']}", lines=False)
     yield f"  {shown['rule']}{where}"

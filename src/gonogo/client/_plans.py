@@ -1,11 +1,15 @@
 """Plans: look at them, decide about them, steer them."""
 
+from collections.abc import Sequence
+from typing import Any
+
 from gonogo.client._wire import Wire, given
 from gonogo.domain.messages import PlanDecision
 from gonogo.domain.pages import Revisions
 from gonogo.domain.plan_views import (
     CommentList,
     CommentView,
+    PlanCheck,
     PlanDiff,
     PlanGraph,
     PlanList,
@@ -59,6 +63,11 @@ class Plans(Wire):
         """Answer a plan, without a stream of what follows."""
         body = decision.model_dump(mode="json", exclude_unset=True, exclude={"type", "plan_id"})
         return await self._post(f"/plans/{decision.plan_id}/decision", PlanView, body)
+
+    async def check_plan(self, plan_id: str, subtasks: Sequence[Any]) -> PlanCheck:
+        """What would be said of an edit; nothing changes."""
+        body = {"modified_subtasks": list(subtasks)}
+        return await self._post(f"/plans/{plan_id}/check", PlanCheck, body)
 
     async def comment_plan(
         self,

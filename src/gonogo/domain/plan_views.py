@@ -1,7 +1,7 @@
 """What clients are shown of plans: what they hold, how far they are, what was said of them."""
 
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 from gonogo.domain.plan import Subtask
 from gonogo.domain.plan_state import PlanStatus
@@ -161,6 +161,26 @@ class PlanDiff(View):
     removed: list[Subtask]
     changed: list[dict[str, Any]]
     """`{id, fields: {name: {from, to}}}` each."""
+
+
+class FindingView(View):
+    """One thing to know of a plan, in words; an error refuses it."""
+
+    severity: Literal["error", "warning", "info"]
+    code: str
+    subtask_id: str | None = None
+    message: str
+
+
+class PlanCheck(View):
+    """What would be said of subtasks that a person writes; nothing has changed by it."""
+
+    ok: bool
+    """They would be taken."""
+    problem: str | None = None
+    """Why they cannot be read; there are no findings then."""
+    findings: list[FindingView] = []
+    critical_path: list[str] = []
 
 
 class Wait(View):

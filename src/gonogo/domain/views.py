@@ -182,6 +182,38 @@ class PolicyView(View):
     reviews: list[RuleView]
 
 
+class Look(View):
+    """A rule, grant or check that was looked at for a call."""
+
+    rule: str
+    where: str
+    """File and line, or nothing."""
+    matched: bool
+    why: str
+    """Why it does not speak of the call."""
+
+
+class JudgedStep(View):
+    """A step of a verdict. `part` is the part of a compound command that it is about."""
+
+    step: str
+    part: str | None = None
+    considered: list[Look]
+    decided: str | None = None
+
+
+class Judgement(View):
+    """What the gate makes of a call that nobody made, and of what that is made."""
+
+    decision: Literal["allow", "ask", "deny"]
+    reason: str
+    rule: str
+    where: list[str]
+    tool: str
+    preview: str
+    steps: list[JudgedStep]
+
+
 class ToolView(View):
     """A tool that agents may use."""
 

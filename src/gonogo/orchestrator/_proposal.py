@@ -41,7 +41,8 @@ class Proposals:
                 raise InvalidPlan(text(finding.key, "en", **finding.fields))
         return revision
 
-    def _findings(self, revision: Revision, locale: str) -> list[dict[str, Any]]:
+    def findings(self, revision: Revision, locale: str) -> list[dict[str, Any]]:
+        """What a person should know of a plan, in words."""
         return [
             {
                 **finding.model_dump(mode="json", exclude={"fields"}, exclude_none=True),
@@ -71,7 +72,7 @@ class Proposals:
             edited_by: The person who wrote it.
             instead_of: The question that it was written in answer to.
         """
-        findings = self._findings(revision, session.spoken)
+        findings = self.findings(revision, session.spoken)
         comments = standing_comments(comments_of(conn, plan.id), revision.number)
         summary = plan_summary(
             revision, session.spoken, findings=findings, tool_host=session.tool_host,

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
-from gonogo.agents import Gate, Giving, Means, Profile, nothing_given
+from gonogo.agents import Gate, Giving, Means, Profile, Thread, nothing_given
 from gonogo.domain.gate import Call
 from gonogo.domain.network import PrivateHosts
 from gonogo.domain.review import Review, deed_of
@@ -35,6 +35,14 @@ def open_gate(
         rules=load_rules(settings.admin_rules, settings.rules),
         sandbox=Sandbox.detect() if settings.sandbox else None,
         attended=not settings.unattended, repo_trusted=settings.repo_trusted,
+    )  # fmt: skip
+
+
+def bare_thread(workspace: Path, agent: str = "universal") -> Thread:
+    """A conversation of nobody, in which a single call can be judged."""
+    return Thread(
+        session_id="", name="tool", script="", agent=agent, locale="en",
+        workspace=workspace, remote=False, check=lambda conn: None, park=lambda conn, now: None,
     )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 import anyio.to_thread
 
-from gonogo.agents import Gated, Thread
+from gonogo.agents import Gated
 from gonogo.domain.errors import Conflict, OutcomeUnknown, PolicyDenied
 from gonogo.domain.gate import ToolClass
 from gonogo.domain.principal import Principal, Role
@@ -19,7 +19,9 @@ from gonogo.llm import Model, available_models
 from gonogo.runtime._analytics import Analyses
 from gonogo.runtime._audits import Audits
 from gonogo.runtime._comments import Comments
+from gonogo.runtime._drafts import Drafts
 from gonogo.runtime._extensions import Extensions
+from gonogo.runtime._gate import bare_thread
 from gonogo.runtime._going_on import recover
 from gonogo.runtime._judged import JudgedCalls
 from gonogo.runtime._links import Links
@@ -47,6 +49,7 @@ class Runtime(
     Audits,
     Plans,
     Comments,
+    Drafts,
     Analyses,
     Undo,
     SessionRules,
@@ -196,7 +199,7 @@ class Runtime(
             PolicyDenied: the gate denies it.
         """
         principal.require(Role.OPERATOR)
-        thread = _bare_thread(workspace)
+        thread = bare_thread(workspace)
         gated = await self.parts.gate.judge(thread, name, arguments)
         found = gated.verdict
         if found.decision == "deny":
@@ -246,11 +249,4 @@ def _note_tool(
         conn, log.SYSTEM, now, actor=principal.id, action="tool.allowed", subject=name,
         digest=gated.digest, arguments=gated.arguments, reason=gated.verdict.reason,
         rule=gated.verdict.rule, source=gated.verdict.source,
-    )  # fmt: skip
-
-
-def _bare_thread(workspace: Path) -> Thread:
-    return Thread(
-        session_id="", name="tool", script="", agent="universal", locale="en",
-        workspace=workspace, remote=False, check=lambda conn: None, park=lambda conn, now: None,
     )  # fmt: skip

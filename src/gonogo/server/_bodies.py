@@ -79,10 +79,31 @@ class PlanAnswer(Request):
     auto_approve_tools: bool = True
 
 
+class PlanDraft(Request):
+    """The subtasks of a plan while a person writes them."""
+
+    modified_subtasks: list[Any]
+
+
 class ReplanReason(Request):
     """Why a plan is to be changed; whoever plans anew is told."""
 
     reason: Annotated[str, StringConstraints(min_length=1, max_length=4_000)]
+
+
+class Tried(Request):
+    """A call that the rules are tried with: a command, or a tool with its arguments."""
+
+    command: Annotated[str, StringConstraints(min_length=1, max_length=8_192)] | None = None
+    tool: Text | None = None
+    arguments: dict[str, Any] = {}
+    agent: Text = "coder"
+
+    @model_validator(mode="after")
+    def _one_of_them(self) -> Self:
+        if (self.command is None) == (self.tool is None):
+            raise ValueError("either a command or a tool")
+        return self
 
 
 class NewComment(Request):
@@ -182,7 +203,7 @@ class Prune(Request):
 
 REQUESTS = (
     *_MESSAGES, Sent, NewSession, SessionChange, Nothing, PlanAnswer, ReplanReason, NewComment,
-    RollbackOrder,
+    PlanDraft, RollbackOrder, Tried,
     ApprovalAnswer, NamedAnswer, Answers, NewLink, NewRule, Entry, NewToken, Prune,
     Accepted,
 )  # fmt: skip

@@ -8,9 +8,9 @@ from pydantic import AwareDatetime
 from gonogo.domain.analytics import Analytics
 from gonogo.domain.pages import Agents, Calls, Grants, Models, Servers, Tools
 from gonogo.domain.principal import Role
-from gonogo.domain.views import AcceptedTool, PolicyView
+from gonogo.domain.views import AcceptedTool, Judgement, PolicyView
 from gonogo.server._answers import answer, once
-from gonogo.server._bodies import Accepted
+from gonogo.server._bodies import Accepted, Tried
 from gonogo.server._body import read_body
 from gonogo.server._caller import Authenticated
 from gonogo.server._params import Filter, Name
@@ -56,6 +56,15 @@ async def list_models(caller: Authenticated) -> Response:
 async def get_policy(caller: Authenticated) -> Response:
     """The rules of the files, as they hold since the server began; for admins."""
     return answer(caller.runtime.policy(caller.principal))
+
+
+@router.post("/policy/check", response_model=Judgement, openapi_extra=takes(Tried))
+async def check_call(caller: Authenticated) -> Response:
+    """What the rules make of a call, step by step; nothing runs. For admins."""
+    body = await read_body(caller.request, Tried)
+    tool = body.tool or "execute_command"
+    arguments = body.arguments if body.command is None else {"command": body.command}
+    return answer(await caller.runtime.judge(caller.principal, tool, arguments, body.agent))
 
 
 @router.get("/grants", response_model=Grants)

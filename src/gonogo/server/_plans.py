@@ -13,6 +13,7 @@ from gonogo.domain.plan_state import PlanStatus
 from gonogo.domain.plan_views import (
     CommentList,
     CommentView,
+    PlanCheck,
     PlanDiff,
     PlanGraph,
     PlanList,
@@ -22,7 +23,14 @@ from gonogo.domain.plan_views import (
 )
 from gonogo.domain.undo_views import RollbackView
 from gonogo.server._answers import answer, once
-from gonogo.server._bodies import NewComment, Nothing, PlanAnswer, ReplanReason, RollbackOrder
+from gonogo.server._bodies import (
+    NewComment,
+    Nothing,
+    PlanAnswer,
+    PlanDraft,
+    ReplanReason,
+    RollbackOrder,
+)
 from gonogo.server._body import read_body
 from gonogo.server._caller import Authenticated, Caller
 from gonogo.server._params import Filter, Name, Page
@@ -105,6 +113,14 @@ async def decide_plan(caller: Authenticated, plan_id: Name) -> Response:
         return await caller.runtime.plan(caller.principal, plan_id)
 
     return await _or_where_it_stands(caller, plan_id, body, decided)
+
+
+@router.post("/{plan_id}/check", response_model=PlanCheck, openapi_extra=takes(PlanDraft))
+async def check_draft(caller: Authenticated, plan_id: Name) -> Response:
+    """Look an edit over before it is sent; nothing changes."""
+    body = await read_body(caller.request, PlanDraft)
+    found = await caller.runtime.check_plan(caller.principal, plan_id, body.modified_subtasks)
+    return answer(found)
 
 
 @router.get("/{plan_id}/comments", response_model=CommentList)

@@ -1,0 +1,53 @@
+"""Plans while a person writes them: what would be said of an edit, before it is sent."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from gonogo.domain.errors import InvalidPlan
+from gonogo.domain.findings import FindingSeverity
+from gonogo.domain.plan import Revision, critical_path
+from gonogo.domain.plan_views import FindingView, PlanCheck
+from gonogo.domain.principal import Principal
+from gonogo.orchestrator import Planning
+from gonogo.runtime._approvals import readable_plan
+from gonogo.runtime._parts import Parts
+from gonogo.store import Connection
+from gonogo.store.plans import current_revision
+from gonogo.store.sessions import spoken_in
+from gonogo.texts import DEFAULT
+
+
+class Drafts:
+    """The query about edits."""
+
+    parts: Parts
+
+    async def check_plan(
+        self, principal: Principal, plan_id: str, subtasks: Sequence[Any]
+    ) -> PlanCheck:
+        """Look the subtasks of an edit over as its decision would; nothing changes.
+
+        Raises:
+            NotFound: there is no plan of that id that the principal may see.
+        """
+        return await self.parts.store.read(
+            _checked, principal, plan_id, list(subtasks), self.parts.planning
+        )
+
+
+def _checked(
+    conn: Connection, principal: Principal, plan_id: str, raw: list[Any], planning: Planning
+) -> PlanCheck:
+    plan = readable_plan(conn, principal, plan_id)
+    try:
+        subtasks = planning.read(raw, ())
+    except InvalidPlan as problem:
+        return PlanCheck(ok=False, problem=str(problem))
+    goal = current_revision(conn, plan).goal
+    draft = Revision(plan_id=plan.id, number=plan.revision + 1, goal=goal, subtasks=subtasks)
+    locale = spoken_in(conn, plan.session_id) or DEFAULT
+    found = [FindingView(**each) for each in planning.proposals.findings(draft, locale)]
+    return PlanCheck(
+        ok=all(finding.severity != FindingSeverity.ERROR for finding in found),
+        findings=found, critical_path=list(critical_path(subtasks)),
+    )  # fmt: skip
