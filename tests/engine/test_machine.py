@@ -321,11 +321,12 @@ class Machine(RuleBasedStateMachine):
 
     def crash_before_the_files(self) -> None:
         """The process dies once a rollback has its checkpoint, and nothing has gone back."""
+        rolling = self.floor.undo.under_way[0]
         self.floor.ground.disk.dies = True
         try:
             self.floor.roll_on()
         except Crash:
-            self.floor.stepped = None
+            self.floor.stepped = rolling
         self.floor.crash()
 
     def end_search(self, drawn: list[Any] | None, *, free: bool) -> None:
@@ -482,18 +483,34 @@ def test_files_on_disk_go_back_and_stay_as_they_should_whatever_happens(
     _run(ground_on_disk, EXAMPLES // 40 if ground_on_disk.is_sqlite else EXAMPLES // 200)
 
 
+def test_a_rollback_whose_process_died_before_the_files_went_back_is_done_again(
+    ground: Ground,
+) -> None:
+    one = _begun(ground, [(0, {})])
+    one.a_person_rolls_back(n=0, of="subtask", first=1, steps=0, dies=False, verb=None)
+    one.crash(n=4, verb="pause")
+    one.a_person_edits(path="b.txt")
+    one.teardown()
+
+
 def test_a_skip_by_a_person_is_told_from_one_by_a_condition_at_the_same_moment(
     ground: Ground,
 ) -> None:
     asks = {"approval_required": True}
     shapes = [(0, {"condition": "does not"}), (33, {}), (0, asks), (0, asks), (33, {}), (0, {})]
-    more = {"strategy": "critical_path", "budget": {}, "retreats": False}
-    one = type("Example", (Machine,), {"ground": ground})()
-    one.begin(
-        options=dict.fromkeys(OPTIONS) | more, first=shapes, parallel=1, second=None, other=None
-    )
+    one = _begun(ground, shapes)
     one.a_person_rolls_back(n=0, of="checkpoint", first=1, steps=2, dies=False, verb=None)
     for n in (1, 1, 0):
         one.a_person_rolls_back(n=n, of="subtask", first=0, steps=2, dies=False, verb=None)
     one.a_person_rolls_back(n=0, of="checkpoint", first=0, steps=1, dies=False, verb="skip_subtask")
     one.teardown()
+
+
+def _begun(ground: Ground, first: list[tuple[int, dict[str, Any]]]) -> Machine:
+    """An example with one plan, whose steps a test says itself."""
+    one = type("Example", (Machine,), {"ground": ground})()
+    options = {"strategy": "critical_path", "budget": {}, "retreats": False}
+    one.begin(
+        options=dict.fromkeys(OPTIONS) | options, first=first, parallel=1, second=None, other=None
+    )
+    return one

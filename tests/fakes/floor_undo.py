@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from fakes.floor_files import Truth
+from fakes.floor_files import Crash, Truth
 from gonogo.domain.errors import Conflict, NotFound
 from gonogo.engine import Retreat, Work
 from gonogo.orchestrator import Rollbacks, retreat, wanted_rollback
@@ -64,6 +64,11 @@ class Rolling:
     def refused(self) -> bool:
         """It came to its end, and was refused."""
         return isinstance(self.task.exception(), Conflict | NotFound)
+
+    @property
+    def died(self) -> bool:
+        """Its process died between two of its transactions."""
+        return self.done and isinstance(self.task.exception(), Crash)
 
 
 @dataclass(frozen=True, slots=True)

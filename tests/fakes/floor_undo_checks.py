@@ -124,7 +124,7 @@ class UndoChecks:
         for plan in before.plans.values():
             if plan.status == "paused" and plan.pause_reason != "rollback":
                 self._paused[plan.id] = plan.pause_reason, plan.paused_until
-        if rolling is None or rolling.work is not None or not rolling.done:
+        if rolling is None or rolling.work is not None or not rolling.done or rolling.died:
             return
         plan_id = rolling.target.plan_id
         was, plan = before.plans[plan_id], self._checks.seen.plans[plan_id]

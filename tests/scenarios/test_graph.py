@@ -70,7 +70,14 @@ async def test_a_plan_that_is_watched_is_told_change_by_change_until_it_ends(mak
     draw = partial(graph_lines, width=100, locale="en")
     written: list[str] = []
     ended: list[PlanGraph] = []
-    board = Told(written.append, draw, "en")
+    asked = anyio.Event()
+
+    def write(text: str) -> None:
+        written.append(text)
+        if text.endswith("asks waits for a person"):
+            asked.set()
+
+    board = Told(write, draw, "en")
     async with make(LINES) as world:
         plan_id = await world.propose()
         async with client_of(world) as client:
@@ -85,11 +92,12 @@ async def test_a_plan_that_is_watched_is_told_change_by_change_until_it_ends(mak
                     group.start_soon(watch)
                     await world.decide_plan(plan_id)
                     [question] = await world.pending()
+                    # Before that the watcher may not have looked.
+                    await asked.wait()
                     await world.decide(question.call_id, "reject")
 
     assert ended[0].status is PlanStatus.COMPLETED
     changes = [text.split(" ", 1)[1] for text in written if text[2] == ":"]
     assert changes[:4] == [f"{key} not started" for key in ("one", "two", "asks", "last")]
-    assert "asks waits for a person" in changes
     assert changes.index("one done") < changes.index("two done") < changes.index("last done")
     assert written[-1] == "* what the end waited for: one → asks → last"

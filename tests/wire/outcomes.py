@@ -5,6 +5,7 @@ docs/reference/protocol.md §3, and what the case files call it.
 """
 
 import json
+import os
 from typing import Any
 
 import httpx
@@ -13,8 +14,8 @@ from gonogo.domain import errors
 from wire.deployment import STREAM, Deployment
 from wire.states import Scene
 
-HANG = 2.0
-"""Seconds of silence after which a stream counts as one that stays open."""
+_HANG = 2.0
+"""Seconds of silence that are a hang on a machine with nothing else to do."""
 PATIENCE = 60.0
 """Seconds that an answer may take to begin."""
 _STATUS = {
@@ -68,11 +69,16 @@ def send(scene: Scene, case: dict[str, Any], message: dict[str, Any]) -> Outcome
     return outcome
 
 
+def silence() -> float:
+    """Seconds after which an answer hangs, or a stream stays open, as busy as the machine is."""
+    return _HANG * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+
+
 def exchange(
     url: str, method: str, path: str, headers: dict[str, str], body: bytes | None
 ) -> Outcome:
     """One request on a connection of its own."""
-    timeout = httpx.Timeout(PATIENCE, read=HANG)
+    timeout = httpx.Timeout(PATIENCE, read=silence())
     with (
         httpx.Client(base_url=url, timeout=timeout, trust_env=False) as http,
         http.stream(method, path, headers=headers, content=body) as answer,

@@ -175,6 +175,8 @@ class _Server:
         self._version = ""
         self._starting = anyio.Lock()
         self._starts: deque[float] = deque(maxlen=TRIES)
+        self._over = anyio.Event()
+        """Of the last life: it is known why it ended."""
 
     @property
     def runs(self) -> bool:
@@ -230,18 +232,20 @@ class _Server:
         now, name = anyio.current_time(), self.config.name
         if len(self._starts) == TRIES and now - self._starts[0] < WHILE:
             left = math.ceil(WHILE - (now - self._starts[0]))
+            await self._over.wait()
             raise ToolFailed(
                 "server_unavailable",
                 f"MCP server {name} failed {TRIES} times ({self.error}); next try in {left} s",
             )
         self._starts.append(now)
+        self._over = anyio.Event()
         self.error = await self.group.start(self._live)
         if self.error is not None:
             raise ToolFailed("server_unavailable", f"MCP server {name}: {self.error}")
 
     async def _live(self, *, task_status: anyio.abc.TaskStatus[str | None]) -> None:
         """One life of the server; gives why it did not begin, if it did not."""
-        said, mine, error = Said(), list[Link](), "it does not answer in time"
+        said, mine, error, over = Said(), list[Link](), "it does not answer in time", self._over
         deadline = anyio.current_time() + self.config.start_timeout
         try:
             with anyio.CancelScope(deadline=deadline) as scope:
@@ -260,6 +264,7 @@ class _Server:
                 self._link = None
         last = said.last_line
         self.error = f"{error}; it said: {last[:300]}" if last else error
+        over.set()
         if not mine:
             task_status.started(self.error)
 
