@@ -137,11 +137,29 @@ def test_an_edited_plan_is_approved_and_carried_out(server, plan_of):
     edit.get_by_text("To put right: 1").first.wait_for()
     edit.get_by_label("What is to be done").fill("Say it louder")
     edit.get_by_text("New: subtask_3").wait_for()
+    edit.get_by_role("listitem").filter(has_text="subtask_3").get_by_text(
+        "Warning:"
+    ).first.wait_for()
+    edit.get_by_text("Kind, inputs, limits and retries").click()
+    edit.get_by_label("Attempts").fill("3")
+    edit.get_by_label("Time limit, in seconds").fill("30")
+    edit.get_by_label("Inputs", exact=True).fill('{"loud": tru')
+    edit.get_by_text("This is no JSON object.").wait_for()
+    edit.get_by_label("Inputs", exact=True).fill('{"loud": true}')
+    edit.get_by_text('inputs: {"loud":true}').wait_for()
+    edit.get_by_label("Agent", exact=True).fill("teleporter")
+    edit.get_by_text("teleporter").last.wait_for()
+    edit.get_by_text("Subtask 'subtask_3'").wait_for()
+    edit.get_by_label("Agent", exact=True).fill("coder")
+    assert violations(page) == []
     edit.get_by_role("button", name="Approve as edited").click()
 
     expect(page.locator("[data-id=subtask_3]")).to_contain_text("completed")
     page.get_by_text("Revision 2", exact=True).first.wait_for()
     page.get_by_text("Removed: join").wait_for()
+    made = ask(server, "GET", "/plans?session_id=halves")["plans"][0]["subtasks"][-1]
+    assert (made["timeout"], made["inputs"]) == (30, {"loud": True})
+    assert made["retry_policy"]["max_attempts"] == 3
 
 
 def test_on_a_telephone_it_is_a_list_commented_and_rejected_in_russian(server, plan_of):

@@ -1,32 +1,31 @@
-import {
-  Autocomplete,
-  MultiSelect,
-  Switch,
-  TagsInput,
-  Text,
-  Textarea,
-  TextInput,
-} from "@mantine/core";
+import { MultiSelect, Switch, TagsInput, Text, Textarea, TextInput } from "@mantine/core";
 import { useTranslation } from "react-i18next";
 import type { Scope, Subtask } from "@/shared/api";
+import { CourseFields } from "./CourseFields";
 import classes from "./DraftList.module.css";
-import type { Flaw } from "./drafts";
+import { type Draft, type Flaw, inputsOf } from "./drafts";
+import { WorkerFields } from "./WorkerFields";
 
 /** The fields of one subtask. */
 export function DraftFields({
-  subtask,
+  draft,
   flaws,
   ids,
   agents,
+  tools,
+  onInputs,
   onChange,
 }: {
-  subtask: Subtask;
+  draft: Draft;
   flaws: readonly Flaw[];
   ids: readonly string[];
   agents: readonly string[];
+  tools: readonly string[];
+  onInputs: (text: string) => void;
   onChange: (change: Partial<Subtask>) => void;
 }) {
   const { t } = useTranslation();
+  const { subtask } = draft;
   const { dependencies = [], scope } = subtask;
   const wrong = (...kinds: Flaw["kind"][]) =>
     flaws
@@ -45,14 +44,7 @@ export function DraftFields({
         error={wrong("noId", "badId", "takenId")}
         onChange={(event) => onChange({ id: event.currentTarget.value.trim() })}
       />
-      {subtask.tool === undefined && (
-        <Autocomplete
-          label={t("plan.field.agent")}
-          data={[...agents]}
-          value={subtask.agent ?? ""}
-          onChange={(agent) => onChange({ agent: agent.trim() || undefined })}
-        />
-      )}
+      <WorkerFields subtask={subtask} agents={agents} tools={tools} onChange={onChange} />
       <TextInput
         label={t("plan.field.time")}
         value={subtask.estimated_time ?? "5 min"}
@@ -92,6 +84,13 @@ export function DraftFields({
         label={t("plan.field.approval")}
         checked={subtask.approval_required ?? false}
         onChange={(event) => onChange({ approval_required: event.currentTarget.checked })}
+      />
+      <CourseFields
+        subtask={subtask}
+        inputs={inputsOf(draft)}
+        inputsError={wrong("noJson")}
+        onInputs={onInputs}
+        onChange={onChange}
       />
     </div>
   );

@@ -2,10 +2,19 @@ import { ActionIcon, Button, Group, Text, UnstyledButton } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
-import { listAgentsOptions } from "@/shared/api";
+import { type FindingView, listAgentsOptions, listToolsOptions } from "@/shared/api";
 import { DraftFields } from "./DraftFields";
 import classes from "./DraftList.module.css";
-import { type Draft, type Flaw, moved, withAnother, withChange, without } from "./drafts";
+import {
+  type Draft,
+  type Flaw,
+  moved,
+  withAnother,
+  withChange,
+  withInputs,
+  without,
+} from "./drafts";
+import { FindingLines } from "./FindingLines";
 
 /** The engine gives subtasks to neither: a plan in a plan would need a go of its own. */
 const PLANNERS: ReadonlySet<string> = new Set(["orchestrator", "architect"]);
@@ -14,10 +23,12 @@ const PLANNERS: ReadonlySet<string> = new Set(["orchestrator", "architect"]);
 export function DraftList({
   drafts,
   flaws,
+  findings,
   onChange,
 }: {
   drafts: readonly Draft[];
   flaws: readonly Flaw[];
+  findings: readonly FindingView[];
   onChange: (drafts: Draft[]) => void;
 }) {
   const { t } = useTranslation();
@@ -26,6 +37,10 @@ export function DraftList({
   const names = (agents.data?.agents ?? [])
     .map(({ name }) => name)
     .filter((name) => !PLANNERS.has(name));
+  const tools = useQuery({ ...listToolsOptions(), staleTime: 60_000 });
+  const toolNames = (tools.data?.tools ?? [])
+    .filter(({ tool_class }) => tool_class !== "control")
+    .map(({ name }) => name);
   const ids = drafts.map(({ subtask }) => subtask.id);
 
   function add(): void {
@@ -79,12 +94,17 @@ export function DraftList({
                   onClick={() => onChange(without(drafts, draft.key))}
                 />
               </Group>
+              <FindingLines
+                findings={findings.filter(({ subtask_id }) => subtask_id === draft.subtask.id)}
+              />
               {isOpen && (
                 <DraftFields
-                  subtask={draft.subtask}
+                  draft={draft}
                   flaws={own}
                   ids={ids}
                   agents={names}
+                  tools={toolNames}
+                  onInputs={(text) => onChange(withInputs(drafts, draft.key, text))}
                   onChange={(change) => onChange(withChange(drafts, draft.key, change))}
                 />
               )}

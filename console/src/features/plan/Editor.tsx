@@ -9,12 +9,14 @@ import {
   type RevisionView,
   type Subtask,
 } from "@/shared/api";
-import { Loaded } from "@/shared/ui";
+import { Loaded, visible } from "@/shared/ui";
 import { Changes } from "./Changes";
 import { changesBetween, isNothing } from "./changes";
 import { DraftList } from "./DraftList";
 import { draftsOf, flawsOf, subtasksOf } from "./drafts";
+import { FindingLines } from "./FindingLines";
 import { Refusal } from "./Refusal";
+import { useCheck } from "./useCheck";
 import { useSteer } from "./useSteer";
 
 /** A plan that waits, written anew by a person. What was written stays, whatever happens to it. */
@@ -69,6 +71,8 @@ function Writing({
   const isSame = JSON.stringify(written) === JSON.stringify(base.subtasks);
   const isAwaited = plan.status === "awaiting_approval";
   const isStale = plan.revision !== base.revision;
+  const check = useCheck(plan, written, flaws.length === 0 && isAwaited);
+  const findings = check?.findings ?? [];
   const { mutate, isPending, error } = useSteer(
     () =>
       decidePlan({
@@ -104,7 +108,15 @@ function Writing({
             </Group>
           </Alert>
         )}
-        <DraftList drafts={drafts} flaws={flaws} onChange={setDrafts} />
+        <DraftList drafts={drafts} flaws={flaws} findings={findings} onChange={setDrafts} />
+        <div role="status">
+          {check?.problem !== undefined && (
+            <Text size="sm" c="var(--mantine-color-error)">
+              {visible(check.problem)}
+            </Text>
+          )}
+          <FindingLines findings={findings.filter(({ subtask_id }) => subtask_id === undefined)} />
+        </div>
         {!isSame && <Difference before={base.subtasks} after={written} />}
         <Refusal error={error} />
         <Switch

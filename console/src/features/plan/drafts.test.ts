@@ -5,10 +5,12 @@ import {
   cycleIn,
   draftsOf,
   flawsOf,
+  inputsOf,
   moved,
   subtasksOf,
   withAnother,
   withChange,
+  withInputs,
   without,
 } from "./drafts";
 
@@ -92,6 +94,34 @@ describe("what is done to it", () => {
     expect(ids(four)).toEqual(["a", "b", "subtask_4", "subtask_5"]);
     expect(ids(moved(four, 3, -1))).toEqual(["a", "b", "subtask_5", "subtask_4"]);
     expect(ids(moved(four, 0, -1))).toEqual(ids(four));
+  });
+});
+
+describe("inputs while they are typed", () => {
+  const inputs = (drafts: ReturnType<typeof draftsOf>) => subtasksOf(drafts)[1]?.inputs;
+
+  it("are sent once they are an object, and shown as they were typed", () => {
+    const half = withInputs(THREE, 1, '{"file": "a');
+    expect([inputs(half), flawsOf(half).map(({ kind }) => kind)]).toEqual([undefined, ["noJson"]]);
+    const whole = withInputs(half, 1, '{"file":  "a"}');
+    expect([inputs(whole), flawsOf(whole)]).toEqual([{ file: "a" }, []]);
+    expect(whole[1] && inputsOf(whole[1])).toBe('{"file":  "a"}');
+  });
+
+  it("are none where nothing stands, and what is no object is said", () => {
+    const given = draftsOf([step("a"), { ...step("b"), inputs: { n: 1 } }]);
+    expect(given[1] && inputsOf(given[1])).toBe('{\n  "n": 1\n}');
+    expect(inputs(withInputs(given, 1, " "))).toBeUndefined();
+    expect(flawsOf(withInputs(given, 1, " "))).toEqual([]);
+    expect(flawsOf(withInputs(given, 1, "[1]")).map(({ kind }) => kind)).toEqual(["noJson"]);
+  });
+
+  it("outlive a change of another field", () => {
+    const typed = withChange(withInputs(THREE, 1, '{"n": 1}'), 1, { timeout: 5 });
+    expect(typed[1]).toMatchObject({
+      inputs: '{"n": 1}',
+      subtask: { inputs: { n: 1 }, timeout: 5 },
+    });
   });
 });
 

@@ -6,10 +6,15 @@ export interface Draft {
   /** Stays while the id is typed. */
   key: number;
   subtask: Subtask;
+  /** Its inputs as they are typed, while they may not be JSON. */
+  inputs?: string;
 }
 
 export type Flaw =
-  | { key: number; kind: "noId" | "badId" | "takenId" | "noText" | "longText" | "noTime" }
+  | {
+      key: number;
+      kind: "noId" | "badId" | "takenId" | "noText" | "longText" | "noTime" | "noJson";
+    }
   | { key: number; kind: "itself" | "unknown" | "cycle"; about: string };
 
 const ID = /^[A-Za-z0-9_][A-Za-z0-9_-]{0,63}$/;
@@ -51,7 +56,7 @@ export function withChange(
   const follows = after !== undefined && before !== undefined && isOnly && !isTaken;
   return drafts.map((draft) => {
     if (draft.key === key) {
-      return { key, subtask: { ...draft.subtask, ...change } };
+      return { ...draft, subtask: { ...draft.subtask, ...change } };
     }
     const { dependencies = [] } = draft.subtask;
     if (!follows || !dependencies.includes(before)) {
@@ -60,6 +65,30 @@ export function withChange(
     const renamed = dependencies.map((id) => (id === before ? after : id));
     return { ...draft, subtask: { ...draft.subtask, dependencies: renamed } };
   });
+}
+
+/** The inputs of a subtask as they are typed; what is read of them is sent. */
+export function withInputs(drafts: readonly Draft[], key: number, text: string): Draft[] {
+  return drafts.map((draft) =>
+    draft.key === key
+      ? { ...draft, inputs: text, subtask: { ...draft.subtask, inputs: objectIn(text) } }
+      : draft,
+  );
+}
+
+/** The inputs of a subtask as they stand in their field. */
+export function inputsOf({ subtask, inputs }: Draft): string {
+  return inputs ?? (subtask.inputs === undefined ? "" : JSON.stringify(subtask.inputs, null, 2));
+}
+
+function objectIn(text: string): Record<string, unknown> | undefined {
+  try {
+    const value: unknown = JSON.parse(text);
+    const isObject = typeof value === "object" && value !== null && !Array.isArray(value);
+    return isObject ? (value as Record<string, unknown>) : undefined;
+  } catch {
+    return undefined;
+  }
 }
 
 /** All but one, for which nobody waits any more. */
@@ -98,7 +127,7 @@ export function flawsOf(drafts: readonly Draft[]): Flaw[] {
     times.set(subtask.id, (times.get(subtask.id) ?? 0) + 1);
   }
   const cycle = cycleIn(drafts);
-  return drafts.flatMap(({ key, subtask }): Flaw[] => {
+  return drafts.flatMap(({ key, subtask, inputs = "" }): Flaw[] => {
     const { id, description, dependencies = [], estimated_time } = subtask;
     const found: Flaw[] = [];
     if (id === "") {
@@ -115,6 +144,9 @@ export function flawsOf(drafts: readonly Draft[]): Flaw[] {
     }
     if (estimated_time === "" || (estimated_time ?? "").length > LONGEST_TIME) {
       found.push({ key, kind: "noTime" });
+    }
+    if (inputs.trim() !== "" && subtask.inputs === undefined) {
+      found.push({ key, kind: "noJson" });
     }
     for (const about of dependencies) {
       if (about === id) {
