@@ -101,6 +101,9 @@ class Settings(BaseSettings):
     """The claim with the name that people are shown under."""
     oidc_jwks_url: str | None = None
     """Where the provider's keys are; by default its discovery document says it."""
+    oidc_role_kept: Annotated[float, Field(ge=0, le=604_800)] = 0
+    """Seconds for which a role of the provider counts for links that decide, after its person was
+    here last; 0: people of the provider get no links."""
     oidc_issuer: str | None = None
     """An OpenID Connect provider whose signed tokens (JWT) count as well as our own."""
 

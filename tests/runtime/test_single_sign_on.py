@@ -4,6 +4,7 @@ import json
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -16,10 +17,18 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 
 from fakes.issuer import Provider, encoded, key_pair, maced, provider, signed
-from fakes.world import World, says, world_of
+from fakes.world import World, calls, says, world_of, write
 from gonogo.cli._checks import findings
-from gonogo.domain.bearer import principal_id
-from gonogo.domain.errors import Forbidden, IdentityUnknown, NotValid, Unauthorized
+from gonogo.domain.bearer import Memory, Sight, principal_id
+from gonogo.domain.errors import (
+    Forbidden,
+    IdentityUnknown,
+    NoRole,
+    NotFound,
+    NotValid,
+    Unauthorized,
+)
+from gonogo.domain.outgoing import LinkState
 from gonogo.domain.principal import Role
 from gonogo.server import Ready, create_app, serve
 from gonogo.settings import Settings
@@ -454,6 +463,74 @@ async def test_a_role_of_the_provider_is_a_role_here(tmp_path, idp):
             await world.runtime.list_tokens(viewer)
         async with client(world, idp.token(roles=["gonogo-admins"], sub="root")) as http:
             assert (await http.get("/api/v1/tokens")).status_code == 200
+
+
+NOW = datetime(2026, 11, 22, tzinfo=UTC)
+MEMORY = Memory(issuer="i", roles={"devs": Role.OPERATOR}, kept=timedelta(hours=8))
+SEEN = Sight(issuer="i", words=("devs",), at=NOW)
+
+
+@pytest.mark.parametrize(
+    ("sight", "seconds", "role"),
+    [
+        (SEEN, 0, Role.OPERATOR),
+        (SEEN, 28_800, Role.OPERATOR),
+        (SEEN, 28_801, None),
+        (SEEN, -1, None),
+        (None, 0, None),
+        (replace(SEEN, issuer="j"), 0, None),
+        (replace(SEEN, words=()), 0, None),
+        (replace(SEEN, words=("gone", "devs")), 0, Role.OPERATOR),
+        (replace(SEEN, words=("gone",)), 0, None),
+    ],
+)
+def test_what_somebody_was_counts_for_a_time_by_the_mapping_of_now(sight, seconds, role):
+    assert MEMORY.role(sight, NOW + timedelta(seconds=seconds)) is role
+
+
+async def test_a_link_of_somebody_of_the_provider_lasts_as_long_as_their_role_is_believed(
+    tmp_path, idp
+):
+    lines = {"main/coder": [calls(write("a.txt", "x")), says("written")]}
+    public = {"public_url": "https://g.example", "oidc_role_kept": 7_200}
+    async with world_of(tmp_path, lines, **idp.settings, **public) as world:
+        runtime = world.runtime
+
+        async def comes(*roles):
+            late = time.time() + 90_000
+            return await runtime.authenticate(idp.token(roles=list(roles), exp=late))
+
+        async def state():
+            return (await runtime.link_page(token)).state
+
+        who = await comes("gonogo-admins")
+        await world.say("Write", "coder")
+        (question,) = await world.pending()
+        for nobody in (who.name, principal_id(idp.url, "other")):
+            with pytest.raises(NotFound, match="was here lately"):
+                await runtime.make_link(runtime.owner, question.approval_id, nobody)
+        made = await runtime.make_link(runtime.owner, question.approval_id, who.id)
+        token = made.url.rsplit("/", 1)[1]
+        assert await state() is LinkState.OPEN
+        for _ in range(2):
+            with pytest.raises(NoRole):
+                await comes("nothing")
+        assert await state() is LinkState.REFUSED
+        await comes("devs")
+        assert await state() is LinkState.REFUSED
+        await comes("gonogo-admins")
+        assert await state() is LinkState.OPEN
+        await world.later(5_000)
+        await comes("gonogo-admins")
+        await world.later(5_000)
+        assert await state() is LinkState.OPEN
+        await world.later(2_300)
+        page = await runtime.decide_by_link(token, "approve")
+        assert page.state is LinkState.REFUSED
+        assert len(await world.pending()) == 1
+        await comes("gonogo-admins")
+        page = await runtime.decide_by_link(token, "approve")
+        assert page.state is LinkState.DONE
 
 
 @pytest.mark.parametrize(

@@ -5,13 +5,13 @@ Nothing in a token's header is followed (`jku`, `x5u`, `jwk`, `x5c`): keys come 
 that the operator named. The signature itself is checked elsewhere; here is what it covers.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from typing import Any, cast
 
-from gonogo.domain.errors import Forbidden, NotValid
+from gonogo.domain.errors import NoRole, NotValid
 from gonogo.domain.principal import Role
 from gonogo.domain.visible import visible
 
@@ -61,6 +61,8 @@ class Person:
     name: str
     role: Role
     until: datetime
+    words: tuple[str, ...] = ()
+    """The provider's words that gave the role, and others that count."""
 
     @property
     def shown(self) -> str:
@@ -70,6 +72,35 @@ class Person:
         """
         name = self.name.translate({ord("("): "[", ord(")"): "]"})
         return f"{name} ({self.id[:_ID_SHOWN]})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sight:
+    """How somebody of a provider was when they were here last."""
+
+    issuer: str
+    words: tuple[str, ...]
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memory:
+    """What the people of a provider may do while they are not there: what they last could.
+
+    By the mapping of now, for a time, and for people of this provider alone.
+    """
+
+    issuer: str
+    roles: Mapping[str, Role]
+    kept: timedelta
+
+    def role(self, sight: Sight | None, now: datetime) -> Role | None:
+        """The role that somebody still has; None: none, or nobody knows."""
+        if sight is None or sight.issuer != self.issuer:
+            return None
+        if not timedelta() <= now - sight.at <= self.kept:
+            return None
+        return best_role(sight.words, self.roles)
 
 
 def looks_signed(token: str) -> bool:
@@ -104,7 +135,7 @@ def read_claims(claims: Any, expected: Expected, now: datetime) -> Person:  # no
 
     Raises:
         NotValid: it is another issuer's, for somebody else, over, or not yet valid.
-        Forbidden: it gives no role here.
+        NoRole: it gives no role here.
     """
     if not isinstance(claims, dict):
         raise NotValid("its claims are no object")
@@ -114,13 +145,19 @@ def read_claims(claims: Any, expected: Expected, now: datetime) -> Person:  # no
     subject = fields.get("sub")
     if not isinstance(subject, str) or not 0 < len(subject) <= _MAX_SUBJECT:
         raise NotValid("it names nobody (sub)")
-    role = _role(fields, expected)
+    who, words = principal_id(expected.issuer, subject), _mapped(fields, expected)
+    role = best_role(words, expected.roles)
     if role is None:
-        raise Forbidden("This token gives no role here; ask an admin to map one of its roles")
+        raise NoRole(who)
     return Person(
-        id=principal_id(expected.issuer, subject), subject=subject,
-        name=_name(fields, expected) or subject[:_MAX_NAME], role=role, until=until,
+        id=who, subject=subject, name=_name(fields, expected) or subject[:_MAX_NAME], role=role,
+        until=until, words=words,
     )  # fmt: skip
+
+
+def best_role(words: Iterable[str], roles: Mapping[str, Role]) -> Role | None:
+    """The best of the roles that the provider's words give; None when they give none."""
+    return max((roles[word] for word in words if word in roles), default=None)
 
 
 def principal_id(issuer: str, subject: str) -> str:
@@ -171,11 +208,11 @@ def _moment(claims: Mapping[str, Any], name: str) -> datetime | None:
     return datetime.fromtimestamp(seconds, UTC)
 
 
-def _role(claims: Mapping[str, Any], expected: Expected) -> Role | None:
+def _mapped(claims: Mapping[str, Any], expected: Expected) -> tuple[str, ...]:
     words = _words(_at(claims, expected.role_claim))
     if expected.role_claim in {"scope", "scp"}:
         words = frozenset(part for word in words for part in word.split())
-    return max((expected.roles[word] for word in words if word in expected.roles), default=None)
+    return tuple(sorted(word for word in words if word in expected.roles))
 
 
 def _name(claims: Mapping[str, Any], expected: Expected) -> str | None:

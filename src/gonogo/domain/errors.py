@@ -92,6 +92,14 @@ class Forbidden(Refused):
     status = 403
 
 
+class NoRole(Forbidden):
+    """A signed token is valid, and gives whom it names no role here."""
+
+    def __init__(self, principal_id: str) -> None:
+        super().__init__("This token gives no role here; ask an admin to map one of its roles")
+        self.principal_id = principal_id
+
+
 class PolicyDenied(Forbidden):
     """The policy denies this, and no approval can allow it."""
 

@@ -7,9 +7,11 @@ from typing import Any
 
 import anyio.to_thread
 
+from gonogo.domain.bearer import Memory
 from gonogo.domain.records import Approval
 from gonogo.hooks import Announcer, Sender, load_hooks
 from gonogo.runtime._link_rows import link_key, link_url, may_decide, new_link, person
+from gonogo.runtime._oidc import memory_of
 from gonogo.runtime._questions import view_of
 from gonogo.settings import Settings
 from gonogo.store import Connection, Store
@@ -34,7 +36,8 @@ def open_hooks(
     public = settings.public_url
     hooks = load_hooks(settings.hooks_file, environment, links=public is not None)
     if hooks:
-        links = partial(_links, timedelta(seconds=settings.link_expiry))
+        lifetime = timedelta(seconds=settings.link_expiry)
+        links = partial(_links, lifetime, memory_of(settings))
         store.before_commit = Announcer(hooks=hooks, shown=_shown, links=links).announce
 
     async def completed(body: dict[str, Any]) -> dict[str, Any]:
@@ -50,6 +53,7 @@ def open_hooks(
 
 def _links(
     lifetime: timedelta,
+    memory: Memory | None,
     conn: Connection,
     approval: Approval,
     names: tuple[str, ...],
@@ -58,7 +62,7 @@ def _links(
     """A link for each of those who may decide; its address is not kept."""
     found: list[dict[str, Any]] = []
     for name in names:
-        holder = person(conn, name)
+        holder = person(conn, name, now, memory)
         if holder is not None and may_decide(conn, holder, approval):
             link = new_link(conn, approval, holder, "gonogo", lifetime, now)
             found.append({"for": holder.name, "link_id": link.id})

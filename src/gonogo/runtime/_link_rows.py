@@ -8,6 +8,7 @@ from pathlib import Path
 
 from gonogo.approvals import is_reviewer, objection
 from gonogo.domain.approval_state import ApprovalStatus
+from gonogo.domain.bearer import Memory
 from gonogo.domain.outgoing import Link, LinkState, link_token
 from gonogo.domain.principal import Principal, Role
 from gonogo.domain.records import Approval
@@ -15,7 +16,7 @@ from gonogo.domain.review import reviewer_name
 from gonogo.store import Connection, log, new_id
 from gonogo.store.desk import owner_of
 from gonogo.store.links import add_link
-from gonogo.store.people import standing
+from gonogo.store.people import last_sight, standing
 
 _KEY_BYTES = 32
 
@@ -46,10 +47,21 @@ def link_url(public_url: str, link: Link, key: bytes) -> str:
     return f"{public_url}/d/{link_token(link, key)}"
 
 
-def person(conn: Connection, who: str) -> Principal | None:
-    """Who has that id or name, with the role that they have now; None without a valid token."""
+def person(
+    conn: Connection, who: str, now: datetime, memory: Memory | None = None
+) -> Principal | None:
+    """Who has that id or name, with the role that they have now; None without one.
+
+    Args:
+        memory: What people of a provider may while they are away. They are known by their ids
+            alone, since they may choose their names.
+    """
     row = standing(conn, who)
-    return None if row is None else Principal(id=row.id, name=row.name, role=Role(row.role))
+    if row is not None:
+        return Principal(id=row.id, name=row.name, role=Role(row.role))
+    seen = last_sight(conn, who) if memory is not None else None
+    role = memory.role(seen[1], now) if memory is not None and seen is not None else None
+    return Principal(id=who, name=seen[0], role=role) if seen and role is not None else None
 
 
 def may_decide(conn: Connection, principal: Principal, approval: Approval) -> bool:
@@ -99,7 +111,9 @@ def new_link(
     return link
 
 
-def state_of(conn: Connection, link: Link, approval: Approval, now: datetime) -> LinkState:
+def state_of(
+    conn: Connection, link: Link, approval: Approval, now: datetime, memory: Memory | None
+) -> LinkState:
     """What a link is good for now."""
     if link.revoked_at is not None:
         return LinkState.REVOKED
@@ -111,7 +125,7 @@ def state_of(conn: Connection, link: Link, approval: Approval, now: datetime) ->
         return LinkState.DECIDED
     if link.digest != approval.digest:
         return LinkState.STALE
-    holder = person(conn, link.principal_id)
+    holder = person(conn, link.principal_id, now, memory)
     if holder is None or holder.role < link.role or not may_decide(conn, holder, approval):
         return LinkState.REFUSED
     return LinkState.OPEN

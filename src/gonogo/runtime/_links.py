@@ -8,6 +8,7 @@ import anyio.to_thread
 from gonogo.approvals import Refusal, Ruling
 from gonogo.domain.approval_state import DecisionWord
 from gonogo.domain.approval_views import LinkView
+from gonogo.domain.bearer import Memory
 from gonogo.domain.errors import Conflict, Forbidden, InvalidMessage, NotFound, Refused
 from gonogo.domain.outgoing import Link, LinkState, is_genuine, link_id_of
 from gonogo.domain.principal import Principal, Role
@@ -126,9 +127,14 @@ class Links(Decisions):
         self, conn: Connection, link: Link, word: DecisionWord, feedback: str | None
     ) -> Refusal | None:
         now = self.parts.clock()
-        holder, approval = person(conn, link.principal_id), approval_of(conn, link.approval_id)
+        holder = person(conn, link.principal_id, now, self._memory)
+        approval = approval_of(conn, link.approval_id)
         # All of it anew: what the page showed may be of a moment ago.
-        if holder is None or approval is None or state_of(conn, link, approval, now) != "open":
+        if (
+            holder is None
+            or approval is None
+            or state_of(conn, link, approval, now, self._memory) is not LinkState.OPEN
+        ):
             raise Forbidden("The link is not good any more")
         ruling = Ruling(
             word=word, by=holder, digest=link.digest, revision=approval.revision,
@@ -145,8 +151,8 @@ class Links(Decisions):
     def _make_link(
         self, conn: Connection, principal: Principal, approval_id: str, name: str | None
     ) -> Link:
-        approval = readable_approval(conn, principal, approval_id)
-        holder = person(conn, principal.id if name is None else name)
+        approval, now = readable_approval(conn, principal, approval_id), self.parts.clock()
+        holder = person(conn, principal.id if name is None else name, now, self._memory)
         if (
             name is not None
             and principal.role < Role.ADMIN
@@ -154,17 +160,13 @@ class Links(Decisions):
         ):
             raise Forbidden("Only an admin makes links for others")
         if holder is None:
-            raise NotFound(
-                f"Nobody called {name or principal.name} has a token; "
-                "make one with gonogo token create, or see gonogo token list"
-            )
+            raise NotFound(_nobody(name or principal.name, self._memory))
         if approval.decided_at is not None:
             raise Conflict(f"{approval.subject} was already {approval.status}")
         problem = hindrance(conn, holder, approval)
         if problem is not None:
             raise Forbidden(f"No link for {holder.name}: {problem}")
-        settings = self.parts.settings
-        lifetime, now = timedelta(seconds=settings.link_expiry), self.parts.clock()
+        lifetime = timedelta(seconds=self.parts.settings.link_expiry)
         return new_link(conn, approval, holder, principal.id, lifetime, now)
 
     def _revoke_links(self, conn: Connection, principal: Principal, approval_id: str) -> None:
@@ -186,9 +188,21 @@ class Links(Decisions):
         if link is None or approval is None or not is_genuine(token, link, key):
             raise NotFound("There is no such link")
         return LinkPage(
-            link=link, approval=approval, state=state_of(conn, link, approval, self.parts.clock()),
+            link=link, approval=approval,
+            state=state_of(conn, link, approval, self.parts.clock(), self._memory),
             locale=spoken_in(conn, approval.session_id) or DEFAULT,
         )  # fmt: skip
 
+    @property
+    def _memory(self) -> Memory | None:
+        return self.parts.bearers.memory if self.parts.bearers is not None else None
+
     async def _link_key(self) -> bytes:
         return await anyio.to_thread.run_sync(link_key, self.parts.settings.home)
+
+
+def _nobody(name: str, memory: Memory | None) -> str:
+    said = f"Nobody called {name} has a token"
+    if memory is not None:
+        said += ", and nobody of that id was here lately with a role of the identity provider"
+    return f"{said}; make one with gonogo token create, or see gonogo token list"

@@ -10,7 +10,8 @@ import re
 from base64 import urlsafe_b64decode
 from collections import OrderedDict
 from collections.abc import Callable
-from datetime import UTC, datetime
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from gonogo.domain.bearer import (
     MAX_TOKEN,
     Expected,
     Head,
+    Memory,
     Person,
     read_claims,
     read_head,
@@ -32,19 +34,35 @@ if TYPE_CHECKING:
     from joserfc.jwk import Key
 
 KNOWN = 4_096
+SEEN_AGAIN = timedelta(minutes=1)
+"""How old what is kept of when somebody was here may be."""
 _PART = re.compile(r"[A-Za-z0-9_-]+")
 _SAME = {"EdDSA": "Ed25519"}
 """An algorithm's older name, and the one of the curve that counts."""
 _LOG = logging.getLogger("gonogo.identity")
 
 
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    name: str
+    words: tuple[str, ...]
+    at: datetime
+
+
 class Bearers:
     """The signed tokens of one provider."""
 
-    def __init__(self, expected: Expected, issuer: Issuer, clock: Callable[[], datetime]) -> None:
+    def __init__(
+        self,
+        expected: Expected,
+        issuer: Issuer,
+        clock: Callable[[], datetime],
+        memory: Memory | None = None,
+    ) -> None:
         self.expected = expected
         self.issuer, self._clock = issuer, clock
-        self._known: OrderedDict[str, str] = OrderedDict()
+        self.memory = memory
+        self._known: OrderedDict[str, _Seen] = OrderedDict()
 
     async def read(self, token: str) -> Person:
         """Whom a token names.
@@ -64,12 +82,22 @@ class Bearers:
             raise
 
     def is_news(self, person: Person) -> bool:
-        """Whether this process has not yet kept who that is."""
-        return self._known.get(person.id) != person.name
+        """Whether this process has not yet kept who that is, or when they were here last."""
+        known = self._known.get(person.id)
+        if known is None or known.name != person.name:
+            return True
+        if self.memory is None:
+            return False
+        return known.words != person.words or abs(self._clock() - known.at) >= SEEN_AGAIN
 
-    def kept(self, person: Person) -> None:
+    def has_role(self, principal_id: str) -> bool:
+        """Whether what this process knows of somebody is anything else than that they have none."""
+        known = self._known.get(principal_id)
+        return self.memory is not None and (known is None or bool(known.words))
+
+    def kept(self, principal_id: str, name: str, words: tuple[str, ...]) -> None:
         """Remember that it has."""
-        self._known[person.id] = person.name
+        self._known[principal_id] = _Seen(name, words, self._clock())
         if len(self._known) > KNOWN:
             self._known.popitem(last=False)
 
@@ -87,10 +115,20 @@ def open_bearers(settings: Settings, clock: Callable[[], datetime]) -> Bearers |
     expected = Expected(
         issuer=settings.oidc_issuer, audience=settings.oidc_audience,
         role_claim=settings.oidc_role_claim, name_claim=settings.oidc_name_claim,
-        roles={word: Role[role.upper()] for word, role in settings.oidc_roles.items()},
+        roles=_roles(settings),
     )  # fmt: skip
     issuer = Issuer(settings.oidc_issuer, settings.oidc_jwks_url, clock)
-    return Bearers(expected, issuer, clock)
+    return Bearers(expected, issuer, clock, memory_of(settings))
+
+
+def memory_of(settings: Settings) -> Memory | None:
+    """What the settings say of roles of people who are not there; None: nothing counts."""
+    if settings.oidc_issuer is None or not settings.oidc_role_kept:
+        return None
+    return Memory(
+        issuer=settings.oidc_issuer, roles=_roles(settings),
+        kept=timedelta(seconds=settings.oidc_role_kept),
+    )  # fmt: skip
 
 
 async def look_for_keys(settings: Settings) -> str:
@@ -108,6 +146,10 @@ async def look_for_keys(settings: Settings) -> str:
     except BadProvider as error:
         raise Refused(f"{bearers.expected.issuer}: {error}") from error
     return f"{bearers.expected.issuer}: {len(found)} keys for signatures"
+
+
+def _roles(settings: Settings) -> dict[str, Role]:
+    return {word: Role[role.upper()] for word, role in settings.oidc_roles.items()}
 
 
 def _parts(token: str) -> tuple[Head, Any, bytes, bytes]:

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
-from gonogo.domain.bearer import Person, looks_signed
-from gonogo.domain.errors import Conflict, InvalidMessage, NotFound, Unauthorized
+from gonogo.domain.bearer import Person, Sight, looks_signed
+from gonogo.domain.errors import Conflict, InvalidMessage, NoRole, NotFound, Unauthorized
 from gonogo.domain.letters import mixed_letters
 from gonogo.domain.principal import Principal, Role
 from gonogo.domain.views import TokenView
@@ -143,15 +143,38 @@ class People:
         await self.parts.store.write(rows.keep_answer, row)
 
     async def _recognised(self, bearers: Bearers, token: str) -> Principal:
-        person = await bearers.read(token)
+        try:
+            person = await bearers.read(token)
+        except NoRole as error:
+            await self._without_role(bearers, error.principal_id)
+            raise
         if bearers.is_news(person):
-            issuer = bearers.expected.issuer
-            await self.parts.store.write(_keep_person, person, issuer, self.parts.clock())
-            bearers.kept(person)
+            issuer, remembers = bearers.expected.issuer, bearers.memory is not None
+            await self.parts.store.write(
+                _keep_person, person, issuer, self.parts.clock(), remembers=remembers
+            )
+            bearers.kept(person.id, person.name, person.words)
         return Principal(id=person.id, name=person.shown, role=person.role, until=person.until)
 
+    async def _without_role(self, bearers: Bearers, principal_id: str) -> None:
+        """Whoever comes without a role has none while they are away, either."""
+        if not bearers.has_role(principal_id):
+            return
+        sight = Sight(issuer=bearers.expected.issuer, words=(), at=self.parts.clock())
+        await self.parts.store.write(rows.keep_sight, principal_id, sight)
+        bearers.kept(principal_id, "", ())
 
-def _keep_person(conn: Connection, person: Person, issuer: str, now: datetime) -> None:
+
+def _keep_person(
+    conn: Connection, person: Person, issuer: str, now: datetime, *, remembers: bool
+) -> None:
+    _keep_name(conn, person, issuer, now)
+    if remembers:
+        sight = Sight(issuer=issuer, words=person.words, at=now)
+        rows.keep_sight(conn, person.id, sight)
+
+
+def _keep_name(conn: Connection, person: Person, issuer: str, now: datetime) -> None:
     known = rows.names(conn, [person.id]).get(person.id)
     if known == person.shown:
         return

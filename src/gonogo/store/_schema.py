@@ -39,6 +39,7 @@ principals = table(
     Column("id", Clean, primary_key=True),
     Column("name", Clean, nullable=False),
     Column("created_at", Utc, nullable=False),
+    Column("sight", Json, nullable=True),
 )
 
 tokens = table(

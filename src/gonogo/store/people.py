@@ -6,6 +6,7 @@ from typing import Any
 
 from sqlalchemy import Connection, bindparam, func, or_, select
 
+from gonogo.domain.bearer import Sight
 from gonogo.store._rows import change, put, rows
 from gonogo.store._schema import answers, principals, tokens
 
@@ -25,6 +26,9 @@ _STANDING = (
     )
     .group_by(principals.c.id, principals.c.name)
     .order_by(principals.c.id)
+)
+_SIGHT = select(principals.c.id, principals.c.name, principals.c.sight).where(
+    principals.c.id == bindparam("who")
 )
 _ANSWER = select(answers.c.request_digest, answers.c.answer).where(
     answers.c.principal_id == bindparam("principal_id"), answers.c.key == bindparam("key")
@@ -79,6 +83,22 @@ def standing(conn: Connection, who: str) -> Any:  # noqa: ANN401 - a row or None
     found = rows(conn, _STANDING, {"who": who})
     own = [row for row in found if row.id == who]
     return own[0] if own else found[0] if len(found) == 1 else None
+
+
+def keep_sight(conn: Connection, principal_id: str, sight: Sight) -> None:
+    """Note how somebody of a provider was seen; nothing where nobody has that id."""
+    told = {"issuer": sight.issuer, "words": list(sight.words), "at": sight.at.isoformat()}
+    change(conn, principals, {"id": principal_id}, {"sight": told})
+
+
+def last_sight(conn: Connection, principal_id: str) -> tuple[str, Sight] | None:
+    """The name of somebody of a provider, and how they were seen last."""
+    for row in rows(conn, _SIGHT, {"who": principal_id}):
+        if row.sight is not None:
+            at = datetime.fromisoformat(row.sight["at"])
+            words = tuple(row.sight["words"])
+            return row.name, Sight(issuer=row.sight["issuer"], words=words, at=at)
+    return None
 
 
 def kept_answer(conn: Connection, principal_id: str, key: str) -> Any:  # noqa: ANN401

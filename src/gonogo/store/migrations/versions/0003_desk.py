@@ -16,6 +16,7 @@ def upgrade() -> None:
     op.add_column("plans", sa.Column("revising", sa.Text(), nullable=True))
     op.add_column("plans", sa.Column("asked_by", sa.Text(), nullable=True))
     op.add_column("checkpoints", sa.Column("swept_at", sa.Text(), nullable=True))
+    op.add_column("principals", sa.Column("sight", sa.Text(), nullable=True))
     op.add_column("turns", sa.Column("principal_id", sa.Text(), nullable=True))
     op.add_column("approvals", sa.Column("requested_by", sa.Text(), nullable=True))
     op.add_column("approvals", sa.Column("review", sa.Text(), nullable=True))
