@@ -157,13 +157,16 @@ def test_a_plan_on_hold_is_started_later(terminal, gonogo, run, project):
 def test_an_edited_plan_runs_as_it_was_edited(terminal, run, project, tmp_path):
     editor = tmp_path / "editor.py"
     editor.write_text(
-        "import json, sys\n"
-        "subtasks = json.load(open(sys.argv[1]))\n"
-        "json.dump(subtasks[:2], open(sys.argv[1], 'w'))\n"
+        "import sys\n"
+        "text = open(sys.argv[1]).read()\n"
+        "open(sys.argv[1], 'w').write('\\n## '.join(text.split('\\n## ')[:3]))\n"
     )
     at = terminal(*run, env={"EDITOR": f"python3 {editor}"})
     at.expect("[e] edit")
     at.type("e\n")
+    at.expect("- json_flag")
+    at.expect("[s] approve and send")
+    at.type("s\n")
     at.expect("Plan updated.")
     assert at.end() == 0
     assert "Completed: 2" in at.output
@@ -171,20 +174,40 @@ def test_an_edited_plan_runs_as_it_was_edited(terminal, run, project, tmp_path):
     assert run_tests(project).passed
 
 
-def test_an_edit_that_is_no_plan_is_refused_and_the_plan_is_asked_again(
-    terminal, run, project, tmp_path
-):
+def test_a_plan_is_edited_in_a_file_of_its_own(gonogo, run, project, tmp_path, home):
+    gonogo(*run, "--plan-only")
+    (plan,) = plans(gonogo, project)
+    shown = gonogo("plans", "show", str(plan["plan_id"]), "--format", "yaml", cwd=project)
+    file = tmp_path / "plan.yaml"
+    edit = ("plans", "edit", str(plan["plan_id"]), "--from", str(file), "--yes")
+
+    file.write_text(shown.stdout)
+    same = gonogo(*edit, cwd=project)
+    file.write_text(shown.stdout.partition("- id: json_flag")[0])
+    edited = gonogo(*edit, cwd=project)
+
+    assert (same.returncode, edited.returncode) == (0, 0), same.stderr + edited.stderr
+    assert "Nothing was changed" in same.stderr
+    assert "Completed: 2" in edited.stdout
+    assert list((home / "drafts").iterdir()) == []
+
+
+def test_an_edit_that_is_no_plan_is_opened_again_and_kept(terminal, run, project, tmp_path, home):
     editor = tmp_path / "editor.py"
     editor.write_text(
-        "import json, sys\n"
-        "subtasks = json.load(open(sys.argv[1]))\n"
-        "subtasks[0]['dependencies'] = ['verify']\n"
-        "json.dump(subtasks, open(sys.argv[1], 'w'))\n"
+        "import sys\n"
+        "text = open(sys.argv[1]).read()\n"
+        "if 'cannot be sent' not in text:\n"
+        "    text = text.replace('\\n- agent:', '\\n- dependencies: verify\\n- agent:', 1)\n"
+        "    open(sys.argv[1], 'w').write(text)\n"
     )
     at = terminal(*run, env={"EDITOR": f"python3 {editor}"})
     at.expect("[e] edit")
     at.type("e\n")
     at.expect("cycle")
+    at.expect("Nothing is sent.")
+    (kept,) = (home / "drafts").iterdir()
+    assert "cycle" in kept.read_text()
     at.expect("[r] reject")
     at.type("r\n\n")
     assert at.end() == 4

@@ -104,6 +104,20 @@ def test_a_defect_is_said_with_its_place(bad, said):
         parse(bad)
 
 
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"timeout": -1}, {"dependencies": ["nobody"]}, {"dependencies": "a"}, {"agent": "nobody"},
+        {"type": "odd"}, {"dependencies": ["b"]},
+    ],
+)  # fmt: skip
+def test_a_defect_knows_whose_it_is(bad):
+    with pytest.raises(InvalidPlan) as caught:
+        parse(item(id="a"), item(id="b", **bad))
+
+    assert caught.value.subtask_id == "b"
+
+
 def test_an_index_of_a_subtask_whose_id_is_no_text_is_a_defect_and_no_crash():
     with pytest.raises(InvalidPlan, match="Subtask 2: id"):
         parse(item(dependencies=[1]), item(id=[]))

@@ -11,6 +11,8 @@ from gonogo.cli._ask import Person
 from gonogo.cli._comments import Talk
 from gonogo.cli._escape import spoken
 from gonogo.cli._exits import Stop
+from gonogo.cli._plan_edit import Drafts, plan_editor
+from gonogo.cli._plan_text import as_json
 from gonogo.cli._question import decision, question_lines
 from gonogo.client import Client
 from gonogo.domain.approval_state import ApprovalKind
@@ -58,6 +60,7 @@ class Answers:
         self._sent_back: dict[str, str] = {}
         """Plan → the question about it, while its planner answers comments."""
         self._talk = Talk(client, person, locale)
+        self._drafts = Drafts(person, locale)
 
     def know(self, approval_id: str) -> None:
         """Do not ask about an approval that has its answer on the way."""
@@ -83,6 +86,7 @@ class Answers:
     async def to_what_waits(self) -> list[dict[str, Any]]:
         """Ask about everything that waits and was not asked yet; gives the messages to send."""
         pending = await self._client.pending_approvals(self._session_id)
+        self._drafts.settle({approval.approval_id for approval in pending.pending_approvals})
         messages: list[dict[str, Any]] = []
         for approval in pending.pending_approvals:
             if approval.approval_id in self._given or approval.approval_id in self.left:
@@ -103,6 +107,7 @@ class Answers:
 
     async def refused(self, message: dict[str, Any], code: str) -> None:
         """A decision was refused: ask again, unless the question is gone or nobody was asked."""
+        self._drafts.refused(message.get("plan_id", ""))
         if code in _GONE or not message["type"].endswith("_decision"):
             return
         pending = await self._client.pending_approvals(self._session_id)
@@ -165,8 +170,12 @@ class Answers:
                 return decision(approval, word)
 
     async def _edited(self, approval: ApprovalView) -> dict[str, Any] | None:
+        if approval.kind == ApprovalKind.PLAN:
+            return await self._edited_plan(approval)
         try:
-            before = visible_json(await self._editable(approval), indent=2)
+            arguments = approval.arguments or {}
+            is_call = approval.kind != ApprovalKind.INTERVENTION
+            before = visible_json(arguments if is_call else {"result": ""}, indent=2)
             after = await self.person.edit(before)
             if after.strip() == before:
                 return None
@@ -175,15 +184,16 @@ class Answers:
             self.person.tell(say("cli_edit_failed", self.locale, detail=error))
             return None
 
-    async def _editable(self, approval: ApprovalView) -> Any:  # noqa: ANN401 - any JSON value
-        if approval.kind == ApprovalKind.PLAN and approval.plan_id and approval.revision:
-            revision = await self._client.plan_revision(approval.plan_id, approval.revision)
-            return [
-                subtask.model_dump(mode="json", exclude_none=True) for subtask in revision.subtasks
-            ]
-        if approval.kind == ApprovalKind.INTERVENTION:
-            return {"result": ""}
-        return approval.arguments or {}
+    async def _edited_plan(self, approval: ApprovalView) -> dict[str, Any] | None:
+        try:
+            draft = await plan_editor(self._client, self.person, self.locale).edit(approval)
+        except (GonogoError, Stop) as error:
+            self.person.tell(spoken(str(error)))
+            return None
+        if draft is None:
+            return None
+        self._drafts.sent(approval.approval_id, draft)
+        return decision(approval, "edit", None, as_json(draft.subtasks))
 
 
 def _answers(message: dict[str, Any], approval: ApprovalView) -> bool:

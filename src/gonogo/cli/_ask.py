@@ -6,14 +6,18 @@ Lines are read without a thread, so a question that nobody answers ends when the
 import os
 import shlex
 import sys
+import threading
 from collections.abc import Mapping
+from pathlib import Path
 
 import anyio
 
 from gonogo.cli._exits import Stop
 from gonogo.domain.visible import guarded
+from gonogo.texts import say
 
 _EDITORS = ("VISUAL", "EDITOR")
+_AT_EDITOR = threading.Event()
 
 
 class Person:
@@ -62,27 +66,52 @@ class Person:
             if len(chosen) == 1:
                 return chosen[0]
 
-    async def edit(self, text: str, suffix: str = ".json") -> str:
+    async def edit(self, text: str, suffix: str = ".json", *, keep: Path | None = None) -> str:
         """Let the person change a text in their editor.
 
+        Args:
+            keep: Where the text lies, and stays; by default in a folder that goes away.
+
         Raises:
-            Stop: there is no editor, or it failed.
+            Stop: there is no editor, it failed, or what it saved is no text.
         """
         words = self._editor()
+        if keep is not None:
+            return await _edited(words, anyio.Path(keep), text)
         async with anyio.TemporaryDirectory(prefix="gonogo-") as folder:
-            path = anyio.Path(folder, "edit" + suffix)
-            await path.write_text(text, encoding="utf-8")
-            try:
-                async with await anyio.open_process(
-                    [*words, str(path)], stdin=None, stdout=None, stderr=None
-                ) as process:
-                    code = await process.wait()
-            except OSError as error:
-                raise Stop(f"{words[0]}: {error.strerror}; set EDITOR to an editor") from None
-            if code != 0:
-                raise Stop(f"{words[0]} ended with code {code}; set EDITOR to another editor")
-            return await path.read_text(encoding="utf-8")
+            return await _edited(words, anyio.Path(folder, "edit" + suffix), text)
 
     def _editor(self) -> list[str]:
-        named = (self._environment.get(name) for name in _EDITORS)
-        return shlex.split(next((name for name in named if name), "vi"))
+        for name in _EDITORS:
+            try:
+                words = shlex.split(self._environment.get(name, ""))
+            except ValueError as error:
+                raise Stop(f"{name}: {error}; correct the variable") from None
+            if words:
+                return words
+        return ["vi"]
+
+
+def at_editor() -> bool:
+    """Whether the terminal is an editor's now, and Ctrl-C with it."""
+    return _AT_EDITOR.is_set()
+
+
+async def _edited(words: list[str], path: anyio.Path, text: str) -> str:
+    await path.write_text(text, encoding="utf-8")
+    _AT_EDITOR.set()
+    try:
+        async with await anyio.open_process(
+            [*words, str(path)], stdin=None, stdout=None, stderr=None
+        ) as process:
+            code = await process.wait()
+    except OSError as error:
+        raise Stop(f"{words[0]}: {error.strerror}; set EDITOR to an editor") from None
+    finally:
+        _AT_EDITOR.clear()
+    if code != 0:
+        raise Stop(f"{words[0]} ended with code {code}; set EDITOR to another editor")
+    try:
+        return (await path.read_bytes()).decode("utf-8")
+    except UnicodeDecodeError:
+        raise Stop(say("cli_plan_not_utf8", None, file=path)) from None

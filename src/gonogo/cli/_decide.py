@@ -39,8 +39,8 @@ async def decide_one(
         if for_session:
             message["for_session"] = True
         if link.runtime is not None:
-            return await _see_through(link, approval, message, Wish(json=json))
-        await _tell(link, approval.session_id, message)
+            return await see_through(link, approval, message, Wish(json=json))
+        await tell(link, approval.session_id, message)
         approval = await link.client.approval(approval_id)
     if json:
         return facts(approval)
@@ -103,9 +103,10 @@ async def steer(verb: str, plan_id: str, *, json: bool) -> Exit:
     return Exit.DONE
 
 
-async def _see_through(
+async def see_through(
     link: Link, approval: ApprovalView, message: dict[str, Any], wish: Wish
 ) -> Exit:
+    """Give an answer as the owner, and stay until what it set going is over or waits again."""
     talk = await _conversation(link, approval.session_id, wish)
     talk.know(approval.approval_id)
     return await talk.carry(message)
@@ -118,7 +119,12 @@ async def _conversation(link: Link, session_id: str, wish: Wish) -> Conversation
     return Conversation(link.client, session_id, screen_for(wish), answers, after=session.last_seq)
 
 
-async def _tell(link: Link, session_id: str, message: dict[str, Any]) -> None:
+async def tell(link: Link, session_id: str, message: dict[str, Any]) -> None:
+    """Give an answer to the owner, who carries on from there.
+
+    Raises:
+        Stop: it was refused.
+    """
     async with aclosing(link.client.send(session_id, message)) as events:
         async for event in events:
             if event["type"] == "error" and "seq" not in event:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
+from gonogo.cli._ask import at_editor
 from gonogo.cli._exits import Stop, complain
 from gonogo.cli._folder import Folder
 from gonogo.cli._setup import environment, read_settings
@@ -226,6 +227,8 @@ async def interruptible() -> AsyncGenerator[None]:
         with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
             task_status.started()
             async for number in signals:
+                if number == signal.SIGINT and at_editor():
+                    continue
                 caught.append(number)
                 group.cancel_scope.cancel()
 

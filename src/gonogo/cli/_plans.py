@@ -1,6 +1,8 @@
 """`gonogo plans`: what was planned, and how far it is."""
 
 from collections.abc import Callable, Iterator
+from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,6 +17,13 @@ if TYPE_CHECKING:
 app = group("Plans: what agents proposed, and how far it is.")
 
 PlanId = Annotated[str, typer.Argument(help="The plan's id.")]
+
+
+class PlanForm(StrEnum):
+    """How a plan is written as a text."""
+
+    MARKDOWN = "markdown"
+    YAML = "yaml"
 
 
 @app.command("list", **EXACT, epilog=example("gonogo plans list --status running"))
@@ -40,9 +49,14 @@ def show_plan(
     watch: Annotated[
         bool, typer.Option("--watch", help="Draw it anew at every change, until the plan ends.")
     ] = False,
+    form: Annotated[
+        PlanForm | None, typer.Option("--format", help="As the text that `plans edit` reads.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Show a plan, its subtasks and where they stand."""
+    if form is not None:
+        carry_out(_text, plan_id, form)
     if watch:
         carry_out(_watch, plan_id, timeline, json)
     if graph or timeline:
@@ -61,6 +75,36 @@ def diff_plan(
 ) -> None:
     """Show what two revisions of a plan have otherwise."""
     carry_out(_diff, plan_id, from_, to, json)
+
+
+@app.command(
+    "edit",
+    **EXACT,
+    epilog=example(
+        "gonogo plans edit p_0192",
+        "gonogo plans edit p_0192 --format yaml",
+        "gonogo plans edit p_0192 --from plan.md --yes",
+    ),
+)
+def edit_plan(
+    plan_id: PlanId,
+    form: Annotated[
+        PlanForm | None,
+        typer.Option("--format", help="By default GONOGO_PLAN_FORMAT, or that of the file."),
+    ] = None,
+    source: Annotated[
+        Path | None,
+        typer.Option("--from", exists=True, dir_okay=False, help="Begin with this edited text."),
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Send it without asking.")] = False,
+    json: Events = False,
+) -> None:
+    """Edit a plan that waits for approval, in $VISUAL or $EDITOR; it is approved as you edited it.
+
+    What is wrong with it stands in the text when the editor opens again. You see what is otherwise
+    before it is sent; nothing is sent where nothing was changed.
+    """
+    carry_out(_edit, plan_id, form, source, yes, json)
 
 
 @app.command("start", **EXACT, epilog=example("gonogo plans start p_0192"))
@@ -126,6 +170,20 @@ def revise_plan(plan_id: PlanId, json: Events = False) -> None:
 def cancel_plan(plan_id: PlanId) -> None:
     """Stop a plan for good; what was done stays."""
     carry_out(_steer, "cancel", plan_id, False)
+
+
+async def _text(plan_id: str, form: PlanForm) -> Exit:
+    from gonogo.cli._decide_plan import print_plan
+
+    return await print_plan(plan_id, form)
+
+
+async def _edit(
+    plan_id: str, form: PlanForm | None, source: Path | None, sure: bool, json: bool
+) -> Exit:
+    from gonogo.cli._decide_plan import edit_plan
+
+    return await edit_plan(plan_id, form, source, sure=sure, json=json)
 
 
 async def _steer(verb: str, plan_id: str, json: bool) -> Exit:

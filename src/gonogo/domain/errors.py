@@ -31,6 +31,8 @@
 `code` and `status` are those of the wire (docs/reference/protocol.md, §3).
 """
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import ClassVar
 
 
@@ -62,6 +64,18 @@ class InvalidPlan(InvalidMessage):
     """A plan, or an edit of one, has a defect."""
 
     code = "invalid_plan"
+    subtask_id: str | None = None
+    """The subtask that has it, if one does."""
+
+
+@contextmanager
+def defects_of(subtask_id: str) -> Generator[None]:
+    """Say of every defect that is found inside that it is this subtask's."""
+    try:
+        yield
+    except InvalidPlan as problem:
+        problem.subtask_id = subtask_id
+        raise
 
 
 class InvalidArguments(InvalidMessage):

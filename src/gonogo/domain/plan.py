@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 
 from gonogo.domain.canonical import digest
 from gonogo.domain.defects import defect_of
-from gonogo.domain.errors import InvalidPlan
+from gonogo.domain.errors import InvalidPlan, defects_of
 from gonogo.domain.kinds import BUILT_IN, KindRule, Worker, worker_of
 from gonogo.domain.kinds import SubtaskType as SubtaskType
 from gonogo.domain.network import Network
@@ -154,8 +154,9 @@ def parse_subtasks(
         for position, (item, subtask_id) in enumerate(zip(items, ids, strict=True), start=1)
     )
     for position, subtask in enumerate(subtasks, start=1):
-        _check_kind(subtask, position, kinds)
-        _check_worker(subtask, agents, tools)
+        with defects_of(subtask.id):
+            _check_kind(subtask, position, kinds)
+            _check_worker(subtask, agents, tools)
     check_graph(subtasks, known)
     return subtasks
 
@@ -170,18 +171,24 @@ def check_graph(subtasks: Sequence[Subtask], elsewhere: Collection[str] = ()) ->
     if len(known) != len(subtasks):
         twice = next(subtask_id for subtask_id, times in known.items() if times > 1)
         raise InvalidPlan(f"Two subtasks have the id {twice!r}")
+    there = {*known, *elsewhere}
     for subtask in subtasks:
-        for dependency in subtask.dependencies:
-            if dependency == subtask.id:
-                raise InvalidPlan(f"Subtask {subtask.id!r} depends on itself")
-            if dependency not in known and dependency not in elsewhere:
-                raise InvalidPlan(f"Subtask {subtask.id!r} depends on unknown {dependency!r}")
+        with defects_of(subtask.id):
+            _check_dependencies(subtask, there)
     try:
         TopologicalSorter({s.id: s.dependencies for s in subtasks}).prepare()
     except CycleError as error:
         cycle = list(reversed(error.args[1]))
         shown = cycle if len(cycle) <= 12 else [*cycle[:6], "…", *cycle[-5:]]
         raise InvalidPlan("The subtasks form a cycle: " + " → ".join(shown)) from None
+
+
+def _check_dependencies(subtask: Subtask, there: Collection[str]) -> None:
+    for dependency in subtask.dependencies:
+        if dependency == subtask.id:
+            raise InvalidPlan(f"Subtask {subtask.id!r} depends on itself")
+        if dependency not in there:
+            raise InvalidPlan(f"Subtask {subtask.id!r} depends on unknown {dependency!r}")
 
 
 def critical_path(subtasks: Sequence[Subtask]) -> tuple[str, ...]:
@@ -256,14 +263,15 @@ def _subtask(
     item: Mapping[str, Any], subtask_id: str, ids: Sequence[str], position: int
 ) -> Subtask:
     fields = {**item, "id": subtask_id}
-    fields["dependencies"] = _dependencies(item.get("dependencies"), ids, position)
-    if fields.get("estimated_time") is None:
-        fields.pop("estimated_time", None)
-    try:
-        return Subtask.model_validate(fields)
-    except ValidationError as error:
-        said = defect_of(error, "subtask")
-        raise InvalidPlan(f"Subtask {position}: {said}") from None
+    with defects_of(subtask_id):
+        fields["dependencies"] = _dependencies(item.get("dependencies"), ids, position)
+        if fields.get("estimated_time") is None:
+            fields.pop("estimated_time", None)
+        try:
+            return Subtask.model_validate(fields)
+        except ValidationError as error:
+            said = defect_of(error, "subtask")
+            raise InvalidPlan(f"Subtask {position}: {said}") from None
 
 
 def _dependencies(

@@ -179,6 +179,8 @@ class PlanCheck(View):
     """They would be taken."""
     problem: str | None = None
     """Why they cannot be read; there are no findings then."""
+    subtask_id: str | None = None
+    """The subtask that has the problem, if one does."""
     findings: list[FindingView] = []
     critical_path: list[str] = []
 

@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from gonogo.domain._order import ancestors
 from gonogo.domain.canonical import canonical_json
-from gonogo.domain.errors import InvalidPlan
+from gonogo.domain.errors import InvalidPlan, defects_of
 from gonogo.domain.failure import Category, Classified, Severity
 from gonogo.domain.plan import Subtask
 
@@ -68,9 +68,10 @@ def check_references(subtasks: Sequence[Subtask], done: Collection[str] = ()) ->
     """
     above = ancestors(subtasks)
     for subtask in subtasks:
-        for reference in references(subtask.inputs):
-            if reference.subtask_id not in above[subtask.id] | set(done):
-                raise InvalidPlan(f"Subtask {subtask.id!r}: {_stray(reference, above)}")
+        with defects_of(subtask.id):
+            for reference in references(subtask.inputs):
+                if reference.subtask_id not in above[subtask.id] | set(done):
+                    raise InvalidPlan(f"Subtask {subtask.id!r}: {_stray(reference, above)}")
 
 
 def resolve(inputs: Mapping[str, Any], results: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:

@@ -20,6 +20,8 @@ _SELECTORS = ((0xFE00, 0xFE0F), (0xE0000, 0xE0FFF))
 """Variation selectors and tags: they are drawn as nothing too."""
 _BACKSLASHES = re.compile(r"\\+")
 _LOOKS_ESCAPED = re.compile(r"x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}")
+_ESCAPES = re.compile(rf"(\\+)({_LOOKS_ESCAPED.pattern})")
+_LAST = 0x10FFFF
 
 
 def visible(text: str, *, lines: bool = True) -> str:
@@ -46,6 +48,11 @@ def guarded(text: str, *, lines: bool = True) -> str:
     if text.isascii() and text.isprintable():
         return text
     return _escaped(text, _odd(text, lines=lines))
+
+
+def unescaped(text: str) -> str:
+    """What `visible` was given, read from what it gave."""
+    return _ESCAPES.sub(_read, text) if "\\" in text else text
 
 
 def visible_json(value: Any, *, indent: int | None = None) -> str:  # noqa: ANN401 - any JSON
@@ -75,6 +82,13 @@ def _doubled(run: re.Match[str], odd: frozenset[str]) -> str:
     if text[end : end + 1] in odd or _LOOKS_ESCAPED.match(text, end):
         return run[0] * 2
     return run[0]
+
+
+def _read(escape: re.Match[str]) -> str:
+    backslashes, code = "\\" * (len(escape[1]) // 2), int(escape[2][1:], 16)
+    if len(escape[1]) % 2 == 0:
+        return backslashes + escape[2]
+    return backslashes + chr(code) if code <= _LAST else escape[0]
 
 
 def _escaped(text: str, odd: frozenset[str]) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gonogo.domain.errors import InvalidArguments, InvalidPlan
+from gonogo.domain.errors import InvalidArguments, InvalidPlan, defects_of
 from gonogo.domain.gate import ToolClass
 from gonogo.domain.kinds import KindRule
 from gonogo.domain.plan import Subtask, parse_subtasks
@@ -41,8 +41,9 @@ class PlanReader:
         )
         check_references(subtasks, done)
         for subtask in subtasks:
-            _check_condition(subtask)
-            self._check_arguments(subtask)
+            with defects_of(subtask.id):
+                _check_condition(subtask)
+                self._check_arguments(subtask)
         return subtasks
 
     def _check_arguments(self, subtask: Subtask) -> None:

@@ -42,7 +42,7 @@ def _checked(
     try:
         subtasks = planning.read(raw, ())
     except InvalidPlan as problem:
-        return PlanCheck(ok=False, problem=str(problem))
+        return PlanCheck(ok=False, problem=str(problem), subtask_id=problem.subtask_id)
     goal = current_revision(conn, plan).goal
     draft = Revision(plan_id=plan.id, number=plan.revision + 1, goal=goal, subtasks=subtasks)
     locale = spoken_in(conn, plan.session_id) or DEFAULT

@@ -280,7 +280,7 @@ ENGLISH = {
     "cli_question_problem": "nobody can approve it: {problem}",
     "cli_identical": "{count} identical",
     "cli_waiting": "Waits for a decision: {approval_id}. Decide with: gonogo approvals decide {approval_id} approve",  # noqa: E501
-    "cli_edit_failed": "That is not a valid plan: {detail}",
+    "cli_edit_failed": "That cannot be sent: {detail}",
     "cli_interrupted": "Interrupted. The session is {session_id}; it can be continued.",
     "cli_demo_start": "The sample project is in {folder}. Its test fails; the plan below mends it.",
     "cli_demo_end": "The project, with its changes, is in {folder}; the record of this run is in {home}.",  # noqa: E501

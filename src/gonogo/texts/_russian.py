@@ -265,7 +265,7 @@ RUSSIAN = {
     "cli_question_problem": "подтвердить не может никто: {problem}",
     "cli_identical": "одинаковых: {count}",
     "cli_waiting": "Ждёт решения: {approval_id}. Решить: gonogo approvals decide {approval_id} approve",  # noqa: E501
-    "cli_edit_failed": "Это не годится как план: {detail}",
+    "cli_edit_failed": "Это нельзя отправить: {detail}",
     "cli_interrupted": "Прервано. Сеанс {session_id} можно продолжить.",
     "cli_demo_start": "Учебный проект лежит в {folder}. Его тест не проходит; план ниже это исправит.",  # noqa: E501
     "cli_demo_end": "Проект с изменениями лежит в {folder}; запись этого запуска — в {home}.",

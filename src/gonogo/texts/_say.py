@@ -9,12 +9,27 @@ from gonogo.texts._english import ENGLISH
 from gonogo.texts._failures import ENGLISH_CAUSES, RUSSIAN_CAUSES
 from gonogo.texts._language import DEFAULT, resolve
 from gonogo.texts._outgoing import ENGLISH_OUTGOING, RUSSIAN_OUTGOING
+from gonogo.texts._plan_text import ENGLISH_PLAN_TEXT, RUSSIAN_PLAN_TEXT
 from gonogo.texts._policy import ENGLISH_POLICY, RUSSIAN_POLICY
 from gonogo.texts._russian import RUSSIAN
 
 _TABLES: Mapping[str, Mapping[str, str]] = {
-    "en": {**ENGLISH, **ENGLISH_POLICY, **ENGLISH_OUTGOING, **ENGLISH_AUDIT, **ENGLISH_EDITOR},
-    "ru": {**RUSSIAN, **RUSSIAN_POLICY, **RUSSIAN_OUTGOING, **RUSSIAN_AUDIT, **RUSSIAN_EDITOR},
+    "en": {
+        **ENGLISH,
+        **ENGLISH_POLICY,
+        **ENGLISH_OUTGOING,
+        **ENGLISH_AUDIT,
+        **ENGLISH_EDITOR,
+        **ENGLISH_PLAN_TEXT,
+    },
+    "ru": {
+        **RUSSIAN,
+        **RUSSIAN_POLICY,
+        **RUSSIAN_OUTGOING,
+        **RUSSIAN_AUDIT,
+        **RUSSIAN_EDITOR,
+        **RUSSIAN_PLAN_TEXT,
+    },
 }
 _CAUSES = {"en": ENGLISH_CAUSES, "ru": RUSSIAN_CAUSES}
 

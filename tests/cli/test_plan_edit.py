@@ -1,0 +1,154 @@
+"""Nothing that a person typed into a plan is lost, and nothing is sent that they did not change."""
+
+import json
+import stat
+from datetime import UTC, datetime
+
+import httpx
+import pytest
+
+from gonogo.cli._ask import Person
+from gonogo.cli._exits import Stop
+from gonogo.cli._plan_edit import FORMS, Drafts, PlanEditor
+from gonogo.client import Client
+from gonogo.domain.approval_views import ApprovalView
+from gonogo.domain.plan import Subtask
+from gonogo.domain.plan_views import RevisionView
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+PLAN = [
+    Subtask(id="a", description="Do a", agent="coder"),
+    Subtask(id="b", description="Do b", agent="coder", dependencies=("a",)),
+]
+REVISION = RevisionView(
+    plan_id="p1", revision=2, digest="d", goal="Goal", subtasks=PLAN, created_at=NOW,
+    created_by="ann", reason="proposed",
+)  # fmt: skip
+FOUND = {"severity": "warning", "code": "no_paths", "subtask_id": "b", "message": "b: anywhere"}
+QUESTION = ApprovalView(
+    approval_id="appr_1", request_id="r", kind="plan", request_type="plan", session_id="s",
+    subject="Goal", details={"findings": [FOUND]}, reason="", digest="d", status="pending",
+    created_at=NOW, plan_id="p1", revision=2,
+)  # fmt: skip
+
+
+class Server:
+    """Gives the revision, and finds what it is told to find."""
+
+    def __init__(self) -> None:
+        self.found, self.checked = {}, []
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        if request.url.path.endswith("/revisions/2"):
+            return httpx.Response(200, json=REVISION.model_dump(mode="json", exclude_none=True))
+        self.checked.append(json.loads(request.content)["modified_subtasks"])
+        return httpx.Response(200, json={"ok": True, **self.found})
+
+
+@pytest.fixture
+def server():
+    return Server()
+
+
+@pytest.fixture
+def edit(server, tmp_path):
+    """Edit with a shell script as the editor, which finds the file as its argument."""
+
+    async def edited(script="true", form="markdown", **options):
+        editor = tmp_path / "editor"
+        editor.write_text(f"#!/bin/sh\n{script}\n")
+        editor.chmod(stat.S_IRWXU)
+        person = Person({"VISUAL": "", "EDITOR": f"'{editor}'"})
+        async with Client("http://x", transport=httpx.MockTransport(server)) as client:
+            desk = PlanEditor(
+                client=client, person=person, form=FORMS[form], folder=tmp_path / "drafts",
+                locale="en",
+            )  # fmt: skip
+            desk.folder.mkdir()
+            return await desk.edit(QUESTION, sure=True, **options)
+
+    return edited
+
+
+@pytest.mark.parametrize(("form", "suffix"), [("markdown", ".md"), ("yaml", ".yaml")])
+async def test_what_the_person_saved_is_what_is_sent(edit, server, form, suffix):
+    draft = await edit('sed -i "s/Do b/Do it/" "$1"', form)
+
+    assert draft.subtasks == (PLAN[0], PLAN[1].model_copy(update={"description": "Do it"}))
+    assert server.checked[0][1]["description"] == "Do it"
+    assert draft.file.name == f"p1-2{suffix}"
+
+
+async def test_what_is_known_of_the_plan_stands_in_the_text(edit, tmp_path):
+    await edit(f'cp "$1" {tmp_path}/seen')
+    seen = (tmp_path / "seen").read_text()
+
+    assert seen.startswith("<!-- Worth knowing: -->\n")
+    assert "<!-- ! b: anywhere -->\n## b\n" in seen
+
+
+async def test_an_unchanged_plan_is_not_sent_and_leaves_nothing(edit, tmp_path):
+    assert await edit() is None
+    assert list((tmp_path / "drafts").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        {"findings": [FOUND | {"severity": "error", "message": "no such agent"}]},
+        {"problem": "no such agent", "subtask_id": "b"},
+    ],
+)
+async def test_what_the_server_would_refuse_is_not_sent_and_the_text_is_kept(
+    edit, server, tmp_path, found
+):
+    server.found = found
+    with pytest.raises(Stop, match=r"\d+: no such agent") as caught:
+        await edit('sed -i "s/Do b/Do it/" "$1"')
+
+    (kept,) = (tmp_path / "drafts").iterdir()
+    assert f"--from {kept}" in str(caught.value)
+    assert "Do it" in kept.read_text()
+
+
+async def test_a_text_from_elsewhere_is_taken_as_typed(edit, tmp_path):
+    draft = await edit("exit 9", given="# Goal\n\n## a\n\nOnly this\n\n- agent: coder\n")
+
+    assert [subtask.description for subtask in draft.subtasks] == ["Only this"]
+    assert "Only this" in draft.file.read_text()
+
+
+@pytest.mark.parametrize(
+    ("script", "said", "kept"),
+    [
+        ("exit 1", "ended with code 1", 0),
+        ('echo typed >> "$1"; exit 1', "--from", 1),
+        ('printf "\\377" >> "$1"', "not UTF-8", 1),
+    ],
+)
+async def test_an_editor_that_fails_loses_nothing(edit, tmp_path, script, said, kept):
+    with pytest.raises(Stop, match=said):
+        await edit(script)
+
+    assert len(list((tmp_path / "drafts").iterdir())) == kept
+
+
+async def test_a_text_goes_away_when_it_was_taken_and_stays_when_it_was_refused(edit, capsys):
+    drafts = Drafts(Person({}), "en")
+    draft = await edit('sed -i "s/Do b/Do it/" "$1"')
+    drafts.sent("appr_1", draft)
+    drafts.settle({"appr_1"})
+    drafts.refused("p1")
+    drafts.settle(())
+    assert draft.file.exists()
+    assert f"--from {draft.file}" in capsys.readouterr().err
+
+    drafts.sent("appr_1", draft)
+    drafts.settle(())
+    assert not draft.file.exists()
+
+
+@pytest.mark.parametrize("value", ["'unclosed", "/no/such/editor --wait"])
+async def test_an_editor_that_cannot_be_started_is_said(value):
+    with pytest.raises(Stop, match=r"EDITOR|VISUAL"):
+        await Person({"VISUAL": value, "EDITOR": "true"}).edit("x")

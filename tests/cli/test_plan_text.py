@@ -1,0 +1,204 @@
+"""A plan as a text is the plan, whatever stands in it; what is wrong is said where it stands."""
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from gonogo.cli._plan_markdown import MARKDOWN
+from gonogo.cli._plan_text import Flaw, marked, subtasks_of, unmarked
+from gonogo.cli._plan_yaml import YAML
+from gonogo.domain.plan import RetryPolicy, Scope, Subtask
+from gonogo.domain.visible import guarded, unescaped, visible
+
+FORMS = (MARKDOWN, YAML)
+PIECES = (
+    "## x", "# t", "- agent: a", "* type : b", "- scope:", "  - tools: x", "\\", "\\\\", "\\x1b",
+    "\\u202e", "\\U00110000", "\x1b", "\u202e", "\u2028", "\x85", "\ufeff", "\r", "\r\n", "\n",
+    "\n\n", " ", "\t", "---", "...", "<!--", "-->", "```", "~~~", ":", ": ", " #", "&a", "*a",
+    "!!str", "no", "null", "true", "1e5", "2024-01-01", "|", ">", "%", "@", "`", '"', "'", '""',
+    "[", "]", "{", "}", ",", "x41", "é", "\U0001f600", "план",
+)  # fmt: skip
+# The wire takes neither.
+LETTERS = st.text(st.characters(exclude_characters="\x00", exclude_categories=["Cs"]), max_size=3)
+ODD = st.lists(st.sampled_from(PIECES) | LETTERS, max_size=6).map("".join)
+WORDS = ODD.map(lambda text: text[:60])
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+    | ODD,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(ODD, inner, max_size=3),
+    max_leaves=5,
+)  # fmt: skip
+SEVERAL = st.lists(ODD, max_size=3).map(tuple)
+HOSTS = st.sampled_from([False, True, ("true",), ("example.org", "*.example.org:443")])
+SUBTASK = st.builds(
+    Subtask,
+    id=st.from_regex(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,63}", fullmatch=True),
+    description=ODD.filter(bool),
+    agent=st.none() | ODD,
+    tool=st.none() | ODD,
+    type=st.from_regex(r"[a-z][a-z0-9_-]{0,63}", fullmatch=True),
+    dependencies=SEVERAL,
+    estimated_time=WORDS.filter(bool),
+    inputs=st.none() | st.dictionaries(ODD, JSON, max_size=3),
+    condition=st.none() | ODD,
+    scope=st.none()
+    | st.builds(Scope, tools=SEVERAL, paths=SEVERAL, commands=SEVERAL, network=HOSTS),
+    approval_required=st.booleans(),
+    retry_policy=st.none()
+    | st.builds(
+        RetryPolicy,
+        max_attempts=st.integers(1, 20),
+        delay=st.floats(0, 86_400),
+        backoff=st.floats(1, 10),
+        on=SEVERAL,
+    ),
+    timeout=st.none() | st.floats(0, 86_400, exclude_min=True),
+    on_reject=st.sampled_from([None, "skip", "fail"]),
+    after_skipped=st.sampled_from([None, "skip", "run"]),
+)
+
+
+def read_back(form, goal, subtasks):
+    reading = form.read(form.write(goal, subtasks), "en")
+    assert reading.flaws == []
+    assert reading.goal == goal
+    return [Subtask.model_validate(item.fields) for item in reading.items]
+
+
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)
+@given(goal=ODD, subtasks=st.lists(SUBTASK, max_size=2))
+@settings(deadline=None, max_examples=60)
+def test_what_was_written_is_read_as_it_was(form, goal, subtasks):
+    assert read_back(form, goal, subtasks) == subtasks
+
+
+@given(ODD)
+@example("\\\x1b\\x1b\\\\u202e\\U00110000")
+def test_an_escape_is_read_as_what_it_stands_for(text):
+    assert unescaped(visible(text)) == text
+    assert unescaped(visible(text, lines=False)) == text
+
+
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)
+@given(goal=ODD, subtask=SUBTASK)
+@settings(deadline=None, max_examples=20)
+def test_no_character_of_the_text_deceives(form, goal, subtask):
+    text = form.write(goal, [subtask])
+    assert guarded(text) == text
+
+
+def told(form, text):
+    """What is wrong with a text: the line, and how it begins."""
+    reading = form.read(text, "en")
+    subtasks_of(reading, "Goal", "en")
+    return [(flaw.line, flaw.message) for flaw in reading.flaws]
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "said"),
+    [
+        ("# Other\n## a\n\nDo\n- agent: coder", 0, "the goal is not changed"),
+        ("# Goal\n", 0, "no subtask"),
+        ("# Goal\n\nhello\n## a\n\nDo", 3, "belongs to no subtask"),
+        ("## a\n\nDo\n\n- agent: coder\n- agnet: x", 6, "no field agnet"),
+        ("## a\n\nDo\n\n- agent: coder\n- agent: debug", 6, "agent stands twice"),
+        ("## a b\n\nDo", 1, "id: String should match"),
+        ("## a\n\n- agent: coder", 1, "description: Field required"),
+        ("## a\n\nDo\n\n- timeout: soon", 5, "timeout: Input should be a valid number"),
+        ("## a\n\nDo\n\n- dependencies: b", 1, "Subtask 'a' depends on unknown 'b'"),
+        ("## a\n\nDo\n\n- inputs: {1}", 5, "inputs: Not valid JSON"),
+        ("## a\n\nDo\n\n- dependencies: [b", 5, "dependencies: Not valid JSON"),
+        ("## a\n\nDo\n\n- scope:", 5, "scope has nothing below it"),
+        ("## a\n\nDo\n\n- scope:\n  - path: x", 6, "not a part of scope"),
+        ("## a\n\nDo\n\n- scope:\n  - paths: x\n  - paths: y", 7, "paths stands twice"),
+        ("## a\n\nDo\n\n- scope: [", 5, "scope: Not valid JSON"),
+        ("## a\n\nDo\n<!-- or not", 4, "this comment does not end"),
+        ("## a\n\nDo\n\n- inputs:\n  ```json\n  {}\n## b", 5, "inputs: Not valid JSON"),
+        ("x" * 8_388_609, 0, "more than"),
+    ],
+)
+def test_what_is_wrong_in_markdown_is_said_with_its_line(text, line, said):
+    (found, *_) = told(MARKDOWN, text)
+    assert found[0] == line
+    assert said in found[1]
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "said"),
+    [
+        ("subtasks:\n- id: a\n  description: [", 4, "not valid YAML"),
+        ("subtasks:\n- &x {id: a, description: Do}\n- *x", 2, "anchors and aliases"),
+        ("subtasks:\n- id: !!str a", 2, "tags are not read"),
+        ("subtasks:\n- id: a\n  id: b", 3, "id stands twice"),
+        ("subtasks:\n- id: a\n  description: D\n  inputs: {1: x}", 4, "name of a field is text"),
+        ("subtasks:\n- id: a\n  description: D\n  agnet: x", 4, "no field agnet"),
+        ("subtasks:\n- id: a\n  description: 5", 3, "description: Input should be a valid string"),
+        ("subtasks:\n- id: a\n  description: D\n  timeout: 1e999", 4, "out of range"),
+        ("subtasks: {}", 1, "expected goal"),
+        ("subtask: []", 1, "expected goal"),
+        ("- 5", 1, "expected goal"),
+        ("hello", 1, "expected goal"),
+        ("- " * 40, 1, "nested deeper"),
+        ("\x00", 0, "not valid YAML"),
+        ("", 0, "no subtask"),
+        ("x" * 8_388_609, 0, "more than"),
+    ],
+)
+def test_what_is_wrong_in_yaml_is_said_with_its_line(text, line, said):
+    (found, *_) = told(YAML, text)
+    assert found[0] == line
+    assert said in found[1]
+
+
+def test_plain_words_of_yaml_are_what_they_look_like():
+    text = (
+        "- {id: a, description: no, estimated_time: 1:30, inputs: {on: 2024-01-01, n: ~, x: 1e2}}"
+    )
+    (item,) = YAML.read(text, "en").items
+
+    assert item.fields["description"] == "no"
+    assert item.fields["estimated_time"] == "1:30"
+    assert item.fields["inputs"] == {"on": "2024-01-01", "n": None, "x": 100.0}
+
+
+def test_what_an_editor_does_to_a_file_does_not_change_the_plan():
+    plan = [
+        Subtask(id="a", description="Do it\n\n  so ", agent="coder"),
+        Subtask(id="b", description="x"),
+    ]
+    text = MARKDOWN.write("Goal", plan)
+    other = "\ufeff" + text.replace("\n", "\r\n").rstrip()
+
+    assert [Subtask.model_validate(i.fields) for i in MARKDOWN.read(other, "en").items] == plan
+
+
+def test_markdown_takes_fields_in_any_order_and_values_over_several_lines():
+    text = (
+        "<!-- mine --># Goal\n## a\n* Agent : coder\n- dependencies: b,\n  c,\n\n"
+        '- scope: {"paths": ["x"]}\n'
+        "- agent_note: no field, after a blank line\n\nDo\n- agent: is a field, twice\n"
+    )  # fmt: skip
+    reading = MARKDOWN.read(text, "en")
+
+    assert reading.goal == "Goal"
+    assert reading.items[0].fields["dependencies"] == ["b", "c"]
+    assert reading.items[0].fields["scope"] == {"paths": ["x"]}
+    assert [flaw.line for flaw in reading.flaws] == [8, 11]
+
+
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)
+def test_what_is_wrong_stands_at_the_top_and_beside_the_subtask_and_goes_away_again(form):
+    plan = [Subtask(id="a", description="Do"), Subtask(id="b", description="x\ny")]
+    text = form.block("About\nit") + form.write("Goal", plan)
+    place = form.read(text, "en").line_of("b")
+
+    flaws = [Flaw(0, "all --> of it"), Flaw(place, "b is wr\x1bong")]
+    shown, added = marked(text, flaws, form.comment, "Wrong:", "End.")
+    lines = shown.split("\n")
+    line = form.read(shown, "en").line_of("b")
+
+    assert lines[2] == form.comment(f"! {line}: b is wr\\x1bong")
+    assert lines[line - 2] == form.comment("! b is wr\\x1bong")
+    assert [Subtask.model_validate(i.fields) for i in form.read(shown, "en").items] == plan
+    assert unmarked(shown, added) == text
+    assert unmarked(shown.replace("\n", "\r\n"), added) == text.replace("\n", "\r\n")
