@@ -83,13 +83,13 @@ class Pad:
 
     async def session_update(self, session_id: str, update: Any, **_: Any) -> None:
         self.shown.append((session_id, update))
-        self._tell()
+        self.tell()
 
     async def request_permission(
         self, session_id: str, tool_call: Any, options: list[Any], **_: Any
     ) -> schema.RequestPermissionResponse:
         self.questions.append((tool_call, options))
-        self._tell()
+        self.tell()
         await self.patience.wait()
         chosen = await self.person(tool_call, options)
         if chosen is None:
@@ -157,13 +157,14 @@ class Pad:
     async def _as_always(self, tool_call: object, options: object) -> str | None:
         return self.default
 
-    def _tell(self) -> None:
+    def tell(self) -> None:
+        """There is news for whoever waits."""
         self.news.set()
         self.news = anyio.Event()
 
     def note(self, event: Any) -> None:
         self.wire.append((event.direction.value, event.message))
-        self._tell()
+        self.tell()
 
 
 Editors = Callable[..., Any]

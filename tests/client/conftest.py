@@ -29,7 +29,8 @@ def client(served, tmp_path):
 def against() -> Callable[..., Client]:
     """A client of a server that is a function: `against(handler)`."""
 
-    def made(handler: Callable[[httpx.Request], httpx.Response]) -> Client:
-        return Client("http://127.0.0.1:1", token="t", transport=httpx.MockTransport(handler))
+    def made(handler: Callable[[httpx.Request], httpx.Response], patience: float = 0) -> Client:
+        transport = httpx.MockTransport(handler)
+        return Client("http://127.0.0.1:1", token="t", transport=transport, patience=patience)
 
     return made

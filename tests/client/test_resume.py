@@ -104,6 +104,35 @@ async def test_a_server_that_stays_away_is_unreachable_in_the_end(against, monke
     assert server.answers == []
 
 
+async def test_a_patient_client_asks_again_until_another_server_is_there(against, monkeypatch):
+    monkeypatch.setattr("gonogo.client._wire._LONGEST_DELAY", 0.001)
+    away = [httpx.ConnectError("refused") for _ in range(9)]
+    server = Server(*away, Broken(event(1)))
+    async with against(server, patience=60) as client:
+        with anyio.fail_after(60):
+            assert (await anext(client.follow("s")))["seq"] == 1
+
+    asked: list[httpx.Request] = []
+    answers = [httpx.ConnectError("refused"), httpx.ReadError("reset"), httpx.Response(200, json={
+        "name": "mcp__x__y", "news": True,
+    })]  # fmt: skip
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(request)
+        if isinstance(given := answers.pop(0), Exception):
+            raise given
+        return given
+
+    async with against(answer, patience=60) as client:
+        with anyio.fail_after(60):
+            assert (await client.accept_tool("mcp__x__y")).news
+        answers[:] = [httpx.ReadError("reset")]
+        with pytest.raises(Unreachable, match="reset"):
+            await client.delete_session("s")
+
+    assert len({request.headers["idempotency-key"] for request in asked[:-1]}) == 1
+
+
 @pytest.mark.feature(211)
 async def test_the_log_is_whole_whatever_breaks(client, runtime):
     for n in range(50):

@@ -1,8 +1,9 @@
 """The methods of the protocol, answered."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import anyio
 from acp import PROTOCOL_VERSION, schema
@@ -10,20 +11,28 @@ from acp.core import Connection
 from anyio.abc import TaskGroup
 
 from gonogo import __version__
+from gonogo.acp._calls import one_line
 from gonogo.acp._dialogue import Dialogue
 from gonogo.acp._editor import Editor, plain
 from gonogo.acp._pipe import Pipe, Reply, farewell
 from gonogo.acp._prompt import text_of
 from gonogo.acp._replay import replay
 from gonogo.acp._router import Route, Router, refused
+from gonogo.acp._updates import said
 from gonogo.acp._words import act_of, command_updates
 from gonogo.client import Client
-from gonogo.domain.errors import Forbidden, InvalidMessage
+from gonogo.domain.errors import Forbidden, GonogoError, InvalidMessage
 from gonogo.domain.views import SessionView
 from gonogo.texts import resolve, say
 
 _PAGE = 100
 Answer = Mapping[str, Any]
+
+
+class Named(Protocol):
+    """A server that an editor offers."""
+
+    name: str
 
 
 async def serve_editor(client: Client, pipe: Pipe, locale: str | None) -> dict[str, int]:
@@ -59,6 +68,8 @@ class Door:
     def __init__(self, client: Client, pipe: Pipe, group: TaskGroup, locale: str | None) -> None:
         self._client, self._group, self._locale = client, group, locale
         self._dialogues: dict[str, Dialogue] = {}
+        self._unused: set[str] = set()
+        """The editor's servers of which was said that they are not used."""
         requests = {
             "initialize": Route(schema.InitializeRequest, self._initialize),
             "authenticate": Route(schema.AuthenticateRequest, self._authenticate),
@@ -129,20 +140,20 @@ class Door:
         answer = schema.NewSessionResponse(
             session_id=session.session_id, modes=await self._modes(session)
         )
-        return Reply(plain(answer), lambda: self._begin(dialogue))
+        return Reply(plain(answer), lambda: self._begin(dialogue, request.mcp_servers))
 
     async def _load(self, request: schema.LoadSessionRequest) -> Answer:
         session = await self._client.session(request.session_id)
         dialogue = self._dialogue(session)
         await replay(self._client, dialogue, session)
         answer = schema.LoadSessionResponse(modes=await self._modes(session))
-        return Reply(plain(answer), lambda: self._begin(dialogue))
+        return Reply(plain(answer), lambda: self._begin(dialogue, request.mcp_servers))
 
     async def _resume(self, request: schema.ResumeSessionRequest) -> Answer:
         session = await self._client.session(request.session_id)
         dialogue = self._dialogue(session)
         answer = schema.ResumeSessionResponse(modes=await self._modes(session))
-        return Reply(plain(answer), lambda: self._begin(dialogue))
+        return Reply(plain(answer), lambda: self._begin(dialogue, request.mcp_servers))
 
     async def _list(self, request: schema.ListSessionsRequest) -> Answer:
         offset = _place(request.cursor)
@@ -195,10 +206,22 @@ class Door:
         self._dialogues[session.session_id] = dialogue
         return dialogue
 
-    def _begin(self, dialogue: Dialogue) -> None:
+    def _begin(self, dialogue: Dialogue, offered: Sequence[Named] | None) -> None:
         """The editor knows the session now, and can be told of it."""
-        self._group.start_soon(dialogue.show, command_updates(dialogue.locale))
+        self._group.start_soon(self._greet, dialogue, [server.name for server in offered or ()])
         dialogue.follow()
+
+    async def _greet(self, dialogue: Dialogue, offered: Sequence[str]) -> None:
+        await dialogue.show(command_updates(dialogue.locale))
+        unknown = set(offered) - self._unused
+        if unknown:
+            # They are programs that a project's file may have named: nobody here has allowed them.
+            with suppress(GonogoError):
+                unknown -= {server.name for server in await self._client.servers()}
+        if unknown:
+            self._unused |= unknown
+            names = one_line(", ".join(sorted(unknown)))
+            await dialogue.show(said(f"{say('editor_servers', dialogue.locale, names=names)}\n\n"))
 
     def _known(self, session_id: str) -> Dialogue:
         dialogue = self._dialogues.get(session_id)

@@ -130,6 +130,9 @@ class Updates:
         text = str(event.get("content") or "")
         if before and text.startswith(before):
             text = text[len(before) :]
+        elif before.endswith(text):
+            # It was cut off, and written once more from its beginning.
+            text = ""
         if not text:
             return []
         updates = self._say(key, _where(event) + text if not before else text)

@@ -9,7 +9,7 @@ import fcntl
 import os
 import stat
 from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -17,6 +17,7 @@ from pathlib import Path
 from gonogo.cli._exits import Stop
 
 _OPEN_FILES = Path("/proc/self/fd")
+_YIELDS = "yields"
 _LONGEST_SOCKET = 100
 """The kernel's limit for a socket's path is 108 bytes, on other systems 104."""
 
@@ -31,6 +32,11 @@ class Folder:
     def lock(self) -> Path:
         """Held for life by the owner; its text is the owner's process id."""
         return self.home / "owner.lock"
+
+    @property
+    def server(self) -> Path:
+        """Held by a server that owns the folder or is about to: an editor's process gives way."""
+        return self.home / "server.lock"
 
     @property
     def guests(self) -> Path:
@@ -79,17 +85,40 @@ class Folder:
             self.home.chmod(0o700)
 
     @contextmanager
-    def owned(self) -> Generator[bool]:
-        """Hold the folder, if nobody else does; gives whether it is ours."""
+    def owned(self, *, yields: bool = False) -> Generator[bool]:
+        """Hold the folder, if nobody else does; gives whether it is ours.
+
+        Args:
+            yields: Whether a server may wait for it.
+        """
         handle = os.open(self.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             ours = _taken(handle)
             if ours:
                 os.ftruncate(handle, 0)
-                os.write(handle, f"{os.getpid()}\n".encode())
+                os.write(handle, f"{os.getpid()}\n{_YIELDS if yields else ''}".encode())
             yield ours
         finally:
             os.close(handle)
+
+    @contextmanager
+    def serving(self) -> Generator[bool]:
+        """Be the server of the folder, which those who yield give way to; False if there is one."""
+        handle = os.open(self.server, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            yield _taken(handle)
+        finally:
+            os.close(handle)
+
+    def is_served(self) -> bool:
+        """Whether a server has the folder, or waits for it."""
+        with suppress(FileNotFoundError):
+            handle = os.open(self.server, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                return not _taken(handle, fcntl.LOCK_SH)
+            finally:
+                os.close(handle)
+        return False
 
     @contextmanager
     def visited(self) -> Generator[bool]:
@@ -119,7 +148,11 @@ class Folder:
 
     def owner(self) -> str:
         """The owner's process id, as it wrote it."""
-        return self.lock.read_text(encoding="ascii", errors="replace").strip() or "unknown"
+        return next(iter(self._owner()), "unknown")
+
+    def yields(self) -> bool:
+        """Whether the owner gives way to a server."""
+        return _YIELDS in self._owner()
 
     def read_token(self) -> str | None:
         """The token for clients of the owner; None while there is none."""
@@ -128,6 +161,9 @@ class Folder:
     def write_token(self, secret: str) -> None:
         """Leave the token for clients of this process, readable by this user only."""
         self._write(self.token_file, secret)
+
+    def _owner(self) -> list[str]:
+        return self.lock.read_text(encoding="ascii", errors="replace").split()
 
     def _read(self, path: Path) -> str | None:
         with suppress(FileNotFoundError):
@@ -141,6 +177,15 @@ class Folder:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(text + "\n")
         fresh.replace(path)
+
+
+def hold(held: ExitStack, lock: AbstractContextManager[bool]) -> bool:
+    """Try to take a lock, and keep it for as long as the stack."""
+    with ExitStack() as attempt:
+        if attempt.enter_context(lock):
+            held.push(attempt.pop_all())
+            return True
+    return False
 
 
 @cache

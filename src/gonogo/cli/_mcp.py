@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 from gonogo.cli._exits import Exit, Stop
-from gonogo.cli._owner import linked
+from gonogo.cli._heir import lasting, start_successor
 from gonogo.cli._pipes import own_pipes
 from gonogo.cli._setup import read_settings
 
@@ -20,6 +20,9 @@ async def run_mcp(directory: Path | None, model: str | None) -> Exit:
         )
     settings = read_settings({"workspace": directory, "model": model})
     with own_pipes() as (source, sink):
-        async with linked(settings) as link:
-            await serve_agents(link.client, source, sink)
+        async with lasting(settings) as place:
+            await serve_agents(place.client, source, sink)
+            stays = await place.is_needed()
+    if stays:
+        start_successor(settings, {})
     return Exit.DONE

@@ -16,7 +16,7 @@ import anyio
 
 from gonogo.cli._ask import at_editor
 from gonogo.cli._exits import Stop, complain
-from gonogo.cli._folder import Folder
+from gonogo.cli._folder import Folder, hold
 from gonogo.cli._setup import environment, read_settings
 from gonogo.client import Client
 from gonogo.domain.plan_state import PlanStatus
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 PATIENCE = 30.0
 """Seconds that an owner may take to answer, while it starts or ends."""
-_GLANCE, _LOOK, _POLITE = 0.05, 0.25, 1.0
+GLANCE, LOOK = 0.05, 0.25
+_POLITE = 1.0
 _PLANS = 100
 TOKEN_NAME = "state-folder"  # noqa: S105 - its name, not the secret
 
@@ -58,7 +59,7 @@ async def connected(given: Mapping[str, Any] | None = None) -> AsyncGenerator[Cl
 
 @asynccontextmanager
 async def linked(
-    settings: Settings, *, goes_on: bool = False, looks: bool = False
+    settings: Settings, *, goes_on: bool = False, looks: bool = False, yields: bool = False
 ) -> AsyncGenerator[Link]:
     """A way to the runtime; Ctrl-C and SIGTERM cancel what is done with it.
 
@@ -66,6 +67,7 @@ async def linked(
         goes_on: No new work is begun: where no model is named, what was left undone goes on with
             the one that it was begun with.
         looks: Where nobody owns the folder, open it without setting anything going.
+        yields: Ends by itself before long, so that a server may wait for that.
 
     Raises:
         Stop: an owner lives but does not answer.
@@ -75,29 +77,34 @@ async def linked(
     folder.prepare()
     give_up = anyio.current_time() + PATIENCE
     while True:
-        with folder.owned() as ours, ExitStack() as last:
+        with folder.owned(yields=yields) as ours, ExitStack() as last:
             if ours and looks:
                 async with _idle(folder, settings) as link, interruptible():
                     yield link
                 return
             if ours:
-                chosen = _with_model(folder, settings, goes_on=goes_on)
+                chosen = with_model(folder, settings, goes_on=goes_on)
                 async with owning(folder, chosen) as link, interruptible():
                     yield link
                     await _see_work_off(link.client)
                     await _see_guests_off(folder, last)
                 return
         with folder.visited() as inside:
-            if inside and await _answers(folder):
+            if inside and await answers(folder):
                 async with _client(folder) as client, interruptible():
                     yield Link(client, None)
                 return
         if anyio.current_time() > give_up:
-            raise Stop(
-                f"Process {folder.owner()} owns {folder.home} and does not answer; "
-                "wait for it to end, or stop it"
-            )
-        await anyio.sleep(_GLANCE)
+            raise silent(folder)
+        await anyio.sleep(GLANCE)
+
+
+def silent(folder: Folder) -> Stop:
+    """What is said of an owner that lives and does not answer."""
+    return Stop(
+        f"Process {folder.owner()} owns {folder.home} and does not answer; "
+        "wait for it to end, or stop it"
+    )
 
 
 async def _see_work_off(client: Client) -> None:
@@ -107,7 +114,7 @@ async def _see_work_off(client: Client) -> None:
         if not told:
             complain("a plan of this state folder is running; stays until it ends or waits")
             told = True
-        await anyio.sleep(_LOOK)
+        await anyio.sleep(LOOK)
 
 
 async def is_busy(client: Client) -> bool:
@@ -121,14 +128,12 @@ async def _see_guests_off(folder: Folder, last: ExitStack) -> None:
     """Stay for the commands that are our clients; `last` then keeps new ones out."""
     began, told = anyio.current_time(), False
     while True:
-        with ExitStack() as attempt:
-            if attempt.enter_context(folder.closed()):
-                last.push(attempt.pop_all())
-                return
+        if hold(last, folder.closed()):
+            return
         if not told and anyio.current_time() > began + _POLITE:
             complain("done; waits for other gonogo commands that work through this one")
             told = True
-        await anyio.sleep(_GLANCE)
+        await anyio.sleep(GLANCE)
 
 
 @asynccontextmanager
@@ -182,7 +187,8 @@ async def _idle(folder: Folder, settings: Settings) -> AsyncGenerator[Link]:
             yield Link(client, runtime)
 
 
-def _with_model(folder: Folder, settings: Settings, *, goes_on: bool) -> Settings:
+def with_model(folder: Folder, settings: Settings, *, goes_on: bool) -> Settings:
+    """The settings, with the model that the folder's work goes on with where none is named."""
     if settings.model is not None:
         if not goes_on:
             folder.remember_model(settings.model)
@@ -246,7 +252,8 @@ async def _serve(runtime: "Runtime", folder: Folder, ready: anyio.Event) -> None
     await serve(runtime, port=None, uds=folder.address, on_ready=lambda _: ready.set())
 
 
-async def _answers(folder: Folder) -> bool:
+async def answers(folder: Folder) -> bool:
+    """Whether an owner is there and listens."""
     if folder.read_token() is None or not folder.socket.exists():
         return False
     try:

@@ -2,15 +2,17 @@
 
 import logging
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+import anyio
 import typer
 
-from gonogo.cli._exits import Exit, Stop
-from gonogo.cli._folder import Folder
-from gonogo.cli._owner import leave_token
+from gonogo.cli._exits import Exit, Stop, complain
+from gonogo.cli._folder import Folder, hold
+from gonogo.cli._owner import GLANCE, leave_token
 from gonogo.cli._setup import read_settings
 from gonogo.domain.addresses import LOOPBACK
 from gonogo.domain.visible import visible
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from gonogo.server import Ready
 
 _LINK_MINUTES = 10
+_MOMENT = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,16 +45,44 @@ async def run_server(address: Address, given: Mapping[str, Any]) -> Exit:
         )
     folder = Folder(settings.home)
     folder.prepare()
-    with folder.owned() as ours:
-        if not ours:
-            raise Stop(
-                f"Process {folder.owner()} already serves {settings.home}; stop it, "
-                "or set GONOGO_HOME to another folder"
-            )
+    with ExitStack() as held:
+        await _take(folder, held)
         setup_logging()
         logging.getLogger("uvicorn").setLevel(logging.WARNING)
         await _serve(settings, folder, address)
     return Exit.DONE
+
+
+async def _take(folder: Folder, held: ExitStack) -> None:
+    """Own the folder for as long as the stack; a process that gives way is waited for."""
+    if not await _is_alone(folder, held):
+        raise _taken(folder)
+    if hold(held, folder.owned()):
+        return
+    if not folder.yields():
+        raise _taken(folder)
+    complain(f"waits for process {folder.owner()} of an editor or an agent, which gives way")
+    while True:
+        await anyio.sleep(GLANCE)
+        if hold(held, folder.owned()):
+            return
+
+
+async def _is_alone(folder: Folder, held: ExitStack) -> bool:
+    """Whether there is no other server; whoever looks for one holds its lock for a moment."""
+    until = anyio.current_time() + _MOMENT
+    while not hold(held, folder.serving()):
+        if anyio.current_time() > until:
+            return False
+        await anyio.sleep(GLANCE)
+    return True
+
+
+def _taken(folder: Folder) -> Stop:
+    return Stop(
+        f"Process {folder.owner()} already serves {folder.home}; stop it, "
+        "or set GONOGO_HOME to another folder"
+    )
 
 
 async def _serve(settings: Settings, folder: Folder, address: Address) -> None:

@@ -41,6 +41,7 @@ class Wire:
         uds: The server's Unix socket.
         token: Shown with every request.
         timeout: Seconds that a plain answer may take.
+        patience: Seconds that the server may be away in the middle: what was asked is asked again.
         transport: Another way to the server, such as one within this process.
     """
 
@@ -51,10 +52,12 @@ class Wire:
         uds: Path | str | None = None,
         token: str | None = None,
         timeout: float = 30.0,
+        patience: float = 0,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         if transport is None and uds is not None:
             transport = httpx.AsyncHTTPTransport(uds=str(uds))
+        self._patience = patience
         self._http = httpx.AsyncClient(
             base_url=(base_url or "http://gonogo").rstrip("/"),
             headers={"Authorization": f"Bearer {token}"} if token else {},
@@ -96,13 +99,23 @@ class Wire:
         await self._ask("DELETE", path)
 
     async def _ask(self, method: str, path: str, **options: Any) -> bytes:  # noqa: ANN401
-        try:
-            answer = await self._http.request(method, PREFIX + path, **options)
-        except httpx.TransportError as error:
-            raise Unreachable(_why(error)) from error
+        answer = await self._answered(method, path, options)
         if answer.is_error:
             raise refusal_of(answer)
         return answer.content
+
+    async def _answered(self, method: str, path: str, options: Mapping[str, Any]) -> httpx.Response:
+        until, delay = anyio.current_time() + self._patience, _FIRST_DELAY
+        while True:
+            try:
+                return await self._http.request(method, PREFIX + path, **options)
+            except httpx.TransportError as error:
+                # What is posted has its key; what deletes may have been done already.
+                again = method != "DELETE" or isinstance(error, httpx.ConnectError)
+                if anyio.current_time() >= until or not again:
+                    raise Unreachable(_why(error)) from error
+            await anyio.sleep(delay)
+            delay = min(2 * delay, _LONGEST_DELAY)
 
     async def _pieces(self, path: str, **query: _Query) -> AsyncGenerator[bytes]:
         """A long answer, as it comes."""
@@ -118,7 +131,7 @@ class Wire:
 
     async def _stream(self, question: "Question") -> AsyncGenerator[EventBody]:
         """Every event of a stream once, up to its `done`; a break is not seen from outside."""
-        failures = 0
+        failures, broke = 0, anyio.current_time()
         while True:
             try:
                 async with self._opened(question) as events:
@@ -132,7 +145,9 @@ class Wire:
             except httpx.TransportError as error:
                 reason = _why(error)
             failures += 1
-            if failures == ATTEMPTS:
+            if failures == 1:
+                broke = anyio.current_time()
+            if failures >= ATTEMPTS and anyio.current_time() >= broke + self._patience:
                 raise Unreachable(f"The stream breaks again and again: {reason}")
             await anyio.sleep(min(_FIRST_DELAY * 2**failures, _LONGEST_DELAY))
 

@@ -90,6 +90,11 @@ class LocalDispatcher:
             await self._arrived.wait()
             self._arrived = anyio.Event()
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether no job runs or is about to."""
+        return not self._running and not self._boxes
+
     def take(self, box: Outbox) -> None:
         """Set going what a committed transaction left to do. May be called outside any task."""
         self._boxes.append(box)

@@ -123,6 +123,11 @@ class Runtime(
         return self.parts.settings
 
     @property
+    def is_idle(self) -> bool:
+        """Whether nothing is under way in this process; what waits for a person is not."""
+        return self.parts.dispatcher.is_idle
+
+    @property
     def closing(self) -> anyio.Event:
         """Set when the runtime is about to end: open streams end."""
         return self.parts.closing

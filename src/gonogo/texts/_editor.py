@@ -15,6 +15,7 @@ ENGLISH_EDITOR = {
     "editor_many_asked": "{count} questions wait; answer them one by one where they are shown.",
     "editor_no_plan": "There is no plan in this session.",
     "editor_other_roots": "Start the agent in that folder (gonogo acp -C DIR), or name it in GONOGO_ROOTS where the server is started.",  # noqa: E501
+    "editor_servers": "The MCP servers that this editor offers are not used: {names}. They would run with your rights, outside of the sandbox; name those that you trust in mcp.toml.",  # noqa: E501
     "editor_do_approve": "Approve the plan, or the one question that waits",
     "editor_do_hold": "Approve the plan and start it later",
     "editor_do_reject": "Reject the plan, or the one question that waits",
@@ -39,6 +40,7 @@ RUSSIAN_EDITOR = {
     "editor_many_asked": "Ждут вопросов: {count}. Ответьте на каждый там, где он показан.",
     "editor_no_plan": "В этой сессии нет плана.",
     "editor_other_roots": "Запустите агента в этой папке (gonogo acp -C DIR) или укажите её в GONOGO_ROOTS там, где запускается сервер.",  # noqa: E501
+    "editor_servers": "Серверы MCP, которые предлагает редактор, не используются: {names}. Они работали бы с вашими правами, вне песочницы; впишите в mcp.toml те, которым доверяете.",  # noqa: E501
     "editor_do_approve": "Одобрить план или единственный вопрос, который ждёт",
     "editor_do_hold": "Одобрить план и начать его позже",
     "editor_do_reject": "Отклонить план или единственный вопрос, который ждёт",
