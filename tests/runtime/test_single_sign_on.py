@@ -19,6 +19,7 @@ from websockets.exceptions import ConnectionClosed
 from fakes.issuer import Provider, encoded, key_pair, maced, provider, signed
 from fakes.world import World, calls, says, world_of, write
 from gonogo.cli._checks import findings
+from gonogo.domain.approval_state import DecisionWord
 from gonogo.domain.bearer import Memory, Sight, principal_id
 from gonogo.domain.errors import (
     Forbidden,
@@ -488,49 +489,58 @@ def test_what_somebody_was_counts_for_a_time_by_the_mapping_of_now(sight, second
     assert MEMORY.role(sight, NOW + timedelta(seconds=seconds)) is role
 
 
+class Linked:
+    """Somebody of the provider, and their link to the one question."""
+
+    def __init__(self, world: World, idp: Provider) -> None:
+        self.world, self.runtime, self.idp = world, world.runtime, idp
+        self.token = ""
+
+    async def comes(self, *roles: str):
+        late = time.time() + 90_000
+        return await self.runtime.authenticate(self.idp.token(roles=list(roles), exp=late))
+
+    async def given(self, name: str) -> None:
+        (question,) = await self.world.pending()
+        made = await self.runtime.make_link(self.runtime.owner, question.approval_id, name)
+        self.token = made.url.rsplit("/", 1)[1]
+
+    async def state(self) -> LinkState:
+        return (await self.runtime.link_page(self.token)).state
+
+    async def approves(self) -> LinkState:
+        return (await self.runtime.decide_by_link(self.token, DecisionWord.APPROVE)).state
+
+
 async def test_a_link_of_somebody_of_the_provider_lasts_as_long_as_their_role_is_believed(
     tmp_path, idp
 ):
     lines = {"main/coder": [calls(write("a.txt", "x")), says("written")]}
     public = {"public_url": "https://g.example", "oidc_role_kept": 7_200}
     async with world_of(tmp_path, lines, **idp.settings, **public) as world:
-        runtime = world.runtime
-
-        async def comes(*roles):
-            late = time.time() + 90_000
-            return await runtime.authenticate(idp.token(roles=list(roles), exp=late))
-
-        async def state():
-            return (await runtime.link_page(token)).state
-
-        who = await comes("gonogo-admins")
+        root = Linked(world, idp)
+        who = await root.comes("gonogo-admins")
         await world.say("Write", "coder")
-        (question,) = await world.pending()
         for nobody in (who.name, principal_id(idp.url, "other")):
             with pytest.raises(NotFound, match="was here lately"):
-                await runtime.make_link(runtime.owner, question.approval_id, nobody)
-        made = await runtime.make_link(runtime.owner, question.approval_id, who.id)
-        token = made.url.rsplit("/", 1)[1]
-        assert await state() is LinkState.OPEN
+                await root.given(nobody)
+        await root.given(who.id)
+        assert await root.state() is LinkState.OPEN
         for _ in range(2):
             with pytest.raises(NoRole):
-                await comes("nothing")
-        assert await state() is LinkState.REFUSED
-        await comes("devs")
-        assert await state() is LinkState.REFUSED
-        await comes("gonogo-admins")
-        assert await state() is LinkState.OPEN
+                await root.comes("nothing")
+        assert await root.state() is LinkState.REFUSED
+        await root.comes("devs")
+        assert await root.state() is LinkState.REFUSED
+        await root.comes("gonogo-admins")
         await world.later(5_000)
-        await comes("gonogo-admins")
+        await root.comes("gonogo-admins")
         await world.later(5_000)
-        assert await state() is LinkState.OPEN
+        assert await root.state() is LinkState.OPEN
         await world.later(2_300)
-        page = await runtime.decide_by_link(token, "approve")
-        assert page.state is LinkState.REFUSED
-        assert len(await world.pending()) == 1
-        await comes("gonogo-admins")
-        page = await runtime.decide_by_link(token, "approve")
-        assert page.state is LinkState.DONE
+        assert await root.approves() is LinkState.REFUSED
+        await root.comes("gonogo-admins")
+        assert await root.approves() is LinkState.DONE
 
 
 @pytest.mark.parametrize(
