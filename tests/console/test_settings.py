@@ -86,6 +86,10 @@ def test_what_there_is_and_what_holds_is_shown_to_those_who_may_see_it(server, l
     page.get_by_text("As it is written").first.click()
     page.get_by_text('match = ["pytest -q"]').wait_for()
     page.get_by_text("git push", exact=True).wait_for()
+    page.get_by_text("examples that hold: 1", exact=False).wait_for()
+    page.get_by_label("Try a command").fill("pytest -q && rm -rf /")
+    page.get_by_role("button", name="What would be said?").click()
+    page.get_by_role("status").get_by_text("deny", exact=True).wait_for()
 
     made = httpx.post(
         f"{server.url}/api/v1/tokens",

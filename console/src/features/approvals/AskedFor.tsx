@@ -1,9 +1,11 @@
-import { Alert, Anchor, Stack, Text, Title } from "@mantine/core";
+import { Anchor, List, Stack, Text } from "@mantine/core";
 import { useTranslation } from "react-i18next";
 import { Link } from "react-router";
 import type { ApprovalView } from "@/shared/api";
 import { Code, Diff, Json, visible } from "@/shared/ui";
-import { isDiff, matterOf } from "./matter";
+import { CommandParts } from "./CommandParts";
+import { isDiff, matterOf, recordsIn } from "./matter";
+import { SubtaskAsked } from "./SubtaskAsked";
 
 /** What would happen, as the server would do it. All of it is text that strangers wrote. */
 export function AskedFor({ approval }: { approval: ApprovalView }) {
@@ -14,19 +16,23 @@ export function AskedFor({ approval }: { approval: ApprovalView }) {
     case "doubt":
       return <CallAsked approval={approval} />;
     case "subtask":
-      return <Json value={approval.details.subtask} />;
+      return recordsIn([approval.details.subtask]).map((subtask) => (
+        <SubtaskAsked key={String(subtask.id)} subtask={subtask} />
+      ));
     default:
       return <Others approval={approval} />;
   }
 }
 
-function CallAsked({ approval: { details, arguments: given } }: { approval: ApprovalView }) {
+function CallAsked({ approval }: { approval: ApprovalView }) {
   const { t } = useTranslation();
+  const { details, arguments: given } = approval;
   const preview = typeof details.preview === "string" ? details.preview : "";
   return (
     <Stack gap="xs">
       {preview !== "" && (isDiff(preview) ? <Diff text={preview} /> : <Code text={preview} />)}
-      <details open={preview === ""}>
+      <CommandParts parts={recordsIn(details.parts)} />
+      <details open={preview === "" || undefined}>
         <summary>{t("approvals.arguments")}</summary>
         <Json value={given ?? {}} />
       </details>
@@ -42,12 +48,8 @@ function PlanAsked({ approval }: { approval: ApprovalView }) {
       <Anchor component={Link} to={`/sessions/${approval.session_id}/plan`}>
         {t("approvals.openPlan")}
       </Anchor>
-      {Array.isArray(findings) && findings.length > 0 && (
-        <Alert color="orange" title={t("approvals.findings")}>
-          <Json value={findings} />
-        </Alert>
-      )}
-      {(Array.isArray(subtasks) ? (subtasks as Record<string, unknown>[]) : []).map((subtask) => (
+      <Findings findings={recordsIn(findings)} />
+      {recordsIn(subtasks).map((subtask) => (
         <SubtaskAsked key={String(subtask.id)} subtask={subtask} />
       ))}
       {changes !== undefined && (
@@ -60,29 +62,34 @@ function PlanAsked({ approval }: { approval: ApprovalView }) {
   );
 }
 
-/** What is decided with a plan's subtask: what it does, by whom, and what it may touch. */
-function SubtaskAsked({ subtask }: { subtask: Record<string, unknown> }) {
-  const { id, description, ...others } = subtask;
-  return (
+/** What was noticed about a plan. */
+function Findings({ findings }: { findings: readonly Record<string, unknown>[] }) {
+  const { t } = useTranslation();
+  return findings.length === 0 ? null : (
     <div>
-      <Title order={3} size="sm">
-        {visible(`${id}: ${description}`)}
-      </Title>
-      <Json value={others} />
+      <Text size="sm" fw={600}>
+        {t("approvals.findings")}
+      </Text>
+      <List size="sm">
+        {findings.map(({ message }) => (
+          <List.Item key={String(message)}>{visible(String(message))}</List.Item>
+        ))}
+      </List>
     </div>
   );
 }
 
-/** A question in its own words; its details where they say more. */
+/** A question in its own words, and what else is known. */
 function Others({ approval: { subject, details } }: { approval: ApprovalView }) {
   const { t } = useTranslation();
+  const { about: _, ...known } = details;
   return (
     <Stack gap="xs">
       <Text style={{ whiteSpace: "pre-wrap" }}>{visible(subject)}</Text>
-      {Object.keys(details).length > 0 && (
+      {Object.keys(known).length > 0 && (
         <details>
           <summary>{t("approvals.details")}</summary>
-          <Json value={details} />
+          <Json value={known} />
         </details>
       )}
     </Stack>

@@ -13,6 +13,9 @@ export function Facts({ approval, title }: { approval: ApprovalView; title?: str
   return (
     <dl className={classes.facts}>
       <Fact name={t("approvals.why")}>{visible(reason)}</Fact>
+      <Fact name={t("approvals.rule")}>
+        {typeof details.rule === "string" && <code>{visible(details.rule)}</code>}
+      </Fact>
       <Fact name={t("approvals.agent")}>
         {typeof details.agent === "string" && visible(details.agent)}
       </Fact>

@@ -13,6 +13,7 @@ import type { Draft } from "./drafts";
 import { Facts } from "./Facts";
 import { sameAs } from "./lines";
 import { Review } from "./Review";
+import { ScopeLeft } from "./ScopeAsked";
 import { useKindName } from "./useKindName";
 
 const EVERY = 3_000;
@@ -57,6 +58,7 @@ export function Question({
               <Heading approval={approval} />
               {approval.status !== "pending" && <Decided approval={approval} />}
               <AskedFor approval={approval} />
+              {approval.kind === "tool" && <ScopeLeft approval={approval} />}
               <Titled approval={approval} />
               <Review approval={approval} />
               <Answer

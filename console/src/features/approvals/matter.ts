@@ -63,6 +63,15 @@ export function objectIn(text: string): Record<string, unknown> | undefined {
     : undefined;
 }
 
+/** The objects of a list that may hold anything. */
+export function recordsIn(value: unknown): Record<string, unknown>[] {
+  return Array.isArray(value) ? value.filter(isRecord) : [];
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null;
+}
+
 function jsonIn(text: string): unknown {
   try {
     return JSON.parse(text);

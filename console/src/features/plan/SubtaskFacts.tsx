@@ -4,7 +4,7 @@ import type { ReactNode } from "react";
 import { useTranslation } from "react-i18next";
 import { Link } from "react-router";
 import { type GraphNode, listCheckpointsOptions, type PlanView, type Scope } from "@/shared/api";
-import { Code, exact, Json } from "@/shared/ui";
+import { Code, exact, Json, useScopeParts } from "@/shared/ui";
 import classes from "./SubtaskFacts.module.css";
 import { span, useElapsed } from "./times";
 
@@ -78,18 +78,10 @@ function Failing({ error }: { error: Record<string, unknown> }) {
 
 /** What the approval of the plan grants to a subtask. */
 function ScopeFacts({ scope }: { scope: Scope }) {
-  const { t } = useTranslation();
-  const { paths = [], commands = [], tools = [], network = false } = scope;
-  const reach = Array.isArray(network) ? network : network ? [t("plan.scope.anyHost")] : [];
-  const parts = [
-    [t("plan.scope.paths"), paths],
-    [t("plan.scope.commands"), commands],
-    [t("plan.scope.tools"), tools],
-    [t("plan.scope.network"), reach],
-  ] as const;
-  return parts.map(([name, values]) => (
+  const partsOf = useScopeParts();
+  return partsOf(scope).map(([name, values]) => (
     <Fact key={name} name={name} wide>
-      {values.length > 0 && <Code text={values.join("\n")} />}
+      <Code text={values.join("\n")} />
     </Fact>
   ));
 }

@@ -6,6 +6,7 @@ import { visible } from "@/shared/ui";
 import { Permitted } from "./Permitted";
 import { RuleCard } from "./RuleCard";
 import classes from "./Settings.module.css";
+import { TryRules } from "./TryRules";
 
 /** The rules of the files, which decide before a person is asked, and who is asked then. */
 export function Policy() {
@@ -16,6 +17,7 @@ export function Policy() {
       {({ rules, reviews, version }) => (
         <Stack gap="sm">
           <Text size="sm">{t("settings.rule.intro")}</Text>
+          <TryRules />
           <Rules rules={rules} none={t("settings.rule.none")} />
           <Title order={2} size="h4">
             {t("settings.rule.reviews")}

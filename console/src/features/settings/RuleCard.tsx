@@ -24,6 +24,7 @@ export function RuleCard({
   action?: ReactNode;
 }) {
   const { t } = useTranslation();
+  const tried = [rule.match, rule.not_match].flat().filter(Boolean).length;
   return (
     <Card withBorder padding="sm">
       <Group justify="space-between" align="flex-start">
@@ -42,6 +43,7 @@ export function RuleCard({
       )}
       <Text size="xs" c="dimmed" className={classes.words}>
         {name} · {told}
+        {tried > 0 && ` · ${t("settings.rule.tried", { number: tried })}`}
       </Text>
       <details className={classes.folded}>
         <summary>{t("settings.rule.examples")}</summary>
@@ -51,7 +53,8 @@ export function RuleCard({
   );
 }
 
-function DecisionBadge({ decision }: { decision: unknown }) {
+/** A decision in a word; its colour only underlines it. */
+export function DecisionBadge({ decision }: { decision: unknown }) {
   const { t } = useTranslation();
   const known = Object.keys(en.rule.decision).find((word) => word === decision) as
     | Decision

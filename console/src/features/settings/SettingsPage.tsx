@@ -5,6 +5,7 @@ import { Agents } from "./Agents";
 import { Grants } from "./Grants";
 import { Models } from "./Models";
 import { Policy } from "./Policy";
+import { Servers } from "./Servers";
 import { SessionRules } from "./SessionRules";
 import classes from "./Settings.module.css";
 import { Tokens } from "./Tokens";
@@ -14,6 +15,7 @@ const SECTIONS = {
   agents: Agents,
   tools: Tools,
   models: Models,
+  servers: Servers,
   policy: Policy,
   rules: SessionRules,
   grants: Grants,

@@ -5,6 +5,7 @@ export * from "./Filters";
 export * from "./Loaded";
 export * from "./Markdown";
 export * from "./range";
+export * from "./Scope";
 export * from "./StatusBadge";
 export * from "./time";
 export * from "./visible";

@@ -1,0 +1,30 @@
+import { Badge, Text } from "@mantine/core";
+import { useTranslation } from "react-i18next";
+import { visible } from "@/shared/ui";
+import classes from "./Approvals.module.css";
+
+/** A command as it was understood: its parts in order, and the first that asks. */
+export function CommandParts({ parts }: { parts: readonly Record<string, unknown>[] }) {
+  const { t } = useTranslation();
+  return parts.length === 0 ? null : (
+    <div>
+      <Text size="xs" c="dimmed">
+        {t("approvals.parts")}
+      </Text>
+      <ol className={classes.parts}>
+        {parts.map(({ text, joined_by, asks }, place) => (
+          // biome-ignore lint/suspicious/noArrayIndexKey: a part of a command is its place
+          <li key={place}>
+            {joined_by !== "" && `${visible(String(joined_by))} `}
+            {visible(String(text))}{" "}
+            {asks === true && (
+              <Badge size="sm" color="yellow" variant="light" tt="none" autoContrast>
+                {t("approvals.asks")}
+              </Badge>
+            )}
+          </li>
+        ))}
+      </ol>
+    </div>
+  );
+}

@@ -1,0 +1,48 @@
+import { Text } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { useTranslation } from "react-i18next";
+import { type ApprovalView, getPlanOptions, type Scope } from "@/shared/api";
+import { useScopeParts, visible } from "@/shared/ui";
+import classes from "./Approvals.module.css";
+
+/** What a subtask may do without a question. */
+export function ScopeAsked({ scope }: { scope: Scope | undefined }) {
+  const parts = useScopeParts()(scope);
+  return parts.length === 0 ? null : (
+    <dl className={classes.facts}>
+      {parts.map(([name, values]) => (
+        <div key={name} className={classes.fact}>
+          <dt>{name}</dt>
+          <dd>
+            <code>{visible(values.join(", "))}</code>
+          </dd>
+        </div>
+      ))}
+    </dl>
+  );
+}
+
+/** The scope of the subtask that a call is of, which the call leaves. */
+export function ScopeLeft({ approval }: { approval: ApprovalView }) {
+  const { plan_id = "", subtask_id } = approval;
+  const { t } = useTranslation();
+  const { data } = useQuery({
+    ...getPlanOptions({ path: { plan_id } }),
+    enabled: plan_id !== "" && subtask_id !== undefined,
+    staleTime: 30_000,
+    retry: false,
+  });
+  const subtask = data?.subtasks.find(({ id }) => id === subtask_id);
+  return subtask === undefined ? null : (
+    <div>
+      <Text size="sm" fw={600}>
+        {t("approvals.scopeOf", { id: subtask.id })}
+      </Text>
+      {subtask.scope === undefined ? (
+        <Text size="sm">{t("approvals.noScope")}</Text>
+      ) : (
+        <ScopeAsked scope={subtask.scope} />
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,31 @@
+import { Text, Title } from "@mantine/core";
+import { useTranslation } from "react-i18next";
+import type { Scope } from "@/shared/api";
+import { Json, visible } from "@/shared/ui";
+import { ScopeAsked } from "./ScopeAsked";
+
+/** What is decided with a subtask: what it does, by whom, after what, and what it may touch. */
+export function SubtaskAsked({ subtask }: { subtask: Record<string, unknown> }) {
+  const { t } = useTranslation();
+  const { id, description, agent, tool, estimated_time, dependencies, scope, ...others } = subtask;
+  const after = Array.isArray(dependencies) ? dependencies.join(", ") : "";
+  const facts = [agent ?? tool, estimated_time, after && t("plan.after", { names: after })];
+  const rest = Object.entries(others).filter(([name, value]) => !isUsual(name, value));
+  return (
+    <div>
+      <Title order={3} size="sm" style={{ whiteSpace: "pre-wrap" }}>
+        {visible(`${id}: ${description}`)}
+      </Title>
+      <Text size="xs" c="dimmed">
+        {visible(facts.filter(Boolean).join(" · "))}
+      </Text>
+      <ScopeAsked scope={scope as Scope | undefined} />
+      {rest.length > 0 && <Json value={Object.fromEntries(rest)} />}
+    </div>
+  );
+}
+
+/** What is so of nearly every subtask says nothing. */
+function isUsual(name: string, value: unknown): boolean {
+  return value === false || (name === "type" && value === "action");
+}
