@@ -2,7 +2,8 @@
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any, cast
 
@@ -10,14 +11,16 @@ from gonogo.agents import Gate, Gated, Given, Thread, explained, load_profiles
 from gonogo.cli._exits import Exit, Stop
 from gonogo.cli._owner import connected
 from gonogo.cli._print import facts, line
+from gonogo.cli._seen import known_tools, remembered
 from gonogo.cli._setup import read_settings
+from gonogo.domain.foreign import server_of
 from gonogo.domain.strict_json import loads
 from gonogo.domain.visible import visible
 from gonogo.policy import Rule, Rules, kept_rule, load_reviews, load_rules
 from gonogo.runtime import open_gate
 from gonogo.settings import Settings
 from gonogo.texts import say
-from gonogo.tools import Tool, builtin_tools, ending_tools
+from gonogo.tools import Tool
 
 
 async def explain_call(
@@ -38,6 +41,8 @@ async def explain_call(
     if agent not in gate.profiles:
         raise Stop(f"There is no agent {agent!r}", Exit.USAGE)
     name, arguments = _call(words, gate.tools)
+    if server_of(name) is not None:
+        gate = replace(gate, servers=await remembered())
     gated = await gate.judge(place.thread(agent), name, arguments)
     everything = gate.rules.with_session(place.rules)
     if json:
@@ -54,12 +59,14 @@ class _Place:
     workspace: Path
     rules: tuple[Rule, ...] = ()
     """The session's."""
+    since: Mapping[str, datetime] = field(default_factory=dict[str, datetime])
+    """When each of them was made."""
     remote: bool = False
 
     async def given(self, thread: Thread) -> Given:
         """What the gate would find in the session; it says itself what of that holds."""
         del thread
-        return Given(rules=self.rules)
+        return Given(rules=self.rules, since=self.since)
 
     def thread(self, agent: str) -> Thread:
         """A conversation there that nobody leads."""
@@ -71,7 +78,7 @@ class _Place:
 
 
 def _gate(settings: Settings, rules: Path | None) -> Gate:
-    tools = {**builtin_tools(), **ending_tools()}
+    tools = known_tools()
     profiles = load_profiles(settings.agents, known_tools=tools)
     reviews = load_reviews(settings.admin_rules, rules or settings.rules)
     gate = open_gate(settings, tools, profiles, reviews)
@@ -86,6 +93,7 @@ async def _in_session(session_id: str) -> _Place:
     return _Place(
         workspace=Path(session.workspace), remote=session.tool_host == "client",
         rules=tuple(rule for rule in kept if rule is not None),
+        since={rule.name: rule.created_at for rule in found},
     )  # fmt: skip
 
 

@@ -12,10 +12,12 @@ from gonogo.cli._analytics import moment
 from gonogo.cli._exits import Exit
 from gonogo.cli._owner import connected
 from gonogo.cli._print import facts, line, plain, table
+from gonogo.cli._seen import at, known_tools, seen_by
 from gonogo.cli._setup import read_settings
 from gonogo.client import Client
 from gonogo.domain.errors import ToolFailed
-from gonogo.domain.gate import Call, Grant, ToolClass, Verdict
+from gonogo.domain.foreign import Standing, server_of
+from gonogo.domain.gate import Access, Call, Grant, ToolClass, Verdict
 from gonogo.domain.plan import Scope
 from gonogo.domain.views import CallView
 from gonogo.policy import (
@@ -29,12 +31,14 @@ from gonogo.policy import (
 )
 from gonogo.settings import Settings
 from gonogo.texts import say
-from gonogo.tools import builtin_tools, ending_tools
 from gonogo.workspace import Sandbox
 
 _PAGE = 500
 _ELSEWHERE = ("builtin:outside", "builtin:arguments", "builtin:unknown-tool", "builtin:file_")
 """What decided by the disk, or by what the agent wrote, before any rule was asked."""
+_SERVERS = ("builtin:server_", "builtin:unknown_tool")
+"""What decided because a server was not there, or not with that tool."""
+_UNCOVERED = ("default:", "builtin:changed-tool")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +56,8 @@ async def replay(file: Path, session: str | None, since: str | None, *, json: bo
     rules = load_rules(settings.admin_rules, file)
     changed: list[Changed] = []
     left_out: Counter[str] = Counter()
-    calls = await _calls(session, since)
-    judge = _Judge(settings, rules)
+    calls, seen = await _calls(session, since)
+    judge = Judge(settings, rules, seen)
     for call in calls:
         now = judge.again(call)
         if isinstance(now, str):
@@ -68,7 +72,7 @@ async def suggestions(session: str | None, least: int, *, json: bool) -> Exit:
     settings = read_settings()
     answered = [
         Answered(call, view.answer == "approved")
-        for view in await _calls(session, None)
+        for view in (await _calls(session, None))[0]
         if view.answer in {"approved", "rejected"} and (call := _call(view)) is not None
     ]
     found = suggest(answered, least)
@@ -80,40 +84,59 @@ async def suggestions(session: str | None, least: int, *, json: bool) -> Exit:
     return Exit.DONE
 
 
-class _Judge:
-    def __init__(self, settings: Settings, rules: Rules) -> None:
-        self._settings, self._rules = settings, rules
-        known = {**builtin_tools(), **ending_tools()}
-        self._profiles: Mapping[str, Profile] = load_profiles(settings.agents, known_tools=known)
+class Judge:
+    """Judges recorded calls by other rules."""
+
+    def __init__(self, settings: Settings, rules: Rules, seen: Mapping[str, Standing]) -> None:
+        """Take the rules, and what was seen of the tools of servers."""
+        self._settings, self._rules, self._seen = settings, rules, seen
+        self._profiles: Mapping[str, Profile] = load_profiles(
+            settings.agents, known_tools=known_tools()
+        )
         self._sandboxed = settings.sandbox and Sandbox.detect() is not None
 
     def again(self, view: CallView) -> Verdict | str:
         """The verdict under the other rules, or why there is none."""
         rule, call = view.rule or "", _call(view)
+        if rule.startswith(_SERVERS):
+            return "cli_replay_server"
         if view.decision is None or rule.startswith(_ELSEWHERE) or call is None:
             return "cli_replay_disk"
         if rule.startswith("session:"):
             return "cli_replay_session"
-        return verdict(call, self._rules, self._conditions(view), _grant(view))
+        changed = self._changed(view)
+        rules = self._rules.strict() if changed else self._rules
+        return verdict(call, rules, self._conditions(view, changed), _grant(view))
 
-    def _conditions(self, view: CallView) -> Conditions:
+    def _changed(self, view: CallView) -> str | None:
+        """What is said of a server's tool that was not as it had been accepted."""
+        standing = self._seen.get(view.tool_name)
+        then = at(standing, view.created_at) if standing else None
+        if then is None or then.accepted:
+            return None
+        return f"{view.tool_name} had changed since it was accepted"
+
+    def _conditions(self, view: CallView, changed: str | None) -> Conditions:
         profile = self._profiles.get(view.agent)
         may_write = profile.may_write if profile else None
         return Conditions(
             workspace="/", home=str(self._settings.home), sandboxed=self._sandboxed,
             repo_trusted=self._settings.repo_trusted, max_write_globs=may_write,
             writes_barred=self._sandboxed and may_write == (),
-            attended=not (view.reason or "").endswith("nobody can be asked"),
+            attended=not (view.reason or "").endswith("nobody can be asked"), changed=changed,
         )  # fmt: skip
 
 
-async def _calls(session: str | None, since: str | None) -> list[CallView]:
+async def _calls(
+    session: str | None, since: str | None
+) -> tuple[list[CallView], Mapping[str, Standing]]:
     first = moment(since, datetime.now(UTC))
     found: list[CallView] = []
     async with connected() as client:
         while page := await _page(client, session, first, len(found)):
             found += page
-    return found
+        foreign = any(server_of(call.tool_name) for call in found)
+        return found, await seen_by(client) if foreign else {}
 
 
 async def _page(
@@ -125,7 +148,8 @@ async def _page(
 def _call(view: CallView) -> Call | None:
     """The call as far as its arguments tell; links and the kinds of files are not looked at."""
     try:
-        access = remote_access(view.tool_name, view.arguments)
+        is_ours = server_of(view.tool_name) is None
+        access = remote_access(view.tool_name, view.arguments) if is_ours else Access()
     except (ToolFailed, KeyError):
         return None
     return Call(
@@ -138,7 +162,7 @@ def _call(view: CallView) -> Call | None:
 def _grant(view: CallView) -> Grant | None:
     # A default decided although there was a grant: it did not cover the call, or was not in use.
     known = view.plan_id and view.revision and view.subtask_id
-    if not (view.granted and known) or (view.rule or "").startswith("default:"):
+    if not (view.granted and known) or (view.rule or "").startswith(_UNCOVERED):
         return None
     return Grant(
         grant_id="", plan_id=view.plan_id or "", revision=view.revision or 0,

@@ -139,6 +139,14 @@ class AgentView(View):
     source: str
 
 
+class SightingView(View):
+    """A server's tool as it described it from a moment on, until the next one."""
+
+    digest: str
+    seen_at: datetime
+    accepted_at: datetime | None = None
+
+
 class ServerView(View):
     """A foreign (MCP) server. `tools` are what it lists, or listed when it last ran."""
 
@@ -152,6 +160,10 @@ class ServerView(View):
     """Its tools that are not taken, and why."""
     changed: dict[str, list[str]] = {}
     """Its tools that are not as they were accepted: what allowed them earlier does not count."""
+    agents: list[str] = []
+    """Who is offered its tools."""
+    sightings: dict[str, list[SightingView]] = {}
+    """What was seen of each of its tools, oldest first."""
 
 
 class AcceptedTool(View):

@@ -11,10 +11,10 @@ import anyio
 from gonogo.agents import Profile
 from gonogo.domain.errors import NotFound
 from gonogo.domain.findings import ProfileFacts
-from gonogo.domain.foreign import Standing
+from gonogo.domain.foreign import Sighting, Standing
 from gonogo.domain.gate import ToolClass
 from gonogo.domain.principal import Principal, Role
-from gonogo.domain.views import AcceptedTool, ServerView
+from gonogo.domain.views import AcceptedTool, ServerView, SightingView
 from gonogo.engine import Kind
 from gonogo.settings import Settings
 from gonogo.store import Connection, Store
@@ -221,6 +221,12 @@ class ForeignServers:
                     for name, standing in standings.items()
                     if name in servers.of(report.name) and standing.changed
                 },
+                agents=list(report.agents),
+                sightings={
+                    name: [_sighting(each) for each in standing.sightings]
+                    for name, standing in standings.items()
+                    if name in servers.of(report.name)
+                },
             )
             for report in servers.report()
         ]  # fmt: skip
@@ -235,6 +241,10 @@ class ForeignServers:
         now = self.parts.clock()
         news = await self.parts.store.write(_accept, principal, name, now)
         return AcceptedTool(name=name, news=news)
+
+
+def _sighting(seen: Sighting) -> SightingView:
+    return SightingView(digest=seen.digest, seen_at=seen.seen_at, accepted_at=seen.accepted_at)
 
 
 def _accept(conn: Connection, principal: Principal, name: str, now: datetime) -> bool:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from gonogo.tools._commands import COMMAND_TOOLS
 from gonogo.tools._control import CONTROL_TOOLS, ENDING_TOOLS
 from gonogo.tools._mcp_config import BadServers, ServerConfig, load_servers
+from gonogo.tools._mcp_seen import Remembered
 from gonogo.tools._mcp_servers import ServerReport, Servers, Sight
 from gonogo.tools._mcp_tool import Definition, ForeignTool, difference
 from gonogo.tools._patch import parse_patch
@@ -51,6 +52,7 @@ __all__ = [
     "ForeignTool",
     "JsonObject",
     "Prepared",
+    "Remembered",
     "ServerConfig",
     "ServerReport",
     "Servers",

@@ -45,6 +45,8 @@ class ServerReport:
     tools: tuple[str, ...] = ()
     refused: Mapping[str, str] = field(default_factory=dict[str, str])
     """The tools that are not taken, and why."""
+    agents: tuple[str, ...] = ()
+    """Who is offered the others."""
 
 
 class Servers:
@@ -224,6 +226,7 @@ class _Server:
         return ServerReport(
             name=self.config.name, place=place, state=state, error=self.error,
             version=self._version, tools=self.listed, refused=dict(self.refused),
+            agents=self.config.agents,
         )  # fmt: skip
 
     async def _start(self) -> None:

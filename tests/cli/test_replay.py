@@ -1,0 +1,62 @@
+"""Recorded calls of servers' tools, judged again by other rules."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from gonogo.cli._replay import Judge
+from gonogo.domain.foreign import Sighting, Standing
+from gonogo.domain.views import CallView
+from gonogo.policy import load_rules
+from gonogo.settings import Settings
+
+TOOL = "mcp__docs__search"
+START = datetime(2026, 1, 1, tzinfo=UTC)
+DAY = timedelta(days=1)
+
+
+def sighting(position, day, accepted=None):
+    return Sighting(
+        name=TOOL, position=position, digest=f"d{position}", definition={"name": "search"},
+        seen_at=START + day * DAY, accepted_by=None,
+        accepted_at=None if accepted is None else START + accepted * DAY,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def judge(tmp_path):
+    """By a rule that allows the tool, which changed on the second day; accepted on the fourth."""
+    rules = tmp_path / "rules.toml"
+    rules.write_text(f'[[rule]]\ntool = "{TOOL}"\ndecision = "allow"\n')
+    settings = Settings(home=tmp_path / "home", config=tmp_path / "config")
+    seen = {TOOL: Standing([sighting(1, 0, 0), sighting(2, 2, 4)])}
+    return Judge(settings, load_rules(None, rules), seen)
+
+
+def called(day, rule="default:other", **more):
+    return CallView(
+        call_id="c", session_id="s", agent="coder", tool_name=TOOL, tool_class="other",
+        arguments={"path": "../elsewhere"}, decision="ask", rule=rule,
+        created_at=START + day * DAY, **more,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("day", "decided"),
+    [(1, "user:1"), (3, "builtin:changed-tool"), (5, "user:1")],
+)
+def test_a_rule_counts_for_a_tool_as_that_was_when_it_was_called(judge, day, decided):
+    assert judge.again(called(day)).rule == decided
+
+
+def test_a_plan_that_did_not_cover_a_changed_tool_does_not_now(judge):
+    granted = {
+        "plan_id": "p", "revision": 1, "subtask_id": "a", "granted": True,
+        "scope": {"tools": [TOOL]},
+    }  # fmt: skip
+    assert judge.again(called(3, "builtin:changed-tool", **granted)).decision == "ask"
+
+
+@pytest.mark.parametrize("rule", ["builtin:server_unavailable", "builtin:unknown_tool"])
+def test_what_a_server_decided_by_not_being_there_is_not_judged_again(judge, rule):
+    assert judge.again(called(1, rule)) == "cli_replay_server"
