@@ -115,7 +115,7 @@ def test_the_version_is_said(gonogo):
         ["run", "x", "-C", "/no/such/folder"],
         ["run", "x", "--yes=some"],
         ["approvals", "decide", "a1", "maybe"],
-        ["policy", "check"],
+        ["policy", "check", "--context", "/dev/null"],
         ["policy", "explain"],
         ["token", "create", "--role", "king"],
     ],

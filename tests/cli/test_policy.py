@@ -154,3 +154,19 @@ def test_other_rules_are_tried_on_what_was_judged_and_what_was_approved_is_sugge
     saved = tmp_path / "suggested.toml"
     saved.write_text(suggested.stdout)
     assert gonogo("policy", "check", "--rules", str(saved), "--", "ls").returncode == 0
+
+
+def test_a_rules_file_is_checked_before_it_holds_and_says_whom_it_misses(gonogo, tmp_path):
+    file = tmp_path / "new.toml"
+    file.write_text('[[review]]\nreviewers = ["ann"]\n[[rule]]\ntool = "x"\ndecision = "deny"\n')
+    done = gonogo("policy", "check", "--rules", str(file))
+
+    told = json.loads(done.stdout)
+    assert (done.returncode, told["files"], told["rules"], told["reviews"]) == (
+        0,
+        [str(file)],
+        1,
+        1,
+    )
+    assert [each["code"] for each in told["findings"]] == ["review_nobody", "review_too_few"]
+    assert {each["where"] for each in told["findings"]} == {f"{file}:1"}

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from gonogo.cli._exits import Exit, carry_out
+from gonogo.cli._exits import Exit, Stop, carry_out
 from gonogo.cli._options import EXACT, Directory, Json, Session, example, group
 
 app = group("The policy: what may run, what asks, what is denied.")
@@ -32,6 +32,7 @@ class Word(StrEnum):
     epilog=example(
         "gonogo policy check -- git push --force",
         "gonogo policy check --rules rules.toml -- 'cd src && pytest -q'",
+        "gonogo policy check --rules rules.toml",
         "gonogo policy check --batch --context contexts.json < commands.jsonl",
     ),
 )
@@ -49,7 +50,10 @@ def check(
         bool, typer.Option("--batch", help='Read {"cmd", "policy_context"} from each line.')
     ] = False,
 ) -> None:
-    """Say what the policy makes of a command: verdict, reason and rule as JSON."""
+    """Say what the policy makes of a command: verdict, reason and rule as JSON.
+
+    Without a command: read the files, and say which rules of review nobody could satisfy.
+    """
     carry_out(_check, command or [], rules, context, name, batch)
 
 
@@ -188,10 +192,14 @@ async def _remove(session_id: str, rule: str) -> Exit:
 async def _check(
     command: list[str], rules: Path | None, context: Path | None, name: str, batch: bool
 ) -> Exit:
-    from gonogo.cli._verdicts import check_batch, check_one
+    from gonogo.cli._verdicts import check_batch, check_files, check_one
 
     if batch:
         return check_batch(rules, context, name)
+    if not command and context is None:
+        return await check_files(rules)
+    if not command:
+        raise Stop("Say which command: gonogo policy check -- git push", Exit.USAGE)
     return check_one(command, rules, context, name)
 
 

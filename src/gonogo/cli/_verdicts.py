@@ -9,12 +9,24 @@ import typer
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from gonogo.cli._exits import Exit, Stop
-from gonogo.cli._setup import read_settings
+from gonogo.cli._setup import own_locale, read_settings
 from gonogo.domain.errors import InvalidMessage
 from gonogo.domain.gate import Verdict
+from gonogo.domain.principal import Role
 from gonogo.domain.strict_json import loads
 from gonogo.domain.visible import visible_json
-from gonogo.policy import Conditions, PolicyContext, check_command, load_contexts, load_rules
+from gonogo.policy import (
+    Conditions,
+    Known,
+    PolicyContext,
+    check_command,
+    load_contexts,
+    load_reviews,
+    load_rules,
+    review_findings,
+)
+from gonogo.settings import Settings
+from gonogo.texts import say
 
 Contexts = Mapping[str, PolicyContext]
 
@@ -30,11 +42,47 @@ class Item(BaseModel):
 
 def check_one(command: list[str], rules: Path | None, contexts: Path | None, name: str) -> Exit:
     """Write the verdict on one command, given as one text or as its words."""
-    if not command:
-        raise Stop("Say which command: gonogo policy check -- git push", Exit.USAGE)
     text = command[0] if len(command) == 1 else shlex.join(command)
     _write(check_command(text, _context(_contexts(contexts), name, own=_own(rules))))
     return Exit.DONE
+
+
+async def check_files(rules: Path | None) -> Exit:
+    """Read the rules files, and write what is to be known of them."""
+    settings = read_settings()
+    files = [path for path in (settings.admin_rules, rules or settings.rules) if path is not None]
+    admin, user = settings.admin_rules, rules or settings.rules
+    loaded, reviews = load_rules(admin, user), load_reviews(admin, user)
+    found = review_findings(reviews, await _known(settings)) if reviews.rules else []
+    locale = own_locale()
+    said = {
+        "files": [str(path) for path in files if path.exists()],
+        "rules": len(loaded.all()),
+        "reviews": len(reviews.rules),
+        "findings": [
+            {
+                "severity": each.severity, "code": each.code, "rule": each.fields["rule"],
+                "where": each.fields["where"], "text": say(each.key, locale, **each.fields),
+            }
+            for each in found
+        ],
+    }  # fmt: skip
+    typer.echo(visible_json(said))
+    return Exit.DONE
+
+
+async def _known(settings: Settings) -> Known:
+    """Who has a token now, and who works at this machine."""
+    from gonogo.cli._owner import connected
+
+    async with connected() as client:
+        tokens = await client.tokens()
+    roles = {"local": Role.ADMIN}
+    for token in tokens:
+        if token.revoked_at is None and token.name != "state-folder":
+            role, who = Role[token.role.upper()], f"user:{token.name}"
+            roles[who] = max(role, roles.get(who, role))
+    return Known(people=roles, others=settings.oidc_issuer is not None)
 
 
 def check_batch(rules: Path | None, contexts: Path | None, name: str) -> Exit:

@@ -11,6 +11,7 @@ from gonogo.policy._tables import BadRules
 from gonogo.policy._trace import Look, Stage, Step, Trace
 from gonogo.policy.conditions import ALWAYS_ASK, Conditions
 from gonogo.policy.contexts import PolicyContext, check_command, load_contexts, read_contexts
+from gonogo.policy.people import Known, review_findings
 from gonogo.policy.reviews import Reviews, load_reviews
 from gonogo.policy.rules import Rule, Rules, RuleText, load_rules, make_rule, make_rules
 from gonogo.policy.session import kept_rule, narrowest, session_rule
@@ -22,6 +23,7 @@ __all__ = [
     "Answered",
     "BadRules",
     "Conditions",
+    "Known",
     "Look",
     "ParsedCommand",
     "PolicyContext",
@@ -47,6 +49,7 @@ __all__ = [
     "parse_command",
     "read_contexts",
     "read_prefix",
+    "review_findings",
     "session_rule",
     "suggest",
     "verdict",

@@ -3,6 +3,10 @@
 ENGLISH_POLICY = {
     "cli_rules_read": "Rules: {rules}, rules of review: {reviews}, from {files}. Changes count from the next start on.",  # noqa: E501
     "cli_rules_none": "No rules yet: whatever changes something asks. They go into {file}.",
+    "finding_review_nobody": "{rule}: {field} names {name}, and nobody is called that. Make a token: gonogo token create --name {name} --role {role}",  # noqa: E501
+    "finding_review_weak": "{rule}: {field} names {name}, who has not the role {role} that this needs.",  # noqa: E501
+    "finding_review_too_few": "{rule}: {needed} approvals are needed, and {able} people at most could give one, whoever asks.",  # noqa: E501
+    "finding_review_too_few_when": "{rule}: {needed} approvals are needed, and fewer people could give one when one of these asks: {names}.",  # noqa: E501
     "cli_matched": "it fits",
     "cli_not_considered": "not considered: decided before",
     "cli_stands_back": "stands back: a rule of review speaks of this call",
@@ -17,6 +21,10 @@ ENGLISH_POLICY = {
 RUSSIAN_POLICY = {
     "cli_rules_read": "Правил: {rules}, правил проверки: {reviews}, из {files}. Изменения действуют со следующего запуска.",  # noqa: E501
     "cli_rules_none": "Правил ещё нет: о каждом изменении будет вопрос. Их место в {file}.",
+    "finding_review_nobody": "{rule}: в {field} назван {name}, а такого нет. Токен делает: gonogo token create --name {name} --role {role}",  # noqa: E501
+    "finding_review_weak": "{rule}: в {field} назван {name}, у кого нет нужной здесь роли {role}.",
+    "finding_review_too_few": "{rule}: нужно одобрений: {needed}, а дать их могли бы самое большее {able}, кто бы ни спросил.",  # noqa: E501
+    "finding_review_too_few_when": "{rule}: нужно одобрений: {needed}, а дать их могут не столько, когда спрашивает один из этих: {names}.",  # noqa: E501
     "cli_matched": "подходит",
     "cli_not_considered": "не рассматривалось: решено раньше",
     "cli_stands_back": "не действует: об этом вызове есть правило согласования",
