@@ -22,6 +22,11 @@ PART = st.sampled_from(
 ).map(str.strip)
 
 
+def _quoted(word):
+    """As `shlex.quote` does, but always: the reader does not know a bare `==`."""
+    return "'" + word.replace("'", "'\\''") + "'"
+
+
 def _parts(text):
     command = parse_command(text)
     assert isinstance(command, ParsedCommand), command
@@ -81,8 +86,9 @@ def test_what_is_outside_the_grammar_is_not_understood(text):
 @given(st.lists(ANY_WORD, min_size=1, max_size=6))
 @example(["if"])
 @example(["a=b", "!"])
+@example(["=="])
 def test_rendered_words_are_the_same_words_to_another_reader(words):
-    command = parse_command(" ".join(["echo", *map(shlex.quote, words)]))
+    command = parse_command(" ".join(["echo", *map(_quoted, words)]))
     assert isinstance(command, ParsedCommand), command
     assert command.parts[0].argv == ("echo", *words)
     assert shlex.split(command.render()) == ["echo", *words]
@@ -91,7 +97,7 @@ def test_rendered_words_are_the_same_words_to_another_reader(words):
 @settings(max_examples=40, deadline=None)
 @given(st.lists(ANY_WORD, min_size=1, max_size=6))
 def test_rendered_words_are_the_same_words_to_bash(words):
-    command = parse_command(" ".join(["printf", "'%s\\0'", *map(shlex.quote, words)]))
+    command = parse_command(" ".join(["printf", "'%s\\0'", *map(_quoted, words)]))
     assert isinstance(command, ParsedCommand), command
     shell = ["bash", "--noprofile", "--norc", "-c", command.render()]
     done = subprocess.run(
