@@ -2,13 +2,15 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager, nullcontext
 
 import anyio
 import pytest
 
+import fakes.mcp_server
 from fakes.mcp_server import write_tools
 from fakes.world import call, calls, is_running, of, plan, says, step, world_of
 
@@ -173,7 +175,25 @@ async def test_a_rule_of_a_session_counts_for_the_tool_as_it_was_when_it_was_mad
         assert [given["text"] for _, given in done(served)] == ["one", "three"]
 
 
-async def test_a_plan_that_was_approved_before_the_change_asks_for_the_tool(make, served):
+@asynccontextmanager
+async def over_http(folder):
+    """The server of a folder at an address, which the configuration then has instead."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    server = fakes.mcp_server.over_http(folder, port)
+    async with anyio.create_task_group() as group:
+        group.start_soon(server.serve)
+        with anyio.fail_after(60):
+            while not server.started:  # noqa: ASYNC110 - it tells nobody
+                await anyio.sleep(0.01)
+        url = f'[[server]]\nname = "docs"\nurl = "http://127.0.0.1:{port}/mcp"\n'
+        (folder.parent / "config" / "mcp.toml").write_text(url)
+        yield
+        server.should_exit = True
+
+
+@pytest.mark.parametrize("where", [nullcontext, over_http])
+async def test_a_plan_that_was_approved_before_the_change_asks_for_the_tool(make, served, where):
     scope = {"tools": [TOOL]}
     lines = {
         "main/architect": [
@@ -182,7 +202,7 @@ async def test_a_plan_that_was_approved_before_the_change_asks_for_the_tool(make
         "a": [calls(call(TOOL, text="one")), says("done")],
         "b": [calls(call(TOOL, text="two")), says("done")],
     }  # fmt: skip
-    async with make(lines) as world:
+    async with where(served), make(lines) as world:
         await world.decide_plan(await world.propose())
         [start] = await world.pending()
         change(served)
