@@ -267,6 +267,12 @@ def test_dangerous_words_as_data_are_data(command):
     assert check_command(command, CONTEXTS["P1"]).decision == "allow"
 
 
+@pytest.mark.parametrize("program", ["echo", "printf"])
+def test_what_only_prints_names_may_name_keys(program):
+    assert check_command(f"{program} /home/u/.ssh/id_rsa", CONTEXTS["P1"]).decision != "deny"
+    assert check_command("cat /home/u/.ssh/id_rsa", CONTEXTS["P1"]).decision == "deny"
+
+
 @pytest.mark.parametrize(
     "command",
     ["rm x", "echo $(rm x)", "env rm x", "ls | xargs rm", "time rm x", "(rm x)", "/bin/rm x",

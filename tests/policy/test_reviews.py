@@ -10,6 +10,8 @@ from gonogo.domain.plan import Scope, Subtask
 from gonogo.domain.principal import Principal, Role
 from gonogo.domain.review import Deed, Doings, Review, reviewer_name, strictest
 from gonogo.policy import BadRules, load_reviews, load_rules
+from gonogo.policy._loose import UNKNOWN
+from gonogo.policy.reviews import _may_begin
 
 ANN = Principal(id="user:ann", name="ann", role=Role.OPERATOR)
 BOB = Principal(id="user:bob", name="bob", role=Role.OPERATOR)
@@ -282,3 +284,66 @@ def test_nobody_decides_where_one_of_the_rules_would_not_have_them(reviews, who,
     assert together.admits(who) == all(review.admits(who) for review in reviews)
     if together.escalated().admits(who):
         assert all(review.escalated().admits(who) for review in reviews)
+
+
+WHOLE = """[[review]]
+kind = "plan"
+approvals = 2
+role = "admin"
+reviewers = ["ann", "oidc:1", "local", "ann"]
+not_requester = true
+expires_after = "90s"
+escalate_after = "45m"
+escalate_to = ["eve", "eve"]
+escalate_role = "admin"
+"""
+
+
+def test_all_that_a_rule_says_is_in_its_review(load):
+    (rule,) = load(WHOLE).rules
+    assert rule.review == Review(
+        needed=2, role="admin", reviewers=("user:ann", "oidc:1", "local"), not_requester=True,
+        expires_after=90.0, escalate_after=2_700.0, escalate_to=("user:eve",),
+        escalate_role="admin", rules=("user:review:1",),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("written", "seconds"),
+    [("30s", 30), ("1m", 60), ("30m", 1_800), ("2h", 7_200), ("10d", 864_000)],
+)
+def test_spans_are_read_with_their_units(load, written, seconds):
+    (rule,) = load(one(expires_after=written)).rules
+    assert rule.review.expires_after == seconds
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"escalate_to": ["eve"]}, "escalate_after is missing: when are they let in?"),
+        ({"escalate_role": "admin"}, "escalate_after is missing: when are they let in?"),
+        ({"escalate_after": "1h"}, "escalate_to or escalate_role is missing: who is let in?"),
+        ({"tool": "write_file", "command": "ls"}, "the tool 'write_file' takes no commands"),
+    ],
+)
+def test_what_a_rule_lacks_is_said_with_its_place(tmp_path, load, fields, said):
+    with pytest.raises(BadRules) as refused:
+        load(one(**fields))
+    assert str(refused.value) == f"{tmp_path / 'user.toml'}:1: review 1: {said}"
+
+
+@pytest.mark.parametrize(
+    ("argv", "declared", "fits"),
+    [
+        (("git", "push"), False, True),
+        (("git", "push", "x"), False, True),
+        (("git",), False, False),
+        (("git",), True, True),
+        (("git", UNKNOWN), False, True),
+        ((UNKNOWN,), False, True),
+        (("ls", UNKNOWN), False, False),
+        (("ls",), True, False),
+    ],
+)
+def test_a_command_may_begin_so_as_far_as_one_can_see(argv, declared, fits):
+    assert _may_begin(argv, ("git", "push"), declared) is fits
