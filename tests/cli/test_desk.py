@@ -172,3 +172,17 @@ def test_mine_is_what_i_may_approve_and_a_question_says_who_may(served, gonogo):
     voted = gonogo("approvals", "decide", delete, "approve")
     assert "1 of 2" in voted.stdout
     assert ids("--mine") == set()
+
+
+def test_questions_and_answers_of_all_sessions_are_followed_until_ctrl_c(
+    served, gonogo, terminal, home
+):
+    at = terminal("approvals", "watch")
+    at.expect("Open now: 0")
+    asked = served.say("s1", "Write it")
+    at.expect(f"? {asked} tool s1")
+    gonogo("approvals", "decide", asked, "reject", "--feedback", "not now")
+    at.expect(f"✗ {asked} tool s1 rejected by local: not now")
+    at.interrupt()
+
+    assert at.end() == 130

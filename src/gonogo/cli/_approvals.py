@@ -35,6 +35,22 @@ def list_approvals(
     carry_out(_list, session, status, mine, json)
 
 
+@app.command(
+    "watch", **EXACT, epilog=example("gonogo approvals watch", "gonogo approvals watch --mine")
+)
+def watch_approvals(
+    session: Session = None,
+    mine: Annotated[bool, typer.Option("--mine", help="Only what waits for you.")] = False,
+    bell: Annotated[bool, typer.Option("--bell", help="Ring for each question.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Write one JSON object a line.")] = False,
+) -> None:
+    """Follow what waits in all sessions: a line for each question, answer and expiry.
+
+    It only looks, and goes on until Ctrl-C.
+    """
+    carry_out(_watch, session, mine, json, bell)
+
+
 @app.command("show", **EXACT, epilog=example("gonogo approvals show a_0192"))
 def show_approval(approval_id: ApprovalId, json: Json = False) -> None:
     """Show one question with all that it is about."""
@@ -143,6 +159,12 @@ async def _list(session: str | None, status: str, mine: bool, json: bool) -> Exi
             for a, subject in once_each(found.approvals, locale)
         ]
         return table(("approval", "kind", "status", "session", "asked", "subject"), rows)
+
+
+async def _watch(session: str | None, mine: bool, json: bool, bell: bool) -> Exit:
+    from gonogo.cli._desk_watch import watch_approvals
+
+    return await watch_approvals(session, mine, json, bell)
 
 
 async def _show(approval_id: str, json: bool) -> Exit:

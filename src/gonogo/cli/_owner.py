@@ -8,7 +8,7 @@ runs, and talks to it the same way.
 import os
 import signal
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import ExitStack, asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -105,6 +105,28 @@ def silent(folder: Folder) -> Stop:
         f"Process {folder.owner()} owns {folder.home} and does not answer; "
         "wait for it to end, or stop it"
     )
+
+
+@asynccontextmanager
+async def glance(
+    folder: Folder, settings: Settings, *, alone: bool
+) -> AsyncGenerator[Client | None]:
+    """A client for one short look; None where nobody can be asked now. Signals are the caller's.
+
+    Args:
+        alone: Where nobody owns the folder, open it for this look, without setting anything going.
+    """
+    with folder.visited() as inside:
+        if inside and await _answers(folder):
+            async with _client(folder) as client:
+                yield client
+            return
+    with folder.owned() if alone else nullcontext(False) as ours:
+        if not ours:
+            yield None
+            return
+        async with _idle(folder, settings) as link:
+            yield link.client
 
 
 async def _see_work_off(client: Client) -> None:

@@ -46,7 +46,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> Exit:
     Where columns would break words, such as an id that somebody copies, each row is a paragraph.
     """
     cells = [[_cell(value) for value in row] for row in rows]
-    if not _is_terminal():
+    if not is_terminal():
         for row in [list(head), *cells]:
             typer.echo("\t".join(row))
         return Exit.DONE
@@ -95,7 +95,8 @@ def _cell(value: object) -> str:
     return visible(str(value), lines=False)
 
 
-def _is_terminal() -> bool:
+def is_terminal() -> bool:
+    """Whether somebody looks at what is written."""
     import sys
 
     return sys.stdout.isatty()

@@ -278,6 +278,8 @@ ENGLISH = {
     "cli_question_requester": "not by who asked: {name}",
     "cli_question_later": "from {when}Z also: {names}",
     "cli_question_problem": "nobody can approve it: {problem}",
+    "cli_watching": "Open now: {count}. Watching until Ctrl-C.",
+    "cli_watch_by": "{status} by {by}",
     "cli_identical": "{count} identical",
     "cli_waiting": "Waits for a decision: {approval_id}. Decide with: gonogo approvals decide {approval_id} approve",  # noqa: E501
     "cli_edit_failed": "That cannot be sent: {detail}",

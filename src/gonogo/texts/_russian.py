@@ -263,6 +263,8 @@ RUSSIAN = {
     "cli_question_requester": "но не тот, кто попросил: {name}",
     "cli_question_later": "с {when}Z также: {names}",
     "cli_question_problem": "подтвердить не может никто: {problem}",
+    "cli_watching": "Сейчас открыто: {count}. Слежу, пока не нажмёте Ctrl-C.",
+    "cli_watch_by": "{status}, кто: {by}",
     "cli_identical": "одинаковых: {count}",
     "cli_waiting": "Ждёт решения: {approval_id}. Решить: gonogo approvals decide {approval_id} approve",  # noqa: E501
     "cli_edit_failed": "Это нельзя отправить: {detail}",
