@@ -4,6 +4,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 from urllib.parse import urlsplit
 
 import httpx
@@ -186,3 +187,30 @@ def test_questions_and_answers_of_all_sessions_are_followed_until_ctrl_c(
     at.interrupt()
 
     assert at.end() == 130
+
+
+COMPLETED = """
+eval "$(gonogo --show-completion)"
+complete -p gonogo
+COMP_WORDS=(gonogo plans sh); COMP_CWORD=2; _gonogo_completion gonogo
+echo "${COMPREPLY[@]}"
+COMP_WORDS=(gonogo approvals show appr_); COMP_CWORD=3; _gonogo_completion gonogo
+echo "${COMPREPLY[@]}"
+"""
+
+
+def test_bash_completes_commands_and_the_ids_of_what_waits(served, home, tmp_path):
+    asked = served.say("s1", "Write it")
+    program = tmp_path / "bin" / "gonogo"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m gonogo "$@"\n')
+    program.chmod(0o755)
+    env = environment(home)
+    done = subprocess.run(
+        ["bash", "--norc", "-c", COMPLETED], capture_output=True, text=True, timeout=SECONDS,
+        env={**env, "PATH": f"{program.parent}:{env['PATH']}"}, check=False,
+    )  # fmt: skip
+
+    assert done.stdout.splitlines() == [
+        "complete -o default -F _gonogo_completion gonogo", "show", asked,
+    ], done.stderr  # fmt: skip

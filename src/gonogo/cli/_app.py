@@ -27,6 +27,7 @@ from gonogo.cli._options import EXACT, group
 app = group(
     "A durable agent runtime: agents propose a plan, you give the go, the engine carries it out.",
     epilog='Start with: gonogo demo\nThen:       gonogo run "Add a --json flag" -C path/to/repo',
+    completes=True,
 )
 
 

@@ -5,12 +5,11 @@ from typing import Annotated
 
 import typer
 
+from gonogo.cli._complete import approval_ids
 from gonogo.cli._exits import Exit, Stop, carry_out
-from gonogo.cli._options import EXACT, Json, Session, example, group
+from gonogo.cli._options import EXACT, ApprovalId, Json, Session, example, group
 
 app = group("Approvals: the questions that wait for you.")
-
-ApprovalId = Annotated[str, typer.Argument(help="The approval's id.")]
 
 
 class Word(StrEnum):
@@ -69,7 +68,10 @@ def show_approval(approval_id: ApprovalId, json: Json = False) -> None:
     ),
 )
 def decide(
-    approval_id: Annotated[str, typer.Argument(help="The approval's id; not with --group.")],
+    approval_id: Annotated[
+        str,
+        typer.Argument(help="The approval's id; not with --group.", autocompletion=approval_ids),
+    ],
     decision: Annotated[Word | None, typer.Argument(help="Your answer; hold is for plans.")] = None,
     feedback: Annotated[str | None, typer.Option("--feedback", help="Why.")] = None,
     arguments: Annotated[

@@ -5,14 +5,14 @@ from typing import Annotated
 import typer
 
 from gonogo.cli._exits import Exit, carry_out
-from gonogo.cli._options import EXACT, Json, Limit, example, group
+from gonogo.cli._options import EXACT, Json, Limit, PlanId, example, group
 
 app = group("Checkpoints: the places that a rollback can go back to.")
 
 
 @app.command("list", **EXACT, epilog=example("gonogo checkpoints list p_0192"))
 def list_checkpoints(
-    plan_id: Annotated[str, typer.Argument(help="The plan's id.")],
+    plan_id: PlanId,
     limit: Limit = 50,
     json: Json = False,
 ) -> None:

@@ -117,11 +117,11 @@ async def glance(
         alone: Where nobody owns the folder, open it for this look, without setting anything going.
     """
     with folder.visited() as inside:
-        if inside and await _answers(folder):
+        if inside and await answers(folder):
             async with _client(folder) as client:
                 yield client
             return
-    with folder.owned() if alone else nullcontext(False) as ours:
+    with folder.owned(yields=True) if alone else nullcontext(False) as ours:
         if not ours:
             yield None
             return

@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gonogo.cli._exits import Exit, carry_out
-from gonogo.cli._options import EXACT, Events, Json, Limit, Session, example, group
+from gonogo.cli._options import EXACT, Events, Json, Limit, PlanId, Session, example, group
 
 if TYPE_CHECKING:
     from gonogo.client import Client
     from gonogo.domain.plan_views import PlanGraph, PlanView
 
 app = group("Plans: what agents proposed, and how far it is.")
-
-PlanId = Annotated[str, typer.Argument(help="The plan's id.")]
 
 
 class PlanForm(StrEnum):

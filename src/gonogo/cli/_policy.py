@@ -7,11 +7,10 @@ from typing import Annotated
 import typer
 
 from gonogo.cli._exits import Exit, Stop, carry_out
-from gonogo.cli._options import EXACT, Directory, Json, Session, example, group
+from gonogo.cli._options import EXACT, Directory, Json, Session, SessionId, example, group
 
 app = group("The policy: what may run, what asks, what is denied.")
 
-SessionId = Annotated[str, typer.Argument(help="The session's id.")]
 RulesFile = Annotated[
     Path | None,
     typer.Option("--rules", exists=True, dir_okay=False, help="Rules instead of your own."),

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gonogo.cli._exits import Exit, carry_out
-from gonogo.cli._options import Json, example
+from gonogo.cli._options import Json, PlanId, example
 
 if TYPE_CHECKING:
     from gonogo.domain.undo_views import RollbackView
@@ -18,7 +18,7 @@ EXAMPLE = example(
 
 
 def rollback(
-    plan_id: Annotated[str, typer.Argument(help="The plan's id.")],
+    plan_id: PlanId,
     to: Annotated[
         str | None,
         typer.Option("--to", metavar="CHECKPOINT", help="Undo all since; else the latest."),

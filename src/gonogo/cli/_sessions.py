@@ -1,11 +1,7 @@
 """`gonogo sessions`: what has been talked about."""
 
-from typing import Annotated
-
-import typer
-
 from gonogo.cli._exits import Exit, carry_out
-from gonogo.cli._options import EXACT, Json, Limit, example, group
+from gonogo.cli._options import EXACT, Json, Limit, SessionId, example, group
 
 app = group("Sessions: conversations, each bound to one workspace.")
 
@@ -17,9 +13,7 @@ def list_sessions(limit: Limit = 20, json: Json = False) -> None:
 
 
 @app.command("show", **EXACT, epilog=example("gonogo sessions show s_0192"))
-def show_session(
-    session_id: Annotated[str, typer.Argument(help="The session's id.")], json: Json = False
-) -> None:
+def show_session(session_id: SessionId, json: Json = False) -> None:
     """Show a session's messages, and what waits for you."""
     carry_out(_show, session_id, json)
 
