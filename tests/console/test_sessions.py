@@ -99,20 +99,6 @@ def test_a_conversation_is_seen_as_it_comes_and_again_after_a_reload(server, gro
     expect(log).to_have_text(before, use_inner_text=True)
 
 
-def test_two_windows_show_the_same_session(server, ground, look):
-    ground.model.script(SAYS)
-    one = look(server.link)
-    start(one, "Shared")
-    two = one.context.new_page()
-    two.goto(one.url)
-    two.get_by_role("heading", name="Shared").wait_for()
-    say(one, "look")
-
-    for page in (one, two):
-        page.get_by_role("log").get_by_text("It says something").wait_for()
-        page.get_by_role("log").get_by_text("look", exact=True).first.wait_for()
-
-
 def test_a_connection_that_breaks_is_taken_up_again_without_gap_or_repeat(server, ground, look):
     ground.model.script(SAYS)
     with relay(server.url) as line:

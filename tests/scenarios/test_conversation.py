@@ -355,3 +355,17 @@ async def test_many_sessions_at_once_do_not_mix(make):
         for name, events in found.items():
             assert {e["session_id"] for e in events} == {f"s-{name}"}
             assert events[-1]["content"] == "Hello"
+
+
+async def test_a_log_is_read_from_its_end_in_pages_and_what_people_said_alone(make):
+    async with make({"main/orchestrator": [says("Yes?")]}) as world:
+        await world.say("hi")
+        runtime, ann, session = world.runtime, world.ann, world.session
+        whole = await runtime.log_page(ann, session, None, 1_000)
+        assert [body["seq"] for body in whole] == list(range(1, len(whole) + 1))
+        late = await runtime.log_page(ann, session, None, 2)
+        early = await runtime.log_page(ann, session, late[0]["seq"], 1_000)
+        assert early + late == whole
+        assert await runtime.log_page(ann, session, 1, 5) == []
+        said = (await runtime.history(ann, session, by_people=True)).messages
+        assert [(message.role, message.content) for message in said] == [("user", "hi")]

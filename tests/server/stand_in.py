@@ -115,7 +115,9 @@ class StandIn:
         self.sessions_of[name] = principal.id
         return self._view(name)
 
-    async def history(self, principal: Principal, session_id: str) -> History:
+    async def history(
+        self, principal: Principal, session_id: str, *, by_people: bool = False
+    ) -> History:
         if self.broken:
             raise RuntimeError("secret detail")
         await self.session(principal, session_id)

@@ -1,6 +1,5 @@
 """Sessions: the verbs that open, edit and delete them, and what is asked about them."""
 
-import json
 import os
 import re
 from pathlib import Path
@@ -8,23 +7,22 @@ from typing import Any
 
 from gonogo.approvals import withdraw_all
 from gonogo.domain.approval_views import PendingApprovals
-from gonogo.domain.conversation import MESSAGE, Reply, ToolAnswer
 from gonogo.domain.errors import Conflict, Forbidden, InvalidMessage, NotFound
 from gonogo.domain.plan_state import ENDED
 from gonogo.domain.principal import Principal, Role
 from gonogo.domain.records import Plan, Session
-from gonogo.domain.views import History, MessageView, SessionList, SessionView
+from gonogo.domain.views import History, SessionList, SessionView
+from gonogo.runtime._history import history_of
 from gonogo.runtime._parts import Parts
 from gonogo.runtime._questions import view_of
 from gonogo.runtime._views import session_view
 from gonogo.store import Connection, log, new_id
-from gonogo.store.calls import pending_approvals, thread_calls
+from gonogo.store.calls import pending_approvals
 from gonogo.store.plans import plan_of
 from gonogo.store.session_rules import end_rules
 from gonogo.store.sessions import (
     add_session,
     find_sessions,
-    history,
     list_sessions,
     open_turns,
     session_ids,
@@ -117,13 +115,31 @@ class Sessions:
         principal.require(Role.OPERATOR)
         await self.parts.store.write(self._delete, principal, session_id)
 
-    async def history(self, principal: Principal, session_id: str) -> History:
+    async def history(
+        self, principal: Principal, session_id: str, *, by_people: bool = False
+    ) -> History:
         """Every message of a session in order, with the results of tools.
+
+        Args:
+            by_people: Only what people said, which no event tells.
 
         Raises:
             NotFound: there is none of that id that the principal may see.
         """
-        return await self.parts.store.read(_history, principal, session_id)
+        return await self.parts.store.read(_history, principal, session_id, by_people)
+
+    async def log_page(
+        self, principal: Principal, session_id: str, before: int | None, limit: int
+    ) -> list[dict[str, Any]]:
+        """The latest events of a session before a place in its log, oldest first.
+
+        Args:
+            before: A seq; None for the end of the log.
+
+        Raises:
+            NotFound: there is none of that id that the principal may see.
+        """
+        return await self.parts.store.read(_log_page, principal, session_id, before, limit)
 
     async def pending(self, principal: Principal, session_id: str) -> PendingApprovals:
         """What a session waits for.
@@ -271,42 +287,17 @@ def _pending(conn: Connection, principal: Principal, session_id: str) -> list[An
     return [view_of(conn, approval) for approval in found]
 
 
-def _history(conn: Connection, principal: Principal, session_id: str) -> History:
+def _history(conn: Connection, principal: Principal, session_id: str, by_people: bool) -> History:
     visible(conn, principal, session_id)
-    messages: list[MessageView] = []
-    for row in history(conn, session_id):
-        messages.extend(_message_views(conn, session_id, row))
-    return History(session_id=session_id, messages=messages)
+    return History(
+        session_id=session_id, messages=list(history_of(conn, session_id, by_people=by_people))
+    )
 
 
-def _message_views(conn: Connection, session_id: str, row: Any) -> list[MessageView]:  # noqa: ANN401
-    message = MESSAGE.validate_python(row.body)
-    parts = row.thread.split("#")[0].rsplit("/", 1)
-    subtask_id = parts[1] if len(parts) == 2 else None
-    place: dict[str, Any] = {
-        "agent": row.agent,
-        "subtask_id": subtask_id,
-        "created_at": row.created_at,
-    }
-    if isinstance(message, ToolAnswer):
-        return []
-    if not isinstance(message, Reply):
-        return [MessageView(role="user", content=message.content, **place)]
-    calls = [c.model_dump(mode="json", exclude_none=True) for c in message.calls]
-    said = MessageView(role="assistant", content=message.text, tool_calls=calls or None, **place)
-    wanted = {call.id for call in message.calls}
-    if not wanted:
-        return [said]
-    answers = [
-        MessageView(
-            role="tool", call_id=call.id, tool_name=call.tool,
-            content=call.error if call.error is not None else _text(call.result), **place,
-        )
-        for call in thread_calls(conn, session_id, row.thread)
-        if call.id in wanted and call.finished_at is not None
-    ]  # fmt: skip
-    return [said, *answers]
-
-
-def _text(result: Any) -> str:  # noqa: ANN401 - JSON
-    return json.dumps(result, ensure_ascii=False)
+def _log_page(
+    conn: Connection, principal: Principal, session_id: str, before: int | None, limit: int
+) -> list[dict[str, Any]]:
+    last = visible(conn, principal, session_id).last_seq
+    end = last if before is None else min(before - 1, last)
+    after = max(0, end - limit)
+    return log.events_after(conn, session_id, after, end - after)

@@ -38,6 +38,13 @@ def streams(description: str) -> dict[int | str, dict[str, Any]]:
     return {200: {"description": description, "content": {"text/event-stream": {"schema": schema}}}}
 
 
+def lists(description: str) -> dict[int | str, dict[str, Any]]:
+    """The answer of an operation that gives several events at once."""
+    events = {"type": "array", "items": {"$ref": _TEMPLATE.format(model="Event")}}
+    schema = {"type": "object", "properties": {"events": events}, "required": ["events"]}
+    return {200: {"description": description, "content": {"application/json": {"schema": schema}}}}
+
+
 def add_schema(app: FastAPI) -> None:
     """Have `app` describe itself with what FastAPI cannot see: bodies, events and errors."""
 

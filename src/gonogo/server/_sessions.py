@@ -15,8 +15,8 @@ from gonogo.server._bodies import NewRule, NewSession, SessionChange
 from gonogo.server._body import read_body
 from gonogo.server._caller import Authenticated
 from gonogo.server._params import Name
-from gonogo.server._schema import streams, takes
-from gonogo.server._sse import EventStream
+from gonogo.server._schema import lists, streams, takes
+from gonogo.server._sse import EventStream, as_json
 
 router = APIRouter(prefix="/sessions", tags=["sessions"])
 
@@ -66,9 +66,9 @@ async def delete_session(caller: Authenticated, session_id: Name) -> Response:
 
 
 @router.get("/{session_id}/history", response_model=History)
-async def get_history(caller: Authenticated, session_id: Name) -> Response:
-    """A session's messages."""
-    return answer(await caller.runtime.history(caller.principal, session_id))
+async def get_history(caller: Authenticated, session_id: Name, by_people: bool = False) -> Response:
+    """A session's messages, or only what people said in it."""
+    return answer(await caller.runtime.history(caller.principal, session_id, by_people=by_people))
 
 
 @router.get("/{session_id}/pending-approvals", response_model=PendingApprovals)
@@ -108,6 +108,22 @@ async def remove_rule(caller: Authenticated, session_id: Name, rule_id: Name) ->
     """End a rule of the session; what it allowed asks again."""
     await caller.runtime.remove_session_rule(caller.principal, session_id, rule_id)
     return answer(None)
+
+
+@router.get(
+    "/{session_id}/log",
+    responses=lists("A page of the session's events, oldest first"),
+    response_class=Response,
+)
+async def get_log(
+    caller: Authenticated,
+    session_id: Name,
+    before: Annotated[int | None, Query(ge=1, lt=2**31)] = None,
+    limit: Annotated[int, Query(ge=1, le=1_000)] = 500,
+) -> Response:
+    """The latest events of a session before a seq, or at its end; oldest first."""
+    events = await caller.runtime.log_page(caller.principal, session_id, before, limit)
+    return Response(as_json({"events": events}), media_type="application/json")
 
 
 @router.get(

@@ -1,33 +1,30 @@
 import { Box, Button, Stack } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { useVirtualizer } from "@tanstack/react-virtual";
-import { useEffect, useMemo, useRef, useState } from "react";
+import { useVirtualizer, type Virtualizer } from "@tanstack/react-virtual";
+import { type RefObject, useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
 import { useTranslation } from "react-i18next";
-import { getHistoryOptions, type MessageView } from "@/shared/api";
-import type { Conversation, Item } from "@/shared/events";
+import { type Following, isWhole, whatPeopleSaid } from "@/shared/events";
 import classes from "./Chat.module.css";
 import { Composer } from "./Composer";
 import { ItemView } from "./ItemView";
+import { withMessages } from "./withMessages";
 
 const GUESS = 90;
 const NEAR_END = 80;
+const NEAR_TOP = 400;
 
 /** What was said and done, and a field to say more. Only what is in view is drawn. */
-export function Chat({
-  sessionId,
-  conversation,
-}: {
-  sessionId: string;
-  conversation: Conversation;
-}) {
+export function Chat({ sessionId, following }: { sessionId: string; following: Following }) {
   const { t } = useTranslation();
-  const history = useQuery(getHistoryOptions({ path: { session_id: sessionId } }));
-  const items = useMemo(
-    () => withMessages(conversation.items, history.data?.messages ?? []),
-    [conversation.items, history.data],
-  );
+  const { conversation, loadEarlier, isLoadingEarlier } = following;
+  const history = useQuery(whatPeopleSaid(sessionId));
+  const items = useMemo(() => {
+    const since = isWhole(conversation) ? undefined : conversation.events[0]?.ts;
+    return withMessages(conversation.items, history.data?.messages ?? [], since);
+  }, [conversation, history.data]);
   const frame = useRef<HTMLDivElement>(null);
   const [isAtEnd, setAtEnd] = useState(true);
+  const [isAtTop, setAtTop] = useState(true);
   const rows = useVirtualizer({
     count: items.length,
     getScrollElement: () => frame.current,
@@ -35,6 +32,7 @@ export function Chat({
     getItemKey: (place) => items[place]?.key ?? place,
     overscan: 8,
   });
+  const keepPlace = useSamePlace(rows, frame, items[0]?.key);
 
   // biome-ignore lint/correctness/useExhaustiveDependencies: follows whatever is new
   useEffect(() => {
@@ -45,38 +43,59 @@ export function Chat({
 
   function watch(): void {
     const box = frame.current;
-    if (box !== null) {
-      setAtEnd(box.scrollHeight - box.scrollTop - box.clientHeight < NEAR_END);
+    if (box === null) {
+      return;
+    }
+    const isEnd = box.scrollHeight - box.scrollTop - box.clientHeight < NEAR_END;
+    const isTop = box.scrollTop < NEAR_TOP;
+    setAtEnd(isEnd);
+    setAtTop(isTop);
+    keepPlace();
+    if (isTop && !isEnd && !isLoadingEarlier) {
+      loadEarlier?.();
     }
   }
 
   return (
     <Stack gap="xs" className={classes.chat}>
-      <div
-        ref={frame}
-        className={classes.log}
-        onScroll={watch}
-        role="log"
-        aria-label={t("chat.log")}
-        // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached by keyboard
-        tabIndex={0}
-      >
-        <Box style={{ height: rows.getTotalSize(), position: "relative" }}>
-          {rows.getVirtualItems().map(({ key, index, start }) => {
-            const item = items[index];
-            return (
-              <div
-                key={key}
-                ref={rows.measureElement}
-                data-index={index}
-                className={classes.row}
-                style={{ transform: `translateY(${start}px)` }}
-              >
-                {item && <ItemView item={item} sessionId={sessionId} />}
-              </div>
-            );
-          })}
-        </Box>
+      <div className={classes.frame}>
+        {loadEarlier && isAtTop && (
+          <Button
+            size="xs"
+            variant="default"
+            className={classes.earlier}
+            loading={isLoadingEarlier}
+            onClick={loadEarlier}
+          >
+            {t("chat.earlier")}
+          </Button>
+        )}
+        <div
+          ref={frame}
+          className={classes.log}
+          onScroll={watch}
+          role="log"
+          aria-label={t("chat.log")}
+          // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached by keyboard
+          tabIndex={0}
+        >
+          <Box style={{ height: rows.getTotalSize(), position: "relative" }}>
+            {rows.getVirtualItems().map(({ key, index, start }) => {
+              const item = items[index];
+              return (
+                <div
+                  key={key}
+                  ref={rows.measureElement}
+                  data-index={index}
+                  className={classes.row}
+                  style={{ transform: `translateY(${start}px)` }}
+                >
+                  {item && <ItemView item={item} sessionId={sessionId} />}
+                </div>
+              );
+            })}
+          </Box>
+        </div>
       </div>
       {!isAtEnd && (
         <Button
@@ -92,26 +111,25 @@ export function Chat({
   );
 }
 
-/** People's own messages are in the history alone: each stands where its time is. */
-export function withMessages(items: readonly Item[], messages: readonly MessageView[]): Item[] {
-  const said = messages
-    .filter(({ role, subtask_id }) => role === "user" && subtask_id === undefined)
-    .map(
-      ({ content, created_at }, place): Item => ({
-        kind: "user",
-        key: `user-${place}`,
-        ts: created_at,
-        text: content,
-      }),
-    );
-  const all: Item[] = [];
-  let next = 0;
-  for (const item of items) {
-    for (let one = said[next]; one && (item.ts ?? "9") >= (one.ts ?? ""); one = said[next]) {
-      all.push(one);
-      next += 1;
+/** What is looked at stays where it is when something comes before it; told of each scroll. */
+function useSamePlace(
+  rows: Virtualizer<HTMLDivElement, Element>,
+  frame: RefObject<HTMLDivElement | null>,
+  first: string | undefined,
+): () => void {
+  const seen = useRef<{ key: unknown; within: number }>(undefined);
+
+  // biome-ignore lint/correctness/useExhaustiveDependencies: only another beginning moves what follows
+  useLayoutEffect(() => {
+    const place = rows.measurementsCache.find(({ key }) => key === seen.current?.key);
+    if (frame.current !== null && seen.current !== undefined && place !== undefined) {
+      frame.current.scrollTop = place.start + seen.current.within;
     }
-    all.push(item);
-  }
-  return [...all, ...said.slice(next)];
+  }, [first]);
+
+  return () => {
+    const top = frame.current?.scrollTop ?? 0;
+    const row = rows.getVirtualItems().find(({ end }) => end > top);
+    seen.current = row && { key: row.key, within: top - row.start };
+  };
 }

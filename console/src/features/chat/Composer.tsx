@@ -2,8 +2,8 @@ import { Button, Group, Select, Stack, Textarea } from "@mantine/core";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { type KeyboardEvent, useState } from "react";
 import { useTranslation } from "react-i18next";
-import { getHistoryQueryKey, listAgentsOptions } from "@/shared/api";
-import { send } from "@/shared/events";
+import { listAgentsOptions } from "@/shared/api";
+import { send, whatPeopleSaid } from "@/shared/events";
 import { Failure } from "@/shared/ui";
 
 /** Where one says what is to be done. What was typed stays until it is taken. */
@@ -14,12 +14,12 @@ export function Composer({ sessionId, isBusy }: { sessionId: string; isBusy: boo
   const [agent, setAgent] = useState<string | null>(null);
   const agents = useQuery({ ...listAgentsOptions(), staleTime: Number.POSITIVE_INFINITY });
   const message = useMutation({
-    mutationFn: () =>
-      send(sessionId, { type: "user_message", content: text, agent_type: agent ?? undefined }),
-    onSuccess: () => {
-      setText("");
-      const path = { session_id: sessionId };
-      void queries.invalidateQueries({ queryKey: getHistoryQueryKey({ path }) });
+    mutationFn: (content: string) =>
+      send(sessionId, { type: "user_message", content, agent_type: agent ?? undefined }),
+    onSuccess: (_taken, sent) => {
+      // Whoever typed on while it was sent has begun the next message.
+      setText((now) => (now.startsWith(sent) ? now.slice(sent.length).trimStart() : now));
+      void queries.invalidateQueries({ queryKey: whatPeopleSaid(sessionId).queryKey });
     },
   });
   const stop = useMutation({ mutationFn: () => send(sessionId, { type: "cancel" }) });
@@ -33,7 +33,7 @@ export function Composer({ sessionId, isBusy }: { sessionId: string; isBusy: boo
 
   function submit(): void {
     if (text.trim() !== "" && !message.isPending) {
-      message.mutate();
+      message.mutate(text);
     }
   }
 

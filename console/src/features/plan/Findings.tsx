@@ -1,8 +1,8 @@
 import { Alert, Anchor, List } from "@mantine/core";
-import { useMemo } from "react";
+import { useEffect, useMemo } from "react";
 import { useTranslation } from "react-i18next";
 import type { PlanView } from "@/shared/api";
-import type { Conversation } from "@/shared/events";
+import type { Conversation, Following } from "@/shared/events";
 
 interface Finding {
   severity: string;
@@ -15,19 +15,30 @@ const COLORS = { error: "red", warning: "orange", info: "blue" } as const;
 /** What is to be known of a plan before it is decided, errors first. */
 export function Findings({
   plan,
-  conversation,
+  following,
   onOpen,
 }: {
   plan: PlanView;
-  conversation: Conversation;
+  following: Following;
   onOpen: (id: string) => void;
 }) {
   const { t } = useTranslation();
   const { plan_id, revision } = plan;
-  const found = useMemo(
+  const { conversation, loadEarlier, isLoadingEarlier } = following;
+  const told = useMemo(
     () => findingsOf(conversation, plan_id, revision),
     [conversation, plan_id, revision],
   );
+  const isMissing = told === undefined && loadEarlier !== undefined && !isLoadingEarlier;
+
+  // It was put before a person longer ago than the conversation reaches back.
+  useEffect(() => {
+    if (isMissing) {
+      loadEarlier();
+    }
+  }, [isMissing, loadEarlier]);
+
+  const found = told ?? [];
   return SEVERITIES.map((severity) => {
     const these = found.filter((finding) => finding.severity === severity);
     return these.length === 0 ? null : (
@@ -58,13 +69,17 @@ export function Findings({
 const SEVERITIES = ["error", "warning", "info"] as const;
 
 /** Findings come with the event that put a revision before a person. */
-function findingsOf({ items }: Conversation, planId: string, revision: number): Finding[] {
+function findingsOf(
+  { items }: Conversation,
+  planId: string,
+  revision: number,
+): Finding[] | undefined {
   const told = items.findLast(
     (item) =>
       item.kind === "plan" && item.plan.plan_id === planId && item.plan.revision === revision,
   );
   return told?.kind !== "plan"
-    ? []
+    ? undefined
     : (told.plan.findings ?? []).map(({ severity, message, subtask_id }) => ({
         severity: String(severity),
         message: String(message),

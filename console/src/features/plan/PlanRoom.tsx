@@ -3,17 +3,17 @@ import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { listPlansOptions, type PlanView } from "@/shared/api";
-import type { Conversation } from "@/shared/events";
+import type { Following } from "@/shared/events";
 import { exact, Loaded } from "@/shared/ui";
 import { OnePlan } from "./OnePlan";
 
 /** The plans of a session: the latest, or another that is chosen. */
 export default function PlanRoom({
   sessionId,
-  conversation,
+  following,
 }: {
   sessionId: string;
-  conversation: Conversation;
+  following: Following;
 }) {
   const { t } = useTranslation();
   const [chosen, choose] = useState<string | null>(null);
@@ -31,7 +31,7 @@ export default function PlanRoom({
         ) : (
           <Stack gap="md">
             {plans.length > 1 && <Choice plans={plans} value={planId} onChange={choose} />}
-            <OnePlan key={planId} planId={planId} conversation={conversation} />
+            <OnePlan key={planId} planId={planId} following={following} />
           </Stack>
         );
       }}

@@ -3,8 +3,8 @@ import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { lazy, Suspense, useCallback, useRef } from "react";
 import { useTranslation } from "react-i18next";
 import { useNavigate, useParams } from "react-router";
-import { type Event, getHistoryQueryKey, getSessionOptions } from "@/shared/api";
-import { type Link, usePlanNews, useSession } from "@/shared/events";
+import { type Event, getSessionOptions } from "@/shared/api";
+import { type Link, usePlanNews, useSession, whatPeopleSaid } from "@/shared/events";
 import { Loaded } from "@/shared/ui";
 import { Chat } from "../chat/Chat";
 import { SessionMenu } from "./SessionMenu";
@@ -36,13 +36,13 @@ function OneSession({ sessionId, tab }: { sessionId: string; tab: string }) {
       const latest = events.findLast((event) => event.turn_id !== undefined)?.turn_id;
       if (latest !== undefined && latest !== turn.current) {
         turn.current = latest;
-        const path = { session_id: sessionId };
-        void queries.invalidateQueries({ queryKey: getHistoryQueryKey({ path }) });
+        void queries.invalidateQueries({ queryKey: whatPeopleSaid(sessionId).queryKey });
       }
     },
     [queries, sessionId, tellPlans],
   );
-  const { conversation, link } = useSession(sessionId, onEvents);
+  const following = useSession(sessionId, onEvents);
+  const { link } = following;
 
   return (
     <Loaded query={session}>
@@ -73,11 +73,11 @@ function OneSession({ sessionId, tab }: { sessionId: string; tab: string }) {
               <Tabs.Tab value="checkpoints">{t("sessions.checkpoints")}</Tabs.Tab>
             </Tabs.List>
             <Tabs.Panel value="chat" pt="xs">
-              <Chat sessionId={sessionId} conversation={conversation} />
+              <Chat sessionId={sessionId} following={following} />
             </Tabs.Panel>
             <Tabs.Panel value="plan" pt="sm">
               <Suspense fallback={<Loader aria-label={t("common.loading")} />}>
-                <PlanRoom sessionId={sessionId} conversation={conversation} />
+                <PlanRoom sessionId={sessionId} following={following} />
               </Suspense>
             </Tabs.Panel>
             <Tabs.Panel value="checkpoints" pt="xs">

@@ -1,4 +1,5 @@
 export * from "./plans";
 export * from "./reducer";
+export * from "./said";
 export * from "./send";
 export * from "./useSession";

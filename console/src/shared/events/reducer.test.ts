@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { Event } from "@/shared/api";
 import walk from "./fixtures/walk.json";
-import { type Call, EMPTY, follow } from "./reducer";
+import { type Call, cut, EMPTY, follow, isWhole, precede } from "./reducer";
 
 const EVENTS = walk as unknown as Event[];
 
@@ -25,6 +25,29 @@ describe("a conversation made of events", () => {
     const once = follow(EMPTY, EVENTS);
     expect(follow(once, EVENTS)).toEqual(once);
     expect(follow(follow(EMPTY, EVENTS.slice(0, 20)), EVENTS.slice(10))).toEqual(once);
+  });
+
+  it("is the same when its pages come from the last to the first", () => {
+    const whole = follow(EMPTY, EVENTS);
+    for (const cut of [1, 5, 11, EVENTS.length - 1]) {
+      const late = follow(EMPTY, EVENTS.slice(cut));
+      expect(isWhole(late)).toBe(false);
+      const all = precede(late, EVENTS.slice(0, cut + 1));
+      expect(all).toEqual(whole);
+      expect(isWhole(all)).toBe(true);
+    }
+  });
+
+  it("says nothing twice when the line broke while a text was growing", () => {
+    const before = follow(EMPTY, [token("Hel")]);
+    const after = follow(cut(before), [token("Hel"), token("lo")]);
+    expect(after.items).toMatchObject([{ text: "… Hello", isGrowing: true }]);
+  });
+
+  it("keeps what is being said when a page comes before it", () => {
+    const late = follow(follow(EMPTY, EVENTS.slice(20)), [token("Hel")]);
+    const all = follow(precede(late, EVENTS.slice(0, 20)), [token("lo")]);
+    expect(all.items.at(-1)).toMatchObject({ text: "Hello", isGrowing: true });
   });
 
   it("does not change the state it was given", () => {

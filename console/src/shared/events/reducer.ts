@@ -29,7 +29,13 @@ interface Common {
 export type Item = Common &
   (
     | { kind: "user"; text: string; pending?: boolean }
-    | { kind: "assistant"; text: string; isGrowing: boolean }
+    | {
+        kind: "assistant";
+        text: string;
+        isGrowing: boolean;
+        /** Whether the line broke since: what comes next need not follow. */
+        isCut?: boolean;
+      }
     | {
         kind: "call";
         callId: string;
@@ -64,6 +70,8 @@ export type Call = Extract<Item, { kind: "call" }>;
 
 export interface Conversation {
   items: readonly Item[];
+  /** The events of the log that it is made of: a stretch of it, up to its end. */
+  events: readonly Event[];
   /** The last event's place in the session's log. */
   seq: number;
   /** Ids of plans that events spoke of, the latest last. */
@@ -74,7 +82,21 @@ export interface Conversation {
   isBusy: boolean;
 }
 
-export const EMPTY: Conversation = { items: [], seq: 0, plans: [], isBusy: false };
+export const EMPTY: Conversation = { items: [], events: [], seq: 0, plans: [], isBusy: false };
+
+/** Whether all of the log is there, from its first event on. */
+export function isWhole({ events }: Conversation): boolean {
+  return (events[0]?.seq ?? 1) === 1;
+}
+
+/** The same conversation with events that came before; a call may have begun among them. */
+export function precede(state: Conversation, earlier: readonly Event[]): Conversation {
+  const first = state.events[0]?.seq ?? Number.POSITIVE_INFINITY;
+  const unseen = earlier.filter(({ seq }) => seq !== undefined && seq < first);
+  const whole = follow(EMPTY, [...unseen, ...state.events]);
+  const growing = state.items.filter((item) => item.kind === "assistant" && item.isGrowing);
+  return { ...whole, items: [...whole.items, ...growing], isBusy: state.isBusy };
+}
 
 /** The next state. */
 export function follow(state: Conversation, events: readonly Event[]): Conversation {
@@ -85,8 +107,17 @@ export function follow(state: Conversation, events: readonly Event[]): Conversat
   return draft.done();
 }
 
+/** The same after a break: pieces of text that were missed come with their closing message only. */
+export function cut(state: Conversation): Conversation {
+  const items = state.items.map((item) =>
+    item.kind === "assistant" && item.isGrowing ? { ...item, isCut: true } : item,
+  );
+  return { ...state, items };
+}
+
 class Draft {
   private readonly items: Item[];
+  private readonly events: Event[];
   private readonly places: Map<string, number>;
   private readonly plans: Set<string>;
   private seq: number;
@@ -95,6 +126,7 @@ class Draft {
 
   constructor(state: Conversation) {
     this.items = [...state.items];
+    this.events = [...state.events];
     this.places = new Map(this.items.map((item, place) => [item.key, place]));
     this.plans = new Set(state.plans);
     this.seq = state.seq;
@@ -105,6 +137,7 @@ class Draft {
   done(): Conversation {
     return {
       items: this.items,
+      events: this.events,
       seq: this.seq,
       plans: [...this.plans],
       progress: this.progress,
@@ -118,6 +151,7 @@ class Draft {
         return;
       }
       this.seq = event.seq;
+      this.events.push(event);
     }
     this.isBusy = event.is_final !== true && event.type !== "done";
     if (event.plan_id !== undefined) {
@@ -184,8 +218,14 @@ class Draft {
     const place = this.places.get(growing);
     if (event.token !== undefined) {
       const before = place === undefined ? undefined : this.items[place];
-      const text = (before?.kind === "assistant" ? before.text : "") + event.token;
-      this.put({ ...common(event), key: growing, kind: "assistant", text, isGrowing: true });
+      const text = before?.kind === "assistant" ? (before.isCut ? "… " : before.text) : "";
+      this.put({
+        ...common(event),
+        key: growing,
+        kind: "assistant",
+        text: text + event.token,
+        isGrowing: true,
+      });
       return;
     }
     if (place !== undefined) {

@@ -1,18 +1,36 @@
 /** A session's conversation, live: it goes on where it was after a break, without gap or repeat. */
 
-import { useEffect, useReducer, useRef, useState } from "react";
-import type { Event } from "@/shared/api";
-import { type Conversation, EMPTY, follow } from "./reducer";
+import { useCallback, useEffect, useReducer, useRef, useState } from "react";
+import { type Event, getLog } from "@/shared/api";
+import { type Conversation, cut, EMPTY, follow, isWhole, precede } from "./reducer";
 
 export type Link = "connecting" | "live" | "broken";
 
+export interface Following {
+  conversation: Conversation;
+  link: Link;
+  /** Have what came before the conversation added to it; absent where nothing did. */
+  loadEarlier?: () => void;
+  isLoadingEarlier: boolean;
+}
+
 const FIRST_WAIT = 500;
 const LONGEST_WAIT = 15_000;
+/** Milliseconds in which what comes is drawn at once. */
+const GATHER = 50;
+/** Events that are read at once, the latest first. */
+const PAGE = 500;
 
-type Step = { events: readonly Event[] } | "anew";
+type Step = { events: readonly Event[] } | { earlier: readonly Event[] } | "anew" | "cut";
 
 function step(state: Conversation, taken: Step): Conversation {
-  return taken === "anew" ? EMPTY : follow(state, taken.events);
+  if (taken === "anew") {
+    return EMPTY;
+  }
+  if (taken === "cut") {
+    return cut(state);
+  }
+  return "earlier" in taken ? precede(state, taken.earlier) : follow(state, taken.events);
 }
 
 /**
@@ -23,9 +41,10 @@ function step(state: Conversation, taken: Step): Conversation {
 export function useSession(
   sessionId: string,
   onEvents: (events: readonly Event[]) => void,
-): { conversation: Conversation; link: Link } {
+): Following {
   const [conversation, take] = useReducer(step, EMPTY);
   const [link, setLink] = useState<Link>("connecting");
+  const [isLoadingEarlier, setLoadingEarlier] = useState(false);
   const told = useRef(onEvents);
   told.current = onEvents;
 
@@ -37,14 +56,44 @@ export function useSession(
         take({ events });
         told.current(events);
       },
-      setLink,
+      (link) => {
+        setLink(link);
+        if (link === "broken") {
+          take("cut");
+        }
+      },
     );
   }, [sessionId]);
 
-  return { conversation, link };
+  const first = conversation.events[0]?.seq;
+  const loadEarlier = useCallback(() => {
+    setLoadingEarlier(true);
+    void page(sessionId, first)
+      .then((earlier) => take({ earlier }))
+      // The stream says that the line is broken; whoever still wants it asks again, in a while.
+      .catch(() => new Promise((goOn) => setTimeout(goOn, FIRST_WAIT)))
+      .finally(() => setLoadingEarlier(false));
+  }, [sessionId, first]);
+
+  return {
+    conversation,
+    link,
+    loadEarlier: isWhole(conversation) ? undefined : loadEarlier,
+    isLoadingEarlier,
+  };
 }
 
-/** Read a session's events until the returned function is called. */
+/** The latest events before a seq, or at the end of the log. */
+async function page(sessionId: string, before?: number): Promise<readonly Event[]> {
+  const { data } = await getLog({
+    path: { session_id: sessionId },
+    query: { before, limit: PAGE },
+    throwOnError: true,
+  });
+  return data.events;
+}
+
+/** Read a session's events, from its latest on, until the returned function is called. */
 function stream(
   sessionId: string,
   onEvents: (events: readonly Event[]) => void,
@@ -54,10 +103,11 @@ function stream(
   let timer: ReturnType<typeof setTimeout> | undefined;
   let frame: number | undefined;
   let waited = FIRST_WAIT;
-  let seq = 0;
+  let seq: number | undefined;
   let waiting: Event[] = [];
+  let isOver = false;
 
-  // Ten thousand events of a replay are drawn in a few steps, not in ten thousand.
+  // What was missed during a break is drawn in a few steps, not in as many as there are events.
   function flush(): void {
     frame = undefined;
     const events = waiting;
@@ -68,16 +118,37 @@ function stream(
   function receive(message: MessageEvent<string>): void {
     waited = FIRST_WAIT;
     const event = JSON.parse(message.data) as Event;
-    seq = Math.max(seq, event.seq ?? 0);
+    seq = Math.max(seq ?? 0, event.seq ?? 0);
     waiting.push(event);
-    frame ??= window.setTimeout(flush, 16);
+    frame ??= window.setTimeout(flush, GATHER);
+  }
+
+  function tryAgain(): void {
+    onLink("broken");
+    timer = setTimeout(open, waited);
+    waited = Math.min(2 * waited, LONGEST_WAIT);
   }
 
   function open(): void {
     onLink("connecting");
-    source = new EventSource(
-      `/api/v1/sessions/${encodeURIComponent(sessionId)}/events?after=${seq}`,
-    );
+    if (seq !== undefined) {
+      listen(seq);
+      return;
+    }
+    page(sessionId)
+      .then((latest) => {
+        if (!isOver) {
+          seq = latest.at(-1)?.seq ?? 0;
+          onEvents(latest);
+          listen(seq);
+        }
+      })
+      .catch(() => isOver || tryAgain());
+  }
+
+  function listen(after: number): void {
+    const address = `/api/v1/sessions/${encodeURIComponent(sessionId)}/events?after=${after}`;
+    source = new EventSource(address);
     source.onopen = () => onLink("live");
     source.onmessage = receive;
     source.addEventListener("error", (happened) => {
@@ -87,14 +158,13 @@ function stream(
       }
       // The browser's own retry repeats the address it began with: begin where we are instead.
       source?.close();
-      onLink("broken");
-      timer = setTimeout(open, waited);
-      waited = Math.min(2 * waited, LONGEST_WAIT);
+      tryAgain();
     });
   }
 
   open();
   return () => {
+    isOver = true;
     source?.close();
     clearTimeout(timer);
     clearTimeout(frame);

@@ -97,6 +97,7 @@ export const en = {
     openPlan: "Open the plan",
     decide: "Decide",
     attempt: "attempt {{number}}",
+    earlier: "Show earlier ones",
     toEnd: "To the end",
     log: "Conversation",
     call: {

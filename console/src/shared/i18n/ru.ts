@@ -96,6 +96,7 @@ export const ru: Language = {
     openPlan: "Открыть план",
     decide: "Решить",
     attempt: "попытка {{number}}",
+    earlier: "Показать более ранние",
     toEnd: "В конец",
     log: "Разговор",
     call: {

@@ -1,0 +1,62 @@
+"""A session's messages as they are shown."""
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from gonogo.domain.conversation import MESSAGE, Reply, ToolAnswer, ToolRequest
+from gonogo.domain.records import MAIN, CallRow
+from gonogo.domain.views import MessageView
+from gonogo.store import Connection
+from gonogo.store.calls import thread_calls
+from gonogo.store.sessions import history
+
+
+def history_of(conn: Connection, session_id: str, *, by_people: bool) -> Iterator[MessageView]:
+    """Every message in order, or what people said."""
+    # A conversation's calls are read once, however many of its messages made some.
+    calls: dict[str, dict[str, CallRow]] = {}
+    for row in history(conn, session_id):
+        if by_people:
+            if row.thread == MAIN and row.body["role"] == "user":
+                yield from _views(row, {})
+            continue
+        if row.thread not in calls:
+            found = thread_calls(conn, session_id, row.thread)
+            calls[row.thread] = {call.id: call for call in found}
+        yield from _views(row, calls[row.thread])
+
+
+def _views(row: Any, calls: dict[str, CallRow]) -> Iterator[MessageView]:  # noqa: ANN401 - a row
+    message = MESSAGE.validate_python(row.body)
+    place = _place_of(row)
+    if isinstance(message, ToolAnswer):
+        return
+    if not isinstance(message, Reply):
+        yield MessageView(role="user", content=message.content, **place)
+        return
+    asked = [call.model_dump(mode="json", exclude_none=True) for call in message.calls]
+    yield MessageView(role="assistant", content=message.text, tool_calls=asked or None, **place)
+    yield from _results(message.calls, calls, place)
+
+
+def _place_of(row: Any) -> dict[str, Any]:  # noqa: ANN401 - a row
+    parts = row.thread.split("#")[0].rsplit("/", 1)
+    subtask_id = parts[1] if len(parts) == 2 else None
+    return {"agent": row.agent, "subtask_id": subtask_id, "created_at": row.created_at}
+
+
+def _results(
+    asked: Iterable[ToolRequest], calls: dict[str, CallRow], place: dict[str, Any]
+) -> Iterator[MessageView]:
+    made = [calls[each.id] for each in asked if each.id in calls]
+    for call in sorted(made, key=lambda call: call.position):
+        if call.finished_at is not None:
+            content = call.error if call.error is not None else _text(call.result)
+            yield MessageView(
+                role="tool", call_id=call.id, tool_name=call.tool, content=content, **place
+            )
+
+
+def _text(result: Any) -> str:  # noqa: ANN401 - JSON
+    return json.dumps(result, ensure_ascii=False)

@@ -1,0 +1,57 @@
+"""Long sessions and large plans in a browser: what is drawn is what is in view."""
+
+from typing import Any
+
+import pytest
+
+from console.long import PER_TURN, fill
+
+expect = pytest.importorskip("playwright.sync_api").expect
+
+TURNS = 1_000
+MOST_NODES = 400
+"""Elements of the log at once; ten thousand events would be some fifty thousand."""
+DRAWN = "document.querySelectorAll('[role=log] *').length"
+
+
+def scroll_up_until(log: Any, found: Any) -> None:
+    """Turn the wheel, as a person does, until it is seen."""
+    log.hover()
+    page = log.page
+    seen = 0
+    while found.count() == 0:
+        page.mouse.wheel(0, -700)
+        page.evaluate("() => new Promise(requestAnimationFrame)")
+        seen += 1
+        assert seen < 500, log.inner_text()
+
+
+def test_ten_thousand_events_are_read_in_pages_and_drawn_as_they_come_into_view(ground, look):
+    fill(ground.database, "long", TURNS)
+    ground.model.script(
+        {"rules": [{"when": {"user": "more"}, "reply": {"text": ["Some", " more"] * 20}}]}
+    )
+    server = ground.server().wait()
+    page = look(server.link)
+    page.get_by_role("heading", name="Sessions").wait_for()
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url.partition("/api/v1/")[2]))
+    page.get_by_role("link", name="Long").click()
+    log = page.get_by_role("log")
+    log.get_by_text(f"Answer {TURNS - 1}:").wait_for()
+    assert page.evaluate(DRAWN) < MOST_NODES
+    assert [each for each in asked if "/log" in each] == ["sessions/long/log?limit=500"]
+    assert f"sessions/long/events?after={TURNS * PER_TURN}" in asked
+
+    scroll_up_until(log, log.get_by_text(f"Question {TURNS - 60}", exact=True))
+    assert page.evaluate(DRAWN) < MOST_NODES
+    page.get_by_role("button", name="To the end").click()
+    log.get_by_text(f"Answer {TURNS - 1}:").wait_for()
+
+    field = page.get_by_placeholder("What is to be done?")
+    field.fill("more")
+    field.press("Enter")
+    field.press_sequentially("and then")
+    log.get_by_text("Some more" * 20).wait_for()
+    expect(field).to_have_value("and then")
+    assert page.evaluate(DRAWN) < MOST_NODES
