@@ -78,7 +78,7 @@ def door(tmp_path):
 class Typing:
     """A person who answers with what they were going to type."""
 
-    is_there = True
+    is_there, has_keys = True, False
 
     def __init__(self, *words):
         self.words = list(words)

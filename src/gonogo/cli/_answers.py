@@ -4,12 +4,13 @@ A question is answered as it was shown, by its digest. What nobody answers is le
 be decided from any client.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gonogo.cli._ask import Person
+from gonogo.cli._ask import Person, Withdrawn
 from gonogo.cli._comments import Talk
-from gonogo.cli._escape import spoken
+from gonogo.cli._escape import one_line, spoken
 from gonogo.cli._exits import Stop
 from gonogo.cli._plan_edit import Drafts, plan_editor
 from gonogo.cli._plan_text import as_json
@@ -27,8 +28,8 @@ _PLAN = ("approve", "edit", "hold", "reject", "comment", "send_back")
 _CALL = ("approve", "edit", "reject")
 _GONE = frozenset({"conflict", "already_decided", "expired", "not_found"})
 """Refusals after which the question is no more."""
-SENT_BACK = "sent_back"
-"""In the place of a message's type: nothing is to be sent, the planner has the plan."""
+FOLLOWS = "follows"
+"""In the place of a message's type: nothing is to be sent, but more is to come."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +43,8 @@ class Wish:
     plan_only: bool = False
     unattended: bool = False
     json: bool = False
+    keeps: bool = True
+    """Ctrl-C at a terminal pauses and asks; what is left is kept for later."""
     prefix: str = ""
     """What goes before the commands that the person is told, to reach this state folder."""
 
@@ -57,6 +60,8 @@ class Answers:
         self.left: list[str] = []
         """Ids of approvals that nobody answered."""
         self._given: set[str] = set()
+        self._is_gone = False
+        self._asked_now = ""
         self._sent_back: dict[str, str] = {}
         """Plan → the question about it, while its planner answers comments."""
         self._talk = Talk(client, person, locale)
@@ -91,12 +96,28 @@ class Answers:
         for approval in pending.pending_approvals:
             if approval.approval_id in self._given or approval.approval_id in self.left:
                 continue
-            if message := await self._answer(approval):
+            try:
+                message = await self._answer(approval)
+            except Withdrawn:
+                if not self._is_gone:
+                    return messages
+                message = {"type": FOLLOWS}
+            if message:
                 self._given.add(approval.approval_id)
                 messages.append(message)
             else:
                 self.left.append(approval.approval_id)
         return messages
+
+    def overhear(self, event: Mapping[str, Any]) -> None:
+        """A question that is answered elsewhere while it is asked here is taken back."""
+        facts: Mapping[str, Any] = event.get("metadata") or {}
+        if event["type"] != "approval_resolved" or facts["approval_id"] != self._asked_now:
+            return
+        self._is_gone = True
+        self.person.withdraw()
+        who = one_line(facts.get("decided_by") or "gonogo")
+        self.person.tell(say("cli_answered", self.locale, who=who, status=facts["status"]))
 
     async def to_question(self, question: str) -> dict[str, Any] | None:
         """Ask the person what the agent wants to know."""
@@ -136,9 +157,16 @@ class Answers:
         return decision(approval, "approve") if self.wish.all else None
 
     async def _asked(self, approval: ApprovalView) -> dict[str, Any] | None:
+        self._asked_now, self._is_gone = approval.approval_id, False
+        try:
+            return await self._put(approval)
+        finally:
+            self._asked_now = ""
+
+    async def _put(self, approval: ApprovalView) -> dict[str, Any] | None:
         is_plan = approval.kind == ApprovalKind.PLAN
         if not is_plan:
-            self.person.tell("\n" + "\n".join(question_lines(approval)))
+            self._shown(approval)
         options = {
             word: say(f"cli_{word}", self.locale) for word in _PLAN if is_plan or word in _CALL
         }
@@ -149,6 +177,14 @@ class Answers:
                 return None
             if message := await self._meant(approval, word):
                 return message
+
+    def _shown(self, approval: ApprovalView) -> None:
+        if self.person.has_keys:
+            from gonogo.cli._colours import question_texts
+
+            self.person.show(*question_texts(approval))
+        else:
+            self.person.tell("\n" + "\n".join(question_lines(approval)))
 
     async def _meant(self, approval: ApprovalView, word: str) -> dict[str, Any] | None:
         """What a word of the person's sends; None when they are to be asked again."""
@@ -165,7 +201,7 @@ class Answers:
                 if not await self._talk.send_back(approval):
                     return None
                 self._sent_back[approval.plan_id or ""] = approval.approval_id
-                return {"type": SENT_BACK}
+                return {"type": FOLLOWS}
             case _:
                 return decision(approval, word)
 

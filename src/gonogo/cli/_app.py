@@ -74,6 +74,7 @@ def _root(
 
 
 app.command("run", **EXACT, epilog=_work.RUN_EXAMPLE)(_work.run)
+app.command("attach", **EXACT, epilog=_work.ATTACH_EXAMPLE)(_work.attach)
 app.command("demo", **EXACT, epilog=_work.DEMO_EXAMPLE)(_work.demo)
 app.command("serve", **EXACT, epilog=_work.SERVE_EXAMPLE)(_work.serve)
 app.command("acp", **EXACT, epilog=_work.ACP_EXAMPLE)(_work.acp)

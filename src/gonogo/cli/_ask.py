@@ -7,8 +7,10 @@ import os
 import shlex
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import anyio
 
@@ -16,16 +18,27 @@ from gonogo.cli._exits import Stop
 from gonogo.domain.visible import guarded
 from gonogo.texts import say
 
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
 _EDITORS = ("VISUAL", "EDITOR")
 _AT_EDITOR = threading.Event()
+
+
+class Withdrawn(Exception):
+    """A question was taken back before the person had answered it."""
 
 
 class Person:
     """Whoever sits at the terminal of this command, if anybody does."""
 
+    has_keys = False
+    """Whether single keys answer, and the terminal is drawn on."""
+
     def __init__(self, environment: Mapping[str, str]) -> None:
         self._environment = environment
         self._typed = b""
+        self._scope: anyio.CancelScope | None = None
 
     @property
     def is_there(self) -> bool:
@@ -37,19 +50,48 @@ class Person:
         sys.stderr.write(guarded(text) + "\n")
         sys.stderr.flush()
 
-    async def line(self, prompt: str) -> str | None:
-        """Ask for a line; None when the person ends the input (Ctrl-D)."""
+    def show(self, *shown: "RenderableType") -> None:
+        """Write what stays, where there are colours; else it is told."""
+
+    def withdraw(self) -> None:
+        """Take back what the person is asked now; whoever asked is told by `Withdrawn`."""
+        if self._scope is not None:
+            self._scope.cancel()
+
+    async def line(self, prompt: str, *, ahead: bool = False) -> str | None:
+        """Ask for a line; None when the person ends the input (Ctrl-D).
+
+        Args:
+            ahead: What is typed already belongs to it. Whole lines do here in any case.
+
+        Raises:
+            Withdrawn: somebody has taken the question back.
+        """
+        del ahead
         sys.stderr.write(guarded(prompt) + " ")
         sys.stderr.flush()
-        while b"\n" not in self._typed:
-            await anyio.wait_readable(sys.stdin.fileno())
-            read = os.read(sys.stdin.fileno(), 4096)
-            if not read:
-                self.tell("")
-                return None
-            self._typed += read
-        line, _, self._typed = self._typed.partition(b"\n")
-        return line.decode(errors="replace").strip()
+        with self._asked():
+            while b"\n" not in self._typed:
+                await anyio.wait_readable(sys.stdin.fileno())
+                read = os.read(sys.stdin.fileno(), 4096)
+                if not read:
+                    self.tell("")
+                    return None
+                self._typed += read
+            line, _, self._typed = self._typed.partition(b"\n")
+            return line.decode(errors="replace").strip()
+        raise Withdrawn
+
+    @contextmanager
+    def _asked(self) -> Generator[None]:
+        with anyio.CancelScope() as scope:
+            self._scope = scope
+            try:
+                yield
+            finally:
+                self._scope = None
+        if scope.cancelled_caught:
+            raise Withdrawn
 
     async def choose(self, question: str, options: Mapping[str, str]) -> str | None:
         """Ask for one of several words; None when the person ends the input.

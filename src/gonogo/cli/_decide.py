@@ -1,18 +1,18 @@
 """`gonogo approvals decide` and `gonogo plans start`: one answer, and what it sets going."""
 
-from contextlib import aclosing
+from collections.abc import AsyncGenerator
+from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
-from gonogo.cli._answers import Answers, Wish
-from gonogo.cli._ask import Person
+from gonogo.cli._answers import Wish
 from gonogo.cli._exits import Exit, Stop
 from gonogo.cli._owner import Link, linked
 from gonogo.cli._print import facts, line
 from gonogo.cli._question import decision
 from gonogo.cli._reviews import standing
-from gonogo.cli._run import screen_for
-from gonogo.cli._setup import environment, own_locale, read_settings
-from gonogo.cli._talk import Conversation
+from gonogo.cli._setup import own_locale, read_settings
+from gonogo.cli._talk import Conversation, Manner
+from gonogo.cli._terminal import conversing
 from gonogo.domain.approval_views import ApprovalView, DecisionAnswer
 from gonogo.texts import resolve
 
@@ -66,10 +66,10 @@ async def decide_group(same_as: str, word: str, feedback: str | None, *, json: b
             answers.extend(await link.client.decide_group(group, word, feedback=feedback))
 
         if link.runtime is not None and found and alone:
-            talk = await _conversation(link, found[0].session_id, Wish(json=json))
-            for each in found:
-                talk.know(each.approval_id)
-            ended = await talk.watch(decide)
+            async with _conversing(link, found[0].session_id, Wish(json=json)) as talk:
+                for each in found:
+                    talk.know(each.approval_id)
+                ended = await talk.watch(decide)
         else:
             await decide()
             ended = Exit.DONE
@@ -94,10 +94,10 @@ async def steer(verb: str, plan_id: str, *, json: bool) -> Exit:
         act = getattr(link.client, f"{verb}_plan")
         if link.runtime is not None and verb in {"start", "resume", "revise"}:
             plan = await link.client.plan(plan_id)
-            talk = await _conversation(link, plan.session_id, Wish(json=json))
-            if verb == "revise":
-                await talk.is_sent_back(plan_id)
-            return await talk.watch(lambda: act(plan_id))
+            async with _conversing(link, plan.session_id, Wish(json=json)) as talk:
+                if verb == "revise":
+                    await talk.is_sent_back(plan_id)
+                return await talk.watch(lambda: act(plan_id))
         plan = await act(plan_id)
     line(f"{plan.plan_id} {plan.status}")
     return Exit.DONE
@@ -107,16 +107,17 @@ async def see_through(
     link: Link, approval: ApprovalView, message: dict[str, Any], wish: Wish
 ) -> Exit:
     """Give an answer as the owner, and stay until what it set going is over or waits again."""
-    talk = await _conversation(link, approval.session_id, wish)
-    talk.know(approval.approval_id)
-    return await talk.carry(message)
+    async with _conversing(link, approval.session_id, wish) as talk:
+        talk.know(approval.approval_id)
+        return await talk.carry(message)
 
 
-async def _conversation(link: Link, session_id: str, wish: Wish) -> Conversation:
+@asynccontextmanager
+async def _conversing(link: Link, session_id: str, wish: Wish) -> AsyncGenerator[Conversation]:
     session = await link.client.session(session_id)
     locale = resolve(session.locale, read_settings().locale)
-    answers = Answers(link.client, session_id, Person(environment()), wish, locale)
-    return Conversation(link.client, session_id, screen_for(wish), answers, after=session.last_seq)
+    with conversing(link, session_id, wish, locale, Manner(after=session.last_seq)) as talk:
+        yield talk
 
 
 async def tell(link: Link, session_id: str, message: dict[str, Any]) -> None:

@@ -49,7 +49,7 @@ async def _carry_through(folder: Path, wish: Wish) -> Exit:
                 "or stop that process",
                 Exit.USAGE,
             )
-        wish = replace(wish, prefix=f"GONOGO_HOME={settings.home} ")
+        wish = replace(wish, prefix=f"GONOGO_HOME={settings.home} ", keeps=False)
         outcome = await talk(link, settings, TASKS[locale], wish)
     after = await anyio.to_thread.run_sync(run_tests, project)
     for line in _account(settings, project, after, locale):

@@ -16,7 +16,8 @@ from gonogo.cli._ask import Person
 from gonogo.cli._escape import one_line
 from gonogo.cli._exits import Exit
 from gonogo.cli._folder import Folder
-from gonogo.cli._owner import glance, interruptible
+from gonogo.cli._interrupts import Interrupts
+from gonogo.cli._owner import glance
 from gonogo.cli._print import is_terminal, line, plain
 from gonogo.cli._reviews import standing
 from gonogo.cli._setup import environment, own_locale, program, read_settings
@@ -76,7 +77,7 @@ async def watch_approvals(session_id: str | None, mine: bool, json: bool, bell: 
     folder = Folder(settings.home)
     folder.prepare()
     desk, write = Desk(mine, session_id), _writer(locale, json=json, bell=bell)
-    async with interruptible():
+    async with Interrupts().heeded():
         first, alone = True, 0.0
         while True:
             look_alone = anyio.current_time() >= alone

@@ -18,12 +18,12 @@ import anyio
 import anyio.abc
 
 from gonogo.cli._folder import Folder, hold
+from gonogo.cli._interrupts import Interrupts
 from gonogo.cli._owner import (
     GLANCE,
     LOOK,
     PATIENCE,
     answers,
-    interruptible,
     is_busy,
     owning,
     silent,
@@ -76,7 +76,7 @@ async def lasting(settings: Settings) -> AsyncGenerator[Place]:
     async with anyio.create_task_group() as group:
         heir = _Heir(folder, settings)
         await group.start(heir.stay)
-        async with _Guest(folder) as client, interruptible():
+        async with _Guest(folder) as client, Interrupts().heeded():
             heir.place = Place(folder, client, heir.runtime)
             yield heir.place
         group.cancel_scope.cancel()

@@ -5,6 +5,8 @@ from typing import Any
 
 from gonogo.cli._exits import Exit
 
+_BY_ITSELF = frozenset({"quota", "budget", "rollback"})
+"""Why a plan is paused where nobody asked for it."""
 _ENDS = {"completed": Exit.DONE, "rejected": Exit.DENIED}
 
 
@@ -14,6 +16,8 @@ class Outcome:
     def __init__(self) -> None:
         self.plan_id: str | None = None
         """The plan that was put before the person, while it is not over."""
+        self.is_paused = False
+        """A person has paused it."""
         self._exit = Exit.DONE
         self._denied = False
         self._asked: tuple[str, str] | None = None
@@ -38,13 +42,15 @@ class Outcome:
         match event["type"]:
             case "plan_notification":
                 self.plan_id = facts["plan_id"]
+            case "plan_paused" | "plan_resumed":
+                by_itself = facts.get("reason") in _BY_ITSELF
+                self.is_paused = event["type"] == "plan_paused" and not by_itself
             case "plan_completed":
-                self.plan_id, self._denied = None, False
-                self._exit = _ENDS.get(facts["status"], Exit.FAILED)
-            case "plan_rejected":
-                self.plan_id, self._exit = None, Exit.DENIED
-            case "plan_cancelled":
-                self.plan_id, self._exit = None, Exit.FAILED
+                self._denied = False
+                self._end(_ENDS.get(facts["status"], Exit.FAILED))
+            case "plan_rejected" | "plan_cancelled":
+                rejected = event["type"] == "plan_rejected"
+                self._end(Exit.DENIED if rejected else Exit.FAILED)
             case "error" if "subtask_id" not in event:
                 denied = event.get("code") == "policy_denied"
                 self._exit = Exit.DENIED if denied else Exit.FAILED
@@ -54,6 +60,9 @@ class Outcome:
                 self._note_call(event)
             case _:
                 pass
+
+    def _end(self, how: Exit) -> None:
+        self.plan_id, self.is_paused, self._exit = None, False, how
 
     def _note_call(self, event: Mapping[str, Any]) -> None:
         if event["type"] == "tool_result":

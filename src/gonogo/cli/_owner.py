@@ -6,17 +6,16 @@ runs, and talks to it the same way.
 """
 
 import os
-import signal
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import ExitStack, asynccontextmanager, nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from gonogo.cli._ask import at_editor
 from gonogo.cli._exits import Stop, complain
 from gonogo.cli._folder import Folder, hold
+from gonogo.cli._interrupts import Interrupts
 from gonogo.cli._setup import environment, read_settings
 from gonogo.client import Client
 from gonogo.domain.plan_state import PlanStatus
@@ -41,6 +40,7 @@ class Link:
     client: Client
     runtime: "Runtime | None"
     """The runtime, where this process is the owner."""
+    interrupts: Interrupts = field(default_factory=Interrupts)
 
 
 @asynccontextmanager
@@ -79,20 +79,22 @@ async def linked(
     while True:
         with folder.owned(yields=yields) as ours, ExitStack() as last:
             if ours and looks:
-                async with _idle(folder, settings) as link, interruptible():
+                async with _idle(folder, settings) as link, link.interrupts.heeded():
                     yield link
                 return
             if ours:
                 chosen = with_model(folder, settings, goes_on=goes_on)
-                async with owning(folder, chosen) as link, interruptible():
+                async with owning(folder, chosen) as link, link.interrupts.heeded():
                     yield link
                     await _see_work_off(link.client)
                     await _see_guests_off(folder, last)
                 return
         with folder.visited() as inside:
             if inside and await answers(folder):
-                async with _client(folder) as client, interruptible():
-                    yield Link(client, None)
+                async with _client(folder) as client:
+                    link = Link(client, None)
+                    async with link.interrupts.heeded():
+                        yield link
                 return
         if anyio.current_time() > give_up:
             raise silent(folder)
@@ -244,28 +246,6 @@ async def leave_token(runtime: "Runtime", folder: Folder) -> None:
         return
     _, secret = await runtime.create_token(runtime.owner, TOKEN_NAME, Role.ADMIN)
     folder.write_token(secret)
-
-
-@asynccontextmanager
-async def interruptible() -> AsyncGenerator[None]:
-    """Let SIGINT and SIGTERM cancel the body, and say so once it has cleaned up."""
-    caught: list[int] = []
-
-    async def watch(*, task_status: anyio.abc.TaskStatus[None]) -> None:
-        with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-            task_status.started()
-            async for number in signals:
-                if number == signal.SIGINT and at_editor():
-                    continue
-                caught.append(number)
-                group.cancel_scope.cancel()
-
-    async with anyio.create_task_group() as group:
-        await group.start(watch)
-        yield
-        group.cancel_scope.cancel()
-    if caught:
-        raise KeyboardInterrupt
 
 
 async def _serve(runtime: "Runtime", folder: Folder, ready: anyio.Event) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import anyio
 
-from gonogo.cli._ask import Person
+from gonogo.cli._ask import Person, Withdrawn
 from gonogo.cli._diff import diff_lines
 from gonogo.cli._exits import Stop
 from gonogo.cli._plan_markdown import MARKDOWN
@@ -185,7 +185,11 @@ class _Edit:
             "edit": say("cli_plan_again", self._locale),
             "discard": say("cli_plan_discard", self._locale),
         }
-        return await self._person.choose(say("cli_plan_send_question", self._locale), options)
+        try:
+            return await self._person.choose(say("cli_plan_send_question", self._locale), options)
+        except Withdrawn:
+            self._person.tell(self._kept())
+            raise
 
     def _otherwise(self, subtasks: Sequence[Subtask]) -> list[str]:
         before = _as_revision(self._revision, self._revision.subtasks)

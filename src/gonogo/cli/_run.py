@@ -1,15 +1,12 @@
 """`gonogo run`: one task from the message to its result, with a person at the terminal or not."""
 
-import sys
 from pathlib import Path
 
-from gonogo.cli._answers import Answers, Wish
-from gonogo.cli._ask import Person
+from gonogo.cli._answers import Wish
 from gonogo.cli._exits import Exit, Stop
 from gonogo.cli._owner import Link, linked
-from gonogo.cli._setup import environment, read_settings
-from gonogo.cli._show import JsonLines, Lines, Screen
-from gonogo.cli._talk import Conversation
+from gonogo.cli._setup import read_settings
+from gonogo.cli._terminal import conversing
 from gonogo.domain.errors import Forbidden
 from gonogo.settings import Settings
 from gonogo.texts import resolve
@@ -46,20 +43,5 @@ async def talk(link: Link, settings: Settings, task: str, wish: Wish) -> Exit:
     except Forbidden as error:
         raise Stop(f"{error}. {_OTHER_ROOTS}") from None
     locale = resolve(settings.locale, None, task)
-    answers = Answers(link.client, session.session_id, Person(environment()), wish, locale)
-    conversation = Conversation(link.client, session.session_id, screen_for(wish), answers)
-    return await conversation.carry({"type": "user_message", "content": task})
-
-
-def screen_for(wish: Wish) -> Screen:
-    """Where this command shows its events."""
-    if wish.json:
-        return JsonLines(_write_now)
-    from rich.console import Console
-
-    return Lines(Console(highlight=False, markup=False, emoji=False))
-
-
-def _write_now(text: str) -> None:
-    sys.stdout.write(text)
-    sys.stdout.flush()
+    with conversing(link, session.session_id, wish, locale) as talking:
+        return await talking.carry({"type": "user_message", "content": task})

@@ -28,8 +28,33 @@ class Screen(Protocol):
         """Show one event."""
         ...
 
+    def glance(self, event: Event) -> None:
+        """See an event that is not to be shown yet."""
+        ...
 
-class JsonLines:
+    def look_at(self, plan_id: str) -> None:
+        """A plan is of interest of which nothing has been shown."""
+        ...
+
+    async def stay(self) -> None:
+        """Show what changes by itself, until cancelled."""
+        ...
+
+
+class Written:
+    """A screen on which nothing changes that is there."""
+
+    def glance(self, event: Event) -> None:
+        """Nothing is shown of it."""
+
+    def look_at(self, plan_id: str) -> None:
+        """Nothing is shown of it."""
+
+    async def stay(self) -> None:
+        """Nothing changes."""
+
+
+class JsonLines(Written):
     """One event a line, as it came."""
 
     def __init__(self, write: Callable[[str], object]) -> None:
@@ -40,7 +65,7 @@ class JsonLines:
         self._write(json.dumps(event, ensure_ascii=True) + "\n")
 
 
-class Lines:
+class Lines(Written):
     """Lines in the order things happen; colours and nothing more where there is a terminal.
 
     Text streams in as it is written, but for that of subtasks, which run side by side: theirs is

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from gonogo.cli._complete import session_ids
 from gonogo.cli._exits import carry_out
 from gonogo.cli._options import Directory, Events, Model, example
 
@@ -13,6 +14,7 @@ RUN_EXAMPLE = example(
     'gonogo run "What does main() do?"',
     'gonogo run "Fix the failing test" --yes=all --json > events.jsonl',
 )
+ATTACH_EXAMPLE = example("gonogo attach", "gonogo attach s_0192")
 DEMO_EXAMPLE = example("gonogo demo", "gonogo demo --yes")
 SERVE_EXAMPLE = example(
     "gonogo serve --workspace path/to/repo",
@@ -56,6 +58,30 @@ def run(
         json=json,
     )
     carry_out(run_task, task, directory, model, wish)
+
+
+def attach(
+    session: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="SESSION", help="By default the newest session.", autocompletion=session_ids
+        ),
+    ] = None,
+    yes: Yes = False,
+    yes_all: YesAll = False,
+    unattended: Annotated[bool, typer.Option("--unattended", help="Deny what would ask.")] = False,
+    json: Events = False,
+) -> None:
+    """Take part in a session: see what it did, follow it, answer, say something.
+
+    Ctrl-D ends the command and changes nothing; Ctrl-C pauses the plan and asks. Exit codes are
+    those of run. Without a terminal it ends when nothing runs any more.
+    """
+    from gonogo.cli._answers import Wish
+    from gonogo.cli._attach import attach as attach_to
+
+    wish = Wish(yes=yes or yes_all, all=yes_all, unattended=unattended, json=json)
+    carry_out(attach_to, session, wish)
 
 
 def demo(yes: Yes = False, yes_all: YesAll = False, json: Events = False) -> None:

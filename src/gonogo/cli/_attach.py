@@ -1,0 +1,134 @@
+"""`gonogo attach`: take part in a session again, wherever it runs."""
+
+from collections.abc import Iterator
+
+from gonogo.cli._answers import Wish
+from gonogo.cli._escape import one_line, spoken
+from gonogo.cli._exits import Exit, Stop
+from gonogo.cli._owner import Link, linked
+from gonogo.cli._paused import standing
+from gonogo.cli._print import line
+from gonogo.cli._question import question_lines
+from gonogo.cli._setup import read_settings
+from gonogo.cli._talk import Conversation, Manner
+from gonogo.cli._terminal import conversing
+from gonogo.client import Client
+from gonogo.domain.approval_state import ApprovalKind
+from gonogo.domain.plan_state import ENDED, PlanStatus
+from gonogo.domain.plan_views import PlanView
+from gonogo.domain.subtask_state import SubtaskStatus
+from gonogo.domain.views import MessageView, SessionView
+from gonogo.texts import resolve, say
+
+_MESSAGES = 8
+"""Messages of the past that are shown, the last one whole."""
+_TAIL = 500
+"""Events at the end of the log that tell whether something is under way."""
+_WORKING = frozenset({PlanStatus.RUNNING, PlanStatus.REPLANNING})
+_STILL = ("approval_", "checkpoint_", "session_", "plan_commented", "plan_rolled_back")
+"""Events that say nothing of whether work goes on."""
+_OVER = frozenset(
+    {
+        SubtaskStatus.COMPLETED,
+        SubtaskStatus.FAILED,
+        SubtaskStatus.SKIPPED,
+        SubtaskStatus.CANCELLED,
+    }
+)
+
+
+async def attach(session_id: str | None, wish: Wish) -> Exit:
+    """Show what a session did, follow it, and let the person take part."""
+    settings = read_settings({"unattended": wish.unattended or None})
+    async with linked(settings, goes_on=True) as link:
+        session = await _session(link.client, session_id, settings.locale)
+        locale = resolve(session.locale, settings.locale)
+        plan = await _plan(link.client, session)
+        if not wish.json:
+            for text in await _recap(link.client, session, plan, locale):
+                line(text)
+        with conversing(link, session.session_id, wish, locale, _manner(session, wish)) as talk:
+            return await _join(link, talk, session, plan)
+
+
+async def _session(client: Client, session_id: str | None, locale: str | None) -> SessionView:
+    if session_id is not None:
+        return await client.session(session_id)
+    newest = (await client.sessions(limit=1)).sessions
+    if not newest:
+        raise Stop(say("cli_no_session", resolve(None, locale)))
+    return newest[0]
+
+
+async def _plan(client: Client, session: SessionView) -> PlanView | None:
+    """The session's plan that is not over."""
+    newest = (await client.plans(session_id=session.session_id, limit=1)).plans
+    return next((plan for plan in newest if plan.status not in ENDED), None)
+
+
+def _manner(session: SessionView, wish: Wish) -> Manner:
+    return Manner(
+        after=0 if wish.json else session.last_seq, due=session.last_seq, stays=True, ours=False
+    )
+
+
+async def _join(
+    link: Link, talk: Conversation, session: SessionView, plan: PlanView | None
+) -> Exit:
+    running = plan is not None and plan.status in _WORKING
+    after = max(0, session.last_seq - _TAIL)
+    if session.last_seq:
+        async for event in link.client.follow(session.session_id, after):
+            talk.outcome.note(event)
+            if not str(event["type"]).startswith(_STILL):
+                running = not event.get("is_final")
+            if event.get("seq", 0) >= session.last_seq:
+                break
+    talk.recall(plan)
+    return await talk.join(running=running and _goes_on(plan))
+
+
+def _goes_on(plan: PlanView | None) -> bool:
+    """A plan that is held or paused, or waits for its go, has nothing under way."""
+    return plan is None or plan.status in _WORKING
+
+
+async def _recap(
+    client: Client, session: SessionView, plan: PlanView | None, locale: str
+) -> list[str]:
+    title = one_line(session.title or "", 200)
+    lines = [
+        say(
+            "cli_attached", locale, session_id=session.session_id, workspace=session.workspace,
+            title=title,
+        )
+    ]  # fmt: skip
+    history = await client.history(session.session_id)
+    lines += _said([m for m in history.messages if _is_told(m)], session, locale)
+    if plan is not None:
+        done = sum(subtask.status in _OVER for subtask in plan.subtasks)
+        lines.append(
+            say(
+                "cli_recap_plan", locale, plan_id=plan.plan_id, status=standing(plan), done=done,
+                total=len(plan.subtasks), goal=one_line(plan.goal, 300),
+            )
+        )  # fmt: skip
+    pending = await client.pending_approvals(session.session_id)
+    for approval in pending.pending_approvals:
+        if approval.kind == ApprovalKind.PLAN:
+            lines += question_lines(approval)
+    return lines
+
+
+def _is_told(message: MessageView) -> bool:
+    return message.role != "tool" and message.subtask_id is None and bool(message.content)
+
+
+def _said(messages: list[MessageView], session: SessionView, locale: str) -> Iterator[str]:
+    left = len(messages) - _MESSAGES
+    if left > 0:
+        yield say("cli_recap_earlier", locale, count=left, session_id=session.session_id)
+    for number, message in enumerate(messages[-_MESSAGES:], start=1):
+        last = number == len(messages[-_MESSAGES:])
+        text = spoken(message.content) if last else one_line(message.content, 200)
+        yield f"{one_line(message.agent or message.role)}: {text}"

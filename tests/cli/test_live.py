@@ -1,0 +1,159 @@
+"""The drawn terminal: what is settled scrolls, the rest is drawn anew, nothing commands it."""
+
+import io
+import re
+
+import pytest
+from rich.console import Console
+from rich.text import Text
+
+from gonogo.cli._at_keys import key_prompt, line_prompt
+from gonogo.cli._colours import question_texts
+from gonogo.cli._foot import Foot, rows_taken
+from gonogo.cli._markdown import Spoken
+from gonogo.domain.approval_views import ApprovalView
+
+ERASED = "\r\x1b[K\x1b[A\x1b[K"
+"""Two lines, taken away."""
+KEYS = ["[a] approve", "[e] edit", "[h] hold: approve now, start later", "[r] reject"]
+
+
+@pytest.fixture
+def written() -> io.StringIO:
+    return io.StringIO()
+
+
+@pytest.fixture
+def console(written: io.StringIO) -> Console:
+    return Console(
+        file=written,
+        force_terminal=True,
+        width=20,
+        height=6,
+        color_system=None,
+        legacy_windows=False,
+    )
+
+
+@pytest.fixture
+def foot(console: Console) -> Foot:
+    return Foot(console)
+
+
+def lines(*texts: str) -> list[Text]:
+    return [Text(text) for text in texts]
+
+
+def test_the_last_lines_are_drawn_in_the_place_of_those_before(foot, written):
+    foot.body = lambda _width, _height: lines("one", "two")
+    foot.draw()
+    foot.draw()
+    assert written.getvalue() == "one\ntwo"
+    foot.above(Text("settled"))
+    assert written.getvalue() == "one\ntwo" + ERASED + "settled\n" + "one\ntwo"
+    with foot.used():
+        pass
+    assert written.getvalue().endswith("one\ntwo" + ERASED)
+
+
+def test_lines_that_a_narrower_terminal_has_broken_are_taken_away_whole(foot, written, console):
+    foot.body = lambda _width, _height: lines("x" * 15, "y" * 5)
+    foot.draw()
+    console.width = 10
+    foot.clear()
+    assert written.getvalue().endswith(ERASED + "\x1b[A\x1b[K")
+    assert rows_taken([0, 10, 11, 0], 10) == 5
+
+
+def test_where_there_is_no_room_the_question_stays(foot, written):
+    foot.body = lambda _width, _height: lines(*"abcdefgh")
+    foot.prompt = lambda _width: lines("Allow this?")
+    foot.draw()
+    assert written.getvalue() == "e\nf\ng\nh\nAllow this?"
+
+
+def test_while_another_program_has_the_terminal_nothing_is_drawn(foot, written):
+    foot.body = lambda _width, _height: lines("one")
+    with foot.away():
+        foot.draw()
+    assert written.getvalue() == ""
+
+
+def test_keys_are_broken_between_options_where_that_is_possible():
+    text = [line.plain for line in key_prompt("Carry out this plan?", KEYS, 40)]
+    assert text == [
+        "Carry out this plan? [a] approve,",
+        "[e] edit,",
+        "[h] hold: approve now, start later,",
+        "[r] reject >",
+    ]
+    narrow = [line.plain for line in key_prompt("Carry out this plan?", KEYS, 12)]
+    assert max(map(len, narrow)) <= 12
+    assert " ".join(narrow).replace(" ", "") == " ".join(text).replace(" ", "")
+
+
+def test_of_a_line_that_is_too_long_its_end_is_shown():
+    assert [line.plain for line in line_prompt(">", "漢" * 20, 20)] == ["> " + "漢" * 9]
+    assert [line.plain for line in line_prompt("Why?\n>", "a\nb\x1b", 20)] == ["Why?", "> a⏎b\\x1b"]
+    assert [line.plain for line in line_prompt("Why is that so?", "because", 18)] == [
+        "Why is that so?", "because",
+    ]  # fmt: skip
+
+
+def shown(text: str, width: int = 60) -> str:
+    out = io.StringIO()
+    Console(file=out, width=width, force_terminal=True, color_system=None).print(Spoken(text))
+    return re.sub(r"\x1b\[[0-9;]*m", "", out.getvalue())
+
+
+def test_what_an_agent_writes_is_drawn_as_markdown():
+    text = shown("# Done\n\n- **one** `x`\n\n```\ncode\n```\n")
+    assert "Done" in text
+    assert "• one x" in text
+    assert "**" not in text
+
+
+@pytest.mark.parametrize("odd", ["\x1b[2J", "&#27;[2J", "`\x1b[2J`", "&#x202e;", "\u202e", "\x07"])
+@pytest.mark.parametrize("around", ["{}", "# {}", "- {}", "| a |\n|-|\n| {} |", "> {}", "    {}"])
+def test_nothing_in_it_commands_the_terminal(odd: str, around: str):
+    text = shown(around.format(f"a {odd} b"))
+    assert not set(text) & {"\x1b", "\u202e", "\x07"}
+
+
+def test_nothing_in_it_is_hidden():
+    text = shown('<!-- secret -->\n\nx <b title="y">z</b> [here](https://evil.example "t") ![p](q)')
+    for part in ("secret", '<b title="y">', "https://evil.example"):
+        assert part in text
+
+
+def approval(preview: str, **arguments: object) -> ApprovalView:
+    return ApprovalView.model_validate(
+        {
+            "approval_id": "a", "request_id": "c", "kind": "tool", "request_type": "tool",
+            "session_id": "s", "subject": "write_file", "tool_name": "write_file",
+            "details": {"agent": "coder", "preview": preview}, "reason": "outside", "digest": "d",
+            "status": "pending", "created_at": "2026-01-01T00:00:00Z", "arguments": arguments,
+        }
+    )  # fmt: skip
+
+
+def test_a_question_has_the_call_and_its_difference_in_colours():
+    preview = "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-old\n+new\n same\n"
+    texts = list(question_texts(approval(preview, path="x", content="new\x1b")))
+    assert [(text.plain, str(text.style)) for text in texts] == [
+        ("", ""),
+        ("coder asks to use write_file:", "bold"),
+        ('  write_file {"path": "x", "content": "new\\u001b"}', "cyan"),
+        ("  --- a/x", "bold"),
+        ("  +++ b/x", "bold"),
+        ("  @@ -1 +1 @@", "cyan"),
+        ("  -old", "red"),
+        ("  +new", "green"),
+        ("   same", ""),
+        ("reason: outside", ""),
+    ]
+
+
+def test_what_is_no_difference_of_files_has_no_colours():
+    texts = list(question_texts(approval("- a list\n+ of things")))
+    assert {str(text.style) for text in texts[3:]} == {""}
