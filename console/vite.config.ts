@@ -1,15 +1,17 @@
 import react from "@vitejs/plugin-react";
 import { defineConfig } from "vitest/config";
+import { size } from "./size";
 
+const OUT = new URL("../src/gonogo/server/console", import.meta.url).pathname;
 /** Where `npm run dev` finds a server. */
 const SERVER = process.env.GONOGO_URL ?? "http://127.0.0.1:8001";
 
 export default defineConfig({
-  plugins: [react()],
+  plugins: [react(), size(OUT)],
   resolve: { alias: { "@": new URL("src", import.meta.url).pathname } },
   base: "/",
   build: {
-    outDir: "../src/gonogo/server/console",
+    outDir: OUT,
     emptyOutDir: true,
     // Older targets have light-dark() rewritten into something that Mantine's schemes do not switch.
     cssTarget: ["chrome123", "edge123", "firefox120", "safari17.5"],

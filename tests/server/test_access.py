@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from gonogo.domain.errors import Conflict, Forbidden
-from gonogo.server import Ready, create_app, serve
+from gonogo.server import Ready, _console, create_app, serve
 from server.conftest import URL
 
 SEND = "/api/v1/agent/message/stream"
@@ -69,6 +69,24 @@ async def test_the_front_page_needs_no_token_and_tells_nothing_of_the_sessions(a
     assert answer.headers["content-type"].startswith("text/html")
     assert answer.headers["content-security-policy"].startswith("default-src 'none';")
     assert "s_A" not in answer.text
+
+
+async def test_files_of_the_console_are_sent_small_to_those_who_can_read_that(
+    ask, tmp_path, monkeypatch
+):
+    (tmp_path / "assets").mkdir()
+    (tmp_path / "assets" / "x.js").write_text("let x = 1;\n" * 100)
+    monkeypatch.setattr(_console, "FOLDER", tmp_path)
+    _console._assets.cache_clear()
+    async with ask(token=None) as client:
+        packed = await client.get("/assets/x.js")
+        plain = await client.get("/assets/x.js", headers={"Accept-Encoding": "identity"})
+    _console._assets.cache_clear()
+
+    assert packed.headers["content-encoding"] == "gzip"
+    assert int(packed.headers["content-length"]) < 100 < int(plain.headers["content-length"])
+    assert "javascript" in packed.headers["content-type"]
+    assert packed.text == plain.text
 
 
 async def test_a_server_that_closes_is_not_ready(ask, runtime):

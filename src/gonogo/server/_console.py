@@ -4,11 +4,14 @@ They are made from `console/` when the package is built, and need no token: they
 everybody and tell nothing of this server. Where they were not built, the page says what to do.
 """
 
+import gzip
+import mimetypes
 import secrets
 from functools import cache
 from pathlib import Path
 
-from fastapi import APIRouter, Response
+import anyio.to_thread
+from fastapi import APIRouter, Request, Response
 from fastapi.responses import FileResponse
 
 from gonogo.domain.errors import NotFound
@@ -59,18 +62,30 @@ async def page() -> Response:
 
 
 @router.get("/assets/{name}", response_class=Response)
-async def asset(name: str) -> Response:
-    """One of the console's files."""
+async def asset(request: Request, name: str) -> Response:
+    """One of the console's files, compressed for whoever can read that."""
     path = _assets().get(name)
     if path is None:
         raise NotFound(f"The console has no file {name[:200]!r}")
-    return FileResponse(path, headers={"Cache-Control": _FOREVER})
+    headers = {"Cache-Control": _FOREVER, "Vary": "Accept-Encoding"}
+    if "gzip" not in request.headers.get("accept-encoding", ""):
+        return FileResponse(path, headers=headers)
+    return Response(
+        await anyio.to_thread.run_sync(_packed, path),
+        media_type=mimetypes.guess_type(path)[0],
+        headers={**headers, "Content-Encoding": "gzip"},
+    )
 
 
 @cache
 def _page() -> str:
     path = FOLDER / "index.html"
     return path.read_text("utf-8") if path.is_file() else _MISSING
+
+
+@cache
+def _packed(path: Path) -> bytes:
+    return gzip.compress(path.read_bytes(), mtime=0)
 
 
 @cache

@@ -6,13 +6,12 @@ import type { ApprovalView } from "@/shared/api";
 import { visible, When } from "@/shared/ui";
 import classes from "./Approvals.module.css";
 
-/** Who asks, why, where, and what a decision is bound to. */
+/** Who asks, by which rule, where, and what a decision is bound to. */
 export function Facts({ approval, title }: { approval: ApprovalView; title?: string }) {
   const { t } = useTranslation();
-  const { details, session_id, subtask_id, reason, requested_by, digest, open_comments } = approval;
+  const { details, session_id, subtask_id, requested_by, digest, open_comments } = approval;
   return (
     <dl className={classes.facts}>
-      <Fact name={t("approvals.why")}>{visible(reason)}</Fact>
       <Fact name={t("approvals.rule")}>
         {typeof details.rule === "string" && <code>{visible(details.rule)}</code>}
       </Fact>

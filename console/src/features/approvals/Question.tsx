@@ -57,9 +57,13 @@ export function Question({
             <>
               <Heading approval={approval} />
               {approval.status !== "pending" && <Decided approval={approval} />}
+              {approval.reason !== "" && (
+                <Text size="sm" style={{ whiteSpace: "pre-wrap" }}>
+                  {visible(approval.reason)}
+                </Text>
+              )}
               <AskedFor approval={approval} />
               {approval.kind === "tool" && <ScopeLeft approval={approval} />}
-              <Titled approval={approval} />
               <Review approval={approval} />
               <Answer
                 approval={approval}
@@ -67,6 +71,7 @@ export function Question({
                 draft={draft}
                 onDraft={onDraft}
               />
+              <Titled approval={approval} />
             </>
           )}
         </Loaded>

@@ -29,13 +29,6 @@ export function Upkeep({
 
   return (
     <Stack gap="xs">
-      <Textarea
-        label={t("audit.against")}
-        value={anchors}
-        onChange={(event) => setAnchors(event.currentTarget.value)}
-        autosize
-        maxRows={6}
-      />
       <Group gap="xs">
         <Button variant="light" loading={verify.isPending} onClick={() => verify.mutate()}>
           {t("audit.verify")}
@@ -57,6 +50,17 @@ export function Upkeep({
           </>
         )}
       </Group>
+      <details>
+        <summary>{t("audit.hold")}</summary>
+        <Textarea
+          label={t("audit.against")}
+          value={anchors}
+          onChange={(event) => setAnchors(event.currentTarget.value)}
+          autosize
+          minRows={2}
+          maxRows={6}
+        />
+      </details>
       {verify.error !== null && <Failure error={verify.error} />}
       {verify.data && <Report report={verify.data} />}
       {anchor.error !== null && <Failure error={anchor.error} />}

@@ -44,7 +44,9 @@ export function DraftList({
   const ids = drafts.map(({ subtask }) => subtask.id);
 
   function add(): void {
-    const next = withAnother(drafts, names.includes("coder") ? "coder" : names[0]);
+    // While it is not known yet who there is, whoever does another one is.
+    const known = names[0] ?? drafts.find(({ subtask }) => subtask.agent)?.subtask.agent;
+    const next = withAnother(drafts, names.includes("coder") ? "coder" : known);
     onChange(next);
     setOpen(next.at(-1)?.key);
   }

@@ -6,10 +6,10 @@ import { Code, useScopeParts } from "@/shared/ui";
 /** What the subtasks declare, which the approval of the plan lets them do without a question. */
 export function Grants({ plan }: { plan: PlanView }) {
   const { t } = useTranslation();
-  const partsOf = useScopeParts();
+  const partsOf = useScopeParts("short");
   const granted = plan.subtasks.flatMap(({ id, scope }) => {
-    const lines = partsOf(scope).map(([name, values]) => `  ${name}: ${values.join(", ")}`);
-    return lines.length === 0 ? [] : [id, ...lines];
+    const parts = partsOf(scope).map(([name, values]) => `${name} ${values.join(", ")}`);
+    return parts.length === 0 ? [] : [`${id}: ${parts.join("; ")}`];
   });
   return granted.length === 0 ? null : (
     <div>

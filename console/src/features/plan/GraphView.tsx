@@ -17,12 +17,18 @@ import type { GraphNode, PlanGraph } from "@/shared/api";
 import { colorOf, StatusBadge, visible } from "@/shared/ui";
 import { useFacts } from "./facts";
 import classes from "./GraphView.module.css";
-import { isOnPath, layoutOf, NODE } from "./layout";
+import { awaitedBy, isOnPath, layoutOf, NODE } from "./layout";
+import { workerOf } from "./worker";
 
-type SubtaskNode = Node<{ node: GraphNode; isCritical: boolean }, "subtask">;
+type SubtaskNode = Node<
+  { node: GraphNode; isCritical: boolean; awaited: readonly string[] },
+  "subtask"
+>;
 
 const TYPES = { subtask: memo(SubtaskBox) };
 const MARGIN = 48;
+/** The controls stand at the right. */
+const ROOM = { top: "16px", bottom: "16px", left: "16px", right: "56px" } as const;
 const LEAST = 200;
 const MOST = 560;
 
@@ -39,7 +45,7 @@ export default function GraphView({
   const shape = JSON.stringify([graph.nodes.map(({ id }) => id), graph.edges]);
   // biome-ignore lint/correctness/useExhaustiveDependencies: times and states move nothing
   const { places, height } = useMemo(() => layoutOf(graph), [shape]);
-  const nodes = useMemo(() => nodesOf(graph.nodes, places, path), [graph.nodes, places, path]);
+  const nodes = useMemo(() => nodesOf(graph, places, path), [graph, places, path]);
   const edges = useMemo(() => edgesOf(graph, path), [graph, path]);
 
   function openByKey(event: KeyboardEvent<HTMLDivElement>): void {
@@ -73,7 +79,7 @@ export default function GraphView({
         minZoom={0.2}
         maxZoom={1.5}
         fitView
-        fitViewOptions={{ padding: 0.06, maxZoom: 1 }}
+        fitViewOptions={{ padding: ROOM, maxZoom: 1 }}
         onlyRenderVisibleElements={graph.nodes.length > 100}
         proOptions={{ hideAttribution: true }}
       >
@@ -84,15 +90,15 @@ export default function GraphView({
 }
 
 function nodesOf(
-  nodes: readonly GraphNode[],
+  graph: PlanGraph,
   places: ReadonlyMap<string, { x: number; y: number }>,
   path: readonly string[],
 ): SubtaskNode[] {
-  return nodes.map((node) => ({
+  return graph.nodes.map((node) => ({
     id: node.id,
     type: "subtask",
     position: places.get(node.id) ?? { x: 0, y: 0 },
-    data: { node, isCritical: path.includes(node.id) },
+    data: { node, isCritical: path.includes(node.id), awaited: awaitedBy(node, graph) },
     ...NODE,
     sourcePosition: Position.Right,
     targetPosition: Position.Left,
@@ -101,25 +107,27 @@ function nodesOf(
   }));
 }
 
-function edgesOf({ edges }: PlanGraph, path: readonly string[]): Edge[] {
+function edgesOf({ edges, nodes }: PlanGraph, path: readonly string[]): Edge[] {
+  const skipped = new Set(nodes.filter(({ status }) => status === "skipped").map(({ id }) => id));
   return edges.map(({ from = "", to = "" }) => {
     const isCritical = isOnPath(path, from, to);
     return {
       id: `${from} ${to}`,
       source: from,
       target: to,
-      className: isCritical ? classes.critical : undefined,
+      className: isCritical ? classes.critical : skipped.has(to) ? classes.skipped : undefined,
       zIndex: isCritical ? 1 : 0,
       markerEnd: { type: MarkerType.ArrowClosed },
     };
   });
 }
 
-function SubtaskBox({ data: { node, isCritical } }: NodeProps<SubtaskNode>) {
+function SubtaskBox({ data: { node, isCritical, awaited } }: NodeProps<SubtaskNode>) {
   return (
     <div
       className={classes.node}
       data-critical={isCritical || undefined}
+      data-skipped={node.status === "skipped" || undefined}
       style={{ borderInlineStartColor: `var(--mantine-color-${colorOf(node.status)}-6)` }}
     >
       <Handle type="target" position={Position.Left} isConnectable={false} />
@@ -132,17 +140,21 @@ function SubtaskBox({ data: { node, isCritical } }: NodeProps<SubtaskNode>) {
       <Text size="sm" lineClamp={2} lh={1.25}>
         {visible(node.description)}
       </Text>
-      <Facts node={node} />
+      <Facts node={node} awaited={awaited} />
       <Handle type="source" position={Position.Right} isConnectable={false} />
     </div>
   );
 }
 
-function Facts({ node }: { node: GraphNode }) {
+function Facts({ node, awaited }: { node: GraphNode; awaited: readonly string[] }) {
+  const { t } = useTranslation();
   const facts = useFacts(node);
+  const told =
+    awaited.length > 0 ? [workerOf(node), t("plan.awaits", { names: awaited.join(", ") })] : facts;
+  const text = told.filter(Boolean).join(" · ");
   return (
-    <Text size="xs" c="dimmed" truncate>
-      {facts.filter(Boolean).join(" · ")}
+    <Text size="xs" c="dimmed" truncate title={text}>
+      {text}
     </Text>
   );
 }

@@ -1,4 +1,4 @@
-import { Loader, SegmentedControl, Stack } from "@mantine/core";
+import { Loader, SegmentedControl, Stack, Text } from "@mantine/core";
 import { useMediaQuery } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
 import { lazy, Suspense, useState } from "react";
@@ -39,7 +39,6 @@ export function OnePlan({ planId, following }: { planId: string; following: Foll
             <Findings plan={plan} following={following} onOpen={setOpen} />
           )}
           <Revisions plan={plan} />
-          <Deciding plan={plan} />
           <Loaded query={graph}>
             {(graph) => (
               <>
@@ -54,6 +53,7 @@ export function OnePlan({ planId, following }: { planId: string; following: Foll
               </>
             )}
           </Loaded>
+          <Deciding plan={plan} />
           <Comments plan={plan} />
         </Stack>
       )}
@@ -85,6 +85,9 @@ function Subtasks({ graph, onOpen }: { graph: PlanGraph; onOpen: (id: string) =>
       {view === "graph" ? (
         <Suspense fallback={<Loader aria-label={t("common.loading")} />}>
           <GraphView graph={graph} onOpen={onOpen} />
+          <Text size="xs" c="dimmed">
+            {t("plan.graph.legend")}
+          </Text>
         </Suspense>
       ) : (
         <SubtaskList graph={graph} onOpen={onOpen} />

@@ -1,7 +1,7 @@
 /** Where the subtasks of a plan are drawn: from left to right, each after what it waits for. */
 
 import { Graph, layout } from "@dagrejs/dagre";
-import type { PlanGraph } from "@/shared/api";
+import type { GraphNode, PlanGraph } from "@/shared/api";
 
 export const NODE = { width: 232, height: 104 } as const;
 
@@ -33,6 +33,18 @@ export function layoutOf({ nodes, edges }: Pick<PlanGraph, "nodes" | "edges">): 
     height = Math.max(height, y + NODE.height / 2);
   }
   return { places, height };
+}
+
+/** What a subtask of a plan that goes on still waits for. */
+export function awaitedBy(
+  { status, dependencies }: Pick<GraphNode, "status" | "dependencies">,
+  { started_at, finished_at, nodes }: Pick<PlanGraph, "started_at" | "finished_at" | "nodes">,
+): string[] {
+  if (status !== "pending" || started_at === undefined || finished_at !== undefined) {
+    return [];
+  }
+  const done = new Set(nodes.filter((node) => node.status === "completed").map(({ id }) => id));
+  return dependencies.filter((id) => !done.has(id));
 }
 
 /** Whether an edge belongs to a chain of subtasks. */

@@ -152,7 +152,6 @@ export const en = {
     findings: "Findings",
     changes: "What changed since the revision before",
     details: "Details",
-    why: "Why",
     rule: "Rule",
     parts: "As it was understood",
     asks: "asks first",

@@ -19,6 +19,7 @@ export const planEn = {
   after: "after {{names}}",
   critical: "on the longest chain",
   waitsFor: "Waits for",
+  awaits: "waits for {{names}}",
   waitedBy: "Waited for by",
   again: "will be tried again as soon as nothing of it is under way",
   conflict: "Somebody was faster, or the plan has changed. This page shows how it stands now.",
@@ -29,6 +30,7 @@ export const planEn = {
   },
   graph: {
     name: "Graph",
+    legend: "The strong line is the longest chain. Dashed: skipped.",
     node: "Press Enter for all of this subtask.",
     controls: "Zoom",
     zoomIn: "Nearer",
@@ -135,6 +137,7 @@ export const planEn = {
     network: "Hosts that its commands may reach",
     anyHost: "Any public host",
     declared: "A scope is declared",
+    short: { paths: "writes", commands: "runs", tools: "uses", network: "reaches" },
   },
   edit: {
     title: "Edit the plan",

@@ -19,6 +19,7 @@ export const planRu: Language["plan"] = {
   after: "после {{names}}",
   critical: "на самой длинной цепочке",
   waitsFor: "Ждёт",
+  awaits: "ждёт {{names}}",
   waitedBy: "Её ждут",
   again: "будет повторена, как только остальное остановится",
   conflict: "Кто-то успел раньше, или план изменился. Страница показывает его нынешнее состояние.",
@@ -29,6 +30,7 @@ export const planRu: Language["plan"] = {
   },
   graph: {
     name: "Граф",
+    legend: "Жирная линия – самая длинная цепочка. Пунктир – пропущено.",
     node: "Enter – всё об этой подзадаче.",
     controls: "Масштаб",
     zoomIn: "Ближе",
@@ -136,6 +138,7 @@ export const planRu: Language["plan"] = {
     network: "Хосты, доступные командам",
     anyHost: "Любой публичный хост",
     declared: "Границы объявлены",
+    short: { paths: "пишет", commands: "запускает", tools: "использует", network: "обращается к" },
   },
   edit: {
     title: "Изменение плана",

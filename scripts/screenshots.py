@@ -1,0 +1,264 @@
+"""Take the pictures of the console for the docs: a real server, a scripted model, a sample project.
+
+Times, durations, ids and digests are made to read the same whenever this runs, so that a picture
+changes only where the console does.
+"""
+
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from durability.server import Server
+from fakes.openai_server import FakeOpenAI, fake_openai
+from gonogo import demo
+
+IMAGES = Path(__file__).resolve().parent.parent / "docs" / "images"
+SESSION = "tally-json"
+TASK = "Add a --json flag to tally, with a test, and describe it in the README."
+LIMIT = 60_000
+HELD = 600.0
+"""Seconds that a reply is kept back, so that its subtask is still at work in a picture."""
+
+
+def _call(name: str, **arguments: object) -> dict[str, Any]:
+    return {"name": name, "arguments": arguments}
+
+
+def _step(name: str, description: str, *after: str, **more: object) -> dict[str, Any]:
+    return {
+        "id": name, "description": description, "agent": "coder", "dependencies": [*after], **more,
+    }  # fmt: skip
+
+
+STEPS = [
+    _step("sums", "Add the amounts of one category instead of keeping the last",
+          estimated_time="4 min",
+          scope={"paths": ["tally/report.py"], "commands": ["python3 -m unittest"]}),
+    _step("flag", "Print the totals as JSON when --json is given", "sums", estimated_time="6 min",
+          scope={"paths": ["tally/cli.py"]}),
+    _step("tests", "Test the flag, also with an empty file", "flag", estimated_time="5 min",
+          scope={"paths": ["tests/**"], "commands": ["python3 -m unittest"]},
+          retry_policy={"max_attempts": 2}),
+    _step("readme", "Describe the flag in the README", "flag", estimated_time="2 min",
+          scope={"paths": ["README.md"]}),
+    _step("check", "Run all tests and look the change over", "tests", "readme", agent="debug",
+          estimated_time="3 min", approval_required=True),
+]  # fmt: skip
+GOAL = "tally prints JSON, tested and described"
+CLI = '''"""The command line."""
+
+import argparse
+import json
+from pathlib import Path
+
+from tally.report import read_expenses, totals
+
+
+def main(argv: list[str]) -> int:
+    """Print the totals of one file."""
+    parser = argparse.ArgumentParser(prog="tally")
+    parser.add_argument("file", type=Path)
+    parser.add_argument("--json", action="store_true", help="print an object, in cents")
+    options = parser.parse_args(argv)
+    spent = totals(read_expenses(options.file))
+    if options.json:
+        print(json.dumps(spent))
+        return 0
+    whole = sum(spent.values())
+    for category, cents in spent.items():
+        print(f"{category:<10} {cents / 100:>9.2f} {100 * cents / whole:>5.1f} %")
+    print(f"{'all':<10} {whole / 100:>9.2f}")
+    return 0
+'''
+CHANGES = """# Changes
+
+- `--json` prints the totals as an object, in cents.
+- The amounts of one category are added.
+"""
+
+
+def _work(step: dict[str, Any], *replies: dict[str, Any]) -> dict[str, Any]:
+    return {"when": {"user": step["description"]}, "replies": [*replies]}
+
+
+def _says() -> dict[str, Any]:
+    """What the model says. Whose brief names what came before stands before it."""
+    sums, flag, tests, readme, check = STEPS
+    return {"rules": [
+        _work(check, {"text": "Everything passes."}),
+        _work(readme, {"calls": [_call("write_file", path="CHANGELOG.md", content=CHANGES)]},
+              {"text": "The README says it."}),
+        _work(tests, {"text": "The flag is tested.", "delay": HELD}),
+        _work(flag, {"calls": [_call("read_file", path="tally/cli.py")]},
+              {"calls": [_call("write_file", path="tally/cli.py", content=CLI)]},
+              {"text": "`--json` prints an object."}),
+        _work(sums, {"calls": [_call("read_file", path="tally/report.py")]},
+              {"text": "They are added now."}),
+        {"when": {"user": TASK}, "replies": [
+            {"text": "This takes several steps; the architect plans them.",
+             "calls": [_call("switch_mode", mode="architect")]},
+            {"text": "I read the project first.",
+             "calls": [_call("list_files", path="."), _call("read_file", path="tally/cli.py")]},
+            {"calls": [_call("create_plan", goal=GOAL, subtasks=STEPS)]},
+            {"text": "The plan is ready."},
+        ]},
+    ]}  # fmt: skip
+
+
+class Person:
+    """Who works by another client."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+
+    def ask(self, method: str, path: str, **body: object) -> Any:  # noqa: ANN401 - any JSON
+        """One request of the API."""
+        headers = {"Authorization": f"Bearer {self._server.token}"}
+        answer = httpx.request(
+            method, f"{self._server.url}/api/v1{path}", headers=headers, timeout=LIMIT / 1_000,
+            json=body or None,
+        )  # fmt: skip
+        return (
+            answer.raise_for_status().json()
+            if "json" in answer.headers.get("content-type", "")
+            else None
+        )
+
+    def propose(self) -> str:
+        """Have the plan made; gives its id."""
+        said = {"type": "user_message", "content": TASK}
+        self.ask("POST", "/agent/message/stream", session_id=SESSION, message=said)
+        return self.ask("GET", f"/plans?session_id={SESSION}")["plans"][0]["plan_id"]
+
+    def until(self, path: str, is_so: Callable[[Any], bool]) -> Any:  # noqa: ANN401
+        """Ask until something is so."""
+        end = time.monotonic() + LIMIT / 1_000
+        while not is_so(found := self.ask("GET", path)):
+            if time.monotonic() > end:
+                raise TimeoutError(f"{path} does not come to it: {found}")
+            time.sleep(0.1)
+        return found
+
+
+STEADY = """(folder) => {
+  const spans = ["41 s", "1 min 12 s", "38 s", "2 min 5 s", "55 s"];
+  let place = 0;
+  const changes = [
+    [new RegExp(folder.replaceAll("/", "[/]"), "g"), () => "/home/ann/src/tally"],
+    [/sha256:[0-9a-f]{64}/g, () => "sha256:5d0c7b1a" + "94e2f3a60b8d".repeat(4) + "17c4e0f2"],
+    [/\\b[0-9a-f]{64}\\b/g, () => "94e2f3a60b8d".repeat(5) + "17c4"],
+    [/\\b(plan|call|apr|approval|chk|turn)_[0-9a-z]{8,}/g, (_, kind) => kind + "_019c2b7e"],
+    [/\\b\\d+([.]\\d+)? (seconds?|minutes?) ago\\b|\\bnow\\b/g, () => "3 minutes ago"],
+    [/\\b\\d+([.]\\d+)? (s|ms)\\b/g, () => spans[place++ % spans.length]],
+    [/\\b[A-Z][a-z]{2} \\d{1,2}, \\d{4}, [\\d:]+\\s[AP]M/g, () => "Nov 22, 2026, 2:05:11 PM"],
+    [/expires in [\\d:]+/g, () => "expires in 29:00"],
+  ];
+  const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  for (let node = walk.nextNode(); node; node = walk.nextNode()) {
+    let text = node.data;
+    for (const [found, put] of changes) text = text.replace(found, put);
+    if (text !== node.data) node.data = text;
+  }
+}"""
+
+
+class Camera:
+    """Windows of a browser that is signed in."""
+
+    def __init__(self, browser: Browser, server: Server) -> None:
+        self._browser, self._server = browser, server
+        self._state: Any = None
+
+    @contextmanager
+    def window(self, place: str, *, width: int = 1280, scheme: str = "light") -> Iterator[Page]:
+        """A page of the console."""
+        context = self._browser.new_context(
+            viewport={"width": width, "height": 800}, color_scheme=scheme, locale="en-US",
+            reduced_motion="reduce", storage_state=self._state, timezone_id="UTC",
+        )  # fmt: skip
+        context.set_default_timeout(LIMIT)
+        page = context.new_page()
+        if self._state is None:
+            page.goto(self._server.link)
+            page.get_by_role("heading", name="Sessions").wait_for()
+            self._state = context.storage_state()
+        page.goto(f"{self._server.url}/#/{place}")
+        yield page
+        context.close()
+
+    def take(self, page: Page, name: str) -> None:
+        """Write a picture."""
+        page.wait_for_load_state("networkidle")
+        page.evaluate(STEADY, str(self._server.workspace))
+        page.screenshot(path=IMAGES / f"{name}.png", animations="disabled", caret="hide")
+
+
+def waiting(camera: Camera) -> None:
+    """The plan, before anybody has decided."""
+    with camera.window(f"sessions/{SESSION}/plan") as page:
+        page.locator("[data-id=check]").wait_for()
+        asked = page.get_by_role("region", name="waits for your decision")
+        asked.evaluate("node => node.scrollIntoView({ block: 'end' })")
+        camera.take(page, "plan")
+    with camera.window(f"sessions/{SESSION}/plan", width=400) as page:
+        page.get_by_role("list", name="Subtasks").wait_for()
+        page.get_by_role("region", name="waits for your decision").scroll_into_view_if_needed()
+        camera.take(page, "phone")
+
+
+def running(camera: Camera, asked: str) -> None:
+    """The plan at work, and what it asks meanwhile."""
+    with camera.window(f"sessions/{SESSION}/plan", scheme="dark") as page:
+        page.locator("[data-id=check]").wait_for()
+        camera.take(page, "running")
+    with camera.window(f"approvals/{asked}") as page:
+        page.get_by_role("region", name="The open question").get_by_text(
+            "CHANGELOG"
+        ).first.wait_for()
+        camera.take(page, "question")
+    with camera.window("audit") as page:
+        page.get_by_text("approved plan").first.wait_for()
+        camera.take(page, "audit")
+
+
+def main() -> None:
+    """Take them all."""
+    IMAGES.mkdir(exist_ok=True)
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    with tempfile.TemporaryDirectory() as found, fake_openai(_says()) as model:
+        _take_all(Path(found), model, chromium)
+
+
+def _take_all(folder: Path, model: FakeOpenAI, chromium: str | None) -> None:
+    demo.lay_out(folder / "workspace")
+    server = Server(folder, model.base_url, None, 0).wait()
+    try:
+        person = Person(server)
+        person.ask("POST", "/sessions", session_id=SESSION, title="JSON for tally")
+        plan = person.propose()
+        with sync_playwright() as driver:
+            browser = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+            camera = Camera(browser, server)
+            waiting(camera)
+            person.ask("POST", f"/plans/{plan}/decision", decision="approve")
+            status = f"/plans/{plan}/status"
+            person.until(
+                status, lambda s: sum(t["status"] == "completed" for t in s["subtasks"]) == 2
+            )
+            pending = f"/sessions/{SESSION}/pending-approvals"
+            asked = person.until(pending, lambda p: p["count"] == 1)["pending_approvals"][0]
+            running(camera, asked["approval_id"])
+            browser.close()
+    finally:
+        server.kill()
+
+
+if __name__ == "__main__":
+    main()
