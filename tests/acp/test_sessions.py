@@ -29,8 +29,9 @@ async def test_what_was_open_is_asked_again_when_the_session_is_loaded(editor, f
         await first.until(lambda: first.questions)
         await first.hang_up()
 
-    async with editor() as pad:
+    async with editor() as pad, anyio.create_task_group() as group:
         await pad.greet()
+        pad.patience = anyio.Event()
         listed = await pad.agent.list_sessions(cwd=str(folder))
         assert [each.session_id for each in listed.sessions] == [session]
         assert (await pad.agent.list_sessions(cwd="/elsewhere")).sessions == []
@@ -39,10 +40,14 @@ async def test_what_was_open_is_asked_again_when_the_session_is_loaded(editor, f
         said = [update.content.text for update in pad.of("user_message_chunk")]
         assert said == ["hello", "make"]
         assert "Done." in pad.text
+        await pad.until(lambda: pad.questions)
+        # Some editors show nobody what is asked outside of a prompt.
+        group.start_soon(pad.say, session, "and?")
+        await pad.until(lambda: len(pad.questions) == 2)
+        assert len(pad.methods("$/cancel_request")) == 1
+        pad.patience.set()
         await pad.until(lambda: (folder / "a.txt").exists())
-        await pad.until(lambda: pad.text.count("Done.") == 2)
-        assert len(pad.questions) == 1
-        assert await pad.say(session, "and?") == "end_turn"
+        await pad.until(lambda: pad.text.count("Done.") == 3)
         await pad.agent.close_session(session_id=session)
         with pytest.raises(RequestError):
             await pad.say(session, "and?")

@@ -16,8 +16,8 @@ Body = dict[str, Any]
 
 async def until_asked(provider: FakeOpenAI, enough: Callable[[list[Body]], object]) -> Any:
     """Wait until the model has been asked for something; gives what told so."""
-    requests: list[Body] = []
     with anyio.fail_after(LIMIT):
+        requests: list[Body] = await anyio.to_thread.run_sync(lambda: provider.requests)
         while not (found := enough(requests)):
             requests = await anyio.to_thread.run_sync(provider.news, len(requests))
     return found

@@ -70,6 +70,8 @@ class Dialogue:
         """Approvals that were put before the person."""
         self._left: set[str] = set()
         """Those of them that the person did not answer."""
+        self._unprompted: set[str] = set()
+        """Those put before them outside of a prompt; some editors show these to nobody."""
         self._plans: dict[str, str] = {}
         """Plan → the approval that asks about it."""
         self._asking: dict[str, anyio.CancelScope] = {}
@@ -169,6 +171,8 @@ class Dialogue:
             if approval.approval_id in self._known:
                 continue
             self._known.add(approval.approval_id)
+            if not self._runs:
+                self._unprompted.add(approval.approval_id)
             if is_plan(approval):
                 self._plans[approval.plan_id or ""] = approval.approval_id
             if approval.kind != ApprovalKind.TOOL:
@@ -177,8 +181,11 @@ class Dialogue:
 
     async def _ask_again(self) -> None:
         """Ask what the person did not answer, now that they are there."""
-        self._known -= self._left
+        for waiting in self._unprompted & self._asking.keys():
+            self._asking.pop(waiting).cancel()
+        self._known -= self._left | self._unprompted
         self._left.clear()
+        self._unprompted.clear()
         await self._ask_all()
 
     def _begin(self, act: Callable[..., Awaitable[None]], *args: object) -> None:
@@ -201,9 +208,10 @@ class Dialogue:
             options = options_of(approval, self.locale, forms=self._editor.forms)
             word = await self._editor.choose(self.id, call_of(approval, self.root), options)
             act = await self._meant(approval, word) if word else None
-        self._asking.pop(approval.approval_id, None)
         if scope.cancelled_caught:
+            # Whoever did that has taken it away, and may be asking anew.
             return
+        self._asking.pop(approval.approval_id, None)
         if act is not None:
             # What follows from it ends the question, so no longer a part of asking it.
             await act()
@@ -303,7 +311,8 @@ class Dialogue:
         runs = list(self._runs)
         for run in runs:
             run.cancelled = True
-        for scope in list(self._asking.values()):
+        asking, self._asking = self._asking, {}
+        for scope in asking.values():
             scope.cancel()
         try:
             with suppress(Unreachable):
