@@ -9,6 +9,7 @@ from pydantic import BaseModel
 
 from gonogo.cli._exits import Exit
 from gonogo.domain.visible import guarded, visible, visible_json
+from gonogo.texts import say
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -41,7 +42,7 @@ def plain(value: Any) -> Any:  # noqa: ANN401
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> Exit:
-    """Write rows in columns; tabs between them where nobody looks.
+    """Write rows in columns; tabs between them, and English headings, where nobody looks.
 
     Where columns would break words, such as an id that somebody copies, each row is a paragraph.
     """
@@ -52,7 +53,10 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> Exit:
         return Exit.DONE
     from rich.console import Console
 
-    console = Console(highlight=False)
+    from gonogo.cli._setup import own_locale
+
+    console, locale = Console(highlight=False), own_locale()
+    head = [say(f"head_{title.replace(' ', '_')}", locale) for title in head]
     widths = [_longest_word(column) for column in zip(head, *cells, strict=True)]
     if sum(widths) + _GAP * (len(widths) - 1) <= console.width:
         _columns(console, head, cells, widths)

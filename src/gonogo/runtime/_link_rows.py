@@ -16,7 +16,7 @@ from gonogo.domain.review import reviewer_name
 from gonogo.store import Connection, log, new_id
 from gonogo.store.desk import owner_of
 from gonogo.store.links import add_link
-from gonogo.store.people import last_sight, standing
+from gonogo.store.people import last_sight, names, standing
 
 _KEY_BYTES = 32
 
@@ -76,10 +76,10 @@ def hindrance(conn: Connection, principal: Principal, approval: Approval) -> str
     problem = objection(principal, approval)
     if problem is not None:
         return problem
-    owner = owner_of(conn, approval.session_id)
+    owner = owner_of(conn, approval.session_id) or ""
     if owner == principal.id or principal.role >= Role.ADMIN or is_reviewer(principal, approval):
         return None
-    whose = reviewer_name(owner) if owner else "nobody"
+    whose = names(conn, [owner]).get(owner, reviewer_name(owner) or "nobody")
     return (
         f"{principal.name} does not see this question. {whose}, whose session it is, and admins "
         "do; a rule of review lets others in that it names as `reviewers`"

@@ -7,6 +7,7 @@ from gonogo.texts._audit import ENGLISH_AUDIT, RUSSIAN_AUDIT
 from gonogo.texts._editor import ENGLISH_EDITOR, RUSSIAN_EDITOR
 from gonogo.texts._english import ENGLISH
 from gonogo.texts._failures import ENGLISH_CAUSES, RUSSIAN_CAUSES
+from gonogo.texts._headings import ENGLISH_HEADINGS, RUSSIAN_HEADINGS
 from gonogo.texts._language import DEFAULT, resolve
 from gonogo.texts._outgoing import ENGLISH_OUTGOING, RUSSIAN_OUTGOING
 from gonogo.texts._plan_text import ENGLISH_PLAN_TEXT, RUSSIAN_PLAN_TEXT
@@ -17,6 +18,7 @@ _TABLES: Mapping[str, Mapping[str, str]] = {
     "en": {
         **ENGLISH,
         **ENGLISH_POLICY,
+        **ENGLISH_HEADINGS,
         **ENGLISH_OUTGOING,
         **ENGLISH_AUDIT,
         **ENGLISH_EDITOR,
@@ -25,6 +27,7 @@ _TABLES: Mapping[str, Mapping[str, str]] = {
     "ru": {
         **RUSSIAN,
         **RUSSIAN_POLICY,
+        **RUSSIAN_HEADINGS,
         **RUSSIAN_OUTGOING,
         **RUSSIAN_AUDIT,
         **RUSSIAN_EDITOR,
