@@ -181,6 +181,8 @@ def test_a_plan_is_edited_in_a_file_of_its_own(gonogo, run, project, tmp_path, h
     file = tmp_path / "plan.yaml"
     edit = ("plans", "edit", str(plan["plan_id"]), "--from", str(file), "--yes")
 
+    wait = ("plans", "wait", str(plan["plan_id"]))
+    waits = gonogo(*wait, cwd=project)
     file.write_text(shown.stdout)
     same = gonogo(*edit, cwd=project)
     file.write_text(shown.stdout.partition("- id: json_flag")[0])
@@ -190,6 +192,8 @@ def test_a_plan_is_edited_in_a_file_of_its_own(gonogo, run, project, tmp_path, h
     assert "Nothing was changed" in same.stderr
     assert "Completed: 2" in edited.stdout
     assert list((home / "drafts").iterdir()) == []
+    assert (waits.returncode, gonogo(*wait, cwd=project).returncode) == (3, 0)
+    assert approval_in(waits.stderr)
 
 
 def test_an_edit_that_is_no_plan_is_opened_again_and_kept(terminal, run, project, tmp_path, home):

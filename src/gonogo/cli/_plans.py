@@ -105,6 +105,21 @@ def edit_plan(
     carry_out(_edit, plan_id, form, source, yes, json)
 
 
+@app.command("wait", **EXACT, epilog=example("gonogo plans wait p_0192 --limit 3600"))
+def wait_plan(
+    plan_id: PlanId,
+    limit: Annotated[
+        float | None, typer.Option("--limit", min=0, help="Seconds at most; by default for ever.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Wait until a plan is over, or waits for a person.
+
+    Exit code: 0 completed, 1 ended otherwise or not over in time, 3 waits for a person.
+    """
+    carry_out(_wait, plan_id, limit, json)
+
+
 @app.command("start", **EXACT, epilog=example("gonogo plans start p_0192"))
 def start_plan(plan_id: PlanId, json: Events = False) -> None:
     """Start a plan that was approved and held."""
@@ -309,6 +324,12 @@ async def _watch(plan_id: str, timeline: bool, json: bool) -> Exit:
     from gonogo.cli._watch import watch
 
     return await watch(plan_id, _drawing(timeline), json)
+
+
+async def _wait(plan_id: str, limit: float | None, json: bool) -> Exit:
+    from gonogo.cli._watch import wait
+
+    return await wait(plan_id, limit, json)
 
 
 async def _diff(plan_id: str, from_: int | None, to: int | None, json: bool) -> Exit:

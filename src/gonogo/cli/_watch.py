@@ -9,11 +9,11 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from gonogo.cli._exits import Exit, Stop
+from gonogo.cli._exits import Exit, Stop, complain
 from gonogo.cli._graph import state_of
 from gonogo.cli._owner import linked
-from gonogo.cli._print import line, plain
-from gonogo.cli._setup import read_settings
+from gonogo.cli._print import facts, line, plain
+from gonogo.cli._setup import own_locale, read_settings
 from gonogo.client import Client
 from gonogo.domain.plan_state import ENDED, PlanStatus
 from gonogo.domain.plan_views import PlanGraph
@@ -88,6 +88,30 @@ async def watch(plan_id: str, draw: Callable[[PlanGraph, str], Iterator[str]], j
     if graph.status not in ENDED:
         raise Stop(say("cli_nobody_runs", locale), Exit.WAITS)
     return Exit.DONE if graph.status is PlanStatus.COMPLETED else Exit.FAILED
+
+
+async def wait(plan_id: str, limit: float | None, json: bool) -> Exit:
+    """Wait until a plan is over or a person is asked; leaving early changes nothing in it."""
+    async with linked(read_settings(), goes_on=True, looks=True) as link:
+        client = link.client
+        plan = await client.plan(plan_id)
+        if link.runtime is None:
+            try:
+                plan = await client.wait_for_plan(plan_id, limit=limit, or_asked=True)
+            except TimeoutError:
+                raise Stop(say("cli_not_over", own_locale(), plan_id=plan_id)) from None
+        asked = await client.pending_approvals(plan.session_id)
+    if json:
+        facts(plan)
+    else:
+        line(f"{plan.plan_id} {plan.status}")
+    if plan.status in ENDED:
+        return Exit.DONE if plan.status is PlanStatus.COMPLETED else Exit.FAILED
+    if not asked.count:
+        raise Stop(say("cli_nobody_runs", own_locale()), Exit.WAITS)
+    for approval in asked.pending_approvals:
+        complain(say("cli_waiting", own_locale(), approval_id=approval.approval_id))
+    return Exit.WAITS
 
 
 async def _follow(client: Client, graph: PlanGraph, board: Board) -> PlanGraph:

@@ -5,9 +5,8 @@ from typing import Any
 
 from gonogo.client._approvals import Approvals
 from gonogo.client._audits import Audits
-from gonogo.client._plans import Plans
-from gonogo.client._sessions import Sessions
 from gonogo.client._undo import Undo
+from gonogo.client._waiting import Waiting
 from gonogo.domain.analytics import Analytics
 from gonogo.domain.pages import (
     Agents,
@@ -33,7 +32,7 @@ from gonogo.domain.views import (
 )
 
 
-class Client(Audits, Sessions, Plans, Undo, Approvals):
+class Client(Audits, Waiting, Undo, Approvals):
     """A client of one server. Every method raises the domain's errors, and `Unreachable`."""
 
     async def health(self) -> Health:

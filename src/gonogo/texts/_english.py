@@ -278,6 +278,7 @@ ENGLISH = {
     "cli_question_requester": "not by who asked: {name}",
     "cli_question_later": "from {when}Z also: {names}",
     "cli_question_problem": "nobody can approve it: {problem}",
+    "cli_not_over": "Plan {plan_id} is not over yet; it goes on.",
     "cli_watching": "Open now: {count}. Watching until Ctrl-C.",
     "cli_watch_by": "{status} by {by}",
     "cli_identical": "{count} identical",

@@ -263,6 +263,7 @@ RUSSIAN = {
     "cli_question_requester": "но не тот, кто попросил: {name}",
     "cli_question_later": "с {when}Z также: {names}",
     "cli_question_problem": "подтвердить не может никто: {problem}",
+    "cli_not_over": "План {plan_id} ещё не закончен; он продолжается.",
     "cli_watching": "Сейчас открыто: {count}. Слежу, пока не нажмёте Ctrl-C.",
     "cli_watch_by": "{status}, кто: {by}",
     "cli_identical": "одинаковых: {count}",
