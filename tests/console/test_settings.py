@@ -103,6 +103,10 @@ def test_what_there_is_and_what_holds_is_shown_to_those_who_may_see_it(server, l
     other.get_by_text("Your role does not reach here").wait_for()
     other.get_by_role("tab", name="Agents").click()
     other.get_by_role("heading", name="architect").wait_for()
+    other.get_by_text("vic, viewer").wait_for()
+    other.get_by_role("link", name="Sessions").click()
+    other.get_by_text("No session yet").wait_for()
+    expect(other.get_by_role("button", name="New session")).to_have_count(0)
 
 
 def test_a_session_is_renamed_found_and_deleted(server, look):

@@ -4,6 +4,7 @@ import { useVirtualizer, type Virtualizer } from "@tanstack/react-virtual";
 import { type RefObject, useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { type Following, isWhole, whatPeopleSaid } from "@/shared/events";
+import { OnlyLooks, useMay } from "@/shared/me";
 import classes from "./Chat.module.css";
 import { Composer } from "./Composer";
 import { ItemView } from "./ItemView";
@@ -16,6 +17,7 @@ const NEAR_TOP = 400;
 /** What was said and done, and a field to say more. Only what is in view is drawn. */
 export function Chat({ sessionId, following }: { sessionId: string; following: Following }) {
   const { t } = useTranslation();
+  const mayWrite = useMay("operator");
   const { conversation, loadEarlier, isLoadingEarlier } = following;
   const history = useQuery(whatPeopleSaid(sessionId));
   const items = useMemo(() => {
@@ -106,7 +108,7 @@ export function Chat({ sessionId, following }: { sessionId: string; following: F
           {t("chat.toEnd")}
         </Button>
       )}
-      <Composer sessionId={sessionId} isBusy={conversation.isBusy} />
+      {mayWrite ? <Composer sessionId={sessionId} isBusy={conversation.isBusy} /> : <OnlyLooks />}
     </Stack>
   );
 }

@@ -4,6 +4,7 @@ import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { type CheckpointView, type RollbackFile, type RollbackView, rollBack } from "@/shared/api";
 import { en } from "@/shared/i18n/en";
+import { OnlyLooks, useMay } from "@/shared/me";
 import { Failure, Loaded, visible } from "@/shared/ui";
 
 /** What is undone: everything since a checkpoint, or one subtask with its dependants. */
@@ -28,6 +29,7 @@ export function Rollback({
   const { t } = useTranslation();
   const queries = useQueryClient();
   const [includeShared, setIncludeShared] = useState(false);
+  const mayRollBack = useMay("operator");
   const rollback = useMutation({
     mutationFn: () => order(planId, target, { includeShared, dryRun: false }),
     onSettled: () => void queries.invalidateQueries(),
@@ -60,21 +62,24 @@ export function Rollback({
                     onChange={(event) => setIncludeShared(event.currentTarget.checked)}
                   />
                 )}
+                <OnlyLooks />
                 {rollback.error !== null && <Failure error={rollback.error} />}
                 <Group justify="flex-end">
                   <Button variant="default" onClick={onClose}>
                     {t("common.cancel")}
                   </Button>
-                  <Button
-                    color="red"
-                    loading={rollback.isPending}
-                    disabled={look.isPlaceholderData}
-                    onClick={() => rollback.mutate()}
-                  >
-                    {would.restored > 0
-                      ? t("checkpoints.doFiles", { number: would.restored })
-                      : t("checkpoints.doIt")}
-                  </Button>
+                  {mayRollBack && (
+                    <Button
+                      color="red"
+                      loading={rollback.isPending}
+                      disabled={look.isPlaceholderData}
+                      onClick={() => rollback.mutate()}
+                    >
+                      {would.restored > 0
+                        ? t("checkpoints.doFiles", { number: would.restored })
+                        : t("checkpoints.doIt")}
+                    </Button>
+                  )}
                 </Group>
               </>
             )}

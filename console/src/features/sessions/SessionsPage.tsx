@@ -5,6 +5,7 @@ import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { Link } from "react-router";
 import { listSessionsOptions, type SessionView } from "@/shared/api";
+import { useMay } from "@/shared/me";
 import { Loaded, When } from "@/shared/ui";
 import { NewSession } from "./NewSession";
 
@@ -18,6 +19,7 @@ export function SessionsPage() {
   const [search, setSearch] = useState("");
   const [wanted] = useDebouncedValue(search.trim(), PAUSE);
   const [count, setCount] = useState(PAGE);
+  const mayWrite = useMay("operator");
   const [isNew, { open, close }] = useDisclosure(false);
   const query = useQuery({
     ...listSessionsOptions({ query: { limit: count, q: wanted || undefined } }),
@@ -31,7 +33,7 @@ export function SessionsPage() {
         <Title order={1} size="h2">
           {t("sessions.title")}
         </Title>
-        <Button onClick={open}>{t("sessions.new")}</Button>
+        {mayWrite && <Button onClick={open}>{t("sessions.new")}</Button>}
       </Group>
       <TextInput
         type="search"

@@ -3,6 +3,7 @@ import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { type GrantView, listGrantsOptions, listGrantsQueryKey, revokeGrant } from "@/shared/api";
+import { useMay } from "@/shared/me";
 import { Confirm, Json, visible, When } from "@/shared/ui";
 import { Permitted } from "./Permitted";
 import { SessionPick, usePicked } from "./SessionPick";
@@ -70,6 +71,7 @@ export function Grants() {
 
 function Grant({ grant, onRevoke }: { grant: GrantView; onRevoke: () => void }) {
   const { t } = useTranslation();
+  const mayRevoke = useMay("operator");
   const { status, scope, ended_because, plan_id, revision } = grant;
   const subtask = visible(grant.subtask_id);
   return (
@@ -83,7 +85,7 @@ function Grant({ grant, onRevoke }: { grant: GrantView; onRevoke: () => void }) 
             {t("settings.grant.for", { subtask, plan: plan_id, revision })}
           </Text>
         </Group>
-        {status === "active" && (
+        {status === "active" && mayRevoke && (
           <Button
             size="compact-sm"
             variant="default"

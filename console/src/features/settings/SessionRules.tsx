@@ -9,6 +9,7 @@ import {
   removeRule,
   type SessionRuleView,
 } from "@/shared/api";
+import { useMay } from "@/shared/me";
 import { Confirm, Failure, visible, When } from "@/shared/ui";
 import { Permitted } from "./Permitted";
 import { RuleCard } from "./RuleCard";
@@ -36,6 +37,7 @@ function RulesOf({ sessionId }: { sessionId: string }) {
   const path = { session_id: sessionId };
   const queries = useQueryClient();
   const query = useQuery(listRulesOptions({ path }));
+  const mayWrite = useMay("operator");
   const [removed, setRemoved] = useState<SessionRuleView>();
   const refresh = () => queries.invalidateQueries({ queryKey: listRulesQueryKey({ path }) });
   const removal = useMutation({
@@ -68,18 +70,20 @@ function RulesOf({ sessionId }: { sessionId: string }) {
                 </>
               }
               action={
-                <Button
-                  size="compact-sm"
-                  variant="default"
-                  aria-label={`${t("common.remove")} ${rule.name}`}
-                  onClick={() => ask(rule)}
-                >
-                  {t("common.remove")}
-                </Button>
+                mayWrite && (
+                  <Button
+                    size="compact-sm"
+                    variant="default"
+                    aria-label={`${t("common.remove")} ${rule.name}`}
+                    onClick={() => ask(rule)}
+                  >
+                    {t("common.remove")}
+                  </Button>
+                )
               }
             />
           ))}
-          <NewRule sessionId={sessionId} onAdded={refresh} />
+          {mayWrite && <NewRule sessionId={sessionId} onAdded={refresh} />}
           <Confirm
             question={removed && t("settings.session.removeSure", { name: removed.name })}
             action={t("common.remove")}
