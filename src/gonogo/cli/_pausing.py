@@ -3,14 +3,17 @@
 from contextlib import suppress
 from dataclasses import dataclass
 
+import anyio
+
 from gonogo.cli._ask import Person
 from gonogo.client import Client
 from gonogo.domain.errors import GonogoError, Refused
 from gonogo.domain.plan_state import ENDED, PlanStatus
+from gonogo.domain.subtask_state import SubtaskStatus
 from gonogo.texts import say
 
 CANCEL, LEAVE = "cancel", "leave"
-_UNDER_WAY = frozenset({PlanStatus.RUNNING, PlanStatus.PAUSED})
+_LOOK = 0.25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +58,15 @@ class Pausing:
             await self.client.resume_plan(plan_id)
         except Refused as error:
             self.person.tell(str(error))
+
+    async def rest(self, plan_id: str | None) -> None:
+        """Wait until nothing of a plan runs any more; it must be paused."""
+        with suppress(GonogoError):
+            while plan_id is not None:
+                plan = await self.client.plan(plan_id)
+                if not any(each.status is SubtaskStatus.RUNNING for each in plan.subtasks):
+                    return
+                await anyio.sleep(_LOOK)
 
     async def is_open(self, plan_id: str | None) -> bool:
         """Whether there is such a plan, and it is not over."""

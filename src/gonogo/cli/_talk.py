@@ -264,14 +264,22 @@ class Conversation:
                     # Its answer may come only after the plan.
                     self._stays = True
                     self._send({"type": "user_message", "content": said})
-            case _ if word == LEAVE and paused and not self._pausing.stays:
-                await self._pausing.resume(plan_id or "")
-                self._tell_way_back("cli_left_running")
             case _ if word == LEAVE:
-                self._leave_now()
+                await self._part(plan_id, paused=paused)
             case _:
                 pass
         return word
+
+    async def _part(self, plan_id: str | None, *, paused: bool) -> None:
+        if paused and not self._pausing.stays:
+            await self._pausing.resume(plan_id or "")
+            self._tell_way_back("cli_left_running")
+            return
+        # What runs comes to its end, or is cut off by another Ctrl-C.
+        self._stopping = True
+        if paused:
+            await self._exchange.hearing(lambda: self._pausing.rest(plan_id), self._overhear)
+        self._leave_now()
 
     def _leave_now(self) -> None:
         self._leaving = True

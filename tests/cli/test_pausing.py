@@ -1,0 +1,126 @@
+"""Ctrl-C while a plan runs: nothing new starts, and what comes next is the person's choice."""
+
+import signal
+from contextlib import asynccontextmanager
+
+import anyio
+import pytest
+
+from fakes.door import door_at
+from gonogo.cli._answers import Answers, Wish
+from gonogo.cli._exits import Exit
+from gonogo.cli._interrupts import Interrupts
+from gonogo.cli._show import Written
+from gonogo.cli._talk import Conversation
+from gonogo.client import Client
+from gonogo.domain.principal import Role
+from gonogo.llm import ScriptedModel
+from gonogo.runtime import Runtime
+from gonogo.settings import Settings
+
+LIMIT = 60
+STEPS = [
+    {"id": "a", "description": "Do a", "agent": "coder"},
+    {"id": "b", "description": "Do b", "agent": "coder", "dependencies": ["a"]},
+]
+PLAN = {"calls": [{"name": "create_plan", "arguments": {"goal": "A goal", "subtasks": STEPS}}]}
+LINES = {
+    "main/architect": [PLAN], "main/orchestrator": [{"text": "Later."}],
+    "a": [{"text": "done", "delay": 0.3}], "b": [{"text": "done"}],
+}  # fmt: skip
+TASK = {"type": "user_message", "content": "Build it", "agent_type": "architect"}
+
+
+class AtKeys:
+    """A person at a terminal who answers with what they were going to."""
+
+    is_there = has_keys = True
+
+    def __init__(self, *words):
+        self.words, self.told, self.asked = list(words), [], []
+
+    def tell(self, text):
+        self.told.append(text)
+
+    def withdraw(self):
+        pass
+
+    async def line(self, prompt, *, ahead=False):
+        return self.words.pop(0)
+
+    async def choose(self, question, options):
+        self.asked.append(set(options))
+        return self.words.pop(0)
+
+
+class Interrupting(Written):
+    """A screen whose person presses Ctrl-C as soon as they see the first subtask start."""
+
+    def show(self, event):
+        if event["type"] == "subtask_started" and event["subtask_id"] == "a":
+            signal.raise_signal(signal.SIGINT)
+
+
+@asynccontextmanager
+async def served(tmp_path):
+    (tmp_path / "work").mkdir()
+    settings = Settings(
+        home=tmp_path / "home", config=tmp_path / "config", workspace=tmp_path / "work"
+    )
+    path = tmp_path / "s"
+    async with (
+        Runtime.open(settings, model=ScriptedModel(LINES)) as runtime,
+        door_at(runtime, path),
+    ):
+        _, token = await runtime.create_token(runtime.owner, "ann", Role.OPERATOR)
+        async with Client(uds=str(path), token=token) as client:
+            yield client
+
+
+async def talks(client, person, *, owns):
+    session = await client.open_session()
+    answers = Answers(client, session.session_id, person, Wish(), "en")
+    interrupts = Interrupts()
+    talk = Conversation(
+        client, session.session_id, Interrupting(), answers, interrupts=interrupts, owns=owns
+    )
+    with anyio.fail_after(LIMIT):
+        async with interrupts.heeded():
+            return await talk.carry(TASK)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("words", "code", "statuses"),
+    [
+        (["resume"], Exit.DONE, {"completed"}),
+        (["cancel"], Exit.FAILED, {"cancelled"}),
+        (["leave"], Exit.DONE, {"running", "completed"}),
+        (["message", "And c?", "resume", None], Exit.DONE, {"completed"}),
+    ],
+)
+async def test_the_person_says_what_comes_next(tmp_path, words, code, statuses):
+    person = AtKeys("approve", *words)
+    async with served(tmp_path) as client:
+        assert await talks(client, person, owns=False) is code
+        [plan] = (await client.plans()).plans
+
+    assert str(plan.status) in statuses
+    assert person.asked[1] == {"resume", "message", "cancel", "leave"}
+    assert person.words == []
+    assert any("goes on without you" in text for text in person.told) == (words == ["leave"])
+
+
+@pytest.mark.anyio
+async def test_who_carries_the_plan_out_and_leaves_sees_what_runs_to_its_end(tmp_path):
+    person = AtKeys("approve", "leave")
+    async with served(tmp_path) as client:
+        with pytest.raises(BaseExceptionGroup) as raised:
+            await talks(client, person, owns=True)
+        [plan] = (await client.plans()).plans
+
+    assert raised.group_contains(KeyboardInterrupt)
+    assert [str(plan.status), *(str(s.status) for s in plan.subtasks)] == [
+        "paused", "completed", "pending",
+    ]  # fmt: skip
+    assert "attach" in person.told[-1]
