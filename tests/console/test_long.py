@@ -5,10 +5,13 @@ from typing import Any
 import pytest
 
 from console.long import PER_TURN, fill
+from console.test_sessions import tell
 
 expect = pytest.importorskip("playwright.sync_api").expect
 
 TURNS = 1_000
+MANY, WIDE = 500, 50
+"""Subtasks, and how many of them wait for the same."""
 MOST_NODES = 400
 """Elements of the log at once; ten thousand events would be some fifty thousand."""
 DRAWN = "document.querySelectorAll('[role=log] *').length"
@@ -55,3 +58,34 @@ def test_ten_thousand_events_are_read_in_pages_and_drawn_as_they_come_into_view(
     log.get_by_text("Some more" * 20).wait_for()
     expect(field).to_have_value("and then")
     assert page.evaluate(DRAWN) < MOST_NODES
+
+
+def step(n: int) -> dict[str, Any]:
+    """One that waits for two of the layer before it."""
+    last = n // WIDE * WIDE - 1
+    after = [] if n < WIDE else [f"s{n - WIDE}", f"s{last - n % 7}"]
+    return {"id": f"s{n}", "description": f"Step {n}", "agent": "coder", "dependencies": after}
+
+
+def test_a_plan_of_five_hundred_subtasks_begins_as_a_list_and_is_drawn_where_it_is_looked_at(
+    server, ground, look
+):
+    steps = [step(n) for n in range(MANY)]
+    plan = {"name": "create_plan", "arguments": {"goal": "All of it", "subtasks": steps}}
+    switch = {"name": "switch_mode", "arguments": {"mode": "architect"}}
+    ground.model.script({"rules": [
+        {"when": {"user": "all"}, "replies": [{"calls": [switch]}, {"calls": [plan]}]},
+    ]})  # fmt: skip
+    tell(server, "many", "all")
+    page = look(server.link)
+    page.get_by_role("heading", name="Sessions").wait_for()
+    page.goto(f"{server.url}/#/sessions/many/plan")
+    rows = page.get_by_role("list", name="Subtasks").get_by_role("listitem")
+    expect(rows).to_have_count(MANY)
+    page.get_by_text("Graph", exact=True).click()
+    page.locator(".react-flow__node").first.wait_for()
+    assert page.locator(".react-flow__node").count() < MANY / 4
+    page.get_by_text("List", exact=True).click()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    page.get_by_role("dialog").get_by_text("Step 0").wait_for()

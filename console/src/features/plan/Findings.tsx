@@ -49,23 +49,43 @@ export function Findings({
         title={t(`plan.findings.${severity}`, { number: these.length })}
         p="xs"
       >
-        <List size="sm">
-          {these.map(({ message, subtaskId }) => (
-            <List.Item key={`${subtaskId} ${message}`} style={{ overflowWrap: "anywhere" }}>
-              {message}{" "}
-              {subtaskId !== undefined && (
-                <Anchor component="button" size="sm" onClick={() => onOpen(subtaskId)}>
-                  {subtaskId}
-                </Anchor>
-              )}
-            </List.Item>
-          ))}
-        </List>
+        <Lines findings={these.slice(0, FIRST)} onOpen={onOpen} />
+        {these.length > FIRST && (
+          <details>
+            <summary>{t("plan.findings.more", { number: these.length - FIRST })}</summary>
+            <Lines findings={these.slice(FIRST)} onOpen={onOpen} />
+          </details>
+        )}
       </Alert>
     );
   });
 }
 
+function Lines({
+  findings,
+  onOpen,
+}: {
+  findings: readonly Finding[];
+  onOpen: (id: string) => void;
+}) {
+  return (
+    <List size="sm">
+      {findings.map(({ message, subtaskId }) => (
+        <List.Item key={`${subtaskId} ${message}`} style={{ overflowWrap: "anywhere" }}>
+          {message}{" "}
+          {subtaskId !== undefined && (
+            <Anchor component="button" size="sm" onClick={() => onOpen(subtaskId)}>
+              {subtaskId}
+            </Anchor>
+          )}
+        </List.Item>
+      ))}
+    </List>
+  );
+}
+
+/** Of each severity; the others are folded, so that what is decided is not pushed out of sight. */
+const FIRST = 10;
 const SEVERITIES = ["error", "warning", "info"] as const;
 
 /** Findings come with the event that put a revision before a person. */

@@ -18,6 +18,7 @@ import { colorOf, StatusBadge, visible } from "@/shared/ui";
 import { useFacts } from "./facts";
 import classes from "./GraphView.module.css";
 import { awaitedBy, isOnPath, layoutOf, NODE } from "./layout";
+import { LARGE } from "./size";
 import { workerOf } from "./worker";
 
 type SubtaskNode = Node<
@@ -31,6 +32,9 @@ const MARGIN = 48;
 const ROOM = { top: "16px", bottom: "16px", left: "16px", right: "56px" } as const;
 const LEAST = 200;
 const MOST = 560;
+const LEAST_ZOOM = 0.2;
+/** A large plan is not shrunk until all of it is seen, but to where its words can be read. */
+const READABLE = 0.5;
 
 /** A plan drawn as a graph; a subtask that is chosen by pointer or Enter is opened. */
 export default function GraphView({
@@ -41,6 +45,7 @@ export default function GraphView({
   onOpen: (id: string) => void;
 }) {
   const scheme = useComputedColorScheme();
+  const isLarge = graph.nodes.length > LARGE;
   const path = graph.finished_at === undefined ? graph.critical_path : graph.actual_path;
   const shape = JSON.stringify([graph.nodes.map(({ id }) => id), graph.edges]);
   // biome-ignore lint/correctness/useExhaustiveDependencies: times and states move nothing
@@ -76,11 +81,11 @@ export default function GraphView({
         elementsSelectable={false}
         preventScrolling={false}
         zoomOnScroll={false}
-        minZoom={0.2}
+        minZoom={LEAST_ZOOM}
         maxZoom={1.5}
         fitView
-        fitViewOptions={{ padding: ROOM, maxZoom: 1 }}
-        onlyRenderVisibleElements={graph.nodes.length > 100}
+        fitViewOptions={{ padding: ROOM, minZoom: isLarge ? READABLE : LEAST_ZOOM, maxZoom: 1 }}
+        onlyRenderVisibleElements={isLarge}
         proOptions={{ hideAttribution: true }}
       >
         <Controls showInteractive={false} position="bottom-right" />

@@ -14,6 +14,7 @@ import { Revisions } from "./Revisions";
 import { Steering } from "./Steering";
 import { SubtaskDrawer } from "./SubtaskDrawer";
 import { SubtaskList } from "./SubtaskList";
+import { LARGE } from "./size";
 
 const GraphView = lazy(() => import("./GraphView"));
 
@@ -61,14 +62,14 @@ export function OnePlan({ planId, following }: { planId: string; following: Foll
   );
 }
 
-/** The subtasks as a graph or as a list; where there is no room for a graph, as a list. */
+/** The subtasks as a graph or as a list; first as a list where a graph has no room, or is large. */
 function Subtasks({ graph, onOpen }: { graph: PlanGraph; onOpen: (id: string) => void }) {
   const { t } = useTranslation();
   const isNarrow = useMediaQuery("(max-width: 48em)", undefined, {
     getInitialValueInEffect: false,
   });
   const [chosen, choose] = useState<string>();
-  const view = chosen ?? (isNarrow ? "list" : "graph");
+  const view = chosen ?? (isNarrow || graph.nodes.length > LARGE ? "list" : "graph");
   return (
     <Stack gap="xs">
       <SegmentedControl

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
-import type { GraphNode } from "@/shared/api";
-import { awaitedBy } from "./layout";
+import type { GraphNode, PlanGraph } from "@/shared/api";
+import { awaitedBy, layoutOf, NODE } from "./layout";
 
 function node(id: string, status: GraphNode["status"], ...dependencies: string[]): GraphNode {
   const rest = { description: id, type: "action", estimated_time: "5 min", attempt: 0 };
@@ -15,4 +15,45 @@ it("says what a subtask still waits for, while its plan goes on", () => {
   expect(awaitedBy(last, { nodes })).toEqual([]);
   expect(awaitedBy(last, { nodes, started_at, finished_at: started_at })).toEqual([]);
   expect(awaitedBy({ ...last, status: "skipped" }, { nodes, started_at })).toEqual([]);
+});
+
+const WIDE = 50;
+
+/** Layers of subtasks, each waiting for two of the layer before; the last layer comes first. */
+function layered(layers: number): Pick<PlanGraph, "nodes" | "edges"> {
+  const nodes = Array.from({ length: layers * WIDE }, (_, place) => {
+    const before = Math.floor(place / WIDE) - 1;
+    const waitsFor = before < 0 ? [] : [place % WIDE, (place * 7) % WIDE];
+    const dependencies = [...new Set(waitsFor)].map((one) => `s${before * WIDE + one}`);
+    return { id: `s${place}`, dependencies };
+  }).reverse() as unknown as PlanGraph["nodes"];
+  const edges = nodes.flatMap(({ id, dependencies }) =>
+    dependencies.map((from) => ({ from, to: id })),
+  );
+  return { nodes, edges };
+}
+
+it.each([1, 10])(
+  "puts each subtask after those that it waits for, and none over another",
+  (many) => {
+    const shape = layered(many);
+    const { places, height } = layoutOf(shape);
+    for (const { from, to } of shape.edges) {
+      expect(places.get(from ?? "")?.x).toBeLessThan((places.get(to ?? "")?.x ?? 0) - NODE.width);
+    }
+    const spots = [...places.values()].sort((one, other) => one.x - other.x || one.y - other.y);
+    spots.forEach((spot, at) => {
+      const next = spots[at + 1];
+      expect(spot.y).toBeGreaterThanOrEqual(0);
+      expect(spot.y + NODE.height).toBeLessThanOrEqual(height);
+      expect(next?.x === spot.x && next.y < spot.y + NODE.height).toBe(false);
+    });
+    expect(places.size).toBe(shape.nodes.length);
+  },
+);
+
+it("draws what waits for something that is not there", () => {
+  const { nodes } = layered(3);
+  const { places } = layoutOf({ nodes: nodes.slice(0, 120), edges: [] });
+  expect(places.size).toBe(120);
 });

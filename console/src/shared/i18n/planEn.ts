@@ -55,6 +55,7 @@ export const planEn = {
     error: "Errors: {{number}}",
     warning: "Warnings: {{number}}",
     info: "Good to know: {{number}}",
+    more: "{{number}} more",
   },
   decide: {
     title: "This plan waits for your decision",

@@ -55,6 +55,7 @@ export const planRu: Language["plan"] = {
     error: "Ошибки: {{number}}",
     warning: "Предупреждения: {{number}}",
     info: "Полезно знать: {{number}}",
+    more: "ещё {{number}}",
   },
   decide: {
     title: "План ждёт вашего решения",
