@@ -10,7 +10,7 @@ import pytest
 from gonogo.cli._ask import Person
 from gonogo.cli._exits import Stop
 from gonogo.cli._plan_edit import FORMS, Drafts, PlanEditor
-from gonogo.client import Client
+from gonogo.client import Client, Unreachable
 from gonogo.domain.approval_views import ApprovalView
 from gonogo.domain.plan import Subtask
 from gonogo.domain.plan_views import RevisionView
@@ -41,6 +41,8 @@ class Server:
     def __call__(self, request: httpx.Request) -> httpx.Response:
         if request.url.path.endswith("/revisions/2"):
             return httpx.Response(200, json=REVISION.model_dump(mode="json", exclude_none=True))
+        if isinstance(self.found, Exception):
+            raise self.found
         self.checked.append(json.loads(request.content)["modified_subtasks"])
         return httpx.Response(200, json={"ok": True, **self.found})
 
@@ -109,6 +111,16 @@ async def test_what_the_server_would_refuse_is_not_sent_and_the_text_is_kept(
     (kept,) = (tmp_path / "drafts").iterdir()
     assert f"--from {kept}" in str(caught.value)
     assert "Do it" in kept.read_text()
+
+
+async def test_a_server_that_goes_away_loses_nothing(edit, server, tmp_path, capsys):
+    server.found = httpx.ConnectError("gone")
+    with pytest.raises(Unreachable):
+        await edit('sed -i "s/Do b/Do it/" "$1"')
+
+    (kept,) = (tmp_path / "drafts").iterdir()
+    assert "Do it" in kept.read_text()
+    assert f"--from {kept}" in capsys.readouterr().err
 
 
 async def test_a_text_from_elsewhere_is_taken_as_typed(edit, tmp_path):

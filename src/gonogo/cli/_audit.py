@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gonogo.cli._complete import session_ids
 from gonogo.cli._exits import Exit, Stop, carry_out
 from gonogo.cli._options import EXACT, Json, Limit, Session, example, group
 
@@ -28,7 +29,11 @@ Exported = Annotated[
 def show(
     session: Annotated[
         str | None,
-        typer.Option("--session", help="Only this session's, from its first on; or: system."),
+        typer.Option(
+            "--session",
+            help="Only this session's, from its first on; or: system.",
+            autocompletion=session_ids,
+        ),
     ] = None,
     actor: Annotated[
         str | None, typer.Option("--actor", help="Only what this person, or id, did.")

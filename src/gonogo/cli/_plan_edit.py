@@ -20,6 +20,7 @@ from gonogo.cli._plan_yaml import YAML
 from gonogo.cli._setup import read_settings
 from gonogo.client import Client
 from gonogo.domain.approval_views import ApprovalView
+from gonogo.domain.errors import GonogoError
 from gonogo.domain.plan import Revision, Subtask
 from gonogo.domain.plan_changes import plan_changes
 from gonogo.domain.plan_views import FindingView, PlanDiff, RevisionView
@@ -62,12 +63,19 @@ class PlanEditor:
             Stop: there is no editor, or the person gave up; where their text is kept is said.
         """
         revision = await self.client.plan_revision(approval.plan_id or "", approval.revision or 1)
-        edit = _Edit(self, revision, self.folder / self._name(revision))
-        if given is None:
-            await edit.begin(approval)
-        else:
-            await edit.take(given)
-        return await edit.to_its_end(sure=sure)
+        file = self.folder / self._name(revision)
+        edit = _Edit(self, revision, file)
+        try:
+            if given is None:
+                await edit.begin(approval)
+            else:
+                await edit.take(given)
+            return await edit.to_its_end(sure=sure)
+        except (GonogoError, Withdrawn, anyio.get_cancelled_exc_class()):
+            # Somebody else decided, the server went away, or the person was interrupted.
+            if file.exists():
+                self.person.tell(_kept(file, revision.plan_id, self.locale))
+            raise
 
     def _name(self, revision: RevisionView) -> str:
         return f"{revision.plan_id}-{revision.revision}{self.form.suffix}"
