@@ -173,6 +173,7 @@ NOT_KNOWN = [
     ("ls -w", "'-w' lacks a value"),
     ("ls -w src/*", "'src/*' may be several words where one is meant"),
     ("ls -w x", "'x' is not a number"),
+    ("pwd -", "'-' is one operand too many"),
     ("cat ''", "an empty path"),
     ("cat ..", "'..' leaves the workspace"),
     ("cat ../x", "'../x' leaves the workspace"),

@@ -89,6 +89,16 @@ def test_what_was_rejected_is_never_covered_and_becomes_an_example():
     assert _found(commands, _no(_command("npm run c"))) == []
 
 
+def test_a_folder_is_suggested_once_for_all_that_lies_in_it_at_whatever_depth():
+    [rule] = suggest(_yes(_file("docs/a"), _file("docs/b"), _file("docs/x/c")), 2)
+    assert (rule.path, rule.reason) == ("docs/**", "approved 3 times, never rejected")
+
+
+def test_a_rule_is_written_in_the_letters_that_it_is_about():
+    text = as_toml(suggest(_yes(_file("é/a"), _file("é/b")), 2), "x")
+    assert 'path = "é/**"' in text
+
+
 def test_each_agent_and_tool_has_its_own_and_what_always_asks_has_none():
     assert _found(_yes(_command("ls a"), _command("ls b", agent="debug"))) == []
     assert _found(_yes(*[_file("a", "delete_file", deletes=("a",))] * 3)) == []
