@@ -1,6 +1,6 @@
 import react from "@vitejs/plugin-react";
 import { defineConfig } from "vitest/config";
-import { size } from "./size";
+import { size } from "./size.ts";
 
 const OUT = new URL("../src/gonogo/server/console", import.meta.url).pathname;
 /** Where `npm run dev` finds a server. */
