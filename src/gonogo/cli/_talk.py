@@ -325,7 +325,8 @@ class Conversation:
         with anyio.move_on_after(_FAREWELL, shield=True), suppress(GonogoError):
             if self._manner.ours:
                 await self._cancel_all()
-        self._person.tell(say("cli_interrupted", self._locale, session_id=self._session_id))
+        how = "cli_interrupted" if self._wish.keeps else "cli_demo_interrupted"
+        self._person.tell(say(how, self._locale, session_id=self._session_id))
 
     async def _cancel_all(self) -> None:
         if self.outcome.plan_id:

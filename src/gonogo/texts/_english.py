@@ -284,6 +284,7 @@ ENGLISH = {
     "cli_identical": "{count} identical",
     "cli_waiting": "Waits for a decision: {approval_id}. Decide with: gonogo approvals decide {approval_id} approve",  # noqa: E501
     "cli_edit_failed": "That cannot be sent: {detail}",
+    "cli_demo_interrupted": "Interrupted. The sample project is removed.",
     "cli_interrupted": "Interrupted. The session is {session_id}; it can be continued.",
     "cli_paused_question": "Paused: nothing new starts. What now?",
     "cli_stop_question": "What now?",

@@ -269,6 +269,7 @@ RUSSIAN = {
     "cli_identical": "одинаковых: {count}",
     "cli_waiting": "Ждёт решения: {approval_id}. Решить: gonogo approvals decide {approval_id} approve",  # noqa: E501
     "cli_edit_failed": "Это нельзя отправить: {detail}",
+    "cli_demo_interrupted": "Прервано. Образец проекта удалён.",
     "cli_interrupted": "Прервано. Сеанс {session_id} можно продолжить.",
     "cli_paused_question": "Приостановлено: ничего нового не начнётся. Что дальше?",
     "cli_stop_question": "Что дальше?",
