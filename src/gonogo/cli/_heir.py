@@ -124,17 +124,16 @@ class _Heir:
             await anyio.sleep(LOOK if self._reached else GLANCE)
 
     async def _try(self, task_status: anyio.abc.TaskStatus[None]) -> None:
-        with self._folder.owned(yields=True) as ours:
-            if not ours:
-                return
-            try:
-                await self._own(task_status)
-            except Exception:
-                if not self._reached:
-                    raise
-                # Such as rules that have a defect now; who asks meanwhile is told.
-                _LOG.exception("the place of the owner could not be taken")
-                await anyio.sleep(_AGAIN)
+        try:
+            with self._folder.owned(yields=True) as ours:
+                if ours:
+                    await self._own(task_status)
+        except Exception:
+            if not self._reached:
+                raise
+            # Such as rules that have a defect now; whoever asks meanwhile waits, and is told.
+            _LOG.exception("the place of the owner could not be taken")
+            await anyio.sleep(_AGAIN)
 
     async def _own(self, task_status: anyio.abc.TaskStatus[None]) -> None:
         chosen = with_model(self._folder, self._settings, goes_on=self._reached)

@@ -1,0 +1,65 @@
+"""Who stays with the runtime for hours takes the place of an owner that ends, and gives it up."""
+
+from contextlib import ExitStack
+
+import anyio
+import pytest
+
+from fakes.template import lay_out
+from gonogo.cli import _heir, _owner
+from gonogo.cli._folder import Folder, hold
+from gonogo.cli._heir import lasting
+from gonogo.settings import Settings
+
+
+@pytest.fixture
+def settings(tmp_path):
+    lay_out(tmp_path / "home")
+    (tmp_path / "config").mkdir()
+    return Settings(
+        home=tmp_path / "home", config=tmp_path / "config", workspace=tmp_path, model="demo"
+    )
+
+
+async def until(place, *, owner):
+    """Wait until a process is the owner, or no more."""
+    with anyio.fail_after(60):
+        while (place.runtime is not None) != owner:  # noqa: ASYNC110 - locks tell nobody
+            await anyio.sleep(0.01)
+
+
+async def owner_until(settings, told, *, task_status):
+    """Be the owner until that is enough; gives the session that it has opened."""
+    async with lasting(settings) as place:
+        assert place.runtime is not None
+        task_status.started(await place.client.open_session())
+        await told.wait()
+        assert not await place.is_needed()
+
+
+async def test_the_next_takes_the_place_as_soon_as_it_can_and_gives_it_to_a_server(
+    settings, monkeypatch, caplog
+):
+    monkeypatch.setattr(_heir, "_AGAIN", 0.1)
+    # The log of a command is that of its process.
+    monkeypatch.setattr(_owner, "_log_to", lambda folder: None)
+    folder, rules, enough = Folder(settings.home), settings.config / "rules.toml", anyio.Event()
+    async with anyio.create_task_group() as group:
+        session = await group.start(owner_until, settings, enough)
+        async with lasting(settings) as place:
+            assert place.runtime is None
+            rules.write_text("broken")
+            enough.set()
+            with anyio.fail_after(60):
+                while "could not be taken" not in caplog.text:  # noqa: ASYNC110
+                    await anyio.sleep(0.01)
+            rules.unlink()
+            assert await place.client.session(session.session_id) == session
+            await until(place, owner=True)
+            with folder.serving() as alone:
+                assert alone
+                await until(place, owner=False)
+                with ExitStack() as held, anyio.fail_after(60):
+                    while not hold(held, folder.owned()):  # noqa: ASYNC110
+                        await anyio.sleep(0.01)
+            await until(place, owner=True)
