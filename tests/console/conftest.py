@@ -41,6 +41,7 @@ def browser() -> Iterator[Any]:
             pytest.fail("the console was not built")
         pytest.skip("the console was not built: run scripts/console")
     playwright = pytest.importorskip("playwright.sync_api")
+    playwright.expect.set_options(timeout=LIMIT)
     with playwright.sync_playwright() as driver:
         found = driver.chromium.launch(executable_path=chromium, args=_QUIET)
         yield found

@@ -22,6 +22,6 @@ def test_each_chart_has_its_numbers_as_a_table(server, ground, look, width):
     expect(page.get_by_role("region", name="Why subtasks failed")).to_contain_text(
         "No subtask failed"
     )
-    assert page.locator(".recharts-bar-rectangle").count() > 0
+    page.locator(".recharts-bar-rectangle").first.wait_for()
     assert violations(page) == []
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")

@@ -165,7 +165,7 @@ def test_an_edited_plan_is_approved_and_carried_out(server, plan_of):
 def test_on_a_telephone_it_is_a_list_commented_and_rejected_in_russian(server, plan_of):
     page = plan_of(width=400, locale="ru-RU")
     rows = page.get_by_role("list", name="Подзадачи").get_by_role("button")
-    assert rows.count() == 3
+    expect(rows).to_have_count(3)
     page.get_by_label("Замечание к плану").fill("Слишком просто")
     page.get_by_role("button", name="Добавить замечание").click()
     page.get_by_role("button", name="Вернуть планировщику").wait_for()
