@@ -3,20 +3,10 @@
 import json
 from datetime import timedelta
 
-from fakes.rows import NOW
+from fakes.rows import NOW, audit_entry
 from gonogo.cli._audit_log import newest
 from gonogo.domain.audit_log import AuditFilter
-from gonogo.domain.audit_views import AuditEntry
 from gonogo.domain.pages import Audit
-
-
-def entry(action="tool.allowed", details=None, **more):
-    given = {
-        "chain": "s1", "seq": 1, "ts": NOW, "actor": "user:ann", "actor_name": "ann",
-        "action": action, "subject": "user:x", "details": details or {},
-        "prev_hash": "", "hash": "",
-    }  # fmt: skip
-    return AuditEntry(**{**given, **more})
 
 
 async def test_short_pages_are_followed_until_there_is_enough():
@@ -27,7 +17,7 @@ async def test_short_pages_are_followed_until_there_is_enough():
 
         async def audit_log(self, wanted, *, before, limit, locale):
             count, rest = pages[before]
-            entries = [entry(ts=NOW + timedelta(seconds=n)) for n in range(min(count, limit))]
+            entries = [audit_entry(ts=NOW + timedelta(seconds=n)) for n in range(min(count, limit))]
             return Audit(entries=entries, before=rest)
 
     assert len(await newest(Pages(), AuditFilter(), 3)) == 3

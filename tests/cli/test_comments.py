@@ -3,23 +3,20 @@
 import json
 import re
 from contextlib import asynccontextmanager
+from functools import partial
 
 import anyio
 import httpx
 import pytest
 
-from fakes.door import door_at
+from fakes.door import client_at, served
 from gonogo.cli._answers import Answers, Wish
 from gonogo.cli._exits import Exit
 from gonogo.cli._show import Lines
 from gonogo.cli._talk import Conversation
-from gonogo.client import Client
 from gonogo.demo import lay_out
 from gonogo.domain.errors import Conflict, Forbidden, InvalidMessage
 from gonogo.domain.principal import Role
-from gonogo.llm import ScriptedModel
-from gonogo.runtime import Runtime
-from gonogo.settings import Settings
 
 LIMIT = 60
 
@@ -51,25 +48,13 @@ def door(tmp_path):
 
     @asynccontextmanager
     async def serving(lines):
-        (tmp_path / "work").mkdir()
-        settings = Settings(
-            home=tmp_path / "home", config=tmp_path / "config", workspace=tmp_path / "work"
-        )
-        path = tmp_path / "s"
-        async with (
-            Runtime.open(settings, model=ScriptedModel(lines)) as runtime,
-            door_at(runtime, path),
-        ):
+        async with served(tmp_path, lines) as (runtime, socket):
 
             async def token(name, role):
                 return (await runtime.create_token(runtime.owner, name, role))[1]
 
-            @asynccontextmanager
-            async def person(name, role=Role.OPERATOR):
-                async with Client(uds=str(path), token=await token(name, role)) as client:
-                    yield client
-
-            person.token, person.path = token, str(path)
+            person = partial(client_at, runtime, socket)
+            person.token, person.path = token, str(socket)
             yield person
 
     return serving

@@ -6,17 +6,12 @@ from contextlib import asynccontextmanager
 import anyio
 import pytest
 
-from fakes.door import door_at
+from fakes.door import client_at, served
 from gonogo.cli._answers import Answers, Wish
 from gonogo.cli._exits import Exit
 from gonogo.cli._interrupts import Interrupts
 from gonogo.cli._show import Written
 from gonogo.cli._talk import Conversation
-from gonogo.client import Client
-from gonogo.domain.principal import Role
-from gonogo.llm import ScriptedModel
-from gonogo.runtime import Runtime
-from gonogo.settings import Settings
 
 LIMIT = 60
 STEPS = [
@@ -62,19 +57,9 @@ class Interrupting(Written):
 
 
 @asynccontextmanager
-async def served(tmp_path):
-    (tmp_path / "work").mkdir()
-    settings = Settings(
-        home=tmp_path / "home", config=tmp_path / "config", workspace=tmp_path / "work"
-    )
-    path = tmp_path / "s"
-    async with (
-        Runtime.open(settings, model=ScriptedModel(LINES)) as runtime,
-        door_at(runtime, path),
-    ):
-        _, token = await runtime.create_token(runtime.owner, "ann", Role.OPERATOR)
-        async with Client(uds=str(path), token=token) as client:
-            yield client
+async def anns(folder):
+    async with served(folder, LINES) as (runtime, socket), client_at(runtime, socket, "ann") as ann:
+        yield ann
 
 
 async def talks(client, person, *, owns):
@@ -101,7 +86,7 @@ async def talks(client, person, *, owns):
 )
 async def test_the_person_says_what_comes_next(tmp_path, words, code, statuses):
     person = AtKeys("approve", *words)
-    async with served(tmp_path) as client:
+    async with anns(tmp_path) as client:
         assert await talks(client, person, owns=False) is code
         [plan] = (await client.plans()).plans
 
@@ -114,7 +99,7 @@ async def test_the_person_says_what_comes_next(tmp_path, words, code, statuses):
 @pytest.mark.anyio
 async def test_who_carries_the_plan_out_and_leaves_sees_what_runs_to_its_end(tmp_path):
     person = AtKeys("approve", "leave")
-    async with served(tmp_path) as client:
+    async with anns(tmp_path) as client:
         with pytest.raises(BaseExceptionGroup) as raised:
             await talks(client, person, owns=True)
         [plan] = (await client.plans()).plans

@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from gonogo.domain.approval_state import ApprovalKind, ApprovalStatus
+from gonogo.domain.audit_views import AuditEntry
 from gonogo.domain.call_state import CallStatus
 from gonogo.domain.gate import ToolClass
 from gonogo.domain.plan import Revision, Subtask
@@ -25,6 +26,15 @@ def session(session_id: str = "s1", **more: Any) -> Session:
         "updated_at": NOW,
     }  # fmt: skip
     return Session(**{**given, **more})
+
+
+def audit_entry(action: str = "tool.allowed", details: Any = None, **more: Any) -> AuditEntry:
+    given = {
+        "chain": "s1", "seq": 1, "ts": NOW, "actor": "user:ann", "actor_name": "ann",
+        "action": action, "subject": "user:x", "details": details or {},
+        "prev_hash": "", "hash": "",
+    }  # fmt: skip
+    return AuditEntry(**{**given, **more})
 
 
 def plan(plan_id: str = "p1", **more: Any) -> Plan:

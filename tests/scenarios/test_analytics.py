@@ -1,18 +1,13 @@
 """What operators and people learn of the work that was done: over HTTP, and in the terminal."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta, timezone
 
-import httpx
 import pytest
 
-from fakes.world import World, call, calls, plan, run, says, step, write
+from fakes.door import client_of
+from fakes.world import call, calls, plan, run, says, step, write
 from gonogo.cli._analytics import analytics_lines
-from gonogo.client import Client
 from gonogo.domain.errors import InvalidMessage, NotFound
-from gonogo.domain.principal import Role
-from gonogo.server import create_app
 
 HOUR = timedelta(hours=1)
 ONCE_MORE = {"max_attempts": 2, "delay": 0, "on": ["environment"]}
@@ -30,14 +25,6 @@ LINES = {
     "two": [],
     "four": [calls(run("make all")), says("It was not made.")],
 }  # fmt: skip
-
-
-@asynccontextmanager
-async def client_of(world: World) -> AsyncIterator[Client]:
-    _, token = await world.runtime.create_token(world.runtime.owner, "boss", Role.ADMIN)
-    transport = httpx.ASGITransport(create_app(world.runtime))
-    async with Client("http://localhost", transport=transport, token=token) as client:
-        yield client
 
 
 @pytest.mark.feature(114)

@@ -1,18 +1,14 @@
 """The Python client against the real runtime: as the page on it says, and waiting for a plan."""
 
 import re
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import anyio
 import pytest
 
-from fakes.door import door_at
-from fakes.world import LIMIT, World, call, calls, plan, run, says, step
-from gonogo.client import Client
+from fakes.door import client_of
+from fakes.world import LIMIT, call, calls, plan, run, says, step
 from gonogo.domain.errors import NotFound
-from gonogo.domain.principal import Role
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "how-to" / "python-client.md"
 LINES = {
@@ -20,14 +16,6 @@ LINES = {
     "one": [calls(run("make all")), says("one")],
     "two": [says("two")],
 }
-
-
-@asynccontextmanager
-async def client_of(world: World) -> AsyncIterator[Client]:
-    _, token = await world.runtime.create_token(world.runtime.owner, "boss", Role.ADMIN)
-    socket = world.root / "s"
-    async with door_at(world.runtime, socket), Client(uds=socket, token=token) as client:
-        yield client
 
 
 async def test_the_program_that_the_page_prints_carries_a_task_out(make, capsys):

@@ -1,21 +1,17 @@
 """A plan as a graph with its times, from a real run; and how it is followed until it ends."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from datetime import timedelta
 from functools import partial
 
 import anyio
 import pytest
 
-from fakes.door import door_at
-from fakes.world import LIMIT, World, calls, plan, run, says, step, write
+from fakes.door import client_of
+from fakes.world import LIMIT, calls, plan, run, says, step, write
 from gonogo.cli._graph import graph_lines, timeline_lines
 from gonogo.cli._watch import Told, _follow
-from gonogo.client import Client
 from gonogo.domain.plan_state import PlanStatus
 from gonogo.domain.plan_views import PlanGraph
-from gonogo.domain.principal import Role
 
 LINES = {
     "main/architect": [
@@ -26,14 +22,6 @@ LINES = {
     "asks": [calls(run("make all")), says("asked")],
     "last": [says("last")],
 }
-
-
-@asynccontextmanager
-async def client_of(world: World) -> AsyncIterator[Client]:
-    _, token = await world.runtime.create_token(world.runtime.owner, "boss", Role.ADMIN)
-    socket = world.root / "s"
-    async with door_at(world.runtime, socket), Client(uds=socket, token=token) as client:
-        yield client
 
 
 @pytest.mark.feature(113)

@@ -1,12 +1,11 @@
 """Several people at the door: each sees what waits for them, and several approve one thing."""
 
-from contextlib import asynccontextmanager
+from functools import partial
 
 import pytest
 
-from fakes.door import door_at
+from fakes.door import client_at, door_at
 from fakes.template import lay_out
-from gonogo.client import Client
 from gonogo.domain.approval_views import ApprovalList
 from gonogo.domain.errors import Conflict, Forbidden, InvalidCursor, InvalidMessage, NotFound
 from gonogo.domain.principal import Role
@@ -40,14 +39,7 @@ async def door(tmp_path):
         Runtime.open(settings, model=ScriptedModel(LINES)) as runtime,
         door_at(runtime, path),
     ):
-
-        @asynccontextmanager
-        async def person(name, role=Role.OPERATOR):
-            _, token = await runtime.create_token(runtime.owner, name, role)
-            async with Client(uds=str(path), token=token) as client:
-                yield client
-
-        yield person
+        yield partial(client_at, runtime, path)
 
 
 async def test_admins_are_shown_the_rules_that_hold_and_where_they_stand(door, tmp_path):

@@ -2,8 +2,7 @@
 
 import pytest
 
-from fakes.rows import NOW
-from gonogo.domain.audit_views import AuditEntry
+from fakes.rows import audit_entry
 from gonogo.texts import about, why
 
 VOTE = {"decision": "approve", "decided_name": "ann", "after": 6}
@@ -72,20 +71,11 @@ SAID = [
 ]  # fmt: skip
 
 
-def entry(action="tool.allowed", details=None, **more):
-    given = {
-        "chain": "s1", "seq": 1, "ts": NOW, "actor": "user:ann", "actor_name": "ann",
-        "action": action, "subject": "user:x", "details": details or {},
-        "prev_hash": "", "hash": "",
-    }  # fmt: skip
-    return AuditEntry(**{**given, **more})
-
-
 @pytest.mark.parametrize(("action", "details", "english", "russian"), SAID)
 def test_why_an_entry_is_there_is_said_in_words_in_both_languages(
     action, details, english, russian
 ):
-    found = entry(action, details)
+    found = audit_entry(action, details)
 
     assert (why(found, "en"), why(found, "ru")) == (english, russian)
 
@@ -94,11 +84,13 @@ def test_why_an_entry_is_there_is_said_in_words_in_both_languages(
 def test_details_that_somebody_changed_break_nothing(action, details, english, russian):
     for wrong in (7, None, [], "x"):
         changed = dict.fromkeys(details, wrong)
-        assert isinstance(why(entry(action, changed), "en"), str)
+        assert isinstance(why(audit_entry(action, changed), "en"), str)
 
 
 def test_a_call_says_what_it_does_and_a_long_text_is_cut():
-    assert about(entry(details=CALL, subject="execute_command")) == "execute_command: make all"
-    assert about(entry(details={"arguments": {"path": "a.md"}}, subject="t")) == "t: a.md"
-    assert about(entry(details={"arguments": 7})) == "user:x"
-    assert len(why(entry(details={"reason": "x" * 9_000}), "en")) == 300
+    assert (
+        about(audit_entry(details=CALL, subject="execute_command")) == "execute_command: make all"
+    )
+    assert about(audit_entry(details={"arguments": {"path": "a.md"}}, subject="t")) == "t: a.md"
+    assert about(audit_entry(details={"arguments": 7})) == "user:x"
+    assert len(why(audit_entry(details={"reason": "x" * 9_000}), "en")) == 300
