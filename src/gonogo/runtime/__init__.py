@@ -5,7 +5,7 @@ clock lives here; below, `now` is an argument.
 """
 
 from gonogo.runtime._extensions import Extensions
-from gonogo.runtime._gate import open_gate
+from gonogo.runtime._gate import bare_thread, open_gate
 from gonogo.runtime._links import LinkPage
 from gonogo.runtime._oidc import look_for_keys
 from gonogo.runtime._receipt import Once, Receipt
@@ -18,6 +18,7 @@ __all__ = [
     "Once",
     "Receipt",
     "Runtime",
+    "bare_thread",
     "look_at_servers",
     "look_for_keys",
     "open_gate",
