@@ -9,7 +9,8 @@ from contextlib import suppress
 import anyio
 import pytest
 
-from gonogo.cli._keys import Draft, Keyboard, chosen
+from gonogo.cli._ask import chosen
+from gonogo.cli._keys import Draft, Keyboard
 
 OPTIONS = ("approve", "edit", "reject")
 

@@ -9,7 +9,7 @@ import pytest
 
 from gonogo.cli._ask import Person
 from gonogo.cli._exits import Stop
-from gonogo.cli._plan_edit import FORMS, Drafts, PlanEditor
+from gonogo.cli._plan_edit import Drafts, PlanEditor, form_of
 from gonogo.client import Client, Unreachable
 from gonogo.domain.approval_views import ApprovalView
 from gonogo.domain.plan import Subtask
@@ -63,7 +63,7 @@ def edit(server, tmp_path):
         person = Person({"VISUAL": "", "EDITOR": f"'{editor}'"})
         async with Client("http://x", transport=httpx.MockTransport(server)) as client:
             desk = PlanEditor(
-                client=client, person=person, form=FORMS[form], folder=tmp_path / "drafts",
+                client=client, person=person, form=form_of(form), folder=tmp_path / "drafts",
                 locale="en",
             )  # fmt: skip
             desk.folder.mkdir()

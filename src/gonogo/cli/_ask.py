@@ -7,7 +7,7 @@ import os
 import shlex
 import sys
 import threading
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,6 +23,13 @@ if TYPE_CHECKING:
 
 _EDITORS = ("VISUAL", "EDITOR")
 _AT_EDITOR = threading.Event()
+
+
+def chosen(typed: str, words: Iterable[str]) -> str | None:
+    """The word that was meant by a key, or by its beginning; None where it is none of them."""
+    said = typed.strip().lower()
+    found = [word for word in words if said and word.startswith(said)]
+    return found[0] if len(found) == 1 else None
 
 
 class Withdrawn(Exception):
@@ -104,9 +111,8 @@ class Person:
             said = await self.line(f"{question} {listed} >")
             if said is None:
                 return None
-            chosen = [word for word in options if said and word.startswith(said.lower())]
-            if len(chosen) == 1:
-                return chosen[0]
+            if word := chosen(said, options):
+                return word
 
     async def edit(self, text: str, suffix: str = ".json", *, keep: Path | None = None) -> str:
         """Let the person change a text in their editor.

@@ -8,9 +8,9 @@ from rich.cells import cell_len
 from rich.console import RenderableType
 from rich.text import Text
 
-from gonogo.cli._ask import Person
+from gonogo.cli._ask import Person, chosen
 from gonogo.cli._foot import Foot
-from gonogo.cli._keys import END, Draft, Keyboard, chosen
+from gonogo.cli._keys import END, Draft, Keyboard
 from gonogo.domain.visible import guarded, visible
 
 _NARROW = 10
@@ -95,8 +95,7 @@ def line_prompt(prompt: str, typed: str, width: int) -> list[Text]:
     room = width - cell_len(last) - 1
     if room < _NARROW:
         before, last, room = [*before, last], "", width
-    while cell_len(shown) > room:
-        shown = shown[1:]
+    shown = _end_of(shown, room)
     return [Text(line, style="bold") for line in before] + [
         Text(last, style="bold").append(f" {shown}" if last else shown, style="not bold")
     ]
@@ -113,6 +112,14 @@ def key_prompt(question: str, options: Sequence[str], width: int) -> list[Text]:
         line = f"{line} {text}".lstrip()
     wrapped = [part for each in [*lines, line] for part in _wrapped(each, width)]
     return [Text(each, style="bold yellow") for each in wrapped]
+
+
+def _end_of(text: str, cells: int) -> str:
+    """As much of the end of a text as so many cells hold."""
+    begin, taken = len(text), 0
+    while begin and (taken := taken + cell_len(text[begin - 1])) <= cells:
+        begin -= 1
+    return text[begin:]
 
 
 def _wrapped(text: str, width: int) -> list[str]:

@@ -1,6 +1,7 @@
 """`gonogo attach`: take part in a session again, wherever it runs."""
 
 from collections.abc import Iterator
+from contextlib import aclosing
 
 from gonogo.cli._answers import Wish
 from gonogo.cli._escape import one_line, spoken
@@ -16,7 +17,7 @@ from gonogo.client import Client
 from gonogo.domain.approval_state import ApprovalKind
 from gonogo.domain.plan_state import ENDED, PlanStatus
 from gonogo.domain.plan_views import PlanView
-from gonogo.domain.subtask_state import SubtaskStatus
+from gonogo.domain.subtask_state import SUBTASK
 from gonogo.domain.views import MessageView, SessionView
 from gonogo.texts import resolve, say
 
@@ -27,14 +28,6 @@ _TAIL = 500
 _WORKING = frozenset({PlanStatus.RUNNING, PlanStatus.REPLANNING})
 _STILL = ("approval_", "checkpoint_", "session_", "plan_commented", "plan_rolled_back")
 """Events that say nothing of whether work goes on."""
-_OVER = frozenset(
-    {
-        SubtaskStatus.COMPLETED,
-        SubtaskStatus.FAILED,
-        SubtaskStatus.SKIPPED,
-        SubtaskStatus.CANCELLED,
-    }
-)
 
 
 async def attach(session_id: str | None, wish: Wish) -> Exit:
@@ -78,12 +71,13 @@ async def _join(
     running = plan is not None and plan.status in _WORKING
     after = max(0, session.last_seq - _TAIL)
     if session.last_seq:
-        async for event in link.client.follow(session.session_id, after):
-            talk.outcome.note(event)
-            if not str(event["type"]).startswith(_STILL):
-                running = not event.get("is_final")
-            if event.get("seq", 0) >= session.last_seq:
-                break
+        async with aclosing(link.client.follow(session.session_id, after)) as events:
+            async for event in events:
+                talk.outcome.note(event)
+                if not str(event["type"]).startswith(_STILL):
+                    running = not event.get("is_final")
+                if event.get("seq", 0) >= session.last_seq:
+                    break
     talk.recall(plan)
     return await talk.join(running=running and _goes_on(plan))
 
@@ -106,7 +100,7 @@ async def _recap(
     history = await client.history(session.session_id)
     lines += _said([m for m in history.messages if _is_told(m)], session, locale)
     if plan is not None:
-        done = sum(subtask.status in _OVER for subtask in plan.subtasks)
+        done = sum(subtask.status in SUBTASK.terminal for subtask in plan.subtasks)
         lines.append(
             say(
                 "cli_recap_plan", locale, plan_id=plan.plan_id, status=standing(plan), done=done,

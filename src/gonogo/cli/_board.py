@@ -5,21 +5,22 @@ not fit the height is left out by its weight: what runs or waits for a person is
 """
 
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 
 from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
 from gonogo.cli._escape import one_line
+from gonogo.cli._graph import fitted, state_of
 from gonogo.cli._tree import MARKS
 from gonogo.domain.kinds import worker_name
 from gonogo.domain.plan_state import PlanStatus
 from gonogo.domain.plan_views import GraphNode, PlanGraph
-from gonogo.domain.subtask_state import SubtaskStatus
+from gonogo.domain.subtask_state import SUBTASK, SubtaskStatus
 from gonogo.texts import duration, say
 
 _S = SubtaskStatus
 UNDER_WAY = frozenset({PlanStatus.RUNNING, PlanStatus.PAUSED, PlanStatus.REPLANNING})
-_OVER = frozenset({_S.COMPLETED, _S.FAILED, _S.SKIPPED, _S.CANCELLED})
 _STYLES = {
     _S.RUNNING: "bold cyan",
     _S.WAITING_APPROVAL: "bold yellow",
@@ -45,19 +46,20 @@ def board_lines(
     shown = _weightiest(graph.nodes, max(height - 2, 1))
     names = min(max((cell_len(one_line(n.id)) for n in shown), default=1), max(width // 3, 8))
     lines = [_head(graph, width, locale)]
+    over = _over(graph.nodes)
     for node in shown:
-        facts = " · ".join([*_worker(node, width), *_facts(node, graph, locale, since)])
-        name = set_cell_size(_cut(one_line(node.id), names), names)
+        facts = " · ".join([*_worker(node, width), *_facts(node, graph.as_of, over, locale, since)])
+        name = set_cell_size(fitted(one_line(node.id), names), names)
         text = f"{MARKS.get(node.status, '·')} {name} {facts}".rstrip()
-        lines.append(Text(_cut(text, width), style=_STYLES.get(node.status, "")))
+        lines.append(Text(fitted(text, width), style=_STYLES.get(node.status, "")))
     if left := len(graph.nodes) - len(shown):
-        lines.append(Text(_cut(say("board_more", locale, count=left), width), style="dim"))
+        lines.append(Text(fitted(say("board_more", locale, count=left), width), style="dim"))
     return lines[:height]
 
 
 def _head(graph: PlanGraph, width: int, locale: str) -> Text:
     total = len(graph.nodes)
-    done = sum(node.status in _OVER for node in graph.nodes)
+    done = len(_over(graph.nodes))
     full = _BAR * done // total if total else 0
     text = Text(f"{done}/{total} ", style="bold")
     text.append("━" * full, style="green").append("─" * (_BAR - full), style="dim")
@@ -71,14 +73,14 @@ def _weightiest(nodes: Sequence[GraphNode], room: int) -> list[GraphNode]:
     """Those that a person wants to see first, in the plan's order."""
     if len(nodes) <= room + 1:
         return list(nodes)
-    over = {node.id for node in nodes if node.status in _OVER}
+    over = _over(nodes)
 
     def weight(node: GraphNode) -> int:
         if node.status in (_S.RUNNING, _S.WAITING_APPROVAL):
             return 0
         if node.status is _S.FAILED:
             return 1
-        if node.status in _OVER:
+        if node.status in SUBTASK.terminal:
             return 4
         return 2 if over.issuperset(node.dependencies) else 3
 
@@ -86,31 +88,25 @@ def _weightiest(nodes: Sequence[GraphNode], room: int) -> list[GraphNode]:
     return [node for node in nodes if node.id in chosen]
 
 
-def _facts(node: GraphNode, graph: PlanGraph, locale: str, since: float) -> Iterator[str]:
+def _over(nodes: Sequence[GraphNode]) -> set[str]:
+    return {node.id for node in nodes if node.status in SUBTASK.terminal}
+
+
+def _facts(
+    node: GraphNode, as_of: datetime, over: set[str], locale: str, since: float
+) -> Iterator[str]:
     if node.status is _S.PENDING:
-        waits = _waits_for(node, graph)
-        if waits:
+        if waits := [each for each in node.dependencies if each not in over]:
             yield say("graph_after", locale, after=", ".join(map(one_line, waits)))
     elif node.status is not _S.COMPLETED and node.status is not _S.RUNNING:
-        yield say(f"state_{node.status}", locale)
+        yield state_of(node, locale)
     if node.started_at is not None and node.status is not _S.PENDING:
-        took = ((node.finished_at or graph.as_of) - node.started_at).total_seconds()
+        took = ((node.finished_at or as_of) - node.started_at).total_seconds()
         yield duration(took + (0.0 if node.finished_at else since), locale)
     if node.attempt > 1:
         yield say("graph_attempt", locale, attempt=node.attempt)
 
 
-def _waits_for(node: GraphNode, graph: PlanGraph) -> list[str]:
-    over = {other.id for other in graph.nodes if other.status in _OVER}
-    return [each for each in node.dependencies if each not in over]
-
-
 def _worker(node: GraphNode, width: int) -> Iterator[str]:
     if width >= _ROOMY:
-        yield _cut(one_line(worker_name(node)), width // 5)
-
-
-def _cut(text: str, width: int) -> str:
-    if cell_len(text) <= width:
-        return text
-    return set_cell_size(text, max(width - 1, 0)).rstrip() + "…"
+        yield fitted(one_line(worker_name(node)), width // 5)

@@ -7,7 +7,7 @@ from gonogo.cli._ask import Person
 from gonogo.cli._decide import see_through, tell
 from gonogo.cli._exits import Exit, Stop
 from gonogo.cli._owner import Link, connected, linked
-from gonogo.cli._plan_edit import FORMS, Draft, plan_editor
+from gonogo.cli._plan_edit import Draft, form_of, plan_editor
 from gonogo.cli._plan_text import as_json
 from gonogo.cli._print import facts, line
 from gonogo.cli._question import decision
@@ -28,7 +28,7 @@ async def print_plan(plan_id: str, form: str) -> Exit:
     async with connected() as client:
         plan = await client.plan(plan_id)
         revision = await client.plan_revision(plan_id, plan.revision)
-    line(FORMS[form].write(revision.goal, revision.subtasks).rstrip("\n"))
+    line(form_of(form).write(revision.goal, revision.subtasks).rstrip("\n"))
     return Exit.DONE
 
 

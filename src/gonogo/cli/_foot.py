@@ -48,7 +48,7 @@ class Foot:
         with self._console.capture() as capture:
             for each in settled:
                 self._console.print(each, soft_wrap=isinstance(each, Text))
-        self._write(self._erased() + capture.get() + self._lines())
+        self._write(self._erased() + capture.get() + self._lines(self._wanted()))
 
     @contextmanager
     def away(self) -> Generator[None]:
@@ -62,8 +62,11 @@ class Foot:
 
     def draw(self) -> None:
         """Draw what stands there now, if that is something else."""
-        if not self.is_away and self._wanted() != self._shown:
-            self._write(self._erased() + self._lines())
+        if self.is_away:
+            return
+        wanted = self._wanted()
+        if wanted != self._shown:
+            self._write(self._erased() + self._lines(wanted))
 
     def clear(self) -> None:
         """Take everything away, as before something else writes to the terminal."""
@@ -81,9 +84,8 @@ class Foot:
         body = list(self.body(width, max(height - len(below), _LEAST)))
         return self._console.width, [*body, *below][-height:]
 
-    def _lines(self) -> str:
-        self._shown = self._wanted()
-        lines = self._shown[1]
+    def _lines(self, wanted: tuple[int, list[Text]]) -> str:
+        self._shown, lines = wanted, wanted[1]
         self._drawn = [cell_len(line.plain) for line in lines]
         with self._console.capture() as capture:
             for number, line in enumerate(lines):

@@ -33,7 +33,7 @@ def graph_lines(graph: PlanGraph, *, width: int, locale: str) -> Iterator[str]:
         yield from _by_stage(graph, width, locale)
     else:
         for row in drawn:
-            yield _fitted(_rail_line(row, by_id, graph, locale), width)
+            yield fitted(_rail_line(row, by_id, graph, locale), width)
     yield from _path(graph, width, locale)
 
 
@@ -49,18 +49,24 @@ def timeline_lines(graph: PlanGraph, *, width: int, locale: str) -> Iterator[str
     bar = width - name - 2 - max(map(cell_len, told), default=0) - 1
     if bar >= _BAR:
         total = duration((last - first).total_seconds(), locale)
-        yield _fitted(" " * (name + 1) + "0" + total.rjust(bar), width)
+        yield fitted(" " * (name + 1) + "0" + total.rjust(bar), width)
     for node, text in zip(graph.nodes, told, strict=True):
         drawn = f"|{_bar(node, first, last, bar)}|" if bar >= _BAR else ""
-        yield _fitted(f"{_cut(one_line(node.id), name)} {drawn}{text}", width)
+        yield fitted(f"{_cut(one_line(node.id), name)} {drawn}{text}", width)
     if bar >= _BAR:
-        yield _fitted(say("graph_bars", locale), width)
+        yield fitted(say("graph_bars", locale), width)
     yield from _path(graph, width, locale)
 
 
 def state_of(node: GraphNode, locale: str) -> str:
     """Where a subtask stands, in words."""
     return say(f"state_{node.status}", locale)
+
+
+def fitted(line: str, width: int) -> str:
+    """A line that is cut, and says so, where it has more cells than that."""
+    line = line.rstrip()
+    return line if cell_len(line) <= width else set_cell_size(line, width - 1).rstrip() + "…"
 
 
 def _rail_line(row: Row, by_id: dict[str, GraphNode], graph: PlanGraph, locale: str) -> str:
@@ -97,10 +103,10 @@ def _by_stage(graph: PlanGraph, width: int, locale: str) -> Iterator[str]:
         for each in stage:
             node = by_id[each["id"]]
             mark = MARKS.get(str(node.status), "·")
-            yield _fitted(f"  {mark} {_label(node, graph, locale)}", width)
+            yield fitted(f"  {mark} {_label(node, graph, locale)}", width)
             if node.dependencies:
                 after = ", ".join(map(one_line, node.dependencies))
-                yield _fitted(f"      {say('graph_after', locale, after=after)}", width)
+                yield fitted(f"      {say('graph_after', locale, after=after)}", width)
 
 
 def _chain(graph: PlanGraph) -> Sequence[str]:
@@ -110,7 +116,7 @@ def _chain(graph: PlanGraph) -> Sequence[str]:
 def _path(graph: PlanGraph, width: int, locale: str) -> Iterator[str]:
     key = "graph_actual_path" if graph.actual_path else "graph_critical_path"
     path = " → ".join(map(one_line, _chain(graph)))
-    yield _fitted(say(key, locale, path=path), width)
+    yield fitted(say(key, locale, path=path), width)
 
 
 def _told(node: GraphNode, graph: PlanGraph, locale: str) -> str:
@@ -137,11 +143,6 @@ def _bar(node: GraphNode, first: datetime, last: datetime, width: int) -> str:
     for wait in node.waits:
         fill(wait.since, wait.until, "░")
     return "".join(cells)
-
-
-def _fitted(line: str, width: int) -> str:
-    line = line.rstrip()
-    return line if cell_len(line) <= width else set_cell_size(line, width - 1).rstrip() + "…"
 
 
 def _cut(text: str, width: int) -> str:

@@ -45,15 +45,19 @@ _AGAIN = 5.0
 _LOG = logging.getLogger(__name__)
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Place:
     """Where this process stands."""
 
     folder: Folder
     client: Client
     """Asks whoever owns the folder."""
-    runtime: "Runtime | None" = None
-    """The runtime, while this process is the owner."""
+    heir: "_Heir"
+
+    @property
+    def runtime(self) -> "Runtime | None":
+        """The runtime, while this process is the owner."""
+        return self.heir.runtime
 
     async def is_needed(self) -> bool:
         """Whether something is under way, or others work, in the runtime of this process."""
@@ -77,8 +81,7 @@ async def lasting(settings: Settings) -> AsyncGenerator[Place]:
         heir = _Heir(folder, settings)
         await group.start(heir.stay)
         async with _Guest(folder) as client, Interrupts().heeded():
-            heir.place = Place(folder, client, heir.runtime)
-            yield heir.place
+            yield Place(folder, client, heir)
         group.cancel_scope.cancel()
 
 
@@ -104,7 +107,6 @@ class _Heir:
     def __init__(self, folder: Folder, settings: Settings) -> None:
         self._folder, self._settings = folder, settings
         self.runtime: Runtime | None = None
-        self.place: Place | None = None
         self._reached = False
 
     async def stay(self, *, task_status: anyio.abc.TaskStatus[None]) -> None:
@@ -140,12 +142,12 @@ class _Heir:
         with ExitStack() as last:
             async with owning(self._folder, chosen) as link:
                 assert link.runtime is not None  # noqa: S101 - that of this process
-                self._stand(link.runtime)
+                self.runtime = link.runtime
                 self._told(task_status)
                 try:
                     await self._until_wanted(link.runtime, last)
                 finally:
-                    self._stand(None)
+                    self.runtime = None
 
     async def _until_wanted(self, runtime: "Runtime", last: ExitStack) -> None:
         """Wait for a server that wants the folder, and for nothing to be under way."""
@@ -159,11 +161,6 @@ class _Heir:
             late = anyio.current_time() > since + _COURTESY
             if runtime.is_idle and (hold(last, self._folder.closed()) or late):
                 return
-
-    def _stand(self, runtime: "Runtime | None") -> None:
-        self.runtime = runtime
-        if self.place is not None:
-            self.place.runtime = runtime
 
     def _told(self, task_status: anyio.abc.TaskStatus[None]) -> None:
         if not self._reached:

@@ -9,7 +9,7 @@ import os
 import re
 import select
 import termios
-from collections.abc import Generator, Iterable
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
@@ -25,13 +25,6 @@ _SHOWN = termios.ICANON | termios.ECHO
 """Modes in which lines come whole, and what is typed is shown."""
 END = "\x04"
 _ESCAPE = "\x1b"
-
-
-def chosen(typed: str, words: Iterable[str]) -> str | None:
-    """The word that was meant by a key, or by its beginning; None where it is none of them."""
-    said = typed.strip().lower()
-    found = [word for word in words if said and word.startswith(said)]
-    return found[0] if len(found) == 1 else None
 
 
 class Draft:
@@ -78,6 +71,14 @@ _KEYS = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|O.|.)?", re.DOTALL)
 _BEGUN = re.compile(r"\x1b(\[[0-?]*[ -/]*|O)?\Z")
 
 
+def is_ours(descriptor: int) -> bool:
+    """Whether what is typed at a terminal is for this process."""
+    try:
+        return os.tcgetpgrp(descriptor) == os.getpgrp()
+    except OSError:
+        return False
+
+
 class Keyboard:
     """The keyboard of the terminal on a descriptor."""
 
@@ -86,14 +87,6 @@ class Keyboard:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._before = termios.tcgetattr(descriptor)
         self._quiet = self._quieted()
-
-    @property
-    def is_ours(self) -> bool:
-        """Whether this process is the one that the person types to."""
-        try:
-            return os.tcgetpgrp(self._from) == os.getpgrp()
-        except OSError:
-            return False
 
     @contextmanager
     def held(self) -> Generator[None]:
@@ -115,7 +108,7 @@ class Keyboard:
 
     def keep(self) -> bool:
         """Have them one by one again after a shell has changed that; whether it had."""
-        if not self.is_ours or not termios.tcgetattr(self._from)[_LOCAL] & _SHOWN:
+        if not is_ours(self._from) or not termios.tcgetattr(self._from)[_LOCAL] & _SHOWN:
             return False
         self._set(self._quiet)
         return True
@@ -165,7 +158,7 @@ class Keyboard:
 
     def _set(self, modes: list[Any]) -> None:
         # Another process has the terminal: it is not ours to change, and trying would stop us.
-        if self.is_ours:
+        if is_ours(self._from):
             termios.tcsetattr(self._from, termios.TCSADRAIN, modes)
 
     def _quieted(self) -> list[Any]:

@@ -40,6 +40,8 @@ class Live(Lines):
         self._foot, self._keyboard, self._client = foot, keyboard, client
         self._locale = locale
         self._text = ""
+        self._laid_out: tuple[str, int, list[Text]] = ("", 0, [])
+        """What is being written as it was last drawn, at which width, and its lines."""
         self._plan_id: str | None = None
         self._graph: PlanGraph | None = None
         self._drawn_up = 0.0
@@ -117,7 +119,11 @@ class Live(Lines):
 
     def _writing(self, width: int, height: int) -> list[Text]:
         """The end of what is being written: as much as there is room for."""
-        return self._lines_of(self._text, width)[-height:] if self._text.strip() else []
+        if not self._text.strip():
+            return []
+        if self._laid_out[:2] != (self._text, width):
+            self._laid_out = self._text, width, self._lines_of(self._text, width)
+        return self._laid_out[2][-height:]
 
     def _lines_of(self, text: str, width: int) -> list[Text]:
         options = self._console.options.update(width=width, height=None)

@@ -4,9 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from gonogo.cli._exits import Exit
+from gonogo.cli._paused import BY_ITSELF
 
-_BY_ITSELF = frozenset({"quota", "budget", "rollback"})
-"""Why a plan is paused where nobody asked for it."""
 _ENDS = {"completed": Exit.DONE, "rejected": Exit.DENIED}
 
 
@@ -43,7 +42,7 @@ class Outcome:
             case "plan_notification":
                 self.plan_id = facts["plan_id"]
             case "plan_paused" | "plan_resumed":
-                by_itself = facts.get("reason") in _BY_ITSELF
+                by_itself = facts.get("reason") in BY_ITSELF
                 self.is_paused = event["type"] == "plan_paused" and not by_itself
             case "plan_completed":
                 self._denied = False

@@ -16,18 +16,16 @@ from gonogo.cli._diff import diff_lines
 from gonogo.cli._exits import Stop
 from gonogo.cli._plan_markdown import MARKDOWN
 from gonogo.cli._plan_text import FIELDS, Flaw, Form, as_json, marked, subtasks_of, unmarked
-from gonogo.cli._plan_yaml import YAML
 from gonogo.cli._setup import read_settings
 from gonogo.client import Client
 from gonogo.domain.approval_views import ApprovalView
 from gonogo.domain.errors import GonogoError
 from gonogo.domain.plan import Revision, Subtask
-from gonogo.domain.plan_changes import plan_changes
-from gonogo.domain.plan_views import FindingView, PlanDiff, RevisionView
+from gonogo.domain.plan_changes import plan_diff
+from gonogo.domain.plan_views import FindingView, RevisionView
 from gonogo.domain.visible import visible
 from gonogo.texts import say
 
-FORMS = {form.name: form for form in (MARKDOWN, YAML)}
 _FOLDER = "drafts"
 
 
@@ -81,12 +79,22 @@ class PlanEditor:
         return f"{revision.plan_id}-{revision.revision}{self.form.suffix}"
 
 
+def form_of(name: str) -> Form:
+    """The form of a plan as text: `markdown` or `yaml`."""
+    if name == "yaml":
+        # Every command that talks imports this room, and few need what reads YAML.
+        from gonogo.cli._plan_yaml import YAML
+
+        return YAML
+    return MARKDOWN
+
+
 def plan_editor(client: Client, person: Person, locale: str, form: str | None = None) -> PlanEditor:
     """An editor of plans for this command; its form is that of the settings if none is named."""
     settings = read_settings()
     folder = settings.home / _FOLDER
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    named = FORMS[form or settings.plan_format]
+    named = form_of(form or settings.plan_format)
     return PlanEditor(client=client, person=person, form=named, folder=folder, locale=locale)
 
 
@@ -200,13 +208,9 @@ class _Edit:
             raise
 
     def _otherwise(self, subtasks: Sequence[Subtask]) -> list[str]:
-        before = _as_revision(self._revision, self._revision.subtasks)
-        changes = plan_changes(before, _as_revision(self._revision, subtasks))
-        diff = PlanDiff(
-            plan_id=before.plan_id, from_revision=before.number, to_revision=before.number + 1,
-            added=list(changes.added), removed=list(changes.removed),
-            changed=[{"id": key, "fields": fields} for key, fields in changes.changed],
-        )  # fmt: skip
+        now = self._revision
+        before = _as_revision(now, now.revision, now.subtasks)
+        diff = plan_diff(before, _as_revision(now, now.revision + 1, subtasks))
         lines = list(diff_lines(diff))
         if not (diff.added or diff.removed or diff.changed):
             lines[1:] = [say("cli_plan_order", self._locale)]
@@ -240,10 +244,8 @@ def _kept(file: Path, plan_id: str, locale: str) -> str:
     return say("cli_plan_kept", locale, file=file, plan_id=plan_id)
 
 
-def _as_revision(view: RevisionView, subtasks: Sequence[Subtask]) -> Revision:
-    return Revision(
-        plan_id=view.plan_id, number=view.revision, goal=view.goal, subtasks=tuple(subtasks)
-    )
+def _as_revision(view: RevisionView, number: int, subtasks: Sequence[Subtask]) -> Revision:
+    return Revision(plan_id=view.plan_id, number=number, goal=view.goal, subtasks=tuple(subtasks))
 
 
 async def _is(file: Path, text: str) -> bool:

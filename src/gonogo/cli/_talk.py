@@ -98,8 +98,7 @@ class Conversation:
         Args:
             running: Something goes on, so that there is an end of it to come.
         """
-        begin = self._exchange.start if running else _nothing
-        return await self._see_through(lambda: begin(_is_done))
+        return await self._see_through(lambda: self._exchange.start(_is_done) if running else None)
 
     def recall(self, plan: PlanView | None) -> None:
         """Know how the session's plan stands, from before this command took part."""
@@ -304,10 +303,7 @@ class Conversation:
 
     def _end(self) -> Exit:
         for approval_id in self._answers.left:
-            said = say("cli_waiting", self._locale, approval_id=approval_id)
-            self._person.tell(
-                said.replace("gonogo approvals", f"{self._wish.prefix}{program()} approvals")
-            )
+            self._tell_how("cli_waiting", approval_id=approval_id)
         if self._wish.plan_only and self.outcome.plan_id:
             return Exit.DONE
         if question := self.outcome.question:
@@ -315,11 +311,15 @@ class Conversation:
                 f"{spoken(question)}\nThe session {self._session_id} waits for the answer."
             )
         if self.outcome.is_paused:
-            said = say("cli_paused", self._locale, plan_id=self.outcome.plan_id)
-            self._person.tell(said.replace("gonogo plans", f"{self._wish.prefix}{program()} plans"))
+            self._tell_how("cli_paused", plan_id=self.outcome.plan_id)
         if self._answers.left or question or self.outcome.is_paused:
             return Exit.WAITS
         return self.outcome.exit
+
+    def _tell_how(self, key: str, **fields: object) -> None:
+        """Say something that names a command, as it is called from here."""
+        said = say(key, self._locale, **fields)
+        self._person.tell(said.replace("gonogo ", f"{self._wish.prefix}{program()} "))
 
     async def _give_up(self) -> None:
         with anyio.move_on_after(_FAREWELL, shield=True), suppress(GonogoError):
@@ -333,10 +333,6 @@ class Conversation:
             with suppress(Refused):
                 await self._client.cancel_plan(self.outcome.plan_id)
         await self._cancel_turn()
-
-
-def _nothing(_act: Callable[[], Awaitable[object]]) -> None:
-    """Nothing goes on that there could be an end of."""
 
 
 async def _is_done() -> None:

@@ -1,6 +1,5 @@
 """The terminal of a command that talks: drawn on where somebody looks at one, lines elsewhere."""
 
-import os
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -8,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from gonogo.cli._answers import Answers, Wish
 from gonogo.cli._ask import Person
+from gonogo.cli._keys import is_ours
 from gonogo.cli._owner import Link
 from gonogo.cli._setup import environment
 from gonogo.cli._show import JsonLines, Lines, Screen
@@ -44,7 +44,7 @@ def _terminal(link: Link, wish: Wish, locale: str) -> Generator[tuple[Screen, Pe
 
     console = Console(highlight=False, markup=False, emoji=False)
     can_be_drawn_on = console.is_terminal and not console.is_dumb_terminal
-    if not (can_be_drawn_on and person.is_there and _is_ours()):
+    if not (can_be_drawn_on and person.is_there and is_ours(sys.stdin.fileno())):
         yield Lines(console), person
         return
     with _drawn_on(link, console, locale) as drawn:
@@ -62,14 +62,6 @@ def _drawn_on(link: Link, console: "Console", locale: str) -> Generator[tuple[Sc
     screen = Live(console, foot, keyboard, link.client, locale)
     with keyboard.held(), foot.used():
         yield screen, AtKeys(environment(), foot, keyboard)
-
-
-def _is_ours() -> bool:
-    """Whether keys that are typed there are for this process."""
-    try:
-        return os.tcgetpgrp(sys.stdin.fileno()) == os.getpgrp()
-    except OSError:
-        return False
 
 
 def _write_now(text: str) -> None:

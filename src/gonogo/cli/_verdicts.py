@@ -50,8 +50,8 @@ def check_one(command: list[str], rules: Path | None, contexts: Path | None, nam
 async def check_files(rules: Path | None) -> Exit:
     """Read the rules files, and write what is to be known of them."""
     settings = read_settings()
-    files = [path for path in (settings.admin_rules, rules or settings.rules) if path is not None]
     admin, user = settings.admin_rules, rules or settings.rules
+    files = [path for path in (admin, user) if path is not None]
     loaded, reviews = load_rules(admin, user), load_reviews(admin, user)
     found = review_findings(reviews, await _known(settings)) if reviews.rules else []
     locale = own_locale()
@@ -73,13 +73,13 @@ async def check_files(rules: Path | None) -> Exit:
 
 async def _known(settings: Settings) -> Known:
     """Who has a token now, and who works at this machine."""
-    from gonogo.cli._owner import connected
+    from gonogo.cli._owner import TOKEN_NAME, connected
 
     async with connected() as client:
         tokens = await client.tokens()
     roles = {"local": Role.ADMIN}
     for token in tokens:
-        if token.revoked_at is None and token.name != "state-folder":
+        if token.revoked_at is None and token.name != TOKEN_NAME:
             role, who = Role[token.role.upper()], f"user:{token.name}"
             roles[who] = max(role, roles.get(who, role))
     return Known(people=roles, others=settings.oidc_issuer is not None)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gonogo.domain.plan import Revision, Subtask
+from gonogo.domain.plan_views import PlanDiff
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +26,16 @@ def plan_changes(before: Revision, after: Revision) -> PlanChanges:
         removed=tuple(subtask for key, subtask in old.items() if key not in new),
         changed=tuple((key, each) for key, each in fields.items() if each),
     )
+
+
+def plan_diff(before: Revision, after: Revision) -> PlanDiff:
+    """The same as clients are told."""
+    changes = plan_changes(before, after)
+    return PlanDiff(
+        plan_id=after.plan_id, from_revision=before.number, to_revision=after.number,
+        added=list(changes.added), removed=list(changes.removed),
+        changed=[{"id": key, "fields": fields} for key, fields in changes.changed],
+    )  # fmt: skip
 
 
 def _changed(before: Subtask, after: Subtask) -> dict[str, Any]:

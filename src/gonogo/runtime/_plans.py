@@ -7,6 +7,7 @@ from typing import Any
 from gonogo.domain.budget import Used, in_force
 from gonogo.domain.errors import Conflict, NotFound
 from gonogo.domain.plan import Revision
+from gonogo.domain.plan_changes import plan_diff
 from gonogo.domain.plan_views import (
     PlanDiff,
     PlanGraph,
@@ -23,7 +24,7 @@ from gonogo.runtime._approvals import readable_plan
 from gonogo.runtime._parts import Parts
 from gonogo.runtime._sessions import seen, seen_ids, seen_plan, visible
 from gonogo.runtime._timeline import Drawn, graph_view
-from gonogo.runtime._views import diff_view, grant_view, plan_view, status_view, usage_view
+from gonogo.runtime._views import grant_view, plan_view, status_view, usage_view
 from gonogo.store import Connection, log
 from gonogo.store.calls import questions_of_plan
 from gonogo.store.plans import (
@@ -108,7 +109,7 @@ class Plans:
         for number in (from_, to):
             if number not in by_number:
                 raise NotFound(f"Plan {plan_id} has no revision {number}")
-        return diff_view(by_number[from_], by_number[to])
+        return plan_diff(by_number[from_], by_number[to])
 
     async def start_plan(self, principal: Principal, plan_id: str) -> PlanView:
         """Start a plan that was approved and held.

@@ -9,11 +9,9 @@ from gonogo.domain.approval_views import ApprovalView, ReviewView, VoteView
 from gonogo.domain.budget import Limits, Used
 from gonogo.domain.messages import PLAN_REQUEST
 from gonogo.domain.plan import Revision, Subtask, critical_path
-from gonogo.domain.plan_changes import plan_changes
 from gonogo.domain.plan_state import PlanStatus
 from gonogo.domain.plan_views import (
     CommentView,
-    PlanDiff,
     PlanStatusView,
     PlanView,
     SubtaskView,
@@ -238,19 +236,6 @@ def status_view(
         started_at=plan.started_at,
         finished_at=plan.finished_at,
         subtasks=_subtasks(revision, rows),
-    )
-
-
-def diff_view(before: Revision, after: Revision) -> PlanDiff:
-    """What changed between two revisions."""
-    changes = plan_changes(before, after)
-    return PlanDiff(
-        plan_id=after.plan_id,
-        from_revision=before.number,
-        to_revision=after.number,
-        added=list(changes.added),
-        removed=list(changes.removed),
-        changed=[{"id": key, "fields": fields} for key, fields in changes.changed],
     )
 
 
