@@ -8,8 +8,10 @@ import httpx
 import pytest
 
 from gonogo.cli._ask import Person
+from gonogo.cli._decide_plan import _text_of
 from gonogo.cli._exits import Stop
 from gonogo.cli._plan_edit import Drafts, PlanEditor, form_of
+from gonogo.cli._plan_text import MAX_TEXT
 from gonogo.client import Client, Unreachable
 from gonogo.domain.approval_views import ApprovalView
 from gonogo.domain.plan import Subtask
@@ -164,3 +166,11 @@ async def test_a_text_goes_away_when_it_was_taken_and_stays_when_it_was_refused(
 async def test_an_editor_that_cannot_be_started_is_said(value):
     with pytest.raises(Stop, match=r"EDITOR|VISUAL"):
         await Person({"VISUAL": value, "EDITOR": "true"}).edit("x")
+
+
+@pytest.mark.parametrize("form", ["markdown", "yaml"])
+def test_a_file_that_is_too_long_is_not_cut_but_said_to_be(tmp_path, form):
+    file = tmp_path / "plan"
+    file.write_text("ж" * (MAX_TEXT + 2))
+    [flaw] = form_of(form).read(_text_of(file), "en").flaws
+    assert "more than 8388608 characters" in flaw.message

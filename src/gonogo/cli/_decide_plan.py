@@ -8,7 +8,7 @@ from gonogo.cli._decide import see_through, tell
 from gonogo.cli._exits import Exit, Stop
 from gonogo.cli._owner import Link, connected, linked
 from gonogo.cli._plan_edit import Draft, form_of, plan_editor
-from gonogo.cli._plan_text import as_json
+from gonogo.cli._plan_text import MAX_TEXT, as_json
 from gonogo.cli._print import facts, line
 from gonogo.cli._question import decision
 from gonogo.cli._reviews import standing
@@ -16,7 +16,6 @@ from gonogo.cli._setup import environment, own_locale, read_settings
 from gonogo.client import Client
 from gonogo.domain.approval_state import ApprovalKind, ApprovalStatus
 from gonogo.domain.approval_views import ApprovalView
-from gonogo.domain.strict_json import MAX_BYTES
 from gonogo.texts import resolve, say
 
 _SUFFIXES = {".md": "markdown", ".markdown": "markdown", ".yaml": "yaml", ".yml": "yaml"}
@@ -80,7 +79,8 @@ async def _question(client: Client, plan_id: str) -> ApprovalView:
 
 def _text_of(source: Path) -> str:
     try:
-        with source.open("rb") as file:
-            return file.read(4 * MAX_BYTES).decode("utf-8")
+        with source.open(encoding="utf-8", newline="") as file:
+            # One more than may be: whoever reads it says that it is too long.
+            return file.read(MAX_TEXT + 1)
     except UnicodeDecodeError:
         raise Stop(say("cli_plan_not_utf8", own_locale(), file=source), Exit.USAGE) from None
