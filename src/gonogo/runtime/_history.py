@@ -9,22 +9,25 @@ from gonogo.domain.records import MAIN, CallRow
 from gonogo.domain.views import MessageView
 from gonogo.store import Connection
 from gonogo.store.calls import thread_calls
-from gonogo.store.sessions import history
+from gonogo.store.sessions import history, history_in
 
 
-def history_of(conn: Connection, session_id: str, *, by_people: bool) -> Iterator[MessageView]:
-    """Every message in order, or what people said."""
+def history_of(conn: Connection, session_id: str) -> Iterator[MessageView]:
+    """Every message in order."""
     # A conversation's calls are read once, however many of its messages made some.
     calls: dict[str, dict[str, CallRow]] = {}
     for row in history(conn, session_id):
-        if by_people:
-            if row.thread == MAIN and row.body["role"] == "user":
-                yield from _views(row, {})
-            continue
         if row.thread not in calls:
             found = thread_calls(conn, session_id, row.thread)
             calls[row.thread] = {call.id: call for call in found}
         yield from _views(row, calls[row.thread])
+
+
+def said_by_people(conn: Connection, session_id: str) -> Iterator[MessageView]:
+    """What people said, in order."""
+    for row in history_in(conn, session_id, MAIN):
+        if row.body["role"] == "user":
+            yield from _views(row, {})
 
 
 def _views(row: Any, calls: dict[str, CallRow]) -> Iterator[MessageView]:  # noqa: ANN401 - a row

@@ -211,25 +211,11 @@ class ForeignServers:
         if servers is None:
             return []
         standings = await self.parts.store.read(all_standings)
-        return [
-            ServerView(
-                name=report.name, place=report.place, state=report.state, error=report.error,
-                version=report.version or None, refused=dict(report.refused),
-                tools=list(report.tools) or [n for n in standings if n in servers.of(report.name)],
-                changed={
-                    name: list(standing.changed)
-                    for name, standing in standings.items()
-                    if name in servers.of(report.name) and standing.changed
-                },
-                agents=list(report.agents),
-                sightings={
-                    name: [_sighting(each) for each in standing.sightings]
-                    for name, standing in standings.items()
-                    if name in servers.of(report.name)
-                },
-            )
-            for report in servers.report()
-        ]  # fmt: skip
+        views: list[ServerView] = []
+        for report in servers.report():
+            known = set(servers.of(report.name))
+            views.append(_view(report, {n: s for n, s in standings.items() if n in known}))
+        return views
 
     async def accept_tool(self, principal: Principal, name: str) -> AcceptedTool:
         """Have a server's tool count as it was seen last.
@@ -241,6 +227,22 @@ class ForeignServers:
         now = self.parts.clock()
         news = await self.parts.store.write(_accept, principal, name, now)
         return AcceptedTool(name=name, news=news)
+
+
+def _view(report: ServerReport, own: Mapping[str, Standing]) -> ServerView:
+    return ServerView(
+        name=report.name, place=report.place, state=report.state, error=report.error,
+        version=report.version or None, refused=dict(report.refused),
+        tools=list(report.tools or own),
+        changed={
+            name: list(standing.changed) for name, standing in own.items() if standing.changed
+        },
+        agents=list(report.agents),
+        sightings={
+            name: [_sighting(each) for each in standing.sightings]
+            for name, standing in own.items()
+        },
+    )  # fmt: skip
 
 
 def _sighting(seen: Sighting) -> SightingView:

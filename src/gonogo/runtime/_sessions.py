@@ -12,7 +12,7 @@ from gonogo.domain.plan_state import ENDED
 from gonogo.domain.principal import Principal, Role
 from gonogo.domain.records import Plan, Session
 from gonogo.domain.views import History, SessionList, SessionView
-from gonogo.runtime._history import history_of
+from gonogo.runtime._history import history_of, said_by_people
 from gonogo.runtime._parts import Parts
 from gonogo.runtime._questions import view_of
 from gonogo.runtime._views import session_view
@@ -289,9 +289,8 @@ def _pending(conn: Connection, principal: Principal, session_id: str) -> list[An
 
 def _history(conn: Connection, principal: Principal, session_id: str, by_people: bool) -> History:
     visible(conn, principal, session_id)
-    return History(
-        session_id=session_id, messages=list(history_of(conn, session_id, by_people=by_people))
-    )
+    read = said_by_people if by_people else history_of
+    return History(session_id=session_id, messages=list(read(conn, session_id)))
 
 
 def _log_page(

@@ -64,6 +64,7 @@ _THREAD = (
     .order_by(messages.c.id)
 )
 _HISTORY = select(messages).where(messages.c.session_id == bindparam("of")).order_by(messages.c.id)
+_HISTORY_IN = _HISTORY.where(messages.c.thread == bindparam("thread"))
 
 
 def add_session(conn: Connection, session: Session) -> None:
@@ -231,3 +232,8 @@ def conversation(conn: Connection, session_id: str, thread: str) -> list[Message
 def history(conn: Connection, session_id: str) -> Iterable[Any]:
     """All conversations of a session as rows `(thread, agent, body, created_at, …)`."""
     return rows(conn, _HISTORY, {"of": session_id})
+
+
+def history_in(conn: Connection, session_id: str, thread: str) -> Iterable[Any]:
+    """One conversation of a session, as rows like those of `history`."""
+    return rows(conn, _HISTORY_IN, {"of": session_id, "thread": thread})
