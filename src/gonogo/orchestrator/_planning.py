@@ -197,11 +197,18 @@ class Planning:
         """
         if raw is None:
             raise InvalidPlan("EDIT decision requires modified_subtasks")
+        return self.proposals.in_order(self.drafted(plan, current, raw))
+
+    def drafted(self, plan: Plan, current: Revision, raw: Any) -> Revision:  # noqa: ANN401
+        """The next revision as it is written, whatever is found in it.
+
+        Raises:
+            InvalidPlan: it cannot be read.
+        """
         subtasks = self.read(raw, ())
-        revision = Revision(
+        return Revision(
             plan_id=plan.id, number=plan.revision + 1, goal=current.goal, subtasks=subtasks
         )
-        return self.proposals.in_order(revision)
 
     def reject(self, conn: Connection, plan: Plan, ruling: Ruling, now: datetime) -> None:
         """A person said no."""

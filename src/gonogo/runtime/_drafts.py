@@ -5,7 +5,7 @@ from typing import Any
 
 from gonogo.domain.errors import InvalidPlan
 from gonogo.domain.findings import FindingSeverity
-from gonogo.domain.plan import Revision, critical_path
+from gonogo.domain.plan import critical_path
 from gonogo.domain.plan_views import FindingView, PlanCheck
 from gonogo.domain.principal import Principal
 from gonogo.orchestrator import Planning
@@ -39,15 +39,14 @@ def _checked(
     conn: Connection, principal: Principal, plan_id: str, raw: list[Any], planning: Planning
 ) -> PlanCheck:
     plan = readable_plan(conn, principal, plan_id)
+    current = current_revision(conn, plan)
     try:
-        subtasks = planning.read(raw, ())
+        draft = planning.drafted(plan, current, raw)
     except InvalidPlan as problem:
         return PlanCheck(ok=False, problem=str(problem), subtask_id=problem.subtask_id)
-    goal = current_revision(conn, plan).goal
-    draft = Revision(plan_id=plan.id, number=plan.revision + 1, goal=goal, subtasks=subtasks)
     locale = spoken_in(conn, plan.session_id) or DEFAULT
     found = [FindingView(**each) for each in planning.proposals.findings(draft, locale)]
     return PlanCheck(
         ok=all(finding.severity != FindingSeverity.ERROR for finding in found),
-        findings=found, critical_path=list(critical_path(subtasks)),
+        findings=found, critical_path=list(critical_path(draft.subtasks)),
     )  # fmt: skip

@@ -11,15 +11,12 @@ from subprocess import PIPE
 
 import anyio
 import anyio.abc
-import anyio.to_thread
 
 from gonogo.domain.errors import ToolFailed
 from gonogo.workspace._lifeline import Lifeline, lifeline
-from gonogo.workspace._processes import MARK, kill_marked
+from gonogo.workspace._processes import MARK
 from gonogo.workspace._programs import find_program
-from gonogo.workspace._running import uncancelled
-
-_GRACE = 2.0
+from gonogo.workspace._running import Running, uncancelled
 
 
 @asynccontextmanager
@@ -48,9 +45,7 @@ async def bound_process(
         try:
             yield process
         finally:
-            with uncancelled():
-                line.cut()
-                await _ended(process, mark)
+            await Running(process, mark, line).end()
 
 
 async def _spawned(
@@ -65,11 +60,3 @@ async def _spawned(
         raise ToolFailed("io_error", f"{argv[0]!r} cannot be started: {error}") from error
     finally:
         line.spawned()
-
-
-async def _ended(process: anyio.abc.Process, mark: str) -> None:
-    """The keeper ends it all, now that its pipe is closed; what it left is found by the mark."""
-    with anyio.move_on_after(_GRACE):
-        await process.wait()
-    await anyio.to_thread.run_sync(kill_marked, process.pid, mark)
-    await process.aclose()
