@@ -93,7 +93,7 @@ async def test_reviewers_see_the_question_and_its_plan_and_nothing_else_of_the_s
             approved_by(world, plan_id, stranger),
             runtime.cancel_plan(bob, plan_id),
             runtime.pending(bob, world.session),
-            runtime.decide_plan(
+            runtime.decide(
                 bob, PlanDecision(plan_id=plan_id, decision="approve"), world.session
             ),
         ):  # fmt: skip
@@ -169,7 +169,7 @@ async def test_who_asked_edits_a_call_and_somebody_else_lets_it_run(ruled):
         assert (again.arguments["path"], again.details["edited_by"]) == ("b.txt", "ann")
         assert again.approval_id != asked.approval_id
         with pytest.raises(NotFound):
-            await world.runtime.decide_call(
+            await world.runtime.decide(
                 world.bob, HitlDecision(approval_id=again.approval_id, decision="approve"),
                 world.session,
             )  # fmt: skip

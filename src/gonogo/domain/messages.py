@@ -4,7 +4,7 @@ Requests are strict: an unknown field, a null, or a value of another type is ref
 are translated before the check, so the rest of gonogo knows one name for each thing.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar, cast
 
 from pydantic import (
@@ -35,7 +35,7 @@ class Request(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
     nulls: ClassVar[frozenset[str]] = frozenset()
-    """The fields whose null says something else than their absence."""
+    """The fields that may be null."""
 
 
 class UserMessage(Request):
@@ -60,6 +60,7 @@ class SwitchAgent(Request):
 class PlanDecision(Request):
     """The answer to a plan."""
 
+    nulls = frozenset({"modified_subtasks"})
     type: Literal["plan_decision"] = "plan_decision"
     plan_id: Id
     decision: Text
@@ -114,6 +115,7 @@ class HitlDecision(Request):
 class ToolResultMessage(Request):
     """What a client that hosts the tools says of a call that it ran."""
 
+    nulls = frozenset({"result"})
     type: Literal["tool_result"]
     call_id: Id
     result: Any = None
@@ -185,9 +187,9 @@ def validated(model: type[T], fields: Any) -> T:  # noqa: ANN401 - as a stranger
     """
     if not isinstance(fields, dict):
         raise InvalidMessage("A body must be an object")
-    told = {"modified_subtasks", "result"}.union(getattr(model, "nulls", ()))
+    nulls: Collection[str] = getattr(model, "nulls", ())
     for name, value in cast("dict[str, Any]", fields).items():
-        if value is None and name not in told:
+        if value is None and name not in nulls:
             raise InvalidMessage(f"{name}: leave a field out instead of null")
     try:
         return model.model_validate(fields)

@@ -42,16 +42,26 @@ Prepared = tuple[Find, Ruling]
 class Decisions(Sessions):
     """The verb `decide`, and what is asked about approvals."""
 
-    async def decide(self, principal: Principal, decision: PlanDecision | HitlDecision) -> Receipt:
-        """Take a person's answer, wherever its session.
+    async def decide(
+        self,
+        principal: Principal,
+        decision: PlanDecision | HitlDecision,
+        session_id: str | None = None,
+    ) -> Receipt:
+        """Take a person's answer: to a plan, to a tool call, or to any approval by its id.
+
+        Args:
+            session_id: The session that it was given in; without one, wherever the question is.
 
         Raises:
             Refused: it cannot be; nothing has changed.
         """
         principal.require(Role.OPERATOR)
-        if isinstance(decision, PlanDecision):
-            return await self.decide_plan(principal, decision, None)
-        return await self.decide_call(principal, decision, None)
+        find, ruling = await self._meant(principal, decision, session_id)
+        outcome = await self.parts.store.write(self._decide, find, ruling)
+        if isinstance(outcome, Refusal):
+            raise outcome.error
+        return outcome
 
     async def decide_many(
         self, principal: Principal, decisions: Sequence[PlanDecision | HitlDecision]
@@ -61,29 +71,19 @@ class Decisions(Sessions):
         prepared = [await self._prepared(principal, decision) for decision in decisions]
         return await self.parts.store.write(self._decide_many, prepared)
 
-    async def decide_plan(
-        self, principal: Principal, decision: PlanDecision, session_id: str | None
-    ) -> Receipt:
-        """Take the answer to a plan.
-
-        Raises:
-            Refused: it cannot be; nothing has changed.
-        """
-        return await self._rule(*_on_plan(principal, decision, session_id))
-
-    async def decide_call(
-        self, principal: Principal, decision: HitlDecision, session_id: str | None
-    ) -> Receipt:
-        """Take the answer to a tool call, or to any approval by its id.
-
-        Raises:
-            Refused: it cannot be; nothing has changed.
-        """
-        return await self._rule(*await self._on_call(principal, decision, session_id))
+    async def _meant(
+        self,
+        principal: Principal,
+        decision: PlanDecision | HitlDecision,
+        session_id: str | None,
+    ) -> Prepared:
+        if isinstance(decision, PlanDecision):
+            return _on_plan(principal, decision, session_id)
+        return await self._on_call(principal, decision, session_id)
 
     async def _on_call(
         self, principal: Principal, decision: HitlDecision, session_id: str | None
-    ) -> "Prepared":
+    ) -> Prepared:
         def find(conn: Connection) -> Approval:
             approval = _call_approval(conn, principal, decision, session_id)
             if approval.kind is ApprovalKind.PLAN:
@@ -132,20 +132,18 @@ class Decisions(Sessions):
 
     async def _prepared(
         self, principal: Principal, decision: PlanDecision | HitlDecision
-    ) -> "Prepared | Refused":
+    ) -> Prepared | Refused:
         try:
-            if isinstance(decision, PlanDecision):
-                return _on_plan(principal, decision, None)
-            return await self._on_call(principal, decision, None)
+            return await self._meant(principal, decision, None)
         except Refused as error:
             return error
 
     def _decide_many(
-        self, conn: Connection, prepared: Sequence["Prepared | Refused"]
+        self, conn: Connection, prepared: Sequence[Prepared | Refused]
     ) -> list[Receipt | Refused]:
         return [self._decide_part(conn, each) for each in prepared]
 
-    def _decide_part(self, conn: Connection, prepared: "Prepared | Refused") -> Receipt | Refused:
+    def _decide_part(self, conn: Connection, prepared: Prepared | Refused) -> Receipt | Refused:
         if isinstance(prepared, Refused):
             return prepared
         try:
@@ -154,12 +152,6 @@ class Decisions(Sessions):
         except Refused as error:
             return error
         return outcome.error if isinstance(outcome, Refusal) else outcome
-
-    async def _rule(self, find: Find, ruling: Ruling) -> Receipt:
-        outcome = await self.parts.store.write(self._decide, find, ruling)
-        if isinstance(outcome, Refusal):
-            raise outcome.error
-        return outcome
 
     def _decide(self, conn: Connection, find: Find, ruling: Ruling) -> Receipt | Refusal:
         before = find(conn)

@@ -65,7 +65,7 @@ class Messages(Decisions):
             case UserMessage() | SwitchAgent():
                 return await self._write(once, self._said, principal, session_id, message)
             case PlanDecision():
-                return await self.decide_plan(principal, message, session_id)
+                return await self.decide(principal, message, session_id)
             case HitlDecision():
                 return await self._decide_calls(principal, message, session_id)
             case ToolResultMessage():
@@ -144,13 +144,13 @@ class Messages(Decisions):
         self, principal: Principal, message: HitlDecision, session_id: str | None
     ) -> Receipt:
         if message.call_ids is None:
-            return await self.decide_call(principal, message, session_id)
+            return await self.decide(principal, message, session_id)
         answers: list[DecisionAnswer] = []
         receipts: list[Receipt] = []
         for call_id in dict.fromkeys(message.call_ids):
             single = message.model_copy(update={"call_ids": None, "call_id": call_id})
             try:
-                receipt = await self.decide_call(principal, single, session_id)
+                receipt = await self.decide(principal, single, session_id)
                 receipts.append(receipt)
                 answers.append(
                     DecisionAnswer(
@@ -199,7 +199,7 @@ class Messages(Decisions):
         decision = HitlDecision(
             call_id=call.id, decision="reject", feedback=feedback.strip() or None
         )
-        return await self.decide_call(principal, decision, call.session_id)
+        return await self.decide(principal, decision, call.session_id)
 
     def _take_result(
         self, conn: Connection, session_id: str, message: ToolResultMessage

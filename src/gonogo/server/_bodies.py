@@ -70,6 +70,7 @@ class RollbackOrder(Request):
 class PlanAnswer(Request):
     """The answer to a plan; the path names it."""
 
+    nulls = frozenset({"modified_subtasks"})
     decision: Text
     revision: Annotated[int, Field(ge=1)] | None = None
     digest: Text | None = None
