@@ -6,6 +6,7 @@ import anyio
 import pytest
 
 from fakes.template import lay_out
+from fakes.until import until
 from gonogo.cli import _heir, _owner
 from gonogo.cli._folder import Folder, hold
 from gonogo.cli._heir import lasting
@@ -19,13 +20,6 @@ def settings(tmp_path):
     return Settings(
         home=tmp_path / "home", config=tmp_path / "config", workspace=tmp_path, model="demo"
     )
-
-
-async def until(place, *, owner):
-    """Wait until a process is the owner, or no more."""
-    with anyio.fail_after(60):
-        while (place.runtime is not None) != owner:  # noqa: ASYNC110 - locks tell nobody
-            await anyio.sleep(0.01)
 
 
 async def owner_until(settings, told, *, task_status):
@@ -50,16 +44,13 @@ async def test_the_next_takes_the_place_as_soon_as_it_can_and_gives_it_to_a_serv
             assert place.runtime is None
             rules.write_text("broken")
             enough.set()
-            with anyio.fail_after(60):
-                while "could not be taken" not in caplog.text:  # noqa: ASYNC110
-                    await anyio.sleep(0.01)
+            await until(lambda: "could not be taken" in caplog.text)
             rules.unlink()
             assert await place.client.session(session.session_id) == session
-            await until(place, owner=True)
+            await until(lambda: place.runtime is not None)
             with folder.serving() as alone:
                 assert alone
-                await until(place, owner=False)
-                with ExitStack() as held, anyio.fail_after(60):
-                    while not hold(held, folder.owned()):  # noqa: ASYNC110
-                        await anyio.sleep(0.01)
-            await until(place, owner=True)
+                await until(lambda: place.runtime is None)
+                with ExitStack() as held:
+                    await until(lambda: hold(held, folder.owned()))
+            await until(lambda: place.runtime is not None)

@@ -7,6 +7,7 @@ import anyio
 import pytest
 
 from fakes.door import client_at, served
+from fakes.world import plan, says, step
 from gonogo.cli._answers import Answers, Wish
 from gonogo.cli._exits import Exit
 from gonogo.cli._interrupts import Interrupts
@@ -14,14 +15,9 @@ from gonogo.cli._show import Written
 from gonogo.cli._talk import Conversation
 
 LIMIT = 60
-STEPS = [
-    {"id": "a", "description": "Do a", "agent": "coder"},
-    {"id": "b", "description": "Do b", "agent": "coder", "dependencies": ["a"]},
-]
-PLAN = {"calls": [{"name": "create_plan", "arguments": {"goal": "A goal", "subtasks": STEPS}}]}
 LINES = {
-    "main/architect": [PLAN], "main/orchestrator": [{"text": "Later."}],
-    "a": [{"text": "done", "delay": 0.3}], "b": [{"text": "done"}],
+    "main/architect": [plan(step("a"), step("b", "a"))], "main/orchestrator": [says("Later.")],
+    "a": [says("done", 0.3)], "b": [says("done")],
 }  # fmt: skip
 TASK = {"type": "user_message", "content": "Build it", "agent_type": "architect"}
 
@@ -88,9 +84,9 @@ async def test_the_person_says_what_comes_next(tmp_path, words, code, statuses):
     person = AtKeys("approve", *words)
     async with anns(tmp_path) as client:
         assert await talks(client, person, owns=False) is code
-        [plan] = (await client.plans()).plans
+        [found] = (await client.plans()).plans
 
-    assert str(plan.status) in statuses
+    assert str(found.status) in statuses
     assert person.asked[1] == {"resume", "message", "cancel", "leave"}
     assert person.words == []
     assert any("goes on without you" in text for text in person.told) == (words == ["leave"])
@@ -102,10 +98,10 @@ async def test_who_carries_the_plan_out_and_leaves_sees_what_runs_to_its_end(tmp
     async with anns(tmp_path) as client:
         with pytest.raises(BaseExceptionGroup) as raised:
             await talks(client, person, owns=True)
-        [plan] = (await client.plans()).plans
+        [found] = (await client.plans()).plans
 
     assert raised.group_contains(KeyboardInterrupt)
-    assert [str(plan.status), *(str(s.status) for s in plan.subtasks)] == [
+    assert [str(found.status), *(str(s.status) for s in found.subtasks)] == [
         "paused", "completed", "pending",
     ]  # fmt: skip
     assert "attach" in person.told[-1]

@@ -6,13 +6,10 @@ from typing import Any
 import httpx
 
 from console.conftest import LIMIT
+from fakes.world import call
 
 FIRST = "Write both halves"
 GOAL = "Both halves are written"
-
-
-def _call(name: str, **arguments: Any) -> dict[str, Any]:
-    return {"name": name, "arguments": arguments}
 
 
 def _subtask(name: str, *dependencies: str) -> dict[str, Any]:
@@ -24,7 +21,7 @@ def _subtask(name: str, *dependencies: str) -> dict[str, Any]:
 
 def _writes(name: str) -> dict[str, Any]:
     """Its brief names what came before it, so the later subtask's rule stands first."""
-    written = _call("write_file", path=f"{name}.txt", content=f"{name}\n")
+    written = call("write_file", path=f"{name}.txt", content=f"{name}\n")
     return {
         "when": {"user": f"Write the {name} half"},
         "replies": [{"calls": [written]}, {"text": f"The {name} half is there."}],
@@ -35,8 +32,8 @@ SAYS = {"rules": [
     _writes("right"),
     _writes("left"),
     {"when": {"user": FIRST}, "replies": [
-        {"text": "A plan.", "calls": [_call("switch_mode", mode="architect")]},
-        {"calls": [_call(
+        {"text": "A plan.", "calls": [call("switch_mode", mode="architect")]},
+        {"calls": [call(
             "create_plan", goal=GOAL, subtasks=[_subtask("left"), _subtask("right", "left")]
         )]},
         {"status": 500, "error": "out of turn"},

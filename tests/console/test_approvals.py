@@ -7,14 +7,11 @@ import pytest
 
 from console.conftest import LIMIT
 from console.test_sessions import say, start, tell, violations
+from fakes.world import call
 
 expect = pytest.importorskip("playwright.sync_api").expect
 
 SWITCH = {"calls": [{"name": "switch_mode", "arguments": {"mode": "coder"}}]}
-
-
-def call(name: str, **arguments: Any) -> dict[str, Any]:
-    return {"name": name, "arguments": arguments}
 
 
 HIDDEN = call("write_file", path="notes.md", content="# \u202eNotes\n")

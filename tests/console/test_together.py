@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from console.plans import Person
-from console.test_approvals import SWITCH, call
+from console.test_approvals import SWITCH
 from console.test_sessions import say, start, tell
+from fakes.world import call
 
 expect = pytest.importorskip("playwright.sync_api").expect
 

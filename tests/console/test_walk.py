@@ -6,6 +6,7 @@ import pytest
 
 from console.plans import Person
 from console.test_sessions import say, start, violations
+from fakes.world import call
 
 expect = pytest.importorskip("playwright.sync_api").expect
 
@@ -13,10 +14,6 @@ LOST = "Agent fixer not found"
 HELD = "python3 tick.py held"
 """A command that ends when there is a file named `go`."""
 FIRST = "Build it"
-
-
-def call(name: str, **arguments: Any) -> dict[str, Any]:
-    return {"name": name, "arguments": arguments}
 
 
 def does(what: str, *calls: dict[str, Any]) -> dict[str, Any]:

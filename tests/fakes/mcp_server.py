@@ -12,7 +12,10 @@ and writes each call as a line into FOLDER/calls. What a call does follows from 
 
 import json
 import os
+import socket
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +24,8 @@ import uvicorn
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 from mcp_types import CallToolRequestParams, CallToolResult, ListToolsResult, TextContent, Tool
+
+from fakes.until import until
 
 PLAIN = {"type": "object", "properties": {"text": {"type": "string"}}}
 
@@ -82,6 +87,19 @@ def over_http(folder: Path, port: int) -> uvicorn.Server:
     """A server on this port of the machine itself."""
     app = server_of(folder).streamable_http_app()
     return uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=port, log_level="error"))
+
+
+@asynccontextmanager
+async def served_over_http(folder: Path) -> AsyncIterator[str]:
+    """A server in this process, for the time of a block; gives its address."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    server = over_http(folder, port)
+    async with anyio.create_task_group() as group:
+        group.start_soon(server.serve)
+        await until(lambda: server.started)
+        yield f"http://127.0.0.1:{port}/mcp"
+        server.should_exit = True
 
 
 if __name__ == "__main__":

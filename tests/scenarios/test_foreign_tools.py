@@ -2,7 +2,6 @@
 
 import json
 import os
-import socket
 import subprocess
 import sys
 from contextlib import asynccontextmanager, contextmanager, nullcontext
@@ -178,18 +177,10 @@ async def test_a_rule_of_a_session_counts_for_the_tool_as_it_was_when_it_was_mad
 @asynccontextmanager
 async def over_http(folder):
     """The server of a folder at an address, which the configuration then has instead."""
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-    server = fakes.mcp_server.over_http(folder, port)
-    async with anyio.create_task_group() as group:
-        group.start_soon(server.serve)
-        with anyio.fail_after(60):
-            while not server.started:  # noqa: ASYNC110 - it tells nobody
-                await anyio.sleep(0.01)
-        url = f'[[server]]\nname = "docs"\nurl = "http://127.0.0.1:{port}/mcp"\n'
-        (folder.parent / "config" / "mcp.toml").write_text(url)
+    async with fakes.mcp_server.served_over_http(folder) as url:
+        server = f'[[server]]\nname = "docs"\nurl = "{url}"\n'
+        (folder.parent / "config" / "mcp.toml").write_text(server)
         yield
-        server.should_exit = True
 
 
 @pytest.mark.parametrize("where", [nullcontext, over_http])

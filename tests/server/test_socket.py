@@ -11,6 +11,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.frames import Frame, Opcode
 
+from fakes.until import until
 from gonogo.domain.approval_views import DecisionAnswer
 from gonogo.domain.errors import Conflict
 from gonogo.server import Limits
@@ -25,12 +26,6 @@ async def opened(client, path="/api/v1/ws/s_A", headers=TOKEN, **options):
     url = f"ws://127.0.0.1:{client.ready.port}{path}"
     async with connect(url, additional_headers=headers, proxy=None, **options) as line:
         yield line
-
-
-async def until(holds) -> None:
-    with anyio.fail_after(60):
-        while not holds():  # noqa: ASYNC110 - the door tells nobody when a line has ended
-            await anyio.sleep(0.01)
 
 
 async def received(line) -> dict:

@@ -8,6 +8,7 @@ import re
 
 import pytest
 
+from fakes.world import call, calls
 from gonogo.demo import lay_out, run_tests
 
 TASK = "Fix the failing test and add a --json flag"
@@ -83,7 +84,7 @@ def leaves(at):
 
 
 def asks(name: str, **arguments: object) -> dict[str, object]:
-    return {"text": "", "calls": [{"name": name, "arguments": arguments}]}
+    return calls(call(name, **arguments))
 
 
 def test_calls_are_shown_with_their_difference_and_answered_by_a_key_or_elsewhere(

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 import anyio
 import pytest
 
-from fakes.mcp_server import over_http, write_tools
+from fakes.mcp_server import served_over_http, write_tools
 from fakes.world import is_running
 from gonogo.domain.errors import OutcomeUnknown, ToolFailed
 from gonogo.domain.foreign import Sighting, Standing
@@ -172,17 +172,8 @@ async def test_tools_that_do_not_fit_are_left_out_and_it_is_said_why(folder, con
 
 
 async def test_an_address_is_spoken_to_over_http_with_its_headers(folder, config):
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-    server = over_http(folder, port)
-    there = replace(
-        config, command=(), url=f"http://127.0.0.1:{port}/mcp", headers={"Authorization": "x"}
-    )
-    async with anyio.create_task_group() as group:
-        group.start_soon(server.serve)
-        with anyio.fail_after(60):
-            while not server.started:  # noqa: ASYNC110 - it tells nobody
-                await anyio.sleep(0.01)
+    async with served_over_http(folder) as url:
+        there = replace(config, command=(), url=url, headers={"Authorization": "x"})
         async with serving(there) as servers:
             assert (await run(servers, folder, text="x"))["content"] == "search: x"
             with pytest.raises(ToolFailed, match="no such page"):
@@ -190,7 +181,6 @@ async def test_an_address_is_spoken_to_over_http_with_its_headers(folder, config
             write_tools(folder, "search", fetch="New.")
             tool, _ = await servers.look("mcp__docs__fetch")
             assert tool.description == "New."
-        server.should_exit = True
 
 
 async def test_an_address_where_nobody_is_offers_nothing(config):

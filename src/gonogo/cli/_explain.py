@@ -17,7 +17,7 @@ from gonogo.domain.foreign import server_of
 from gonogo.domain.strict_json import loads
 from gonogo.domain.visible import visible
 from gonogo.policy import Rule, Rules, kept_rule, load_reviews, load_rules
-from gonogo.runtime import open_gate
+from gonogo.runtime import bare_thread, open_gate
 from gonogo.settings import Settings
 from gonogo.texts import say
 from gonogo.tools import Tool
@@ -70,11 +70,7 @@ class _Place:
 
     def thread(self, agent: str) -> Thread:
         """A conversation there that nobody leads."""
-        return Thread(
-            session_id="", name="explain", script="", agent=agent, locale="en",
-            workspace=self.workspace, remote=self.remote, check=lambda conn: None,
-            park=lambda conn, now: None,
-        )  # fmt: skip
+        return bare_thread(self.workspace, agent, remote=self.remote)
 
 
 def _gate(settings: Settings, rules: Path | None) -> Gate:
