@@ -2,9 +2,10 @@ import { Anchor, List, Stack, Text } from "@mantine/core";
 import { useTranslation } from "react-i18next";
 import { Link } from "react-router";
 import type { ApprovalView } from "@/shared/api";
+import { recordsIn } from "@/shared/json";
 import { Code, Diff, Json, visible } from "@/shared/ui";
 import { CommandParts } from "./CommandParts";
-import { isDiff, matterOf, recordsIn } from "./matter";
+import { isDiff, matterOf } from "./matter";
 import { SubtaskAsked } from "./SubtaskAsked";
 
 /** What would happen, as the server would do it. All of it is text that strangers wrote. */

@@ -11,9 +11,9 @@ import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { listToolsOptions } from "@/shared/api";
+import { objectIn } from "@/shared/json";
 import { Code, visible } from "@/shared/ui";
 import { type Field, fieldsOf, withField } from "./fields";
-import { objectIn } from "./matter";
 
 /** Other arguments for a call: in a form where they are flat, and always as JSON. */
 export function EditArguments({

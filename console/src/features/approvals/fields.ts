@@ -1,5 +1,7 @@
 /** The fields of a form, read from a tool's JSON Schema; what is not flat is edited as JSON. */
 
+import { isObject } from "@/shared/json";
+
 export type Field = {
   name: string;
   kind: "text" | "number" | "boolean" | "choice";
@@ -20,9 +22,9 @@ const KINDS: Record<string, Field["kind"] | undefined> = {
 /** The flat parameters of a tool. */
 export function fieldsOf(parameters: Schema): Field[] {
   const required = Array.isArray(parameters.required) ? parameters.required : [];
-  const properties = isSchema(parameters.properties) ? parameters.properties : {};
+  const properties = isObject(parameters.properties) ? parameters.properties : {};
   return Object.entries(properties).flatMap(([name, schema]) => {
-    const field = isSchema(schema) ? fieldOf(schema) : undefined;
+    const field = isObject(schema) ? fieldOf(schema) : undefined;
     return field === undefined ? [] : [{ ...field, name, isRequired: required.includes(name) }];
   });
 }
@@ -39,13 +41,9 @@ function fieldOf(schema: Schema): Omit<Field, "name" | "isRequired"> | undefined
 
 /** What a parameter is when it is given at all. */
 function flatOf(schema: Schema): Schema {
-  const ways = Array.isArray(schema.anyOf) ? schema.anyOf.filter(isSchema) : [];
+  const ways = Array.isArray(schema.anyOf) ? schema.anyOf.filter(isObject) : [];
   const given = ways.filter(({ type }) => type !== "null");
   return given.length === 1 && given[0] !== undefined ? given[0] : schema;
-}
-
-function isSchema(value: unknown): value is Schema {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 /** Arguments with another value of one field; an empty value that nobody needs is left out. */

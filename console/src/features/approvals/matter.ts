@@ -1,6 +1,7 @@
 /** What questions are about, and what may be answered to each. */
 
 import type { ApprovalView } from "@/shared/api";
+import { jsonIn, objectIn } from "@/shared/json";
 
 /** Questions of one kind may mean different things: each of these has answers of its own. */
 export type Matter =
@@ -53,31 +54,6 @@ export function changesOf(matter: Matter, text: string): Record<string, unknown>
     return limits && { result: limits };
   }
   return { result: jsonIn(text) ?? text };
-}
-
-/** The object that a text says in JSON. */
-export function objectIn(text: string): Record<string, unknown> | undefined {
-  const value = jsonIn(text);
-  return typeof value === "object" && value !== null && !Array.isArray(value)
-    ? (value as Record<string, unknown>)
-    : undefined;
-}
-
-/** The objects of a list that may hold anything. */
-export function recordsIn(value: unknown): Record<string, unknown>[] {
-  return Array.isArray(value) ? value.filter(isRecord) : [];
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null;
-}
-
-function jsonIn(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }
 
 /** A call or a question in one line. */

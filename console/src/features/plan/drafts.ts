@@ -1,6 +1,7 @@
 /** Subtasks while a person writes them: what can be done to them, and what is wrong with them. */
 
 import type { Subtask } from "@/shared/api";
+import { objectIn } from "@/shared/json";
 
 export interface Draft {
   /** Stays while the id is typed. */
@@ -79,16 +80,6 @@ export function withInputs(drafts: readonly Draft[], key: number, text: string):
 /** The inputs of a subtask as they stand in their field. */
 export function inputsOf({ subtask, inputs }: Draft): string {
   return inputs ?? (subtask.inputs === undefined ? "" : JSON.stringify(subtask.inputs, null, 2));
-}
-
-function objectIn(text: string): Record<string, unknown> | undefined {
-  try {
-    const value: unknown = JSON.parse(text);
-    const isObject = typeof value === "object" && value !== null && !Array.isArray(value);
-    return isObject ? (value as Record<string, unknown>) : undefined;
-  } catch {
-    return undefined;
-  }
 }
 
 /** All but one, for which nobody waits any more. */

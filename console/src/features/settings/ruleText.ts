@@ -5,6 +5,8 @@
  * server judges what the fields mean.
  */
 
+import { objectIn } from "@/shared/json";
+
 export type RuleFields = Record<string, unknown>;
 
 /** What is not a rule, and where. */
@@ -39,15 +41,11 @@ export function writeRule(rule: RuleFields): string {
 }
 
 function fromJson(text: string): RuleFields {
-  try {
-    const read: unknown = JSON.parse(text);
-    if (typeof read === "object" && read !== null && !Array.isArray(read)) {
-      return { ...read };
-    }
-  } catch {
-    // Told below, whatever it was.
+  const read = objectIn(text);
+  if (read === undefined) {
+    throw new NoRule(1, "JSON");
   }
-  throw new NoRule(1, "JSON");
+  return read;
 }
 
 function fromToml(text: string): RuleFields {

@@ -3,6 +3,7 @@
 import { type QueryClient, useQueryClient } from "@tanstack/react-query";
 import { useCallback, useEffect, useRef } from "react";
 import type { Event } from "@/shared/api";
+import { isObject } from "@/shared/json";
 
 const OF_PLANS: ReadonlySet<unknown> = new Set([
   "listPlans",
@@ -19,8 +20,7 @@ const GATHER = 300;
 /** Have everything fetched again that speaks of a plan. */
 export function refreshPlans(queries: QueryClient): Promise<void> {
   return queries.invalidateQueries({
-    predicate: ({ queryKey: [first] }) =>
-      typeof first === "object" && first !== null && "_id" in first && OF_PLANS.has(first._id),
+    predicate: ({ queryKey: [first] }) => isObject(first) && OF_PLANS.has(first._id),
   });
 }
 
