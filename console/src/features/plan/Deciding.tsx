@@ -1,14 +1,14 @@
 import { Alert, Button, Card, Group, Stack, Switch, Text, Textarea } from "@mantine/core";
-import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
-import { decidePlan, getPendingOptions, type PlanAnswer, type PlanView } from "@/shared/api";
+import { decidePlan, type PlanAnswer, type PlanView } from "@/shared/api";
 import { OnlyLooks, useMay } from "@/shared/me";
 import { Changes } from "./Changes";
 import { Editor } from "./Editor";
 import { Grants } from "./Grants";
 import { Refusal } from "./Refusal";
 import { useDiff } from "./Revisions";
+import { useQuestion } from "./useQuestion";
 import { useSteer } from "./useSteer";
 
 /** Asks those who may for the decision about a plan. */
@@ -121,11 +121,7 @@ function Decision({ plan }: { plan: PlanView }) {
 /** How many have approved already, where a rule of review asks for more than one. */
 function Votes({ plan }: { plan: PlanView }) {
   const { t } = useTranslation();
-  const pending = useQuery(getPendingOptions({ path: { session_id: plan.session_id } }));
-  const asked = pending.data?.pending_approvals.find(
-    ({ kind, plan_id }) => kind === "plan" && plan_id === plan.plan_id,
-  );
-  const { review, votes = [] } = asked ?? {};
+  const { review, votes = [] } = useQuestion(plan) ?? {};
   if (review === undefined) {
     return null;
   }

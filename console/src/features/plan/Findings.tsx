@@ -1,8 +1,8 @@
 import { Alert, Anchor, List } from "@mantine/core";
-import { useEffect, useMemo } from "react";
 import { useTranslation } from "react-i18next";
 import type { PlanView } from "@/shared/api";
-import type { Conversation, Following } from "@/shared/events";
+import { recordsIn } from "@/shared/json";
+import { useQuestion } from "./useQuestion";
 
 interface Finding {
   severity: string;
@@ -13,32 +13,9 @@ interface Finding {
 const COLORS = { error: "red", warning: "orange", info: "blue" } as const;
 
 /** What is to be known of a plan before it is decided, errors first. */
-export function Findings({
-  plan,
-  following,
-  onOpen,
-}: {
-  plan: PlanView;
-  following: Following;
-  onOpen: (id: string) => void;
-}) {
+export function Findings({ plan, onOpen }: { plan: PlanView; onOpen: (id: string) => void }) {
   const { t } = useTranslation();
-  const { plan_id, revision } = plan;
-  const { conversation, loadEarlier, isLoadingEarlier } = following;
-  const told = useMemo(
-    () => findingsOf(conversation, plan_id, revision),
-    [conversation, plan_id, revision],
-  );
-  const isMissing = told === undefined && loadEarlier !== undefined && !isLoadingEarlier;
-
-  // It was put before a person longer ago than the conversation reaches back.
-  useEffect(() => {
-    if (isMissing) {
-      loadEarlier();
-    }
-  }, [isMissing, loadEarlier]);
-
-  const found = told ?? [];
+  const found = useFindings(plan);
   return SEVERITIES.map((severity) => {
     const these = found.filter((finding) => finding.severity === severity);
     return these.length === 0 ? null : (
@@ -88,21 +65,13 @@ function Lines({
 const FIRST = 10;
 const SEVERITIES = ["error", "warning", "info"] as const;
 
-/** Findings come with the event that put a revision before a person. */
-function findingsOf(
-  { items }: Conversation,
-  planId: string,
-  revision: number,
-): Finding[] | undefined {
-  const told = items.findLast(
-    (item) =>
-      item.kind === "plan" && item.plan.plan_id === planId && item.plan.revision === revision,
-  );
-  return told?.kind !== "plan"
-    ? undefined
-    : (told.plan.findings ?? []).map(({ severity, message, subtask_id }) => ({
-        severity: String(severity),
-        message: String(message),
-        subtaskId: typeof subtask_id === "string" ? subtask_id : undefined,
-      }));
+/** Findings come with the question that puts a revision before a person. */
+function useFindings(plan: PlanView): Finding[] {
+  const asked = useQuestion(plan);
+  const found = asked?.revision === plan.revision ? asked.details.findings : undefined;
+  return recordsIn(found).map(({ severity, message, subtask_id }) => ({
+    severity: String(severity),
+    message: String(message),
+    subtaskId: typeof subtask_id === "string" ? subtask_id : undefined,
+  }));
 }

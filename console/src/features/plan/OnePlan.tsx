@@ -4,7 +4,6 @@ import { useQuery } from "@tanstack/react-query";
 import { lazy, Suspense, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { getGraphOptions, getPlanOptions, getStatusOptions, type PlanGraph } from "@/shared/api";
-import type { Following } from "@/shared/events";
 import { Loaded } from "@/shared/ui";
 import { Comments } from "./Comments";
 import { Deciding } from "./Deciding";
@@ -22,7 +21,7 @@ const GraphView = lazy(() => import("./GraphView"));
 const EVERY = 5_000;
 
 /** One plan: what it is for, how far it is, what waits for a person, and its subtasks. */
-export function OnePlan({ planId, following }: { planId: string; following: Following }) {
+export function OnePlan({ planId }: { planId: string }) {
   const path = { plan_id: planId };
   const live = { refetchInterval: EVERY };
   const plan = useQuery({ ...getPlanOptions({ path }), ...live });
@@ -36,9 +35,7 @@ export function OnePlan({ planId, following }: { planId: string; following: Foll
         <Stack gap="md">
           <PlanHead plan={plan} status={status.data} />
           <Steering plan={plan} />
-          {plan.status === "awaiting_approval" && (
-            <Findings plan={plan} following={following} onOpen={setOpen} />
-          )}
+          {plan.status === "awaiting_approval" && <Findings plan={plan} onOpen={setOpen} />}
           <Revisions plan={plan} />
           <Loaded query={graph}>
             {(graph) => (

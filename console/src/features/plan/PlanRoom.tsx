@@ -3,18 +3,11 @@ import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { listPlansOptions, type PlanView } from "@/shared/api";
-import type { Following } from "@/shared/events";
 import { exact, Loaded } from "@/shared/ui";
 import { OnePlan } from "./OnePlan";
 
 /** The plans of a session: the latest, or another that is chosen. */
-export default function PlanRoom({
-  sessionId,
-  following,
-}: {
-  sessionId: string;
-  following: Following;
-}) {
+export default function PlanRoom({ sessionId }: { sessionId: string }) {
   const { t } = useTranslation();
   const [chosen, choose] = useState<string | null>(null);
   const query = useQuery({
@@ -31,7 +24,7 @@ export default function PlanRoom({
         ) : (
           <Stack gap="md">
             {plans.length > 1 && <Choice plans={plans} value={planId} onChange={choose} />}
-            <OnePlan key={planId} planId={planId} following={following} />
+            <OnePlan key={planId} planId={planId} />
           </Stack>
         );
       }}

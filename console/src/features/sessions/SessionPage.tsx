@@ -77,7 +77,7 @@ function OneSession({ sessionId, tab }: { sessionId: string; tab: string }) {
             </Tabs.Panel>
             <Tabs.Panel value="plan" pt="sm">
               <Suspense fallback={<Loader aria-label={t("common.loading")} />}>
-                <PlanRoom sessionId={sessionId} following={following} />
+                <PlanRoom sessionId={sessionId} />
               </Suspense>
             </Tabs.Panel>
             <Tabs.Panel value="checkpoints" pt="xs">
