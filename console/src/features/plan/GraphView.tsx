@@ -17,7 +17,7 @@ import type { GraphNode, PlanGraph } from "@/shared/api";
 import { colorOf, StatusBadge, visible } from "@/shared/ui";
 import { useFacts } from "./facts";
 import classes from "./GraphView.module.css";
-import { awaitedBy, isOnPath, layoutOf, NODE } from "./layout";
+import { awaitedIn, isOnPath, layoutOf, NODE } from "./layout";
 import { LARGE } from "./size";
 import { workerOf } from "./worker";
 
@@ -99,11 +99,12 @@ function nodesOf(
   places: ReadonlyMap<string, { x: number; y: number }>,
   path: readonly string[],
 ): SubtaskNode[] {
+  const awaitedBy = awaitedIn(graph);
   return graph.nodes.map((node) => ({
     id: node.id,
     type: "subtask",
     position: places.get(node.id) ?? { x: 0, y: 0 },
-    data: { node, isCritical: path.includes(node.id), awaited: awaitedBy(node, graph) },
+    data: { node, isCritical: path.includes(node.id), awaited: awaitedBy(node) },
     ...NODE,
     sourcePosition: Position.Right,
     targetPosition: Position.Left,

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import type { GraphNode, PlanGraph } from "@/shared/api";
-import { awaitedBy, layoutOf, NODE } from "./layout";
+import { awaitedIn, layoutOf, NODE } from "./layout";
 
 function node(id: string, status: GraphNode["status"], ...dependencies: string[]): GraphNode {
   const rest = { description: id, type: "action", estimated_time: "5 min", attempt: 0 };
@@ -11,10 +11,10 @@ it("says what a subtask still waits for, while its plan goes on", () => {
   const last = node("c", "pending", "a", "b");
   const nodes = [node("a", "completed"), node("b", "running"), last];
   const started_at = "2026-01-01T00:00:00Z";
-  expect(awaitedBy(last, { nodes, started_at })).toEqual(["b"]);
-  expect(awaitedBy(last, { nodes })).toEqual([]);
-  expect(awaitedBy(last, { nodes, started_at, finished_at: started_at })).toEqual([]);
-  expect(awaitedBy({ ...last, status: "skipped" }, { nodes, started_at })).toEqual([]);
+  expect(awaitedIn({ nodes, started_at })(last)).toEqual(["b"]);
+  expect(awaitedIn({ nodes })(last)).toEqual([]);
+  expect(awaitedIn({ nodes, started_at, finished_at: started_at })(last)).toEqual([]);
+  expect(awaitedIn({ nodes, started_at })({ ...last, status: "skipped" })).toEqual([]);
 });
 
 const WIDE = 50;

@@ -45,16 +45,18 @@ function byDagre({ nodes, edges }: Shape): Layout {
   return { places, height };
 }
 
-/** What a subtask of a plan that goes on still waits for. */
-export function awaitedBy(
-  { status, dependencies }: Pick<GraphNode, "status" | "dependencies">,
-  { started_at, finished_at, nodes }: Pick<PlanGraph, "started_at" | "finished_at" | "nodes">,
-): string[] {
-  if (status !== "pending" || started_at === undefined || finished_at !== undefined) {
-    return [];
-  }
-  const done = new Set(nodes.filter((node) => node.status === "completed").map(({ id }) => id));
-  return dependencies.filter((id) => !done.has(id));
+/** Tells of each subtask of a plan what it still waits for, while the plan goes on. */
+export function awaitedIn({
+  started_at,
+  finished_at,
+  nodes,
+}: Pick<PlanGraph, "started_at" | "finished_at" | "nodes">): (
+  node: Pick<GraphNode, "status" | "dependencies">,
+) => string[] {
+  const goesOn = started_at !== undefined && finished_at === undefined;
+  const done = new Set(nodes.filter(({ status }) => status === "completed").map(({ id }) => id));
+  return ({ status, dependencies }) =>
+    goesOn && status === "pending" ? dependencies.filter((id) => !done.has(id)) : [];
 }
 
 /** Each in the column after those that it waits for, near the middle of them. */
