@@ -72,8 +72,6 @@ export interface Conversation {
   items: readonly Item[];
   /** The events of the log that it is made of: a stretch of it, up to its end. */
   events: readonly Event[];
-  /** The last event's place in the session's log. */
-  seq: number;
   /** Ids of plans that events spoke of, the latest last. */
   plans: readonly string[];
   /** How much of the plan under way is done, as it was told last. */
@@ -82,7 +80,7 @@ export interface Conversation {
   isBusy: boolean;
 }
 
-export const EMPTY: Conversation = { items: [], events: [], seq: 0, plans: [], isBusy: false };
+export const EMPTY: Conversation = { items: [], events: [], plans: [], isBusy: false };
 
 /** Whether all of the log is there, from its first event on. */
 export function isWhole({ events }: Conversation): boolean {
@@ -120,7 +118,6 @@ class Draft {
   private readonly events: Event[];
   private readonly places: Map<string, number>;
   private readonly plans: Set<string>;
-  private seq: number;
   private progress: Conversation["progress"];
   private isBusy: boolean;
 
@@ -129,7 +126,6 @@ class Draft {
     this.events = [...state.events];
     this.places = new Map(this.items.map((item, place) => [item.key, place]));
     this.plans = new Set(state.plans);
-    this.seq = state.seq;
     this.progress = state.progress;
     this.isBusy = state.isBusy;
   }
@@ -138,7 +134,6 @@ class Draft {
     return {
       items: this.items,
       events: this.events,
-      seq: this.seq,
       plans: [...this.plans],
       progress: this.progress,
       isBusy: this.isBusy,
@@ -147,10 +142,9 @@ class Draft {
 
   take(event: Event): void {
     if (event.seq !== undefined) {
-      if (event.seq <= this.seq) {
+      if (event.seq <= (this.events.at(-1)?.seq ?? 0)) {
         return;
       }
-      this.seq = event.seq;
       this.events.push(event);
     }
     this.isBusy = event.is_final !== true && event.type !== "done";
