@@ -41,8 +41,8 @@ export function Facts({ approval, title }: { approval: ApprovalView; title?: str
   );
 }
 
-/** One of them; what is not known is left out. */
-function Fact({ name, children }: { name: string; children: ReactNode }) {
+/** One fact of a list; what is not known is left out. */
+export function Fact({ name, children }: { name: string; children: ReactNode }) {
   if (children === undefined || children === "" || children === false) {
     return null;
   }

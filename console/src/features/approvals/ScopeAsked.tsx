@@ -4,6 +4,7 @@ import { useTranslation } from "react-i18next";
 import { type ApprovalView, getPlanOptions, type Scope } from "@/shared/api";
 import { useScopeParts, visible } from "@/shared/ui";
 import classes from "./Approvals.module.css";
+import { Fact } from "./Facts";
 
 /** What a subtask may do without a question. */
 export function ScopeAsked({ scope }: { scope: Scope | undefined }) {
@@ -11,12 +12,9 @@ export function ScopeAsked({ scope }: { scope: Scope | undefined }) {
   return parts.length === 0 ? null : (
     <dl className={classes.facts}>
       {parts.map(([name, values]) => (
-        <div key={name} className={classes.fact}>
-          <dt>{name}</dt>
-          <dd>
-            <code>{visible(values.join(", "))}</code>
-          </dd>
-        </div>
+        <Fact key={name} name={name}>
+          <code>{visible(values.join(", "))}</code>
+        </Fact>
       ))}
     </dl>
   );
