@@ -68,10 +68,11 @@ function Writing({
   const [isStarted, setStarted] = useState(true);
   const written = subtasksOf(drafts);
   const flaws = flawsOf(drafts);
-  const isSame = JSON.stringify(written) === JSON.stringify(base.subtasks);
+  const text = JSON.stringify(written);
+  const isSame = text === JSON.stringify(base.subtasks);
   const isAwaited = plan.status === "awaiting_approval";
   const isStale = plan.revision !== base.revision;
-  const check = useCheck(plan, written, flaws.length === 0 && isAwaited);
+  const check = useCheck(plan, text, flaws.length === 0 && isAwaited);
   const findings = check?.findings ?? [];
   const { mutate, isPending, error } = useSteer(
     () =>

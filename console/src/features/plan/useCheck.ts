@@ -4,14 +4,18 @@ import { checkDraft, type PlanCheck, type PlanView, type Subtask } from "@/share
 
 const PAUSE = 500;
 
-/** What the server says of an edit, soon after the last letter; nothing is changed by it. */
+/**
+ * What the server says of an edit, soon after the last letter; nothing is changed by it.
+ *
+ * @param written Its subtasks, as JSON.
+ */
 export function useCheck(
   plan: PlanView,
-  written: readonly Subtask[],
+  written: string,
   isWanted: boolean,
 ): PlanCheck | undefined {
-  const [settled] = useDebouncedValue(JSON.stringify(written), PAUSE);
-  const isSettled = settled === JSON.stringify(written);
+  const [settled] = useDebouncedValue(written, PAUSE);
+  const isSettled = settled === written;
   const { data } = useQuery({
     queryKey: ["plan-check", plan.plan_id, plan.revision, settled],
     queryFn: async ({ signal }) => {

@@ -3,9 +3,8 @@ import { useMutation } from "@tanstack/react-query";
 import { type FormEvent, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { createToken, type NewToken as Wanted } from "@/shared/api";
+import { ROLES } from "@/shared/me";
 import { Code, Failure } from "@/shared/ui";
-
-const ROLES = ["viewer", "operator", "admin"] as const;
 
 /** Makes a token. Its secret is held by this page alone, until one says that one has it. */
 export function NewToken({ onMade }: { onMade: () => void }) {

@@ -3,7 +3,8 @@
 import { useQuery } from "@tanstack/react-query";
 import { type Me, whoAmIOptions } from "@/shared/api";
 
-const ROLES: readonly Me["role"][] = ["viewer", "operator", "admin"];
+/** What people may be, the one that may least first. */
+export const ROLES: readonly Me["role"][] = ["viewer", "operator", "admin"];
 
 /** Who looks; undefined until the server has said it. */
 export function useMe(): Me | undefined {
