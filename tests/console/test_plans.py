@@ -76,9 +76,12 @@ def test_a_plan_is_approved_and_its_graph_moves_by_itself(server, plan_of):
     node = page.get_by_role("button").and_(page.locator("[data-id=join]"))
     expect(node).to_contain_text("pending")
     page.get_by_text("left.txt").first.wait_for()
+    finding = page.get_by_text("join declares no scope")
+    expect(finding).to_be_visible()
     page.get_by_role("button", name="Approve and start").click()
 
     expect(node).to_contain_text("waits for approval")
+    expect(finding).to_have_count(0)
     expect(page.locator("[data-id=left]")).to_contain_text("completed")
     asked = ask(server, "GET", "/approvals?status=pending")["approvals"][0]
     ask(server, "POST", f"/approvals/{asked['approval_id']}/decision", decision="approve")
