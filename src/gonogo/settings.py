@@ -14,6 +14,7 @@ import platformdirs
 from pydantic import AliasChoices, Field, SecretStr, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from gonogo.domain.addresses import LOOPBACK
 from gonogo.domain.network import PrivateHosts
 
 DAY = 86_400.0
@@ -29,9 +30,7 @@ def is_safe_address(url: str) -> bool:
         return False
     if not host or "@" in parts.netloc or parts.fragment or not url.isprintable():
         return False
-    return parts.scheme == "https" or (
-        parts.scheme == "http" and host in {"localhost", "127.0.0.1", "::1"}
-    )
+    return parts.scheme == "https" or (parts.scheme == "http" and host in LOOPBACK)
 
 
 def _state_folder() -> Path:

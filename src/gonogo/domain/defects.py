@@ -3,12 +3,12 @@
 from pydantic import ValidationError
 
 
-def defect_of(error: ValidationError, whole: str) -> str:
+def defect_of(error: ValidationError, whole: str = "") -> str:
     """The first thing that does not fit a model: the field, and what is wrong with it.
 
     Args:
-        whole: What to name where it is no field of it.
+        whole: What to name where it is no field of it; by default nothing is named.
     """
     first = error.errors(include_url=False, include_input=False)[0]
     field = ".".join(str(part) for part in first["loc"]) or whole
-    return f"{field}: {first['msg']}"
+    return f"{field}: {first['msg']}" if field else first["msg"]

@@ -17,6 +17,7 @@ from pydantic import (
 )
 
 from gonogo.domain.approval_state import DecisionWord
+from gonogo.domain.defects import defect_of
 from gonogo.domain.errors import InvalidMessage, UnknownType
 
 PLAN_REQUEST = "plan-approval-"
@@ -194,9 +195,7 @@ def validated(model: type[T], fields: Any) -> T:  # noqa: ANN401 - as a stranger
     try:
         return model.model_validate(fields)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise InvalidMessage(f"{where}: {first['msg']}" if where else first["msg"]) from None
+        raise InvalidMessage(defect_of(error)) from None
 
 
 def decision_word(text: str, subject: str, allowed: set[DecisionWord]) -> DecisionWord:

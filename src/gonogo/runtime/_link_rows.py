@@ -47,9 +47,7 @@ def link_url(public_url: str, link: Link, key: bytes) -> str:
     return f"{public_url}/d/{link_token(link, key)}"
 
 
-def person(
-    conn: Connection, who: str, now: datetime, memory: Memory | None = None
-) -> Principal | None:
+def person(conn: Connection, who: str, now: datetime, memory: Memory | None) -> Principal | None:
     """Who has that id or name, with the role that they have now; None without one.
 
     Args:
@@ -59,9 +57,11 @@ def person(
     row = standing(conn, who)
     if row is not None:
         return Principal(id=row.id, name=row.name, role=Role(row.role))
-    seen = last_sight(conn, who) if memory is not None else None
-    role = memory.role(seen[1], now) if memory is not None and seen is not None else None
-    return Principal(id=who, name=seen[0], role=role) if seen and role is not None else None
+    if memory is None or (seen := last_sight(conn, who)) is None:
+        return None
+    name, sight = seen
+    role = memory.role(sight, now)
+    return None if role is None else Principal(id=who, name=name, role=role)
 
 
 def may_decide(conn: Connection, principal: Principal, approval: Approval) -> bool:

@@ -19,6 +19,7 @@ from gonogo.domain.messages import (
     ToolResultMessage,
     UserMessage,
 )
+from gonogo.domain.principal import RoleWord
 from gonogo.server._params import LANGUAGE, Language
 
 _MESSAGES = (UserMessage, SwitchAgent, PlanDecision, HitlDecision, ToolResultMessage, Cancel)
@@ -184,7 +185,7 @@ class NewToken(Request):
     """A token to be made."""
 
     name: Annotated[str, StringConstraints(min_length=1, max_length=100)]
-    role: Literal["viewer", "operator", "admin"]
+    role: RoleWord
 
 
 class LastEntry(Request):

@@ -6,6 +6,7 @@ from fastapi import APIRouter, Query, Response
 from pydantic import AwareDatetime
 
 from gonogo.domain.analytics import Analytics
+from gonogo.domain.kinds import COMMAND_TOOL
 from gonogo.domain.pages import Agents, Calls, Grants, Models, Servers, Tools
 from gonogo.domain.principal import Role
 from gonogo.domain.views import AcceptedTool, Judgement, PolicyView
@@ -62,7 +63,7 @@ async def get_policy(caller: Authenticated) -> Response:
 async def check_call(caller: Authenticated) -> Response:
     """What the rules make of a call, step by step; nothing runs. For admins."""
     body = await read_body(caller.request, Tried)
-    tool = body.tool or "execute_command"
+    tool = body.tool or COMMAND_TOOL
     arguments = body.arguments if body.command is None else {"command": body.command}
     return answer(await caller.runtime.judge(caller.principal, tool, arguments, body.agent))
 

@@ -145,10 +145,9 @@ def last_seq(conn: Connection, session_id: str) -> int:
 
 def told_seq(conn: Connection, session_id: str) -> int:
     """The place that the last event of this transaction so far will have in a session's log."""
-    pending = outbox(conn).pending.get(session_id)
     # Held from here on, so that no other transaction takes that place.
     last = conn.execute(_HOLD_LAST_SEQ, {"of": session_id}).scalar() or 0
-    return last + (len(pending.bodies) if pending else 0)
+    return last + len(told_in(conn, session_id))
 
 
 def events_after(

@@ -93,12 +93,12 @@ def keep_sight(conn: Connection, principal_id: str, sight: Sight) -> None:
 
 def last_sight(conn: Connection, principal_id: str) -> tuple[str, Sight] | None:
     """The name of somebody of a provider, and how they were seen last."""
-    for row in rows(conn, _SIGHT, {"who": principal_id}):
-        if row.sight is not None:
-            at = datetime.fromisoformat(row.sight["at"])
-            words = tuple(row.sight["words"])
-            return row.name, Sight(issuer=row.sight["issuer"], words=words, at=at)
-    return None
+    found = rows(conn, _SIGHT, {"who": principal_id})
+    kept = found[0].sight if found else None
+    if kept is None:
+        return None
+    at = datetime.fromisoformat(kept["at"])
+    return found[0].name, Sight(issuer=kept["issuer"], words=tuple(kept["words"]), at=at)
 
 
 def kept_answer(conn: Connection, principal_id: str, key: str) -> Any:  # noqa: ANN401
