@@ -11,6 +11,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.frames import Frame, Opcode
 
+from fakes.sockets import connected
 from fakes.until import until
 from gonogo.domain.approval_views import DecisionAnswer
 from gonogo.domain.errors import Conflict
@@ -307,13 +308,31 @@ async def test_a_line_ends_when_the_server_closes(served, runtime):
             assert await closed(line) in {1001, 1012}
 
 
-async def test_a_reader_that_takes_nothing_is_cut_off(served, runtime):
-    async with served(limits=Limits(write=0.2)) as client, opened(client, max_queue=1) as line:
-        runtime.script = []
+@asynccontextmanager
+async def unread(served, runtime, limits):
+    """A line that takes nothing, and the port that it listens on, once the server gave it up."""
+    async with (
+        served(limits=limits) as client,
+        opened(client, "/ws/s_A?tool_host=1", max_queue=1, ping_interval=None) as line,
+    ):
+        await until(lambda: runtime.hosts)
         for n in range(400):
             runtime.happen("s_A", {"type": "x", "content": str(n) * 20_000, "seq": 0})
-        await anyio.sleep(1)
-        assert await closed(line) != 1000
+        await until(lambda: not runtime.hosts)
+        yield line, client.ready.port
+
+
+async def test_a_reader_that_takes_nothing_is_cut_off_and_reads_so_later(served, runtime):
+    async with unread(served, runtime, Limits(write=0.2)) as (line, _):
+        assert await closed(line) == 1013
+
+
+async def test_a_connection_that_takes_nothing_is_dropped_with_what_it_was_to_be_told(
+    served, runtime
+):
+    async with unread(served, runtime, Limits(write=0.2, gone=0.5)) as (line, port):
+        await until(lambda: not connected(port, line.local_address[1]))
+        assert await closed(line) == 1006
 
 
 def crumbs(opcode, times):

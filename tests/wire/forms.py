@@ -8,7 +8,6 @@ import json
 import socket
 import struct
 import threading
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
@@ -433,22 +432,31 @@ def bad_cursors(scene: Scene, case: dict[str, Any]) -> Outcome:
 
 @form("W218")
 def never_reads(scene: Scene, case: dict[str, Any]) -> Outcome:
-    """Eight events of a megabyte and 0.3 s of patience, instead of 100,000 events and minutes."""
-    talker = Scene(scene.deployment, case["id"], "S1")
+    """Eight events of a megabyte and 0.3 s of patience, instead of 100,000 events and minutes.
+
+    It hosts its session's tools, so another may once the server has given it up.
+    """
+    talker = Scene(scene.deployment, case["id"], "S0")
+    talker.open(talker.session_id, "A", "client")
     for _ in range(4):
         talker.say({"type": "user_message", "content": "tell me all", "agent_type": "ask"})
+    hosting = {"session_id": talker.session_id, "query": "?after=0&tool_host=1"}
     narrow = socket.socket()
-    narrow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+    narrow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
     narrow.connect(("127.0.0.1", scene.deployment.ready.port))
-    with scene.deployment.socket(
-        talker.session_id, query="?after=0", sock=narrow, max_queue=1
-    ) as line:
-        time.sleep(1)
+    with scene.deployment.socket(**hosting, sock=narrow, max_queue=1) as line:
+        talker.until(lambda: "accepted" in first_told(scene.deployment, hosting).names)
         outcome = end_of(line)
     with scene.deployment.socket(talker.session_id, query="?after=0") as line:
         seqs = [json.loads(line.recv(PATIENCE))["seq"] for _ in range(last_seq(talker))]
     assert seqs == list(range(1, len(seqs) + 1))
     return outcome
+
+
+def first_told(deployment: Deployment, options: dict[str, Any]) -> Outcome:
+    """What another line of these options is told first."""
+    with deployment.socket(**options) as line:
+        return first_of(line)
 
 
 def decision(scene: Scene, word: str = "approve") -> dict[str, Any]:

@@ -29,7 +29,7 @@ class Scene:
         self.folder = deployment.work / self.session_id
         self.folder.mkdir()
         if state != "S0":
-            self._open(self.session_id, "A", "client" if state == "S5" else "server")
+            self.open(self.session_id, "A", "client" if state == "S5" else "server")
             _REACH[state](self)
 
     def named(self, value: Any) -> Any:
@@ -96,7 +96,8 @@ class Scene:
         }  # fmt: skip
         self.say(message)
 
-    def _open(self, session_id: str, who: str, tool_host: str) -> None:
+    def open(self, session_id: str, who: str, tool_host: str) -> None:
+        """Make a session in this scene's folder."""
         body = {
             "session_id": session_id, "workspace": str(self.folder), "locale": "en",
             "tool_host": tool_host,
@@ -127,7 +128,7 @@ class Scene:
         self.plan()
         self.go()
         self.names["s_B"] = f"{self.session_id}.B"
-        self._open(self.names["s_B"], "B", "server")
+        self.open(self.names["s_B"], "B", "server")
         self.plan(name="p9", session="s_B")
         self.go("p9", "s_B", ("c9",))
 

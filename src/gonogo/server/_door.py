@@ -26,6 +26,8 @@ class Limits:
     """For the first frame of a WebSocket that came without a token."""
     write: float = 60.0
     """For a reader to take a stream's next bytes, before it is cut off."""
+    gone: float = 120.0
+    """For a connection to take anything, before it is dropped with what it was to be told."""
     heartbeat: float = 15.0
     """Between the comments that keep an idle stream open."""
 

@@ -2,7 +2,8 @@
 
 Pings are answered, and pieces of a message gathered, below the application, where nothing counts
 them. Here a connection that sends more small frames in a second than any client has reason to is
-ended, and who sends pings and does not read the answers gets none.
+ended, and who sends pings and does not read the answers gets none. The word that ends a connection
+is said also to who reads nothing: it is read once reading goes on.
 """
 
 from time import monotonic
@@ -44,6 +45,12 @@ class Frames(WebSocketsSansIOProtocol):
             self._refuse()
             return
         super().handle_events()
+
+    async def send(self, message: Any) -> None:  # noqa: ANN401 - uvicorn's own
+        """Send as uvicorn does; only the end does not wait until there is room for it."""
+        if message["type"] == "websocket.close":
+            self.writable.set()
+        await super().send(message)
 
     def handle_ping(self) -> None:
         """Answer, if the answers before are read."""

@@ -8,6 +8,7 @@ import logging
 import os
 import signal
 import socket
+import sys
 import threading
 from collections.abc import Callable, Collection, Generator
 from contextlib import ExitStack, contextmanager
@@ -32,9 +33,10 @@ if TYPE_CHECKING:
 
 GRACE = 3
 """Seconds that open connections have to end."""
-_SENDERS_FAULTS = ("ASGI callable returned without completing handshake", "Invalid UTF-8 sequence")
+_SENDERS_FAULTS = ("ASGI callable returned without completing", "Invalid UTF-8 sequence")
 """What uvicorn logs as errors, the second with a traceback, although strangers cause it at will:
-each refused WebSocket handshake, each frame that is not text. Both are answered as they should."""
+each refused WebSocket handshake, each stream that is cut off because nobody reads it, each frame
+that is not text. All are answered as they should."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,11 +76,12 @@ async def serve(
     """
     if not auth and host not in LOOPBACK:
         raise Forbidden(f"Without authentication the host must be a loopback address, not {host}")
+    limits = limits or Limits()
     app = create_app(runtime, auth=auth, host=host, hosts=hosts, origins=origins, limits=limits)
     with ExitStack() as stack:
         listeners: list[socket.socket] = []
         if port is not None:
-            listeners.append(stack.enter_context(await _tcp(host, port)))
+            listeners.append(stack.enter_context(await _tcp(host, port, limits.gone)))
             port = listeners[0].getsockname()[1]
         if uds is not None:
             listeners.append(stack.enter_context(_unix(uds)))
@@ -168,7 +171,7 @@ async def _close_on_signal(closing: anyio.Event) -> None:
             closing.set()
 
 
-async def _tcp(host: str, port: int) -> socket.socket:
+async def _tcp(host: str, port: int, gone: float) -> socket.socket:
     found = await anyio.getaddrinfo(
         host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
     )
@@ -180,6 +183,9 @@ async def _tcp(host: str, port: int) -> socket.socket:
     # The event loop sees to this only where the socket names its protocol. Without it each answer
     # waits 40 ms for the acknowledgement of its own head.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    # Who takes nothing would hold a closed connection, and the bytes left in it, for ever.
+    if sys.platform == "linux":
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, round(gone * 1_000))
     listener.setblocking(False)
     return listener
 
