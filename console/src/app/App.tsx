@@ -3,7 +3,7 @@ import { Notifications } from "@mantine/notifications";
 import { QueryCache, QueryClient, QueryClientProvider } from "@tanstack/react-query";
 import { lazy, useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
-import { createHashRouter, Navigate, RouterProvider } from "react-router";
+import { createHashRouter, RouterProvider, replace } from "react-router";
 import { SessionPage } from "@/features/sessions/SessionPage";
 import { SessionsPage } from "@/features/sessions/SessionsPage";
 import { Refused } from "@/shared/api";
@@ -65,7 +65,7 @@ function newRouter() {
     {
       element: <Shell />,
       children: [
-        { index: true, element: <Navigate to="/sessions" replace /> },
+        { index: true, loader: () => replace("/sessions") },
         { path: "sessions", element: <SessionsPage /> },
         { path: "sessions/:sessionId/:tab?", element: <SessionPage /> },
         {
