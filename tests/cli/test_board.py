@@ -39,8 +39,21 @@ PLAN = graph(
 )
 
 
-def test_each_subtask_has_its_state_agent_time_retries_and_what_it_waits_for():
+def test_each_subtask_has_its_state_agent_time_and_retries_and_lines_to_those_that_wait_for_it():
     assert drawn(PLAN, since=2.5) == [
+        "1/4 ━━━━━───────────────",
+        "✓     look coder · 10.0 s",
+        "├─╮",
+        "│ ▶   fix  coder · 12.5 s · attempt 2",
+        "├─│─╮",
+        "│ │ ? ask  coder · waits for a person · 12.5 s",
+        "├─┴─╯",
+        "○     tell coder",
+    ]
+
+
+def test_where_there_is_no_room_for_lines_each_says_what_it_waits_for():
+    assert drawn(PLAN, height=8, since=2.5) == [
         "1/4 ━━━━━───────────────",
         "✓ look coder · 10.0 s",
         "▶ fix  coder · 12.5 s · attempt 2",
@@ -56,9 +69,11 @@ def test_a_plan_that_stands_still_says_so():
 @pytest.mark.parametrize("width", [12, 20, 40, 200])
 def test_every_line_fits_the_width_and_the_states_are_in_it(width: int):
     wide = node("ж漢" * 40, "failed", "look", started_at=TEN_SECONDS_AGO, finished_at=NOON)
-    lines = drawn(graph(*PLAN.nodes, wide), width=width)
-    assert max(map(cell_len, lines)) <= width
-    assert [line[0] for line in lines] == ["2", "✓", "▶", "?", "○", "✗"]
+    for height in (7, 20):
+        lines = drawn(graph(*PLAN.nodes, wide), width=width, height=height)
+        assert max(map(cell_len, lines)) <= width
+        states = [mark for line in lines for mark in line if mark in "✓▶?○✗"]
+        assert states == ["✓", "▶", "?", "○", "✗"]
 
 
 def test_where_there_is_no_room_for_all_what_runs_or_waits_is_kept():

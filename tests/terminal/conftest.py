@@ -72,7 +72,7 @@ class Pane:
         """Wait until a message may be written."""
         return self.until(lambda seen: seen.rstrip().endswith("\n>"), "a prompt")
 
-    def until(self, holds: Callable[[str], bool], what: str) -> str:
+    def until(self, holds: Callable[[str], object], what: str) -> str:
         last = time.monotonic() + LIMIT
         while not holds(seen := tmux("capture-pane", "-p", "-J", "-t", self.name)):
             assert time.monotonic() < last, f"no {what!r} in:\n{self.all}"

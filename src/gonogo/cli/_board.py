@@ -1,17 +1,20 @@
 """A plan under way as the last lines of a terminal: how far it is, and where each subtask stands.
 
-Every line fits the width, and states are marks and words, so that no colour is needed. What does
-not fit the height is left out by its weight: what runs or waits for a person is shown first.
+Lines lead from each subtask to those that wait for it. Where there is no room for that, the
+subtasks stand in a list; of a list too long, what runs or waits for a person is shown first. Every
+line fits the width, and states are marks and words, so that no colour is needed.
 """
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from typing import NamedTuple
 
 from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
 from gonogo.cli._escape import one_line
 from gonogo.cli._graph import fitted, state_of
+from gonogo.cli._rails import rails
 from gonogo.cli._tree import MARKS
 from gonogo.domain.kinds import worker_name
 from gonogo.domain.plan_state import PlanStatus
@@ -43,18 +46,53 @@ def board_lines(
     Args:
         since: Seconds that have passed since the graph was drawn up.
     """
-    shown = _weightiest(graph.nodes, max(height - 2, 1))
+    room = max(height - 2, 1)
+    rows = _drawn(graph.nodes, width, room) or _listed(graph.nodes, room)
+    shown = [row.node for row in rows if row.node is not None]
     names = min(max((cell_len(one_line(n.id)) for n in shown), default=1), max(width // 3, 8))
-    lines = [_head(graph, width, locale)]
+    rail = max((len(row.rail) for row in rows), default=0)
     over = _over(graph.nodes)
-    for node in shown:
-        facts = " · ".join([*_worker(node, width), *_facts(node, graph.as_of, over, locale, since)])
-        name = set_cell_size(fitted(one_line(node.id), names), names)
-        text = f"{MARKS.get(node.status, '·')} {name} {facts}".rstrip()
-        lines.append(Text(fitted(text, width), style=_STYLES.get(node.status, "")))
+    lines = [_head(graph, width, locale)]
+    for row in rows:
+        text, style = row.rail.ljust(rail), "dim"
+        if (node := row.node) is not None:
+            awaited = () if row.is_drawn else _awaited(node, over, locale)
+            facts = (*_worker(node, width), *awaited, *_facts(node, graph.as_of, locale, since))
+            name = set_cell_size(fitted(one_line(node.id), names), names)
+            text, style = f"{text} {name} {' · '.join(facts)}", _STYLES.get(node.status, "")
+        lines.append(Text(fitted(text, width), style=style))
     if left := len(graph.nodes) - len(shown):
         lines.append(Text(fitted(say("board_more", locale, count=left), width), style="dim"))
     return lines[:height]
+
+
+class _Row(NamedTuple):
+    rail: str
+    """The mark of the node, with the lines beside it."""
+    node: GraphNode | None = None
+    is_drawn: bool = False
+    """Whether lines say what it waits for."""
+
+
+def _drawn(nodes: Sequence[GraphNode], width: int, room: int) -> list[_Row]:
+    """The nodes with lines between them; nothing where those take too much room."""
+    rows = rails([(node.id, node.dependencies) for node in nodes])
+    if len(rows) > room or max((len(row.text) for row in rows), default=0) > width // 4:
+        return []
+    by_id = {node.id: node for node in nodes}
+    return [_drawn_row(row.text, by_id.get(row.key or "")) for row in rows]
+
+
+def _drawn_row(text: str, node: GraphNode | None) -> _Row:
+    return _Row(text if node is None else text.replace("●", _mark(node)), node, is_drawn=True)
+
+
+def _listed(nodes: Sequence[GraphNode], room: int) -> list[_Row]:
+    return [_Row(_mark(node), node) for node in _weightiest(nodes, room)]
+
+
+def _mark(node: GraphNode) -> str:
+    return MARKS.get(node.status, "·")
 
 
 def _head(graph: PlanGraph, width: int, locale: str) -> Text:
@@ -92,13 +130,14 @@ def _over(nodes: Sequence[GraphNode]) -> set[str]:
     return {node.id for node in nodes if node.status in SUBTASK.terminal}
 
 
-def _facts(
-    node: GraphNode, as_of: datetime, over: set[str], locale: str, since: float
-) -> Iterator[str]:
-    if node.status is _S.PENDING:
-        if waits := [each for each in node.dependencies if each not in over]:
-            yield say("graph_after", locale, after=", ".join(map(one_line, waits)))
-    elif node.status is not _S.COMPLETED and node.status is not _S.RUNNING:
+def _awaited(node: GraphNode, over: set[str], locale: str) -> Iterator[str]:
+    waits = [each for each in node.dependencies if each not in over]
+    if waits and node.status is _S.PENDING:
+        yield say("graph_after", locale, after=", ".join(map(one_line, waits)))
+
+
+def _facts(node: GraphNode, as_of: datetime, locale: str, since: float) -> Iterator[str]:
+    if node.status not in (_S.PENDING, _S.COMPLETED, _S.RUNNING):
         yield state_of(node, locale)
     if node.started_at is not None and node.status is not _S.PENDING:
         took = ((node.finished_at or as_of) - node.started_at).total_seconds()
