@@ -6,17 +6,17 @@ changes only where the console does.
 
 import shutil
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from console.plans import Person
 from durability.server import Server
 from fakes.openai_server import FakeOpenAI, fake_openai
+from fakes.world import call
 from gonogo import demo
 
 IMAGES = Path(__file__).resolve().parent.parent / "docs" / "images"
@@ -25,10 +25,6 @@ TASK = "Add a --json flag to tally, with a test, and describe it in the README."
 LIMIT = 60_000
 HELD = 600.0
 """Seconds that a reply is kept back, so that its subtask is still at work in a picture."""
-
-
-def _call(name: str, **arguments: object) -> dict[str, Any]:
-    return {"name": name, "arguments": arguments}
 
 
 def _step(name: str, description: str, *after: str, **more: object) -> dict[str, Any]:
@@ -93,58 +89,23 @@ def _says() -> dict[str, Any]:
     sums, flag, tests, readme, check = STEPS
     return {"rules": [
         _work(check, {"text": "Everything passes."}),
-        _work(readme, {"calls": [_call("write_file", path="CHANGELOG.md", content=CHANGES)]},
+        _work(readme, {"calls": [call("write_file", path="CHANGELOG.md", content=CHANGES)]},
               {"text": "The README says it."}),
         _work(tests, {"text": "The flag is tested.", "delay": HELD}),
-        _work(flag, {"calls": [_call("read_file", path="tally/cli.py")]},
-              {"calls": [_call("write_file", path="tally/cli.py", content=CLI)]},
+        _work(flag, {"calls": [call("read_file", path="tally/cli.py")]},
+              {"calls": [call("write_file", path="tally/cli.py", content=CLI)]},
               {"text": "`--json` prints an object."}),
-        _work(sums, {"calls": [_call("read_file", path="tally/report.py")]},
+        _work(sums, {"calls": [call("read_file", path="tally/report.py")]},
               {"text": "They are added now."}),
         {"when": {"user": TASK}, "replies": [
             {"text": "This takes several steps; the architect plans them.",
-             "calls": [_call("switch_mode", mode="architect")]},
+             "calls": [call("switch_mode", mode="architect")]},
             {"text": "I read the project first.",
-             "calls": [_call("list_files", path="."), _call("read_file", path="tally/cli.py")]},
-            {"calls": [_call("create_plan", goal=GOAL, subtasks=STEPS)]},
+             "calls": [call("list_files", path="."), call("read_file", path="tally/cli.py")]},
+            {"calls": [call("create_plan", goal=GOAL, subtasks=STEPS)]},
             {"text": "The plan is ready."},
         ]},
     ]}  # fmt: skip
-
-
-class Person:
-    """Who works by another client."""
-
-    def __init__(self, server: Server) -> None:
-        self._server = server
-
-    def ask(self, method: str, path: str, **body: object) -> Any:  # noqa: ANN401 - any JSON
-        """One request of the API."""
-        headers = {"Authorization": f"Bearer {self._server.token}"}
-        answer = httpx.request(
-            method, f"{self._server.url}/api/v1{path}", headers=headers, timeout=LIMIT / 1_000,
-            json=body or None,
-        )  # fmt: skip
-        return (
-            answer.raise_for_status().json()
-            if "json" in answer.headers.get("content-type", "")
-            else None
-        )
-
-    def propose(self) -> str:
-        """Have the plan made; gives its id."""
-        said = {"type": "user_message", "content": TASK}
-        self.ask("POST", "/agent/message/stream", session_id=SESSION, message=said)
-        return self.ask("GET", f"/plans?session_id={SESSION}")["plans"][0]["plan_id"]
-
-    def until(self, path: str, is_so: Callable[[Any], bool]) -> Any:  # noqa: ANN401
-        """Ask until something is so."""
-        end = time.monotonic() + LIMIT / 1_000
-        while not is_so(found := self.ask("GET", path)):
-            if time.monotonic() > end:
-                raise TimeoutError(f"{path} does not come to it: {found}")
-            time.sleep(0.1)
-        return found
 
 
 STEADY = """(folder) => {
@@ -241,13 +202,13 @@ def _take_all(folder: Path, model: FakeOpenAI, chromium: str | None) -> None:
     server = Server(folder, model.base_url, None, 0).wait()
     try:
         person = Person(server)
-        person.ask("POST", "/sessions", session_id=SESSION, title="JSON for tally")
-        plan = person.propose()
+        person.post("/sessions", session_id=SESSION, title="JSON for tally")
+        plan = person.propose(SESSION, TASK)
         with sync_playwright() as driver:
             browser = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
             camera = Camera(browser, server)
             waiting(camera)
-            person.ask("POST", f"/plans/{plan}/decision", decision="approve")
+            person.post(f"/plans/{plan}/decision", decision="approve")
             status = f"/plans/{plan}/status"
             person.until(
                 status, lambda s: sum(t["status"] == "completed" for t in s["subtasks"]) == 2

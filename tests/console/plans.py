@@ -1,6 +1,7 @@
 """A plan that two subtasks carry out, for pages that show what came of it."""
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 import httpx
@@ -61,14 +62,24 @@ class Person:
     def post(self, path: str, **body: Any) -> Any:
         return self.ask("POST", path, json=body)
 
-    def carry_out(self, session: str) -> str:
-        """Have the plan made, approve it, and wait until it has ended; gives its id."""
-        said = {"type": "user_message", "content": FIRST}
+    def propose(self, session: str, task: str = FIRST) -> str:
+        """Have the plan made; gives its id."""
+        said = {"type": "user_message", "content": task}
         self.post("/agent/message/stream", session_id=session, message=said)
         [plan] = self.get("/plans", session_id=session)["plans"]
-        self.post(f"/plans/{plan['plan_id']}/decision", decision="approve")
-        until = time.monotonic() + LIMIT / 1_000
-        while self.get(f"/plans/{plan['plan_id']}")["status"] != "completed":
-            assert time.monotonic() < until, "the plan does not end"
-            time.sleep(0.05)
         return plan["plan_id"]
+
+    def carry_out(self, session: str) -> str:
+        """Have the plan made, approve it, and wait until it has ended; gives its id."""
+        plan_id = self.propose(session)
+        self.post(f"/plans/{plan_id}/decision", decision="approve")
+        self.until(f"/plans/{plan_id}", lambda plan: plan["status"] == "completed")
+        return plan_id
+
+    def until(self, path: str, is_so: Callable[[Any], bool]) -> Any:
+        """Ask until something is so."""
+        end = time.monotonic() + LIMIT / 1_000
+        while not is_so(found := self.get(path)):
+            assert time.monotonic() < end, f"{path} does not come to it: {found}"
+            time.sleep(0.05)
+        return found
