@@ -21,7 +21,7 @@ class Limits:
     """How long this door waits for people and their programs, in seconds."""
 
     body: float = 30.0
-    """For a body to arrive."""
+    """For the head of a request to arrive, and then for its body."""
     auth: float = 5.0
     """For the first frame of a WebSocket that came without a token."""
     write: float = 60.0

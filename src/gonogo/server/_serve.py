@@ -27,6 +27,7 @@ from gonogo.server._app import create_app
 from gonogo.server._door import Limits
 from gonogo.server._frames import Frames
 from gonogo.server._guard import WILDCARDS
+from gonogo.server._heads import Heads
 
 if TYPE_CHECKING:
     from gonogo.runtime import Runtime
@@ -151,7 +152,7 @@ class _Server(uvicorn.Server):
 def _config(app: FastAPI) -> uvicorn.Config:
     return uvicorn.Config(
         app,
-        http="h11",
+        http=Heads,
         ws=Frames,
         ws_max_size=MAX_BYTES,
         ws_per_message_deflate=False,

@@ -1,0 +1,76 @@
+"""A request whose head does not come holds no connection; who is being answered is left alone."""
+
+import anyio
+import pytest
+
+from gonogo.server import Limits
+from server.test_socket import opened
+
+WHOLE = b"GET /health HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n\r\n"
+
+
+async def read_to_the_end(line: anyio.abc.SocketStream) -> None:
+    with anyio.fail_after(60):
+        while True:
+            try:
+                await line.receive()
+            except (anyio.EndOfStream, anyio.BrokenResourceError):
+                return
+
+
+@pytest.mark.parametrize("sent", [b"", b"G", b"GET /health HTTP/1.1\r\nHost: ", b"\r\n"])
+async def test_a_connection_on_which_no_whole_head_comes_is_closed(served, sent):
+    async with (
+        served(limits=Limits(body=0.1)) as client,
+        await anyio.connect_tcp("127.0.0.1", client.ready.port) as line,
+    ):
+        if sent:
+            await line.send(sent)
+        await read_to_the_end(line)
+
+
+async def test_the_next_head_of_a_connection_has_to_come_in_time_too(served):
+    async with (
+        served(limits=Limits(body=0.1)) as client,
+        await anyio.connect_tcp("127.0.0.1", client.ready.port) as line,
+    ):
+        await line.send(WHOLE % client.ready.port)
+        assert b"200 OK" in await line.receive()
+        await line.send(b"GET /")
+        await read_to_the_end(line)
+
+
+async def test_a_head_that_comes_a_byte_at_a_time_gets_no_more_time(served):
+    async with (
+        served(limits=Limits(body=0.1)) as client,
+        await anyio.connect_tcp("127.0.0.1", client.ready.port) as line,
+        anyio.create_task_group() as group,
+    ):
+
+        async def drip() -> None:
+            await line.send(b"GET /health HTTP/1.1\r\nX: ")
+            while True:
+                await line.send(b"x")
+                await anyio.sleep(0.01)
+
+        async def drip_while_it_is_open() -> None:
+            try:
+                await drip()
+            except anyio.BrokenResourceError:
+                return
+
+        group.start_soon(drip_while_it_is_open)
+        await read_to_the_end(line)
+        group.cancel_scope.cancel()
+
+
+async def test_who_is_answered_for_long_is_not_cut_off(served, runtime):
+    async with (
+        served(limits=Limits(body=0.1, heartbeat=0.05)) as client,
+        opened(client) as line,
+        client.stream("GET", "/api/v1/sessions/s_A/events") as answer,
+    ):
+        with anyio.fail_after(60):
+            beats = answer.aiter_text()
+            assert [await anext(beats) for _ in range(6)] == [": still here\n\n"] * 6
+            await (await line.ping())
