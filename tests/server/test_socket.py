@@ -346,6 +346,23 @@ def serialized(opcode, *, fin):
     return Frame(opcode, b"", fin=fin).serialize(mask=True, extensions=[])
 
 
+@pytest.mark.parametrize(
+    ("line", "status"),
+    [
+        ("Content-Length: 2", 400), ("Transfer-Encoding: chunked", 400),
+        ("Cookie: " + "x" * 9_000, 431), ("\r\n".join(f"X-{n}: y" for n in range(200)), 431),
+    ],
+)  # fmt: skip
+async def test_a_handshake_that_cannot_be_read_is_answered_and_over(served, line, status):
+    fixed = "GET /ws/s_A HTTP/1.1", "Host: 127.0.0.1", "Connection: Upgrade", "Upgrade: websocket"
+    async with served() as client:
+        with anyio.fail_after(60):
+            async with await anyio.connect_tcp("127.0.0.1", client.ready.port) as raw:
+                await raw.send(("\r\n".join((*fixed, line)) + "\r\n\r\n").encode())
+                said = b"".join([part async for part in raw])
+    assert said.startswith(b"HTTP/1.1 %d " % status)
+
+
 @pytest.mark.parametrize("opcode", [Opcode.PING, Opcode.PONG, Opcode.CONT, Opcode.TEXT])
 async def test_a_flood_of_small_frames_ends_its_connection_and_no_other(served, runtime, opcode):
     async with served() as client, opened(client) as calm, opened(client) as line:

@@ -3,7 +3,8 @@
 Pings are answered, and pieces of a message gathered, below the application, where nothing counts
 them. Here a connection that sends more small frames in a second than any client has reason to is
 ended, and who sends pings and does not read the answers gets none. The word that ends a connection
-is said also to who reads nothing: it is read once reading goes on.
+is said also to who reads nothing: it is read once reading goes on. A handshake that cannot be read
+is answered as well.
 """
 
 from time import monotonic
@@ -20,6 +21,7 @@ _SLICE = 4_096
 _REFUSED = 1008
 _LAST = 1.0
 """Seconds from the last word to the end."""
+_NO_HANDSHAKE = b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 
 
 class Frames(WebSocketsSansIOProtocol):
@@ -36,6 +38,8 @@ class Frames(WebSocketsSansIOProtocol):
             if self._refused:
                 return
             super().data_received(data[start : start + _SLICE])
+            if self.conn.handshake_exc is not None and not self.handshake_initiated:
+                self._turn_away()
 
     def handle_events(self) -> None:
         """Take the frames that are whole, unless they are too many."""
@@ -58,6 +62,12 @@ class Frames(WebSocketsSansIOProtocol):
             super().handle_ping()
         else:
             self.conn.data_to_send()
+
+    def _turn_away(self) -> None:
+        """End a handshake with a head that is too long or has a body; below us it just hangs."""
+        self._refused = True
+        self.transport.write(b"".join(self.conn.data_to_send()) or _NO_HANDSHAKE)
+        self.transport.close()
 
     def _too_many(self, small: int) -> bool:
         now = monotonic()
