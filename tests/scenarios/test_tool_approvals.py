@@ -238,6 +238,9 @@ async def test_a_decision_that_is_none_changes_nothing(make):
             await world.decide(call_id, "maybe")
         with pytest.raises(InvalidMessage, match=r"^Invalid tool decision: hold$"):
             await world.decide(call_id, "hold")
+        for word in ("approve", "reject"):
+            with pytest.raises(InvalidMessage, match="modified_arguments: only the decision edit"):
+                await world.decide(call_id, word, modified_arguments={"path": "b.txt"})
         with pytest.raises(NotFound):
             await world.decide("call_unknown")
         with pytest.raises(NotFound):

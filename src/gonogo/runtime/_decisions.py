@@ -94,6 +94,7 @@ class Decisions(Sessions):
             word=decision.word, by=principal, digest=decision.digest, feedback=decision.feedback,
             changes=decision.modified_arguments,
         )  # fmt: skip
+        _check_changes(ruling, "modified_arguments")
         if ruling.word is not DecisionWord.EDIT and not decision.for_session:
             return find, ruling
         approval = await self.parts.store.read(find)
@@ -225,7 +226,14 @@ def _on_plan(principal: Principal, decision: PlanDecision, session_id: str | Non
         feedback=decision.feedback, changes=decision.modified_subtasks, start=decision.start,
         auto_approve_tools=decision.auto_approve_tools,
     )  # fmt: skip
+    _check_changes(ruling, "modified_subtasks")
     return lambda conn: _plan_approval(conn, principal, decision.plan_id, session_id), ruling
+
+
+def _check_changes(ruling: Ruling, field: str) -> None:
+    # Who sends changes with another word may believe that what they wrote is what will run.
+    if ruling.changes is not None and ruling.word is not DecisionWord.EDIT:
+        raise InvalidMessage(f"{field}: only the decision edit has changes, not {ruling.word}")
 
 
 def _plan_approval(

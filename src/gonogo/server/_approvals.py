@@ -137,6 +137,8 @@ def _decision(view: ApprovalView, body: ApprovalAnswer) -> PlanDecision | HitlDe
         return HitlDecision(approval_id=view.approval_id, **fields)
     if body.for_session:
         raise InvalidMessage("for_session: only a tool call is approved for a session")
+    if body.modified_arguments is not None:
+        raise InvalidMessage("modified_arguments: a plan is edited by modified_subtasks")
     # An approval is of one revision: naming it refuses the decision when another took its place.
     return PlanDecision(
         plan_id=view.plan_id,
