@@ -26,9 +26,10 @@ def test_a_time_is_how_long_ago_or_a_date(given, found):
     assert moment(given, NOW) == found
 
 
-def test_anything_else_is_said_to_be_no_time():
+@pytest.mark.parametrize("given", ["yesterday", "0001-01-01T00:00+23:59"])
+def test_anything_else_is_said_to_be_no_time(given):
     with pytest.raises(Stop) as caught:
-        moment("yesterday", NOW)
+        moment(given, NOW)
     assert caught.value.code is Exit.USAGE
 
 

@@ -167,7 +167,8 @@ async def test_a_moment_is_kept_in_utc_to_the_microsecond(store, moment):
 
 
 def test_moments_sort_as_their_texts_do_and_need_a_time_zone():
-    moments = [NOW + timedelta(microseconds=n) for n in (0, 1, 10, 999_999, 1_000_000)]
+    late = [NOW + timedelta(microseconds=n) for n in (0, 1, 10, 999_999, 1_000_000)]
+    moments = [datetime.min.replace(tzinfo=UTC), NOW.replace(year=999), *late]
 
     assert sorted(stamp(each) for each in moments) == [stamp(each) for each in moments]
     with pytest.raises(ValueError, match="time zone"):

@@ -21,6 +21,8 @@ SINGLE = [
     and case["pre"] != "S11"
 ]
 """The refused messages of the cases, which a WebSocket can carry as well."""
+FIRST, LAST = "0001-01-01T00:00:00%2B23:59", "9999-12-31T23:59:59-23:59"
+"""Moments of the years 1 and 9999, and in UTC of none that a calendar has."""
 
 
 @pytest.mark.feature(88)
@@ -82,12 +84,35 @@ def test_a_token_with_an_odd_name_is_refused(shared, name) -> None:
         ("GET", "/api/v1/approvals?session_id=%00", 422),
         ("PUT", "/api/v1/sessions", 405), ("TRACE", "/health", 405), ("POST", "/health", 405),
         ("DELETE", "/api/v1/grants/nothing", 404),
+        ("GET", f"/api/v1/audit?until={FIRST}", 422), ("GET", f"/api/v1/audit?since={LAST}", 422),
+        ("GET", f"/api/v1/audit/export?since={FIRST}", 422),
+        ("GET", f"/api/v1/calls?since={LAST}", 422),
+        ("GET", f"/api/v1/analytics?until={FIRST}", 422),
+        ("GET", f"/api/v1/audit?before={LAST}~1~system", 400),
     ],
 )  # fmt: skip
 def test_an_odd_path_is_a_problem_like_any_other(shared, method, path, status) -> None:
     answer = shared.ask(method, path, "root")
 
     assert of_problem(answer).names == {str(status)}
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"decision": "approve", "revision": 2**31}, {"decision": "approve", "revision": 10**400},
+        {"decision": "approve", "modified_subtasks": []},
+        {"decision": "reject", "modified_subtasks": [{"id": "a"}]},
+    ],
+)  # fmt: skip
+def test_an_answer_to_a_plan_that_says_two_things_changes_nothing(shared, answer) -> None:
+    scene = Scene(shared, "two-things", "S2")
+    before = account(scene)
+
+    said = shared.ask("POST", f"/api/v1/plans/{scene.names['p1']}/decision", json=answer)
+
+    assert of_problem(said).names == {"422"}
+    assert account(scene) == before
 
 
 @pytest.mark.parametrize("name", ["%00", "%ff", "%0a", "a%20b", "..", "x" * 200])

@@ -58,9 +58,9 @@ def moment(given: str | None, now: datetime) -> datetime | None:
         return now - timedelta(hours=int(ago[1]) * _HOURS[ago[2]])
     try:
         found = datetime.fromisoformat(given)
-    except ValueError:
+        return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
+    except (ValueError, OverflowError):
         raise Stop(f"{given}: write 12h, 7d, 4w, or a date as 2026-01-31", Exit.USAGE) from None
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
 def analytics_lines(found: "Analytics") -> Iterator[str]:

@@ -6,7 +6,7 @@ no page that begins at a place.
 """
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Self
 
 from gonogo.domain.errors import InvalidCursor
@@ -50,9 +50,10 @@ class AuditPlace:
         at, _, rest = text.partition("~")
         seq, _, chain = rest.partition("~")
         try:
-            place = cls(ts=datetime.fromisoformat(at), chain=chain, seq=int(seq))
-        except ValueError:
+            moment = datetime.fromisoformat(at)
+            place = cls(ts=moment.astimezone(UTC), chain=chain, seq=int(seq))
+        except (ValueError, OverflowError):
             raise InvalidCursor(_NOT_A_PLACE) from None
-        if place.ts.tzinfo is None or not chain or not 0 <= place.seq < _MOST:
+        if moment.tzinfo is None or not chain or not 0 <= place.seq < _MOST:
             raise InvalidCursor(_NOT_A_PLACE)
         return place

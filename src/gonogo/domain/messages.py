@@ -29,6 +29,7 @@ REJECTED_TEXTS = ("User rejected", "Операция отклонена")
 T = TypeVar("T", bound=BaseModel)
 Id = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.:-]{1,128}$", strict=True)]
 Text = Annotated[str, StringConstraints(strict=True)]
+Revision = Annotated[int, Field(ge=1, le=MAX_REVISION)]
 
 
 class Request(BaseModel):
@@ -65,7 +66,7 @@ class PlanDecision(Request):
     type: Literal["plan_decision"] = "plan_decision"
     plan_id: Id
     decision: Text
-    revision: Annotated[int, Field(ge=1, le=MAX_REVISION)] | None = None
+    revision: Revision | None = None
     digest: Text | None = None
     modified_subtasks: list[Any] | None = None
     feedback: Text | None = None

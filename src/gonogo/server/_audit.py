@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
-from pydantic import AwareDatetime, BaseModel, Field, StringConstraints
+from pydantic import BaseModel, Field, StringConstraints
 from starlette.responses import StreamingResponse
 
 from gonogo.domain.audit_log import AuditFilter, AuditPlace
@@ -16,7 +16,7 @@ from gonogo.server._answers import answer, once
 from gonogo.server._bodies import Nothing, Prune
 from gonogo.server._body import read_body
 from gonogo.server._caller import Authenticated, Caller, address_of
-from gonogo.server._params import Filter, Language
+from gonogo.server._params import Filter, Language, Moment
 from gonogo.server._schema import takes
 from gonogo.texts import about, resolve, why
 
@@ -33,8 +33,8 @@ class Wanted(BaseModel):
     """An id, or a person's name."""
     action: _Word | None = None
     """How it begins, such as `tool.`."""
-    since: AwareDatetime | None = None
-    until: AwareDatetime | None = None
+    since: Moment | None = None
+    until: Moment | None = None
     after: Annotated[int, Field(ge=0, lt=2**31)] | None = None
     """Of one chain: only entries with a greater number. Without `session_id` that is `system`."""
     before: _Word | None = None
@@ -104,9 +104,9 @@ async def verify_audit(
 async def export_audit(
     caller: Authenticated,
     session_id: Filter = None,
-    since: AwareDatetime | None = None,
-    until: AwareDatetime | None = None,
-    removable: AwareDatetime | None = None,
+    since: Moment | None = None,
+    until: Moment | None = None,
+    removable: Moment | None = None,
 ) -> Response:
     """The audit log as lines of JSON, to be verified without this server."""
     lines = await caller.runtime.export_audit(

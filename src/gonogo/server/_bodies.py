@@ -6,7 +6,7 @@ and its neighbours.
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AwareDatetime, Field, StringConstraints, WithJsonSchema, model_validator
+from pydantic import Field, StringConstraints, WithJsonSchema, model_validator
 
 from gonogo.domain.messages import (
     Cancel,
@@ -14,13 +14,14 @@ from gonogo.domain.messages import (
     Id,
     PlanDecision,
     Request,
+    Revision,
     SwitchAgent,
     Text,
     ToolResultMessage,
     UserMessage,
 )
 from gonogo.domain.principal import RoleWord
-from gonogo.server._params import LANGUAGE, Language
+from gonogo.server._params import LANGUAGE, Language, Moment
 
 _MESSAGES = (UserMessage, SwitchAgent, PlanDecision, HitlDecision, ToolResultMessage, Cancel)
 _SCHEMA = {"oneOf": [{"$ref": f"#/components/schemas/{m.__name__}"} for m in _MESSAGES]}
@@ -73,7 +74,7 @@ class PlanAnswer(Request):
 
     nulls = frozenset({"modified_subtasks"})
     decision: Text
-    revision: Annotated[int, Field(ge=1)] | None = None
+    revision: Revision | None = None
     digest: Text | None = None
     modified_subtasks: list[Any] | None = None
     feedback: Text | None = None
@@ -113,7 +114,7 @@ class NewComment(Request):
 
     content: Annotated[str, StringConstraints(min_length=1, max_length=4_000)]
     subtask_id: Id | None = None
-    revision: Annotated[int, Field(ge=1, lt=2**31)] | None = None
+    revision: Revision | None = None
 
 
 class ApprovalAnswer(Request):
@@ -199,7 +200,7 @@ class LastEntry(Request):
 class Prune(Request):
     """What was exported of the audit log and is to be removed."""
 
-    before: Annotated[AwareDatetime, Field(strict=False)]
+    before: Moment
     heads: Annotated[list[LastEntry], Field(min_length=1, max_length=1_000)]
 
 

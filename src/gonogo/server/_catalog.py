@@ -3,7 +3,6 @@
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
-from pydantic import AwareDatetime
 
 from gonogo.domain.analytics import Analytics
 from gonogo.domain.kinds import COMMAND_TOOL
@@ -14,7 +13,7 @@ from gonogo.server._answers import answer, once
 from gonogo.server._bodies import Accepted, Tried
 from gonogo.server._body import read_body
 from gonogo.server._caller import Authenticated
-from gonogo.server._params import Filter, Name
+from gonogo.server._params import Filter, Moment, Name
 from gonogo.server._schema import takes
 
 router = APIRouter(tags=["catalog"])
@@ -86,7 +85,7 @@ async def revoke_grant(caller: Authenticated, grant_id: Name) -> Response:
 async def list_calls(
     caller: Authenticated,
     session_id: Filter = None,
-    since: AwareDatetime | None = None,
+    since: Moment | None = None,
     limit: Annotated[int, Query(ge=1, le=500)] = 100,
     offset: Annotated[int, Query(ge=0, lt=2**31)] = 0,
 ) -> Response:
@@ -99,8 +98,8 @@ async def list_calls(
 async def analytics(
     caller: Authenticated,
     session_id: Filter = None,
-    since: AwareDatetime | None = None,
-    until: AwareDatetime | None = None,
+    since: Moment | None = None,
+    until: Moment | None = None,
 ) -> Response:
     """What came of the work: by default in the last thirty days, over all sessions seen."""
     return answer(await caller.runtime.analytics(caller.principal, session_id, since, until))

@@ -1,10 +1,12 @@
-"""Ids and languages in paths and queries."""
+"""Ids, languages and moments in requests."""
 
 import re
+from datetime import UTC, datetime
 from typing import Annotated
 
 from fastapi import Query
-from pydantic import AfterValidator, BaseModel, StringConstraints
+from pydantic import AfterValidator, AwareDatetime, BaseModel, Field, StringConstraints
+from pydantic_core import PydanticCustomError
 
 from gonogo.domain.errors import NotFound
 
@@ -27,6 +29,17 @@ Filter = Annotated[str | None, StringConstraints(pattern=r"^[A-Za-z0-9_.:-]{1,12
 LANGUAGE = r"^[A-Za-z]{2}(-[A-Za-z]{2})?$"
 Language = Annotated[str | None, StringConstraints(pattern=LANGUAGE)]
 """A language in a query or a body."""
+
+
+def _in_utc(moment: datetime) -> datetime:
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError:
+        raise PydanticCustomError("moment", "in UTC this is in no year from 1 to 9999") from None
+
+
+Moment = Annotated[AwareDatetime, Field(strict=False), AfterValidator(_in_utc)]
+"""A time, of whatever zone it was written in."""
 
 
 class Page(BaseModel):
