@@ -12,7 +12,7 @@ from gonogo.domain.approval_state import ApprovalKind, ApprovalStatus
 from gonogo.domain.conversation import UserText
 from gonogo.domain.events import AssistantMessage
 from gonogo.domain.gate import ToolClass
-from gonogo.store import auditing, log
+from gonogo.store import audit_log, auditing, log
 from gonogo.store._types import Flag, Json, Utc, Word, clean, stamp
 from gonogo.store.calls import add_approval, add_calls, approval_of, call_of, list_approvals
 from gonogo.store.plans import subtask_rows
@@ -53,6 +53,8 @@ async def test_an_id_that_nobody_can_have_is_not_found(store, odd, kept):
     assert await store.read(session_of, odd) is None
     assert await store.read(log.events_after, odd, 0) == []
     assert await store.read(list_approvals, status=odd, session_id=odd, kind=odd) == []
+    wanted = audit_log.Sieve(actors=(odd,), action=odd)
+    assert await store.read(audit_log.newest_entries, None, None, 9, wanted) == ([], None)
 
 
 async def test_json_keeps_nul_and_loses_only_halves_of_characters(store):

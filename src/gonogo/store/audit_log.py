@@ -16,7 +16,7 @@ from gonogo.domain.audit_log import AuditFilter, AuditPlace
 from gonogo.domain.audit_views import AuditEntry
 from gonogo.store._rows import rows
 from gonogo.store._schema import audit, principals, sessions
-from gonogo.store._types import Utc
+from gonogo.store._types import Clean, Utc
 from gonogo.store.auditing import END, START
 
 LOOKED_AT = 10_000
@@ -163,5 +163,5 @@ def _wanted(statement: Select[Any], actors: bool, action: bool) -> Select[Any]:
         statement = statement.where(audit.c.actor.in_(bindparam("actors", expanding=True)))
     if action:
         begins = func.substr(audit.c.action, 1, bindparam("length"))
-        statement = statement.where(begins == bindparam("action"))
+        statement = statement.where(begins == bindparam("action", type_=Clean))
     return statement

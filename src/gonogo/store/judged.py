@@ -48,7 +48,7 @@ _JUDGED = (
     .outerjoin(approvals, approvals.c.id == tool_calls.c.approval_id)
     .outerjoin(grants, _HELD)
     .where(
-        sessions.c.deleted.is_(False),
+        sessions.c.deleted == 0,
         tool_calls.c.tool_class != "control",
         tool_calls.c.status != "proposed",
         tool_calls.c.retry_of.is_(None),
