@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from cli.conftest import SECONDS, environment
 from gonogo import __version__
 from gonogo.cli._app import app
 
@@ -126,6 +127,16 @@ def test_a_command_that_is_not_understood_ends_with_2_and_no_traceback(gonogo, w
     assert done.returncode == 2
     assert done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("closed", [">&-", "<&-", "<&- >&- 2>&-"])
+def test_a_stream_that_the_caller_has_closed_is_done_without(home: Path, closed):
+    command = f'exec "$0" -m gonogo sessions list {closed}'
+    done = subprocess.run(
+        ["sh", "-c", command, sys.executable],
+        env=environment(home), capture_output=True, text=True, check=False, timeout=SECONDS,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize(

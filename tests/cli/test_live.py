@@ -2,6 +2,7 @@
 
 import io
 import re
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -10,6 +11,7 @@ from rich.text import Text
 from gonogo.cli._at_keys import key_prompt, line_prompt
 from gonogo.cli._colours import question_texts
 from gonogo.cli._foot import Foot, rows_taken
+from gonogo.cli._live import Live
 from gonogo.cli._markdown import Spoken
 from gonogo.domain.approval_views import ApprovalView
 
@@ -157,3 +159,19 @@ def test_a_question_has_the_call_and_its_difference_in_colours():
 def test_what_is_no_difference_of_files_has_no_colours():
     texts = list(question_texts(approval("- a list\n+ of things")))
     assert {str(text.style) for text in texts[3:]} == {""}
+
+
+def test_a_text_is_settled_once_also_where_the_agent_has_switched_before_it_is_whole(
+    foot, console, written
+):
+    nobody: Any = None
+    live = Live(console, foot, nobody, nobody, "en")
+    switched = {"from_agent": "coder", "to_agent": "orchestrator"}
+    for event in (
+        {"type": "assistant_message", "token": "Hel", "content": "Hel"},
+        {"type": "assistant_message", "token": "lo", "content": "lo"},
+        {"type": "agent_switched", "metadata": switched},
+        {"type": "assistant_message", "content": "Hello", "is_final": True},
+    ):
+        live.show(event)
+    assert written.getvalue().count("Hello") == 1

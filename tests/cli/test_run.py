@@ -5,12 +5,14 @@ subtasks and one command outside its scope.
 """
 
 import json
+import os
 import re
 import signal
 from pathlib import Path
 
 import pytest
 
+from cli.conftest import SECONDS, environment
 from gonogo.demo import lay_out, run_tests
 
 TASK = "Fix the failing test and add a --json flag"
@@ -217,6 +219,18 @@ def test_an_edit_that_is_no_plan_is_opened_again_and_kept(terminal, run, project
     assert at.end() == 4
 
 
+def test_a_reader_who_has_gone_ends_the_command_without_a_complaint(born, run, home, tmp_path):
+    read, write = os.pipe()
+    os.close(read)
+    with (tmp_path / "told").open("w+") as told:
+        files = {"stdin": told.fileno(), "stdout": write, "stderr": told.fileno()}
+        process = born.start("gonogo", *run, env=environment(home), cwd=tmp_path, **files)
+        os.close(write)
+        assert process.wait(SECONDS) == 1
+    assert "internal error" not in (tmp_path / "told").read_text()
+    assert untouched(home)
+
+
 def test_plan_only_stops_at_the_plan(gonogo, run, project):
     done = gonogo(*run, "--plan-only")
     assert done.returncode == 0, done.stderr
@@ -247,6 +261,7 @@ def test_an_interrupt_cancels_the_plan_and_leaves_nothing_behind(
     at.process.send_signal(number)
     assert at.end(20) == 130
     assert "Traceback" not in at.output
+    assert re.search(r"Go on with: .*gonogo attach s_", at.output)
     assert untouched(home)
     (plan,) = plans(gonogo, project)
     assert plan["status"] == "cancelled"

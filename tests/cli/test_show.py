@@ -56,6 +56,19 @@ def test_text_that_did_not_stream_is_shown_whole(lines, shown):
     assert shown.getvalue() == "Hello\n"
 
 
+def test_text_that_streamed_is_not_repeated_when_the_agent_has_switched_before_it_is_whole(
+    lines, shown
+):
+    switched = {
+        "type": "agent_switched",
+        "metadata": {"from_agent": "coder", "to_agent": "orchestrator"},
+    }
+    whole = {"type": "assistant_message", "content": "Hello"}
+    for event in (token("Hel"), token("lo"), switched, whole, switched, whole):
+        lines.show(event)
+    assert shown.getvalue() == "Hello\n→ orchestrator\n→ orchestrator\nHello\n"
+
+
 def test_what_interrupts_streaming_text_begins_a_line(lines, shown):
     lines.show(token("Hel"))
     lines.show({"type": "error", "content": "lost", "code": "internal"})

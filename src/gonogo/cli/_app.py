@@ -1,6 +1,7 @@
 """The tree of commands, and what they share."""
 
 import gc
+import os
 import sys
 from io import TextIOWrapper
 from typing import Annotated
@@ -35,11 +36,25 @@ def main() -> None:
     """Run the command that the process was started with."""
     # Nearly all that a start allocates stays; to look through it for cycles takes a tenth of it.
     gc.set_threshold(20_000, 20, 10)
+    _open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     with explained():
         app(args=_spelled_out(sys.argv[1:]), prog_name="gonogo")
+
+
+def _open_closed_streams() -> None:
+    """Have nothing read and written where the caller closed a standard stream.
+
+    Else the next file that is opened, such as the database, would be taken for that stream.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            # The lowest number that is free, which is the stream's own; programs inherit it.
+            given = os.open(os.devnull, os.O_RDWR)
+            os.set_inheritable(given, True)
+            setattr(sys, name, os.fdopen(given, mode))
 
 
 def _spelled_out(words: list[str]) -> list[str]:

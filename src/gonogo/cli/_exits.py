@@ -2,6 +2,7 @@
 
 import gc
 import logging
+import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Generator
@@ -102,11 +103,19 @@ def _explained(error: BaseException) -> Exit:
     if isinstance(error, KeyboardInterrupt):
         return Exit.INTERRUPTED
     if isinstance(error, BrokenPipeError):
-        sys.stderr.close()
+        _write_nowhere()
         return Exit.FAILED
     text, code = _told(error)
     complain(text)
     return code
+
+
+def _write_nowhere() -> None:
+    """Nobody reads any more; what is still to be written as the process ends goes nowhere."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr):
+        os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
 
 
 def _told(error: BaseException) -> tuple[str, Exit]:

@@ -94,8 +94,9 @@ class Live(Lines):
             super()._said(event)
         elif "token" in event:
             self._text += event["token"]
+            self._streamed += event["token"]
             self._news.set()
-        else:
+        elif not self._was_streamed(event) or self._text:
             self._settle(event.get("content") or self._text)
 
     def _progressed(self, event: Event) -> None:

@@ -18,6 +18,21 @@ _GAP = 2
 """Blanks between columns."""
 
 
+def paper() -> "Console":
+    """Standard output as rich writes to it; no word is markup.
+
+    A reader that has gone is an error like any other; rich would end the process for it.
+    """
+    from rich.console import Console
+
+    class Paper(Console):
+        def on_broken_pipe(self) -> None:
+            # It is called where that error is handled.
+            raise
+
+    return Paper(highlight=False, markup=False, emoji=False)
+
+
 def line(text: str) -> None:
     """Write a line whose parts are visible already; what they left out is escaped here."""
     typer.echo(guarded(text))
@@ -51,11 +66,9 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> Exit:
         for row in [list(head), *cells]:
             typer.echo("\t".join(row))
         return Exit.DONE
-    from rich.console import Console
-
     from gonogo.cli._setup import own_locale
 
-    console, locale = Console(highlight=False), own_locale()
+    console, locale = paper(), own_locale()
     head = [say(f"head_{title.replace(' ', '_')}", locale) for title in head]
     widths = [_longest_word(column) for column in zip(head, *cells, strict=True)]
     if sum(widths) + _GAP * (len(widths) - 1) <= console.width:

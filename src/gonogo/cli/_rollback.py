@@ -59,10 +59,10 @@ async def _roll_back(
             plan_id, checkpoint_id=to, subtask_id=subtask, dry_run=dry_run,
             include_shared=include_shared,
         )  # fmt: skip
-        return facts(done) if json else _told(done)
+        return facts(done) if json else _told(done, to_latest=to is None and subtask is None)
 
 
-def _told(done: "RollbackView") -> Exit:
+def _told(done: "RollbackView", *, to_latest: bool) -> Exit:
     from gonogo.cli._print import line, table
 
     verb = "would be put back" if done.dry_run else "put back"
@@ -70,6 +70,11 @@ def _told(done: "RollbackView") -> Exit:
         f"{done.restored} {verb}, {done.conflicts} left because somebody changed them,"
         f" {done.shared} left because they changed while a command ran"
     )
+    if to_latest and not done.files:
+        line(
+            "that is since the latest checkpoint; go further back with --to CHECKPOINT, one of: "
+            f"gonogo checkpoints list {done.plan_id}"
+        )
     if done.again:
         line(f"runs again when the plan goes on: {', '.join(done.again)}")
     if done.checkpoint_id:

@@ -75,6 +75,8 @@ class Lines(Written):
     def __init__(self, console: Console) -> None:
         self._console = console
         self._streaming = False
+        self._streamed = ""
+        """What has been shown of a text that is not closed yet."""
         self._calls: dict[str, str] = {}
         self._shows: dict[str, Callable[[Event], None]] = {
             "assistant_message": self._said,
@@ -123,15 +125,26 @@ class Lines(Written):
         self._console.print(Text(guarded(text), style=style), soft_wrap=True)
 
     def _said(self, event: Event) -> None:
-        if "token" in event:
-            if "subtask_id" not in event:
-                self._streaming = True
-                self._console.print(Text(spoken(event["token"])), end="", soft_wrap=True)
-            return
-        if self._streaming and "subtask_id" not in event:
+        if "subtask_id" in event:
+            if "token" not in event and event.get("content"):
+                self._line(_where(event) + spoken(event["content"]), "dim")
+        elif "token" in event:
+            self._streaming = True
+            self._streamed += event["token"]
+            self._console.print(Text(spoken(event["token"])), end="", soft_wrap=True)
+        elif not self._was_streamed(event):
+            self._line(spoken(event["content"]))
+        elif self._streaming:
             self._line("")
-        elif event.get("content"):
-            self._line(_where(event) + spoken(event["content"]), "dim" * ("subtask_id" in event))
+
+    def _was_streamed(self, event: Event) -> bool:
+        """Whether the text that this event closes was shown while it was written.
+
+        Other events may stand between: the switch back to who answered before comes first.
+        """
+        streamed, self._streamed = self._streamed, ""
+        whole = (event.get("content") or "").strip()
+        return self._streaming or streamed.rstrip().endswith(whole)
 
     def _switched(self, event: Event) -> None:
         facts = event["metadata"]

@@ -307,9 +307,8 @@ class Conversation:
         if self._wish.plan_only and self.outcome.plan_id:
             return Exit.DONE
         if question := self.outcome.question:
-            self._person.tell(
-                f"{spoken(question)}\nThe session {self._session_id} waits for the answer."
-            )
+            self._person.tell(spoken(question))
+            self._tell_way_back("cli_asked")
         if self.outcome.is_paused:
             self._tell_how("cli_paused", plan_id=self.outcome.plan_id)
         if self._answers.left or question or self.outcome.is_paused:
@@ -326,7 +325,7 @@ class Conversation:
             if self._manner.ours:
                 await self._cancel_all()
         how = "cli_interrupted" if self._wish.keeps else "cli_demo_interrupted"
-        self._person.tell(say(how, self._locale, session_id=self._session_id))
+        self._tell_way_back(how)
 
     async def _cancel_all(self) -> None:
         if self.outcome.plan_id:

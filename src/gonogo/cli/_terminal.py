@@ -9,6 +9,7 @@ from gonogo.cli._answers import Answers, Wish
 from gonogo.cli._ask import Person
 from gonogo.cli._keys import is_ours
 from gonogo.cli._owner import Link
+from gonogo.cli._print import paper
 from gonogo.cli._setup import environment
 from gonogo.cli._show import JsonLines, Lines, Screen
 from gonogo.cli._talk import Conversation, Manner
@@ -40,9 +41,7 @@ def _terminal(link: Link, wish: Wish, locale: str) -> Generator[tuple[Screen, Pe
     if wish.json:
         yield JsonLines(_write_now), person
         return
-    from rich.console import Console
-
-    console = Console(highlight=False, markup=False, emoji=False)
+    console = paper()
     can_be_drawn_on = console.is_terminal and not console.is_dumb_terminal
     if not (can_be_drawn_on and person.is_there and is_ours(sys.stdin.fileno())):
         yield Lines(console), person

@@ -5,14 +5,13 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, aclosing, nullcontext
 from typing import Any, Protocol
 
-from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
 from gonogo.cli._exits import Exit, Stop, complain
 from gonogo.cli._graph import state_of
 from gonogo.cli._owner import linked
-from gonogo.cli._print import facts, line, plain
+from gonogo.cli._print import facts, line, paper, plain
 from gonogo.cli._setup import own_locale, read_settings
 from gonogo.client import Client
 from gonogo.domain.plan_state import ENDED, PlanStatus
@@ -131,7 +130,7 @@ def _is_news(event: dict[str, Any], graph: PlanGraph) -> bool:
 
 
 def _board(draw: Drawn, locale: str, *, json: bool) -> tuple[AbstractContextManager[object], Board]:
-    console = Console(highlight=False)
+    console = paper()
     if json:
         return nullcontext(), Lines()
     if not console.is_terminal:

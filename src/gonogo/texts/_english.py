@@ -285,7 +285,7 @@ ENGLISH = {
     "cli_waiting": "Waits for a decision: {approval_id}. Decide with: gonogo approvals decide {approval_id} approve",  # noqa: E501
     "cli_edit_failed": "That cannot be sent: {detail}",
     "cli_demo_interrupted": "Interrupted. The sample project is removed.",
-    "cli_interrupted": "Interrupted. The session is {session_id}; it can be continued.",
+    "cli_interrupted": "Interrupted. The session is kept. Go on with: {command}",
     "cli_paused_question": "Paused: nothing new starts. What now?",
     "cli_stop_question": "What now?",
     "cli_resume": "resume",
@@ -295,6 +295,7 @@ ENGLISH = {
     "cli_cancel_turn": "cancel what runs",
     "cli_leave": "leave it as it is",
     "cli_leave_running": "leave it running",
+    "cli_asked": "The session waits for the answer. Give it with: {command}",
     "cli_left": "The session is kept. Go on with: {command}",
     "cli_left_running": "It goes on without you. Come back with: {command}",
     "cli_answered": "Answered meanwhile by {who}: {status}",

@@ -270,7 +270,7 @@ RUSSIAN = {
     "cli_waiting": "Ждёт решения: {approval_id}. Решить: gonogo approvals decide {approval_id} approve",  # noqa: E501
     "cli_edit_failed": "Это нельзя отправить: {detail}",
     "cli_demo_interrupted": "Прервано. Образец проекта удалён.",
-    "cli_interrupted": "Прервано. Сеанс {session_id} можно продолжить.",
+    "cli_interrupted": "Прервано. Сеанс сохранён. Продолжить: {command}",
     "cli_paused_question": "Приостановлено: ничего нового не начнётся. Что дальше?",
     "cli_stop_question": "Что дальше?",
     "cli_resume": "продолжить",
@@ -280,6 +280,7 @@ RUSSIAN = {
     "cli_cancel_turn": "отменить то, что идёт",
     "cli_leave": "выйти, оставив как есть",
     "cli_leave_running": "выйти, пусть идёт дальше",
+    "cli_asked": "Сеанс ждёт ответа. Ответить: {command}",
     "cli_left": "Сеанс сохранён. Продолжить: {command}",
     "cli_left_running": "Дальше пойдёт без вас. Вернуться: {command}",
     "cli_answered": "Тем временем ответил {who}: {status}",
