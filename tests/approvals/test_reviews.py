@@ -419,9 +419,9 @@ async def test_an_edit_that_leaves_nobody_to_approve_it_says_so_and_its_author_m
     assert (await at.decide(edited, ANN, REJECT)).status is ApprovalStatus.REJECTED
 
 
-async def test_whose_session_it_is_may_say_no_although_others_decide(office):
+async def test_whose_session_it_is_may_say_no_although_others_ask_and_decide(office, store):
     at = office({"reviewers": ("user:bob",)})
-    asked = await at.ask()
+    asked = await ask_of(at, store, KIM)
     owner = Principal(id="ann", name="Ann", role=Role.OPERATOR)
     with pytest.raises(Forbidden):
         await at.decide(asked, owner)

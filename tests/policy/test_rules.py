@@ -153,6 +153,25 @@ def test_a_prefix_that_names_its_work_is_read_as_words(prefix, words):
     assert read_prefix(prefix) == words
 
 
+@pytest.mark.parametrize("command", ["bash", "curl", "env", "/usr/bin/bash"])
+def test_what_is_too_much_to_be_allowed_may_be_denied_asked_about_or_meant_exactly(command):
+    def is_rule(decision, *, exact=False):
+        text = RuleText(decision=decision, command=command, exact=exact)
+        return not isinstance(make_rule("user:1", text), str)
+
+    assert is_rule("deny")
+    assert is_rule("ask")
+    assert is_rule("allow", exact=True)
+    assert not is_rule("allow")
+
+
+def test_a_rule_for_every_tool_speaks_of_each_and_one_for_a_tool_of_no_other():
+    every = make_rule("user:1", RuleText(tool="*", decision="ask"))
+    one = make_rule("user:2", RuleText(tool="read_file", decision="ask"))
+    assert every.unconcerned("write_file", "coder") is None
+    assert one.unconcerned("write_file", "coder") == "it is about the tool 'read_file'"
+
+
 def test_an_exact_rule_may_be_as_particular_as_its_writer_wants():
     rule = make_rule("user:1", RuleText(decision="allow", command="bash x.sh", exact=True))
     assert not isinstance(rule, str)

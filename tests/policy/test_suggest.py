@@ -73,6 +73,9 @@ def test_the_narrowest_rule_of_commands(commands, suggested):
         (["d*/a", "d*/b"], []),
         ([".env", ".env"], [{"path": ".env", "exact": True}]),
         (["x/.env", "x/conftest.py"], []),
+        (["a\u202etxt.b", "a\u202etxt.b"], []),
+        (["a\nb", "a\nb"], []),
+        (["a\tb", "a\tb"], []),
     ],
 )
 def test_the_narrowest_rule_of_paths(paths, suggested):
