@@ -196,9 +196,10 @@ async def test_answers_hold_no_nulls_and_are_not_stored_by_caches(ask):
     assert answer.headers["x-content-type-options"] == "nosniff"
 
 
-async def test_a_refused_move_of_a_plan_says_where_it_stands(ask):
+@pytest.mark.parametrize("headers", [{}, {"Idempotency-Key": "k1"}])
+async def test_a_refused_move_of_a_plan_says_where_it_stands(ask, headers):
     async with ask() as client:
-        answer = await client.post("/api/v1/plans/p1/start")
+        answer = await client.post("/api/v1/plans/p1/start", headers=headers)
 
     assert is_problem(answer, 409, "conflict")
     assert answer.json()["current"]["status"] == "completed"

@@ -11,11 +11,13 @@ from fastapi import Request, Response
 from pydantic import BaseModel
 
 from gonogo.domain.canonical import digest
-from gonogo.domain.errors import InvalidMessage, Refused
+from gonogo.domain.errors import Conflict, InvalidMessage, Refused
 from gonogo.server._caller import Caller
-from gonogo.server._problems import problem, problem_of
+from gonogo.server._problems import problem, problem_of, written
 
 Stored = dict[str, Any]
+Action = Callable[[], Awaitable[BaseModel | None]]
+Standing = Callable[[], Awaitable[BaseModel]]
 _PREFIX = "/api/v1"
 
 
@@ -30,23 +32,23 @@ def answer(view: BaseModel | None, status: int = 200) -> Response:
 async def once(
     caller: Caller,
     body: BaseModel,
-    action: Callable[[], Awaitable[BaseModel | None]],
+    action: Action,
     status: int = 200,
+    standing: Standing | None = None,
 ) -> Response:
     """Do what a POST asks, or give its stored answer again.
 
     Args:
         body: What was asked; a repeat must ask the same.
         status: Of the answer when it worked.
+        standing: How the thing is now, which is said with a conflict.
 
     Raises:
         Conflict: the key was used for something else.
     """
-    if idempotency_key(caller.request) is None:
-        return answer(await action(), status)
 
     async def stored() -> Stored:
-        return await _outcome(action, status)
+        return await _outcome(action, status, standing)
 
     return _again(await kept(caller, body, stored))
 
@@ -91,11 +93,13 @@ def request_digest(request: Request, body: BaseModel) -> str:
     )
 
 
-async def _outcome(action: Callable[[], Awaitable[BaseModel | None]], status: int) -> Stored:
+async def _outcome(action: Action, status: int, standing: Standing | None) -> Stored:
     try:
         view = await action()
     except Refused as error:
-        body = bytes(problem_of(error).body).decode()
+        now = await standing() if standing and isinstance(error, Conflict) else None
+        members = {} if now is None else {"current": now.model_dump(mode="json", exclude_none=True)}
+        body = bytes(problem_of(error, **members).body).decode()
         return {"status": error.status, "problem": body}
     if view is None:
         return {"status": 204}
@@ -105,9 +109,7 @@ async def _outcome(action: Callable[[], Awaitable[BaseModel | None]], status: in
 def _again(stored: Stored) -> Response:
     status: int = stored["status"]
     if "problem" in stored:
-        return Response(
-            stored["problem"], status_code=status, media_type="application/problem+json"
-        )
+        return written(status, stored["problem"])
     if "body" in stored:
         return Response(stored["body"], status_code=status, media_type="application/json")
     if status == 204:

@@ -1,12 +1,11 @@
 """Plans: look at them, decide about them, steer them."""
 
 from collections.abc import Awaitable, Callable
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel
 
-from gonogo.domain.errors import Conflict
 from gonogo.domain.messages import PlanDecision
 from gonogo.domain.pages import Revisions
 from gonogo.domain.plan_state import PlanStatus
@@ -34,7 +33,6 @@ from gonogo.server._bodies import (
 from gonogo.server._body import read_body
 from gonogo.server._caller import Authenticated, Caller
 from gonogo.server._params import Filter, Name, Page
-from gonogo.server._problems import problem_of
 from gonogo.server._schema import takes
 
 router = APIRouter(prefix="/plans", tags=["plans"])
@@ -257,9 +255,7 @@ async def _or_where_it_stands(
     action: Callable[[], Awaitable[BaseModel]],
     status: int = 202,
 ) -> Response:
-    try:
-        return await once(caller, body, action, status)
-    except Conflict as error:
-        view = await caller.runtime.plan(caller.principal, plan_id)
-        current: dict[str, Any] = view.model_dump(mode="json", exclude_none=True)
-        return problem_of(error, current=current)
+    async def standing() -> PlanView:
+        return await caller.runtime.plan(caller.principal, plan_id)
+
+    return await once(caller, body, action, status, standing)

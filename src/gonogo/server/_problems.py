@@ -45,8 +45,13 @@ def problem(status: int, code: str, detail: str, **members: Any) -> Response:  #
         "code": code,
         **members,
     }
+    return written(status, json.dumps(body, ensure_ascii=False))
+
+
+def written(status: int, text: str) -> Response:
+    """An error whose JSON is there already."""
     return Response(
-        json.dumps(body, ensure_ascii=False).encode(errors="backslashreplace"),
+        text.encode(errors="backslashreplace"),
         status_code=status,
         headers=dict(_HEADERS.get(status, {})),
         media_type="application/problem+json",
