@@ -66,7 +66,7 @@ _GIT_FIXED = re.compile(
     r"|core\.alternateRefsCommand=|credential\.helper=|gpg\.((ssh|x509)\.)?program=false"
     r"|log\.showSignature=false|protocol\.allow=never|submodule\.recurse=false)"
 )
-_SED_SCRIPT = re.compile(r"(/(\\.|[^/\\\n])*/|[0-9$,+~; \t]|p)*")
+_SED_SCRIPT = re.compile(r"(/(\\.|[^/\\\n])*/I?|[0-9$,+~!; \t]|[pq])*")
 
 
 _FIND_VALUED = re.compile(
@@ -99,7 +99,7 @@ def _sed(argv: Sequence[str]) -> str | None:
 
 def _jq(argv: Sequence[str]) -> str | None:
     out = re.compile(
-        r"\$ENV|\benv\b|\b(input|inputs|import|include|input_filename|halt_error|debug|stderr)\b"
+        r"\$ENV|(?<!\.)\b(env|input|inputs|import|include|input_filename|halt_error|debug|stderr)\b"
     )
     values = {
         n + k for n, word in enumerate(argv) if word in ("--arg", "--argjson") for k in (1, 2)
@@ -122,16 +122,30 @@ def _make(argv: Sequence[str]) -> str | None:
     return None if ok else "make does more than 'test'"
 
 
+_TEST_FLAGS = """--silent --ci --bail --coverage --no-coverage --passWithNoTests --run --runInBand
+    --verbose""".split()
+
+
 def _npm(argv: Sequence[str]) -> str | None:
     rest = argv[2:] if argv[1:2] == ["test"] else None
     if rest is None:
         return "npm does more than 'test'"
-    bad = [
-        word
-        for word in rest
-        if word.startswith("-") and word not in ("-s", "--silent", "--", "--ci")
-    ]
+    bad = [word for word in rest if word.startswith("-") and word not in ("-s", "--", *_TEST_FLAGS)]
     return f"npm test {bad[0]}" if bad else None
+
+
+def _pytest(argv: Sequence[str]) -> str | None:
+    """Plugins are only ever switched off."""
+    for word, after in pairwise([*argv, ""]):
+        found = re.match(r"-[^-kmnrcoW]*?p(.*)", word)
+        if found and not (found[1] or after).startswith("no:"):
+            return f"pytest {word}"
+    return None
+
+
+def _tail(argv: Sequence[str]) -> str | None:
+    waits = [word for word in argv[1:] if re.fullmatch(r"\+\d*[bcl]?f", word)]
+    return f"tail {waits[0]}" if waits else None
 
 
 def _python(argv: Sequence[str]) -> str | None:
@@ -211,7 +225,7 @@ def _git_operands(name: str, options: Sequence[str], operands: Sequence[str]) ->
 
 _LOOKED_AT = {
     "find": _find, "sed": _sed, "jq": _jq, "tar": _tar, "git": _git, "make": _make, "npm": _npm,
-    "ruff": _ruff, "python": _python, "python3": _python,
+    "pytest": _pytest, "tail": _tail, "ruff": _ruff, "python": _python, "python3": _python,
 }  # fmt: skip
 
 

@@ -12,6 +12,9 @@ cat a - /dev/null
 cat src/*.py
 head -20 README.md
 tail -n +5 names.txt
+tail +5 names.txt
+cut -d/ -f2 names.txt </dev/null
+grep -n "^a /etc$" names.txt
 grep -rnw --include='*.ts' foo .
 grep -R KEY .
 grep -rl KEY src tests
@@ -28,11 +31,14 @@ sort -u names.txt | uniq -c | sort -rn | head -5
 cut -d',' -f 1,2 names.txt
 diff -ru src tests
 diff -r sub src
+diff sub src
 diff --from-file=a b x
 sed -n '/def main/,/return/p' src/app.py
 sed -n -e 1p -e '$p' src/app.py
+sed -n '/^[a-z]/p;10,$!p;20q' src/app.py
 jq '.dependencies | keys' package.json
 jq --arg a b '.x == $a' x.json
+jq '[limit(3; .x[])], .env' x.json
 nl -ba src/app.py
 file src/app.py
 du -h -d 1 .
@@ -71,9 +77,11 @@ git remote -v
 git tag -l
 git stash list
 pytest -q -k 'a or b' tests/test_app.py::test_x
+pytest -p no:cacheprovider -W error
 mypy --strict src
 ruff check --select E src
 npm test
+npm test -- --ci --coverage
 make test
 """.strip().splitlines()
 

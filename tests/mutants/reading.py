@@ -48,6 +48,8 @@ def _ran(part: Simple, number: int, count: int, root: Path) -> Ran:
                 streams[2] = streams[1]
             case ">&2" | "1>&2":
                 streams[1] = streams[2]
+            case "</dev/null":
+                streams[0] = "n"
             case _:
                 for stream in (1, 2) if redirect[0] == "&" else (2 if redirect[0] == "2" else 1,):
                     streams[stream] = "n"

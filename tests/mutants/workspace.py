@@ -26,7 +26,8 @@ docs/linked.py docs/a.md docs/b.rst config/app.toml sub/x -n docs/план_ра�
 build/out.txt src/[a].py src/star*.txt Makefile""".split()
 SECRETS = """.env src/.env config/prod.env server.pem src/key.pem id_rsa .npmrc secrets/db.txt
 src/secrets/token .ssh/id_ed25519 credentials.json sub/.netrc logs/ops_history""".split()
-LINKS = {"link-to-outside": OUTSIDE, "src/linked.py": OUTSIDE, "src/linked": "/etc", "sub/up": ".."}
+LINKS = {"link-to-outside": OUTSIDE, "src/linked.py": OUTSIDE, "src/linked": "/etc", "sub/up": "..",
+         "src/pointer.py": "../.env"}  # fmt: skip
 
 
 def build(root: Path) -> None:

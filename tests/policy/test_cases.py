@@ -87,6 +87,17 @@ cat /ws/src/a.py
 ls &>/dev/null
 grep -q foo a.txt && echo yes || echo no; pwd
 ! ls >| /dev/null
+cat a </dev/null
+tail +5 x.log
+grep "a$" a.txt
+grep -E "^a$|^b$" a.txt
+sed -n '/^[a-z]/Ip' a.py
+sed -n '1~2p;10q' a.py
+sed -n '5,10!p' a.py
+jq '.env, .a.input' x.json
+jq '[limit(3; .[])]' x.json
+git blame -L '/def f/,+9' src/a.py
+git show 'HEAD@{10:00:00}:src/a.py'
 """
 
 
@@ -109,6 +120,19 @@ grep x src/*.p?m
 grep src/* x
 uniq src/*.txt
 git show HEAD:.env
+git show 'HEAD@{10:00}:id_rsa'
+git show 'HEAD^{/fix: x}:secrets/db.txt'
+cat .gi*/config
+cat .git/con?ig
+tail +1f x
+tail +f
+tail +[0-9]* x
+sed -n '1q;w x' f
+sed -n '/[/]/p;w x/p' f
+jq '..|env' x
+jq '1.env' x
+jq 'def f: f; f' x
+jq 'recurse(.)' x
 git diff --no-index /etc/passwd a
 git log --format=%G?
 git log --pretty='%G?'
@@ -147,7 +171,8 @@ ls && # nothing
 !
 2>/dev/null ls
 ls >/dev/null src
-ls "$"
+ls "$_"
+ls "$-$"
 ls $'a'
 ls a{b,c}
 ls x=~/y
@@ -176,6 +201,12 @@ rm -rf /ws
 rmdir /ws/.git/hooks
 sudo rm x
 bash -c 'rm -rf /'
+bash <<< 'rm -rf /'
+trap 'rm -rf /' EXIT
+env -S 'rm -rf /'
+rm -rf ~root
+rm -rf "$PWD"
+rm -rf $(pwd)/*
 sh -c "sh -c 'rm -rf ~'"
 eval rm -rf /
 echo 'rm -rf /' | sh
@@ -232,6 +263,7 @@ def test_ruin_and_tampering_are_denied_in_every_disguise(command):
 HARMLESS = """
 find /ws/src /ws/a -delete
 rm -rf build
+rm -rf $PWD/build
 rm notes.txt
 rm -rf $X
 rm -rf $X/a
@@ -261,8 +293,10 @@ def test_what_a_person_may_decide_is_left_to_a_person(command):
 
 
 @pytest.mark.parametrize(
-    "command", ["echo 'rm -rf /'", 'grep -rn "rm -rf /" docs', "grep -n '/dev/sda1' README.md"]
-)
+    "command",
+    ["echo 'rm -rf /'", 'grep -rn "rm -rf /" docs', "grep -n '/dev/sda1' README.md",
+     "grep 'rm -rf /' watch"],
+)  # fmt: skip
 def test_dangerous_words_as_data_are_data(command):
     assert check_command(command, CONTEXTS["P1"]).decision == "allow"
 
@@ -277,7 +311,8 @@ def test_what_only_prints_names_may_name_keys(program):
     "command",
     ["rm x", "echo $(rm x)", "env rm x", "ls | xargs rm", "time rm x", "(rm x)", "/bin/rm x",
      "f() { rm x; }; f", "for i in a; do rm $i; done", "cat <(rm x)", "bash -c 'rm x'",
-     "declare x; rm x", "ls ( ; rm x", "cat <<E\n$(rm x)\nE"],
+     "declare x; rm x", "ls ( ; rm x", "cat <<E\n$(rm x)\nE", "sh <<'E'\nrm x\nE",
+     "bash <<< 'rm x'", "watch 'rm x'"],
 )  # fmt: skip
 def test_a_deny_rule_sees_through_what_stands_around(command):
     assert check_command(command, CONTEXTS["P8"]).decision == "deny"
@@ -292,6 +327,24 @@ def test_a_deny_rule_is_found_in_a_text_too_long_to_parse():
 def test_shells_within_shells_are_looked_into_only_so_deep():
     nested = "bash -c bash\\ -c\\ bash\\\\\\ -c\\\\\\ 'bash -c ls'"
     assert check_command(nested, CONTEXTS["P1"]).decision == "ask"
+
+
+@pytest.mark.parametrize(
+    ("command", "decision"),
+    [
+        ("ls " + "{" * 2_700 + "," * 2_700, "allow"),
+        ("cat src/" + "a*" * 2_000, "ask"),
+        ("cat src/" + "*a" * 60 + ".py", "allow"),
+        ("sed -n '" + " " * 8_000 + "' a", "ask"),
+        ("git log -L " + "+" * 8_000, "allow"),
+        ("git show " + "a:" * 4_000, "ask"),
+        ("find . " + "-exec " * 40_000, "ask"),
+        ("find . " + "-exec ls + " * 30 + "-exec rm -rf / +", "deny"),
+    ],
+    ids=lambda value: value[:12],
+)
+def test_a_text_that_is_tedious_to_read_is_read_in_good_time(command, decision):
+    assert check_command(command, CONTEXTS["P1"]).decision == decision
 
 
 def test_a_text_longer_than_any_command_is_denied():
@@ -315,6 +368,13 @@ def test_characters_of_doubtful_meaning_ask(odd):
         ("P2", "pytest -vv -ra --maxfail=1 'tests/test_a.py::test_b[x]'", "allow"),
         ("P2", "pytest -q 2>&1 | tail -n 20", "allow"),
         ("P2", "pytest @args", "ask"),
+        ("P2", "pytest -p no:cacheprovider -W error", "allow"),
+        ("P2", "pytest -p no", "ask"),
+        ("P2", "pytest -xp evil", "ask"),
+        ("P2", "pytest -W error::evil.Plugin", "ask"),
+        ("P2", "npm test -- --ci --coverage", "allow"),
+        ("P2", "npm test -- --coverage=x", "ask"),
+        ("P2", "npm test --ci", "ask"),
         ("P2", "npm test -- --watch", "ask"),
         ("P2", "npm test -- src/a.test.js", "allow"),
         ("P2", "python3 -m pytest", "ask"),
@@ -323,6 +383,7 @@ def test_characters_of_doubtful_meaning_ask(odd):
         ("P4", "git commit -m x", "ask"),
         ("P4", "git --no-pager push", "deny"),
         ("P4", "git -c a.b=c push x", "deny"),
+        ("P4", "git --attr-source x push", "deny"),
         ("P9", "git status", "allow"),
         ("P9", "mypy src", "ask"),
         ("P10", "tar tf a.tar", "allow"),
@@ -362,6 +423,51 @@ def test_a_link_is_found_behind_an_option_and_a_pattern(command):
     )
     assert check_command(command, replace(context, conditions=look)).decision == "ask"
     assert check_command(command, context).decision == "allow"
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["cat ./link-to-outside", "ls link-to-outside/", "cat /ws/link-to-outside",
+     "cat /ws/./link-to-outside", "grep x -- link-to-outside"],
+)  # fmt: skip
+def test_a_link_is_found_in_each_spelling_of_its_path(command):
+    context = CONTEXTS["P1"]
+    look = replace(context.conditions, outside=LINKS.__contains__)
+    assert check_command(command, replace(context, conditions=look)).decision == "ask"
+
+
+def test_a_link_is_found_before_the_name_of_a_test():
+    context = CONTEXTS["P2"]
+    look = replace(context.conditions, outside=LINKS.__contains__)
+    found = check_command("pytest link-to-outside::test_x", replace(context, conditions=look))
+    assert found.rule == "builtin:outside"
+
+
+HERE = frozenset({"src", "src/a.py", "names.txt", "a", "."})
+DATA = """
+grep -rn "/api/v1" src
+grep -c '' src/a.py
+grep -e ../lib src/a.py
+sed -n '/def main/,/return/p' src/a.py
+cut -d/ -f2 names.txt
+tr '/' '_'
+sort -t / names.txt
+echo /usr/bin ../x
+find . -path '/x' -newer a
+git log --grep /x --format=%h/%s
+jq -n --arg a /etc '$a'
+rg -g '/src/*.py' //
+git log -L '/a/,/b/:src/a.py'
+cat a /dev/null
+"""
+
+
+@pytest.mark.parametrize("command", DATA.strip().splitlines())
+def test_a_word_that_no_program_opens_is_not_looked_for_on_the_disk(command):
+    context = CONTEXTS["P1"]
+    look = replace(context.conditions, outside=lambda path: path not in HERE)
+    found = check_command(command, replace(context, conditions=look))
+    assert found.decision == "allow", found.reason
 
 
 @pytest.mark.parametrize(

@@ -127,8 +127,8 @@ def test_a_compound_command_is_explained_part_by_part():
 
 def test_a_rule_that_begins_so_but_may_not_vouch_for_the_rest_says_what_is_not_known():
     rules = _rules({"decision": "allow", "command": "pytest"}, {"decision": "allow", "tool": "x"})
-    steps = _steps(_command("pytest -p evil"), rules)
-    assert "-p" in (_looks(steps, Stage.ALLOW)[0][1] or "")
+    steps = _steps(_command("pytest -o evil"), rules)
+    assert "-o" in (_looks(steps, Stage.ALLOW)[0][1] or "")
     assert _looks(steps, Stage.ALLOW)[1] == ("user:2", "it is about the tool 'x'")
 
 

@@ -234,7 +234,7 @@ IN_DOUBT = [
     ("pytest", {"max_write_globs": ("docs",)}, "profile",
      "'pytest' may write where the agent 'coder' may not"),
     ("cat a link", {"outside": "link".__eq__}, "outside",
-     "'link' is not a file or folder inside the workspace"),
+     "'link' leads out of the workspace, to a secret or to no file at all"),
 ]  # fmt: skip
 
 

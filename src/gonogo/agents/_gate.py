@@ -17,6 +17,7 @@ from gonogo.agents._thread import Thread
 from gonogo.domain.errors import InvalidArguments, ToolFailed
 from gonogo.domain.foreign import Standing, server_of
 from gonogo.domain.gate import Access, Call, FileEffect, Grant, ToolClass, Verdict
+from gonogo.domain.paths import is_secret
 from gonogo.domain.visible import visible
 from gonogo.policy import (
     ALWAYS_ASK,
@@ -232,10 +233,14 @@ class Gate:
 
 
 def leads_out(workspace: Workspace, path: str) -> bool:
-    """Whether a path leads out of a workspace, or to what is neither a file nor a folder."""
+    """Whether a path leads out of a workspace, to a secret, or to neither a file nor a folder."""
     try:
-        found = workspace.stat(workspace.real(path))
+        real = workspace.real(path)
+        found = workspace.stat(real)
     except ToolFailed:
+        return True
+    # By its own name a secret is asked about anyway, where the name is a file's.
+    if is_secret(real) and not is_secret(path):
         return True
     return found is not None and found.kind not in {"file", "folder"}
 

@@ -159,18 +159,24 @@ def _doubt(part: Part, call: Call, conditions: Conditions) -> tuple[str, str] | 
         return "profile", f"{program!r} may write where the agent {call.agent!r} may not"
     for path in _touched(part, call.access.cwd or "", conditions):
         if conditions.outside(path):
-            return "outside", f"{path!r} is not a file or folder inside the workspace"
+            return (
+                "outside",
+                f"{path!r} leads out of the workspace, to a secret or to no file at all",
+            )
     return None
 
 
 def _touched(part: Part, cwd: str, conditions: Conditions) -> Iterator[str]:
-    """All paths that its words may name: as they stand, by a pattern, behind an option."""
-    for word in part.simple.words[1:]:
-        yield posixpath.join(cwd, word.text)
-        if word.is_glob:
-            yield from conditions.matching(posixpath.join(glob.escape(cwd), word.pattern))
-    for path in part.reading.files:
-        yield posixpath.join(cwd, path)
+    """All paths that its words may name: as they stand, by a pattern, behind an option.
+
+    Each in one spelling, relative to the workspace where it lies in it.
+    """
+    found = [posixpath.join(cwd, path) for path in part.reading.files if path != "/dev/null"]
+    for pattern in part.reading.patterns:
+        found += conditions.matching(posixpath.join(glob.escape(cwd), pattern))
+    below = conditions.workspace.rstrip("/") + "/"
+    for path in filter(None, found):
+        yield posixpath.normpath(path).removeprefix(below)
 
 
 def _allowed(

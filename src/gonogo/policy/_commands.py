@@ -95,7 +95,7 @@ def covers_example(covers: Covers, words: int, decision: str, example: str) -> b
 
 def _part(simple: Simple, place: Place) -> Part:
     found = known(simple.words)
-    reading = judge(found, place) if found else Reading()
+    reading = judge(found, place) if found else judge_unknown(simple.words[1:], place)
     argv = simple.argv
     if found and found.head[0] == "git":
         argv = (*found.head, *(word.text for word in found.words))

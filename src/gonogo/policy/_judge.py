@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from gonogo.policy._kinds import Kind, Place, argument, none
+from gonogo.policy._kinds import Kind, Place, argument, named, none
 from gonogo.policy._options import Known, Option, Table
 from gonogo.policy._word import Word
 
@@ -18,9 +18,17 @@ class Reading:
     problems: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
     """Place of the word, and what is wrong with it."""
     files: list[str] = field(default_factory=list[str])
-    """Paths that stand in one word with their option."""
+    """Paths that its words may name, one by one."""
+    patterns: list[str] = field(default_factory=list[str])
+    """Those that the shell looks for, as Python's glob reads them."""
     written: dict[int, str] = field(default_factory=dict[int, str])
     """Words that run in another form than they were given."""
+
+    def note(self, kind: Kind, word: str) -> None:
+        """Keep the path that a word of this kind names, if it names one."""
+        path = named(kind, word)
+        if path is not None:
+            self.files.append(path)
 
 
 def judge(command: Known, place: Place) -> Reading:
@@ -38,6 +46,9 @@ def judge(command: Known, place: Place) -> Reading:
         last = min(place_of, len(kinds) - 1)
         word = command.words[number]
         problem = kinds[last](word.text, word.is_glob, where)
+        reading.note(kinds[last], word.text)
+        if word.is_glob:
+            reading.patterns.append(word.pattern)
         if word.is_glob and last < len(kinds) - 1:
             problem = f"{word.text!r} may be several words where one is meant"
         if problem:
@@ -49,7 +60,11 @@ def judge(command: Known, place: Place) -> Reading:
 def judge_unknown(words: Sequence[Word], place: Place) -> Reading:
     """Read what follows the words that a rule names, for a program without a table."""
     found = [(n, argument(w.text, w.is_glob, place)) for n, w in enumerate(words)]
-    return Reading(problems=[(n, problem) for n, problem in found if problem])
+    return Reading(
+        problems=[(n, problem) for n, problem in found if problem],
+        files=[word.text for word in words],
+        patterns=[word.pattern for word in words if word.is_glob],
+    )
 
 
 def _kinds(table: Table, reading: Reading) -> list[Kind]:
@@ -144,7 +159,7 @@ class _Words:
             elif problem := kind(value, False, self.place):
                 self._problem(problem)
             else:
-                self.reading.files.append(value)
+                self.reading.note(kind, value)
 
     def _next_value(self, name: str, kind: Kind) -> None:
         if self.at >= len(self.words):
@@ -156,6 +171,8 @@ class _Words:
             self._problem(f"{word.text!r} may be several words where one is meant")
         elif problem := kind(word.text, False, self.place):
             self._problem(problem)
+        else:
+            self.reading.note(kind, word.text)
 
     def _problem(self, problem: str) -> None:
         self.reading.problems.append((self.at - 1, problem))

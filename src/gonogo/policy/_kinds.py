@@ -8,15 +8,20 @@ from functools import lru_cache
 
 from gonogo.domain.paths import SECRET_DIRECTORIES, SECRET_NAMES, is_secret
 
-_SED_ADDRESS = r"(?:\d+|\$|/(?:[^/\\\n\[]|\\[^\n])*/)"
-_SED_PRINT = re.compile(
-    rf"\s*{_SED_ADDRESS}?\s*(?:,\s*(?:{_SED_ADDRESS}|[+~]\d+))?\s*p"
-    rf"(?:\s*;\s*{_SED_ADDRESS}?\s*(?:,\s*(?:{_SED_ADDRESS}|[+~]\d+))?\s*p)*\s*;?\s*"
-)
+# Where a class of letters ends, and so where the pattern does, is beyond doubt in this form only.
+_SED_CLASS = r"\[\^?(?:\[:[a-z]+:\]|[^\[\]/\\\n])+\]"
+_SED_PATTERN = rf"/(?:[^/\\\n\[]|\\[^\n]|{_SED_CLASS})*+/I?"
+_SED_ADDRESS = rf"(?:\d++(?:~\d++)?|\$|{_SED_PATTERN})"
+_SED_RANGE = rf"{_SED_ADDRESS}?\s*+(?:,\s*+(?:{_SED_ADDRESS}|[+~]\d++))?\s*+!?\s*+"
+_SED_STEP = rf"(?:{_SED_RANGE}p|{_SED_ADDRESS}\s*+q)"
+_SED_PRINT = re.compile(rf"\s*+{_SED_STEP}(?:\s*+;\s*+{_SED_STEP})*\s*+;?\s*+")
+_JQ_FIELD = r"(?<!^\.)(?<![^.\d]\.)"
 _JQ_REACHES_OUT = re.compile(
-    r"\$ENV|\$__|\b(?:env|inputs?|input_filename|include|import|modulemeta|get_search_list|debug"
-    r"|stderr|halt_error|repeat|range|until|while|limit|recurse_down|input_line_number)\b"
+    rf"\$ENV|\$__|\b{_JQ_FIELD}(?:env|inputs?|input_filename|include|import|modulemeta|debug"
+    r"|get_search_list|stderr|halt_error|repeat|range|until|while|recurse_down|input_line_number"
+    r"|infinite|def)\b|\brecurse\s*\("
 )
+"""A field's name after a single dot is only a name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +34,11 @@ class Place:
     names_only: bool = False
     """The program shows names or counts, never contents."""
 
+
+_MAX_COLONS = 16
+_MAX_PATTERN = 128
+"""Letters of a name's pattern that are compared with what secrets are called."""
+_GIT_LINE = r"(?:[\w+$^-]*+|/[^/:\\]*/)"
 
 Kind = Callable[[str, bool, Place], str | None]
 """A word, whether it is a glob, and the place → what is wrong with it."""
@@ -73,13 +83,16 @@ def may_match_secret(pattern: str) -> bool:
     *directories, last = pattern.casefold().split("/")
     if any(_overlap(name, secret) for name in directories for secret in SECRET_DIRECTORIES):
         return True
+    if _overlap(last, "config") and any(_overlap(name, ".git") for name in directories):
+        return True
     return any(_overlap(last, secret) for secret in SECRET_NAMES)
 
 
 def _overlap(pattern: str, secret: str) -> bool:
     if secret.startswith(".") and not pattern.startswith("."):
         return False
-    return _meet(re.sub(r"\[[^\]]*\]", "?", pattern), secret)
+    one = re.sub(r"\[[^\]]*\]", "?", pattern)
+    return len(one) > _MAX_PATTERN or _meet(one, secret)
 
 
 @lru_cache(maxsize=4_096)
@@ -112,6 +125,12 @@ def node(word: str, is_glob: bool, place: Place) -> str | None:
     return source(word.split("::", 1)[0], is_glob, place)
 
 
+def standing(word: str, is_glob: bool, place: Place) -> str | None:
+    """A path for a program that would wait for more of a file after `+1f`."""
+    waits = re.fullmatch(r"\+\d*[bcl]?f", word) or (is_glob and word.startswith("+"))
+    return f"{word!r} may wait for ever" if waits else path(word, is_glob, place)
+
+
 def source(word: str, is_glob: bool, place: Place) -> str | None:
     """A path for a program that would read more arguments from `@FILE`."""
     return f"{word!r} hides arguments" if word.startswith("@") else path(word, is_glob, place)
@@ -132,13 +151,15 @@ def argument(word: str, is_glob: bool, place: Place) -> str | None:
 
 def revision(word: str, is_glob: bool, place: Place) -> str | None:
     """A revision, a range of them, `REVISION:PATH`, or a path."""
-    if word.startswith(":"):
+    if word.startswith(":") or word.count(":") > _MAX_COLONS:
         return f"{word!r} is a pathspec or a revision that is not known"
-    head, _, tail = word.partition(":")
+    head = word.partition(":")[0]
+    # A time and a pattern have colons too: the path may begin after any of them.
+    tails = [word[at + 1 :] for at, letter in enumerate(word) if letter == ":"]
     named = [part for part in re.split(r"\.{2,3}", head) if part] if _range(head) else [head]
     if is_secret(head):
         return f"{word!r} may hold secrets"
-    for part in [*named, *([tail] if tail else [])]:
+    for part in [*named, *filter(None, tails)]:
         if reason := path(part, is_glob, place):
             return reason
     return None
@@ -150,7 +171,7 @@ def _range(head: str) -> bool:
 
 def git_lines(word: str, is_glob: bool, place: Place) -> str | None:
     """`START,END` or `START,END:PATH` of log and blame."""
-    found = re.fullmatch(r"[\w+$^-]*,?[\w+$^-]*(?::(?P<path>[^:]+))?", word)
+    found = re.fullmatch(rf"{_GIT_LINE},?{_GIT_LINE}(?::(?P<path>[^:]+))?", word)
     if found is None:
         return f"{word!r} is not a range of lines"
     return path(found["path"], is_glob, place) if found["path"] else None
@@ -169,6 +190,13 @@ def _matching(pattern: str, what: str) -> Kind:
 
 
 _plain = _matching(r"[\w.+-]*[\w,+-]", "a plain name")
+
+
+def named(kind: Kind, word: str) -> str | None:
+    """The path that a word may name by its kind; None where it is only data."""
+    if kind in _DATA:
+        return None
+    return word.split("::", 1)[0] if kind is node else word
 
 
 def sed_print(word: str, is_glob: bool, place: Place) -> str | None:
@@ -199,6 +227,24 @@ def git_format(word: str, is_glob: bool, place: Place) -> str | None:
     return f"{word!r} may run gpg" if is_glob or "%G" in word or "signature" in word else None
 
 
+def unplugged(word: str, is_glob: bool, place: Place) -> str | None:
+    """A plugin that is not to be loaded."""
+    del place
+    off = not is_glob and re.fullmatch(r"no:[\w.-]+", word)
+    return None if off else f"{word!r} loads a plugin"
+
+
+_RUNNER_FLAGS = frozenset(
+    """--bail --ci --coverage --no-coverage --passWithNoTests --run --runInBand --silent
+    --verbose""".split()
+)
+
+
+def runner(word: str, is_glob: bool, place: Place) -> str | None:
+    """What a script that runs tests is told: flags that they all know or refuse, and paths."""
+    return None if word in _RUNNER_FLAGS else argument(word, is_glob, place)
+
+
 KINDS: dict[str, Kind] = {
     "path": path,
     "argument": argument,
@@ -207,6 +253,9 @@ KINDS: dict[str, Kind] = {
     "node": node,
     "source": source,
     "local": local,
+    "standing": standing,
+    "unplugged": unplugged,
+    "runner": runner,
     "revision": revision,
     "git_lines": git_lines,
     "git_format": git_format,
@@ -220,3 +269,9 @@ KINDS: dict[str, Kind] = {
     "stash_list": _matching(r"list", "a listing"),
     "tar_list": _matching(r"[vzjJ]*t[vzjJ]*f", "a listing of an archive"),
 }
+_DATA = frozenset(
+    KINDS[name]
+    for name in """text none number size version date_format git_format sed_print jq_filter
+    git_lines unplugged stash_list tar_list""".split()
+)
+"""Kinds of words that no program opens."""

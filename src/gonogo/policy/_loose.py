@@ -6,7 +6,7 @@ shells and broken syntax. It may see commands that would not run; what it cannot
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from tree_sitter import Node
@@ -16,21 +16,29 @@ from gonogo.policy._shell import nodes, syntax_tree
 UNKNOWN = "\ufffd"
 _MAX_NESTING = 3
 _MAX_SUSPECTS = 4_000
+_MAX_LAUNCHES = 16
 _MAX_TREE = 65_536
 _SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash", "fish", "su", "eval"})
+_READ_A_WORD = frozenset({"trap", "env", "script", "watch", "parallel", "ssh"})
+"""What reads some of its words as commands, and is no shell itself."""
 _WRAPPERS = frozenset(
     """command builtin exec env sudo doas nohup nice ionice timeout stdbuf setsid time xargs watch
     chroot unshare nsenter strace ltrace busybox toybox parallel script flock coproc then do else
     if while until npx uvx chrt taskset setarch systemd-run runuser pkexec ! {""".split()
 )
 _LAUNCHES = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
-_GIT_VALUED = frozenset({"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path"})
+_GIT_VALUED = frozenset(
+    """-C -c --git-dir --work-tree --namespace --exec-path --config-env --attr-source
+    --super-prefix --list-cmds""".split()
+)
 _FIELD_SEPARATOR = re.compile(r"\$\{IFS\b[^}\s]*\}?|\$IFS\b(?:\$\d)?")
 _OUR_HOME = re.compile(r"\$\{?GONOGO_HOME[^}/\s]{0,40}\}?")
 _SPLIT = re.compile(r"[;&|\n()`{}]+")
 _WORD = re.compile(
     r"""\$'(?P<ansi>(?:[^'\\]|\\[\s\S])*)' | '(?P<single>[^']*)'?
-      | (?P<home>~(?=/|$)|\$HOME\b|\$\{HOME[^}]*\}) | (?P<computed>\$[({]?[^\s'"/]*|`[^`]*`?)
+      | (?P<home>~(?:root)?(?=/|$)|\$HOME\b|\$\{HOME[^}]*\})
+      | (?P<here>~\+(?=/|$)|\$PWD\b|\$\{PWD[^}]*\}|\$\(pwd\)|`pwd`)
+      | (?P<computed>\$[({]?[^\s'"/]*|`[^`]*`?)
       | \\(?P<escaped>[\s\S]) | (?P<quote>") | (?P<plain>[^'"\\$`~]+|.)""",
     re.VERBOSE | re.DOTALL,
 )
@@ -54,12 +62,12 @@ def suspect(text: str) -> Suspicion:
     pending = [(source, 0) for source in _joined(text)]
     while pending and len(commands) < _MAX_SUSPECTS:
         source, depth = pending.pop()
-        found, written = _read(source)
+        found, written, fed = _read(source)
         targets += written
         for argv in found:
             commands += _unwrapped(argv)
         if depth < _MAX_NESTING:
-            inner = (source for code in _code(found) for source in _joined(code))
+            inner = (source for code in _code(found, fed) for source in _joined(code))
             pending += [(source, depth + 1) for source in dict.fromkeys(inner)]
     return Suspicion(tuple(dict.fromkeys(commands)), tuple(dict.fromkeys(targets)))
 
@@ -81,23 +89,29 @@ def _joined(source: str) -> Iterator[str]:
         yield source.replace("\\\n", "")
 
 
-def _read(source: str) -> tuple[list[tuple[str, ...]], list[str]]:
+def _read(source: str) -> tuple[list[tuple[str, ...]], list[str], list[str]]:
+    """The commands in the text, the files that it writes, and what it feeds to programs."""
     source = _OUR_HOME.sub(".gonogo", _FIELD_SEPARATOR.sub(" ", source))
     if len(source) > _MAX_TREE:
-        return [_split(part) for part in _SPLIT.split(source) if part.strip()], []
+        return [_split(part) for part in _SPLIT.split(source) if part.strip()], [], []
     data = source.encode("utf-8", "replace")
     commands: list[tuple[str, ...]] = []
     targets: list[str] = []
+    fed: list[str] = []
     for node in nodes(syntax_tree(source)):
         if node.type == "command":
             commands += _argvs(node, data)
         elif node.type == "file_redirect":
             targets += [_text(child, data) for child in node.children if child.is_named]
+        elif node.type == "herestring_redirect":
+            fed += [_text(child, data) for child in node.children if child.is_named]
+        elif node.type == "heredoc_body":
+            fed.append(data[node.start_byte : node.end_byte].decode("utf-8", "replace"))
         elif node.type in ("declaration_command", "test_command", "ERROR"):
             commands.append(
                 _split(data[node.start_byte : node.end_byte].decode("utf-8", "replace"))
             )
-    return [argv for argv in commands if argv], targets
+    return [argv for argv in commands if argv], targets, fed
 
 
 def _argvs(command: Node, data: bytes) -> Iterator[tuple[str, ...]]:
@@ -129,6 +143,8 @@ def _loose_piece(found: re.Match[str]) -> str:
             return _ESCAPE.sub(_escaped, found["ansi"])
         case "home":
             return "~"
+        case "here":
+            return "."
         case "computed":
             return UNKNOWN
         case "quote":
@@ -155,9 +171,12 @@ def _unwrapped(argv: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
     if named[0] in _WRAPPERS:
         for start in range(1, min(len(argv), 24)):
             yield (base_name(argv[start]), *argv[start + 1 :])
-    for position, word in enumerate(argv[:-1]):
-        if word in _LAUNCHES:
-            yield (base_name(argv[position + 1]), *argv[position + 2 :])
+    launches = [position for position, word in enumerate(argv[:-1]) if word in _LAUNCHES]
+    ends = [*launches[1:], None][: len(launches)]
+    for number, (position, following) in enumerate(zip(launches, ends, strict=True)):
+        # Each may go on to the end; where there are very many, only to the next.
+        end = None if number < _MAX_LAUNCHES else following
+        yield (base_name(argv[position + 1]), *argv[position + 2 : end])
 
 
 def _without_git_options(argv: tuple[str, ...]) -> tuple[str, ...]:
@@ -167,12 +186,16 @@ def _without_git_options(argv: tuple[str, ...]) -> tuple[str, ...]:
     return ("git", *rest)
 
 
-def _code(commands: Iterable[tuple[str, ...]]) -> Iterator[str]:
-    """Arguments that some shell among the commands would read as commands."""
+def _code(commands: Iterable[tuple[str, ...]], fed: Sequence[str]) -> Iterator[str]:
+    """What some shell among the commands would read as commands."""
     found = [(*argv,) for argv in commands]
     names = {base_name(word) for argv in found for word in argv[:6]}
+    for argv in found:
+        if base_name(argv[0]) in _READ_A_WORD:
+            yield from (word for word in argv[1:] if re.search(r"\s", word))
     if names.isdisjoint(_SHELLS):
         return
+    yield from fed
     for argv in found:
         if base_name(argv[0]) in ("eval", "echo", "printf") or names & _SHELLS & set(
             map(base_name, argv)

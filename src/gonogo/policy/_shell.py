@@ -1,7 +1,7 @@
 """Shell commands, read by a closed grammar: what is not in it is not understood.
 
 Literal words, quotes without expansion, globs after a literal start, `&&`, `||`, `;`, `|`, new
-lines, `!`, comments, and redirection to `/dev/null` or between standard output and error.
+lines, `!`, comments, and redirection to or from `/dev/null` or between standard output and error.
 tree-sitter finds the structure; each word is read again from its own source, and the tokens must
 cover the whole input. What is allowed to run is `ParsedCommand.render()`, never the input, so a
 difference between two readers of the input cannot run anything that was not judged.
@@ -25,7 +25,7 @@ _CONTAINERS = frozenset({"program", "list", "pipeline", "redirected_statement", 
 _OPERATORS = frozenset({"&&", "||", ";", "|"})
 _BLANKS = re.compile(r"(?:[ \t]|\\\n)*")
 _LINES = re.compile(r"(?:[ \t\n]|\\\n)*")
-_REDIRECT = re.compile(r"(?:[12]?(?:>>?|>\|)|&>>?)[ \t]*/dev/null|2>&1|1?>&2")
+_REDIRECT = re.compile(r"(?:[12]?(?:>>?|>\|)|&>>?|<)[ \t]*/dev/null|2>&1|1?>&2")
 
 
 @dataclass(frozen=True, slots=True)

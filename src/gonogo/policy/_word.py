@@ -16,7 +16,7 @@ _RESERVED = frozenset(
 _TOKEN = re.compile(
     r"""
       '(?P<single>[^']*)'
-    | "(?P<double>(?:[^"\\$`]|\\[\s\S])*)"
+    | "(?P<double>(?:[^"\\$`]|\\[\s\S]|\$(?=["\s|)]))*)"
     | \\(?P<escaped>[\s\S])
     | (?P<glob>[*?]|\[[!^]?[A-Za-z0-9_.-]+\])
     | (?P<plain>[^\s'"\\$`;&|<>()*?\[]+)
@@ -24,7 +24,6 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _IN_DOUBLE = re.compile(r"\\([$`\"\\\n])")
-_BRACES = re.compile(r"\{.*(,|\.\.).*\}", re.DOTALL)
 _OPTION_VALUE = re.compile(r"--[a-z][a-z-]*=")
 _TILDE = re.compile(r"(?:^|[=:])~")
 
@@ -93,9 +92,15 @@ def read_word(source: str) -> Word | str:
         pieces.append(piece)
         unquoted += bare
         at = found.end()
-    if _BRACES.search(unquoted) or _TILDE.search(unquoted):
+    if _braces(unquoted) or _TILDE.search(unquoted):
         return f"{source[:40]!r} is expanded by the shell"
     return _word(pieces)
+
+
+def _braces(text: str) -> bool:
+    """Whether something stands in braces that the shell would make several words of."""
+    inner = text.partition("{")[2].rpartition("}")[0]
+    return "," in inner or ".." in inner
 
 
 def _piece(found: re.Match[str]) -> tuple[Piece, str]:

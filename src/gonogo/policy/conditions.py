@@ -46,6 +46,6 @@ class Conditions:
     """The tools that exist; None when the caller has checked."""
     outside: Callable[[str], bool] = nothing_is_outside
     """Whether a relative path that a command names is something else on the disk than a file or
-    folder inside the workspace: a link that leads out, a pipe, a device."""
+    folder inside the workspace: a link that leads out or to a secret, a pipe, a device."""
     matching: Callable[[str], Iterable[str]] = nothing_matches
     """The relative paths on the disk that a pattern, as Python's glob reads it, matches."""
