@@ -1,6 +1,7 @@
 """Nothing that a person typed into a plan is lost, and nothing is sent that they did not change."""
 
 import json
+import re
 import stat
 from datetime import UTC, datetime
 
@@ -104,11 +105,12 @@ async def test_an_unchanged_plan_is_not_sent_and_leaves_nothing(edit, tmp_path):
     ],
 )
 async def test_what_the_server_would_refuse_is_not_sent_and_the_text_is_kept(
-    edit, server, tmp_path, found
+    edit, server, tmp_path, capsys, found
 ):
     server.found = found
-    with pytest.raises(Stop, match=r"\d+: no such agent") as caught:
+    with pytest.raises(Stop) as caught:
         await edit('sed -i "s/Do b/Do it/" "$1"')
+    assert re.fullmatch(r"\d+: no such agent\n", capsys.readouterr().err)
 
     (kept,) = (tmp_path / "drafts").iterdir()
     assert f"--from {kept}" in str(caught.value)

@@ -4,7 +4,7 @@ import anyio
 import httpx
 import pytest
 
-from gonogo.client import Client, Unreachable, error_of, read_event
+from gonogo.client import Client, Unintelligible, Unreachable, error_of, read_event
 from gonogo.domain import errors
 from gonogo.domain.events import AssistantMessage, Event
 from gonogo.domain.messages import HitlDecision, PlanDecision, UserMessage
@@ -121,6 +121,33 @@ async def test_an_answer_that_is_no_problem_document_is_still_an_error(against):
     async with against(lambda _: httpx.Response(502, text="<html>")) as c:
         with pytest.raises(errors.Internal, match="502 Bad Gateway"):
             await c.agents()
+
+
+async def test_an_answer_of_something_else_is_said_to_be_none(against):
+    async with against(lambda _: httpx.Response(200, text="<html>")) as c:
+        with pytest.raises(Unintelligible, match="no SessionView"):
+            await c.session("s_A")
+
+
+@pytest.mark.parametrize(
+    "name", ["../health", "a/b", "a?b", "a#b", "a b", "a%2Fb", "a\nb", "ж", ""]
+)
+async def test_what_cannot_be_an_id_is_not_found_and_asks_nothing(against, name):
+    asked: list[httpx.Request] = []
+    async with against(lambda request: asked.append(request) or httpx.Response(204)) as c:
+        for ask in (c.session, c.cancel_plan, c.delete_session, c.approval, c.revoke_token):
+            with pytest.raises(errors.NotFound):
+                await ask(name)
+        with pytest.raises(errors.NotFound):
+            c.follow(name)
+    assert asked == []
+
+
+async def test_an_id_of_dots_leads_nowhere_else(client, runtime):
+    async with client() as c:
+        for name in (".", ".."):
+            with pytest.raises(errors.NotFound, match="no such session"):
+                await c.session(name)
 
 
 async def test_no_server_is_said(tmp_path):

@@ -140,8 +140,15 @@ def _told(error: BaseException) -> tuple[str, Exit]:
         case OSError():
             return _os_error(error), Exit.FAILED
         case _:
-            logging.getLogger(__name__).critical("internal error", exc_info=error)
+            _log(error)
             return f"internal error: {_brief(error)}; please report it", Exit.FAILED
+
+
+def _log(error: BaseException) -> None:
+    log = logging.getLogger(__name__)
+    # Where there is no log the trace would go to the person.
+    if log.hasHandlers():
+        log.critical("internal error", exc_info=error)
 
 
 def _with_list(text: str) -> str:

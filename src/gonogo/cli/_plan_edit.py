@@ -183,8 +183,9 @@ class _Edit:
     async def _mend(self, flaws: Sequence[Flaw], *, sure: bool) -> None:
         """Open the text again, with what is wrong in it; given up when it is saved as it was."""
         if sure or not self._person.is_there:
-            said = "\n".join(f"{flaw.line or '-'}: {flaw.message}" for flaw in flaws)
-            raise Stop(f"{said}\n{self._kept()}")
+            for flaw in flaws:
+                self._person.tell(f"{flaw.line or '-'}: {visible(flaw.message, lines=False)}")
+            raise Stop(self._kept())
         first = visible(flaws[0].message, lines=False)
         self._tell("cli_plan_found", count=len(flaws), first=first)
         intro, outro = (say(key, self._locale) for key in ("cli_plan_flaws", "cli_plan_flaws_end"))
@@ -230,7 +231,7 @@ class _Edit:
             if await _is(self._file, text):
                 self._file.unlink(missing_ok=True)
                 raise
-            raise Stop(f"{problem}\n{self._kept()}", problem.code) from None
+            raise Stop(f"{problem}. {self._kept()}", problem.code) from None
         self._typed = unmarked(self._saved, added)
 
     def _kept(self) -> str:

@@ -7,7 +7,7 @@ breaks. How to use it is in docs/how-to/python-client.md.
 """
 
 from gonogo.client._client import Client
-from gonogo.client._errors import Unreachable, error_of
+from gonogo.client._errors import Unintelligible, Unreachable, error_of
 from gonogo.client._events import EventBody, read_event
 
-__all__ = ["Client", "EventBody", "Unreachable", "error_of", "read_event"]
+__all__ = ["Client", "EventBody", "Unintelligible", "Unreachable", "error_of", "read_event"]

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gonogo.client._wire import Wire, given
+from gonogo.client._wire import Wire, given, named
 from gonogo.domain.approval_views import ApprovalList, ApprovalView, DecisionAnswer, LinkView
 from gonogo.domain.pages import DecisionAnswers
 
@@ -39,7 +39,7 @@ class Approvals(Wire):
 
     async def approval(self, approval_id: str) -> ApprovalView:
         """One approval."""
-        return await self._get(f"/approvals/{approval_id}", ApprovalView)
+        return await self._get(f"/approvals/{named(approval_id)}", ApprovalView)
 
     async def decide(
         self,
@@ -69,7 +69,7 @@ class Approvals(Wire):
             "feedback": feedback,
             "for_session": for_session or None,
         }
-        path = f"/approvals/{approval_id}/decision"
+        path = f"/approvals/{named(approval_id)}/decision"
         return await self._post(path, ApprovalView, given(fields))
 
     async def decide_group(
@@ -85,11 +85,13 @@ class Approvals(Wire):
         Args:
             name: Whose decision it will be; without it, one's own.
         """
-        return await self._post(f"/approvals/{approval_id}/links", LinkView, given({"name": name}))
+        return await self._post(
+            f"/approvals/{named(approval_id)}/links", LinkView, given({"name": name})
+        )
 
     async def revoke_links(self, approval_id: str) -> None:
         """End the links of an approval."""
-        await self._delete(f"/approvals/{approval_id}/links")
+        await self._delete(f"/approvals/{named(approval_id)}/links")
 
     async def decide_many(self, decisions: Sequence[Mapping[str, Any]]) -> list[DecisionAnswer]:
         """Answer several approvals, each an object of `approval_id`, `decision` and the rest."""

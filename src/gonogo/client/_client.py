@@ -7,6 +7,7 @@ from gonogo.client._approvals import Approvals
 from gonogo.client._audits import Audits
 from gonogo.client._undo import Undo
 from gonogo.client._waiting import Waiting
+from gonogo.client._wire import named
 from gonogo.domain.analytics import Analytics
 from gonogo.domain.pages import (
     Agents,
@@ -33,7 +34,10 @@ from gonogo.domain.views import (
 
 
 class Client(Audits, Waiting, Undo, Approvals):
-    """A client of one server. Every method raises the domain's errors, and `Unreachable`."""
+    """A client of one server.
+
+    Every method raises the domain's errors, `Unreachable` and `Unintelligible`.
+    """
 
     async def health(self) -> Health:
         """Whether the server is there; needs no token."""
@@ -73,7 +77,7 @@ class Client(Audits, Waiting, Undo, Approvals):
 
     async def revoke_grant(self, grant_id: str) -> None:
         """End a grant."""
-        await self._delete(f"/grants/{grant_id}")
+        await self._delete(f"/grants/{named(grant_id)}")
 
     async def calls(
         self,
@@ -111,4 +115,4 @@ class Client(Audits, Waiting, Undo, Approvals):
 
     async def revoke_token(self, token_id: str) -> None:
         """End a token, and the connections that it opened."""
-        await self._delete(f"/tokens/{token_id}")
+        await self._delete(f"/tokens/{named(token_id)}")

@@ -30,6 +30,19 @@ class Unreachable(Failed):
     status = 503
 
 
+class Unintelligible(Failed):
+    """What answers is no gonogo server, or one of another version."""
+
+    status = 502
+
+    def __init__(self, expected: str) -> None:
+        super().__init__(
+            f"The answer is no {expected} of this version's protocol: another server is at this "
+            "address, or gonogo is of another version there; end that one and start it again"
+        )
+        self.expected = expected
+
+
 def error_of(body: Mapping[str, Any]) -> GonogoError:
     """An error from a problem document, or from an `error` event."""
     detail = str(body.get("detail", body.get("content", "The server refused")))

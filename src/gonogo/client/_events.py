@@ -1,6 +1,6 @@
 """Server-sent events, read as they come.
 
-Lines end with CR, LF or both, and with nothing else: what Python also takes for the end of a line
+Lines end with LF, or CR and LF, and with nothing else: what Python also takes for the end of a line
 may stand inside a frame's JSON.
 """
 

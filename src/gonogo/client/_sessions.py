@@ -6,7 +6,7 @@ from typing import Any, Literal
 from pydantic import BaseModel
 
 from gonogo.client._events import EventBody
-from gonogo.client._wire import Question, Wire, given
+from gonogo.client._wire import Question, Wire, given, named
 from gonogo.domain.approval_views import PendingApprovals
 from gonogo.domain.messages import ClientMessage
 from gonogo.domain.pages import SessionRules
@@ -47,7 +47,7 @@ class Sessions(Wire):
             InvalidCursor: nothing has that place yet.
             Unreachable: the server went away and did not come back.
         """
-        path = f"/sessions/{session_id}/events"
+        path = f"/sessions/{named(session_id)}/events"
         return self._stream(Question(method="GET", path=path, follows=True, seen=after))
 
     async def open_session(
@@ -77,7 +77,7 @@ class Sessions(Wire):
 
     async def session(self, session_id: str) -> SessionView:
         """One session."""
-        return await self._get(f"/sessions/{session_id}", SessionView)
+        return await self._get(f"/sessions/{named(session_id)}", SessionView)
 
     async def edit_session(
         self, session_id: str, *, title: str | None = None, locale: str | None = ""
@@ -88,32 +88,32 @@ class Sessions(Wire):
             locale: None: none of its own. Empty: as it was.
         """
         change = given({"title": title}) | ({} if locale == "" else {"locale": locale})
-        return await self._patch(f"/sessions/{session_id}", SessionView, change)
+        return await self._patch(f"/sessions/{named(session_id)}", SessionView, change)
 
     async def delete_session(self, session_id: str) -> None:
         """Delete a session."""
-        await self._delete(f"/sessions/{session_id}")
+        await self._delete(f"/sessions/{named(session_id)}")
 
     async def history(self, session_id: str) -> History:
         """A session's messages."""
-        return await self._get(f"/sessions/{session_id}/history", History)
+        return await self._get(f"/sessions/{named(session_id)}/history", History)
 
     async def pending_approvals(self, session_id: str) -> PendingApprovals:
         """What a session waits for."""
-        return await self._get(f"/sessions/{session_id}/pending-approvals", PendingApprovals)
+        return await self._get(f"/sessions/{named(session_id)}/pending-approvals", PendingApprovals)
 
     async def session_rules(self, session_id: str) -> list[SessionRuleView]:
         """The rules that hold in a session."""
-        return (await self._get(f"/sessions/{session_id}/rules", SessionRules)).rules
+        return (await self._get(f"/sessions/{named(session_id)}/rules", SessionRules)).rules
 
     async def add_session_rule(self, session_id: str, rule: Mapping[str, Any]) -> SessionRuleView:
         """Make a rule for a session, written as a rules file would have it."""
         body = {"rule": dict(rule)}
-        return await self._post(f"/sessions/{session_id}/rules", SessionRuleView, body)
+        return await self._post(f"/sessions/{named(session_id)}/rules", SessionRuleView, body)
 
     async def remove_session_rule(self, session_id: str, rule_id: str) -> None:
         """End a rule of a session."""
-        await self._delete(f"/sessions/{session_id}/rules/{rule_id}")
+        await self._delete(f"/sessions/{named(session_id)}/rules/{named(rule_id)}")
 
 
 def _plain(message: ClientMessage | Mapping[str, Any]) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Checkpoints: list them, look at what they store, go back to them."""
 
-from gonogo.client._wire import Wire, given
+from gonogo.client._wire import Wire, given, named
 from gonogo.domain.undo_views import CheckpointDiff, CheckpointList, CheckpointState, RollbackView
 
 
@@ -17,11 +17,11 @@ class Undo(Wire):
 
     async def checkpoint(self, checkpoint_id: str) -> CheckpointState:
         """A checkpoint with the state that it stores, verified."""
-        return await self._get(f"/checkpoints/{checkpoint_id}", CheckpointState)
+        return await self._get(f"/checkpoints/{named(checkpoint_id)}", CheckpointState)
 
     async def checkpoint_diff(self, checkpoint_id: str, *, to: str | None = None) -> CheckpointDiff:
         """What differs between a checkpoint's files and another one's, or the workspace now."""
-        return await self._get(f"/checkpoints/{checkpoint_id}/diff", CheckpointDiff, to=to)
+        return await self._get(f"/checkpoints/{named(checkpoint_id)}/diff", CheckpointDiff, to=to)
 
     async def rollback(
         self,
@@ -37,4 +37,4 @@ class Undo(Wire):
             "checkpoint_id": checkpoint_id, "subtask_id": subtask_id, "dry_run": dry_run,
             "include_shared": include_shared,
         }  # fmt: skip
-        return await self._post(f"/plans/{plan_id}/rollback", RollbackView, given(body))
+        return await self._post(f"/plans/{named(plan_id)}/rollback", RollbackView, given(body))

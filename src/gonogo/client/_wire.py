@@ -11,10 +11,11 @@ from uuid import uuid4
 
 import anyio
 import httpx
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
-from gonogo.client._errors import Unreachable, refusal_of
+from gonogo.client._errors import Unintelligible, Unreachable, refusal_of
 from gonogo.client._events import EventBody, read_stream
+from gonogo.domain.messages import possible
 
 T = TypeVar("T", bound=BaseModel)
 PREFIX = "/api/v1"
@@ -31,6 +32,15 @@ _Query = str | int | datetime | None
 def given(fields: Mapping[str, Any]) -> dict[str, Any]:
     """The fields that have a value."""
     return {name: value for name, value in fields.items() if value is not None}
+
+
+def named(name: str) -> str:
+    """An id as a part of a path: it leads nowhere else.
+
+    Raises:
+        NotFound: nothing can have it.
+    """
+    return possible(name).replace(".", "%2E")
 
 
 class Wire:
@@ -85,15 +95,15 @@ class Wire:
         await self._http.aclose()
 
     async def _get(self, path: str, model: type[T], **query: _Query) -> T:
-        return model.model_validate_json(await self._ask("GET", path, params=_params(query)))
+        return _read(model, await self._ask("GET", path, params=_params(query)))
 
     async def _post(self, path: str, model: type[T], body: Mapping[str, Any] | None = None) -> T:
         headers = {KEY: uuid4().hex}
         answer = await self._ask("POST", path, json=body or {}, headers=headers)
-        return model.model_validate_json(answer)
+        return _read(model, answer)
 
     async def _patch(self, path: str, model: type[T], body: Mapping[str, Any]) -> T:
-        return model.model_validate_json(await self._ask("PATCH", path, json=body))
+        return _read(model, await self._ask("PATCH", path, json=body))
 
     async def _delete(self, path: str) -> None:
         await self._ask("DELETE", path)
@@ -194,6 +204,13 @@ class Question:
             return False
         self.seen = seq
         return True
+
+
+def _read(model: type[T], answer: bytes) -> T:
+    try:
+        return model.model_validate_json(answer)
+    except ValidationError as error:
+        raise Unintelligible(model.__name__) from error
 
 
 def _why(error: httpx.TransportError) -> str:

@@ -4,6 +4,7 @@ Requests are strict: an unknown field, a null, or a value of another type is ref
 are translated before the check, so the rest of gonogo knows one name for each thing.
 """
 
+import re
 from collections.abc import Collection, Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar, cast
 
@@ -18,7 +19,7 @@ from pydantic import (
 
 from gonogo.domain.approval_state import DecisionWord
 from gonogo.domain.defects import defect_of
-from gonogo.domain.errors import InvalidMessage, UnknownType
+from gonogo.domain.errors import InvalidMessage, NotFound, UnknownType
 
 PLAN_REQUEST = "plan-approval-"
 """A plan's approval is also known by this prefix and the plan's id."""
@@ -27,9 +28,21 @@ REJECTED_TEXTS = ("User rejected", "Операция отклонена")
 """How older clients said no: as the error of a `tool_result`."""
 
 T = TypeVar("T", bound=BaseModel)
-Id = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.:-]{1,128}$", strict=True)]
+ID = r"^[A-Za-z0-9_.:-]{1,128}$"
+Id = Annotated[str, StringConstraints(pattern=ID, strict=True)]
 Text = Annotated[str, StringConstraints(strict=True)]
 Revision = Annotated[int, Field(ge=1, le=MAX_REVISION)]
+
+
+def possible(name: str) -> str:
+    """An id as somebody gave it.
+
+    Raises:
+        NotFound: nothing can have it.
+    """
+    if not re.fullmatch(ID, name):
+        raise NotFound("There is nothing with this id")
+    return name
 
 
 class Request(BaseModel):

@@ -1,6 +1,5 @@
 """Ids, languages and moments in requests."""
 
-import re
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -8,23 +7,11 @@ from fastapi import Query
 from pydantic import AfterValidator, AwareDatetime, BaseModel, Field, StringConstraints
 from pydantic_core import PydanticCustomError
 
-from gonogo.domain.errors import NotFound
-
-
-def possible(name: str) -> str:
-    """An id as somebody gave it.
-
-    Raises:
-        NotFound: nothing can have it.
-    """
-    if not re.fullmatch(r"[A-Za-z0-9_.:-]{1,128}", name):
-        raise NotFound("There is nothing with this id")
-    return name
-
+from gonogo.domain.messages import ID, possible
 
 Name = Annotated[str, AfterValidator(possible)]
 """An id in a path: what cannot be an id is answered like one that is not known."""
-Filter = Annotated[str | None, StringConstraints(pattern=r"^[A-Za-z0-9_.:-]{1,128}$")]
+Filter = Annotated[str | None, StringConstraints(pattern=ID)]
 """An id in a query."""
 LANGUAGE = r"^[A-Za-z]{2}(-[A-Za-z]{2})?$"
 Language = Annotated[str | None, StringConstraints(pattern=LANGUAGE)]
