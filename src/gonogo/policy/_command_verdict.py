@@ -8,6 +8,7 @@ import glob
 import posixpath
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 
 from gonogo.domain.gate import Call, Grant, Verdict
 from gonogo.domain.network import network_covers
@@ -169,14 +170,17 @@ def _doubt(part: Part, call: Call, conditions: Conditions) -> tuple[str, str] | 
 def _touched(part: Part, cwd: str, conditions: Conditions) -> Iterator[str]:
     """All paths that its words may name: as they stand, by a pattern, behind an option.
 
-    Each in one spelling, relative to the workspace where it lies in it.
+    Each in one spelling, relative to the workspace where it lies in it, and with the folders
+    above it: what is outside stays so, whatever stands below.
     """
     found = [posixpath.join(cwd, path) for path in part.reading.files if path != "/dev/null"]
     for pattern in part.reading.patterns:
         found += conditions.matching(posixpath.join(glob.escape(cwd), pattern))
     below = conditions.workspace.rstrip("/") + "/"
     for path in filter(None, found):
-        yield posixpath.normpath(path).removeprefix(below)
+        whole = posixpath.normpath(path).removeprefix(below)
+        yield whole
+        yield from map(str, PurePosixPath(whole).parents[:-1])
 
 
 def _allowed(

@@ -27,7 +27,7 @@ _CLIENTS = frozenset(
 )
 _SYSTEM = re.compile(
     r"/(?:bin|boot|dev|etc|home|lib|lib32|lib64|mnt|opt|proc|root|run|sbin|srv|sys|usr|var"
-    r"|Applications|Library|System|Users)(?:/|$)"
+    r"|Applications|Library|System|Users|[^/]*[*?\[][^/]*)(?:/|$)"
 )
 _DEVICE = re.compile(r"/dev/(?!null$|std(?:in|out|err)$|fd/|tty$|zero$|full$|u?random$)")
 _RAW_DEVICE = re.compile(r"/dev/(?:[shv]d[a-z]|xvd|nvme|mmcblk|dm-|loop|mapper/|mem$|kmem$|port$)")

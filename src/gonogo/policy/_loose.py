@@ -33,6 +33,7 @@ _GIT_VALUED = frozenset(
 )
 _FIELD_SEPARATOR = re.compile(r"\$\{IFS\b[^}\s]*\}?|\$IFS\b(?:\$\d)?")
 _OUR_HOME = re.compile(r"\$\{?GONOGO_HOME[^}/\s]{0,40}\}?")
+_BRACED = re.compile(r"""(?<![^\s;&|(])\{([^\s{}'"]*)\}(?![^\s;&|)])""")
 _SPLIT = re.compile(r"[;&|\n()`{}]+")
 _WORD = re.compile(
     r"""\$'(?P<ansi>(?:[^'\\]|\\[\s\S])*)' | '(?P<single>[^']*)'?
@@ -83,10 +84,11 @@ def loose_text(source: str) -> str:
 
 
 def _joined(source: str) -> Iterator[str]:
-    """The text as it stands, and as bash reads on over lines that end with a backslash."""
+    """The text as it stands, and with the lines joined and the words parted as bash does it."""
     yield source
-    if "\\\n" in source:
-        yield source.replace("\\\n", "")
+    joined = source.replace("\\\n", "")
+    parted = _BRACED.sub(lambda found: found[1].replace(",", " "), joined)
+    yield from dict.fromkeys(text for text in (joined, parted) if text != source)
 
 
 def _read(source: str) -> tuple[list[tuple[str, ...]], list[str], list[str]]:
