@@ -156,10 +156,10 @@ def test_a_plan_id_that_looks_like_an_approval_is_left_alone():
             "exactly one of",
         ),
         ({"type": "hitl_decision", "decision": "approve", "call_ids": []}, "call_ids: "),
-        ({"type": "tool_result", "call_id": "a"}, "exactly one of result and error"),
+        ({"type": "tool_result", "call_id": "a"}, "^exactly one of result and error"),
         (
             {"type": "tool_result", "call_id": "a", "result": 1, "error": "x"},
-            "exactly one of result and error",
+            "^exactly one of result and error",
         ),
     ],
 )

@@ -160,10 +160,12 @@ def _with_list(text: str) -> str:
 
 
 def _setting(error: "ValidationError") -> str:
+    from gonogo.domain.defects import in_words
+
     first = error.errors(include_url=False)[0]
     name = "_".join(str(part) for part in first["loc"]).upper() or "SETTINGS"
     name = name if name.startswith(("GONOGO_", "OPENAI_")) else f"GONOGO_{name}"
-    return f"{name}: {first['msg']}; correct the variable and try again"
+    return f"{name}: {in_words(first['msg'])}; correct the variable and try again"
 
 
 def _os_error(error: OSError) -> str:

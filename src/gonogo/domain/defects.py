@@ -11,4 +11,10 @@ def defect_of(error: ValidationError, whole: str = "") -> str:
     """
     first = error.errors(include_url=False, include_input=False)[0]
     field = ".".join(str(part) for part in first["loc"]) or whole
-    return f"{field}: {first['msg']}" if field else first["msg"]
+    said = in_words(first["msg"])
+    return f"{field}: {said}" if field else said
+
+
+def in_words(message: str) -> str:
+    """What a check of ours said, without pydantic's own word before it."""
+    return message.removeprefix("Value error, ")

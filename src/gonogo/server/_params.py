@@ -5,7 +5,6 @@ from typing import Annotated
 
 from fastapi import Query
 from pydantic import AfterValidator, AwareDatetime, BaseModel, Field, StringConstraints
-from pydantic_core import PydanticCustomError
 
 from gonogo.domain.messages import ID, possible
 
@@ -22,7 +21,7 @@ def _in_utc(moment: datetime) -> datetime:
     try:
         return moment.astimezone(UTC)
     except OverflowError:
-        raise PydanticCustomError("moment", "in UTC this is in no year from 1 to 9999") from None
+        raise ValueError("in UTC this is in no year from 1 to 9999") from None
 
 
 Moment = Annotated[AwareDatetime, Field(strict=False), AfterValidator(_in_utc)]

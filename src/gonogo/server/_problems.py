@@ -13,6 +13,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
+from gonogo.domain.defects import in_words
 from gonogo.domain.errors import AlreadyDecided, GonogoError, InvalidMessage, Refused
 from gonogo.server._limits import TooFast
 
@@ -113,4 +114,4 @@ def _bad_parameter(_: Request, error: Exception) -> Response:
         raise TypeError(error)
     first = error.errors()[0]
     where = ".".join(str(part) for part in first["loc"][1:])
-    return problem_of(InvalidMessage(f"{where}: {first['msg']}"))
+    return problem_of(InvalidMessage(f"{where}: {in_words(first['msg'])}"))
