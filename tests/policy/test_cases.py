@@ -448,7 +448,7 @@ def test_a_link_is_found_before_the_name_of_a_test():
     assert found.rule == "builtin:outside"
 
 
-HERE = frozenset({"src", "src/a.py", "names.txt", "a", "."})
+HERE = frozenset({"src", "src/a.py", "names.txt", "a", ".", "/ws"})
 DATA = """
 grep -rn "/api/v1" src
 grep -c '' src/a.py
@@ -463,6 +463,7 @@ git log --grep /x --format=%h/%s
 jq -n --arg a /etc '$a'
 rg -g '/src/*.py' //
 git log -L '/a/,/b/:src/a.py'
+ls /ws /ws/src/
 cat a /dev/null
 """
 

@@ -180,7 +180,8 @@ def _touched(part: Part, cwd: str, conditions: Conditions) -> Iterator[str]:
     for path in filter(None, found):
         whole = posixpath.normpath(path).removeprefix(below)
         yield whole
-        yield from map(str, PurePosixPath(whole).parents[:-1])
+        if not whole.startswith("/"):
+            yield from map(str, PurePosixPath(whole).parents[:-1])
 
 
 def _allowed(
