@@ -6,7 +6,7 @@ from gonogo.policy import check_command, read_contexts
 
 PROGRAMS = [
     "ls", "cat", "echo", "tr", "basename", "find", "grep", "diff", "tar", "which", "jq", "mypy",
-    "pytest", "eslint", "git log", "git show", "git diff", "git blame", "ruff check", "npm test",
+    "pytest", "eslint", "git log", "git show", "git diff", "git blame", "ruff check", "npm test", "sed",
 ]  # fmt: skip
 CONTEXT = read_contexts({"A": {"allow": PROGRAMS}})["A"]
 
@@ -47,6 +47,8 @@ ASKED = [
     ("git diff src/.e*", "'src/.e*' may match files that hold secrets"),
     ("git log -L 1,2:.env", "'.env' may hold secrets"),
     ("git log --format='%(signature)'", "'%(signature)' may run gpg"),
+    # Scripts.
+    ("sed -n '1p\n' a", "'1p\\n' does more than print lines"),
     # Plain words.
     ("tr src/* x", "'src/*' is a pattern of files"),
     ("which a/b", "'a/b' is not a plain name"),

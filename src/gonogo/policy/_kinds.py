@@ -12,9 +12,10 @@ from gonogo.domain.paths import SECRET_DIRECTORIES, SECRET_NAMES, is_secret
 _SED_CLASS = r"\[\^?(?:\[:[a-z]+:\]|[^\[\]/\\\n])+\]"
 _SED_PATTERN = rf"/(?:[^/\\\n\[]|\\[^\n]|{_SED_CLASS})*+/I?"
 _SED_ADDRESS = rf"(?:\d++(?:~\d++)?|\$|{_SED_PATTERN})"
-_SED_RANGE = rf"{_SED_ADDRESS}?\s*+(?:,\s*+(?:{_SED_ADDRESS}|[+~]\d++))?\s*+!?\s*+"
-_SED_STEP = rf"(?:{_SED_RANGE}p|{_SED_ADDRESS}\s*+q)"
-_SED_PRINT = re.compile(rf"\s*+{_SED_STEP}(?:\s*+;\s*+{_SED_STEP})*\s*+;?\s*+")
+# Blanks are written as `_`: a new line would begin another command.
+_SED_RANGE = rf"{_SED_ADDRESS}?_(?:,_(?:{_SED_ADDRESS}|[+~]\d++))?_!?_"
+_SED_STEP = rf"(?:{_SED_RANGE}p|{_SED_ADDRESS}_q)"
+_SED_PRINT = re.compile(rf"_{_SED_STEP}(?:_;_{_SED_STEP})*_;?_".replace("_", r"[ \t]*+"))
 _JQ_FIELD = r"(?<!^\.)(?<![^.\d]\.)"
 _JQ_REACHES_OUT = re.compile(
     rf"\$ENV|\$__|\b{_JQ_FIELD}(?:env|inputs?|input_filename|include|import|modulemeta|debug"
