@@ -6,7 +6,8 @@ from gonogo.policy import check_command, read_contexts
 
 PROGRAMS = [
     "ls", "cat", "echo", "tr", "basename", "find", "grep", "diff", "tar", "which", "jq", "mypy",
-    "pytest", "eslint", "git log", "git show", "git diff", "git blame", "ruff check", "npm test", "sed",
+    "pytest", "eslint", "git log", "git show", "git diff", "git blame", "ruff check", "npm test",
+    "sed",
 ]  # fmt: skip
 CONTEXT = read_contexts({"A": {"allow": PROGRAMS}})["A"]
 
@@ -50,6 +51,7 @@ ASKED = [
     # Scripts.
     ("sed -n '1p\n' a", "'1p\\n' does more than print lines"),
     # Plain words.
+    ("pytest -W -p", "'-p' is not a plain name"),
     ("tr src/* x", "'src/*' is a pattern of files"),
     ("which a/b", "'a/b' is not a plain name"),
     ("diff --color=.env a b", "'.env' may hold secrets"),

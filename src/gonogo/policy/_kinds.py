@@ -190,7 +190,7 @@ def _matching(pattern: str, what: str) -> Kind:
     return check
 
 
-_plain = _matching(r"[\w.+-]*[\w,+-]", "a plain name")
+_plain = _matching(r"(?!-)[\w.+-]*[\w,+-]", "a plain name")
 
 
 def named(kind: Kind, word: str) -> str | None:
