@@ -158,7 +158,7 @@ def _doubt(part: Part, call: Call, conditions: Conditions) -> tuple[str, str] | 
     bound = conditions.max_write_globs is not None and not conditions.writes_barred
     if part.runs_code and bound:
         return "profile", f"{program!r} may write where the agent {call.agent!r} may not"
-    for path in _touched(part, call.access.cwd or "", conditions):
+    for path in dict.fromkeys(_touched(part, call.access.cwd or "", conditions)):
         if conditions.outside(path):
             return (
                 "outside",
