@@ -76,6 +76,8 @@ class _Row(NamedTuple):
 
 def _drawn(nodes: Sequence[GraphNode], width: int, room: int) -> list[_Row]:
     """The nodes with lines between them; nothing where those take too much room."""
+    if len(nodes) > room:
+        return []
     rows = rails([(node.id, node.dependencies) for node in nodes])
     if len(rows) > room or max((len(row.text) for row in rows), default=0) > width // 4:
         return []
