@@ -3,6 +3,7 @@
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -61,10 +62,25 @@ def server(ground: Ground) -> Server:
     return ground.server().wait()
 
 
+_SEEN = pytest.StashKey[list[Any]]()
+"""The pages that a test has opened."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Any:
+    report = yield
+    if call.when == "call" and report.failed:
+        for page in item.stash.get(_SEEN, []):
+            with suppress(Exception):  # a page that has died shows nothing
+                report.sections.append((page.url, page.locator("body").aria_snapshot()))
+    return report
+
+
 @pytest.fixture
-def look(browser: Any) -> Iterator[Callable[..., Any]]:
+def look(browser: Any, request: pytest.FixtureRequest) -> Iterator[Callable[..., Any]]:
     """Opens a window of its own, as another person's browser would; nothing may go wrong in it."""
     contexts: list[Any] = []
+    pages = request.node.stash[_SEEN] = []
     wrong: list[str] = []
 
     def opened(
@@ -76,6 +92,7 @@ def look(browser: Any) -> Iterator[Callable[..., Any]]:
         contexts.append(context)
         context.set_default_timeout(LIMIT)
         page = context.new_page()
+        pages.append(page)
         page.on("pageerror", lambda error: wrong.append(str(error)))
         page.on("console", lambda said: _note(wrong, said))
         page.goto(address)

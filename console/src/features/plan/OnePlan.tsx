@@ -1,15 +1,22 @@
 import { Loader, SegmentedControl, Stack, Text } from "@mantine/core";
 import { useMediaQuery } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
-import { lazy, Suspense, useState } from "react";
+import { lazy, startTransition, useState } from "react";
 import { useTranslation } from "react-i18next";
-import { getGraphOptions, getPlanOptions, getStatusOptions, type PlanGraph } from "@/shared/api";
+import {
+  getGraphOptions,
+  getPendingOptions,
+  getPlanOptions,
+  getStatusOptions,
+  type PlanGraph,
+  type PlanView,
+} from "@/shared/api";
 import { Loaded } from "@/shared/ui";
 import { Comments } from "./Comments";
 import { Deciding } from "./Deciding";
 import { Findings } from "./Findings";
 import { PlanHead } from "./PlanHead";
-import { Revisions } from "./Revisions";
+import { Revisions, useDiff } from "./Revisions";
 import { Steering } from "./Steering";
 import { SubtaskDrawer } from "./SubtaskDrawer";
 import { SubtaskList } from "./SubtaskList";
@@ -18,44 +25,55 @@ import { LARGE } from "./size";
 const GraphView = lazy(() => import("./GraphView"));
 
 /** Its events bring news at once; this is for what no event tells. */
-const EVERY = 5_000;
+const LIVE = { refetchInterval: 5_000 };
 
 /** One plan: what it is for, how far it is, what waits for a person, and its subtasks. */
 export function OnePlan({ planId }: { planId: string }) {
-  const path = { plan_id: planId };
-  const live = { refetchInterval: EVERY };
-  const plan = useQuery({ ...getPlanOptions({ path }), ...live });
-  const status = useQuery({ ...getStatusOptions({ path }), ...live });
-  const graph = useQuery({ ...getGraphOptions({ path }), ...live });
+  const plan = useQuery({ ...getPlanOptions({ path: { plan_id: planId } }), ...LIVE });
+  return <Loaded query={plan}>{(plan) => <Whole plan={plan} />}</Loaded>;
+}
+
+/** Drawn at once: nothing that comes late pushes a button from under the pointer. */
+function Whole({ plan }: { plan: PlanView }) {
+  const { t } = useTranslation();
+  const { plan_id, session_id, revision } = plan;
+  const path = { plan_id };
+  const status = useQuery({ ...getStatusOptions({ path }), ...LIVE });
+  const graph = useQuery({ ...getGraphOptions({ path }), ...LIVE });
+  const asked = useQuery(getPendingOptions({ path: { session_id } }));
+  const diff = useDiff(plan_id, revision - 1, revision);
   const [open, setOpen] = useState<string>();
+  const [isDrawn, setDrawn] = useState(false);
+  if (!isDrawn) {
+    if ([status, graph, asked, diff].some(({ isLoading }) => isLoading)) {
+      return <Loader aria-label={t("common.loading")} />;
+    }
+    setDrawn(true);
+  }
 
   return (
-    <Loaded query={plan}>
-      {(plan) => (
-        <Stack gap="md">
-          <PlanHead plan={plan} status={status.data} />
-          <Steering plan={plan} />
-          {plan.status === "awaiting_approval" && <Findings plan={plan} onOpen={setOpen} />}
-          <Revisions plan={plan} />
-          <Loaded query={graph}>
-            {(graph) => (
-              <>
-                <Subtasks graph={graph} onOpen={setOpen} />
-                <SubtaskDrawer
-                  plan={plan}
-                  graph={graph}
-                  again={status.data?.again ?? []}
-                  opened={open}
-                  onOpen={setOpen}
-                />
-              </>
-            )}
-          </Loaded>
-          <Deciding plan={plan} />
-          <Comments plan={plan} />
-        </Stack>
-      )}
-    </Loaded>
+    <Stack gap="md">
+      <PlanHead plan={plan} status={status.data} />
+      <Steering plan={plan} />
+      {plan.status === "awaiting_approval" && <Findings plan={plan} onOpen={setOpen} />}
+      <Revisions plan={plan} />
+      <Loaded query={graph}>
+        {(graph) => (
+          <>
+            <Subtasks graph={graph} onOpen={setOpen} />
+            <SubtaskDrawer
+              plan={plan}
+              graph={graph}
+              again={status.data?.again ?? []}
+              opened={open}
+              onOpen={setOpen}
+            />
+          </>
+        )}
+      </Loaded>
+      <Deciding plan={plan} />
+      <Comments plan={plan} />
+    </Stack>
   );
 }
 
@@ -78,15 +96,15 @@ function Subtasks({ graph, onOpen }: { graph: PlanGraph; onOpen: (id: string) =>
           { value: "list", label: t("plan.list") },
         ]}
         value={view}
-        onChange={choose}
+        onChange={(next) => startTransition(() => choose(next))}
       />
       {view === "graph" ? (
-        <Suspense fallback={<Loader aria-label={t("common.loading")} />}>
+        <>
           <GraphView graph={graph} onOpen={onOpen} />
           <Text size="xs" c="dimmed">
             {t("plan.graph.legend")}
           </Text>
-        </Suspense>
+        </>
       ) : (
         <SubtaskList graph={graph} onOpen={onOpen} />
       )}

@@ -12,11 +12,12 @@ import { Loaded, When } from "@/shared/ui";
 import { Changes } from "./Changes";
 import { changesOf, type PlanChanges } from "./changes";
 
-/** What changed between two revisions of a plan. */
+/** What changed between two revisions of a plan; nothing is asked where the first has none before. */
 export function useDiff(planId: string, from: number, to: number): UseQueryResult<PlanChanges> {
   return useQuery({
     ...getPlanDiffOptions({ path: { plan_id: planId }, query: { from, to } }),
     select: changesOf,
+    enabled: from > 0,
     // Revisions never change.
     staleTime: Number.POSITIVE_INFINITY,
   }) as UseQueryResult<PlanChanges>;
