@@ -97,6 +97,47 @@ def test_a_plan_is_approved_and_its_graph_moves_by_itself(server, plan_of):
     assert violations(page) == []
 
 
+def test_what_comes_late_pushes_no_button_of_a_decision_from_under_the_pointer(server, plan_of):
+    page = plan_of()
+    held = []
+    page.route("**/pending", lambda route: held.append(route))
+    page.add_init_script(_FIRST_SIGHT)
+    with page.expect_response("**/graph"):
+        page.reload()
+    page.unroute("**/pending")
+    for each in held:
+        each.continue_()
+    page.get_by_role("button", name="Approve and start").wait_for()
+    assert page.evaluate("seen") == {"finding": True, "graph": True, "progress": True}
+
+
+_FIRST_SIGHT = """
+const look = new MutationObserver(() => {
+  const page = document.body?.innerText ?? "";
+  if (page.includes("Approve and start")) {
+    look.disconnect();
+    window.seen = {
+      finding: page.includes("join declares no scope"),
+      graph: document.querySelector(".react-flow") !== null,
+      progress: page.includes("0 of 3"),
+    };
+  }
+});
+look.observe(document, { childList: true, subtree: true });
+"""
+"""Notes what else is on the page when the buttons come."""
+
+
+def test_a_browser_that_lost_its_network_still_speaks_to_a_server_beside_it(server, plan_of):
+    page = plan_of()
+    page.evaluate("dispatchEvent(new Event('offline'))")
+    page.get_by_role("button", name="Edit", exact=True).click()
+    edit = page.get_by_role("region", name="Edit the plan")
+    edit.get_by_role("button", name="Remove join").click()
+    edit.get_by_role("button", name="Approve as edited").click()
+    expect(page.locator("[data-id=right]")).to_contain_text("completed")
+
+
 def test_what_is_written_outlives_the_change_of_another_and_the_plan_is_steered(server, plan_of):
     page = plan_of()
     page.get_by_role("button", name="Edit", exact=True).click()

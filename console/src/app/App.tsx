@@ -93,6 +93,15 @@ function newRouter() {
   ]);
 }
 
+/** Whether asking again would be answered alike. Who asks too often is only told to wait. */
+function isFinal(error: Error): boolean {
+  const status = error instanceof Refused ? error.status : 0;
+  return status >= 400 && status < 500 && status !== 429;
+}
+
+/** Whether the machine is in a network says nothing of a server that may run on it: ask anyway. */
+const networkMode = "always";
+
 function newClient(onStranger: () => void): QueryClient {
   return new QueryClient({
     queryCache: new QueryCache({
@@ -103,10 +112,11 @@ function newClient(onStranger: () => void): QueryClient {
       },
     }),
     defaultOptions: {
+      mutations: { networkMode },
       queries: {
+        networkMode,
         staleTime: 2_000,
-        retry: (failures, error) =>
-          failures < 3 && !(error instanceof Refused && error.status >= 400 && error.status < 500),
+        retry: (failures, error) => failures < 3 && !isFinal(error),
       },
     },
   });
