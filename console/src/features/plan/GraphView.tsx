@@ -37,13 +37,7 @@ const LEAST_ZOOM = 0.2;
 const READABLE = 0.5;
 
 /** A plan drawn as a graph; a subtask that is chosen by pointer or Enter is opened. */
-export default function GraphView({
-  graph,
-  onOpen,
-}: {
-  graph: PlanGraph;
-  onOpen: (id: string) => void;
-}) {
+export function GraphView({ graph, onOpen }: { graph: PlanGraph; onOpen: (id: string) => void }) {
   const scheme = useComputedColorScheme();
   const isLarge = graph.nodes.length > LARGE;
   const path = graph.finished_at === undefined ? graph.critical_path : graph.actual_path;

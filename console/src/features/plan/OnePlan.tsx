@@ -1,7 +1,7 @@
 import { Loader, SegmentedControl, Stack, Text } from "@mantine/core";
 import { useMediaQuery } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
-import { lazy, startTransition, useState } from "react";
+import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import {
   getGraphOptions,
@@ -15,14 +15,13 @@ import { Loaded } from "@/shared/ui";
 import { Comments } from "./Comments";
 import { Deciding } from "./Deciding";
 import { Findings } from "./Findings";
+import { GraphView } from "./GraphView";
 import { PlanHead } from "./PlanHead";
 import { Revisions, useDiff } from "./Revisions";
 import { Steering } from "./Steering";
 import { SubtaskDrawer } from "./SubtaskDrawer";
 import { SubtaskList } from "./SubtaskList";
 import { LARGE } from "./size";
-
-const GraphView = lazy(() => import("./GraphView"));
 
 /** Its events bring news at once; this is for what no event tells. */
 const LIVE = { refetchInterval: 5_000 };
@@ -96,7 +95,7 @@ function Subtasks({ graph, onOpen }: { graph: PlanGraph; onOpen: (id: string) =>
           { value: "list", label: t("plan.list") },
         ]}
         value={view}
-        onChange={(next) => startTransition(() => choose(next))}
+        onChange={choose}
       />
       {view === "graph" ? (
         <>
