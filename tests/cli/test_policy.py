@@ -58,7 +58,12 @@ def test_an_explanation_for_people_names_each_rule_with_why_it_does_not_fit(gono
     assert done.stdout.startswith(f"deny: nothing is removed\n  user:1  {rules}:1\n")
     assert "deny rules: user:1\n" in done.stdout
     assert f"user:2  {rules}:6  not considered" in done.stdout
+    assert "правила, которые запрещают: user:1\n" in russian.stdout
     assert "не рассматривалось" in russian.stdout
+
+    other = gonogo(*words[:-1], "ls -la; make", env={"GONOGO_LOCALE": "ru"})
+    assert other.stdout.startswith("ask: ни одно правило не разрешает 'make'\n")
+    assert f"    user:1  {rules}:1  ничто в ней не начинается с " in other.stdout
 
 
 def test_a_file_tool_is_explained_for_its_path_in_the_hands_of_an_agent(gonogo, rules, tmp_path):

@@ -60,3 +60,11 @@ def test_a_plan_that_did_not_cover_a_changed_tool_does_not_now(judge):
 @pytest.mark.parametrize("rule", ["builtin:server_unavailable", "builtin:unknown_tool"])
 def test_what_a_server_decided_by_not_being_there_is_not_judged_again(judge, rule):
     assert judge.again(called(1, rule)) == "cli_replay_server"
+
+
+@pytest.mark.parametrize("said", ["it asks; nobody can be asked", "спрашивает; спросить некого"])
+def test_a_question_that_nobody_was_there_for_is_denied_again_whatever_language_said_so(
+    judge, said
+):
+    assert judge.again(called(3, reason=said)).decision == "deny"
+    assert judge.again(called(3, reason="it asks")).decision == "ask"

@@ -382,3 +382,25 @@ async def test_a_command_runs_in_the_sandbox_once_approved(make):
         result = of(events, "tool_result")[0]["result"]
         assert (result["exit_code"], result["output"]) == (0, "out\n")
         assert world.read("made") == ""
+
+
+@pytest.mark.feature(217)
+async def test_why_a_call_asks_or_is_denied_is_said_in_the_language_of_the_session(make):
+    lines = coder(calls(run("rm -rf /")), calls(run("ls")), says("Готово"))
+    async with make(lines) as world:
+        opened = await world.runtime.open_session(world.ann, locale="ru")
+        world.session = opened.session_id
+        events = await world.say("Write", "coder")
+        denied, asked_for = of(events, "tool_call")
+        [approval] = await world.pending()
+
+        assert denied["metadata"]["reason"] == "удаляет /"
+        assert "удаляет /" in (await answers(world))[0]
+        assert (
+            asked_for["metadata"]["reason"]
+            == approval.reason
+            == "ни одно правило не разрешает 'ls'"
+        )
+        [entry] = await world.audit("tool.denied")
+        assert entry.details["reason"] == "удаляет /"
+        assert (await world.runtime.verify_audit(world.ann)).ok

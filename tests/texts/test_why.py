@@ -13,7 +13,7 @@ SAID = [
     ("tool.allowed", {"rule": "grant:p1#docs", "source": "grant", "reason": "auto-approved"},
      "approved plan p1, subtask docs", "подтверждённый план p1, подзадача docs"),
     ("tool.allowed", {"rule": "default:pure", "source": "rule", "reason": "it changes nothing"},
-     "built in: pure · it changes nothing", "встроено: pure · it changes nothing"),
+     "built in: pure · it changes nothing", "встроено: pure · ничего не меняет"),
     ("tool.allowed", {"rule": "user:1+admin:2", "source": "rule"},
      "rule user:1 · rule admin:2", "правило user:1 · правило admin:2"),
     ("tool.allowed", {**CALL, "source": "person", "reason": "approved by ann"},

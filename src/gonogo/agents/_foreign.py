@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from gonogo.agents._thread import Thread
 from gonogo.domain.conversation import ToolSchema
 from gonogo.domain.foreign import Standing, server_of
+from gonogo.domain.reason import because
 from gonogo.domain.visible import visible
 
 if TYPE_CHECKING:
@@ -62,7 +63,8 @@ def change_of(name: str, standing: Standing) -> str:
     """What is not as it was when the tool was accepted, in words; empty if all is."""
     if standing.accepted:
         return ""
-    return f"{name} has changed since it was accepted: its {' and '.join(standing.changed)}"
+    what = " and ".join(standing.changed)
+    return because("{name} has changed since it was accepted: its {what}", name=name, what=what)
 
 
 def _with_tools(gate: "Gate", schema: ToolSchema, listed: tuple[str, ...]) -> ToolSchema:

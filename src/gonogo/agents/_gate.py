@@ -31,7 +31,7 @@ from gonogo.policy import (
     narrowest,
     session_rule,
 )
-from gonogo.texts import say
+from gonogo.texts import say, told
 from gonogo.tools import Servers, Tool, difference
 from gonogo.workspace import Sandbox, Workspace
 
@@ -146,6 +146,7 @@ class Gate:
         grant = None if self.unforeseen(call) else given.grant
         changed = "" if standing is None else change_of(tool.name, standing)
         found, trace = await self._explained(thread, call, rules, grant, changed)
+        found = found.model_copy(update={"reason": told(found.reason, thread.locale)})
         reason = say("model_denied", thread.locale, reason=found.reason)
         return Gated(
             tool=tool.name, tool_class=tool.tool_class, arguments=call.arguments, verdict=found,

@@ -213,7 +213,9 @@ def open_control(conn: Connection, call: CallRow, now: datetime) -> CallRow:
     """A call that speaks to the runtime is being answered; it needs nobody's approval."""
     if call.status is _C.STARTED:
         return call
-    verdict = Verdict(decision="allow", reason="speaks to the runtime", rule="default:control")
+    verdict = Verdict(
+        decision="allow", reason="it only speaks to the runtime", rule="default:control"
+    )
     gated = Gated(
         tool=call.tool, tool_class=ToolClass.CONTROL, arguments=call.arguments, verdict=verdict,
         digest=call.digest, base_hashes={},

@@ -19,7 +19,7 @@ from gonogo.domain.visible import visible
 from gonogo.policy import Rule, Rules, kept_rule, load_reviews, load_rules
 from gonogo.runtime import bare_thread, open_gate
 from gonogo.settings import Settings
-from gonogo.texts import say
+from gonogo.texts import say, told
 from gonogo.tools import Tool
 
 
@@ -43,11 +43,12 @@ async def explain_call(
     name, arguments = _call(words, gate.tools)
     if server_of(name) is not None:
         gate = replace(gate, servers=await remembered())
-    gated = await gate.judge(place.thread(agent), name, arguments)
+    locale = "en" if json or settings.locale is None else settings.locale
+    gated = await gate.judge(place.thread(agent, locale), name, arguments)
     everything = gate.rules.with_session(place.rules)
     if json:
         return facts(explained(gated, everything))
-    for text in _lines(gated, everything, settings.locale or "en"):
+    for text in _lines(gated, everything, locale):
         line(text)
     return Exit.DONE
 
@@ -68,9 +69,9 @@ class _Place:
         del thread
         return Given(rules=self.rules, since=self.since)
 
-    def thread(self, agent: str) -> Thread:
+    def thread(self, agent: str, locale: str) -> Thread:
         """A conversation there that nobody leads."""
-        return bare_thread(self.workspace, agent, remote=self.remote)
+        return bare_thread(self.workspace, agent, locale=locale, remote=self.remote)
 
 
 def _gate(settings: Settings, rules: Path | None) -> Gate:
@@ -110,7 +111,7 @@ def _lines(gated: Gated, rules: Rules, locale: str) -> Iterator[str]:
     yield f"  {shown['rule']}{where}"
     for step in shown["steps"]:
         part = f" ({visible(step['part'], lines=False)})" if "part" in step else ""
-        yield f"{step['step']}{part}: {step.get('decided', '-')}"
+        yield f"{told(step['step'], locale)}{part}: {step.get('decided', '-')}"
         yield from (_look_line(look, locale) for look in step["considered"])
     for rule in shown["not_considered"]:
         why = say("cli_stands_back" if rule.get("stands_back") else "cli_not_considered", locale)
@@ -118,5 +119,6 @@ def _lines(gated: Gated, rules: Rules, locale: str) -> Iterator[str]:
 
 
 def _look_line(look: dict[str, Any], locale: str) -> str:
-    said = say("cli_matched", locale) if look["matched"] else visible(look["why"], lines=False)
+    said = say("cli_matched", locale) if look["matched"] else told(look["why"], locale)
+    said = visible(said, lines=False)
     return "  ".join(["   ", look["rule"], *filter(None, [look["where"]]), said])

@@ -21,6 +21,7 @@ from gonogo.domain.gate import Access, Call, Grant, ToolClass, Verdict
 from gonogo.domain.plan import Scope
 from gonogo.domain.views import CallView
 from gonogo.policy import (
+    UNATTENDED,
     Answered,
     Conditions,
     Rules,
@@ -30,7 +31,7 @@ from gonogo.policy import (
     verdict,
 )
 from gonogo.settings import Settings
-from gonogo.texts import say
+from gonogo.texts import LOCALES, say, told
 from gonogo.workspace import Sandbox
 
 _PAGE = 500
@@ -38,6 +39,8 @@ _ELSEWHERE = ("builtin:outside", "builtin:arguments", "builtin:unknown-tool", "b
 """What decided by the disk, or by what the agent wrote, before any rule was asked."""
 _SERVERS = ("builtin:server_", "builtin:unknown_tool")
 """What decided because a server was not there, or not with that tool."""
+_NOBODY = tuple(told(UNATTENDED, locale) for locale in LOCALES)
+"""How the reason of a denial ends that was a question, had there been somebody to ask."""
 _UNCOVERED = ("default:", "builtin:changed-tool")
 
 
@@ -123,7 +126,7 @@ class Judge:
             workspace="/", home=str(self._settings.home), sandboxed=self._sandboxed,
             repo_trusted=self._settings.repo_trusted, max_write_globs=may_write,
             writes_barred=self._sandboxed and may_write == (),
-            attended=not (view.reason or "").endswith("nobody can be asked"), changed=changed,
+            attended=not (view.reason or "").endswith(_NOBODY), changed=changed,
         )  # fmt: skip
 
 

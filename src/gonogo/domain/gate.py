@@ -6,6 +6,7 @@ from typing import Any, Literal
 from gonogo.domain.canonical import digest
 from gonogo.domain.network import Network
 from gonogo.domain.plan import Frozen, Scope
+from gonogo.domain.reason import Said
 
 
 class ToolClass(StrEnum):
@@ -79,7 +80,7 @@ class Verdict(Frozen):
     """The gate's answer, with what made it."""
 
     decision: Literal["allow", "ask", "deny"]
-    reason: str
+    reason: Said
     rule: str
     """The rule, grant or default that decided: `builtin:protected-path`, `user:3`,
     `grant:<plan>#<subtask>`, `default:pure`."""

@@ -10,6 +10,8 @@ import re
 import unicodedata
 from collections import Counter
 
+from gonogo.domain.reason import because, together
+
 _WORD = re.compile(r"[^\W_]+")
 _TOGETHER = frozenset({"CJK", "LATIN"})
 _EAST = frozenset({"CJK", "HIRAGANA", "KATAKANA", "HANGUL", "BOPOMOFO"})
@@ -21,8 +23,10 @@ def mixed_letters(text: str) -> str | None:
     if text.isascii():
         return None
     found = [said for word in dict.fromkeys(_WORD.findall(text)) if (said := _mixed(word))]
-    more = [f"and {len(found) - _MOST} more such words"] if len(found) > _MOST else []
-    return "; ".join([*found[:_MOST], *more]) or None
+    if len(found) > _MOST:
+        more = because("and {count} more such words", count=len(found) - _MOST)
+        return together([*found[:_MOST], more])
+    return together(found) if found else None
 
 
 def _mixed(word: str) -> str | None:
@@ -34,7 +38,12 @@ def _mixed(word: str) -> str | None:
     main = max(counts, key=lambda name: (counts[name], name == "LATIN"))
     odd = {letter: name for letter, name in scripts.items() if name != main}
     letters = ", ".join(f"{name.capitalize()} U+{ord(letter):04X}" for letter, name in odd.items())
-    return f"{word!r} is {main.capitalize()} with {letters}"
+    return because(
+        "{word!r} is {script} with {letters}",
+        word=word,
+        script=main.capitalize(),
+        letters=letters,
+    )
 
 
 def _script(letter: str) -> str:

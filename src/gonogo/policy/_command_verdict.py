@@ -13,6 +13,7 @@ from pathlib import PurePosixPath
 from gonogo.domain.gate import Call, Grant, Verdict
 from gonogo.domain.network import network_covers
 from gonogo.domain.plan import Scope
+from gonogo.domain.reason import because, together
 from gonogo.policy._commands import Command, Part, read_command
 from gonogo.policy._deny import refusal, words_of
 from gonogo.policy._kinds import Place
@@ -59,11 +60,11 @@ def command_verdict(
 def _unreadable(text: str, trace: Trace) -> Verdict | None:
     step = trace.enter(Stage.DENY_BUILT_IN)
     if odd := spoofing(text):
-        return _builtin("deny", "spoofing", f"the command contains {odd}", step)
+        return _builtin("deny", "spoofing", because("the command contains {odd}", odd=odd), step)
     if not text.strip():
-        return _builtin("deny", "empty", "the command is empty", step)
+        return _builtin("deny", "empty", because("the command is empty"), step)
     if len(text) > _MAX_READ:
-        return _builtin("deny", "too-long", "the command is longer than any command", step)
+        return _builtin("deny", "too-long", because("the command is longer than any command"), step)
     return None
 
 
@@ -81,9 +82,11 @@ def _asked(
 ) -> Verdict | None:
     step = trace.enter(Stage.ASK_BUILT_IN)
     if isinstance(command.parsed, Unparsed):
-        return _builtin("ask", "unparsed", f"not understood: {command.parsed.reason}", step)
+        return _builtin(
+            "ask", "unparsed", because("not understood: {why}", why=command.parsed.reason), step
+        )
     if not command.parts:
-        return _builtin("ask", "unparsed", "there is no command in it", step)
+        return _builtin("ask", "unparsed", because("there is no command in it"), step)
     if found := _by_rule(command, call, rules, "ask", trace.enter(Stage.ASK)):
         return found
     for part in command.parts:
@@ -100,11 +103,18 @@ def _unbounded(
     granted = _network(grant)
     step = trace.enter(Stage.ASK_BUILT_IN)
     if not conditions.sandboxed and (granted or call.access.network):
-        reason = "it may reach the network, and without a sandbox nothing limits what it reaches"
+        reason = because(
+            "it may reach the network, and without a sandbox nothing limits what it reaches"
+        )
         return _builtin("ask", "no-sandbox", reason, step)
     if not network_covers(granted, call.access.network or False):
         hosts = ", ".join(call.access.network)
-        return _builtin("ask", "network", f"it would reach {hosts}, which no plan allows", step)
+        return _builtin(
+            "ask",
+            "network",
+            because("it would reach {hosts}, which no plan allows", hosts=hosts),
+            step,
+        )
     return None
 
 
@@ -128,18 +138,21 @@ def _misfit(rule: Rule, call: Call, command: Command) -> str | None:
     if rule.words:
         understood = (part.argv for part in command.parts)
         met = any(map(rule.covers_argv, (*command.suspicion.commands, *understood)))
-        return None if met else f"nothing in it {_begins(rule)}"
+        return None if met else because("nothing in it {begins}", begins=_begins(rule))
     path = rule.text.path
     if path is None:
         return None
     cwd = call.access.cwd or "."
     named = (posixpath.normpath(posixpath.join(cwd, w)) for w in words_of(command.suspicion))
     met = any(map(rule.covers_path, named))
-    return None if met else f"it names nothing that {path!r} covers"
+    return None if met else because("it names nothing that {path!r} covers", path=path)
 
 
 def _begins(rule: Rule) -> str:
-    return f"{'is just' if rule.text.exact else 'begins with'} {' '.join(rule.words)!r}"
+    words = " ".join(rule.words)
+    if rule.text.exact:
+        return because("is just {words!r}", words=words)
+    return because("begins with {words!r}", words=words)
 
 
 def shown(part: Part) -> str:
@@ -150,19 +163,30 @@ def shown(part: Part) -> str:
 def _doubt(part: Part, call: Call, conditions: Conditions) -> tuple[str, str] | None:
     program = part.argv[0]
     if part.is_git and not conditions.repo_trusted:
-        return "untrusted-repository", "git would obey the settings of a repository not vetted"
+        return "untrusted-repository", because(
+            "git would obey the settings of a repository not vetted"
+        )
     if part.is_git and (call.access.cwd or ".") != ".":
-        return "git-folder", "git in a subfolder may find another repository's settings"
+        return "git-folder", because("git in a subfolder may find another repository's settings")
     if part.runs_code and not conditions.sandboxed:
-        return "no-sandbox", f"{program!r} runs the repository's code, and there is no sandbox"
+        return "no-sandbox", because(
+            "{program!r} runs the repository's code, and there is no sandbox", program=program
+        )
     bound = conditions.max_write_globs is not None and not conditions.writes_barred
     if part.runs_code and bound:
-        return "profile", f"{program!r} may write where the agent {call.agent!r} may not"
+        return "profile", because(
+            "{program!r} may write where the agent {agent!r} may not",
+            program=program,
+            agent=call.agent,
+        )
     for path in dict.fromkeys(_touched(part, call.access.cwd or "", conditions)):
         if conditions.outside(path):
             return (
                 "outside",
-                f"{path!r} leads out of the workspace, to a secret or to no file at all",
+                because(
+                    "{path!r} leads out of the workspace, to a secret or to no file at all",
+                    path=path,
+                ),
             )
     return None
 
@@ -200,7 +224,7 @@ def _allowed(
     granted = _network(grant) if all(cover.by_grant for cover in found) else False
     return Verdict(
         decision="allow",
-        reason="; ".join(dict.fromkeys(cover.reason for cover in found)),
+        reason=together(dict.fromkeys(cover.reason for cover in found)),
         rule="+".join(dict.fromkeys(cover.rule for cover in found)),
         source="grant" if by_grant else "rule",
         run_as=command.render(),
@@ -229,20 +253,29 @@ def _cover(
 def uncovered(call: Call, subject: str, grant: Grant | None) -> str:
     """Why something asks that neither a rule nor the plan allows."""
     if grant is not None:
-        return f"{subject} is outside the scope of subtask {grant.subtask_id!r}"
+        return because(
+            "{subject} is outside the scope of subtask {subtask!r}",
+            subject=subject,
+            subtask=grant.subtask_id,
+        )
     if call.plan_id is not None:
-        return f"{subject} asks each time, whatever the plan allows"
-    return f"no rule allows {subject}"
+        return because("{subject} asks each time, whatever the plan allows", subject=subject)
+    return because("no rule allows {subject}", subject=subject)
 
 
 def _rule_covers(part: Part, call: Call, rules: Rules) -> Iterator[Cover]:
+    text = shown(part)
     for rule in rules.of("allow"):
         misfit = rule.unconcerned(call.tool, call.agent)
         if not rule.words:
-            misfit = misfit or "it names no command"
+            misfit = misfit or because("it names no command")
         elif not rule.covers_argv(part.argv):
-            misfit = misfit or f"{shown(part)!r} does not fit: nothing in it {_begins(rule)}"
-        yield Cover(rule.name, rule.reason, len(rule.words), misfit)
+            misfit = misfit or because(
+                "{part!r} does not fit: nothing in it {begins}",
+                part=text,
+                begins=_begins(rule),
+            )
+        yield Cover(rule.name, "" if misfit else rule.reason, len(rule.words), misfit)
 
 
 def _grant_covers(part: Part, call: Call, grant: Grant | None) -> Iterator[Cover]:
@@ -250,17 +283,27 @@ def _grant_covers(part: Part, call: Call, grant: Grant | None) -> Iterator[Cover
         return
     scope = grant.scope or Scope()
     if scope.tools and call.tool not in scope.tools:
-        yield Cover(grant.name, "", 0, f"the plan does not declare {call.tool!r}")
+        yield Cover(
+            grant.name, "", 0, because("the plan does not declare {tool!r}", tool=call.tool)
+        )
         return
     if not scope.commands:
-        yield Cover(grant.name, "", 0, "the plan declares no commands")
+        yield Cover(grant.name, "", 0, because("the plan declares no commands"))
     for written in scope.commands:
         words = read_prefix(written)
-        reason = f"the approved plan allows {written!r} to subtask {grant.subtask_id!r}"
+        reason = because(
+            "the approved plan allows {written!r} to subtask {subtask!r}",
+            written=written,
+            subtask=grant.subtask_id,
+        )
         if isinstance(words, str):
             yield Cover(grant.name, reason, 0, words)
             continue
-        misfit = None if part.argv[: len(words)] == words else f"it does not begin {written!r}"
+        misfit = (
+            None
+            if part.argv[: len(words)] == words
+            else because("it does not begin {written!r}", written=written)
+        )
         yield Cover(grant.name, reason, len(words), misfit, by_grant=True)
 
 

@@ -7,6 +7,7 @@ somebody allowed only if nothing beyond that beginning is unknown.
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from gonogo.domain.reason import because
 from gonogo.policy._judge import Reading, judge, judge_unknown
 from gonogo.policy._kinds import Place
 from gonogo.policy._loose import Suspicion, suspect
@@ -39,10 +40,13 @@ class Part:
     def unknown(self, vouched: int, place: Place) -> str | None:
         """What is not known about it, but for its first `vouched` words."""
         if any(word.is_glob for word in self.simple.words[:vouched]):
-            return "a pattern stands among the words that are allowed"
+            return because("a pattern stands among the words that are allowed")
         if self.known is None:
             if self.is_git:
-                return f"{' '.join(self.argv[:2])!r} is not in the closed set of git commands"
+                return because(
+                    "{command!r} is not in the closed set of git commands",
+                    command=" ".join(self.argv[:2]),
+                )
             found = judge_unknown(self.simple.words[vouched:], place).problems
             return found[0][1] if found else None
         within = 0 if self.is_git else vouched - len(self.known.head)

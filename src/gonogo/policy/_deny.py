@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import takewhile
 
 from gonogo.domain.paths import write_guard
+from gonogo.domain.reason import because
 from gonogo.policy._loose import UNKNOWN, Suspicion
 
 Argv = tuple[str, ...]
@@ -64,9 +65,9 @@ def refusal(text: str, suspicion: Suspicion, workspace: str, home: str) -> str |
         home: Absolute path of gonogo's own state; empty when it is not known.
     """
     if _FORK_BOMB.search(text):
-        return "a fork bomb"
+        return because("a fork bomb")
     if home and any(home.rstrip("/") in word for word in words_of(suspicion)):
-        return "an agent may not touch gonogo's own files"
+        return because("an agent may not touch gonogo's own files")
     for target in suspicion.targets:
         if reason := _bad_target(target, workspace):
             return reason
@@ -79,11 +80,11 @@ def refusal(text: str, suspicion: Suspicion, workspace: str, home: str) -> str |
 
 def _bad_target(target: str, workspace: str) -> str | None:
     if _DEVICE.match(target) or target.startswith("/dev/sd"):
-        return f"writes to the device {target}"
+        return because("writes to the device {target}", target=target)
     if not target.startswith("/dev/") and _is_system(target, workspace):
-        return f"writes to the system file {target}"
+        return because("writes to the system file {target}", target=target)
     if write_guard(_inside(target, workspace)) == "deny" and not target.isdigit():
-        return f"writes to the protected {target}"
+        return because("writes to the protected {target}", target=target)
     return None
 
 
@@ -93,11 +94,11 @@ def _removal(argv: Argv, workspace: str) -> str | None:
     for operand in _operands(argv):
         # Of a variable that is not set, the root is left.
         if operand in (UNKNOWN + "/", UNKNOWN + "/*"):
-            return "removes everything, should the variable not be set"
+            return because("removes everything, should the variable not be set")
         if _is_root(operand, workspace) or _is_system(operand, workspace):
-            return f"removes {operand}"
+            return because("removes {operand}", operand=operand)
         if write_guard(_inside(operand, workspace)) == "deny":
-            return f"removes the protected {operand}"
+            return because("removes the protected {operand}", operand=operand)
     return None
 
 
@@ -108,12 +109,12 @@ def _overwriting(argv: Argv, workspace: str) -> str | None:
     for word in _operands(argv):
         operand = word.removeprefix("of=")
         if _DEVICE.match(operand) and argv[0] != "cp":
-            return f"writes to the device {operand}"
+            return because("writes to the device {target}", target=operand)
         if argv[0] == "mv" and _is_root(operand, workspace):
-            return f"moves {operand}"
+            return because("moves {operand}", operand=operand)
     last = (_operands(argv) or ("x",))[-1].removeprefix("of=")
     if _is_system(last, workspace) or write_guard(_inside(last, workspace)) == "deny":
-        return f"writes to the protected {last}"
+        return because("writes to the protected {target}", target=last)
     return None
 
 
@@ -122,7 +123,7 @@ def _ownership(argv: Argv, workspace: str) -> str | None:
         return None
     for operand in _operands(argv)[1:]:
         if _is_root(operand, workspace) or _is_system(operand, workspace):
-            return f"changes the mode or owner of {operand}"
+            return because("changes the mode or owner of {operand}", operand=operand)
     return None
 
 
@@ -133,14 +134,14 @@ def _wide_find(argv: Argv, workspace: str) -> str | None:
         return None
     for word in takewhile(lambda word: not word.startswith(("-", "(", "!")), argv[1:]):
         if word.startswith(("/", "~", "..")) and not _in_workspace(word, workspace):
-            return f"deletes below {word}"
+            return because("deletes below {word}", word=word)
     return None
 
 
 def _signals(argv: Argv, workspace: str) -> str | None:
     del workspace
     if argv[0] in ("pkill", "killall", "skill"):
-        return "ends processes by name"
+        return because("ends processes by name")
     if argv[0] != "kill":
         return None
     rest = list(argv[1:])
@@ -149,18 +150,18 @@ def _signals(argv: Argv, workspace: str) -> str | None:
     elif len(rest) > 1 and rest[0].startswith("-") and rest[0] != "--":
         del rest[0]
     if any(word in ("-1", "0", "1", "-0") for word in rest):
-        return "ends every process, or the one that holds this place together"
+        return because("ends every process, or the one that holds this place together")
     return None
 
 
 def _host(argv: Argv, workspace: str) -> str | None:
     del workspace
     if argv[0] in _PRIVILEGE:
-        return f"{argv[0]} changes who runs the command"
+        return because("{program} changes who runs the command", program=argv[0])
     if argv[0] in _HOST or argv[0].startswith("mkfs"):
-        return f"{argv[0]} changes the host"
+        return because("{program} changes the host", program=argv[0])
     if argv[0] in _TRACERS and any(re.match(r"-p|--pid|--attach|-t$", word) for word in argv[1:]):
-        return f"{argv[0]} attaches to another process"
+        return because("{program} attaches to another process", program=argv[0])
     return None
 
 
@@ -168,7 +169,7 @@ def _devices(argv: Argv, workspace: str) -> str | None:
     del workspace
     for word in argv[1:]:
         if _RAW_DEVICE.search(word) and argv[0] not in _READS_NAMES_ONLY:
-            return f"touches the raw device {word}"
+            return because("touches the raw device {word}", word=word)
     return None
 
 
@@ -178,7 +179,7 @@ def _keys(argv: Argv, workspace: str) -> str | None:
     for word in argv[1:]:
         far = word.startswith(("/", "~", "@/", "@~")) and not _in_workspace(word, workspace)
         if far and _PRIVATE_KEYS.search(word):
-            return f"touches the keys in {word}"
+            return because("touches the keys in {word}", word=word)
     return None
 
 
@@ -187,10 +188,10 @@ def _git_configuration(argv: Argv, workspace: str) -> str | None:
     if argv[:2] != ("git", "config"):
         return None
     if {"--global", "--system", "--file", "-f"} & set(argv) and not {"--get", "-l"} & set(argv):
-        return "changes git's configuration outside this repository"
+        return because("changes git's configuration outside this repository")
     keys = [word for word in argv[2:] if not word.startswith("-")]
     if len(keys) > 1 and any(_GIT_PLANTS.search(word) for word in keys[:2]):
-        return f"makes git run {keys[1]!r} by itself"
+        return because("makes git run {key!r} by itself", key=keys[1])
     return None
 
 
@@ -198,17 +199,17 @@ def _tampering(argv: Argv, workspace: str) -> str | None:
     del workspace
     words = " ".join(argv[1:])
     if argv[0] == "gonogo" or "-m gonogo" in words:
-        return "an agent may not command gonogo"
+        return because("an agent may not command gonogo")
     if argv[0] in _CLIENTS and _LOOPBACK.search(words) and _OUR_API.search(words):
-        return "an agent may not speak to gonogo's own API"
+        return because("an agent may not speak to gonogo's own API")
     if argv[0] in _CLIENTS and "--unix-socket" in argv:
-        return "an agent may not speak to local sockets"
+        return because("an agent may not speak to local sockets")
     if argv[0] in _DATABASES and (_OUR_TABLES.search(words) or _OUR_STATE.search(words)):
-        return "an agent may not read or change gonogo's records"
+        return because("an agent may not read or change gonogo's records")
     if argv[0] in _READS_NAMES_ONLY:
         return None
     if any(_OUR_FOLDER.search(word) or _OUR_STATE.search(word) for word in argv[1:]):
-        return "an agent may not touch gonogo's own files"
+        return because("an agent may not touch gonogo's own files")
     return None
 
 

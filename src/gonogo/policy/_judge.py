@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from gonogo.domain.reason import because
 from gonogo.policy._kinds import Kind, Place, argument, named, none
 from gonogo.policy._options import Known, Option, Table
 from gonogo.policy._word import Word
@@ -41,7 +42,9 @@ def judge(command: Known, place: Place) -> Reading:
     reader.read()
     kinds = _kinds(table, reading)
     if table.leading and len(kinds) == len(table.operands) and operands[:1] != [0]:
-        reading.problems.append((-1, "its first word is neither an option nor what it is to do"))
+        reading.problems.append(
+            (-1, because("its first word is neither an option nor what it is to do"))
+        )
     for place_of, number in enumerate(operands):
         last = min(place_of, len(kinds) - 1)
         word = command.words[number]
@@ -50,7 +53,7 @@ def judge(command: Known, place: Place) -> Reading:
         if word.is_glob:
             reading.patterns.append(word.pattern)
         if word.is_glob and last < len(kinds) - 1:
-            problem = f"{word.text!r} may be several words where one is meant"
+            problem = because("{word!r} may be several words where one is meant", word=word.text)
         if problem:
             reading.problems.append((number, problem))
     reading.problems += [(-1, problem) for problem in _missing(table, reading, operands)]
@@ -78,9 +81,9 @@ def _kinds(table: Table, reading: Reading) -> list[Kind]:
 
 def _missing(table: Table, reading: Reading, operands: Sequence[int]) -> Iterator[str]:
     if table.needs and table.needs.isdisjoint(reading.seen):
-        yield f"it is only known with {' or '.join(sorted(table.needs))}"
+        yield because("it is only known with {options}", options=" or ".join(sorted(table.needs)))
     if table.needs_operand and not operands:
-        yield "it is only known with an operand"
+        yield because("it is only known with an operand")
 
 
 @dataclass(slots=True)
@@ -120,7 +123,7 @@ class _Words:
     def _whole(self, name: str, value: str | None) -> None:
         option = self.table.options.get(name)
         if option is None:
-            self._problem(f"{name!r} is not a known option")
+            self._problem(because("{name!r} is not a known option", name=name))
             return
         self.reading.seen.add(name)
         if name in self.table.instead:
@@ -133,7 +136,7 @@ class _Words:
             name = f"-{letter}"
             option = self.table.options.get(name)
             if option is None:
-                self._problem(f"{name!r} is not a known option")
+                self._problem(because("{name!r} is not a known option", name=name))
                 return
             self.reading.seen.add(name)
             if name in self.table.instead:
@@ -146,10 +149,10 @@ class _Words:
 
     def _values(self, name: str, option: Option, value: str | None) -> None:
         if value is not None and not option.kinds:
-            self._problem(f"{name!r} takes no value")
+            self._problem(because("{name!r} takes no value", name=name))
             return
         if value is not None and len(option.kinds) > 1:
-            self._problem(f"{name!r} takes words of their own")
+            self._problem(because("{name!r} takes words of their own", name=name))
             return
         if value is None and option.optional:
             return
@@ -163,12 +166,14 @@ class _Words:
 
     def _next_value(self, name: str, kind: Kind) -> None:
         if self.at >= len(self.words):
-            self._problem(f"{name!r} lacks a value")
+            self._problem(because("{name!r} lacks a value", name=name))
             return
         word = self.words[self.at]
         self.at += 1
         if word.is_glob:
-            self._problem(f"{word.text!r} may be several words where one is meant")
+            self._problem(
+                because("{word!r} may be several words where one is meant", word=word.text)
+            )
         elif problem := kind(word.text, False, self.place):
             self._problem(problem)
         else:

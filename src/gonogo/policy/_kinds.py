@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from gonogo.domain.paths import SECRET_DIRECTORIES, SECRET_NAMES, is_secret
+from gonogo.domain.reason import Reason, because
 
 # Where a class of letters ends, and so where the pattern does, is beyond doubt in this form only.
 _SED_CLASS = r"\[\^?(?:\[:[a-z]+:\]|[^\[\]/\\\n])+\]"
@@ -50,14 +51,14 @@ def path(word: str, is_glob: bool, place: Place) -> str | None:
     if word in ("-", "/dev/null"):
         return None
     if not word:
-        return "an empty path"
+        return because("an empty path")
     inside = _relative(word, place)
     if inside is None:
-        return f"{word!r} leaves the workspace"
+        return because("{word!r} leaves the workspace", word=word)
     if is_secret(inside):
-        return f"{word!r} may hold secrets"
+        return because("{word!r} may hold secrets", word=word)
     if is_glob and not place.names_only and may_match_secret(inside):
-        return f"{word!r} may match files that hold secrets"
+        return because("{word!r} may match files that hold secrets", word=word)
     return None
 
 
@@ -112,13 +113,17 @@ def _meet(one: str, other: str) -> bool:
 
 def text(word: str, is_glob: bool, place: Place) -> str | None:
     """Plain data; a glob only where names of files are as harmless as any data."""
-    return f"{word!r} is a pattern of files" if is_glob and not place.names_only else None
+    return (
+        because("{word!r} is a pattern of files", word=word)
+        if is_glob and not place.names_only
+        else None
+    )
 
 
 def none(word: str, is_glob: bool, place: Place) -> str | None:
     """Nothing may stand here."""
     del is_glob, place
-    return f"{word!r} is one operand too many"
+    return because("{word!r} is one operand too many", word=word)
 
 
 def node(word: str, is_glob: bool, place: Place) -> str | None:
@@ -129,37 +134,43 @@ def node(word: str, is_glob: bool, place: Place) -> str | None:
 def standing(word: str, is_glob: bool, place: Place) -> str | None:
     """A path for a program that would wait for more of a file after `+1f`."""
     waits = re.fullmatch(r"\+\d*[bcl]?f", word) or (is_glob and word.startswith("+"))
-    return f"{word!r} may wait for ever" if waits else path(word, is_glob, place)
+    return because("{word!r} may wait for ever", word=word) if waits else path(word, is_glob, place)
 
 
 def source(word: str, is_glob: bool, place: Place) -> str | None:
     """A path for a program that would read more arguments from `@FILE`."""
-    return f"{word!r} hides arguments" if word.startswith("@") else path(word, is_glob, place)
+    return (
+        because("{word!r} hides arguments", word=word)
+        if word.startswith("@")
+        else path(word, is_glob, place)
+    )
 
 
 def local(word: str, is_glob: bool, place: Place) -> str | None:
     """A path for a program that would look for `HOST:FILE` on another machine."""
     far = ":" in word or is_glob
-    return f"{word!r} may be on another host" if far else path(word, is_glob, place)
+    return (
+        because("{word!r} may be on another host", word=word) if far else path(word, is_glob, place)
+    )
 
 
 def argument(word: str, is_glob: bool, place: Place) -> str | None:
     """What a program without a table is told: no option, no setting, no file elsewhere."""
     if word.startswith("-") or "=" in word or "://" in word:
-        return f"{word!r} is not known to be harmless"
+        return because("{word!r} is not known to be harmless", word=word)
     return path(word, is_glob, place)
 
 
 def revision(word: str, is_glob: bool, place: Place) -> str | None:
     """A revision, a range of them, `REVISION:PATH`, or a path."""
     if word.startswith(":") or word.count(":") > _MAX_COLONS:
-        return f"{word!r} is a pathspec or a revision that is not known"
+        return because("{word!r} is a pathspec or a revision that is not known", word=word)
     head = word.partition(":")[0]
     # A time and a pattern have colons too: the path may begin after any of them.
     tails = [word[at + 1 :] for at, letter in enumerate(word) if letter == ":"]
     named = [part for part in re.split(r"\.{2,3}", head) if part] if _range(head) else [head]
     if is_secret(head):
-        return f"{word!r} may hold secrets"
+        return because("{word!r} may hold secrets", word=word)
     for part in [*named, *filter(None, tails)]:
         if reason := path(part, is_glob, place):
             return reason
@@ -174,23 +185,23 @@ def git_lines(word: str, is_glob: bool, place: Place) -> str | None:
     """`START,END` or `START,END:PATH` of log and blame."""
     found = re.fullmatch(rf"{_GIT_LINE},?{_GIT_LINE}(?::(?P<path>[^:]+))?", word)
     if found is None:
-        return f"{word!r} is not a range of lines"
+        return because("{word!r} is not a range of lines", word=word)
     return path(found["path"], is_glob, place) if found["path"] else None
 
 
-def _matching(pattern: str, what: str) -> Kind:
+def _matching(pattern: str, what: Reason) -> Kind:
     compiled = re.compile(pattern)
 
     def check(word: str, is_glob: bool, place: Place) -> str | None:
         del place
         if compiled.fullmatch(word) and not is_glob:
             return None
-        return f"{word!r} is not {what}"
+        return because("{word!r} is not {what}", word=word, what=what)
 
     return check
 
 
-_plain = _matching(r"(?!-)[\w.+-]*[\w,+-]", "a plain name")
+_plain = _matching(r"(?!-)[\w.+-]*[\w,+-]", because("a plain name"))
 
 
 def named(kind: Kind, word: str) -> str | None:
@@ -204,13 +215,13 @@ def sed_print(word: str, is_glob: bool, place: Place) -> str | None:
     """A sed script that prints some lines and does nothing else."""
     del place
     ok = not is_glob and _SED_PRINT.fullmatch(word)
-    return None if ok else f"{word!r} does more than print lines"
+    return None if ok else because("{word!r} does more than print lines", word=word)
 
 
 def name(word: str, is_glob: bool, place: Place) -> str | None:
     """A word that chooses; one that is also a file's name should not be a secret's."""
     return _plain(word, is_glob, place) or (
-        f"{word!r} may hold secrets" if is_secret(word) else None
+        because("{word!r} may hold secrets", word=word) if is_secret(word) else None
     )
 
 
@@ -218,21 +229,25 @@ def jq_filter(word: str, is_glob: bool, place: Place) -> str | None:
     """A jq filter that looks at its input only."""
     del place
     if is_glob or _JQ_REACHES_OUT.search(word):
-        return f"{word!r} may look at more than its input"
+        return because("{word!r} may look at more than its input", word=word)
     return None
 
 
 def git_format(word: str, is_glob: bool, place: Place) -> str | None:
     """A format of log; `%G` would run a program to check signatures."""
     del place
-    return f"{word!r} may run gpg" if is_glob or "%G" in word or "signature" in word else None
+    return (
+        because("{word!r} may run gpg", word=word)
+        if is_glob or "%G" in word or "signature" in word
+        else None
+    )
 
 
 def unplugged(word: str, is_glob: bool, place: Place) -> str | None:
     """A plugin that is not to be loaded."""
     del place
     off = not is_glob and re.fullmatch(r"no:[\w.-]+", word)
-    return None if off else f"{word!r} loads a plugin"
+    return None if off else because("{word!r} loads a plugin", word=word)
 
 
 _RUNNER_FLAGS = frozenset(
@@ -262,13 +277,13 @@ KINDS: dict[str, Kind] = {
     "git_format": git_format,
     "sed_print": sed_print,
     "jq_filter": jq_filter,
-    "number": _matching(r"\d{1,9}", "a number"),
-    "size": _matching(r"[+-]?\d{1,12}[A-Za-z]{0,3}", "a number or size"),
+    "number": _matching(r"\d{1,9}", because("a number")),
+    "size": _matching(r"[+-]?\d{1,12}[A-Za-z]{0,3}", because("a number or size")),
     "name": name,
-    "version": _matching(r"\d+(?:\.\d+)*", "a version"),
-    "date_format": _matching(r"\+[\s\S]*", "a format that starts with '+'"),
-    "stash_list": _matching(r"list", "a listing"),
-    "tar_list": _matching(r"[vzjJ]*t[vzjJ]*f", "a listing of an archive"),
+    "version": _matching(r"\d+(?:\.\d+)*", because("a version")),
+    "date_format": _matching(r"\+[\s\S]*", because("a format that starts with '+'")),
+    "stash_list": _matching(r"list", because("a listing")),
+    "tar_list": _matching(r"[vzjJ]*t[vzjJ]*f", because("a listing of an archive")),
 }
 _DATA = frozenset(
     KINDS[name]

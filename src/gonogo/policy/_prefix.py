@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 
+from gonogo.domain.reason import because
 from gonogo.policy._loose import base_name
 from gonogo.policy._shell import ParsedCommand, parse_command
 
@@ -49,10 +50,10 @@ def plain_prefix(written: str) -> tuple[str, ...] | str:
     """Read the beginning of a command as words, whatever it would allow."""
     command = parse_command(re.sub(r"\s\*\s*$", "", written))
     if not isinstance(command, ParsedCommand) or len(command.parts) != 1:
-        return f"{written!r} is not one simple command"
+        return because("{written!r} is not one simple command", written=written)
     part = command.parts[0]
     if part.redirects or part.negated or any(word.is_glob for word in part.words):
-        return f"{written!r} is not plain words"
+        return because("{written!r} is not plain words", written=written)
     return part.argv
 
 
@@ -60,11 +61,11 @@ def too_broad(words: Sequence[str]) -> str | None:
     """Why allowing everything that begins with `words` would allow anything at all."""
     program = base_name(words[0])
     if program != words[0]:
-        return f"name the program {program!r} without its folder"
+        return because("name the program {program!r} without its folder", program=program)
     if program in _WRAPPERS:
-        return f"{program!r} runs other commands"
+        return because("{program!r} runs other commands", program=program)
     if program in _NETWORK and len(words) == 1:
-        return f"{program!r} reaches the network: name what it may be told"
+        return because("{program!r} reaches the network: name what it may be told", program=program)
     if not _INTERPRETERS.fullmatch(program):
         return None
     return _open_interpreter(program, words[1:])
@@ -74,9 +75,13 @@ def _open_interpreter(program: str, rest: Sequence[str]) -> str | None:
     if program in _PACKAGE_TOOLS:
         return _launched(program, rest)
     if rest and rest[0] == "-m":
-        return None if len(rest) > 1 else f"{program!r} runs any module: name which"
+        return (
+            None
+            if len(rest) > 1
+            else because("{program!r} runs any module: name which", program=program)
+        )
     if not rest or rest[0].startswith("-") or (rest[0] in ("exec", "x") and len(rest) == 1):
-        return f"{program!r} runs any code: name what"
+        return because("{program!r} runs any code: name what", program=program)
     return None
 
 
@@ -85,7 +90,11 @@ def _launched(program: str, rest: Sequence[str]) -> str | None:
     while inner and (inner[0] in _RUNNERS or inner[0] in _FLAGS):
         del inner[0]
     if not inner:
-        return f"{program!r} runs other commands: name which"
+        return because("{program!r} runs other commands: name which", program=program)
     if inner[0].startswith("-"):
-        return f"{program!r} runs other commands: name which, without {inner[0]!r} before it"
+        return because(
+            "{program!r} runs other commands: name which, without {option!r} before it",
+            program=program,
+            option=inner[0],
+        )
     return too_broad(inner)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import tree_sitter_bash
 from tree_sitter import Language, Node, Parser
 
+from gonogo.domain.reason import because
 from gonogo.policy._text import doubtful, spoofing
 from gonogo.policy._word import Word, read_word
 
@@ -71,14 +72,14 @@ class Unparsed:
 def parse_command(text: str) -> ParsedCommand | Unparsed:
     """Read a command by the closed grammar."""
     if len(text) > MAX_LENGTH:
-        return Unparsed(f"longer than {MAX_LENGTH} characters")
+        return Unparsed(because("longer than {most} characters", most=MAX_LENGTH))
     odd = spoofing(text) or doubtful(text)
     if odd:
-        return Unparsed(f"contains {odd}")
+        return Unparsed(because("contains {odd}", odd=odd))
     try:
         return ParsedCommand(tuple(_Reader(text).parts()))
     except _NotUnderstood as why:
-        return Unparsed(str(why))
+        return Unparsed(why.reason)
 
 
 def syntax_tree(text: str) -> Node:
@@ -96,13 +97,17 @@ def nodes(root: Node) -> Iterator[Node]:
 
 
 class _NotUnderstood(Exception):
-    """The input leaves the grammar; the message says where."""
+    """The input leaves the grammar; the reason says where."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
 
 
-def _require(ok: bool, otherwise: str) -> None:
+def _require(ok: bool, otherwise: str, /, **fields: object) -> None:
     """Leave the grammar unless `ok`. Some of these only hold a line should tree-sitter move."""
     if not ok:
-        raise _NotUnderstood(otherwise)
+        raise _NotUnderstood(because(otherwise, **fields))
 
 
 class _Reader:
@@ -141,10 +146,12 @@ class _Reader:
             case kind if kind in _OPERATORS:
                 self._operate(node)
             case kind:
-                raise _NotUnderstood(f"uses {kind!r}, which is not in the grammar")
+                raise _NotUnderstood(
+                    because("uses {kind!r}, which is not in the grammar", kind=kind)
+                )
 
     def _command(self, node: Node) -> None:
-        _require(len(self._parts) < MAX_PARTS, f"has more than {MAX_PARTS} parts")
+        _require(len(self._parts) < MAX_PARTS, "has more than {most} parts", most=MAX_PARTS)
         gap = self._gap(node, lines=True)
         if not self._negated:
             self._begin(gap)
@@ -179,7 +186,7 @@ class _Reader:
         _require(gap != "" or not (after.isdigit() or after == b"}"), "a word before '>'")
         source = self._slice(node.start_byte, node.end_byte)
         known = _REDIRECT.fullmatch(source) and self._parts and self._operator is None
-        _require(bool(known), f"redirects: {source[:40]!r}")
+        _require(bool(known), "redirects: {text!r}", text=source[:40])
         canonical = re.sub(r"[ \t]|\|", "", source)
         part = self._parts[-1]
         self._parts[-1] = Simple(
@@ -198,7 +205,7 @@ class _Reader:
     def _operate(self, node: Node) -> None:
         self._skip(node, lines=False)
         follows = self._parts and self._operator is None and not self._negated
-        _require(bool(follows), f"{node.type!r} without a command before it")
+        _require(bool(follows), "{operator!r} without a command before it", operator=node.type)
         self._operator = node.type
 
     def _finish(self) -> None:

@@ -8,6 +8,8 @@ import glob
 import re
 from dataclasses import dataclass
 
+from gonogo.domain.reason import because
+
 _BARE = re.compile(r"[A-Za-z0-9_@%+:,./-]+")
 _RESERVED = frozenset(
     """if then else elif fi case esac for select while until do done in function time coproc
@@ -87,13 +89,13 @@ def read_word(source: str) -> Word | str:
     while at < len(source):
         found = _TOKEN.match(source, at)
         if found is None:
-            return f"{source[at : at + 12]!r} is computed by the shell"
+            return because("{text!r} is computed by the shell", text=source[at : at + 12])
         piece, bare = _piece(found)
         pieces.append(piece)
         unquoted += bare
         at = found.end()
     if _braces(unquoted) or _TILDE.search(unquoted):
-        return f"{source[:40]!r} is expanded by the shell"
+        return because("{text!r} is expanded by the shell", text=source[:40])
     return _word(pieces)
 
 
@@ -130,11 +132,11 @@ def _word(pieces: list[Piece]) -> Word | str:
         # `--include=*.py` names no file: taken literally, as bash does without a match.
         return literal(text)
     if text.startswith("-"):
-        return f"{text!r} could match a name that starts with '-'"
+        return because("{text!r} could match a name that starts with '-'", text=text)
     if pieces[0].pattern:
-        return f"{text!r} could match a name that starts with '-'"
+        return because("{text!r} could match a name that starts with '-'", text=text)
     if ".." in text.split("/"):
-        return f"{text!r} mixes a pattern and '..'"
+        return because("{text!r} mixes a pattern and '..'", text=text)
     return Word(_merged(pieces))
 
 

@@ -23,6 +23,7 @@ from gonogo.domain.canonical import digest
 from gonogo.domain.defects import defect_of
 from gonogo.domain.paths import folded
 from gonogo.domain.plan import Frozen
+from gonogo.domain.reason import because
 from gonogo.policy._commands import covers_example
 from gonogo.policy._globs import covers, is_literal
 from gonogo.policy._prefix import plain_prefix, read_prefix
@@ -66,14 +67,19 @@ class Rule:
     def reason(self) -> str:
         """What people are told of it."""
         subject = self.text.command or self.text.path or self.text.tool or "every call"
-        return self.text.reason or f"rule {self.name}: {self.text.decision} {subject}"
+        return self.text.reason or because(
+            "rule {rule}: {decision} {subject}",
+            rule=self.name,
+            decision=self.text.decision,
+            subject=subject,
+        )
 
     def unconcerned(self, tool: str, agent: str) -> str | None:
         """Why the rule does not speak of this tool in the hands of this agent, if it does not."""
         if self.text.tool not in (None, "*", tool):
-            return f"it is about the tool {self.text.tool!r}"
+            return because("it is about the tool {tool!r}", tool=self.text.tool)
         if self.text.agent not in (None, "*", agent):
-            return f"it is about the agent {self.text.agent!r}"
+            return because("it is about the agent {agent!r}", agent=self.text.agent)
         return None
 
     def covers_path(self, path: str) -> bool:

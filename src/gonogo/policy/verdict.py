@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from gonogo.domain.gate import Call, Grant, ToolClass, Verdict
 from gonogo.domain.letters import mixed_letters
 from gonogo.domain.paths import is_secret, write_guard
+from gonogo.domain.reason import because, together
 from gonogo.policy._command_verdict import command_verdict, uncovered
 from gonogo.policy._globs import covers, is_literal
 from gonogo.policy._kinds import leaves
@@ -18,6 +19,9 @@ from gonogo.policy._text import spoofing
 from gonogo.policy._trace import Stage, Trace
 from gonogo.policy.conditions import Conditions
 from gonogo.policy.rules import Decision, Rule, Rules
+
+UNATTENDED = because("nobody can be asked")
+"""How the reason of a denial ends that was a question, had there been somebody to ask."""
 
 _STAGES: dict[Decision, Stage] = {"deny": Stage.DENY, "ask": Stage.ASK, "allow": Stage.ALLOW}
 
@@ -60,14 +64,18 @@ def _with_letters(found: Verdict, call: Call) -> Verdict:
     said = mixed_letters(" ".join(filter(None, named)))
     if said is None:
         return found
-    return found.model_copy(update={"reason": f"{found.reason}; look twice: {said}"})
+    return found.model_copy(
+        update={
+            "reason": because("{reason}; look twice: {letters}", reason=found.reason, letters=said)
+        }
+    )
 
 
 def _unattended(found: Verdict, trace: Trace) -> Verdict:
     if found.decision != "ask":
         return found
     trace.enter(Stage.UNATTENDED).take("unattended")
-    reason = f"{found.reason}; nobody can be asked"
+    reason = together((found.reason, UNATTENDED))
     return found.model_copy(update={"decision": "deny", "reason": reason})
 
 
@@ -89,17 +97,20 @@ def _builtin_deny(call: Call, conditions: Conditions, trace: Trace) -> Verdict |
 
 def _never(call: Call, conditions: Conditions) -> Verdict | None:
     if conditions.tools is not None and call.tool not in conditions.tools:
-        return _deny("unknown-tool", f"there is no tool {call.tool!r}")
+        return _deny("unknown-tool", because("there is no tool {tool!r}", tool=call.tool))
     for path in (*call.access.reads, *_changes(call), *filter(None, [call.access.cwd])):
         if odd := spoofing(path):
-            return _deny("spoofing", f"a path contains {odd}")
+            return _deny("spoofing", because("a path contains {odd}", odd=odd))
     if leaves(posixpath.normpath(call.access.cwd or ".")):
-        return _deny("outside", f"{call.access.cwd!r} is outside the workspace")
+        return _deny("outside", because("{cwd!r} is outside the workspace", cwd=call.access.cwd))
     for path in _changes(call):
         if write_guard(path) == "deny":
-            return _deny("protected-path", f"{path!r} is protected")
+            return _deny("protected-path", because("{path!r} is protected", path=path))
         if not _may_write(conditions, path):
-            return _deny("profile", f"the agent {call.agent!r} may not write {path!r}")
+            return _deny(
+                "profile",
+                because("the agent {agent!r} may not write {path!r}", agent=call.agent, path=path),
+            )
     return None
 
 
@@ -132,7 +143,7 @@ def _by_rule(call: Call, rules: Rules, decision: Decision, trace: Trace) -> Verd
 def _misfit(rule: Rule, call: Call) -> str | None:
     """Why a rule does not speak of a call that is no command, if it does not."""
     if rule.words:
-        return "it is about commands"
+        return because("it is about commands")
     if other := rule.unconcerned(call.tool, call.agent):
         return other
     if rule.text.path is None:
@@ -140,12 +151,18 @@ def _misfit(rule: Rule, call: Call) -> str | None:
     touched = (*call.access.reads, *_changes(call))
     missed = [path for path in touched if not rule.covers_path(path)]
     if rule.text.decision == "allow":
-        return f"it does not cover {missed[0]!r}" if missed else _untouched(touched)
-    return None if len(missed) < len(touched) else f"it covers none of {', '.join(touched) or '-'}"
+        return (
+            because("it does not cover {path!r}", path=missed[0]) if missed else _untouched(touched)
+        )
+    return (
+        None
+        if len(missed) < len(touched)
+        else because("it covers none of {paths}", paths=", ".join(touched) or "-")
+    )
 
 
 def _untouched(touched: Sequence[str]) -> str | None:
-    return None if touched else "the call touches no path"
+    return None if touched else because("the call touches no path")
 
 
 def _guarded(call: Call, rules: Rules, grant: Grant | None, trace: Trace) -> Verdict | None:
@@ -160,13 +177,19 @@ def _guarded(call: Call, rules: Rules, grant: Grant | None, trace: Trace) -> Ver
 def _sensitive(call: Call, rules: Rules, grant: Grant | None) -> Verdict | None:
     for path in call.access.reads:
         if is_secret(path) and not _named(path, call, rules):
-            return _ask("secret", f"{path!r} may hold secrets, and a model would see them")
+            return _ask(
+                "secret",
+                because("{path!r} may hold secrets, and a model would see them", path=path),
+            )
     declared = grant.scope.paths if grant is not None and grant.scope is not None else ()
     for path in _changes(call):
         if write_guard(path) is None or _named(path, call, rules):
             continue
         if is_secret(path) or not (path in declared and is_literal(path)):
-            return _ask("protected-path", f"{path!r} is run or read by others, or holds secrets")
+            return _ask(
+                "protected-path",
+                because("{path!r} is run or read by others, or holds secrets", path=path),
+            )
     return None
 
 
@@ -179,22 +202,22 @@ def _by_grant(call: Call, grant: Grant | None, trace: Trace) -> Verdict | None:
     step = trace.enter(Stage.GRANT)
     if grant is None or not step.take(grant.name, _outside_grant(call, grant)):
         return None
-    reason = f"the approved plan allows it to subtask {grant.subtask_id!r}"
+    reason = because("the approved plan allows it to subtask {subtask!r}", subtask=grant.subtask_id)
     return Verdict(decision="allow", reason=reason, rule=grant.name, source="grant")
 
 
 def _outside_grant(call: Call, grant: Grant) -> str | None:
     """Why the approved plan does not allow a call, if it does not."""
     if call.tool_class in (ToolClass.CONTROL, ToolClass.PURE):
-        return "it needs no grant"
+        return because("it needs no grant")
     scope = grant.scope
     declared: Sequence[str] = scope.tools if scope is not None else ()
     changes = _changes(call)
     if call.tool not in declared and (declared or not changes):
-        return f"the plan does not declare {call.tool!r}"
+        return because("the plan does not declare {tool!r}", tool=call.tool)
     paths = scope.paths if scope is not None else ()
     missed = [path for path in changes if paths and not covers(paths, path)]
-    return f"the plan does not declare {missed[0]!r}" if missed else None
+    return because("the plan does not declare {path!r}", path=missed[0]) if missed else None
 
 
 def _changed(changed: str | None, trace: Trace) -> Verdict | None:
@@ -208,9 +231,9 @@ def _default(call: Call, grant: Grant | None, trace: Trace) -> Verdict:
     name = f"default:{call.tool_class}"
     trace.enter(Stage.DEFAULT).take(name)
     if call.tool_class is ToolClass.PURE:
-        return Verdict(decision="allow", reason="it changes nothing", rule=name)
+        return Verdict(decision="allow", reason=because("it changes nothing"), rule=name)
     if call.tool_class is ToolClass.CONTROL:
-        return Verdict(decision="allow", reason="it only speaks to the runtime", rule=name)
+        return Verdict(decision="allow", reason=because("it only speaks to the runtime"), rule=name)
     return Verdict(decision="ask", reason=uncovered(call, call.tool, grant), rule=name)
 
 

@@ -38,14 +38,16 @@ def open_gate(
     )  # fmt: skip
 
 
-def bare_thread(workspace: Path, agent: str = "universal", *, remote: bool = False) -> Thread:
+def bare_thread(
+    workspace: Path, agent: str = "universal", *, locale: str = "en", remote: bool = False
+) -> Thread:
     """A conversation of nobody, in which a single call can be judged.
 
     Args:
         remote: A client runs its tools, so that nothing is looked up on this disk.
     """
     return Thread(
-        session_id="", name="tool", script="", agent=agent, locale="en",
+        session_id="", name="tool", script="", agent=agent, locale=locale,
         workspace=workspace, remote=remote, check=lambda conn: None, park=lambda conn, now: None,
     )  # fmt: skip
 

@@ -8,6 +8,7 @@ change with the language.
 from gonogo.texts._language import DEFAULT, LOCALES, Locale, language_of, resolve
 from gonogo.texts._plan import account, plan_summary, rejected_plan
 from gonogo.texts._question import Asked, asked
+from gonogo.texts._reasons import told
 from gonogo.texts._say import cause_and_fix, keys, say
 from gonogo.texts._time import duration
 from gonogo.texts._why import about, why
@@ -28,5 +29,6 @@ __all__ = [
     "rejected_plan",
     "resolve",
     "say",
+    "told",
     "why",
 ]

@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import Any, cast
 
 from gonogo.domain.audit_views import AuditEntry
+from gonogo.texts._reasons import told
 from gonogo.texts._say import say
 from gonogo.texts._time import duration
 
@@ -55,7 +56,7 @@ def _common(entry: AuditEntry, locale: str) -> _Parts:
     if "rule" in details:
         yield from _by(details, locale)
     if "reason" in details and details.get("source") != "grant":
-        yield str(details["reason"])
+        yield told(str(details["reason"]), locale)
     if "subtask_id" in details and "rule" not in details:
         yield say("why_subtask", locale, name=details["subtask_id"])
 
