@@ -132,6 +132,20 @@ def test_a_connection_that_breaks_is_taken_up_again_without_gap_or_repeat(server
         expect(log).to_have_text(seen, use_inner_text=True)
 
 
+def test_who_comes_back_into_the_network_waits_for_no_next_try(server, look):
+    with relay(server.url) as line:
+        page = look(server.link.replace(server.url, line.url))
+        start(page, "Away")
+        page.get_by_text("Live", exact=True).wait_for()
+        page.clock.install()
+        page.clock.pause_at(page.evaluate("Date.now() + 1000"))
+        line.cut()
+        page.get_by_text("trying again").wait_for()
+        line.mend()
+        page.evaluate("dispatchEvent(new Event('online'))")
+        page.get_by_text("Live", exact=True).wait_for()
+
+
 @pytest.mark.parametrize("width", [1280, 400])
 def test_it_speaks_russian_at_any_width_and_axe_finds_nothing_serious(server, look, width):
     page = look(server.link, width=width, locale="ru-RU")

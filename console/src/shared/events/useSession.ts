@@ -129,7 +129,17 @@ function stream(
     waited = Math.min(2 * waited, LONGEST_WAIT);
   }
 
+  /** Whoever comes back to the page, or into the network, waits no longer. */
+  function hurry(): void {
+    if (timer !== undefined && document.visibilityState === "visible") {
+      clearTimeout(timer);
+      waited = FIRST_WAIT;
+      open();
+    }
+  }
+
   function open(): void {
+    timer = undefined;
     onLink("connecting");
     if (seq !== undefined) {
       listen(seq);
@@ -162,9 +172,13 @@ function stream(
     });
   }
 
+  window.addEventListener("online", hurry);
+  document.addEventListener("visibilitychange", hurry);
   open();
   return () => {
     isOver = true;
+    window.removeEventListener("online", hurry);
+    document.removeEventListener("visibilitychange", hurry);
     source?.close();
     clearTimeout(timer);
     clearTimeout(frame);
