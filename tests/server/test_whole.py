@@ -8,6 +8,7 @@ import pytest
 from websockets.asyncio.client import unix_connect
 
 from fakes.template import lay_out
+from fakes.until import until
 from gonogo.client import Client
 from gonogo.domain.errors import AlreadyDecided, Conflict, Forbidden, InvalidMessage, NotFound
 from gonogo.domain.principal import Role
@@ -187,6 +188,34 @@ async def test_a_session_is_gone_once_it_is_deleted(world):
         for call in (ann.session("s1"), say(ann, "s1"), ann.history("s1")):
             with pytest.raises(NotFound):
                 await call
+
+
+async def test_who_follows_a_session_is_told_that_it_was_deleted(world):
+    async with world.person() as ann:
+        await asked(ann)
+        seen = {}
+
+        async def read() -> None:
+            async for event in ann.follow("s1", 0):
+                seen[event["type"]] = event
+
+        async def follow() -> None:
+            with pytest.raises(NotFound):
+                await read()
+
+        async with world.line("s1", "?after=0") as line, anyio.create_task_group() as group:
+            while json.loads(await line.recv())["type"] != "approval_requested":
+                pass
+            group.start_soon(follow)
+            await until(lambda: seen)
+            await ann.delete_session("s1")
+            with anyio.fail_after(60):
+                while (last := json.loads(await line.recv()))["type"] != "error":
+                    pass
+                await line.wait_closed()
+
+    assert (last["code"], line.close_code) == ("not_found", 1008)
+    assert "approval_resolved" in seen
 
 
 async def test_sessions_are_searched_beyond_the_page(world):

@@ -45,6 +45,7 @@ class Sessions(Wire):
 
         Raises:
             InvalidCursor: nothing has that place yet.
+            NotFound: there is no such session, or no more.
             Unreachable: the server went away and did not come back.
         """
         path = f"/sessions/{named(session_id)}/events"

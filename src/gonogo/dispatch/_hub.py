@@ -21,6 +21,8 @@ class Follower:
 
     def __init__(self) -> None:
         self.items: deque[Body] = deque(maxlen=_BUFFER)
+        self.is_last = False
+        """Whether nothing follows what is in `items`: the session is gone."""
         self._grew = anyio.Event()
 
     def push(self, body: Body) -> None:
@@ -76,6 +78,12 @@ class Hub:
             except Exception:
                 # Whoever only counts events must not keep them from those who wait for them.
                 _LOG.exception("a watcher of events failed")
+
+    def end(self, session_id: str) -> None:
+        """Have those who follow a session know that it is gone."""
+        for follower in self._followers.get(session_id, ()):
+            follower.is_last = True
+            follower.wake()
 
     def wake_all(self) -> None:
         """Have every reader look again: the process is about to end."""

@@ -114,6 +114,7 @@ class Sessions:
         """
         principal.require(Role.OPERATOR)
         await self.parts.store.write(self._delete, principal, session_id)
+        self.parts.hub.end(session_id)
 
     async def history(
         self, principal: Principal, session_id: str, *, by_people: bool = False

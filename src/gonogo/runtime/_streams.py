@@ -6,7 +6,7 @@ from typing import Any
 
 from gonogo.dispatch import Follower
 from gonogo.domain.approval_views import DecisionAnswer
-from gonogo.domain.errors import InvalidCursor
+from gonogo.domain.errors import InvalidCursor, NotFound
 from gonogo.domain.principal import Principal
 from gonogo.domain.records import Session
 from gonogo.runtime._parts import Parts
@@ -32,13 +32,15 @@ class Streams:
         Deltas of text have no `seq`. The stream ends when the runtime closes.
 
         Raises:
-            NotFound: there is no such session that the principal may see.
+            NotFound: there is no such session that the principal may see, or no more: what was
+                told before it was deleted comes first.
             InvalidCursor: the place lies in the future, or before the beginning.
         """
-        session: Session = await self.parts.store.read(visible, principal, session_id)
-        if not 0 <= after <= session.last_seq:
-            raise InvalidCursor(f"The session's log ends at {session.last_seq}, before {after}")
         async with self._bodies(session_id, after) as bodies:
+            # Whoever deletes it from now on tells the follower.
+            session: Session = await self.parts.store.read(visible, principal, session_id)
+            if not 0 <= after <= session.last_seq:
+                raise InvalidCursor(f"The session's log ends at {session.last_seq}, before {after}")
             yield bodies
 
     @asynccontextmanager
@@ -66,18 +68,28 @@ class Streams:
             yield body
         while not self.parts.closing.is_set():
             await follower.wait()
-            while follower.items:
-                body = follower.items.popleft()
-                seq = body.get("seq")
-                if seq is None:
-                    yield body
-                elif seq == cursor + 1:
-                    cursor = seq
-                    yield body
-                elif seq > cursor:
-                    async for missed in self._kept(session_id, cursor):
-                        cursor = missed["seq"]
-                        yield missed
+            async for body in self._pushed(follower, session_id, cursor):
+                cursor = max(cursor, body.get("seq", 0))
+                yield body
+            if follower.is_last:
+                raise NotFound(f"The session {session_id} was deleted")
+
+    async def _pushed(
+        self, follower: Follower, session_id: str, cursor: int
+    ) -> AsyncGenerator[Body]:
+        """What a follower was handed; what it lacks of the log is read."""
+        while follower.items:
+            body = follower.items.popleft()
+            seq = body.get("seq")
+            if seq is None:
+                yield body
+            elif seq == cursor + 1:
+                cursor = seq
+                yield body
+            elif seq > cursor:
+                async for missed in self._kept(session_id, cursor):
+                    cursor = missed["seq"]
+                    yield missed
 
     async def _kept(self, session_id: str, cursor: int) -> AsyncGenerator[Body]:
         while page := await self.parts.store.read(events_after, session_id, cursor):
