@@ -16,6 +16,7 @@ import pytest
 from gonogo.domain.errors import ToolFailed
 from gonogo.workspace import CommandOutput, Network, Sandbox, Workspace, run_command
 from gonogo.workspace._sandbox import TRIES
+from gonogo.workspace._sign import Sign
 
 BUBBLEWRAP = Sandbox.detect()
 pytestmark = pytest.mark.skipif(BUBBLEWRAP is None, reason="bubblewrap does not work here")
@@ -172,3 +173,18 @@ async def test_sockets_that_come_and_go_keep_no_command_from_running_once(
         with suppress(FileNotFoundError):
             path.unlink()
     assert workspace.read("log").split() == [b"%d" % number for number in range(20)]
+
+
+async def test_a_command_that_nobody_lets_begin_does_not_run(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def silent(sign: Sign) -> None:
+        del sign
+        await anyio.sleep_forever()
+
+    monkeypatch.setattr(Sign, "answer", silent)
+    with anyio.fail_after(LIMIT):
+        result = await run_command(workspace, "touch up", cwd=None, timeout=2, sandbox=BUBBLEWRAP)
+
+    assert result.timed_out
+    assert workspace.stat("up") is None

@@ -182,10 +182,10 @@ async def _try(workspace: Workspace, order: _Order, until: float) -> _End:
         inherited = _Inherited(door, sign, line)
         async with _started(workspace, order, inherited) as process:
             with anyio.CancelScope(deadline=until) as limit:
-                over = await _watched(process, sink, order.inside, door)
+                over = await _watched(process, sink, order.inside, inherited)
             await process.end(sink)
         return _End(
-            began=sign is None or sign.given(),
+            began=sign is None or sign.given,
             exit_code=TIMED_OUT if limit.cancelled_caught else process.exit_code,
             sink=sink,
             timed_out=limit.cancelled_caught,
@@ -194,7 +194,9 @@ async def _try(workspace: Workspace, order: _Order, until: float) -> _End:
         )
 
 
-async def _watched(process: Running, sink: Sink, inside: _Inside, door: Door | None) -> str | None:
+async def _watched(
+    process: Running, sink: Sink, inside: _Inside, inherited: "_Inherited"
+) -> str | None:
     """Wait for a command; gives the limit that it passed, if it did."""
     passed: list[str] = []
 
@@ -205,8 +207,10 @@ async def _watched(process: Running, sink: Sink, inside: _Inside, door: Door | N
     async with anyio.create_task_group() as group, AsyncExitStack() as stack:
         if inside.sandbox is not None:
             group.start_soon(watch)
-        if door is not None:
-            await stack.enter_async_context(door.served())
+        if inherited.sign is not None:
+            group.start_soon(inherited.sign.answer)
+        if inherited.door is not None:
+            await stack.enter_async_context(inherited.door.served())
         await process.finish(sink)
         group.cancel_scope.cancel()
     return passed[0] if passed else None
