@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from adversary.ground import MARK
-from fakes.world import call, calls, is_running, of, plan, run, says, step, write
+from fakes.world import a_while, call, calls, is_running, of, plan, run, says, step, write
 from gonogo.workspace._beneath import exchange
 
 INSIDE = "inside\n"
@@ -133,7 +133,7 @@ def swap(folder, stop):
         os.close(descriptor)
 
 
-LATE = "31.41592"
+LATE = a_while()
 SWAPS = f"""
 (setsid sleep {LATE} &)
 while :; do
@@ -156,7 +156,7 @@ async def test_a_command_that_swaps_what_others_write_takes_no_write_out_and_end
     reads = [call("read_file", path=f"d/f{n}.txt") for n in range(5)]
     lines = {
         "main/architect": [plan(step("a"))], "a": [calls(*writes, *reads), says("Well")],
-        "main/coder": [calls(run(SWAPS, timeout=2.0)), says("Well")],
+        "main/coder": [calls(run(SWAPS, timeout=5.0)), says("Well")],
     }  # fmt: skip
     async with make(lines, sandbox=sandbox) as world:
         plan_id = await world.propose()

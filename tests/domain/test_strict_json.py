@@ -112,7 +112,7 @@ def test_a_message_has_at_most_two_mebibytes_however_it_is_written():
     "text", ['"' + '\\"' * 900_000, '"' * 1_900_001, '"a' * 900_000, '["\\' * 600_000]
 )
 def test_a_hostile_text_is_refused_in_time_that_grows_with_its_length(text):
-    began = time.perf_counter()
+    began = time.process_time()
     with pytest.raises((InvalidMessage, TooLarge)):
         strict_json.loads(text)
-    assert time.perf_counter() - began < 3
+    assert time.process_time() - began < 3

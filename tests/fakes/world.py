@@ -5,6 +5,7 @@ end it and open it again on the same folder.
 """
 
 import os
+import secrets
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
@@ -311,6 +312,11 @@ def of(events: Sequence[Body], type_: str, **fields: Any) -> list[Body]:
             for name, value in fields.items()
         )
     ]
+
+
+def a_while(seconds: int = 97) -> str:
+    """A time to sleep for, as nobody else has it: its process is found by it."""
+    return f"{seconds}.{secrets.randbelow(10**12):012}"
 
 
 async def is_running(mark: str, wanted: bool = True) -> None:

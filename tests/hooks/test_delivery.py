@@ -96,7 +96,7 @@ class Post:
 
 
 def hook(where: str, **more) -> Hook:
-    return Hook(**{"name": "chat", "url": where, "secrets": (SECRET,), "timeout": 5.0, **more})
+    return Hook(**{"name": "chat", "url": where, "secrets": (SECRET,), "timeout": LIMIT, **more})
 
 
 @pytest.fixture
@@ -249,7 +249,7 @@ async def test_after_eight_attempts_in_a_day_it_is_given_up_and_said(begun):
 async def test_an_attempt_that_ends_with_its_process_is_made_again(begun):
     async with receiver() as told:
         told.once = [receivers.hangs]
-        post = Post(begun, chat=hook(told.url))
+        post = Post(begun, chat=hook(told.url, timeout=5.0))
         asked = await post.ask()
         async with anyio.create_task_group() as group:
             group.start_soon(post.send)
@@ -288,7 +288,7 @@ async def test_timers_of_others_are_left_to_them(begun):
 
 
 async def test_what_an_overtaken_attempt_finds_out_does_not_count(begun):
-    post = Post(begun, chat=hook("http://127.0.0.1:1"))
+    post = Post(begun, chat=hook("http://127.0.0.1:1", timeout=5.0))
     asked = await post.ask()
     taken = await begun.write(post.sender._take, post.sender.hooks["chat"])
     assert await begun.write(post.sender._take, post.sender.hooks["chat"]) is None

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.anyio
 def say():
     async def run(model, *messages, agent="coder", thread="main", on_text=lambda _text: None):
         request = ModelRequest(agent=agent, thread=thread, system="", messages=messages)
-        with anyio.fail_after(5):
+        with anyio.fail_after(60):
             return await model.request(request, on_text)
 
     return run

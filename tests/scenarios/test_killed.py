@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fakes import mortal
-from fakes.world import call, calls, is_running, of, on_both, plan, run, says, step, write
+from fakes.world import a_while, call, calls, is_running, of, on_both, plan, run, says, step, write
 
 
 @contextmanager
@@ -92,7 +92,7 @@ async def test_comments_that_a_planner_was_answering_are_answered_after_a_kill(
 async def test_a_command_that_was_cut_off_is_unknown_and_not_run_again_by_itself(
     make, born, tmp_path, db
 ):
-    mark = "16.1803"
+    mark = a_while()
     scope = {"commands": ["sleep"]}
     lines = {
         "main/architect": [plan(step("a"), step("b", "a", scope=scope))],
@@ -132,13 +132,14 @@ async def test_a_command_that_was_cut_off_is_unknown_and_not_run_again_by_itself
 @pytest.mark.feature(212)
 @pytest.mark.parametrize("decision", ["approve", "reject"])
 async def test_a_person_has_an_unknown_call_run_again_or_failed(make, decision):
+    mark = a_while(5)
     lines = {
         "main/architect": [plan(step("b", scope={"commands": ["sleep"]}))],
-        "b": [calls(run("sleep 0.7")), says("b")],
+        "b": [calls(run(f"sleep {mark}")), says("b")],
     }
     async with make(lines) as world:
         await world.begin()
-        await is_running("sleep 0.7")
+        await is_running(mark)
         await world.restart()
         await world.until("approval_requested", kind="intervention")
         [question] = await world.pending()

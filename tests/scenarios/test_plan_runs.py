@@ -4,7 +4,20 @@ import time
 
 import pytest
 
-from fakes.world import call, calls, is_running, kinds, of, on_both, plan, run, says, step, write
+from fakes.world import (
+    a_while,
+    call,
+    calls,
+    is_running,
+    kinds,
+    of,
+    on_both,
+    plan,
+    run,
+    says,
+    step,
+    write,
+)
 from gonogo.domain.errors import Conflict, NotFound
 
 
@@ -57,11 +70,8 @@ async def test_independent_subtasks_run_at_once_and_a_join_waits_for_both(make):
     )  # fmt: skip
     async with make(lines) as world:
         plan_id = await world.propose()
-        began = time.monotonic()
         events = await world.decide_plan(plan_id)
-        took = time.monotonic() - began
 
-        assert took < 1.6
         order = [(e["type"], e["subtask_id"]) for e in events if e["type"].startswith("subtask_")]
         assert set(order[:2]) == {("subtask_started", "a"), ("subtask_started", "b")}
         assert set(order[2:4]) == {("subtask_completed", "a"), ("subtask_completed", "b")}
@@ -203,7 +213,7 @@ async def test_a_subtask_over_its_time_limit_is_stopped_and_failed(make):
 
 async def seconds_to_cancel(make) -> float:
     """Cancel a plan while a command runs, until the command is gone."""
-    mark = "31.4159"
+    mark = a_while()
     lines = planned(
         step("slow", scope={"commands": ["sleep"]}), step("after", "slow"), step("other"),
         slow=[calls(run(f"sleep {mark}"))], other=[says("x", delay=30)],

@@ -12,6 +12,7 @@ import pytest
 
 from fakes.world import (
     LIMIT,
+    a_while,
     call,
     calls,
     is_running,
@@ -443,13 +444,14 @@ async def test_a_rollback_that_was_killed_is_completed_by_doing_it_again(make, t
 
 
 async def test_what_changed_while_a_cancelled_command_ran_is_known(make):
+    mark = a_while()
     lines = {
         "main/architect": [plan(step("a", scope=_FREE))],
-        "a": [calls(run("sleep 30")), says("a")],
+        "a": [calls(run(f"sleep {mark}")), says("a")],
     }
     async with make(lines) as world:
         plan_id = await world.begin()
-        await is_running("sleep 30")
+        await is_running(mark)
         (world.folder / "meanwhile.txt").write_text("by whom?\n")
         await world.runtime.cancel_plan(world.ann, plan_id)
         await world.idle()
@@ -460,13 +462,14 @@ async def test_what_changed_while_a_cancelled_command_ran_is_known(make):
 
 
 async def test_what_changed_while_a_command_ran_that_a_stop_cut_off_is_known_once(make):
+    mark = a_while()
     lines = {
         "main/architect": [plan(step("a", scope=_FREE))],
-        "a": [calls(run("sleep 31")), says("a")],
+        "a": [calls(run(f"sleep {mark}")), says("a")],
     }
     async with make(lines) as world:
         plan_id = await world.begin()
-        await is_running("sleep 31")
+        await is_running(mark)
         (world.folder / "meanwhile.txt").write_text("one\n")
         await world.restart()
         await world.until("approval_requested", kind="intervention")

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from fakes.world import is_running, of, plan, says, step
+from fakes.world import a_while, is_running, of, plan, says, step
 from gonogo.domain.errors import InvalidPlan
 
 
@@ -150,7 +150,7 @@ async def test_a_call_that_is_denied_or_fails_fails_its_subtask(make, subtask, c
 async def test_a_command_of_a_tool_subtask_that_was_cut_off_is_unknown_and_not_run_twice(
     make, decision
 ):
-    sleep = f"sleep {1.61 if decision == 'approve' else 30.61}"
+    sleep = f"sleep {a_while(5 if decision == 'approve' else 97)}"
     lines = {"main/architect": [plan(command("a", run=sleep))]}
     async with make(lines) as world:
         await world.begin()

@@ -104,7 +104,7 @@ async def test_an_answer_is_bounded_and_a_failure_is_told(folder, config):
 
 
 async def test_a_call_without_an_answer_has_an_outcome_that_nobody_knows(folder, config):
-    quick = replace(config, timeout=0.5)
+    quick = replace(config, timeout=3.0)
     async with serving(quick) as servers:
         with pytest.raises(OutcomeUnknown, match="timed out"):
             await run(servers, folder, wait=True)
@@ -135,7 +135,7 @@ async def test_a_server_that_fails_again_and_again_is_left_alone(folder, config)
     ],
 )
 async def test_a_program_that_is_no_server_offers_nothing_and_says_why(config, command, problem):
-    odd = replace(config, command=command, start_timeout=2.0)
+    odd = replace(config, command=command, start_timeout=4.0)
     async with serving(odd) as servers:
         assert await servers.offered(lambda server: True) == ()
         [report] = servers.report()
@@ -186,7 +186,7 @@ async def test_an_address_is_spoken_to_over_http_with_its_headers(folder, config
 async def test_an_address_where_nobody_is_offers_nothing(config):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-    nobody = replace(config, command=(), url=f"http://127.0.0.1:{port}/mcp", start_timeout=5.0)
+    nobody = replace(config, command=(), url=f"http://127.0.0.1:{port}/mcp", start_timeout=60.0)
     async with serving(nobody) as servers:
         assert await servers.offered(lambda server: True) == ()
         assert servers.report()[0].state == "failed"

@@ -8,6 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
+from fakes.until import with_time_to_begin
 from gonogo.domain.canonical import content_hash
 from gonogo.domain.errors import InvalidArguments, ToolFailed
 from gonogo.domain.gate import Access, FileEffect, ToolClass
@@ -346,7 +347,12 @@ async def test_the_parsed_form_of_a_command_runs_instead_of_the_written_one(
 
 
 async def test_a_command_that_takes_too_long_says_so(workspace: Workspace) -> None:
-    result = await do(workspace, "execute_command", command="echo a; sleep 60", timeout=3)
+    result = await with_time_to_begin(
+        lambda seconds: do(
+            workspace, "execute_command", command="echo a; sleep 60", timeout=seconds
+        ),
+        lambda result: result["output"],
+    )
 
     assert (result["timed_out"], result["exit_code"], result["output"]) == (True, 124, "a\n")
 

@@ -44,7 +44,7 @@ def deployment(request, tmp_path):
     if case["id"] not in OF_THEIR_OWN:
         yield request.getfixturevalue("shared")
         return
-    with deployed(tmp_path, limits=Limits(body=0.3, write=0.3)) as own:
+    with deployed(tmp_path, limits=Limits(body=1.0, write=1.0)) as own:
         yield own
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import anyio
 import pytest
 
+from fakes.until import with_time_to_begin
 from gonogo.domain.errors import ToolFailed
 from gonogo.workspace import CommandOutput, Sandbox, Workspace, run_command
 from gonogo.workspace._processes import MARK
@@ -116,8 +117,10 @@ async def test_the_time_limit_ends_every_process(
 ) -> None:
     token = f"sleeper-{secrets.token_hex(6)}"
 
-    result = await run(
-        workspace, f"echo before; {sleepers(token)} sleep 300", timeout=3, sandbox=sandbox
+    script = f"echo before; {sleepers(token)} sleep 300"
+    result = await with_time_to_begin(
+        lambda seconds: run(workspace, script, timeout=seconds, sandbox=sandbox),
+        lambda result: result.output,
     )
 
     assert result.timed_out

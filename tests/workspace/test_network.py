@@ -15,6 +15,7 @@ from subprocess import PIPE, Popen
 import anyio
 import pytest
 
+from fakes.until import with_time_to_begin
 from gonogo.domain.network import PrivateHosts
 from gonogo.workspace import CommandOutput, Network, Sandbox, Workspace, run_command
 
@@ -374,7 +375,10 @@ async def test_the_time_limit_ends_the_command_with_its_connections(
 ) -> None:
     url = f"http://good.test:{server.server_address[1]}"
 
-    done = await run(workspace, f"{CURL} {url}; sleep 60", to(server), timeout=5)
+    done = await with_time_to_begin(
+        lambda seconds: run(workspace, f"{CURL} {url}; sleep 60", to(server), timeout=seconds),
+        lambda done: done.output,
+    )
 
     assert done.timed_out
     assert done.output == "CANARY /"
