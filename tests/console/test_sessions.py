@@ -127,6 +127,8 @@ def test_a_connection_that_breaks_is_taken_up_again_without_gap_or_repeat(server
         tell(server, page.url.rpartition("/")[2], "look")
         line.mend()
         log.get_by_text("coder hands over to orchestrator").wait_for()
+        # What a person said is asked for by itself, and may come last; the answer has the word too.
+        expect(log.get_by_text("look", exact=True)).to_have_count(2)
         seen = log.inner_text()
         page.reload()
         expect(log).to_have_text(seen, use_inner_text=True)

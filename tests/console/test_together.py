@@ -35,7 +35,8 @@ def enter(look: Any, server: Any, name: str) -> Any:
 
 
 def transcript(page: Any) -> str:
-    """What stands in the conversation, without times that go on."""
+    """What stands in the conversation, of which what a person said may come last."""
+    page.get_by_role("log").get_by_text("work", exact=True).wait_for()
     return page.get_by_role("log").inner_text()
 
 
