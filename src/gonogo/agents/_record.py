@@ -13,8 +13,9 @@ from gonogo.domain.call_state import CALL, CallStatus
 from gonogo.domain.canonical import digest
 from gonogo.domain.conversation import Reply, ToolAnswer
 from gonogo.domain.events import CallFacts, ResultFacts, ToolCalled, ToolResulted
-from gonogo.domain.gate import ToolClass, Verdict
+from gonogo.domain.gate import ToolClass
 from gonogo.domain.records import Approval, CallRow
+from gonogo.policy import CONTROL
 from gonogo.store import Connection, log, new_id
 from gonogo.store.calls import (
     add_calls,
@@ -213,11 +214,8 @@ def open_control(conn: Connection, call: CallRow, now: datetime) -> CallRow:
     """A call that speaks to the runtime is being answered; it needs nobody's approval."""
     if call.status is _C.STARTED:
         return call
-    verdict = Verdict(
-        decision="allow", reason="it only speaks to the runtime", rule="default:control"
-    )
     gated = Gated(
-        tool=call.tool, tool_class=ToolClass.CONTROL, arguments=call.arguments, verdict=verdict,
+        tool=call.tool, tool_class=ToolClass.CONTROL, arguments=call.arguments, verdict=CONTROL,
         digest=call.digest, base_hashes={},
     )  # fmt: skip
     pass_through(conn, call, _C.ALLOWED, _C.STARTED, started_at=now, **gated_columns(gated))

@@ -16,10 +16,11 @@ from gonogo.policy.reviews import Reviews, load_reviews
 from gonogo.policy.rules import Rule, Rules, RuleText, load_rules, make_rule, make_rules
 from gonogo.policy.session import kept_rule, narrowest, session_rule
 from gonogo.policy.suggest import Answered, as_toml, suggest
-from gonogo.policy.verdict import UNATTENDED, explain, verdict
+from gonogo.policy.verdict import CONTROL, UNATTENDED, explain, verdict
 
 __all__ = [
     "ALWAYS_ASK",
+    "CONTROL",
     "UNATTENDED",
     "Answered",
     "BadRules",

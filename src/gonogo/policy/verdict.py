@@ -23,6 +23,11 @@ from gonogo.policy.rules import Decision, Rule, Rules
 UNATTENDED = because("nobody can be asked")
 """How the reason of a denial ends that was a question, had there been somebody to ask."""
 
+CONTROL = Verdict(
+    decision="allow", reason=because("it only speaks to the runtime"), rule="default:control"
+)
+"""The verdict on a call that the runtime answers itself."""
+
 _STAGES: dict[Decision, Stage] = {"deny": Stage.DENY, "ask": Stage.ASK, "allow": Stage.ALLOW}
 
 
@@ -233,7 +238,7 @@ def _default(call: Call, grant: Grant | None, trace: Trace) -> Verdict:
     if call.tool_class is ToolClass.PURE:
         return Verdict(decision="allow", reason=because("it changes nothing"), rule=name)
     if call.tool_class is ToolClass.CONTROL:
-        return Verdict(decision="allow", reason=because("it only speaks to the runtime"), rule=name)
+        return CONTROL
     return Verdict(decision="ask", reason=uncovered(call, call.tool, grant), rule=name)
 
 
