@@ -6,6 +6,7 @@ import anyio
 import pytest
 
 from adversary.test_tricks import outcomes
+from fakes.until import with_time_to_begin
 from fakes.world import LIMIT, call, calls, of, plan, run, says, step, write
 from gonogo.domain.conversation import Reply, ToolRequest
 
@@ -145,13 +146,17 @@ async def test_a_plan_that_is_too_large_is_none(make, ground):
 
 
 async def test_a_command_that_writes_without_end_is_ended(make, ground):
-    lines = {"main/coder": [calls(run("yes pwned", timeout=3.0)), says("Well")]}
-    async with make(lines) as world:
-        await world.say("Go", "coder")
-        [question] = await world.pending()
-        events = await world.decide(question.call_id)
+    async def flooded(seconds: float):
+        lines = {"main/coder": [calls(run("yes pwned", timeout=seconds)), says("Well")]}
+        async with make(lines) as world:
+            world.session = f"flood-{seconds}"
+            await world.say("Go", "coder")
+            [question] = await world.pending()
+            events = await world.decide(question.call_id)
+        return of(events, "tool_result")[0]["result"]
 
-        result = of(events, "tool_result")[0]["result"]
-        assert result["timed_out"]
-        assert len(result["output"]) <= 61_000
-        assert ground.changed_inside() == set()
+    result = await with_time_to_begin(flooded, lambda result: result["output"])
+    assert result["timed_out"]
+    assert result["truncated"]
+    assert len(result["output"]) <= 61_000
+    assert ground.changed_inside() == set()

@@ -16,6 +16,7 @@ import anyio
 import pytest
 
 from fakes.until import with_time_to_begin
+from fakes.world import is_running
 from gonogo.domain.network import PrivateHosts
 from gonogo.workspace import CommandOutput, Network, Sandbox, Workspace, run_command
 
@@ -416,18 +417,6 @@ async def test_a_killed_server_leaves_neither_processes_nor_folders(
             while not (workspace.root / "up").exists():  # noqa: ASYNC110 - processes tell nobody
                 await anyio.sleep(0.02)
         owner.send_signal(signal.SIGKILL)
-    with anyio.fail_after(60):
-        while _runs(token):  # noqa: ASYNC110
-            await anyio.sleep(0.02)
+    await is_running(token, wanted=False)
 
     assert list(temporary.iterdir()) == []
-
-
-def _runs(token: str) -> bool:
-    for entry in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            if token.encode() in entry.read_bytes() and int(entry.parent.name) != os.getpid():
-                return True
-        except OSError:
-            continue
-    return False
