@@ -1,7 +1,8 @@
 """Hold the acceptance table against the last whole run of the tests.
 
 Prints `N missing: capability` for each row of docs/reference/features.md without a passing test,
-then `P of N rows proven`. What counts as proven is said in tests/plugins/features.py.
+then `P of N rows proven`. What counts as proven is said in tests/plugins/features.py. Rows that are
+not built yet are listed here; when any other is missing, the script ends with 1.
 """
 
 import json
@@ -12,6 +13,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 TABLE = ROOT / "docs" / "reference" / "features.md"
 RESULT = ROOT / ".features.json"
+NOT_BUILT = frozenset(range(219, 243))
+"""Rows that may be missing. One that is proven leaves this list for good."""
 _ROW = re.compile(r"^\| (\d+) \|(.*)\|$")
 _KINDS = re.compile(r"must|must \(was \w+\)|test|risk|measure")
 
@@ -43,7 +46,7 @@ def is_stale() -> bool:
 
 
 def main() -> int:
-    """Print the account; 1 when there is no run to read."""
+    """Print the account; 1 when there is no run to read, or when a row that was proven is not."""
     if not RESULT.exists():
         sys.stderr.write("There is no whole run of the tests to read: run scripts/test.\n")
         return 1
@@ -51,11 +54,14 @@ def main() -> int:
         sys.stderr.write("Note: the code has changed since that run; scripts/test renews it.\n")
     table = rows(TABLE.read_text(encoding="utf-8"))
     good = proven(json.loads(RESULT.read_text(encoding="utf-8")))
+    missing = table.keys() - good
     for number, capability in table.items():
-        if number not in good:
+        if number in missing:
             sys.stdout.write(f"{number} missing: {capability}\n")
+    for number in sorted(good & NOT_BUILT):
+        sys.stdout.write(f"{number} is proven: take it out of NOT_BUILT in scripts/features.py\n")
     sys.stdout.write(f"{len(good & table.keys())} of {len(table)} rows proven\n")
-    return 0
+    return 1 if missing - NOT_BUILT or good & NOT_BUILT else 0
 
 
 if __name__ == "__main__":

@@ -1,10 +1,13 @@
 """The account of the acceptance table: a row is proven by a passing test, and by nothing less."""
 
+import importlib
 import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -55,27 +58,41 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run(project: Path, *args: str) -> None:
-    """Run the project's tests in a process of their own."""
+def run(project: Path, *args: str) -> str:
+    """Run the project's tests in a process of their own; what it says."""
     command = [sys.executable, "-m", "pytest", "-q", *args]
     alone = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-    subprocess.run(command, cwd=project, env=alone, timeout=60, check=False, capture_output=True)
+    alone.pop("GONOGO_NIGHTLY", None)
+    done = subprocess.run(
+        command, cwd=project, env=alone, timeout=60, check=False, capture_output=True, text=True
+    )
+    return done.stdout
 
 
-def account(project: Path) -> set[int]:
-    """The rows that scripts/features would call proven."""
-    sys.path.insert(0, str(ROOT / "scripts"))
-    try:
-        import features
-    finally:
-        sys.path.pop(0)
-    return features.proven(json.loads((project / ".features.json").read_text()))
+NIGHTLY = """
+import pytest
+from plugins.nightly import examples
+
+@pytest.mark.nightly
+def test_is_long(): pass
+
+def test_tries_more(): assert examples(1, nightly=2) == 1
+"""
 
 
-def test_only_rows_with_a_passing_test_and_no_failing_one_are_proven(project: Path) -> None:
+@pytest.fixture
+def account(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The script as a module."""
+    monkeypatch.syspath_prepend(ROOT / "scripts")
+    return importlib.import_module("features")
+
+
+def test_only_rows_with_a_passing_test_and_no_failing_one_are_proven(
+    project: Path, account: Any
+) -> None:
     run(project)
 
-    assert account(project) == {1, 5, 6}
+    assert account.proven(json.loads((project / ".features.json").read_text())) == {1, 5, 6}
 
 
 @pytest.mark.parametrize("args", [("tests/test_it.py",), ("-k", "passes"), ("-m", "feature")])
@@ -85,20 +102,65 @@ def test_a_run_of_some_tests_leaves_the_account_alone(project: Path, args: tuple
     assert not (project / ".features.json").exists()
 
 
-def test_the_script_names_each_row_that_is_not_proven_and_counts_the_rest(tmp_path: Path) -> None:
-    (tmp_path / "scripts").mkdir()
-    (tmp_path / "docs" / "reference").mkdir(parents=True)
-    script = tmp_path / "scripts" / "features.py"
+@pytest.fixture
+def table(account: Any) -> dict[int, str]:
+    """Each row of the real table."""
+    return account.rows((ROOT / "docs" / "reference" / "features.md").read_text())
+
+
+def told(folder: Path, proven: Iterable[int]) -> tuple[int, list[str]]:
+    """How the script ends when these rows have a passing test, and what it says."""
+    (folder / "scripts").mkdir()
+    (folder / "docs" / "reference").mkdir(parents=True)
+    script = folder / "scripts" / "features.py"
     script.write_text((ROOT / "scripts" / "features.py").read_text())
     table = (ROOT / "docs" / "reference" / "features.md").read_text()
-    (tmp_path / "docs" / "reference" / "features.md").write_text(table)
-    (tmp_path / ".features.json").write_text('{"rows": {"1": {"t": "passed"}}}')
-
+    (folder / "docs" / "reference" / "features.md").write_text(table)
+    rows = {str(row): {"t": "passed"} for row in proven}
+    (folder / ".features.json").write_text(json.dumps({"rows": rows}))
     done = subprocess.run(
-        [sys.executable, str(script)], capture_output=True, text=True, timeout=30, check=True
+        [sys.executable, str(script)], capture_output=True, text=True, timeout=30, check=False
+    )
+    return done.returncode, done.stdout.splitlines()
+
+
+def test_the_script_names_each_row_that_is_not_proven_and_counts_the_rest(tmp_path: Path) -> None:
+    status, lines = told(tmp_path, [1])
+
+    assert status == 1
+    assert lines[0] == "2 missing: Switch to architect is visible"
+    assert lines[-2] == "242 missing: A checkpoint by hand"
+    assert lines[-1] == "1 of 159 rows proven"
+
+
+def test_rows_that_are_not_built_yet_are_no_failure_and_any_other_missing_row_is_one(
+    tmp_path: Path, account: Any, table: dict[int, str]
+) -> None:
+    built = table.keys() - account.NOT_BUILT
+    (tmp_path / "all").mkdir()
+    (tmp_path / "but one").mkdir()
+
+    assert told(tmp_path / "all", built)[0] == 0
+    assert told(tmp_path / "but one", built - {218})[0] == 1
+
+
+def test_a_row_that_is_proven_and_still_listed_as_not_built_is_a_failure(
+    tmp_path: Path, account: Any, table: dict[int, str]
+) -> None:
+    status, lines = told(tmp_path, table)
+
+    assert status == (1 if account.NOT_BUILT else 0)
+    assert len([line for line in lines if "take it out" in line]) == len(account.NOT_BUILT)
+
+
+def test_what_is_long_runs_with_nightly_alone(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text(NIGHTLY)
+    (tmp_path / "pytest.ini").write_text(
+        "[pytest]\naddopts = -p plugins.nightly\nmarkers = nightly: long\n"
+        f"pythonpath = {ROOT / 'tests'}\n"
     )
 
-    lines = done.stdout.splitlines()
-    assert lines[0] == "2 missing: Switch to architect is visible"
-    assert lines[-2] == "218 missing: Causal rollback"
-    assert lines[-1] == "1 of 135 rows proven"
+    usual, nightly = run(tmp_path), run(tmp_path, "--nightly")
+
+    assert "1 passed, 1 deselected" in usual
+    assert "1 failed, 1 passed" in nightly

@@ -12,10 +12,11 @@ from durability.server import CANARY, Server
 from fakes import template
 from fakes.nursery import Nursery
 from fakes.openai_server import FakeOpenAI
+from plugins.nightly import is_nightly
 
 SEED = int(os.environ.get("GONOGO_DURABILITY_SEED", "20260"))
 """Where the random points come from."""
-EVERYTHING = os.environ.get("GONOGO_DURABILITY") == "all"
+EVERYTHING = is_nightly()
 
 
 class Ground:

@@ -5,7 +5,7 @@ command ran as often as somebody allowed, each finished subtask stayed finished,
 those of a run that nobody disturbed.
 
 Every run of the tests takes those around the retry and a sample of all others, another with
-`GONOGO_DURABILITY_SEED=N`; `GONOGO_DURABILITY=all` takes all of them, which is minutes.
+`GONOGO_DURABILITY_SEED=N`; `scripts/test --nightly` takes all of them, which is minutes.
 """
 
 import random

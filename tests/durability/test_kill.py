@@ -4,7 +4,7 @@ After each death: the database holds what clients were told, questions are still
 subtask stays finished, a command that was under way is in doubt and asks. At the end the files are
 those of a run that nobody disturbed.
 
-`GONOGO_DURABILITY_SEED=N` picks other moments; `GONOGO_DURABILITY=all` tells more
+`GONOGO_DURABILITY_SEED=N` picks other moments; `scripts/test --nightly` tells more
 stories.
 """
 

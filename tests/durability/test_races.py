@@ -1,9 +1,8 @@
 """Thousands of decisions that two processes take at the same moment: each has one winner.
 
-`GONOGO_RACES=10000` runs as many as that on each database.
+`scripts/test --nightly` runs 10,000 on each database, any other run 50.
 """
 
-import os
 from collections import Counter
 
 import anyio.to_thread
@@ -26,8 +25,9 @@ from durability.races import (
 from durability.test_restart import is_a, living, times, until
 from fakes.nursery import Nursery
 from gonogo.store import Store
+from plugins.nightly import examples
 
-MANY = int(os.environ.get("GONOGO_RACES", "500"))
+MANY = examples(50, nightly=10_000)
 WRITES = 200
 
 

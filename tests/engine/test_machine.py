@@ -6,7 +6,6 @@ replans, timers, crashes in the middle of a transaction and results that come fr
 answered, and each plan must come to its end.
 """
 
-import os
 import sys
 from collections.abc import Iterator
 from datetime import timedelta
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, Verbosity, settings
+from hypothesis import HealthCheck, Phase, Verbosity, seed, settings
 from hypothesis import strategies as st
 from hypothesis.internal.conjecture import engine
 from hypothesis.stateful import (
@@ -33,8 +32,11 @@ from gonogo.domain.approval_state import ApprovalKind, DecisionWord
 from gonogo.domain.plan import RetryPolicy, Subtask
 from gonogo.domain.replanning import ReplanRules
 from gonogo.store import Store
+from plugins.nightly import examples, is_nightly
 
-EXAMPLES = int(os.environ.get("GONOGO_EXAMPLES", "2000"))
+EXAMPLES = examples(200, nightly=2000)
+SEEDS = range(8)
+"""The examples are tried in as many tests, which run at the same time."""
 STEPS = 6
 LONGEST_END = 250
 """Steps that bring everything to its end, where nothing new goes wrong."""
@@ -454,11 +456,12 @@ def _opened(database_url: str, tmp_path: Path, disk: Shelf | Folder) -> Iterator
     store.close()
 
 
-def _run(ground: Ground, examples: int) -> None:
+def _run(ground: Ground, count: int, part: int) -> None:
+    machine = type("Example", (Machine,), {"ground": ground})
     run_state_machine_as_test(
-        type("Example", (Machine,), {"ground": ground}),
+        machine if is_nightly() else seed(part)(machine),
         settings=settings(
-            max_examples=max(1, examples), stateful_step_count=STEPS, deadline=None,
+            max_examples=max(1, count), stateful_step_count=STEPS, deadline=None,
             verbosity=Verbosity.normal, suppress_health_check=list(HealthCheck),
             report_multiple_bugs=False, phases=set(Phase) - {Phase.explain},
         ),
@@ -472,15 +475,16 @@ def soon_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("unmeasured")
-def test_the_engine_keeps_its_promises_whatever_happens(ground: Ground) -> None:
-    _run(ground, EXAMPLES if ground.is_sqlite else EXAMPLES // 40)
+@pytest.mark.parametrize("part", SEEDS)
+def test_the_engine_keeps_its_promises_whatever_happens(ground: Ground, part: int) -> None:
+    _run(ground, (EXAMPLES if ground.is_sqlite else EXAMPLES // 20) // len(SEEDS), part)
 
 
 @pytest.mark.usefixtures("unmeasured")
 def test_files_on_disk_go_back_and_stay_as_they_should_whatever_happens(
     ground_on_disk: Ground,
 ) -> None:
-    _run(ground_on_disk, EXAMPLES // 40 if ground_on_disk.is_sqlite else EXAMPLES // 200)
+    _run(ground_on_disk, EXAMPLES // 20 if ground_on_disk.is_sqlite else EXAMPLES // 50, 0)
 
 
 def test_a_rollback_whose_process_died_before_the_files_went_back_is_done_again(

@@ -5,7 +5,6 @@ No answer is a 5xx, each fits the document, each refusal is `application/problem
 breaks the document is refused.
 """
 
-import os
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -25,6 +24,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
+from plugins.nightly import examples
 from wire.deployment import Deployment, deployed
 from wire.outcomes import check
 from wire.states import Scene, read_events
@@ -35,7 +35,7 @@ CHECKS = [
     content_type_conformance,
     response_schema_conformance,
 ]
-EXAMPLES = int(os.environ.get("GONOGO_TEST_EXAMPLES", "8"))
+EXAMPLES = examples(8, nightly=50)
 """Requests of each kind for each operation."""
 ENDLESS = "/api/v1/sessions/{session_id}/events"
 

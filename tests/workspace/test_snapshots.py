@@ -26,6 +26,7 @@ from gonogo.workspace._plan import Restore
 from gonogo.workspace._snapshots import Snapshots
 from gonogo.workspace._standing import Standing
 from gonogo.workspace._states import Change, FileState, Folders, Limits, Tree
+from plugins.nightly import examples
 
 Picture = dict[str, tuple[str, bytes, int]]
 """Each file, link and folder: its kind, content and mode."""
@@ -1172,7 +1173,7 @@ def unknown(seen: Picture, name: str) -> bool:
 
 
 @settings(
-    max_examples=int(os.environ.get("GONOGO_TEST_EXAMPLES", "60")),
+    max_examples=examples(60, nightly=600),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
