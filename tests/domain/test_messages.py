@@ -110,7 +110,7 @@ def test_a_plan_id_that_looks_like_an_approval_is_left_alone():
         ({"type": "user_message"}, "content: Field required"),
         ({"type": "user_message", "content": ""}, "content: String should have at least 1"),
         ({"type": "user_message", "content": 5}, "content: Input should be a valid string"),
-        ({"type": "user_message", "content": None}, "content: leave a field out instead of null"),
+        ({"type": "user_message", "content": None}, "content: Field required"),
         (
             {"type": "user_message", "content": "x", "role": "system"},
             "role: Input should be 'user'",
@@ -214,6 +214,59 @@ def test_only_the_old_clients_own_words_count_as_a_rejection(error, rejects):
     message = parse_message({"type": "tool_result", "call_id": "c", "error": error})
 
     assert message.is_legacy_rejection is rejects
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        {"type": "user_message", "content": "Hi", "role": None, "agent_type": None, "agent": None},
+        {"type": "switch_agent", "agent_type": "coder", "content": None, "confidence": None},
+        {
+            "type": "plan_decision", "plan_id": "p", "approval_request_id": None,
+            "decision": "approve", "revision": None, "digest": None, "modified_subtasks": None,
+            "feedback": None, "start": None, "auto_approve_tools": None,
+        },
+        {
+            "type": "hitl_decision", "call_id": "c", "call_ids": None, "approval_id": None,
+            "decision": "reject", "action": None, "modified_arguments": None,
+            "edited_arguments": None, "feedback": None, "reason": None, "for_session": None,
+        },
+        {"type": "tool_result", "call_id": "c", "result": {"a": None}, "error": None},
+        {"type": "tool_result", "call_id": "c", "result": None, "error": "file_not_found"},
+        {"type": "cancel", "turn_id": None},
+    ],
+)  # fmt: skip
+def test_a_null_in_a_message_is_a_field_left_out(raw):
+    without = {name: value for name, value in raw.items() if value is not None}
+
+    assert parse_message(raw) == parse_message(without)
+
+
+def test_a_null_result_is_a_result_and_a_null_inside_of_values_stays():
+    told = parse_message({"type": "tool_result", "call_id": "c", "result": None, "error": None})
+    inside = parse_message({"type": "tool_result", "call_id": "c", "result": {"a": [None]}})
+    edited = parse_message(
+        {
+            "type": "hitl_decision", "call_id": "c", "decision": "edit",
+            "modified_arguments": {"to": None},
+        }
+    )  # fmt: skip
+
+    assert (told.result, told.error) == (None, None)
+    assert inside.result == {"a": [None]}
+    assert edited.modified_arguments == {"to": None}
+
+
+@pytest.mark.parametrize("name", ["content", "decision", "call_id"])
+def test_a_null_in_the_place_of_what_a_message_needs_is_refused(name):
+    whole = {
+        "content": {"type": "user_message", "content": "x"},
+        "decision": {"type": "plan_decision", "plan_id": "p", "decision": "approve"},
+        "call_id": {"type": "tool_result", "call_id": "c", "result": 1},
+    }[name]
+
+    with pytest.raises(InvalidMessage, match=f"^{name}: Field required"):
+        parse_message({**whole, name: None})
 
 
 def test_a_result_is_never_a_rejection():

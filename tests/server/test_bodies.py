@@ -4,7 +4,10 @@ import anyio
 import httpx
 import pytest
 
+from gonogo.domain.errors import InvalidMessage
+from gonogo.domain.messages import validated
 from gonogo.server import Limits, create_app
+from gonogo.server._bodies import Answers, ApprovalAnswer, NewSession, PlanAnswer, RollbackOrder
 
 SEND = "/api/v1/agent/message/stream"
 HELLO = b'{"session_id":"s_A","message":{"type":"user_message","content":"hi"}}'
@@ -203,3 +206,25 @@ async def test_a_refused_move_of_a_plan_says_where_it_stands(ask, headers):
 
     assert is_problem(answer, 409, "conflict")
     assert answer.json()["current"]["status"] == "completed"
+
+
+@pytest.mark.parametrize(
+    ("model", "fields"),
+    [
+        (PlanAnswer, {"decision": "approve", "feedback": None, "start": None, "digest": None}),
+        (ApprovalAnswer, {"decision": "reject", "modified_arguments": None, "feedback": None}),
+        (Answers, {"decisions": [{"approval_id": "a", "decision": "reject", "digest": None,
+                                  "for_session": None}], "group": None, "decision": None}),
+    ],
+)  # fmt: skip
+def test_a_null_in_a_decision_by_any_path_is_a_field_left_out(model, fields):
+    assert validated(model, fields).decision in {"approve", "reject", None}
+
+
+@pytest.mark.parametrize(
+    ("model", "fields"),
+    [(RollbackOrder, {"subtask_id": None}), (NewSession, {"session_id": None})],
+)
+def test_a_null_in_an_order_is_refused_since_leaving_it_out_means_something_else(model, fields):
+    with pytest.raises(InvalidMessage, match="leave a field out instead of null"):
+        validated(model, fields)

@@ -1,7 +1,8 @@
 """What clients send: the messages of docs/reference/protocol.md §2, and their older spellings.
 
-Requests are strict: an unknown field, a null, or a value of another type is refused. Older names
-are translated before the check, so the rest of gonogo knows one name for each thing.
+Requests are strict: an unknown field or a value of another type is refused. So is a null, but in a
+message or a decision, where clients of older kinds send one for each field that they leave out.
+Older names are translated before the check, so the rest of gonogo knows one name for each thing.
 """
 
 import re
@@ -50,10 +51,22 @@ class Request(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
     nulls: ClassVar[frozenset[str]] = frozenset()
-    """The fields that may be null."""
+    """The fields of which null is a value."""
 
 
-class UserMessage(Request):
+class LenientRequest(Request):
+    """A message, or a decision by any path: a field that is null was left out."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _null_is_absent(cls, fields: Any) -> Any:  # noqa: ANN401 - as a stranger wrote it
+        if not isinstance(fields, dict):
+            return fields
+        given = cast("dict[str, Any]", fields)
+        return {n: value for n, value in given.items() if value is not None or n in cls.nulls}
+
+
+class UserMessage(LenientRequest):
     """What the user says. `agent_type` picks the agent for this one turn."""
 
     type: Literal["user_message"]
@@ -62,7 +75,7 @@ class UserMessage(Request):
     agent_type: Text | None = None
 
 
-class SwitchAgent(Request):
+class SwitchAgent(LenientRequest):
     """Another agent answers from now on; with `content`, at once."""
 
     type: Literal["switch_agent"]
@@ -72,10 +85,9 @@ class SwitchAgent(Request):
     confidence: float | str | None = None
 
 
-class PlanDecision(Request):
+class PlanDecision(LenientRequest):
     """The answer to a plan."""
 
-    nulls = frozenset({"modified_subtasks"})
     type: Literal["plan_decision"] = "plan_decision"
     plan_id: Id
     decision: Text
@@ -96,7 +108,7 @@ class PlanDecision(Request):
         return decision_word(self.decision, "plan", set(DecisionWord))
 
 
-class HitlDecision(Request):
+class HitlDecision(LenientRequest):
     """The answer to one or more tool calls, or to one approval of any kind."""
 
     type: Literal["hitl_decision"] = "hitl_decision"
@@ -127,7 +139,7 @@ class HitlDecision(Request):
         return decision_word(self.decision, "tool", set(DecisionWord) - {DecisionWord.HOLD})
 
 
-class ToolResultMessage(Request):
+class ToolResultMessage(LenientRequest):
     """What a client that hosts the tools says of a call that it ran."""
 
     nulls = frozenset({"result"})
@@ -138,8 +150,10 @@ class ToolResultMessage(Request):
 
     @model_validator(mode="after")
     def _is_result_or_error(self) -> Self:
-        given = {"result", "error"} & self.model_fields_set
-        if len(given) != 1:
+        failed = self.error is not None
+        # Beside an error a null result was left out; by itself it is a value.
+        succeeded = "result" in self.model_fields_set and not (failed and self.result is None)
+        if failed == succeeded:
             raise ValueError("exactly one of result and error is needed")
         return self
 
@@ -149,7 +163,7 @@ class ToolResultMessage(Request):
         return self.error is not None and self.error.startswith(REJECTED_TEXTS)
 
 
-class Cancel(Request):
+class Cancel(LenientRequest):
     """Stop a turn; without an id, the one that runs."""
 
     type: Literal["cancel"]
@@ -202,14 +216,18 @@ def validated(model: type[T], fields: Any) -> T:  # noqa: ANN401 - as a stranger
     """
     if not isinstance(fields, dict):
         raise InvalidMessage("A body must be an object")
-    nulls: Collection[str] = getattr(model, "nulls", ())
-    for name, value in cast("dict[str, Any]", fields).items():
-        if value is None and name not in nulls:
-            raise InvalidMessage(f"{name}: leave a field out instead of null")
+    if not issubclass(model, LenientRequest):
+        _refuse_nulls(cast("dict[str, Any]", fields), getattr(model, "nulls", ()))
     try:
         return model.model_validate(fields)
     except ValidationError as error:
         raise InvalidMessage(defect_of(error)) from None
+
+
+def _refuse_nulls(fields: Mapping[str, Any], values: Collection[str]) -> None:
+    for name, value in fields.items():
+        if value is None and name not in values:
+            raise InvalidMessage(f"{name}: leave a field out instead of null")
 
 
 def decision_word(text: str, subject: str, allowed: set[DecisionWord]) -> DecisionWord:
@@ -227,12 +245,13 @@ def decision_word(text: str, subject: str, allowed: set[DecisionWord]) -> Decisi
 def _renamed(raw: Mapping[str, Any], kind: str) -> dict[str, Any]:
     fields = {**raw, "type": kind}
     for old, new in _OLD_FIELDS.get(kind, {}).items():
-        if old not in fields:
+        said = fields.pop(old, None)
+        if said is None:
             continue
-        if new in fields:
+        if fields.get(new) is not None:
             raise InvalidMessage(f"{old}: {new} says the same; give one of them")
-        fields[new] = fields.pop(old)
+        fields[new] = said
     plan_id = fields.get("plan_id")
-    if isinstance(plan_id, str) and "approval_request_id" in raw:
+    if isinstance(plan_id, str) and raw.get("approval_request_id") is not None:
         fields["plan_id"] = plan_id.removeprefix(PLAN_REQUEST)
     return fields

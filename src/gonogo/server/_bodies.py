@@ -12,6 +12,7 @@ from gonogo.domain.messages import (
     Cancel,
     HitlDecision,
     Id,
+    LenientRequest,
     PlanDecision,
     Request,
     Revision,
@@ -69,10 +70,9 @@ class RollbackOrder(Request):
     include_shared: bool = False
 
 
-class PlanAnswer(Request):
+class PlanAnswer(LenientRequest):
     """The answer to a plan; the path names it."""
 
-    nulls = frozenset({"modified_subtasks"})
     decision: Text
     revision: Revision | None = None
     digest: Text | None = None
@@ -117,7 +117,7 @@ class NewComment(Request):
     revision: Revision | None = None
 
 
-class ApprovalAnswer(Request):
+class ApprovalAnswer(LenientRequest):
     """The answer to an approval; the path names it."""
 
     decision: Text
@@ -133,7 +133,7 @@ class NamedAnswer(ApprovalAnswer):
     approval_id: Id
 
 
-class Answers(Request):
+class Answers(LenientRequest):
     """Answers to several approvals, each taken by itself; or one to all identical ones."""
 
     decisions: Annotated[list[NamedAnswer], Field(min_length=1, max_length=256)] | None = None
