@@ -97,6 +97,35 @@ def test_a_plan_is_approved_and_its_graph_moves_by_itself(server, plan_of):
     assert violations(page) == []
 
 
+def test_a_plan_that_failed_says_so_at_once_and_is_tried_again_there(server, ground, plan_of):
+    page = plan_of()
+    words = SAYS["rules"]
+    gives_up = {
+        "calls": [
+            {
+                "name": "attempt_completion",
+                "arguments": {"result": "The disk is odd", "success": False},
+            }
+        ]
+    }
+    failing = {"when": {"user": "Write the right half"}, "reply": gives_up}
+    ground.model.script({"rules": [failing, *words]})
+    page.get_by_role("button", name="Approve and start").click()
+
+    failed = page.get_by_role("alert").filter(has_text="Subtasks that failed: 1")
+    failed.get_by_text("The disk is odd").wait_for()
+    page.get_by_text("1 of 3").wait_for()
+    page.get_by_text("failed: 1", exact=True).wait_for()
+    green = page.get_by_role("progressbar", name="Progress: completed")
+    expect(green).to_have_attribute("aria-valuenow", "33.333333333333336")
+    assert violations(page) == []
+
+    ground.model.script(SAYS)
+    failed.get_by_role("button", name="Try again").click()
+    expect(failed).to_have_count(0)
+    expect(page.locator("[data-id=right]")).to_contain_text("completed")
+
+
 def test_what_comes_late_pushes_no_button_of_a_decision_from_under_the_pointer(server, plan_of):
     page = plan_of()
     held = []

@@ -122,15 +122,33 @@ function newClient(onStranger: () => void): QueryClient {
   });
 }
 
+/** What a link brought to let somebody in; another link is another object. */
+interface Entry {
+  code: string;
+}
+
 /** The console: who is not signed in sees how to; everybody else their sessions. */
-export function App({ nonce, code }: { nonce: string; code?: string }) {
-  const [isStranger, setStranger] = useState(code !== undefined);
+export function App({ nonce, entry }: { nonce: string; entry?: Entry }) {
+  const [isStranger, setStranger] = useState(entry !== undefined);
+  const [tried, setTried] = useState(entry);
+  const [tries, setTries] = useState(0);
   const [client] = useState(() => newClient(() => setStranger(true)));
   const [router] = useState(newRouter);
   const theme = useTheme();
 
+  // Another link was opened in this tab: whoever it is for signs in with it.
+  if (entry !== tried) {
+    setTried(entry);
+    setTries(tries + 1);
+    setStranger(true);
+  }
+
   function enter(): void {
     client.clear();
+    // A link that was opened in this tab took the page's name from the address.
+    if (window.location.hash === "") {
+      void router.navigate(router.state.location, { replace: true });
+    }
     setStranger(false);
   }
 
@@ -143,7 +161,11 @@ export function App({ nonce, code }: { nonce: string; code?: string }) {
     >
       <QueryClientProvider client={client}>
         <Notifications position="top-right" />
-        {isStranger ? <SignIn code={code} onEnter={enter} /> : <RouterProvider router={router} />}
+        {isStranger ? (
+          <SignIn key={tries} code={entry?.code} onEnter={enter} />
+        ) : (
+          <RouterProvider router={router} />
+        )}
       </QueryClientProvider>
     </MantineProvider>
   );

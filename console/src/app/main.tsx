@@ -8,16 +8,20 @@ import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 import "@/shared/i18n";
 import { App } from "./App";
-import { nonceOf, takeCode } from "./page";
+import { nonceOf, onCode, takeCode } from "./page";
 
 const root = document.getElementById("root");
 if (root !== null) {
   const nonce = nonceOf(document);
   // What holds the page still under a dialog writes a style element, too.
   setNonce(nonce);
-  createRoot(root).render(
-    <StrictMode>
-      <App nonce={nonce} code={takeCode(window)} />
-    </StrictMode>,
-  );
+  const page = createRoot(root);
+  const show = (code?: string) =>
+    page.render(
+      <StrictMode>
+        <App nonce={nonce} entry={code === undefined ? undefined : { code }} />
+      </StrictMode>,
+    );
+  onCode(window, show);
+  show(takeCode(window));
 }

@@ -14,6 +14,23 @@ export function takeCode(window: Window): string | undefined {
   return code;
 }
 
+/**
+ * Be told of a code that a link brings to a page that is open already: only what follows `#` changes
+ * then. Called before anything else listens, since no page has that name.
+ */
+export function onCode(window: Window, tell: (code: string) => void): void {
+  function listen(event: Event): void {
+    const code = takeCode(window);
+    if (code !== undefined) {
+      event.stopImmediatePropagation();
+      tell(code);
+    }
+  }
+  for (const kind of ["popstate", "hashchange"]) {
+    window.addEventListener(kind, listen);
+  }
+}
+
 /** What a person pasted to be let in. Tokens are gonogo's own, or signed by a provider. */
 export function entryIn(text: string): { code: string } | { token: string } {
   const typed = text.trim();

@@ -1,6 +1,7 @@
 import { useLocalStorage } from "@mantine/hooks";
 import { useEffect, useRef } from "react";
 import { useTranslation } from "react-i18next";
+import { useWaitingTitle } from "@/shared/title";
 import { visible } from "@/shared/ui";
 import { useWaiting } from "./useQuestions";
 
@@ -21,9 +22,7 @@ export function useWaitingCount(): number {
   const known = useRef<ReadonlySet<string>>(undefined);
   const count = waiting?.length ?? 0;
 
-  useEffect(() => {
-    document.title = count > 0 ? `(${count}) gonogo` : "gonogo";
-  }, [count]);
+  useWaitingTitle(count);
 
   useEffect(() => {
     if (waiting === undefined) {

@@ -14,6 +14,7 @@ import {
 import { Loaded } from "@/shared/ui";
 import { Comments } from "./Comments";
 import { Deciding } from "./Deciding";
+import { Failures } from "./Failures";
 import { Findings } from "./Findings";
 import { GraphView } from "./GraphView";
 import { PlanHead } from "./PlanHead";
@@ -59,6 +60,7 @@ function Whole({ plan }: { plan: PlanView }) {
       <Loaded query={graph}>
         {(graph) => (
           <>
+            <Failures plan={plan} graph={graph} onOpen={setOpen} />
             <Subtasks graph={graph} onOpen={setOpen} />
             <SubtaskDrawer
               plan={plan}

@@ -1,7 +1,7 @@
 import { Group, Progress, Stack, Text, Title } from "@mantine/core";
 import { useTranslation } from "react-i18next";
 import type { PlanStatusView, PlanView, UsageView } from "@/shared/api";
-import { exact, StatusBadge, useNow, visible, When } from "@/shared/ui";
+import { colorOf, exact, StatusBadge, useNow, visible, When } from "@/shared/ui";
 import { span } from "./times";
 
 /** What a plan is for, how far it is, and what it took. */
@@ -74,20 +74,33 @@ function Pause({ plan: { pause_reason, paused_until } }: { plan: PlanView }) {
 
 function Done({ status }: { status: PlanStatusView }) {
   const { t } = useTranslation();
-  const over = status.subtasks.filter(({ status }) => OVER.has(status)).length;
+  const counts = OVER.map((word) => status.subtasks.filter((each) => each.status === word).length);
+  const total = status.total_steps;
+  const [completed = 0, failed = 0] = counts;
   return (
     <Group gap="sm" wrap="nowrap">
-      <Progress
-        value={status.progress}
-        aria-label={t("plan.progress")}
-        style={{ flex: 1, maxWidth: "28rem" }}
-      />
-      <Text size="sm">{t("plan.over", { done: over, total: status.total_steps })}</Text>
+      <Progress.Root style={{ flex: 1, maxWidth: "28rem" }}>
+        {OVER.map((word, place) => (
+          <Progress.Section
+            key={word}
+            value={(100 * (counts[place] ?? 0)) / Math.max(total, 1)}
+            color={colorOf(word)}
+            aria-label={`${t("plan.progress")}: ${t(`status.${word}`)}`}
+          />
+        ))}
+      </Progress.Root>
+      <Text size="sm">{t("plan.over", { done: completed, total })}</Text>
+      {failed > 0 && (
+        <Text size="sm" fw={600} c="red">
+          {t("plan.failed", { number: failed })}
+        </Text>
+      )}
     </Group>
   );
 }
 
-const OVER: ReadonlySet<string> = new Set(["completed", "failed", "skipped", "cancelled"]);
+/** How a subtask can be over; only the first is green. */
+const OVER = ["completed", "failed", "skipped", "cancelled"] as const;
 const SPENT = ["tokens", "cost", "seconds", "requests", "subtasks"] as const;
 
 /** What was spent, each beside its limit where there is one. */

@@ -3,9 +3,10 @@ import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { lazy, Suspense, useCallback, useRef } from "react";
 import { useTranslation } from "react-i18next";
 import { useNavigate, useParams } from "react-router";
-import { type Event, getSessionOptions } from "@/shared/api";
+import { type Event, getSessionOptions, getSessionQueryKey } from "@/shared/api";
 import { type Link, usePlanNews, useSession, whatPeopleSaid } from "@/shared/events";
-import { Loaded } from "@/shared/ui";
+import { usePlaceTitle } from "@/shared/title";
+import { Loaded, visible } from "@/shared/ui";
 import { Chat } from "../chat/Chat";
 import { SessionMenu } from "./SessionMenu";
 
@@ -37,11 +38,16 @@ function OneSession({ sessionId, tab }: { sessionId: string; tab: string }) {
       if (latest !== undefined && latest !== turn.current) {
         turn.current = latest;
         void queries.invalidateQueries({ queryKey: whatPeopleSaid(sessionId).queryKey });
+        // The first thing that is said is the title where there is no other.
+        void queries.invalidateQueries({
+          queryKey: getSessionQueryKey({ path: { session_id: sessionId } }),
+        });
       }
     },
     [queries, sessionId, tellPlans],
   );
   const following = useSession(sessionId, onEvents);
+  usePlaceTitle(session.data && visible(session.data.title || t("sessions.untitled")));
   const { link } = following;
 
   return (
@@ -50,7 +56,7 @@ function OneSession({ sessionId, tab }: { sessionId: string; tab: string }) {
         <Stack gap="xs">
           <Group justify="space-between">
             <Title order={1} size="h3">
-              {found.title || t("sessions.untitled")}
+              {visible(found.title || t("sessions.untitled"))}
             </Title>
             <Group gap="xs">
               <Badge variant="dot" color={LINK_COLORS[link]} role="status">

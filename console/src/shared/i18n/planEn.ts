@@ -15,6 +15,8 @@ export const planEn = {
   feedbackWas: "Said of it: {{text}}",
   progress: "Progress",
   over: "{{done}} of {{total}}",
+  failed: "failed: {{number}}",
+  failures: "Subtasks that failed: {{number}}",
   attempt: "attempt {{number}}",
   after: "after {{names}}",
   critical: "on the longest chain",

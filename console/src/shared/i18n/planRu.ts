@@ -15,6 +15,8 @@ export const planRu: Language["plan"] = {
   feedbackWas: "О нём сказано: {{text}}",
   progress: "Ход выполнения",
   over: "{{done}} из {{total}}",
+  failed: "с ошибкой: {{number}}",
+  failures: "Подзадачи с ошибкой: {{number}}",
   attempt: "попытка {{number}}",
   after: "после {{names}}",
   critical: "на самой длинной цепочке",
