@@ -65,7 +65,7 @@ REVIEW = {"needed": 2, "role": "operator", "rules": ["r"]}
 @pytest.mark.parametrize(
     ("change", "fields", "said"),
     [
-        ("asked", {}, "12:30:00Z ? a tool s1 run \\x1b[2Jmake · gonogo approvals decide a …"),
+        ("asked", {}, "12:30:00Z ? a tool s1 run \\x1b[2Jmake · gonogo approvals show a"),
         ("changed", {"review": REVIEW}, "12:30:00Z ~ a tool s1 pending, approvals: 0 of 2: run"),
         ("closed", {"status": "expired"}, "12:30:00Z - a tool s1 expired"),
         (
@@ -74,7 +74,7 @@ REVIEW = {"needed": 2, "role": "operator", "rules": ["r"]}
                 "status": "rejected", "decided_by": "ann", "feedback": "no\nway",
                 "decided_at": NOW.replace(hour=13),
             },
-            "13:30:00Z ✗ a tool s1 rejected by ann: no way",
+            "13:30:00Z ✗ a tool s1 rejected by ann: no ⏎ way",
         ),
         (
             "closed",

@@ -15,13 +15,14 @@ SHOWN = "\\x1b[2J\\u202e\\u200b\\ufe0f\\xa0\\U000e0041\\x0d\\x07"
 
 
 def test_one_line_has_no_breaks_and_a_bounded_length():
-    assert one_line("a\n  b\tc") == "a b c"
+    assert one_line("a\n  b\tc\n\n") == "a ⏎ b c"
+    assert one_line("echo ok\n\n" + " " * 50 + "; x") == "echo ok ⏎ ␣×50; x"
     assert one_line("x" * 50, 10) == "x" * 9 + "…"
 
 
 def test_a_value_in_a_line_has_the_escapes_of_json_and_a_text_those_of_text():
     assert json_line({"a": "\x1b\u202e\\u202e"}) == '{"a": "\\u001b\\u202e\\\\u202e"}'
-    assert json_line("a\n\x1b") == "a \\x1b"
+    assert json_line("a\n\x1b") == "a ⏎ \\x1b"
     assert json_line(["x" * 50], 10) == '["xxxxxxx…'
 
 

@@ -9,10 +9,10 @@ from rich.console import Console
 from rich.text import Text
 
 from gonogo.cli._at_keys import key_prompt, line_prompt
-from gonogo.cli._colours import question_texts
 from gonogo.cli._foot import Foot, rows_taken
 from gonogo.cli._live import Live
 from gonogo.cli._markdown import Spoken
+from gonogo.cli._question import question_lines, question_texts
 from gonogo.domain.approval_views import ApprovalView
 
 ERASED = "\r\x1b[K\x1b[A\x1b[K"
@@ -139,9 +139,13 @@ def approval(preview: str, **arguments: object) -> ApprovalView:
     )  # fmt: skip
 
 
+def asked(found: ApprovalView) -> list[Text]:
+    return list(question_texts(found, list(question_lines(found)), first=True))
+
+
 def test_a_question_has_the_call_and_its_difference_in_colours():
     preview = "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-old\n+new\n same\n"
-    texts = list(question_texts(approval(preview, path="x", content="new\x1b")))
+    texts = asked(approval(preview, path="x", content="new\x1b"))
     assert [(text.plain, str(text.style)) for text in texts] == [
         ("", ""),
         ("coder asks to use write_file:", "bold"),
@@ -157,7 +161,7 @@ def test_a_question_has_the_call_and_its_difference_in_colours():
 
 
 def test_what_is_no_difference_of_files_has_no_colours():
-    texts = list(question_texts(approval("- a list\n+ of things")))
+    texts = asked(approval("- a list\n+ of things"))
     assert {str(text.style) for text in texts[3:]} == {""}
 
 

@@ -99,7 +99,7 @@ def test_a_command_shows_its_exit_code_and_the_end_of_its_output(lines, shown):
 def test_a_failed_call_shows_its_error_in_one_line(lines, shown):
     lines.show(call())
     lines.show(result(error="timeout: took\nlonger"))
-    assert shown.getvalue() == "✗ execute_command pytest -q: timeout: took longer\n"
+    assert shown.getvalue() == "✗ execute_command pytest -q: timeout: took ⏎ longer\n"
 
 
 def test_a_plan_is_shown_with_its_findings(lines, shown):

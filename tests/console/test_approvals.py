@@ -72,6 +72,31 @@ def test_a_write_is_shown_as_a_diff_and_edited_by_keys_in_a_form(server, ground,
     assert violations(page) == []
 
 
+def test_a_key_approves_a_long_change_only_after_reading_to_its_end(server, ground, look):
+    text = "".join(f"line {number}\n" for number in range(300))
+    page = desk(server, ground, look, call("write_file", path="old.txt", content=text))
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    question(page).get_by_text("+line 299").wait_for()
+    approve = question(page).get_by_role("button", name="Approve")
+    expect(approve).not_to_be_in_viewport()
+
+    presses = 0
+    while approve.count() and not approve.evaluate(
+        "each => each.getBoundingClientRect().bottom <= innerHeight"
+    ):
+        page.keyboard.press("a")
+        presses += 1
+        assert presses < 50
+        assert [one["status"] for one in api(server, "GET", "/approvals")["approvals"]] == [
+            "pending"
+        ]
+
+    assert presses > 3
+    page.keyboard.press("a")
+    question(page).get_by_text("Done:").wait_for()
+
+
 def test_identical_calls_are_one_line_and_what_is_not_seen_is_shown(server, ground, look):
     page = desk(server, ground, look, call("delete_file", path="old.txt"), HIDDEN)
     for name in ("One", "Two"):

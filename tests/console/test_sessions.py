@@ -67,6 +67,51 @@ def test_a_link_opens_the_console_once(server, look):
     other.get_by_text("works once").first.wait_for()
 
 
+def test_a_link_opens_the_console_in_a_tab_that_is_there_already(server, look):
+    page = look(server.url)
+    page.get_by_role("heading", name="Open gonogo").wait_for()
+
+    page.goto(server.link)
+    page.get_by_role("heading", name="Sessions").wait_for()
+    assert "code=" not in page.url
+
+    page.goto(f"{server.url}/#/audit")
+    page.get_by_role("heading", name="Audit log").wait_for()
+    page.goto(server.link)
+    page.get_by_text("works once").first.wait_for()
+    assert "code=" not in page.url
+    page.reload()
+    page.get_by_role("heading", name="Sessions").wait_for()
+
+
+def test_a_page_has_the_title_of_its_session_also_when_that_comes_later(server, ground, look):
+    ground.model.script(SAYS)
+    page = look(server.link)
+    page.get_by_role("button", name="New session").click()
+    page.get_by_role("button", name="Create").click()
+    expect(page).to_have_title("Untitled · gonogo")
+
+    say(page, "look at it")
+
+    page.get_by_role("heading", name="look at it").wait_for()
+    expect(page).to_have_title("look at it · gonogo")
+    page.get_by_role("link", name="Sessions").click()
+    expect(page).to_have_title("gonogo")
+
+
+def test_a_command_of_several_lines_does_not_read_as_one(server, ground, look):
+    made = f"echo ok\n\ntouch x{' ' * 100}; id"
+    asks = {"calls": [{"name": "execute_command", "arguments": {"command": made}}]}
+    coder = {"calls": [{"name": "switch_mode", "arguments": {"mode": "coder"}}]}
+    ground.model.script({"rules": [{"when": {"user": "run"}, "replies": [coder, asks]}]})
+    page = look(server.link)
+    start(page, "Running")
+
+    say(page, "run")
+
+    page.get_by_role("log").get_by_text("echo ok ⏎ touch x␣×100; id").wait_for()
+
+
 def test_who_is_not_signed_in_is_told_how_to(server, look):
     page = look(server.url)
     page.get_by_role("heading", name="Open gonogo").wait_for()

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gonogo.domain.visible import guarded, visible, visible_json
+from gonogo.domain.visible import guarded, mark_blanks, on_one_line, visible, visible_json
 
 DECEPTIVE = (
     "\x00\x1b\x7f\x9b\r\x85\xa0\xad\u034f\u115f\u1160\u17b4\u180b\u180e\u200b\u200d\u200e\u2028"
@@ -115,3 +115,30 @@ def test_text_of_one_line_has_its_breaks_and_tabs_escaped():
 
 def test_json_uses_its_own_escapes():
     assert visible_json("\u202e\U000e0041\\u202e") == '"\\u202e\\udb40\\udc41\\\\u202e"'
+
+
+def test_blanks_that_would_hide_what_comes_after_them_are_counted_and_not_drawn():
+    assert mark_blanks(f"echo ok{' ' * 6_000}; touch x") == "echo ok␣×6000; touch x"
+    assert mark_blanks(f"a{' ' * 41}b {chr(9) * 41}c") == "a␣×41b␣×42c"
+    assert mark_blanks("echo ok\n" + "\n" * 6_000 + "touch x") == "echo ok\n⏎×6000\ntouch x"
+    assert mark_blanks("+a\n" + "+  \n" * 8 + "+b\n") == "+a\n+⏎×8\n+b\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [f"def f():\n{' ' * 40}return 1\n", "a\n\n\n\n\n\n\n\nb", "+a\n+\n+\n+\n-\n-\n-\n-\n b\n"],
+)
+def test_blanks_as_people_write_them_stay(text):
+    assert mark_blanks(text) == text
+
+
+def test_a_text_on_one_line_shows_where_its_lines_ended():
+    assert on_one_line("echo ok\n\r\n  touch\tx\n") == "echo ok ⏎ touch x"
+    assert on_one_line("a\x0bb\u2028c\x1b") == "a\\x0bb\\u2028c\\x1b"
+
+
+@given(texts)
+def test_counting_blanks_takes_nothing_away_that_is_seen(text):
+    shown = visible(text)
+
+    assert mark_blanks(shown).split() == shown.split()

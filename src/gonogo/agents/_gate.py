@@ -18,7 +18,7 @@ from gonogo.domain.errors import InvalidArguments, ToolFailed
 from gonogo.domain.foreign import Standing, server_of
 from gonogo.domain.gate import Access, Call, FileEffect, Grant, ToolClass, Verdict
 from gonogo.domain.paths import is_secret
-from gonogo.domain.visible import visible
+from gonogo.domain.visible import mark_blanks, visible
 from gonogo.policy import (
     ALWAYS_ASK,
     Conditions,
@@ -151,7 +151,7 @@ class Gate:
         return Gated(
             tool=tool.name, tool_class=tool.tool_class, arguments=call.arguments, verdict=found,
             digest=call.digest(rules.version), base_hashes=call.base_hashes,
-            effects=ready.effects, preview=visible(ready.preview),
+            effects=ready.effects, preview=mark_blanks(visible(ready.preview)),
             error=f"policy_denied: {reason}" if found.decision == "deny" else None, trace=trace,
             access=call.access, rules=rules,
         )  # fmt: skip

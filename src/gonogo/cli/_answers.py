@@ -14,7 +14,7 @@ from gonogo.cli._escape import one_line, spoken
 from gonogo.cli._exits import Stop
 from gonogo.cli._plan_edit import Drafts, plan_editor
 from gonogo.cli._plan_text import as_json
-from gonogo.cli._question import decision, question_lines
+from gonogo.cli._question import decision, pages, question_lines, question_texts
 from gonogo.client import Client
 from gonogo.domain.approval_state import ApprovalKind
 from gonogo.domain.approval_views import ApprovalView
@@ -26,6 +26,8 @@ from gonogo.texts import say
 _NOBODY = "Nobody is there to answer (--unattended)"
 _PLAN = ("approve", "edit", "hold", "reject", "comment", "send_back")
 _CALL = ("approve", "edit", "reject")
+_MORE = "more"
+"""Shows the next page of a question that is long."""
 _GONE = frozenset({"conflict", "already_decided", "expired", "not_found"})
 """Refusals after which the question is no more."""
 FOLLOWS = "follows"
@@ -165,26 +167,30 @@ class Answers:
 
     async def _put(self, approval: ApprovalView) -> dict[str, Any] | None:
         is_plan = approval.kind == ApprovalKind.PLAN
-        if not is_plan:
-            self._shown(approval)
-        options = {
-            word: say(f"cli_{word}", self.locale) for word in _PLAN if is_plan or word in _CALL
-        }
         question = say("cli_plan_question" if is_plan else "cli_tool_question", self.locale)
+        # A plan was shown when it came.
+        left = [] if is_plan else pages(question_lines(approval))
+        if left:
+            self._show(approval, left.pop(0), first=True)
         while True:
-            word = await self.person.choose(question, options)
+            word = await self.person.choose(question, self._options(is_plan, len(left)))
             if word is None:
                 return None
-            if message := await self._meant(approval, word):
+            if word == _MORE:
+                self._show(approval, left.pop(0), first=False)
+            elif message := await self._meant(approval, word):
                 return message
 
-    def _shown(self, approval: ApprovalView) -> None:
-        if self.person.has_keys:
-            from gonogo.cli._colours import question_texts
+    def _options(self, is_plan: bool, pages_left: int) -> dict[str, str]:
+        """What can be answered: nothing is approved that was not shown."""
+        words = _PLAN if is_plan else _CALL if pages_left == 0 else (_MORE, "reject")
+        return {word: say(f"cli_{word}", self.locale, pages=pages_left) for word in words}
 
-            self.person.show(*question_texts(approval))
+    def _show(self, approval: ApprovalView, page: list[str], *, first: bool) -> None:
+        if self.person.has_keys:
+            self.person.show(*question_texts(approval, page, first=first))
         else:
-            self.person.tell("\n" + "\n".join(question_lines(approval)))
+            self.person.tell("\n" * first + "\n".join(page))
 
     async def _meant(self, approval: ApprovalView, word: str) -> dict[str, Any] | None:
         """What a word of the person's sends; None when they are to be asked again."""

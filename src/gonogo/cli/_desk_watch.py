@@ -106,7 +106,7 @@ def news_line(news: News, locale: str) -> str:
     subject = one_line(approval.subject)
     if news.change == "changed":
         return f"{head} ~ {about} {standing(approval, locale)}: {subject}"
-    return f"{head} ? {about} {subject} · {program()} approvals decide {approval.approval_id} …"
+    return f"{head} ? {about} {subject} · {program()} approvals show {approval.approval_id}"
 
 
 def _ending(approval: ApprovalView, locale: str) -> str:

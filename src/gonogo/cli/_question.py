@@ -1,17 +1,40 @@
 """A question as a person reads it, and their answer as the wire has it."""
 
-from collections.abc import Iterator
-from typing import Any, cast
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, cast
 
 from gonogo.cli._diff import revision_lines
-from gonogo.cli._escape import spoken
+from gonogo.cli._escape import json_line, spoken
 from gonogo.cli._exits import Exit, Stop
 from gonogo.cli._tree import plan_lines
 from gonogo.domain.approval_views import ApprovalView
-from gonogo.domain.visible import visible_json
+from gonogo.domain.visible import guarded, visible_json
 
-_PREVIEW = 60
-"""Lines of a diff that are shown before the person has to ask for the rest."""
+if TYPE_CHECKING:
+    from rich.text import Text
+
+_DIFFERS = re.compile(r"^(--- |\+\+\+ |@@ )", re.MULTILINE)
+_CALL = 300
+"""Letters of a call that are shown in the form in which it is judged."""
+_PAGE = 60
+"""Lines that are shown at once; who wants to approve has the rest shown first."""
+_WIDTH = 80
+"""Letters that count as one line of a page."""
+
+
+def pages(lines: Iterable[str]) -> list[list[str]]:
+    """The lines of a question, as many at a time as a person can take in; at least one page."""
+    found: list[list[str]] = [[]]
+    room = _PAGE
+    for line in lines:
+        rows = 1 + len(line) // _WIDTH
+        if rows > room and found[-1]:
+            found.append([])
+            room = _PAGE
+        found[-1].append(line)
+        room -= rows
+    return found
 
 
 def question_lines(approval: ApprovalView) -> Iterator[str]:
@@ -74,14 +97,37 @@ def _preview(approval: ApprovalView) -> Iterator[str]:
         yield from revision_lines(approval.details)
         return
     text = approval.details.get("preview") or _arguments(approval)
-    lines = str(text).splitlines()
-    yield from (f"  {line}" for line in lines[:_PREVIEW])
-    if len(lines) > _PREVIEW:
-        yield f"  … {len(lines) - _PREVIEW} more lines"
-        yield f"  all of it: gonogo approvals show {approval.approval_id} --json"
+    yield from (f"  {line}" for line in str(text).removesuffix("\n").split("\n"))
 
 
 def _arguments(approval: ApprovalView) -> str:
     if not approval.arguments:
         return ""
     return visible_json(approval.arguments, indent=2)
+
+
+def question_texts(approval: ApprovalView, page: Sequence[str], *, first: bool) -> Iterator["Text"]:
+    """A page of a question; the first has its head."""
+    from rich.text import Text
+
+    if first:
+        yield Text("")
+        yield Text(guarded(page[0]), style="bold")
+        if approval.tool_name and approval.arguments is not None:
+            call = json_line(approval.arguments, _CALL)
+            yield Text(guarded(f"  {approval.tool_name} {call}"), style="cyan")
+    differs = _DIFFERS.search(str(approval.details.get("preview"))) is not None
+    for line in page[1:] if first else page:
+        yield Text(guarded(line), style=_style(line) if differs else "")
+
+
+def _style(line: str) -> str:
+    match line[:3]:
+        case "  +":
+            return "bold" if line.startswith("  +++ ") else "green"
+        case "  -":
+            return "bold" if line.startswith("  --- ") else "red"
+        case "  @":
+            return "cyan"
+        case _:
+            return ""

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
-from gonogo.cli._escape import json_line, one_line
+from gonogo.cli._escape import indented, json_line, one_line
 from gonogo.domain.kinds import worker_name
 from gonogo.domain.plan_views import SubtaskView
 
@@ -22,7 +22,7 @@ Node = Mapping[str, Any]
 
 
 def plan_lines(subtasks: Sequence[Node]) -> Iterator[str]:
-    """One subtask after the other, with what it may touch and how it went."""
+    """One subtask after the other, whole, with what it may touch and how it went."""
     for number, subtask in enumerate(subtasks, start=1):
         yield f"{number:>3}. {_headline(subtask)}"
         yield f"     {_facts(subtask)}"
@@ -40,7 +40,7 @@ def _rules(subtask: Node) -> Iterator[tuple[str, str]]:
     for name in named:
         value = subtask.get(name)
         if value is not None:
-            yield name, json_line(value)
+            yield name, json_line(value, None)
 
 
 def stages(nodes: Sequence[Node]) -> list[list[Node]]:
@@ -64,7 +64,7 @@ def scope_line(scope: Mapping[str, Any] | None) -> str:
     if not scope:
         return ""
     parts = [
-        f"{word} {', '.join(one_line(str(value)) for value in scope[name])}"
+        f"{word} {', '.join(one_line(str(value), None) for value in scope[name])}"
         for name, word in (("paths", "files"), ("commands", "commands"), ("tools", "tools"))
         if scope.get(name)
     ]
@@ -74,7 +74,7 @@ def scope_line(scope: Mapping[str, Any] | None) -> str:
 def _network(wanted: object) -> Iterator[str]:
     if isinstance(wanted, (list, tuple)) and wanted:
         hosts = cast("Sequence[object]", wanted)
-        yield f"network {', '.join(one_line(str(host)) for host in hosts)}"
+        yield f"network {', '.join(one_line(str(host), None) for host in hosts)}"
     elif wanted:
         yield "network any public host"
 
@@ -86,7 +86,7 @@ def _by_depth(nodes: Sequence[Node], depth: Mapping[str, int]) -> list[list[Node
 
 def _headline(node: Node) -> str:
     mark = MARKS.get(str(node.get("status")), "·")
-    return f"{mark} {one_line(node['id'])}: {one_line(node['description'], 160)}"
+    return f"{mark} {one_line(node['id'])}: {indented(node['description'], ' ' * 7)}"
 
 
 def _facts(subtask: Node) -> str:

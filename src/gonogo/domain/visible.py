@@ -20,6 +20,8 @@ _SELECTORS = ((0xFE00, 0xFE0F), (0xE0000, 0xE0FFF))
 """Variation selectors and tags: they are drawn as nothing too."""
 _BACKSLASHES = re.compile(r"\\+")
 _LOOKS_ESCAPED = re.compile(r"x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}")
+_BLANKS = re.compile(r"[ \t]{41,}")
+_EMPTY_LINES = re.compile(r"^(?P<sign>[-+ ]?)[ \t]*\n(?:(?P=sign)[ \t]*\n){7,}", re.MULTILINE)
 _ESCAPES = re.compile(rf"(\\+)({_LOOKS_ESCAPED.pattern})")
 _LAST = 0x10FFFF
 
@@ -48,6 +50,23 @@ def guarded(text: str, *, lines: bool = True) -> str:
     if text.isascii() and text.isprintable():
         return text
     return _escaped(text, _odd(text, lines=lines))
+
+
+def mark_blanks(text: str) -> str:
+    """The text with each long run of blanks, or of empty lines, as a sign and their number.
+
+    What comes after thousands of them would be out of sight: on another screen, or at the end of a
+    line that is wrapped. In a unified diff lines are empty that hold nothing but their sign.
+    """
+    text = _EMPTY_LINES.sub(lambda run: f"{run['sign']}⏎×{run[0].count(chr(10))}\n", text)
+    return _BLANKS.sub(lambda run: f"␣×{len(run[0])}", text)
+
+
+def on_one_line(text: str) -> str:
+    """The text as one line, safe to look at: where a line ended is a sign, blanks are counted."""
+    parts = text.replace("\r\n", "\n").replace("\t", " ").split("\n")
+    lines = (mark_blanks(visible(part, lines=False)).strip() for part in parts)
+    return " ⏎ ".join(line for line in lines if line)
 
 
 def unescaped(text: str) -> str:

@@ -261,6 +261,7 @@ ENGLISH = {
     "cli_approve": "approve",
     "cli_edit": "edit",
     "cli_reject": "reject",
+    "cli_more": "more: {pages} to read before you can approve",
     "cli_hold": "hold: approve now, start later",
     "cli_feedback": "Why not? (empty: no reason)",
     "cli_comment": "comment on it",

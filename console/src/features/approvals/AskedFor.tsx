@@ -31,11 +31,12 @@ function CallAsked({ approval }: { approval: ApprovalView }) {
   const preview = typeof details.preview === "string" ? details.preview : "";
   return (
     <Stack gap="xs">
-      {preview !== "" && (isDiff(preview) ? <Diff text={preview} /> : <Code text={preview} />)}
+      {preview !== "" &&
+        (isDiff(preview) ? <Diff text={preview} /> : <Code text={preview} isWhole />)}
       <CommandParts parts={recordsIn(details.parts)} />
       <details open={preview === "" || undefined}>
         <summary>{t("approvals.arguments")}</summary>
-        <Json value={given ?? {}} />
+        <Json value={given ?? {}} isWhole />
       </details>
     </Stack>
   );

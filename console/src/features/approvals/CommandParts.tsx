@@ -1,6 +1,6 @@
 import { Badge, Text } from "@mantine/core";
 import { useTranslation } from "react-i18next";
-import { visible } from "@/shared/ui";
+import { countBlanks, visible } from "@/shared/ui";
 import classes from "./Approvals.module.css";
 
 /** A command as it was understood: its parts in order, and the first that asks. */
@@ -16,7 +16,7 @@ export function CommandParts({ parts }: { parts: readonly Record<string, unknown
           // biome-ignore lint/suspicious/noArrayIndexKey: a part of a command is its place
           <li key={place}>
             {joined_by !== "" && `${visible(String(joined_by))} `}
-            {visible(String(text))}{" "}
+            {countBlanks(visible(String(text)))}{" "}
             {asks === true && (
               <Badge size="sm" color="yellow" variant="light" tt="none" autoContrast>
                 {t("approvals.asks")}

@@ -2,7 +2,7 @@ import { Badge, Checkbox, Group, Text } from "@mantine/core";
 import { useTranslation } from "react-i18next";
 import { Link } from "react-router";
 import type { ApprovalView } from "@/shared/api";
-import { StatusBadge, visible, When } from "@/shared/ui";
+import { onOneLine, StatusBadge, visible, When } from "@/shared/ui";
 import classes from "./Approvals.module.css";
 import { Countdown } from "./Countdown";
 import { type Line, linesOf } from "./lines";
@@ -94,7 +94,7 @@ function LineView({
             <StatusBadge status={first.status} />
           )}
         </Group>
-        <div className={classes.aim}>{visible(aimOf(first))}</div>
+        <div className={classes.aim}>{onOneLine(aimOf(first))}</div>
         <Group gap="xs" justify="space-between">
           <Text span size="xs" c="dimmed">
             {visible(from.join(" · "))}

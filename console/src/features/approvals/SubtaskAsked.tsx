@@ -1,7 +1,7 @@
 import { Text, Title } from "@mantine/core";
 import { useTranslation } from "react-i18next";
 import type { Scope } from "@/shared/api";
-import { Json, visible } from "@/shared/ui";
+import { countBlanks, Json, visible } from "@/shared/ui";
 import { ScopeAsked } from "./ScopeAsked";
 
 /** What is decided with a subtask: what it does, by whom, after what, and what it may touch. */
@@ -14,13 +14,13 @@ export function SubtaskAsked({ subtask }: { subtask: Record<string, unknown> }) 
   return (
     <div>
       <Title order={3} size="sm" style={{ whiteSpace: "pre-wrap" }}>
-        {visible(`${id}: ${description}`)}
+        {countBlanks(visible(`${id}: ${description}`))}
       </Title>
       <Text size="xs" c="dimmed">
         {visible(facts.filter(Boolean).join(" · "))}
       </Text>
       <ScopeAsked scope={scope as Scope | undefined} />
-      {rest.length > 0 && <Json value={Object.fromEntries(rest)} />}
+      {rest.length > 0 && <Json value={Object.fromEntries(rest)} isWhole />}
     </div>
   );
 }

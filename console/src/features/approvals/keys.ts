@@ -28,7 +28,7 @@ const ACTS: Record<string, (() => void) | undefined> = {
   j: () => move(1),
   k: () => move(-1),
   x: () => current()?.querySelector<HTMLInputElement>("input[type=checkbox]")?.click(),
-  a: () => inView("[data-approve]")?.click(),
+  a: approve,
   e: () => inView("[data-edit]")?.click(),
   r: () => inView("[data-feedback]")?.focus(),
 };
@@ -80,6 +80,30 @@ function inView(selector: string): HTMLElement | undefined {
     return undefined;
   }
   return question?.querySelector<HTMLElement>(selector) ?? undefined;
+}
+
+/** Approve the open question once its end is in view; before that, read on as a pager does. */
+function approve(): void {
+  const button = document.querySelector<HTMLElement>("[data-question] [data-approve]");
+  const box = button?.getBoundingClientRect();
+  if (button === null || box === undefined) {
+    return;
+  }
+  if (box.bottom > window.innerHeight) {
+    if (isPassed() || inView("h2") !== undefined) {
+      window.scrollBy({ top: 0.8 * (window.innerHeight - HEADER) });
+    }
+  } else if (box.top < HEADER) {
+    inView("h2");
+  } else {
+    button.click();
+  }
+}
+
+/** Whether the open question begins above what is in view. */
+function isPassed(): boolean {
+  const box = document.querySelector("[data-question] h2")?.getBoundingClientRect();
+  return box !== undefined && box.bottom < HEADER;
 }
 
 const HEADER = 52;

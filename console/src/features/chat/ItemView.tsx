@@ -3,7 +3,7 @@ import { memo } from "react";
 import { useTranslation } from "react-i18next";
 import { Link } from "react-router";
 import type { Call, Item } from "@/shared/events";
-import { Code, Json, Markdown, StatusBadge } from "@/shared/ui";
+import { Code, Json, Markdown, onOneLine, StatusBadge } from "@/shared/ui";
 import classes from "./Chat.module.css";
 
 /** One thing that was said or done. */
@@ -102,7 +102,7 @@ function CallView({ call }: { call: Call }) {
           {call.tool}
         </Text>
         <Text size="sm" c="dimmed" truncate maw="24rem">
-          {aim(call.arguments)}
+          {onOneLine(aim(call.arguments))}
         </Text>
         <Badge variant="light" color={CALL_COLORS[call.status] ?? "gray"}>
           {t(`chat.call.${call.status}`)}

@@ -1,17 +1,23 @@
 import { Box } from "@mantine/core";
 import classes from "./Code.module.css";
-import { visible } from "./visible";
+import { countBlanks, visible } from "./visible";
 
-/** Text as it is, with a width of its own; what is not seen is shown as escapes. */
-export function Code({ text }: { text: string }) {
+/**
+ * Text as it is, with a width of its own; what is not seen is shown as escapes, and blanks that
+ * would push the rest out of sight are counted.
+ *
+ * @param isWhole Of any height: what is decided about does not scroll away in a frame.
+ */
+export function Code({ text, isWhole = false }: { text: string; isWhole?: boolean }) {
   return (
-    <Box component="pre" className={classes.code} tabIndex={0}>
-      {visible(text)}
+    <Box component="pre" className={classes.code} data-whole={isWhole || undefined} tabIndex={0}>
+      {countBlanks(visible(text))}
     </Box>
   );
 }
 
 /** Any JSON, readable. */
-export function Json({ value }: { value: unknown }) {
-  return <Code text={typeof value === "string" ? value : JSON.stringify(value, null, 2)} />;
+export function Json({ value, isWhole }: { value: unknown; isWhole?: boolean }) {
+  const text = typeof value === "string" ? value : JSON.stringify(value, null, 2);
+  return <Code text={text} isWhole={isWhole} />;
 }

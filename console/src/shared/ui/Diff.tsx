@@ -1,5 +1,5 @@
 import classes from "./Diff.module.css";
-import { visible } from "./visible";
+import { countBlanks, visible } from "./visible";
 
 const KINDS: Record<string, string | undefined> = {
   "+": classes.added,
@@ -7,9 +7,12 @@ const KINDS: Record<string, string | undefined> = {
   "@": classes.place,
 };
 
-/** A unified diff. Characters that are not seen are shown as escapes. */
+/**
+ * A unified diff. Characters that are not seen are shown as escapes. Long lines are wrapped: what
+ * comes late in them is seen too.
+ */
 export function Diff({ text }: { text: string }) {
-  const lines = text.replace(/\n$/, "").split("\n");
+  const lines = countBlanks(text.replace(/\n$/, "")).split("\n");
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached by keyboard
     <pre className={classes.diff} tabIndex={0}>

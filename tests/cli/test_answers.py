@@ -1,0 +1,95 @@
+"""A person approves what they were shown, and nothing else can be answered yes."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import RenderableType
+
+from gonogo.cli._answers import Answers, Wish
+from gonogo.cli._ask import Person
+from gonogo.domain.approval_views import ApprovalView, PendingApprovals
+
+LONG = [f"line {number}" for number in range(1, 201)]
+
+
+class Reader(Person):
+    """A person who answers in these words, and what they were shown and could answer."""
+
+    def __init__(self, *words: str, has_keys: bool = False) -> None:
+        super().__init__({})
+        self.has_keys = has_keys
+        self.words = list(words)
+        self.read: list[str] = []
+        self.options: list[list[str]] = []
+
+    is_there = True
+
+    def tell(self, text: str) -> None:
+        self.read += text.split("\n")
+
+    def show(self, *shown: RenderableType) -> None:
+        self.read += [str(each) for each in shown]
+
+    async def choose(self, question: str, options: Mapping[str, str]) -> str | None:
+        self.options.append(list(options))
+        return self.words.pop(0)
+
+
+class Client:
+    """Has one question open."""
+
+    def __init__(self, *lines: str) -> None:
+        self.asked = ApprovalView.model_validate({
+            "approval_id": "a", "request_id": "c", "kind": "tool", "request_type": "tool",
+            "session_id": "s", "subject": "execute_command", "tool_name": "execute_command",
+            "details": {"agent": "coder", "preview": "\n".join(lines)}, "reason": "why",
+            "digest": "d", "status": "pending", "created_at": "2026-01-01T00:00:00Z",
+            "arguments": {"command": "\n".join(lines)},
+        })  # fmt: skip
+
+    async def pending_approvals(self, session_id: str) -> PendingApprovals:
+        found = {"session_id": session_id, "pending_approvals": [self.asked], "count": 1}
+        return PendingApprovals.model_validate(found)
+
+
+async def answered(person: Reader, *lines: str) -> list[dict[str, Any]]:
+    client: Any = Client(*lines)
+    return await Answers(client, "s", person, Wish(), "en").to_what_waits()
+
+
+async def test_a_long_command_is_approved_only_after_all_of_it_was_shown():
+    for has_keys in (False, True):
+        person = Reader("more", "more", "more", "approve", has_keys=has_keys)
+
+        [message] = await answered(person, *LONG)
+
+        assert message["decision"] == "approve"
+        assert [line.strip() for line in person.read if line.strip() in LONG] == LONG
+        assert person.options == [["more", "reject"]] * 3 + [["approve", "edit", "reject"]]
+
+
+async def test_a_long_command_can_be_rejected_at_once():
+    class Terse(Reader):
+        async def line(self, prompt: str, *, ahead: bool = False) -> str | None:
+            return "no"
+
+    [message] = await answered(Terse("reject"), *LONG)
+
+    assert message["decision"] == "reject"
+
+
+async def test_a_line_that_is_wrapped_counts_for_as_many_as_it_takes():
+    person = Reader("more", "approve")
+
+    await answered(person, "x" * 80 * 50, "y" * 80 * 20, "; touch z")
+
+    assert person.options == [["more", "reject"], ["approve", "edit", "reject"]]
+
+
+async def test_a_short_command_is_shown_whole_line_by_line():
+    person = Reader("approve")
+
+    await answered(person, "echo ok", "", "touch x")
+
+    assert person.read[2:5] == ["  echo ok", "  ", "  touch x"]
+    assert person.options == [["approve", "edit", "reject"]]
