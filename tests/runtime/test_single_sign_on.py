@@ -76,6 +76,21 @@ async def test_a_token_that_the_provider_signed_names_a_person(tmp_path, idp, ki
     assert who.until > datetime.now(UTC)
 
 
+@pytest.mark.parametrize("name", ["http_proxy", "HTTP_PROXY", "ALL_PROXY", "HTTPS_PROXY"])
+async def test_a_proxy_of_the_environment_has_no_part_in_who_somebody_is(
+    tmp_path, idp, name, monkeypatch
+):
+    with provider() as proxy:
+        proxy.publish("one")
+        monkeypatch.setenv(name, proxy.url)
+        monkeypatch.setenv("NO_PROXY", "")
+        idp.publish("one")
+        async with opened(tmp_path, idp) as world:
+            who = await world.runtime.authenticate(idp.token())
+
+    assert who.id == principal_id(idp.url, "0815")
+
+
 async def test_who_somebody_is_stands_in_the_audit_log_once_and_again_with_a_new_name(
     tmp_path, idp
 ):
