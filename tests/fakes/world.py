@@ -75,8 +75,9 @@ def plan(*subtasks: Body, goal: str = "A goal") -> Body:
 class Clock:
     """A clock that goes on by itself and can be moved forward."""
 
-    def __init__(self) -> None:
-        self.ahead = timedelta()
+    def __init__(self, at: datetime | None = None) -> None:
+        """Begin at a time, or now."""
+        self.ahead = at - datetime.now(UTC) if at else timedelta()
 
     def __call__(self) -> datetime:
         return datetime.now(UTC) + self.ahead
@@ -338,10 +339,17 @@ def _runs(mark: str) -> bool:
 
 
 @asynccontextmanager
-async def world_of(root: Path, lines: Mapping[str, Any], **set_: Any) -> AsyncIterator[World]:
-    """A world that ends with the block."""
+async def world_of(
+    root: Path, lines: Mapping[str, Any], *, at: datetime | None = None, **set_: Any
+) -> AsyncIterator[World]:
+    """A world that ends with the block.
+
+    Args:
+        at: What its clock says at first; by default what time it is.
+    """
     async with anyio.create_task_group() as group:
         world = World(root, group, lines, **set_)
+        world.clock = Clock(at)
         await world.start()
         try:
             yield world

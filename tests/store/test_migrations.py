@@ -1,14 +1,13 @@
 """Migrations: a database of an older version keeps what it holds."""
 
-from alembic import command
-from alembic.config import Config
 from sqlalchemy import text
 
 from gonogo.domain.plan_state import PlanStatus
 from gonogo.store import Store
-from gonogo.store._migrate import _FOLDER, version_of
+from gonogo.store._migrate import version_of
 from gonogo.store._schema import METADATA
 from gonogo.store.plans import plan_of, standings
+from store.older import upgrade
 from store.test_schema import differences, engine_of
 
 PLAN = """
@@ -25,11 +24,8 @@ VALUES ('p/1/a', 'p', 1, 'a', 1, 'completed', 1, 4)
 
 async def test_a_plan_of_the_first_version_is_read_by_this_one(empty_url):
     engine = engine_of(empty_url)
-    config = Config()
-    config.set_main_option("script_location", str(_FOLDER))
+    upgrade(engine, "0001")
     with engine.connect() as conn:
-        config.attributes["connection"] = conn
-        command.upgrade(config, "0001")
         for statement in PLAN.split(";"):
             conn.execute(text(statement), {"at": "2026-01-02T03:04:05.000000Z"})
         conn.commit()
