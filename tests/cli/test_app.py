@@ -188,22 +188,31 @@ def test_a_batch_of_commands_gets_a_verdict_a_line_in_its_contexts(gonogo, tmp_p
     assert [json.loads(line)["decision"] for line in done.stdout.splitlines()] == ["allow", "deny"]
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "nonsense",
-        "[]",
-        '{"cmd": 1}',
-        '{"cmd": "ls", "cmd": "rm"}',
-        '{"cmd": "ls", "policy_context": "other"}',
-    ],
-)
-def test_a_bad_line_of_a_batch_is_named(gonogo, tmp_path: Path, line):
+BAD_LINES = [
+    b"nonsense", b"[]", b'{"cmd": 1}', b'{"cmd": "ls", "cmd": "rm"}', b'{"cmd": "\\ud800"}', b"\xff",
+    b'{"cmd": "ls", "policy_context": "other"}', b"[" * 40, b'{"cmd": "' + b"x" * 2**21 + b'"}',
+]  # fmt: skip
+
+
+def test_a_bad_line_of_a_batch_is_denied_and_named_and_the_others_are_judged(
+    gonogo, tmp_path: Path
+):
     contexts = tmp_path / "contexts.json"
-    contexts.write_text('{"a": {}, "b": {}}')
-    done = gonogo("policy", "check", "--batch", "--context", str(contexts), stdin=line + "\n")
+    contexts.write_text('{"a": {"allow": ["ls"]}, "b": {}}')
+    good = b'{"cmd": "ls", "policy_context": "a"}'
+    lines = [each for bad in BAD_LINES for each in (good, bad)]
+    command = ("policy", "check", "--batch", "--context", str(contexts))
+
+    done = gonogo(*command, stdin=b"\n".join([*lines, good, b""]).decode("utf-8", "surrogateescape"))
+
+    said = [json.loads(line) for line in done.stdout.splitlines()]
     assert done.returncode == 2
-    assert "line 1" in done.stderr
+    assert [each["decision"] for each in said] == ["allow", "deny"] * len(BAD_LINES) + ["allow"]
+    for number, each in enumerate(said, 1):
+        if number % 2 == 0:
+            assert each["rule"] == "builtin:unreadable-line"
+            assert each["reason"].startswith(f"line {number}: ")
+            assert f"line {number}: " in done.stderr
 
 
 def test_the_doctor_says_what_is_missing_and_that_others_may_look(gonogo, home: Path):

@@ -122,7 +122,7 @@ class Nursery:
             files = {"stdin": theirs, "stdout": out.fileno(), "stderr": err.fileno()}
             process = self.start(*words, env=env, cwd=cwd, **files)
             os.close(theirs)
-            with os.fdopen(ours, "w") as typed:
+            with os.fdopen(ours, "w", errors="surrogateescape") as typed:
                 typed.write(stdin)
             try:
                 code = process.wait(timeout)

@@ -8,9 +8,9 @@ from pathlib import Path
 import typer
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from gonogo.cli._exits import Exit, Stop
+from gonogo.cli._exits import Exit, Stop, complain
 from gonogo.cli._setup import own_locale, read_settings
-from gonogo.domain.errors import InvalidMessage
+from gonogo.domain.errors import InvalidMessage, Refused
 from gonogo.domain.gate import Verdict
 from gonogo.domain.principal import Role
 from gonogo.domain.strict_json import loads
@@ -29,6 +29,7 @@ from gonogo.settings import Settings
 from gonogo.texts import say
 
 Contexts = Mapping[str, PolicyContext]
+_UNREADABLE = "builtin:unreadable-line"
 
 
 class Item(BaseModel):
@@ -86,21 +87,28 @@ async def _known(settings: Settings) -> Known:
 
 
 def check_batch(rules: Path | None, contexts: Path | None, name: str) -> Exit:
-    """Write a verdict for each line of standard input, in order."""
+    """Write a verdict for each line of standard input, in order.
+
+    A line that cannot be read is denied, and the others are judged all the same.
+    """
     named, own = _contexts(contexts), _own(rules)
-    for number, line in enumerate(sys.stdin, start=1):
+    code = Exit.DONE
+    for number, line in enumerate(sys.stdin.buffer, start=1):
         if not line.strip():
             continue
         try:
             item = _item(line)
             context = _context(named, item.policy_context or name, own=own)
-        except (InvalidMessage, Stop) as error:
-            raise Stop(f"line {number}: {error}", Exit.USAGE) from None
-        _write(check_command(item.cmd, context))
-    return Exit.DONE
+            _write(check_command(item.cmd, context))
+        except (Refused, Stop) as error:
+            reason = f"line {number}: {error}"
+            _write(Verdict(decision="deny", reason=reason, rule=_UNREADABLE))
+            complain(reason)
+            code = Exit.USAGE
+    return code
 
 
-def _item(line: str) -> Item:
+def _item(line: bytes) -> Item:
     try:
         return Item.model_validate(loads(line))
     except ValidationError:
