@@ -1,11 +1,13 @@
 """A sweep removes what nobody needs, and nothing that anybody does."""
 
+import subprocess
 import threading
 
 import pytest
 
 from gonogo.domain.errors import ToolFailed
 from gonogo.workspace import Snapshots, Workspace
+from gonogo.workspace._git import Git
 
 AT_ONCE = -60.0
 """Nothing is so young that it stays for that alone."""
@@ -96,3 +98,111 @@ def test_snapshots_that_are_taken_meanwhile_are_whole(snapshots, folder):
         over.set()
         other.join(60)
     assert problems == []
+
+
+def room(tmp_path):
+    """The bytes that the objects of the store take."""
+    objects = tmp_path / "snapshots" / "objects"
+    return sum(path.stat().st_size for path in objects.rglob("*") if path.is_file())
+
+
+def objects_of(tmp_path):
+    """Every object of the store, with its content."""
+    store = tmp_path / "snapshots"
+    command = ["git", "-C", str(store), "cat-file", "--batch-all-objects", "--batch"]
+    return subprocess.run(command, capture_output=True, check=True).stdout
+
+
+def test_a_snapshot_of_a_large_folder_takes_what_changed(snapshots, folder, tmp_path):
+    taken(snapshots, folder, "a line that everybody writes", files=1_000)
+    before, trees = room(tmp_path), []
+    for n in range(30):
+        (folder / f"{n}.txt").write_text(f"changed {n}\n")
+        trees.append(snapshots.take(Workspace(folder)))
+
+    # A tree of 1,000 names takes 24 KB; 32 KiB may wait to be packed.
+    assert room(tmp_path) - before < 30 * 1_500 + (32 << 10)
+    assert [snapshots.verify(tree) for tree in trees] == [()] * 30
+    assert len(snapshots.diff(trees[0], trees[-1])) == 29
+
+
+def test_what_is_packed_is_found_and_held_once_by_others_too(snapshots, folder, tmp_path):
+    trees = [taken(snapshots, folder, f"text {n}", files=600) for n in range(3)]
+    again = [taken(snapshots, folder, f"text {n}", files=600) for n in range(3)]
+    other = Snapshots(tmp_path / "snapshots")
+
+    assert again == trees
+    assert [other.verify(tree) for tree in trees] == [()] * 3
+    assert not (tmp_path / "snapshots" / "objects" / trees[0][:2] / trees[0][2:]).exists()
+
+
+def test_a_snapshot_is_taken_although_it_cannot_be_packed(snapshots, folder, tmp_path):
+    taken(snapshots, folder, "one", files=50)
+    broken = tmp_path / "snapshots" / "objects" / "ab" / ("0" * 38)
+    broken.parent.mkdir(exist_ok=True)
+    broken.write_bytes(b"x" * (64 << 10))
+
+    tree = taken(snapshots, folder, "two", files=50)
+    assert snapshots.verify(tree) == ()
+
+
+def test_a_pack_of_which_a_part_is_needed_is_made_anew(snapshots, folder, tmp_path):
+    lost = taken(snapshots, folder, "nobody wants this", files=150)
+    kept = taken(snapshots, folder, "but this", files=150)
+    taken(snapshots, folder, "and this")
+    # Whatever lies where, one pack has all of it now.
+    git = Git(tmp_path / "snapshots")
+    git.run("repack", "-d", "-n", "-q", "--geometric=2")
+
+    assert snapshots.sweep({kept}, grace=AT_ONCE) > 0
+    assert snapshots.verify(kept) == ()
+    with pytest.raises(ToolFailed):
+        snapshots.paths(lost)
+    assert b"nobody wants this" not in objects_of(tmp_path)
+
+
+def test_what_programs_that_were_killed_left_is_cleared_up(snapshots, folder, tmp_path):
+    taken(snapshots, folder, "one")
+    store = tmp_path / "snapshots"
+    (store / "objects" / "pack").mkdir(exist_ok=True)
+    (store / "objects" / "aa").mkdir(exist_ok=True)
+    left = [store / "objects/pack/tmp_pack_1", store / "objects/aa/tmp_obj_1",
+            store / "fast_import_crash_1"]  # fmt: skip
+    for path in left:
+        path.write_text("half")
+
+    snapshots.sweep(())
+    assert [path for path in left if path.exists()] == []
+
+
+def test_what_a_workspace_had_is_forgotten_at_once(snapshots, folder, tmp_path):
+    trees = [taken(snapshots, folder, text) for text in ("first", "second", "third")]
+    blob = snapshots.hold(Workspace(folder), "0.txt")
+    assert blob is not None
+
+    assert snapshots.forget(folder, ()) > 0
+    for tree in trees:
+        with pytest.raises(ToolFailed):
+            snapshots.paths(tree)
+    assert b"third" not in objects_of(tmp_path)
+    assert snapshots.verify(taken(snapshots, folder, "third")) == ()
+
+
+def test_what_others_have_or_were_just_given_is_not_forgotten(snapshots, folder, tmp_path):
+    other = tmp_path / "other"
+    other.mkdir()
+    gone, kept = (taken(snapshots, folder, text) for text in ("gone", "shared"))
+    # Held in another workspace, and written down by nobody yet.
+    (tree, _) = (taken(snapshots, other, text) for text in ("shared", "last"))
+
+    snapshots.forget(folder, {kept})
+    assert snapshots.verify(kept) == snapshots.verify(tree) == ()
+    with pytest.raises(ToolFailed):
+        snapshots.paths(gone)
+    # Its snapshot is somebody's: what is read of the workspace goes on where it was.
+    assert snapshots.take(Workspace(folder)) == kept
+
+
+def test_a_store_that_nobody_began_has_nothing_to_forget(snapshots, folder):
+    assert snapshots.forget(folder, ()) == 0
+    assert snapshots.size == 0

@@ -135,16 +135,12 @@ class Git:
         self.run("update-index", "-z", "--index-info", given=entries, extra=extra)
         return self.run("write-tree", extra=extra).decode().strip()
 
-    def has_tree(self, tree: str) -> bool:
-        """Whether a tree that `index` gave is still there; trees are never packed.
-
-        It counts as new from then on, so that no sweep takes it before its owner has noted it.
-        """
-        try:
-            os.utime(self.folder / "objects" / tree[:2] / tree[2:])
-        except FileNotFoundError:
-            return False
-        return True
+    def has(self, name: str) -> bool:
+        """Whether an object is there."""
+        if (self.folder / "objects" / name[:2] / name[2:]).exists():
+            return True
+        said = self.run("cat-file", "--batch-check=%(objecttype)", given=f"{name}\n".encode())
+        return not said.endswith(b" missing\n")
 
     @contextmanager
     def process(

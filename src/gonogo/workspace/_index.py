@@ -9,7 +9,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Generator
+from collections.abc import Collection, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -96,6 +96,19 @@ class Desk:
         replace_file(self._file, _encoded(index))
         mark = self._mark()
         self._read = None if mark is None else (mark, index)
+
+    def forget(self, keep: Collection[str]) -> None:
+        """Forget what the last snapshot held, and what a rollback was doing.
+
+        The next snapshot reads everything again. One that is kept, since it is somebody else's by
+        now, is not forgotten.
+        """
+        self.note.unlink(missing_ok=True)
+        if self.load().tree in keep:
+            return
+        self._read = None
+        for file in (self._file, self.folder / "git-index"):
+            file.unlink(missing_ok=True)
 
     def _mark(self) -> tuple[int, int, int] | None:
         try:

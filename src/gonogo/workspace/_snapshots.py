@@ -5,12 +5,18 @@ of its `.git` is written and none of its settings is read. Held are the files an
 `.gitignore` does not hide, untracked ones included, with their nine permission bits, whatever
 their names and contents, and the names of empty folders. Not held: owners, extended attributes,
 times, hard links as such, and what `_scan` leaves alone.
+
+Equal contents are held once, whoever they belong to; what nobody names any more is swept. What was
+given out lately stays meanwhile, since whoever asked for it may not have written that down yet.
 """
 
 import json
+import logging
 import os
 import stat
 import threading
+import time
+from collections import defaultdict
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -25,12 +31,14 @@ from gonogo.workspace._plan import Left, Restore, plan
 from gonogo.workspace._scan import Found, Scan, content, root_opened, scan
 from gonogo.workspace._standing import check_path, parent_opened
 from gonogo.workspace._states import Change, FileState, Folders, Limits, Tree, git_mode, kept_mode
-from gonogo.workspace._sweep import GRACE, sweep
+from gonogo.workspace._sweep import GRACE, NO_GRACE, pack, sweep
 from gonogo.workspace._trees import Trees
 from gonogo.workspace._workspace import Workspace
 
+_LOG = logging.getLogger(__name__)
 _NO_LIMITS = Limits()
 _USUAL_MODES = (0o644, 0o755)
+_NOWHERE = Path()
 
 
 class Snapshots:
@@ -47,6 +55,8 @@ class Snapshots:
         self._trees = Trees(self._git)
         self._limits = limits
         self._desks: dict[Path, Desk] = {}
+        self._given: defaultdict[Path, dict[str, float]] = defaultdict(dict)
+        """By workspace, what was given out of it, and when."""
         self._guard = threading.Lock()
 
     def take(self, workspace: Workspace) -> Tree:
@@ -60,15 +70,22 @@ class Snapshots:
             self._git.prepare()
             desk = self._desk(workspace.root)
             with desk.held(), open_store(self._git.folder):
-                return self._taken(_Taking(self._git, desk, workspace.root, self._limits))
+                tree = self._taken(_Taking(self._git, desk, workspace.root, self._limits))
+                self._give(workspace.root, tree)
+                self._pack()
+                return tree
 
-    def blob(self, data: bytes) -> str:
-        """Hold one content, such as that of an ignored file, and return its id."""
+    def blob(self, data: bytes, root: Path = _NOWHERE) -> str:
+        """Hold one content, such as that of an ignored file, and return its id.
+
+        Args:
+            root: The workspace that it belongs to.
+        """
         with _said():
             self._git.prepare()
             with open_store(self._git.folder):
                 said = self._git.run("hash-object", "-w", "--no-filters", "--stdin", given=data)
-        return said.decode().strip()
+                return self._give(root, said.decode().strip())
 
     def hold(self, workspace: Workspace, path: str) -> FileState | None:
         """Hold one file as it is now, even one that snapshots leave alone; None is no file.
@@ -86,7 +103,8 @@ class Snapshots:
         if read is None:
             return None
         kept = kept_mode(status.st_mode)
-        return FileState(blob=self.blob(read[0]), mode=kept, hash=content_hash(read[0]))
+        blob = self.blob(read[0], workspace.root)
+        return FileState(blob=blob, mode=kept, hash=content_hash(read[0]))
 
     def read(self, blob: str) -> bytes:
         """The content with this id.
@@ -193,10 +211,57 @@ class Snapshots:
         Raises:
             ToolFailed: `io_error` or `timeout`; whatever is needed is still there.
         """
+        return self._swept(keep, self._given_since(time.monotonic() - grace), grace)
+
+    def forget(self, root: Path, keep: Iterable[str]) -> int:
+        """Remove at once what is held for nobody, however young it is.
+
+        The caller sees to it that nobody is at work in this workspace. Gives how many objects went.
+
+        Args:
+            keep: As for `sweep`. The index of the workspace goes, if its snapshot is not kept.
+
+        Raises:
+            ToolFailed: `io_error` or `timeout`; whatever is needed is still there.
+        """
+        kept, desk = {*keep}, self._desk(root)
+        given = self._given_since(time.monotonic() - GRACE)
+        self._given.pop(root, None)
+        others = {root_: ids for root_, ids in given.items() if root_ != root}
+        if desk.folder.exists():
+            with _said(), desk.held():
+                desk.forget(kept)
+        return self._swept(kept, others, NO_GRACE)
+
+    @property
+    def size(self) -> int:
+        """The bytes that the store takes."""
+        return sum(path.lstat().st_size for path in self._git.folder.rglob("*") if path.is_file())
+
+    def _swept(self, keep: Iterable[str], given: Mapping[Path, Iterable[str]], grace: float) -> int:
         if not (self._git.folder / "HEAD").exists():
             return 0
         with _said(), open_store(self._git.folder, alone=True):
-            return sweep(self._git, keep, grace)
+            return sweep(self._git, {*keep, *(id_ for ids in given.values() for id_ in ids)}, grace)
+
+    def _give(self, root: Path, name: str) -> str:
+        with self._guard:
+            self._given[root][name] = time.monotonic()
+        return name
+
+    def _given_since(self, since: float) -> dict[Path, set[str]]:
+        """What was given out lately; what was given out before that is thought of no more."""
+        with self._guard:
+            for root, given in self._given.items():
+                self._given[root] = {name: at for name, at in given.items() if at >= since}
+            return {root: {*given} for root, given in self._given.items() if given}
+
+    def _pack(self) -> None:
+        try:
+            pack(self._git)
+        except ToolFailed as failure:
+            # It takes more room, and that is all.
+            _LOG.warning("snapshots were not packed: %s", failure)
 
     def _taken(self, taking: "_Taking") -> Tree:
         index = taking.desk.load()
@@ -228,7 +293,7 @@ class _Taking:
         files = self._read(seen, index, horizon)
         meta = _meta(seen, files)
         name = blob_id(meta)
-        tree = index.tree if index.tree and self.git.has_tree(index.tree) else None
+        tree = index.tree if index.tree and self.git.has(index.tree) else None
         if tree is not None and name == index.meta and files == index.files:
             return tree
         if tree is None or name != index.meta or _shape(files) != _shape(index.files):

@@ -1,13 +1,20 @@
-"""Sweeping a store of snapshots: what nobody needs any more goes, and nothing else.
+"""The objects of a store of snapshots: packed so that they grow by what changed, and swept.
 
-Needed is what the caller names, what the indexes of workspaces and unfinished rollbacks speak of,
-and whatever came or was used again lately, since its owner may not have written that down yet; each
-with all that it holds. Cut off in the middle, a sweep has removed less, and no more than that.
+A tree names every file of its folder, so that each snapshot of a large folder would take as much as
+the folder has names. What lies loose, and small packs, is brought into one pack, in which a tree is
+kept by what it has otherwise than another.
+
+A sweep removes what nobody needs any more, and nothing else. Needed is what the caller names, what
+the indexes of workspaces and unfinished rollbacks speak of, and whatever came or was used again
+lately, since its owner may not have written that down yet; each with all that it holds. Cut off in
+the middle, either has removed less, and no more than that: what is needed is in the new pack before
+it goes from where it was.
 """
 
+import fcntl
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,39 +23,111 @@ from gonogo.workspace._index import now_in
 
 GRACE = 3_600.0
 """Seconds for which everything that was written or used again stays."""
+NO_GRACE = -10 * 365 * 86_400.0
+"""However young it is, whatever is not needed goes."""
+_LOOSE = 32 << 10
+"""Bytes that lie loose until they are packed."""
+_SMALL = 1 << 20
+"""Bytes of a pack that is still made anew with what comes."""
 _ID = re.compile(rb"[0-9a-f]{40}")
 _NOTES = ("index.json", "rollback.json")
+
+
+def pack(git: Git) -> None:
+    """Bring what lies loose, and small packs, into one, once that is worth it.
+
+    Raises:
+        ToolFailed: `io_error` or `timeout`; everything is still where it was.
+    """
+    loose = dict(_loose(git.folder))
+    if sum(_size(path) for path in loose.values()) < _LOOSE:
+        return
+    with (git.folder / "pack.lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            # Somebody else is at it.
+            return
+        small = [
+            index for index in _packs(git.folder) if _size(index.with_suffix(".pack")) < _SMALL
+        ]
+        names = {name for index in small for name in _packed(git, index)}
+        _into_one_pack(git, {*loose, *names}, small)
+        for path in loose.values():
+            path.unlink(missing_ok=True)
 
 
 def sweep(git: Git, keep: Iterable[str], grace: float = GRACE) -> int:
     """Remove what is not needed, while nobody takes a snapshot.
 
-    A pack goes once nothing in it is needed. Gives how many objects and packs went.
+    A pack of which a part is needed is made anew with that part. Gives how many objects went.
 
     Raises:
-        ToolFailed: `io_error` or `timeout`; what is needed was not found out, and nothing went.
+        ToolFailed: `io_error` or `timeout`; whatever is needed is still there.
     """
     horizon = now_in(git.folder) - round(grace * 1e9)
-    loose = {path.parent.name + path.name: path for path in _loose(git.folder)}
-    packs = {path: _packed(git, path) for path in (git.folder / "objects/pack").glob("*.idx")}
+    loose = dict(_loose(git.folder))
+    packs = {index: _packed(git, index) for index in _packs(git.folder)}
     needed = {*keep, *_noted(git.folder)}
     needed |= {name for name, path in loose.items() if not _is_old(path, horizon)}
     for index, names in packs.items():
         if not _is_old(index.with_suffix(".pack"), horizon):
             needed |= names
     reached = _reached(git, needed)
+    _clear_up(git.folder)
     gone = [path for name, path in loose.items() if name not in reached]
     done = sum(_removed(path, horizon) for path in gone)
-    for index, names in packs.items():
-        if reached.isdisjoint(names):
-            done += _pack_removed(index, horizon)
-    return done
+    return done + _sweep_packs(git, packs, reached)
 
 
-def _loose(folder: Path) -> Iterator[Path]:
+def _clear_up(folder: Path) -> None:
+    """Remove what programs that were killed left half-written; nobody else is at work now."""
+    for pattern in ("objects/pack/tmp_*", "objects/??/tmp_*", "fast_import_crash_*"):
+        for path in folder.glob(pattern):
+            path.unlink(missing_ok=True)
+
+
+def _sweep_packs(git: Git, packs: Mapping[Path, set[str]], reached: set[str]) -> int:
+    useless = {index: names - reached for index, names in packs.items() if names - reached}
+    needed = {name for index in useless for name in packs[index] & reached}
+    if needed:
+        _into_one_pack(git, needed, useless)
+    else:
+        for index in useless:
+            _remove_pack(index)
+    return sum(len(names) for names in useless.values())
+
+
+def _into_one_pack(git: Git, names: Iterable[str], replaced: Collection[Path]) -> None:
+    """Make a pack of objects, in the place of others."""
+    place = git.folder / "objects/pack/pack"
+    told = "".join(f"{name}\n" for name in sorted(names)).encode()
+    said = git.run(
+        "pack-objects", "--quiet", "--window=10", "--depth=50", str(place), given=told,
+        limit=IMPORT_LIMIT,
+    )  # fmt: skip
+    made = f"pack-{said.decode().strip()}"
+    for index in replaced:
+        if index.stem != made:
+            _remove_pack(index)
+
+
+def _loose(folder: Path) -> Iterator[tuple[str, Path]]:
     for path in (folder / "objects").glob("[0-9a-f][0-9a-f]/*"):
         if _ID.fullmatch(os.fsencode(path.parent.name + path.name)):
-            yield path
+            yield path.parent.name + path.name, path
+
+
+def _packs(folder: Path) -> list[Path]:
+    """The indexes of all packs."""
+    return sorted((folder / "objects/pack").glob("pack-*.idx"))
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
 
 
 def _packed(git: Git, index: Path) -> set[str]:
@@ -93,11 +172,7 @@ def _removed(path: Path, horizon: int) -> bool:
     return True
 
 
-def _pack_removed(index: Path, horizon: int) -> bool:
-    pack = index.with_suffix(".pack")
-    if not _is_old(pack, horizon):
-        return False
+def _remove_pack(index: Path) -> None:
     # The index first: without it git does not see the pack, and with it the pack must be there.
-    for path in (index, pack, index.with_suffix(".rev")):
+    for path in (index, index.with_suffix(".pack"), index.with_suffix(".rev")):
         path.unlink(missing_ok=True)
-    return True
