@@ -185,9 +185,12 @@ async def test_what_cannot_be_stored_is_replaced_and_halves_are_joined(provider,
     reply.model_dump_json().encode()
 
 
-async def test_an_endless_answer_ends_in_a_failure(provider, ask):
+@pytest.mark.parametrize("of", ["text", "calls"])
+async def test_an_endless_answer_ends_in_a_failure(provider, ask, of):
     piece = "x" * (1024 * 1024)
-    provider.replies({"text": [piece] * (MAX_REPLY // len(piece) + 2)})
+    endless = [piece] * (MAX_REPLY // len(piece) + 2)
+    call = {"name": "write_file", "arguments": f'{{"content": "{"".join(endless)}"}}'}
+    provider.replies({"text": endless} if of == "text" else {"calls": [call]})
     with pytest.raises(ModelFailed, match="more than"):
         await ask()
     assert len(provider.requests) == 1

@@ -9,6 +9,7 @@ import pytest
 
 from gonogo.domain.errors import Conflict, ModelFailed
 from gonogo.llm import ModelSettings, open_model
+from gonogo.llm.failures import model_failed
 
 pytestmark = pytest.mark.anyio
 KEY = "sk-test-0123456789abcdef"
@@ -178,17 +179,37 @@ async def test_an_answer_that_is_no_stream_is_a_failure(provider, settings, aske
 
 
 @pytest.mark.parametrize("status", [401, 500])
-async def test_a_key_is_in_no_error_and_no_log(provider, ask, caplog, status):
+@pytest.mark.parametrize("key", [KEY, "letmein!", "two words  and two blanks"])
+async def test_a_key_is_in_no_error_and_no_log(provider, settings, asked, caplog, status, key):
     caplog.set_level(logging.DEBUG)
     other = "sk-ant-somebody-elses-0123456789"
-    provider.script({"default": {"status": status, "error": f"Bad key {KEY} or {other}"}})
-    with pytest.raises(ModelFailed) as caught:
-        await ask()
+    provider.script({"default": {"status": status, "error": f"Bad key {key} or {other}"}})
+    model = open_model(settings(api_key=key), {})
+    with pytest.raises(ModelFailed, match=rf"{status}: Bad key \*\*\* or \*\*\*$") as caught:
+        await model.request(asked(), lambda _text: None)
+    await model.aclose()
     told = "".join(traceback.format_exception(caught.value)) + caplog.text
-    assert KEY not in told
+    assert key not in told
     assert other not in told
     assert caught.value.__context__ is None
-    assert provider.headers[0]["authorization"] == f"Bearer {KEY}"
+    assert provider.headers[0]["authorization"] == f"Bearer {key}"
+
+
+async def test_the_password_of_an_address_is_in_no_error_however_it_is_written(
+    provider, settings, asked
+):
+    provider.script({"default": {"status": 401, "error": "Bad b@byl0n, that is b%40byl0n"}})
+    address = provider.base_url.replace("://", "://me:b%40byl0n@")
+    model = open_model(settings(base_url=address), {})
+    with pytest.raises(ModelFailed, match=r"401: Bad \*\*\*, that is \*\*\*$"):
+        await model.request(asked(), lambda _text: None)
+    await model.aclose()
+
+
+def test_a_key_that_begins_like_another_leaves_nothing_of_that_in_an_error():
+    failure = model_failed("m", RuntimeError("open-sesame-now"), ["open-sesame", "open-sesame-now"])
+
+    assert str(failure) == "m failed: ***"
 
 
 def test_a_key_is_not_in_what_the_settings_look_like():

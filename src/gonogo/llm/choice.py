@@ -9,7 +9,7 @@ import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from gonogo.domain.errors import ModelNotConfigured
 from gonogo.llm.model import Model, ModelSettings
@@ -252,4 +252,4 @@ def _their_provider(name: str, key: str | None) -> Any:  # noqa: ANN401 - any pr
 
 def _secrets_of(base_url: str | None) -> tuple[str, ...]:
     password = urlsplit(base_url).password if base_url else None
-    return (password,) if password else ()
+    return (password, unquote(password)) if password else ()

@@ -21,8 +21,9 @@ _SHORTEST = 4
 def model_failed(model: str, error: Exception, secrets: Iterable[str] = ()) -> ModelFailed:
     """Describe what a provider, or the way to it, did."""
     status = _status(error)
+    told = " ".join(redacted(_what(error, status), secrets).split())
     return ModelFailed(
-        f"{model} {redacted(_what(error, status), secrets)[:_MAX_TEXT]}",
+        f"{model} {told[:_MAX_TEXT]}",
         http_status=status,
         retry_after=getattr(error, "retry_after", None),
         transient=_may_pass(error, status),
@@ -31,7 +32,8 @@ def model_failed(model: str, error: Exception, secrets: Iterable[str] = ()) -> M
 
 def redacted(text: str, secrets: Iterable[str]) -> str:
     """The text without the secrets, and without what looks like one."""
-    for secret in secrets:
+    # The longest first: another one may be the beginning of it.
+    for secret in sorted(secrets, key=len, reverse=True):
         if len(secret) >= _SHORTEST:
             text = text.replace(secret, "***")
     return _LOOKS_LIKE_A_KEY.sub("***", text)
@@ -46,7 +48,7 @@ def _status(error: Exception) -> int | None:
 def _what(error: Exception, status: int | None) -> str:
     if isinstance(error, TimeoutError):
         return "did not answer in time"
-    detail = " ".join(_detail(getattr(error, "body", None)).split())
+    detail = _detail(getattr(error, "body", None)).strip()
     if status is not None:
         return f"answered {status}: {detail}" if detail else f"answered {status}"
     return f"failed: {detail or str(error) or type(error).__name__}"
