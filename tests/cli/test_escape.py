@@ -3,12 +3,15 @@
 import io
 import json
 
+import pytest
 from rich.console import Console
 
 from gonogo.cli._ask import Person
 from gonogo.cli._escape import json_line, one_line, spoken
+from gonogo.cli._exits import Stop, explained
 from gonogo.cli._print import facts, line, table
 from gonogo.cli._show import Lines
+from gonogo.domain.errors import NotFound
 
 ODD = "\x1b[2J\u202e\u200b\ufe0f\xa0\U000e0041\r\x07"
 SHOWN = "\\x1b[2J\\u202e\\u200b\\ufe0f\\xa0\\U000e0041\\x0d\\x07"
@@ -38,6 +41,14 @@ def test_everything_that_is_written_is_guarded_whoever_forgot_to(capsys):
 
     assert written.out == f"a{SHOWN}\nhead\nc{SHOWN}\n"
     assert written.err == f"b{SHOWN}\n"
+
+
+@pytest.mark.parametrize("error", [Stop(f"a{ODD}\n"), NotFound(f"a{ODD}\n")])
+def test_what_went_wrong_is_said_in_one_line_that_moves_no_cursor(capsys, error):
+    with pytest.raises(SystemExit), explained():
+        raise error
+
+    assert capsys.readouterr().err == f"gonogo: a{SHOWN}\\x0a\n"
 
 
 def test_json_for_people_is_the_same_value_and_deceives_nobody(capsys):

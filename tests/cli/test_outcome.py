@@ -81,6 +81,18 @@ def test_a_question_of_the_agent_stands_until_it_has_a_result():
     assert outcome.question is None
 
 
+@pytest.mark.parametrize(
+    ("reason", "paused"), [(None, True), ("lunch", True), ("quota", False), ("budget", False)]
+)
+def test_only_a_pause_that_somebody_asked_for_is_one_to_go_on_from(reason, paused):
+    outcome = Outcome()
+    facts = {"plan_id": "p"} | ({"reason": reason} if reason else {})
+    outcome.note(event("plan_paused", metadata=facts))
+    assert (outcome.is_paused, outcome.exit) == (paused, Exit.DONE)
+    outcome.note(event("plan_resumed", metadata={"plan_id": "p"}))
+    assert not outcome.is_paused
+
+
 def test_a_plan_is_remembered_while_it_is_not_over():
     outcome = Outcome()
     outcome.note(event("plan_notification", metadata={"plan_id": "p"}))

@@ -9,6 +9,7 @@ import pytest
 
 from gonogo.client import Unreachable
 from gonogo.client._events import read_stream
+from gonogo.client._wire import ATTEMPTS
 
 HELLO = {"type": "user_message", "content": "hi"}
 
@@ -100,6 +101,20 @@ async def test_a_server_that_stays_away_is_unreachable_in_the_end(against, monke
     async with against(server) as client:
         with pytest.raises(Unreachable, match="refused"), anyio.fail_after(60):
             await anext(client.follow("s"))
+
+    assert server.answers == []
+
+
+async def test_a_server_that_comes_back_each_time_may_break_any_number_of_times(
+    against, monkeypatch
+):
+    monkeypatch.setattr("gonogo.client._wire._LONGEST_DELAY", 0.001)
+    server = Server(*[Broken(event(seq)) for seq in range(1, 4 * ATTEMPTS)])
+    async with against(server) as client:
+        with anyio.fail_after(60):
+            async for found in client.follow("s"):
+                if found["seq"] == 4 * ATTEMPTS - 1:
+                    break
 
     assert server.answers == []
 

@@ -56,6 +56,20 @@ def test_a_reader_that_does_not_read_keeps_the_latest_and_sees_the_gap():
     assert kept == list(range(51, _BUFFER + 51))
 
 
+async def test_who_follows_a_session_that_is_gone_is_told_so_and_nobody_else():
+    hub = Hub()
+    first, second, other = hub.follow("s1"), hub.follow("s1"), hub.follow("s2")
+    hub.tell_event(event(1))
+    hub.end("s1")
+    hub.end("nobody follows")
+
+    for follower in (first, second):
+        with anyio.fail_after(LIMIT):
+            await follower.wait()
+        assert (follower.is_last, taken(follower)) == (True, [event(1)])
+    assert not other.is_last
+
+
 async def test_waiting_ends_when_something_is_pushed_even_before_the_wait_began():
     hub = Hub()
     follower = hub.follow("s1")

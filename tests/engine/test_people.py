@@ -11,10 +11,18 @@ from fakes.workshop import Workshop, parks_once
 from gonogo.domain.errors import Conflict, IllegalTransition, NotFound
 from gonogo.domain.failure import Category, Failure
 from gonogo.domain.plan_state import PlanStatus
+from gonogo.domain.records import Stop
 from gonogo.domain.subtask_state import SubtaskStatus
-from gonogo.engine import ADVANCE, Completed, Failed, Outcome, Work
-from gonogo.store import Connection
-from gonogo.store.plans import add_plan, add_revision, move_plan
+from gonogo.engine import ADVANCE, REPLAN, Completed, Failed, Outcome, Work
+from gonogo.store import Connection, Outbox
+from gonogo.store.plans import (
+    active_grant,
+    add_grants,
+    add_plan,
+    add_revision,
+    grant_of,
+    move_plan,
+)
 from gonogo.store.sessions import add_session
 from gonogo.store.timers import due_timers
 
@@ -129,6 +137,50 @@ async def test_cancelling_a_subtask_leaves_its_siblings_alone(
     assert (await open_shop.plan(plan_id)).status is PlanStatus.PARTIAL
 
 
+async def test_cancelling_a_subtask_ends_its_grant_and_no_other(
+    open_shop: Workshop, gate: anyio.Event
+) -> None:
+    plan_id = await open_shop.start({"id": "slow"}, {"id": "slow2"})
+    session_id = (await open_shop.plan(plan_id)).session_id
+    granted = [
+        rows.grant(f"of {key}", session_id=session_id, plan_id=plan_id, subtask_id=key)
+        for key in ("slow", "slow2")
+    ]
+    await open_shop.store.write(add_grants, granted)
+    await open_shop.do(open_shop.engine.cancel_subtask, plan_id, "slow")
+
+    assert await open_shop.store.read(active_grant, plan_id, 1, "slow") is None
+    ended = await open_shop.store.read(grant_of, "of slow")
+    assert ended is not None
+    assert ended.ended_because == "cancelled by ann"
+    assert await open_shop.store.read(active_grant, plan_id, 1, "slow2") == granted[1]
+    gate.set()
+    await open_shop.end_of(plan_id)
+
+
+async def test_cancelling_a_plan_that_is_sent_back_ends_the_search_for_another_revision(
+    open_shop: Workshop,
+) -> None:
+    stops: list[Stop] = []
+    deliver = open_shop.store.deliver
+
+    def watched(box: Outbox) -> None:
+        stops.extend(box.stops)
+        deliver(box)
+
+    open_shop.store.deliver = watched
+    open_shop.steps["a"] = parks_once(open_shop)
+    plan_id = await open_shop.start({"id": "a"})
+    await open_shop.until(plan_id, "a", _S.WAITING_APPROVAL)
+    await open_shop.do(open_shop.engine.replan, plan_id, "another way")
+    await open_shop.until_searched()
+    assert stops == []
+    await open_shop.do(open_shop.engine.cancel, plan_id)
+    await open_shop.end_of(plan_id)
+
+    assert Stop(REPLAN, plan_id) in stops
+
+
 @pytest.mark.feature(208)
 async def test_skipping_a_subtask_skips_its_dependants_and_nothing_else(
     open_shop: Workshop, gate: anyio.Event
@@ -172,6 +224,23 @@ async def test_the_log_rests_when_all_that_is_left_waits_for_a_person(
 
     last = (await open_shop.events(plan_id))[-1]
     assert (last["type"], last["is_final"]) == ("plan_progress", True)
+
+
+async def test_the_log_does_not_rest_while_anything_of_the_plan_runs(
+    open_shop: Workshop, gate: anyio.Event
+) -> None:
+    open_shop.steps["asks"] = parks_once(open_shop)
+    plan_id = await open_shop.start({"id": "asks"}, {"id": "slow"})
+    await open_shop.until(plan_id, "asks", _S.WAITING_APPROVAL)
+    await open_shop.until_run("slow")
+    await open_shop.do(open_shop.engine.pause, plan_id)
+
+    events = await open_shop.events(plan_id)
+    assert events[-1]["type"] == "plan_paused"
+    assert [event["type"] for event in events if event.get("is_final")] == []
+    gate.set()
+    await open_shop.until(plan_id, "slow", _S.COMPLETED)
+    assert (await open_shop.events(plan_id))[-1]["is_final"] is True
 
 
 async def test_an_answer_for_a_cancelled_subtask_starts_nothing(open_shop: Workshop) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import anyio
 import pytest
 
-from fakes.workshop import Step, Workshop, agrees
+from fakes.workshop import Step, Workshop, agrees, key_of, parks_once
 from gonogo.domain.budget import BudgetSpent, Excess
 from gonogo.domain.errors import Conflict, ModelFailed
 from gonogo.domain.plan_state import PlanStatus
@@ -162,6 +162,21 @@ async def test_runs_of_subtasks_are_counted_with_retries_and_across_a_restart(
         await extend(shop, plan_id, subtasks=4)
         await shop.end_of(plan_id)
     assert shop.runs == ["a", "a", "b", "c"]
+
+
+async def test_a_subtask_that_goes_on_after_a_question_is_no_new_run(store: Store) -> None:
+    asked: list[Excess] = []
+    shop = shop_of(store, asked, subtasks=2)
+    async with shop.open():
+        shop.steps["a"] = parks_once(shop)
+        plan_id = await shop.start({"id": "a"}, {"id": "b", "dependencies": ["a"]})
+        await shop.until(plan_id, "a", _S.WAITING_APPROVAL)
+        await shop.store.write(shop.engine.resume, key_of(plan_id, "a"), shop.now)
+        await shop.end_of(plan_id)
+
+        assert shop.runs == ["a", "a", "b"]
+        assert asked == []
+        assert (await shop.plan(plan_id)).budget == {"runs": 2}
 
 
 async def test_of_those_that_are_ready_as_many_start_as_the_budget_has_runs(store: Store) -> None:

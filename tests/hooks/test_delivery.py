@@ -213,6 +213,19 @@ async def test_a_receiver_that_behaves_badly_is_told_again_later(begun, how):
 
 
 @pytest.mark.parametrize("kind", ["sqlite"])
+async def test_no_proxy_of_the_environment_hears_of_a_question(begun, monkeypatch):
+    async with receiver() as wanted, receiver() as proxy:
+        for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+            monkeypatch.setenv(name, proxy.url)
+        for name in ("no_proxy", "NO_PROXY"):
+            monkeypatch.delenv(name, raising=False)
+        post = Post(begun, chat=hook(wanted.url))
+        await post.ask()
+        await post.send()
+
+        assert (len(wanted.received), len(proxy.received)) == (1, 0)
+
+
 async def test_an_answer_without_an_end_is_an_answer(begun):
     async with receiver() as told:
         told.behaviour = receivers.floods

@@ -5,7 +5,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from fakes.world import calls, kinds, plan, says, step, world_of, write
+from fakes.world import LIMIT, calls, kinds, plan, says, step, world_of, write
 from gonogo.domain.errors import Conflict, Forbidden, InvalidMessage, NotFound, Unauthorized
 from gonogo.domain.principal import Principal, Role
 from gonogo.runtime import Runtime
@@ -92,6 +92,22 @@ async def test_a_deleted_session_is_gone_for_good_and_its_plan_is_cancelled(
             await world.say("hello")
         with pytest.raises(Conflict):
             await world.runtime.open_session(world.ann, session_id=world.session)
+
+
+async def test_who_follows_a_session_sees_what_is_told_to_its_deletion_and_then_that(
+    tmp_path: Path,
+) -> None:
+    async with world_of(tmp_path, LINES) as world:
+        await world.propose()
+        async with world.runtime.follow(world.ann, world.session, 0) as events:
+            with anyio.fail_after(LIMIT):
+                while (await anext(events))["type"] != "plan_notification":
+                    pass
+                await world.runtime.delete_session(world.ann, world.session)
+                while (await anext(events))["type"] != "plan_cancelled":
+                    pass
+                with pytest.raises(NotFound, match=f"{world.session} was deleted"):
+                    await anext(events)
 
 
 async def test_a_workspace_must_be_a_folder_inside_the_roots(tmp_path: Path) -> None:

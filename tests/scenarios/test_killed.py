@@ -157,8 +157,9 @@ async def test_a_person_has_an_unknown_call_run_again_or_failed(make, decision):
 
 
 @pytest.mark.feature(32, 33)
-async def test_a_call_that_was_cut_off_is_not_run_again_under_a_grant_that_was_revoked(
-    make, born, tmp_path
+@pytest.mark.parametrize("meanwhile", ["its grant was revoked", "other rules hold"])
+async def test_a_call_that_was_cut_off_is_not_run_again_by_itself_where(
+    make, born, tmp_path, meanwhile
 ):
     lines = {"main/architect": [plan(step("a"))], "a": [calls(write("a.txt")), says("a")]}
     with process(born, tmp_path, None, lines, BUILD) as events:
@@ -170,10 +171,16 @@ async def test_a_call_that_was_cut_off_is_not_run_again_under_a_grant_that_was_r
         fcntl.flock(folder, fcntl.LOCK_EX)
         with process(born, tmp_path, None, lines, go) as events:
             seen(events, "tool_call", tool_name="write_file")
+        if meanwhile == "other rules hold":
+            (tmp_path / "config").mkdir()
+            (tmp_path / "config" / "rules.toml").write_text(
+                '[[rule]]\ntool = "delete_file"\ndecision = "deny"\n'
+            )
         async with make(lines) as world:
             world.session = mortal.SESSION
-            [grant] = await world.runtime.grants(world.ann, world.session)
-            await world.runtime.revoke_grant(world.ann, grant.grant_id)
+            if meanwhile == "its grant was revoked":
+                [grant] = await world.runtime.grants(world.ann, world.session)
+                await world.runtime.revoke_grant(world.ann, grant.grant_id)
             fcntl.flock(folder, fcntl.LOCK_UN)
             await world.until("approval_requested", kind="intervention")
 

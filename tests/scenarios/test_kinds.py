@@ -5,8 +5,11 @@ import pytest
 from fakes.world import calls, of, plan, says, step, write
 from gonogo.approvals import Question
 from gonogo.domain.approval_state import ApprovalKind
-from gonogo.domain.errors import AlreadyDecided, InvalidMessage
+from gonogo.domain.errors import AlreadyDecided, Conflict, InvalidMessage
+from gonogo.domain.events import AssistantMessage
 from gonogo.domain.messages import HitlDecision
+from gonogo.store import log
+from gonogo.store.sessions import set_session
 
 BOTH = {
     "main/architect": [plan(step("a"))], "main/coder": [calls(write("a.txt")), says("ok")],
@@ -67,6 +70,38 @@ async def test_a_new_kind_of_question_needs_one_registration(make):
                 world.ann, HitlDecision(approval_id=opened.id, decision="reject")
             )
         assert of(await world.log(), "approval_resolved", status="approved")
+
+
+async def test_of_answers_in_one_message_a_refused_one_leaves_nothing_behind(make):
+    class Release:
+        def settle(self, conn, approval, ruling, now):
+            log.tell(conn, approval.session_id, now, AssistantMessage(content=approval.subject))
+            set_session(conn, approval.session_id, title=approval.subject)
+            if approval.subject == "bad":
+                raise Conflict("not now")
+
+        def lapse(self, conn, approval, now): ...
+
+    async with make({"main/ask": [says("hi")]}) as world:
+        await world.say("Hi", "ask")
+        parts = world.runtime.parts
+        parts.desk.kinds[ApprovalKind.SUBTASK] = Release()
+        opened = {}
+        for subject in ("good", "bad"):
+            question = Question(
+                session_id=world.session, kind=ApprovalKind.SUBTASK, subject=subject, details={},
+                reason="because", digest="sha256:1",
+            )  # fmt: skip
+            opened[subject] = await parts.store.write(parts.desk.open, question, world.clock())
+        decisions = [HitlDecision(approval_id=a.id, decision="approve") for a in opened.values()]
+        good, bad = await world.runtime.decide_many(world.ann, decisions)
+
+        assert (good.outcome, str(bad)) == ("decided", "not now")
+        assert [a.approval_id for a in await world.pending()] == [opened["bad"].id]
+        session = await world.runtime.session(world.ann, world.session)
+        assert session.title == "good"
+        said = of(await world.log(), "assistant_message", content="bad")
+        assert said == []
 
 
 async def test_a_plan_is_not_decided_as_a_tool(make):

@@ -257,6 +257,22 @@ async def test_a_link_that_was_withdrawn_decides_nothing(linked):
         assert entry.details["link_id"] == made.link_id
 
 
+async def test_who_is_no_admin_withdraws_only_the_links_in_their_own_name(linked):
+    async with linked() as world, browser(world) as http:
+        await world.runtime.create_token(world.runtime.owner, "root", Role.ADMIN)
+        question, made = await asked(world)
+        other = await world.runtime.make_link(world.runtime.owner, question.approval_id, "root")
+        await world.runtime.revoke_links(world.ann, question.approval_id)
+
+        assert (await http.get(made.url)).status_code == 410
+        assert (await http.get(other.url)).status_code == 200
+        [entry] = await world.audit("link.revoked")
+        assert entry.details["link_id"] == made.link_id
+        with pytest.raises(NotFound):
+            await world.runtime.revoke_links(world.bob, question.approval_id)
+        assert (await decide(http, other.url, "reject")).status_code == 200
+
+
 async def test_a_link_of_a_plan_that_was_edited_decides_nothing_of_the_new_one(linked):
     async with linked() as world, browser(world) as http:
         await world.runtime.create_token(world.runtime.owner, "ann", Role.OPERATOR)

@@ -345,6 +345,26 @@ async def test_outside_a_plan_and_in_another_session_a_write_asks(make):
         assert world.read("a.txt") is None
 
 
+@pytest.mark.parametrize("named", ["call_id", "approval_id"])
+async def test_a_question_is_answered_in_its_own_session_and_in_no_other_of_the_same_person(
+    make, named
+):
+    async with make(ONE) as world:
+        [call_id] = await asked(world)
+        [question] = await world.pending()
+        other = await world.runtime.open_session(world.ann)
+        message = {
+            "type": "hitl_decision", named: getattr(question, named), "decision": "approve",
+        }  # fmt: skip
+        with pytest.raises(NotFound, match=getattr(question, named)):
+            await world.send(message, session=other.session_id)
+
+        assert [a.call_id for a in await world.pending()] == [call_id]
+        assert world.read("a.txt") is None
+        await world.ask(message)
+        assert world.read("a.txt") == "one\n"
+
+
 @on_both
 @pytest.mark.feature(87)
 async def test_questions_outlive_a_restart(make):

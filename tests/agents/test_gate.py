@@ -1,0 +1,48 @@
+"""The gate: what a plan was approved for goes only as far as its reviewers could see."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gonogo.agents import Given, Thread, load_profiles
+from gonogo.domain.gate import Grant
+from gonogo.domain.plan import Scope
+from gonogo.policy import load_reviews
+from gonogo.runtime import bare_thread, open_gate
+from gonogo.settings import Settings
+from gonogo.tools import builtin_tools
+
+REVIEW = '[[review]]\npath = "db/**"\nreviewers = ["bob"]\n'
+SCOPE = Scope(commands=("touch",), paths=("db/**", "src/**"))
+
+
+async def granted(thread: Thread) -> Given:
+    del thread
+    return Given(grant=Grant(grant_id="g", plan_id="p", revision=1, subtask_id="s", scope=SCOPE))
+
+
+@pytest.mark.parametrize(
+    ("reviewed", "command", "decision", "rule"),
+    [
+        ("", "touch db/x", "allow", "grant:p#s"),
+        (REVIEW, "touch db/x", "ask", "default:other"),
+        (REVIEW, "touch src/x", "allow", "grant:p#s"),
+    ],
+)
+async def test_a_grant_lets_no_command_touch_a_path_that_others_review(
+    tmp_path: Path, reviewed: str, command: str, decision: str, rule: str
+) -> None:
+    rules = tmp_path / "rules.toml"
+    rules.write_text(reviewed)
+    (tmp_path / "ws").mkdir()
+    tools = builtin_tools()
+    settings = Settings(home=tmp_path / "home", config=tmp_path, workspace=tmp_path / "ws")
+    gate = open_gate(
+        settings, tools, load_profiles(None, known_tools=tools), load_reviews(None, rules), granted
+    )
+    thread = replace(bare_thread(tmp_path / "ws", "coder"), plan_id="p", revision=1, subtask_id="s")
+
+    found = await gate.judge(thread, "execute_command", {"command": command})
+
+    assert (found.verdict.decision, found.verdict.rule) == (decision, rule)
