@@ -230,8 +230,9 @@ async def test_the_log_does_not_rest_while_anything_of_the_plan_runs(
     open_shop: Workshop, gate: anyio.Event
 ) -> None:
     open_shop.steps["asks"] = parks_once(open_shop)
-    plan_id = await open_shop.start({"id": "asks"}, {"id": "slow"})
+    plan_id = await open_shop.start({"id": "slow"}, {"id": "asks"}, {"id": "quick"})
     await open_shop.until(plan_id, "asks", _S.WAITING_APPROVAL)
+    await open_shop.until(plan_id, "quick", _S.COMPLETED)
     await open_shop.until_run("slow")
     await open_shop.do(open_shop.engine.pause, plan_id)
 
