@@ -86,10 +86,36 @@ def test_the_cases_of_classification_hold(case):
         ("агент reviewer не найден", "dependency"),
         ("This was denied by policy", "policy"),
         ("Прервано пользователем", "cancelled"),
+        ("SyntaxError: invalid syntax", "logic"),
+        ("Traceback\n  File x\nTypeError: unsupported operand", "logic"),
+        ("Step failed: KeyError: 'name'", "logic"),
+        ("ImportError: cannot import name 'a' from 'b'", "logic"),
+        ("IndexError", "logic"),
+        ("ModuleNotFoundError: No module named 'x'", "environment"),
+        ("ConnectionRefusedError: [Errno 111]", "network"),
+        ("RuntimeError: CUDA out of memory", "resource"),
     ],
 )
 def test_words_that_name_a_failure_are_known(text, category):
     assert KNOWN.classify_text(text).category == category
+
+
+@pytest.mark.feature(99)
+@pytest.mark.parametrize(
+    ("text", "severity", "category"),
+    [
+        ("Invalid plan structure", "critical", "validation"),
+        ("Dependency not found", "critical", "dependency"),
+        ("Missing required dependency: numpy", "critical", "dependency"),
+        ("No suitable model found", "high", "environment"),
+        ("Missing required parameter 'path'", "high", "validation"),
+        ("ValueError: Invalid parameter value", "high", "validation"),
+    ],
+)
+def test_failures_that_the_plan_has_to_change_for_are_known(text, severity, category):
+    found = KNOWN.classify_text(text)
+
+    assert (found.severity, found.category, found.requires_replanning) == (severity, category, True)
 
 
 @pytest.mark.feature(99)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from fakes.rows import revision, subtask
 from gonogo.domain.errors import InvalidPlan
+from gonogo.domain.kinds import KindRule, Worker
 from gonogo.domain.plan import (
     MAX_DESCRIPTION,
     MAX_SUBTASKS,
@@ -18,6 +19,7 @@ from gonogo.domain.plan import (
     critical_path,
     dependants,
     parse_subtasks,
+    with_types,
 )
 
 AGENTS = ["coder", "debug", "ask", "universal"]
@@ -56,6 +58,29 @@ def test_the_estimated_time_is_five_minutes_unless_it_is_said():
     assert [s.estimated_time for s in (said, null, silent)] == ["2 h", "5 min", "5 min"]
 
 
+@pytest.mark.feature(42, 96)
+def test_an_action_with_neither_agent_nor_tool_is_a_models_and_other_kinds_say_who_they_need():
+    [alone] = parse({"description": "d", "type": "action"})
+    assert (alone.type, alone.agent, alone.tool) == ("action", None, None)
+    [usual] = parse(*with_types([{"description": "d"}]))
+    assert usual == alone.model_copy(update={"id": usual.id})
+
+    kinds = {"wish": KindRule(name="wish", workers=frozenset({Worker.AGENT}))}
+    with pytest.raises(InvalidPlan, match="'subtask_1': agent: Field required"):
+        parse_subtasks([{"description": "d", "type": "wish"}], agents=AGENTS, kinds=kinds)
+
+
+@pytest.mark.parametrize("odd", [None, "a", {"description": "d"}, ["a", None, 1]])
+def test_what_is_no_list_of_subtasks_stays_as_a_model_wrote_it(odd):
+    assert with_types(odd) == odd
+
+
+def test_a_type_that_a_model_names_stays():
+    assert with_types([{"type": "decision"}, {"type": None}]) == [
+        {"type": "decision"}, {"type": None},
+    ]  # fmt: skip
+
+
 @pytest.mark.feature(44)
 def test_a_dependency_may_be_a_zero_based_index():
     first, second, third = parse(
@@ -72,9 +97,9 @@ def test_a_dependency_may_be_a_zero_based_index():
     ("bad", "said"),
     [
         ({"agent": "coder"}, "Subtask 1: description: Field required"),
+        ({"description": "d"}, "'subtask_1': agent: Field required"),
         (item(description=""), "Subtask 1: description: String should have at least 1 character"),
         (item(description="d" * (MAX_DESCRIPTION + 1)), "Subtask 1: description: .* at most 4000"),
-        ({"description": "d"}, "'subtask_1': agent: Field required"),
         (item(agent="architect"), "'architect' may not carry out subtasks"),
         (item(agent="orchestrator"), "'orchestrator' may not carry out subtasks"),
         (item(agent="nobody"), "no agent 'nobody'; use one of ask, coder, debug, universal"),

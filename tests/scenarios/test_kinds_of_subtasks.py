@@ -53,6 +53,31 @@ async def test_a_model_alone_decides_and_others_depend_on_its_choice(make):
     assert request.agent == "model"
 
 
+@pytest.mark.feature(96)
+async def test_an_action_with_neither_agent_nor_tool_is_what_a_model_alone_says(make):
+    found, status, world = await ended(
+        make,
+        {"name": [says("Call it Tally.")], "use": [says("used")]},
+        {"id": "name", "description": "Find a name", "scope": {"paths": ["a.txt"]}},
+        step("use", "name"),
+    )
+
+    assert status == "completed"
+    assert found["name"].result["output"] == "Call it Tally."
+    assert found["name"].result["metadata"] == {"agent": "model"}
+    [request] = world.model.asked("name")
+    assert [tool.name for tool in request.tools] == ["attempt_completion"]
+    assert "Call it Tally." in world.model.asked("use")[0].messages[0].content
+
+
+async def test_a_model_alone_may_say_that_it_could_not(make):
+    refusal = calls(call("attempt_completion", result="I know too little.", success=False))
+    found, status, _ = await ended(make, {"a": [refusal]}, alone("a", type_="action"))
+
+    assert (found["a"].status, status) == ("failed", "failed")
+    assert found["a"].error["message"] == "I know too little."
+
+
 async def test_a_choice_that_is_no_option_is_refused_and_may_be_corrected(make):
     found, _, world = await ended(
         make,
@@ -166,7 +191,6 @@ async def test_a_command_of_a_validation_asks_like_any_other(make):
 @pytest.mark.parametrize(
     ("subtask", "said"),
     [
-        (alone("a", type_="action"), "agent: Field required"),
         (alone("a", type_="decision", tool="read_file"), "tool: not for the type 'decision'"),
         (alone("a", type_="decision", inputs={"options": ["one"]}), "inputs.options"),
         (alone("a", type_="validation", inputs={"command": 1}), "inputs.command"),

@@ -35,11 +35,18 @@ _OF_PLANS = (
     ),
     FailureRule(
         name="invalid_plan", category=_C.VALIDATION, severity=_S.CRITICAL,
-        phrases=("plan validation failed", "план не прошел проверку"),
+        phrases=(
+            "plan validation failed", "invalid plan structure", "план не прошел проверку",
+            "неверная структура плана",
+        ),
     ),
     FailureRule(
         name="missing_dependency", category=_C.DEPENDENCY, severity=_S.CRITICAL,
-        phrases=("dependency * not found", "зависимость * не найдена"),
+        phrases=(
+            "dependency not found", "dependency * not found", "missing required dependenc*",
+            "зависимость не найдена", "зависимость * не найдена",
+            "отсутствует (обязательная|необходимая) зависимость",
+        ),
     ),
     FailureRule(
         name="cycle", category=_C.DEPENDENCY, severity=_S.CRITICAL,
@@ -55,6 +62,10 @@ _OF_PLANS = (
             "database connection failed", "нет соединения с базой данных",
             "не удалось подключиться к базе данных",
         ),
+    ),
+    FailureRule(
+        name="no_model", category=_C.ENVIRONMENT, severity=_S.HIGH,
+        phrases=("no suitable model found", "подходящая модель не найдена"),
     ),
     FailureRule(
         name="bad_order", category=_C.LOGIC, severity=_S.CRITICAL,
@@ -82,8 +93,9 @@ _OF_PLANS = (
     FailureRule(
         name="bad_arguments", category=_C.VALIDATION, severity=_S.HIGH,
         phrases=(
-            "function call validation failed", "invalid parameters",
-            "missing * required positional argument*", "неверные (параметры|аргументы)",
+            "function call validation failed", "invalid (parameter|parameters)",
+            "missing * required positional argument*", "missing required parameter*",
+            "неверные (параметры|аргументы)", "отсутствует обязательный параметр",
         ),
     ),
     FailureRule(
@@ -209,4 +221,19 @@ _THAT_STAY = (
     ),
 )  # fmt: skip
 
-BUILT_IN = (*_OF_PLANS, *_OF_THE_MACHINE, *_THAT_MAY_PASS, *_THAT_STAY)
+_OF_PYTHON = (
+    # Not what a test expects otherwise: its words say more than the name of the error.
+    FailureRule(
+        name="python", category=_C.LOGIC,
+        phrases=(
+            "(syntaxerror|indentationerror|taberror|importerror)",
+            "(typeerror|valueerror|attributeerror|nameerror|unboundlocalerror)",
+            "(keyerror|indexerror|lookuperror|stopiteration|eoferror)",
+            "(zerodivisionerror|overflowerror|floatingpointerror|arithmeticerror)",
+            "(runtimeerror|recursionerror|notimplementederror)",
+            "(unicodeerror|unicodedecodeerror|unicodeencodeerror)",
+        ),
+    ),
+)  # fmt: skip
+
+BUILT_IN = (*_OF_PLANS, *_OF_THE_MACHINE, *_THAT_MAY_PASS, *_THAT_STAY, *_OF_PYTHON)

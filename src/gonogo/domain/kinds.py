@@ -113,7 +113,7 @@ def check_validation(subtask: "Subtask") -> None:
 
 
 _RULES = (
-    KindRule(name=SubtaskType.ACTION.value, workers=frozenset({Worker.AGENT, Worker.TOOL})),
+    KindRule(name=SubtaskType.ACTION.value, workers=frozenset(Worker)),
     KindRule(
         name=SubtaskType.DECISION.value,
         workers=frozenset({Worker.AGENT, Worker.NOBODY}),

@@ -136,7 +136,8 @@ def parse_subtasks(
     """Read subtasks that a model or a person wrote.
 
     Ids may be left out (`subtask_1`, `subtask_2` … are given), and a dependency may be a
-    zero-based index instead of an id.
+    zero-based index instead of an id. A subtask that names neither an agent nor a tool has to name
+    its type, so that an agent that was forgotten is not taken for a model alone.
 
     Args:
         agents: The agents that may carry out subtasks.
@@ -159,6 +160,15 @@ def parse_subtasks(
             _check_worker(subtask, agents, tools)
     check_graph(subtasks, known)
     return subtasks
+
+
+def with_types(raw: Any) -> Any:  # noqa: ANN401 - as a stranger wrote it
+    """Subtasks as a model wrote them, who leaves out what is usual: an action is named as one."""
+    if not isinstance(raw, list):
+        return raw
+    items = cast("list[Any]", raw)
+    usual = {"type": SubtaskType.ACTION.value}
+    return [usual | cast("dict[str, Any]", i) if isinstance(i, dict) else i for i in items]
 
 
 def check_graph(subtasks: Sequence[Subtask], elsewhere: Collection[str] = ()) -> None:
@@ -307,7 +317,8 @@ def _check_kind(subtask: Subtask, position: int, kinds: Mapping[str, KindRule]) 
     if subtask.agent is not None and subtask.tool is not None:
         raise InvalidPlan(f"Subtask {subtask.id!r} names both an agent and a tool")
     worker = worker_of(subtask)
-    if worker not in kind.workers:
+    is_named = worker is not Worker.NOBODY or "type" in subtask.model_fields_set
+    if worker not in kind.workers or not is_named:
         if worker is Worker.NOBODY:
             raise InvalidPlan(f"Subtask {subtask.id!r}: agent: Field required")
         raise InvalidPlan(f"Subtask {subtask.id!r}: {worker}: not for the type {kind.name!r}")

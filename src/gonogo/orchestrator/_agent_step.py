@@ -35,6 +35,7 @@ from gonogo.store.sessions import conversation, say
 from gonogo.texts import say as text
 
 _C = CallStatus
+COMPLETION = "attempt_completion"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,18 +73,18 @@ class AgentStep:
                 return outcome
 
     def _opening(self, step: Step, ending: Ending | None) -> Opening:
-        agent = step.subtask.agent
-        if ending is None:
-            return Opening(agent=agent or "")
+        agent, brief = step.subtask.agent, ending.brief if ending else None
         if agent is None:
-            profile = model_profile(ending.tool)
-            return Opening(agent=MODEL, profile=profile, ending=ending.brief)
+            profile = model_profile(ending.tool if ending else COMPLETION)
+            return Opening(agent=MODEL, profile=profile, ending=brief)
+        if ending is None:
+            return Opening(agent=agent)
         own = self.loop.gate.profiles[agent]
-        tools = tuple(tool for tool in own.tools if tool != "attempt_completion")
+        tools = tuple(tool for tool in own.tools if tool != COMPLETION)
         servers = self.loop.gate.servers
         lent = servers.lent(agent) if servers is not None else ()
         profile = replace(own, tools=(*tools, *lent, ending.tool))
-        return Opening(agent=agent, profile=profile, ending=ending.brief)
+        return Opening(agent=agent, profile=profile, ending=brief)
 
     async def _said(
         self, step: Step, thread: Thread, reply: Reply, ending: Ending | None
@@ -133,7 +134,7 @@ class AgentStep:
 
     async def _control(self, step: Step, thread: Thread, call: CallRow) -> Outcome | None:
         match call.tool:
-            case "attempt_completion":
+            case name if name == COMPLETION:
                 said = str(call.arguments.get("result", ""))
                 write = partial(self._complete, thread=thread, call=call, said=said)
                 if call.arguments.get("success") is False:

@@ -184,7 +184,7 @@ class Answering:
         """
         kept = set(completed(conn, plan))
         read_answers(arguments.get("answers"), _wanted(plan))
-        rest = self.planning.read(arguments.get("subtasks"), kept)
+        rest = self.planning.proposed(arguments, kept)
         revision = next_revision(current_revision(conn, plan), kept, rest)
         return self.planning.proposals.in_order(revision)
 

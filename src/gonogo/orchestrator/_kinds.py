@@ -32,7 +32,7 @@ class BuiltInKinds:
         )
 
     async def act(self, step: Step) -> Outcome:
-        """An effect: by an agent, or by a tool directly."""
+        """An effect, by an agent or by a tool directly; or what a model alone can say."""
         if step.subtask.tool is not None:
             return await self.tools.run(step)
         return await self.agents.run(step)

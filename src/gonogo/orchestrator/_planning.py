@@ -21,7 +21,7 @@ from gonogo.domain.events import (
     PlanRejectedFacts,
     SwitchFacts,
 )
-from gonogo.domain.plan import Revision, Subtask
+from gonogo.domain.plan import Revision, Subtask, with_types
 from gonogo.domain.plan_state import ENDED, PlanStatus
 from gonogo.domain.records import MAIN, Plan, Session, Turn
 from gonogo.domain.subtask_state import SubtaskStatus
@@ -75,9 +75,22 @@ class Planning:
         goal = str(arguments.get("goal", "")).strip()
         if not goal:
             raise InvalidPlan("goal: a plan needs a goal")
-        subtasks = self.read(arguments.get("subtasks"), ())
+        subtasks = self.proposed(arguments)
         revision = Revision(plan_id=new_id("plan"), number=1, goal=goal, subtasks=subtasks)
         return self.proposals.in_order(revision)
+
+    def proposed(
+        self, arguments: Mapping[str, Any], kept: Collection[str] = ()
+    ) -> tuple[Subtask, ...]:
+        """The subtasks that a model proposes.
+
+        Args:
+            kept: Ids of others that these may depend on.
+
+        Raises:
+            InvalidPlan: with the first defect.
+        """
+        return self.read(with_types(arguments.get("subtasks")), kept)
 
     def result(self, revision: Revision, locale: str) -> dict[str, Any]:
         """What `create_plan` answers."""

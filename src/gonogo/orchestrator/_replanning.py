@@ -121,7 +121,7 @@ class Replanning:
         kept = set(completed(conn, plan))
         earlier = [revision for revision, _ in revisions_of(conn, plan.id)]
         current = earlier[-1]
-        rest = self.planning.read(arguments.get("subtasks"), kept)
+        rest = self.planning.proposed(arguments, kept)
         revision = self.planning.proposals.in_order(next_revision(current, kept, rest))
         rows = subtask_rows(conn, plan.id, plan.revision)
         failed = {row.subtask_id for row in rows if row.status is SubtaskStatus.FAILED}

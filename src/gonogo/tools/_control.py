@@ -28,8 +28,9 @@ _SUBTASK: dict[str, Any] = {
         },
         "type": {
             "type": "string",
-            "description": "`action`: an effect, by an agent or a tool. `decision`: a choice, by an"
-            " agent, or by a model alone if none is named; `inputs.options` may limit it."
+            "description": "`action`: an effect, by an agent or a tool; without either, what a model"
+            " alone can say. `decision`: a choice, by an agent, or by a model alone if none is"
+            " named; `inputs.options` may limit it."
             " `validation`: a verdict, by an agent or a tool; without either by `inputs` {command,"
             " exit_code} or {file, exists, contains}, or else by a model alone. Or a kind that was"
             " installed.",
