@@ -14,6 +14,10 @@ def plan_over(status: str) -> dict[str, object]:
     return event("plan_completed", metadata={"plan_id": "p", "status": status})
 
 
+def refused(error: str, **place: str) -> dict[str, object]:
+    return event("tool_result", call_id="c", tool_name="write_file", error=error, **place)
+
+
 ASKED = event(
     "tool_call",
     call_id="c",
@@ -55,8 +59,14 @@ ASKED = event(
                     metadata={"decision": "reject", "source": "person"},
                 )
             ],
-            Exit.DONE,
+            Exit.DENIED,
         ),
+        ([refused("policy_denied: no"), plan_over("completed")], Exit.DENIED),
+        ([refused("policy_denied: no", subtask_id="a"), plan_over("completed")], Exit.DENIED),
+        ([refused("protected_path: no", subtask_id="a"), plan_over("failed")], Exit.DENIED),
+        ([refused("expired: nobody decided"), plan_over("completed")], Exit.DENIED),
+        ([refused("file_not_found: a.txt"), plan_over("completed")], Exit.DONE),
+        ([refused("io_error: policy_denied: b"), plan_over("partial")], Exit.FAILED),
     ],
 )
 def test_the_exit_code_follows_from_the_events(events, code):
@@ -71,6 +81,14 @@ def test_what_came_of_an_earlier_message_does_not_count():
     outcome.note(event("error", code="invalid_plan", content="x"))
     outcome.fresh()
     assert outcome.exit is Exit.DONE
+
+
+def test_what_was_denied_counts_whatever_was_said_since():
+    outcome = Outcome()
+    outcome.note(refused("policy_denied: no"))
+    outcome.fresh()
+    outcome.note(plan_over("completed"))
+    assert outcome.exit is Exit.DENIED
 
 
 def test_a_question_of_the_agent_stands_until_it_has_a_result():

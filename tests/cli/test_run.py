@@ -127,7 +127,7 @@ def test_a_rejected_command_is_not_run_and_the_plan_goes_on(terminal, run):
     at.type("r\n")
     at.expect("Why not?")
     at.type("not now\n")
-    assert at.end() == 0
+    assert at.end() == 4
     assert "not now" in at.output
 
 
@@ -146,7 +146,7 @@ def test_a_plan_on_hold_is_started_later(terminal, gonogo, run, project):
     at = terminal(*run)
     at.expect("[h] hold")
     at.type("h\n")
-    assert at.end() == 0
+    assert at.end() == 3
     (plan,) = plans(gonogo, project)
     assert plan["status"] == "approved"
     assert not run_tests(project).passed
@@ -241,7 +241,7 @@ def test_plan_only_stops_at_the_plan(gonogo, run, project):
 
 def test_unattended_denies_what_would_ask(gonogo, run, project):
     done = gonogo(*run, "--yes", "--unattended", "--json")
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 4, done.stderr
     happened = events(done.stdout)
     ran = [e for e in happened if e["type"] == "tool_result" and e.get("result")]
     asked = next(
@@ -250,6 +250,9 @@ def test_unattended_denies_what_would_ask(gonogo, run, project):
     assert asked["call_id"] not in {e["call_id"] for e in ran}
     asking = [e["metadata"]["kind"] for e in happened if e["type"] == "approval_requested"]
     assert asking == ["plan"]
+    (ended,) = (e["metadata"] for e in happened if e["type"] == "plan_completed")
+    assert (ended["status"], ended["refused"]) == ("completed", 1)
+    assert gonogo("plans", "wait", ended["plan_id"], cwd=project).returncode == 4
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

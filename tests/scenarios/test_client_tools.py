@@ -184,6 +184,12 @@ async def test_a_client_that_went_away_leaves_an_unknown_outcome_and_a_question(
             "decision": "edit", "modified_arguments": {"result": {"exit_code": 0}},
         })  # fmt: skip
         assert events[-1]["content"] == "I see"
+        doubt, settled = of(await world.log(), "tool_result")
+        assert "resolution" not in doubt["metadata"]
+        assert settled["call_id"] == doubt["call_id"]
+        assert (settled["metadata"]["status"], settled["metadata"]["resolution"]) == (
+            "completed", True,
+        )  # fmt: skip
 
 
 @pytest.mark.feature(81)

@@ -124,3 +124,79 @@ async def test_questions_of_one_session_are_limited(make):
         assert events[-1]["type"] == "error"
         assert events[-1]["code"] == "rate_limited"
         assert await world.pending() == []
+
+
+async def letting_start(world):
+    """The subtasks that a person is asked about, and the answer that lets one of them start."""
+    waiting = {q.subtask_id: q.approval_id for q in await world.pending()}
+
+    async def answer(subtask_id, decision="approve"):
+        await world.ask({
+            "type": "hitl_decision", "approval_id": waiting[subtask_id], "decision": decision,
+        })  # fmt: skip
+        await world.idle()
+
+    return waiting, answer
+
+
+async def test_what_there_is_no_room_to_ask_about_is_asked_later(make):
+    steps = [step(f"s{n}", approval_required=True) for n in range(6)]
+    lines = {
+        "main/architect": [plan(*steps, step("free"))], "free": [says("free")],
+        **{each["id"]: [says(each["id"])] for each in steps},
+    }  # fmt: skip
+    async with make(lines, max_pending_approvals=3) as world:
+        events = await world.decide_plan(await world.propose())
+        # What needs nobody does not wait behind what does.
+        assert of(events, "subtask_completed", subtask_id="free")
+        assert events[-1]["is_final"]
+        waiting, answer = await letting_start(world)
+        assert list(waiting) == ["s0", "s1", "s2"]
+
+        await answer("s1")
+        waiting, answer = await letting_start(world)
+        assert list(waiting) == ["s0", "s2", "s3"]
+        await answer("s0", "reject")
+        for subtask_id in ("s2", "s3", "s4", "s5"):
+            _, answer = await letting_start(world)
+            await answer(subtask_id)
+        await world.until("plan_completed", status="partial", completed=6, skipped=1)
+
+
+async def test_room_that_another_question_leaves_is_used_as_well(make):
+    lines = {
+        "main/architect": [plan(step("a"), step("b", approval_required=True))],
+        "a": [calls(write("a.txt"), write("b.txt")), says("a")], "b": [says("b")],
+    }  # fmt: skip
+    async with make(lines, max_pending_approvals=2, max_parallel=1) as world:
+        plan_id = await world.propose()
+        await world.decide_plan(plan_id, auto_approve_tools=False)
+        asked = await world.pending()
+        assert [q.kind for q in asked] == ["tool", "tool"]
+        await world.decide(asked[0].call_id)
+        await world.until("approval_requested", kind="subtask")
+        for question in await world.pending():
+            await world.ask({
+                "type": "hitl_decision", "approval_id": question.approval_id, "decision": "approve",
+            })  # fmt: skip
+        await world.until("plan_completed", status="completed")
+
+
+async def test_what_the_runtime_itself_has_to_ask_it_asks_however_many_questions_are_open(make):
+    lines = {
+        "main/architect": [plan(step("a"), step("b"))],
+        "a": [calls(write("a.txt")), says("a")], "b": [says("b"), says("b")],
+    }  # fmt: skip
+    limits = {"max_pending_approvals": 1, "budget_plan_requests": 1, "max_parallel": 1}
+    async with make(lines, **limits) as world:
+        plan_id = await world.propose()
+        await world.decide_plan(plan_id, auto_approve_tools=False)
+        assert {q.kind for q in await world.pending()} == {"tool", "intervention"}
+
+
+@pytest.mark.nightly
+async def test_a_plan_of_three_hundred_subtasks_that_ask_can_be_approved(make):
+    steps = [step(f"s{n}", approval_required=True) for n in range(300)]
+    async with make({"main/architect": [plan(*steps)]}) as world:
+        await world.decide_plan(await world.propose())
+        assert len(await world.pending()) == 256

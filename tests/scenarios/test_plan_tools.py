@@ -44,7 +44,7 @@ async def test_create_plan_stores_the_plan_and_answers(make):
     ("subtasks", "error"),
     [
         ([{"agent": "coder"}], "description"),
-        ([{"description": "x"}], "agent"),
+        ([{"description": "x", "agent": "coder", "tool": "read_file"}], "both an agent and a tool"),
         ([step("a", agent="architect")], "may not carry out"),
         ([step("a", agent="orchestrator")], "may not carry out"),
         ([step("a", agent="wizard")], "no agent 'wizard'"),

@@ -12,6 +12,7 @@ from fakes.until import with_time_to_begin
 from gonogo.domain.canonical import content_hash
 from gonogo.domain.errors import InvalidArguments, ToolFailed
 from gonogo.domain.gate import Access, FileEffect, ToolClass
+from gonogo.domain.plan import MAX_SUBTASKS
 from gonogo.tools import Bench, Prepared, builtin_tools
 from gonogo.workspace import Sandbox, Workspace
 
@@ -392,3 +393,10 @@ def test_a_question_about_a_secret_does_not_show_what_it_held(
 
 def test_a_question_about_a_new_secret_shows_all_of_it(workspace: Workspace) -> None:
     assert "+KEY=1" in prepare(workspace, "write_file", path=".env", content="KEY=1\n").preview
+
+
+def test_a_model_is_told_how_large_a_plan_may_be_before_it_writes_one() -> None:
+    subtasks = TOOLS["create_plan"].schema().parameters["properties"]["subtasks"]
+
+    assert subtasks["maxItems"] == MAX_SUBTASKS
+    assert str(MAX_SUBTASKS) in subtasks["description"]

@@ -4,7 +4,8 @@
         settle the calls that have no result: run, ask, deny, recover
         if any waits for a person: rest
         if one speaks to the runtime: hand it over
-        ask the model, or who speaks in its place; a reply without calls is the end
+        ask the model, or who speaks in its place; a reply without calls is the end,
+            unless it is empty or was cut off: then the model is asked on
 
 Every step is read from and written to the database, so the loop can be stopped anywhere and
 started again by anybody.
@@ -25,9 +26,18 @@ from gonogo.agents._standing import question_of_call
 from gonogo.agents._thread import Thread
 from gonogo.approvals import Desk
 from gonogo.domain.call_state import CallStatus
-from gonogo.domain.conversation import Message, ModelRequest, Reply, UserText, repaired
+from gonogo.domain.conversation import (
+    Message,
+    ModelRequest,
+    Reply,
+    UserText,
+    continued,
+    repaired,
+    unfinished,
+)
 from gonogo.domain.errors import Failed as FailedError
 from gonogo.domain.events import AssistantMessage
+from gonogo.domain.failure import NoWork
 from gonogo.domain.gate import ToolClass
 from gonogo.domain.loops import stuck
 from gonogo.domain.records import CallRow
@@ -38,6 +48,8 @@ from gonogo.store.sessions import conversation, say
 from gonogo.texts import say as text
 
 _C = CallStatus
+_MOST_PARTS = 8
+"""Replies in a row that a model may be cut off in."""
 Tell = Callable[[str, dict[str, Any]], None]
 """Shows followers of a session something that is not kept."""
 
@@ -89,6 +101,7 @@ class Loop:
         Raises:
             Superseded: somebody else holds the thread's work now.
             ModelFailed: the model did not answer.
+            NoWork: it answered, and said nothing.
         """
         left = await self._left(thread) if calls is None else calls
         while True:
@@ -175,9 +188,17 @@ class Loop:
     # The model --------------------------------------------------------------------------------
 
     async def _reply(self, thread: Thread) -> Reply:
-        if thread.speak is None:
-            return await self._ask_model(thread)
-        return thread.speak(await self.store.read(thread_calls, thread.session_id, thread.name))
+        """What comes next: a call, or a last word that is whole and not empty.
+
+        Raises:
+            NoWork: the model says nothing, or never comes to an end.
+        """
+        if thread.speak is not None:
+            return thread.speak(await self.store.read(thread_calls, thread.session_id, thread.name))
+        while (reply := await self._ask_model(thread)).is_unfinished:
+            left = await self.store.write(self._keep_part, thread, reply, self.clock())
+            _check_parts(left, thread.locale)
+        return reply
 
     async def _ask_model(self, thread: Thread) -> Reply:
         messages = await self.store.read(self._messages, thread)
@@ -193,7 +214,7 @@ class Loop:
             agent=thread.agent,
             thread=thread.script,
             system=_system(profile.prompt, thread),
-            messages=messages,
+            messages=continued(messages, text("model_continue", thread.locale)),
             tools=await offered_schemas(self.gate, thread),
         )
         model = self.model()
@@ -201,7 +222,8 @@ class Loop:
             thread, request, lambda: model.request(request, lambda token: self._show(thread, token))
         )
         self.metered(reply)
-        return reply
+        begun = "".join(part.text for part in unfinished(messages))
+        return reply.model_copy(update={"begun": begun})
 
     def _show(self, thread: Thread, token: str) -> None:
         event = AssistantMessage(content=token, token=token, is_final=False, **thread.place)
@@ -214,6 +236,14 @@ class Loop:
         answers = [record.answer_of(c, thread.locale) for c in calls if c.retry_of is None]
         return repaired([*said, *answers], text("model_lost", thread.locale))
 
+    def _keep_part(
+        self, conn: Connection, thread: Thread, reply: Reply, now: datetime
+    ) -> list[Reply]:
+        """Keep a reply that is no answer yet. Gives all of them since the last that was one."""
+        thread.check(conn)
+        _remember(conn, thread, reply, now)
+        return unfinished(conversation(conn, thread.session_id, thread.name))
+
     def _keep(self, conn: Connection, thread: Thread, reply: Reply, now: datetime) -> list[CallRow]:
         thread.check(conn)
         keep_reply(conn, thread, reply, now)
@@ -225,14 +255,30 @@ def keep_reply(
     conn: Connection, thread: Thread, reply: Reply, now: datetime, *, final: bool = False
 ) -> None:
     """Store what the model said and what it took, and tell the followers the whole of it."""
+    _remember(conn, thread, reply, now)
+    if reply.said or final:
+        event = AssistantMessage(content=reply.said, is_final=final, **thread.place)
+        log.tell(conn, thread.session_id, now, event)
+
+
+def _remember(conn: Connection, thread: Thread, reply: Reply, now: datetime) -> None:
     keep_usage(conn, thread, reply, now)
     say(
         conn, thread.session_id, thread.name, reply, now,
         turn_id=thread.turn_id, agent=thread.agent,
     )  # fmt: skip
-    if reply.text or final:
-        event = AssistantMessage(content=reply.text, is_final=final, **thread.place)
-        log.tell(conn, thread.session_id, now, event)
+
+
+def _check_parts(parts: Sequence[Reply], locale: str) -> None:
+    """Check that a model may be asked to say more.
+
+    Raises:
+        NoWork: it said nothing twice, or was cut off too often.
+    """
+    if sum(part.asked for part in parts if part.is_empty) > 1:
+        raise NoWork(text("no_work_empty", locale))
+    if len(parts) >= _MOST_PARTS:
+        raise NoWork(text("no_work_cut", locale, count=len(parts)))
 
 
 def _requests(messages: Sequence[Message]) -> int:

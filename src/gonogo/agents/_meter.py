@@ -65,7 +65,7 @@ class Meter:
             reply = await send()
         except ModelFailed as error:
             if reserved:
-                free = error.http_status is not None
+                free = error.http_status is not None or not error.sent
                 await self.store.write(refuse_request, request_id, free=free)
             raise
         return reply.model_copy(update={"request_id": request_id})

@@ -202,7 +202,10 @@ def tell_result(
 ) -> None:
     """A call has its result."""
     took = (now - call.started_at).total_seconds() * 1000 if call.started_at else None
-    facts = ResultFacts(status=_WIRE.get(status, "failed"), duration_ms=took)
+    facts = ResultFacts(
+        status=_WIRE.get(status, "failed"), duration_ms=took,
+        resolution=True if call.status is _C.UNKNOWN else None,
+    )  # fmt: skip
     event = ToolResulted(
         call_id=call.id, tool_name=call.tool, result=result, error=error, metadata=facts,
         **place_of(call),

@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,13 +21,15 @@ import anyio.to_thread
 from gonogo.agents._thread import Thread
 from gonogo.domain.errors import ToolFailed
 from gonogo.domain.records import CallRow, Checkpoint
-from gonogo.domain.undo import COMMAND, FOLDER, alike, kept_path, real_path
+from gonogo.domain.undo import COMMAND, FOLDER, alike, came_to, kept_path, real_path
 from gonogo.store import Connection, Store
+from gonogo.store.calls import has_acted
 from gonogo.store.checkpoints import (
     Doer,
     Touched,
     add_changes,
     attempt_checkpoint,
+    changes_of_subtask,
     clear_changes,
     drop_changes,
     set_after,
@@ -38,6 +41,7 @@ from gonogo.workspace import FileState, Snapshots, Traffic, Tree, Workspace
 
 _LOG = logging.getLogger(__name__)
 TOOL = "tool"
+_WILD = frozenset("*?[{")
 Ended = Literal["completed", "failed", "unknown"]
 """How a call ended. One that failed says that it had no effect."""
 
@@ -159,7 +163,31 @@ class Traces:
                 await self.after(thread, trace, "failed")
                 await self.store.write(trace.end, now)
 
+    async def has_worked(self, thread: Thread, paths: Sequence[str]) -> bool:
+        """Whether the subtask of a conversation has changed anything, now or in an earlier attempt.
+
+        Where nobody can tell, because the files are a client's or such as snapshots leave alone,
+        any call counts that was carried out and could change something.
+
+        Args:
+            paths: The globs of what it is to change.
+        """
+        key = (thread.plan_id or "", thread.subtask_id or "")
+        if came_to(await self.store.read(changes_of_subtask, *key)):
+            return True
+        if not await self.store.read(has_acted, thread.session_id, *key):
+            return False
+        return thread.remote or await anyio.to_thread.run_sync(self._overlooks, thread, paths)
+
     # In a worker thread -----------------------------------------------------------------------
+
+    def _overlooks(self, thread: Thread, paths: Sequence[str]) -> bool:
+        try:
+            tree = self.snapshots.take(self.open_workspace(thread.workspace))
+            samples = [sample for path in paths for sample in _samples(path)]
+            return any(self.snapshots.hides(tree, sample) for sample in samples)
+        except ToolFailed:
+            return True
 
     def _keep(self, thread: Thread, trace: Trace, effects: Sequence[Any]) -> None:
         workspace = self.open_workspace(thread.workspace)
@@ -221,6 +249,13 @@ def _doer(thread: Thread, call: CallRow) -> Doer:
 
 def _json(state: FileState | None) -> dict[str, Any] | None:
     return None if state is None else asdict(state)
+
+
+def _samples(glob: str) -> tuple[str, str]:
+    """A path that a glob covers, and one below that."""
+    plain = list(takewhile(lambda name: not _WILD.intersection(name), glob.split("/")))
+    path = "/".join(plain if len(plain) == glob.count("/") + 1 else [*plain, "_"])
+    return path, f"{path}/_"
 
 
 def _bare(content: str | None) -> dict[str, Any] | None:

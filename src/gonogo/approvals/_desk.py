@@ -20,7 +20,7 @@ from gonogo.approvals._question import (
 )
 from gonogo.approvals._rights import check_right, objection, review_of
 from gonogo.approvals._votes import counted, has_voted
-from gonogo.domain.approval_state import ApprovalStatus, DecisionWord
+from gonogo.domain.approval_state import ApprovalKind, ApprovalStatus, DecisionWord
 from gonogo.domain.canonical import digest
 from gonogo.domain.errors import AlreadyDecided, Conflict, Expired, RateLimited
 from gonogo.domain.plan import Subtask
@@ -71,7 +71,9 @@ class Desk:
     rejects_expired: bool = False
     """A question that expires counts as rejected, by nobody."""
     max_pending: int = 256
-    """Open questions that one session may have."""
+    """Open questions that one session may have. What the runtime has to ask it asks in any case."""
+    has_room: Callable[[Connection, str], None] = lambda conn, session_id: None
+    """Called when a question closes in a session that took no more."""
 
     def register(self, kinds: Mapping[str, Kind]) -> None:
         """Add kinds of questions.
@@ -96,9 +98,9 @@ class Desk:
             before: Tells what belongs in the log before the question itself.
 
         Raises:
-            RateLimited: the session has too many open questions.
+            RateLimited: the session has too many open questions, and this one is no intervention.
         """
-        if count_pending(conn, question.session_id) >= self.max_pending:
+        if question.kind != ApprovalKind.INTERVENTION and not self.room(conn, question.session_id):
             raise RateLimited(f"A session has at most {self.max_pending} open questions")
         approval = self._approval(conn, question, now)
         add_approval(conn, approval)
@@ -106,6 +108,10 @@ class Desk:
         self._set_timers(conn, approval, now)
         notices.tell_asked(conn, approval, question.agent, now)
         return approval
+
+    def room(self, conn: Connection, session_id: str) -> int:
+        """How many more questions a session takes."""
+        return max(0, self.max_pending - count_pending(conn, session_id))
 
     def decide(
         self, conn: Connection, approval_id: str, ruling: Ruling, now: datetime
@@ -278,6 +284,8 @@ class Desk:
         if review_of(approval).escalate_after is not None:
             drop_timer(conn, ESCALATE, approval.id)
         notices.tell_closed(conn, approval, status, now, ruling)
+        if self.room(conn, approval.session_id) == 1:
+            self.has_room(conn, approval.session_id)
         decided = approval_of(conn, approval.id)
         assert decided is not None  # noqa: S101 - updated one line above
         return decided

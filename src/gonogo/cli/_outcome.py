@@ -5,6 +5,7 @@ from typing import Any
 
 from gonogo.cli._exits import Exit
 from gonogo.cli._paused import BY_ITSELF
+from gonogo.domain.call_state import was_refused
 
 _ENDS = {"completed": Exit.DONE, "rejected": Exit.DENIED}
 
@@ -23,8 +24,8 @@ class Outcome:
 
     @property
     def exit(self) -> Exit:
-        """The exit code, if this was all."""
-        return Exit.DENIED if self._denied and self._exit is Exit.DONE else self._exit
+        """The exit code, if this was all. What was denied or rejected comes before how it ended."""
+        return Exit.DENIED if self._denied else self._exit
 
     @property
     def question(self) -> str | None:
@@ -45,7 +46,6 @@ class Outcome:
                 by_itself = facts.get("reason") in BY_ITSELF
                 self.is_paused = event["type"] == "plan_paused" and not by_itself
             case "plan_completed":
-                self._denied = False
                 self._end(_ENDS.get(facts["status"], Exit.FAILED))
             case "plan_rejected" | "plan_cancelled":
                 rejected = event["type"] == "plan_rejected"
@@ -53,9 +53,7 @@ class Outcome:
             case "error" if "subtask_id" not in event:
                 denied = event.get("code") == "policy_denied"
                 self._exit = Exit.DENIED if denied else Exit.FAILED
-            case "tool_rejected":
-                self._denied = self._denied or facts.get("source") != "person"
-            case "tool_call" | "tool_result" if "subtask_id" not in event:
+            case "tool_call" | "tool_rejected" | "tool_result":
                 self._note_call(event)
             case _:
                 pass
@@ -64,8 +62,14 @@ class Outcome:
         self.plan_id, self.is_paused, self._exit = None, False, how
 
     def _note_call(self, event: Mapping[str, Any]) -> None:
-        if event["type"] == "tool_result":
-            if self._asked and event["call_id"] == self._asked[0]:
-                self._asked = None
-        elif event["tool_name"] == "ask_followup_question":
+        if event["type"] == "tool_rejected" or was_refused(event.get("error")):
+            self._denied = True
+        if event["type"] == "tool_result" and self._asked and event["call_id"] == self._asked[0]:
+            self._asked = None
+        elif event["type"] == "tool_call" and _is_question(event):
             self._asked = event["call_id"], str(event["arguments"].get("question", ""))
+
+
+def _is_question(event: Mapping[str, Any]) -> bool:
+    """Whether an agent asks the user; in a subtask that is a question like any other."""
+    return event["tool_name"] == "ask_followup_question" and "subtask_id" not in event

@@ -115,7 +115,8 @@ def wait_plan(
 ) -> None:
     """Wait until a plan is over, or waits for a person.
 
-    Exit code: 0 completed, 1 ended otherwise or not over in time, 3 waits for a person.
+    Exit code: 0 completed, and nothing was denied or rejected; 1 ended otherwise or not over in
+    time; 3 waits for a person; 4 something was denied or rejected.
     """
     carry_out(_wait, plan_id, limit, json)
 

@@ -304,14 +304,15 @@ class Conversation:
     def _end(self) -> Exit:
         for approval_id in self._answers.left:
             self._tell_how("cli_waiting", approval_id=approval_id)
-        if self._wish.plan_only and self.outcome.plan_id:
+        plan_id = self.outcome.plan_id
+        if self._wish.plan_only and plan_id:
             return Exit.DONE
         if question := self.outcome.question:
             self._person.tell(spoken(question))
             self._tell_way_back("cli_asked")
         if self.outcome.is_paused:
-            self._tell_how("cli_paused", plan_id=self.outcome.plan_id)
-        if self._answers.left or question or self.outcome.is_paused:
+            self._tell_how("cli_paused", plan_id=plan_id)
+        if self._answers.left or question or plan_id:
             return Exit.WAITS
         return self.outcome.exit
 

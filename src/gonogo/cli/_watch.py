@@ -100,12 +100,14 @@ async def wait(plan_id: str, limit: float | None, json: bool) -> Exit:
             except TimeoutError:
                 raise Stop(say("cli_not_over", own_locale(), plan_id=plan_id)) from None
         asked = await client.pending_approvals(plan.session_id)
+        refused = (await client.plan_status(plan_id)).refused
     if json:
         facts(plan)
     else:
         line(f"{plan.plan_id} {plan.status}")
     if plan.status in ENDED:
-        return Exit.DONE if plan.status is PlanStatus.COMPLETED else Exit.FAILED
+        ended = Exit.DONE if plan.status is PlanStatus.COMPLETED else Exit.FAILED
+        return Exit.DENIED if refused or plan.status is PlanStatus.REJECTED else ended
     if not asked.count:
         raise Stop(say("cli_nobody_runs", own_locale()), Exit.WAITS)
     for approval in asked.pending_approvals:

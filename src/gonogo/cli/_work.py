@@ -44,8 +44,9 @@ def run(
 ) -> None:
     """Carry out one task: plan, go, live progress, result.
 
-    Exit code: 0 done, 1 failed, 3 waits for a person, 4 denied, 130 interrupted. Without a
-    terminal nothing is asked: the command ends with 3 and the id of what waits.
+    Exit code: 0 all done, 1 failed, 3 waits for a person, 4 something was denied or rejected, 130
+    interrupted. Without a terminal nothing is asked: the command ends with 3 and the id of what
+    waits.
     """
     from gonogo.cli._answers import Wish
     from gonogo.cli._run import run_task

@@ -33,6 +33,16 @@ class CallStatus(StrEnum):
 
 
 _C = CallStatus
+BARRED = frozenset({"protected_path", "path_outside_workspace", "symlink_escape", "hardlink"})
+"""Words that the error of a call begins with whose path is never to be touched."""
+REFUSED = BARRED | {"policy_denied", "rejected", "expired"}
+"""And those of a call that a rule, a person, or nobody in time, did not allow."""
+
+
+def was_refused(error: str | None) -> bool:
+    """Whether a call was not carried out because it was not to be, going by what it was told."""
+    return error is not None and error.partition(":")[0] in REFUSED
+
 
 CALL: Machine[CallStatus] = Machine(
     "tool call",

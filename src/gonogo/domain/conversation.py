@@ -4,10 +4,15 @@ These values are stored, so a conversation outlives the provider that held it. T
 form of a reply is kept beside it (`Reply.raw`) and sent back to the same provider unchanged.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+
+from gonogo.domain.visible import undrawn
+
+_THOUGHTS = re.compile(r"<(think|thinking|thought)>.*?(?:</\1>|\Z)", re.DOTALL | re.IGNORECASE)
 
 
 class Stored(BaseModel):
@@ -49,12 +54,35 @@ class Reply(Stored):
     role: Literal["assistant"] = "assistant"
     text: str = ""
     calls: tuple[ToolRequest, ...] = ()
+    cut: bool = False
+    """It ended because it had reached its limit of length, not because it was over."""
+    refused: bool = False
+    """The model, or its provider, would not answer; the text may say why, or be what it began."""
+    begun: Annotated[str, Field(exclude=True)] = ""
+    """What the replies before it said that were cut off, and that it goes on with."""
     model: str = ""
     raw: Any = None
     """The provider's own form, as the adapter of `model` stored it."""
     usage: Usage = Usage()
     request_id: str | None = None
     """The row that keeps what the request took."""
+    asked: int = 1
+    """How often the model was asked for it: an empty reply is asked for once more."""
+
+    @property
+    def said(self) -> str:
+        """All that it says, together with what it goes on with."""
+        return self.begun + self.text
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it neither says nor asks for anything; thinking aloud is saying nothing."""
+        return not self.calls and says_nothing(self.text)
+
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether it is no answer yet: the model has to say more."""
+        return not self.calls and (self.cut or says_nothing(self.text))
 
 
 class ToolAnswer(Stored):
@@ -90,6 +118,36 @@ class ModelRequest(Stored):
     system: str
     messages: tuple[Message, ...]
     tools: tuple[ToolSchema, ...] = ()
+
+
+def says_nothing(text: str) -> bool:
+    """Whether nobody can read anything in a text: it is blank, or thoughts that are marked so."""
+    told = _THOUGHTS.sub("", text)
+    return not any(c.isprintable() and not c.isspace() and not undrawn(c) for c in told)
+
+
+def unfinished(messages: Sequence[Message]) -> list[Reply]:
+    """The replies at the end of a conversation that are no answer yet, oldest first."""
+    found: list[Reply] = []
+    for message in reversed(messages):
+        if not isinstance(message, Reply) or not message.is_unfinished:
+            break
+        found.append(message)
+    return found[::-1]
+
+
+def continued(messages: Sequence[Message], note: str) -> tuple[Message, ...]:
+    """The conversation in which the model is told, after each reply that was cut off, to go on."""
+    told = UserText(content=note)
+    return tuple(
+        each
+        for message in messages
+        for each in ((message, told) if _is_begun(message) else (message,))
+    )
+
+
+def _is_begun(message: Message) -> bool:
+    return isinstance(message, Reply) and message.is_unfinished and not message.is_empty
 
 
 def repaired(messages: Sequence[Message], note: str) -> tuple[Message, ...]:

@@ -193,7 +193,8 @@ class Failed(GonogoError):
 class ModelFailed(Failed):
     """The model's provider failed, after the retries that make sense.
 
-    `retry_after` is the number of seconds that the provider asked us to wait, if it did.
+    `retry_after` is the number of seconds that the provider asked us to wait, if it did. A request
+    that was not `sent` did not reach the provider, so that it cannot have cost anything.
     """
 
     code = "model_error"
@@ -206,9 +207,11 @@ class ModelFailed(Failed):
         http_status: int | None = None,
         retry_after: float | None = None,
         transient: bool = False,
+        sent: bool = True,
     ) -> None:
         super().__init__(message)
         self.http_status, self.retry_after, self.transient = http_status, retry_after, transient
+        self.sent = sent
 
 
 class ModelNotConfigured(Failed):

@@ -122,6 +122,8 @@ class ResultFacts(Fact):
 
     status: str
     duration_ms: float | None = None
+    resolution: bool | None = None
+    """It takes the place of an earlier result, which said that the outcome was not known."""
 
 
 class ToolResulted(Event):
@@ -355,6 +357,8 @@ class PlanEndedFacts(Fact):
     failed: int
     skipped: int
     cancelled: int = 0
+    refused: int | None = None
+    """Calls that were denied, rejected, or left unanswered until they expired; absent for none."""
     duration_seconds: float
 
 

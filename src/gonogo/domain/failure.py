@@ -41,10 +41,14 @@ class Category(StrEnum):
     POLICY = "policy"
     NETWORK = "network"
     CANCELLED = "cancelled"
+    NO_WORK = "no_work"
+    """An agent said that it was done, or said nothing, and had not done what there was to do."""
     UNKNOWN = "unknown"
 
 
-TRANSIENT = frozenset({Category.TIMEOUT, Category.NETWORK, Category.RESOURCE, Category.QUOTA})
+TRANSIENT = frozenset(
+    {Category.TIMEOUT, Category.NETWORK, Category.RESOURCE, Category.QUOTA, Category.NO_WORK}
+)
 """Categories that go away by themselves often enough to try again."""
 
 
@@ -78,6 +82,16 @@ class Classified(Failed):
         self.severity, self.category = severity, category
 
 
+class NoWork(Classified):
+    """A model ended what it was to do, and did nothing of it."""
+
+    code = "model_error"
+    status = 502
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, severity=Severity.MEDIUM, category=Category.NO_WORK)
+
+
 def classify(error: GonogoError) -> Failure:
     """The failure that an error of ours stands for."""
     match error:
@@ -98,6 +112,11 @@ def classify(error: GonogoError) -> Failure:
         case _:
             kind = (Severity.MEDIUM, Category.UNKNOWN)
     return Failure(message=str(error), severity=kind[0], category=kind[1])
+
+
+def is_away(error: GonogoError) -> bool:
+    """Whether a model did not answer for reasons of its own: it may answer the same later."""
+    return isinstance(error, ModelFailed) and error.transient and error.http_status != TOO_MANY
 
 
 def quota_pause(error: GonogoError) -> float | None:

@@ -115,7 +115,8 @@ def _monologue(recent: Sequence[Message], limit: int) -> Stuck | None:
     for message in reversed(recent):
         if not isinstance(message, Reply) or message.calls:
             break
-        count += 1
+        # What is no answer yet has a bound of its own.
+        count += not message.is_unfinished
     return Stuck(kind=LoopKind.MONOLOGUE, count=count) if count >= limit else None
 
 

@@ -133,6 +133,8 @@ class PlanStatusView(View):
     `subtasks`, and `session_tokens`, `session_cost`, `session_requests`."""
     again: list[str] | None = None
     """Subtasks that a person asked to have tried again, as soon as nothing of it is under way."""
+    refused: int | None = None
+    """How many of its calls were denied, rejected, or left unanswered until they expired."""
     started_at: datetime | None = None
     finished_at: datetime | None = None
     subtasks: list[SubtaskView]

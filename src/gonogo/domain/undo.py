@@ -77,6 +77,26 @@ def reckon(changes: Iterable[FileChange]) -> Reckoning:
     )
 
 
+def came_to(changes: Iterable[FileChange]) -> dict[str, tuple[State, State]]:
+    """What changes, given oldest first, came to: path → its state before and its state after.
+
+    A path that is again as it was is left out; a file that can be run where it could not be before
+    is another one.
+    """
+    found: dict[str, tuple[State, State]] = {}
+    for change in changes:
+        before = found[change.path][0] if change.path in found else change.before
+        found[change.path] = before, change.after
+    return {path: states for path, states in found.items() if _differ(*states)}
+
+
+def _differ(before: State, after: State) -> bool:
+    if before is None or after is None or "unknown" in after:
+        return before is not after
+    modes = {state["mode"] for state in (before, after) if "mode" in state}
+    return not alike(before, after) or len(modes) > 1
+
+
 def alike(one: State, other: State) -> bool:
     """Whether two states hold the same content, whatever their modes."""
     return (one or {}).get("hash") == (other or {}).get("hash")

@@ -49,6 +49,8 @@ class Board:
     now: datetime
     freed: int = 0
     """How many subtasks ran before and do so no more."""
+    later: set[str] = field(default_factory=set[str])
+    """Those that a person is asked about once there is room for their questions."""
     _moves: list[Move] = field(default_factory=list[Move])
     _over: bool = False
 
@@ -132,9 +134,10 @@ class Board:
             room: How many of the plan's subtasks may run in its workspace, where that is limited.
         """
         most = self.plan.max_parallel
+        held = {k: self.rows[k]._replace(status=SubtaskStatus.WAITING_APPROVAL) for k in self.later}
         return schedule(
             self.shape.revision.subtasks,
-            self.rows,
+            {**self.rows, **held},
             max_parallel=most if room is None else min(most, room),
             now=self.now,
             max_per_agent=pace.per_agent,

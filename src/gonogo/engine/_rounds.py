@@ -13,7 +13,7 @@ from gonogo.domain.budget import Excess
 from gonogo.domain.checkpoint import write_standings
 from gonogo.domain.failure import Failure, classify, retry_delay
 from gonogo.domain.failure_patterns import REPLANNED, Diagnosis
-from gonogo.domain.plan import Revision, Subtask
+from gonogo.domain.plan import MAX_SUBTASKS, Revision, Subtask
 from gonogo.domain.plan_state import PlanStatus
 from gonogo.domain.records import Plan, SubtaskRow
 from gonogo.domain.replanning import ReplanRules, ReplanVerdict, replan_verdict
@@ -59,6 +59,8 @@ class Rounds(Spending):
     """Called in the transaction that takes a subtask's work away: end its calls and questions."""
     ask: Ask
     """Called when a subtask is ready that a person must let start."""
+    room_to_ask: Callable[[Connection, Plan], int] = lambda conn, plan: MAX_SUBTASKS
+    """How many more of these questions a plan's session takes now."""
     starting: Starting | None = None
     """Called once a round before attempts begin, with where all subtasks stand. Those that go on
     after a question are not among them."""
@@ -173,9 +175,9 @@ class Rounds(Spending):
             for subtask_id, blocker in found.skip.items():
                 self._skip(board, subtask_id, f"{blocker} did not complete")
             left = [key for key in found.start if not self._declined(board, key)]
-            waiting = [key for key in left if self._must_wait(board, key)]
+            waiting = [key for key in left if self._asks_first(board, key)]
+            asking += self._hold(board, waiting, len(asking))
             board.write()
-            asking += waiting
             settled = not waiting and len(left) == len(found.start)
             if settled or board.plan.status is not PlanStatus.RUNNING:
                 return found, asking
@@ -194,16 +196,25 @@ class Rounds(Spending):
         self._skip(board, subtask_id, f"its condition is false: {condition}", declined=True)
         return True
 
-    def _must_wait(self, board: Board, subtask_id: str) -> bool:
-        """Whether a subtask waits for a person to let it start; it is then marked so."""
-        subtask = board.shape.subtasks[subtask_id]
+    def _asks_first(self, board: Board, subtask_id: str) -> bool:
+        """Whether a person has to let a subtask start."""
+        subtask, plan = board.shape.subtasks[subtask_id], board.plan
         if not subtask.approval_required or board.rows[subtask_id].attempt:
             return False
-        plan = board.plan
-        if is_let_start(board.conn, plan.id, plan.revision, subtask_id):
-            return False
-        board.move(subtask_id, _S.WAITING_APPROVAL)
-        return True
+        return not is_let_start(board.conn, plan.id, plan.revision, subtask_id)
+
+    def _hold(self, board: Board, waiting: Sequence[str], asking: int) -> Sequence[str]:
+        """Mark those that wait for a person, as far as there is room for their questions.
+
+        The rest is asked about later. Gives those to ask about.
+        """
+        if not waiting:
+            return ()
+        fits = waiting[: max(0, self.room_to_ask(board.conn, board.plan) - asking)]
+        for subtask_id in fits:
+            board.move(subtask_id, _S.WAITING_APPROVAL)
+        board.later.update(waiting[len(fits) :])
+        return fits
 
     def _fail_unstarted(self, board: Board, subtask_id: str, failure: Failure) -> None:
         _tell.error(board, subtask_id, failure)

@@ -29,6 +29,7 @@ PRESENTER = "architect"
 _CODES = {
     Category.NETWORK: "model_error",
     Category.QUOTA: "model_error",
+    Category.NO_WORK: "model_error",
     Category.ENVIRONMENT: "model_error",
     Category.POLICY: "policy_denied",
 }

@@ -174,9 +174,10 @@ def from_provider(response: "theirs.ModelResponse", model: str, duration_ms: flo
     parts: list[Any] = []
     calls: list[ToolRequest] = []
     last = response.parts[-1] if response.parts else None
+    ended_early = response.finish_reason in ("length", "content_filter")
     for part in response.parts:
         if isinstance(part, ToolCallPart):
-            call = _call(part, cut_off=part is last and response.finish_reason == "length")
+            call = _call(part, cut_off=part is last and ended_early)
             calls.append(call)
             parts.append(_under_our_id(part, call))
         else:
@@ -185,6 +186,8 @@ def from_provider(response: "theirs.ModelResponse", model: str, duration_ms: flo
     return Reply(
         text=text or clean(str((response.provider_details or {}).get("refusal") or "")),
         calls=tuple(calls),
+        cut=response.finish_reason == "length",
+        refused=response.finish_reason == "content_filter",
         model=model,
         raw=_stored(replace(response, parts=parts)),
         usage=_usage(response, duration_ms),

@@ -19,13 +19,17 @@ def read_arguments(
     """Read what a model wrote as the arguments of a call.
 
     Args:
-        cut_off: The reply ended at its length limit, so that empty arguments mean nothing.
+        cut_off: The reply ended at its length limit in the middle of these arguments, or right
+            behind them: only what is written as a whole JSON object is what was meant.
 
     Returns:
         The arguments and None, or None and the problem in a sentence.
     """
     if not written or (isinstance(written, str) and not written.strip()):
         return (None, CUT_OFF) if cut_off else ({}, None)
+    if cut_off and not isinstance(written, str):
+        # Somebody has put it together already, and may have closed what was open.
+        return None, CUT_OFF
     try:
         value = loads(written if isinstance(written, str) else canonical_json(written))
         # Also refuses numbers such as 1e999, which are read as infinite.

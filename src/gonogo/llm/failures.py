@@ -27,6 +27,7 @@ def model_failed(model: str, error: Exception, secrets: Iterable[str] = ()) -> M
         http_status=status,
         retry_after=getattr(error, "retry_after", None),
         transient=_may_pass(error, status),
+        sent=not _was_never_sent(error),
     )
 
 
@@ -61,6 +62,12 @@ def _detail(body: object) -> str:
         return ""
     fields = cast("dict[str, Any]", body)
     return _detail(fields.get("error")) or str(fields.get("message") or "")
+
+
+def _was_never_sent(error: Exception) -> bool:
+    from pydantic_ai.exceptions import ModelConnectionError
+
+    return isinstance(error, ModelConnectionError) and error.phase in ("pool", "connect")
 
 
 def _may_pass(error: Exception, status: int | None) -> bool:

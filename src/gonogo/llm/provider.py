@@ -1,7 +1,8 @@
 """A provider's model behind our protocol: streamed, timed, retried.
 
 Each attempt is one request; the provider's library does not retry by itself. A stream that ends
-without saying why is a cut one: nothing of it is used, and the request is sent again.
+without saying why is a cut one: nothing of it is used, and the request is sent again. Who waits for
+a model that is away asks again and again: then each request is one attempt.
 """
 
 import logging
@@ -16,6 +17,7 @@ import anyio
 
 from gonogo.domain.conversation import ModelRequest, Reply, Usage
 from gonogo.domain.errors import GonogoError, ModelFailed
+from gonogo.domain.failure import is_away
 from gonogo.llm import adapter
 from gonogo.llm.failures import model_failed
 from gonogo.llm.model import ModelSettings, OnText
@@ -31,6 +33,8 @@ _MARK_ERRORS = frozenset({"anthropic", "bedrock", "google", "google-cloud"})
 
 logger = logging.getLogger(__name__)
 
+_LATELY = 60.0
+"""Seconds for which a model that did not answer is asked once, and not several times in a row."""
 MAX_REPLY = 8 * 1024 * 1024
 """Characters of text and arguments in one reply; what is longer is no reply."""
 
@@ -46,20 +50,24 @@ class ProviderModel:
         self._settings = settings
         self._hidden = hidden
         self._entered = False
+        self._gave_up: float | None = None
+        """When a request was given up last; None once another one was answered."""
 
     async def request(self, request: ModelRequest, on_text: OnText) -> Reply:
         """Ask the model; see `Model.request`. An empty answer is asked for once more."""
         if not self._entered:
             self._entered = True
             await self._model.__aenter__()
-        messages = adapter.to_provider(request.messages, self.name, self._wire())
+        # Providers refuse a history with replies that say nothing.
+        told = [m for m in request.messages if not (isinstance(m, Reply) and m.is_empty)]
+        messages = adapter.to_provider(told, self.name, self._wire())
         asked = adapter.parameters(request)
         relay = Relay(on_text)
         reply = await self._answer(messages, asked, relay)
-        if reply.calls or reply.text.strip():
+        if not reply.is_empty:
             return reply
         again = await self._answer(messages, asked, relay)
-        return again.model_copy(update={"usage": _sum(reply.usage, again.usage)})
+        return again.model_copy(update={"usage": _sum(reply.usage, again.usage), "asked": 2})
 
     def _wire(self) -> adapter.Wire:
         return adapter.Wire(
@@ -89,14 +97,17 @@ class ProviderModel:
         self, messages: "list[ModelMessage]", asked: "ModelRequestParameters", relay: Relay
     ) -> "ModelResponse":
         settings = self._request_settings()
-        attempt = 1
+        attempt, sent = 1, False
         while True:
             relay.restart()
             outcome = await self._attempt(messages, asked, settings, relay)
             if not isinstance(outcome, ModelFailed):
+                self._gave_up = None
                 return outcome
+            outcome.sent = sent = sent or outcome.sent
             pause = self._pause(outcome, attempt)
             if pause is None:
+                self._gave_up = time.monotonic() if is_away(outcome) else self._gave_up
                 raise outcome
             logger.warning("attempt %d: %s; again in %.1f s", attempt, outcome, pause)
             await anyio.sleep(pause)
@@ -138,12 +149,19 @@ class ProviderModel:
         async with opening as stream:
             await self._relay(aiter(stream), relay)
             response = stream.get()
-        if not response.finish_reason and not (response.provider_details or {}).get(
-            "finish_reason"
-        ):
-            raise ModelFailed(f"{self.name} stopped in the middle of its reply", transient=True)
+        self._check_end(response)
         relay.finish()
         return response
+
+    def _check_end(self, response: "ModelResponse") -> None:
+        """Refuse what is no whole reply, and no beginning of one that the model could go on with.
+
+        Raises:
+            ModelFailed: it broke off.
+        """
+        told = (response.provider_details or {}).get("finish_reason")
+        if response.finish_reason == "error" or not (response.finish_reason or told):
+            raise ModelFailed(f"{self.name} stopped in the middle of its reply", transient=True)
 
     async def _relay(self, events: AsyncIterator[Any], relay: Relay) -> None:
         from pydantic_ai import messages as theirs
@@ -183,8 +201,13 @@ class ProviderModel:
             settings["temperature"] = self._settings.temperature
         return settings
 
+    def _gave_up_lately(self) -> bool:
+        """Whether the last request got no answer: then one attempt tells whether that is over."""
+        return self._gave_up is not None and time.monotonic() - self._gave_up < _LATELY
+
     def _pause(self, failure: ModelFailed, attempt: int) -> float | None:
-        if not failure.transient or attempt >= self._settings.max_attempts:
+        most = 1 if self._gave_up_lately() else self._settings.max_attempts
+        if not failure.transient or attempt >= most:
             return None
         asked = failure.retry_after or 0.0
         if not math.isfinite(asked) or asked > self._settings.max_retry_after:

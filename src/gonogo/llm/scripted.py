@@ -19,9 +19,10 @@ from gonogo.llm.model import OnText, new_call_id
 from gonogo.llm.text import clean
 
 Line = Mapping[str, Any] | Callable[[ModelRequest], Mapping[str, Any]]
-"""`{"text", "calls": [{"name", "arguments"}], "delay"}`, or what makes one of a request.
+"""`{"text", "calls": [{"name", "arguments"}], "cut", "delay"}`, or what makes one of a request.
 
-`delay` is in seconds; `arguments` may be a string, which is read as a model's JSON is.
+`delay` is in seconds; `arguments` may be a string, which is read as a model's JSON is; `cut` ends
+the reply at its limit of length.
 """
 
 _PIECE = 24
@@ -31,7 +32,8 @@ class ScriptedModel:
     """Answers with the lines of a script.
 
     The key of a line is the subtask's id, or `main/<agent>` in a session's conversation. Its index
-    is the number of replies that the conversation already holds from that key.
+    is the number of replies that the conversation already holds from that key. A last line that is
+    no answer (it is empty, or cut off) is given again and again.
     """
 
     def __init__(
@@ -62,6 +64,7 @@ class ScriptedModel:
         return Reply(
             text=text,
             calls=tuple(_call(call) for call in line.get("calls", ())),
+            cut=bool(line.get("cut")),
             model=self._mark(request),
             usage=Usage(
                 input_tokens=sum(len(str(message)) for message in request.messages) // 4,
@@ -79,11 +82,14 @@ class ScriptedModel:
     def _next_line(self, request: ModelRequest) -> Mapping[str, Any]:
         in_main = request.thread == "main"
         key = f"main/{request.agent}" if in_main else request.thread
-        said = sum(
-            isinstance(message, Reply) and (not in_main or message.model == self._mark(request))
+        given = [
+            message
             for message in request.messages
-        )
-        lines = self._lines.get(key, ())
+            if isinstance(message, Reply) and (not in_main or message.model == self._mark(request))
+        ]
+        lines, said = self._lines.get(key, ()), len(given)
+        if lines and said >= len(lines) and given[-1].is_unfinished:
+            said = len(lines) - 1
         if said < len(lines):
             line = lines[said]
             return line(request) if callable(line) else line

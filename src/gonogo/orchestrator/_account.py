@@ -1,14 +1,32 @@
 """The account of a plan: what its subtasks came to."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from gonogo.domain.events import PlanEndedFacts
 from gonogo.domain.records import Plan, SubtaskRow
 from gonogo.domain.subtask_state import SubtaskStatus
 from gonogo.store import Connection
+from gonogo.store.calls import RefusedCall, refused_calls
 from gonogo.store.plans import subtask_rows
 
 _S = SubtaskStatus
+_TOLD = 300
+"""Characters of what a call that was refused was about, and of why."""
+_MOST_REFUSED = 50
+
+
+def told_refusals(calls: Sequence[RefusedCall]) -> list[dict[str, str]]:
+    """Calls that were denied, rejected or left unanswered, as a result names them."""
+    return [
+        {
+            "call_id": call.call_id,
+            "tool_name": call.tool,
+            "about": str(call.arguments.get("command") or call.arguments.get("path") or "")[:_TOLD],
+            "error": call.error[:_TOLD],
+        }
+        for call in calls[:_MOST_REFUSED]
+    ]
 
 
 def execution_result(conn: Connection, plan: Plan) -> dict[str, Any]:
@@ -16,7 +34,7 @@ def execution_result(conn: Connection, plan: Plan) -> dict[str, Any]:
     facts = account_of(conn, plan)
     rows = subtask_rows(conn, plan.id, plan.revision)
     return {
-        **facts.model_dump(mode="json"),
+        **facts.model_dump(mode="json", exclude_none=True),
         "success_rate": round(facts.completed / facts.total, 4),
         "errors": [
             {"subtask_id": row.subtask_id, "message": row.error["message"]}
@@ -35,6 +53,7 @@ def _subtask_result(row: SubtaskRow) -> dict[str, Any]:
 def account_of(conn: Connection, plan: Plan) -> PlanEndedFacts:
     """How many of the plan's subtasks ended how; the numbers add up to the total."""
     rows = subtask_rows(conn, plan.id, plan.revision)
+    refused = refused_calls(conn, plan.session_id, plan.id)
     began, ended = plan.started_at, plan.finished_at
     return PlanEndedFacts(
         plan_id=plan.id,
@@ -44,6 +63,7 @@ def account_of(conn: Connection, plan: Plan) -> PlanEndedFacts:
         failed=_count(rows, _S.FAILED),
         skipped=_count(rows, _S.SKIPPED),
         cancelled=_count(rows, _S.CANCELLED),
+        refused=len(refused) or None,
         duration_seconds=round((ended - began).total_seconds(), 6) if began and ended else 0.0,
     )
 

@@ -1,5 +1,6 @@
 """A subtask that an agent carries out, or a model alone: a conversation with an end."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -11,6 +12,7 @@ from gonogo.agents import (
     Loop,
     Resting,
     Thread,
+    Traces,
     drop_call,
     end_call,
     keep_reply,
@@ -20,11 +22,12 @@ from gonogo.agents import (
 from gonogo.approvals import Desk, Question
 from gonogo.domain.approval_state import ApprovalKind
 from gonogo.domain.call_state import CallStatus
-from gonogo.domain.conversation import Reply, UserText
+from gonogo.domain.conversation import Reply, UserText, says_nothing
 from gonogo.domain.errors import InvalidArguments
 from gonogo.domain.events import AssistantMessage
 from gonogo.domain.failure import Category, Failure
 from gonogo.domain.failure_patterns import Patterns
+from gonogo.domain.kinds import SubtaskType
 from gonogo.domain.records import CallRow
 from gonogo.engine import Completed, Failed, Outcome, Parked, Step
 from gonogo.orchestrator._endings import Ending
@@ -35,6 +38,9 @@ from gonogo.store.sessions import conversation, say
 from gonogo.texts import say as text
 
 _C = CallStatus
+_QUOTED = 300
+"""Characters of an agent's last word that a failure quotes."""
+Write = Callable[[Connection, datetime], None]
 COMPLETION = "attempt_completion"
 
 
@@ -47,6 +53,8 @@ class AgentStep:
     desk: Desk
     patterns: Patterns
     """How an agent's own words about its failure are read."""
+    traces: Traces
+    """What it did to files."""
 
     async def run(self, step: Step, ending: Ending | None = None) -> Outcome:
         """Have the subtask's agent carry it out, as far as it goes without a person.
@@ -90,20 +98,37 @@ class AgentStep:
         self, step: Step, thread: Thread, reply: Reply, ending: Ending | None
     ) -> Outcome | None:
         """A last word is the result; where a call is wanted it is asked for, once."""
+
+        def write(conn: Connection, now: datetime) -> None:
+            keep_reply(conn, thread, reply, now)
+
+        if reply.refused:
+            words = text("no_work_refused", thread.locale, said=reply.said[:_QUOTED])
+            return Failed(Failure(message=words, category=Category.NO_WORK), also=write)
         if ending is None:
-            return Completed(
-                step.done(reply.text, agent=thread.agent).result,
-                also=lambda conn, now: keep_reply(conn, thread, reply, now),
-            )
+            return await self._done(step, thread, reply.said, write)
         if await self.threads.store.write(
             self._remind, thread, reply, ending, self.threads.clock()
         ):
             return None
-        said = f"{thread.agent} answered without {ending.tool}: {reply.text[:200]}"
-        return Failed(
-            Failure(message=said, category=Category.VALIDATION),
-            also=lambda conn, now: keep_reply(conn, thread, reply, now),
-        )
+        said = f"{thread.agent} answered without {ending.tool}: {reply.said[:200]}"
+        return Failed(Failure(message=said, category=Category.VALIDATION), also=write)
+
+    async def _done(self, step: Step, thread: Thread, said: str, write: Write) -> Outcome:
+        """An agent says that it is done: believed, unless what it was to change is as it was."""
+        if await self._owes_work(step, thread):
+            words = text("no_work_unchanged", thread.locale, said=said[:_QUOTED])
+            return Failed(Failure(message=words, category=Category.NO_WORK), also=write)
+        return Completed(step.done(said, agent=thread.agent).result, also=write)
+
+    async def _owes_work(self, step: Step, thread: Thread) -> bool:
+        """Whether an action that declares files ends with all of them as they were."""
+        scope = step.subtask.scope
+        if step.subtask.type != SubtaskType.ACTION or scope is None or not scope.paths:
+            return False
+        if self.loop.gate.profile(thread).may_write == ():
+            return False
+        return not await self.traces.has_worked(thread, scope.paths)
 
     def _remind(
         self, conn: Connection, thread: Thread, reply: Reply, ending: Ending, now: datetime
@@ -124,13 +149,17 @@ class AgentStep:
         try:
             outcome = ending.take(step, call.arguments, thread.agent)
         except InvalidArguments as problem:
-            error = text("model_bad_arguments", thread.locale, problem=str(problem))
-            await self.threads.store.write(
-                self._refuse, thread, call, f"invalid_arguments: {error}", self.threads.clock()
-            )
+            await self._turn_down(thread, call, str(problem))
             return None
         said = str(call.arguments.get("reasoning") or "; ".join(call.arguments["reasons"]))
         return replace(outcome, also=partial(self._complete, thread=thread, call=call, said=said))
+
+    async def _turn_down(self, thread: Thread, call: CallRow, problem: str) -> None:
+        """Tell the model that a call of its does not do as it is."""
+        error = text("model_bad_arguments", thread.locale, problem=problem)
+        await self.threads.store.write(
+            self._refuse, thread, call, f"invalid_arguments: {error}", self.threads.clock()
+        )
 
     async def _control(self, step: Step, thread: Thread, call: CallRow) -> Outcome | None:
         match call.tool:
@@ -139,7 +168,10 @@ class AgentStep:
                 write = partial(self._complete, thread=thread, call=call, said=said)
                 if call.arguments.get("success") is False:
                     return Failed(self.patterns.classify_text(said), also=write)
-                return Completed(step.done(said, agent=thread.agent).result, also=write)
+                if says_nothing(said):
+                    await self._turn_down(thread, call, "result: say what was reached")
+                    return None
+                return await self._done(step, thread, said, write)
             case "ask_followup_question":
                 await self.threads.store.write(self._question, thread, call, self.threads.clock())
                 return Parked()

@@ -208,7 +208,7 @@ class Search:
                 case Resting():
                     return None
                 case Finished(reply):
-                    return text("replan_gave_up", thread.locale, reason=reply.text[:500])
+                    return text("replan_gave_up", thread.locale, reason=reply.said[:500])
                 case Handed(call) if call.tool == "create_plan":
                     refused = await self.store.write(self._propose, aim, thread, call, self.clock())
                     if refused is None:

@@ -16,10 +16,11 @@ from gonogo.domain.kinds import BUILT_IN
 from gonogo.domain.records import SubtaskRow
 from gonogo.domain.references import references, resolve
 from gonogo.engine import Completed, Failed, Kind, Outcome, Step, Work, result_of
+from gonogo.orchestrator._account import told_refusals
 from gonogo.orchestrator._brief import shaped
 from gonogo.orchestrator._threads import Check, thread_name
 from gonogo.store import Connection, Store
-from gonogo.store.calls import open_calls, pending_of_plan
+from gonogo.store.calls import open_calls, pending_of_plan, refused_calls
 from gonogo.store.plans import plan_of, subtask_key, subtask_row
 
 _LOG = logging.getLogger(__name__)
@@ -53,7 +54,9 @@ class Subtasks:
         step = await self.store.read(self._step, work)
         outcome = await self._carried_out(kind, step)
         if isinstance(outcome, Completed):
-            return replace(outcome, result=shaped(outcome.result, "completed"))
+            result = shaped(outcome.result, "completed")
+            refused = await self.store.read(_refused, work)
+            return replace(outcome, result=result | ({"refused": refused} if refused else {}))
         return outcome
 
     def dropped(self, conn: Connection, row: SubtaskRow, reason: str, now: datetime) -> None:
@@ -92,6 +95,13 @@ class Subtasks:
             work=work, attempt=row.attempt, inputs=resolve(subtask.inputs or {}, results),
             results={key: results[key] for key in subtask.dependencies}, now=self.clock,
         )  # fmt: skip
+
+
+def _refused(conn: Connection, work: Work) -> list[dict[str, str]]:
+    """What the subtask asked for and did not get: whoever reads its result has to know."""
+    plan = plan_of(conn, work.revision.plan_id)
+    assert plan is not None  # noqa: S101 - the work is a part of it
+    return told_refusals(refused_calls(conn, plan.session_id, plan.id, work.subtask.id))
 
 
 def _usable(outcome: object) -> Outcome:

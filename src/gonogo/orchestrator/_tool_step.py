@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from gonogo.agents import RUNTIME, Loop, Resting, Speak, runtime_profile
-from gonogo.domain.call_state import CallStatus
+from gonogo.domain.call_state import BARRED, CallStatus
 from gonogo.domain.conversation import Reply, ToolRequest
 from gonogo.domain.failure import Category, Failure, Severity
 from gonogo.domain.failure_patterns import Patterns
@@ -23,7 +23,6 @@ from gonogo.store.calls import thread_calls
 _TAIL = 2_000
 """Characters of a command's output that its failure is told with."""
 _C, _S = Category, Severity
-_BARRED = ("protected_path", "path_outside_workspace", "symlink_escape", "hardlink", "bad_path")
 _TYPED = {
     "policy_denied": (_S.MEDIUM, _C.POLICY),
     "rejected": (_S.MEDIUM, _C.PERMISSION),
@@ -33,7 +32,7 @@ _TYPED = {
     "timeout": (_S.MEDIUM, _C.TIMEOUT),
     "cancelled": (_S.LOW, _C.CANCELLED),
     "unknown": (_S.MEDIUM, _C.UNKNOWN),
-    **dict.fromkeys(_BARRED, (_S.MEDIUM, _C.POLICY)),
+    **dict.fromkeys((*BARRED, "bad_path"), (_S.MEDIUM, _C.POLICY)),
 }
 """What a call's error stands for, by the word that it begins with."""
 

@@ -9,6 +9,8 @@ from gonogo.domain.replanning import ReplanRules
 from gonogo.domain.review import Doings
 from gonogo.policy import load_reviews
 from gonogo.settings import Settings
+from gonogo.store import Connection, go_on
+from gonogo.store.sessions import session_of
 
 
 def replan_rules(settings: Settings) -> ReplanRules:
@@ -42,5 +44,12 @@ def open_desk(settings: Settings, doings: Doings) -> Desk:
         expiry={k: timedelta(seconds=s) if s is not None else None for k, s in seconds.items()},
         warning=timedelta(seconds=settings.approval_warning),
         rejects_expired=settings.approval_expiry_action == "reject",
-        max_pending=settings.max_pending_approvals,
+        max_pending=settings.max_pending_approvals, has_room=_ask_the_rest,
     )  # fmt: skip
+
+
+def _ask_the_rest(conn: Connection, session_id: str) -> None:
+    """A session takes questions again: its plan may have some that there was no room for."""
+    session = session_of(conn, session_id)
+    if session is not None and session.active_plan_id is not None:
+        go_on(conn, "plan", session.active_plan_id)

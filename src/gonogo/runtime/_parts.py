@@ -203,6 +203,7 @@ def build(
         dropped=lambda conn, row, reason, now: subtasks.dropped(conn, row, reason, now),
         try_again=lambda conn, plan, now: Retry(planning).carry_out(conn, plan, now),
         ask=partial(ask_to_start, desk), starting=checkpoint_starts,
+        room_to_ask=lambda conn, plan: desk.room(conn, plan.session_id),
         retreat=_retreat(settings, rollbacks, lambda conn, work: engine.check(conn, work)),
         replanning=replan_rules(settings),
         strategy=settings.strategy,
@@ -212,7 +213,9 @@ def build(
     )  # fmt: skip
     threads = Threads(store=store, clock=clock, check=engine.check, park=engine.park)
     built_in = BuiltInKinds(
-        agents=AgentStep(threads=threads, loop=loop, desk=desk, patterns=engine.patterns),
+        agents=AgentStep(
+            threads=threads, loop=loop, desk=desk, patterns=engine.patterns, traces=traces
+        ),
         tools=ToolStep(threads=threads, loop=loop, patterns=engine.patterns),
     ).all()
     subtasks = Subtasks(

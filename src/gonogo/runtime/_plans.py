@@ -26,7 +26,7 @@ from gonogo.runtime._sessions import seen, seen_ids, seen_plan, visible
 from gonogo.runtime._timeline import Drawn, graph_view
 from gonogo.runtime._views import grant_view, plan_view, status_view, usage_view
 from gonogo.store import Connection, log
-from gonogo.store.calls import questions_of_plan
+from gonogo.store.calls import questions_of_plan, refused_calls
 from gonogo.store.plans import (
     current_revision,
     grant_of,
@@ -72,10 +72,10 @@ class Plans:
 
     async def plan_status(self, principal: Principal, plan_id: str) -> PlanStatusView:
         """How far a plan is."""
-        found, runs, used = await self.parts.store.read(_found_and_used, principal, plan_id)
+        found, runs, used, refused = await self.parts.store.read(_in_all, principal, plan_id)
         usage = usage_view(found[0], runs, used, self.parts.clock())
         limits = in_force(self.parts.settings.budget, found[0].budget)
-        return status_view(*found, usage=usage, limits=limits)
+        return status_view(*found, usage=usage, limits=limits, refused=refused)
 
     async def plan_graph(self, principal: Principal, plan_id: str) -> PlanGraph:
         """A plan as a graph to draw, with when its subtasks ran and waited."""
@@ -203,11 +203,11 @@ def _drawn(conn: Connection, principal: Principal, plan_id: str) -> Drawn:
     return Drawn(plan, revision, rows, asked, log.last_seq(conn, plan.session_id))
 
 
-def _found_and_used(
-    conn: Connection, principal: Principal, plan_id: str
-) -> tuple[Found, int, Used]:
+def _in_all(conn: Connection, principal: Principal, plan_id: str) -> tuple[Found, int, Used, int]:
+    """A plan, how many runs it has begun, what it took, and what it did not get."""
     found = _found(conn, principal, plan_id)
-    return found, runs_of_plan(conn, found[0]), used_by_plan(conn, plan_id)
+    refused = refused_calls(conn, found[0].session_id, plan_id)
+    return found, runs_of_plan(conn, found[0]), used_by_plan(conn, plan_id), len(refused)
 
 
 def _whole(conn: Connection, plan: Plan) -> Found:

@@ -217,8 +217,13 @@ def status_view(
     rows: Sequence[SubtaskRow],
     usage: UsageView | None = None,
     limits: Limits | None = None,
+    refused: int = 0,
 ) -> PlanStatusView:
-    """How far a plan is."""
+    """How far a plan is.
+
+    Args:
+        refused: How many of its calls were not allowed.
+    """
     done = sum(row.status in SUBTASK.terminal for row in rows)
     running = any(row.status is SubtaskStatus.RUNNING for row in rows)
     return PlanStatusView(
@@ -233,6 +238,7 @@ def status_view(
         usage=usage,
         limits=dict(limits) if limits else None,
         again=[each["subtask_id"] for each in plan.again] if plan.again else None,
+        refused=refused or None,
         started_at=plan.started_at,
         finished_at=plan.finished_at,
         subtasks=_subtasks(revision, rows),

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, and_, bindparam, func, or_, select
 
 from gonogo.domain.approval_state import APPROVAL, ApprovalStatus
-from gonogo.domain.call_state import CALL, CallStatus
+from gonogo.domain.call_state import CALL, CallStatus, was_refused
 from gonogo.domain.records import Approval, CallRow
 from gonogo.store._rows import among, by, change, columns_of, many, one, put, row_of
 from gonogo.store._schema import approvals, tool_calls
@@ -70,6 +70,30 @@ _LET_START = select(approvals.c.id).where(
     approvals.c.kind == "subtask",
     approvals.c.status == "approved",
 )
+_ACTED = (
+    select(tool_calls.c.id)
+    .where(
+        tool_calls.c.session_id == bindparam("session_id"),
+        tool_calls.c.plan_id == bindparam("plan_id"),
+        tool_calls.c.subtask_id == bindparam("subtask_id"),
+        tool_calls.c.status == "completed",
+        among(tool_calls.c.tool_class, ("idempotent", "other", "irreversible")),
+    )
+    .limit(1)
+)
+_OVER_OF_PLAN = (
+    select(
+        tool_calls.c.id, tool_calls.c.subtask_id, tool_calls.c.tool, tool_calls.c.arguments,
+        tool_calls.c.error,
+    )
+    .where(
+        tool_calls.c.session_id == bindparam("session_id"),
+        tool_calls.c.plan_id == bindparam("plan_id"),
+        among(tool_calls.c.status, ("denied", "rejected", "expired", "failed")),
+    )
+    .order_by(tool_calls.c.created_at, tool_calls.c.position)
+)  # fmt: skip
+_OVER_OF_SUBTASK = _OVER_OF_PLAN.where(tool_calls.c.subtask_id == bindparam("subtask_id"))
 _PENDING_OF_PLAN = select(*columns_of(approvals, Approval)).where(
     approvals.c.plan_id == bindparam("of"), approvals.c.status == "pending"
 )
@@ -113,6 +137,34 @@ def set_call(conn: Connection, call: CallRow, status: CallStatus, **to: Any) -> 
     """The compare-and-set of `move_call`, for callers that checked every move on the way."""
     where = {"id": call.id, "status": call.status, "digest": call.digest}
     return change(conn, tool_calls, where, {"status": status, **to})
+
+
+def has_acted(conn: Connection, session_id: str, plan_id: str, subtask_id: str) -> bool:
+    """Whether a subtask has carried out a call that could change anything, in whatever attempt."""
+    key = {"session_id": session_id, "plan_id": plan_id, "subtask_id": subtask_id}
+    return conn.execute(_ACTED, key).first() is not None
+
+
+class RefusedCall(NamedTuple):
+    """A call that was not carried out because it was not to be."""
+
+    call_id: str
+    subtask_id: str | None
+    tool: str
+    arguments: dict[str, Any]
+    error: str
+
+
+def refused_calls(
+    conn: Connection, session_id: str, plan_id: str, subtask_id: str | None = None
+) -> list[RefusedCall]:
+    """What a plan, or one of its subtasks, asked for and did not get, oldest first."""
+    params = {"session_id": session_id, "plan_id": plan_id}
+    if subtask_id is None:
+        found = conn.execute(_OVER_OF_PLAN, params)
+    else:
+        found = conn.execute(_OVER_OF_SUBTASK, {**params, "subtask_id": subtask_id})
+    return [RefusedCall(*row) for row in found if was_refused(row.error)]
 
 
 def add_approval(conn: Connection, approval: Approval) -> None:

@@ -49,6 +49,14 @@ _CHANGES = (
     .where(file_changes.c.plan_id == bindparam("plan_id"), file_changes.c.id > bindparam("after"))
     .order_by(file_changes.c.id)
 )
+_CHANGES_OF = (
+    select(*columns_of(file_changes, FileChange))
+    .where(
+        file_changes.c.plan_id == bindparam("plan_id"),
+        file_changes.c.subtask_id == bindparam("subtask_id"),
+    )
+    .order_by(file_changes.c.id)
+)
 _DROP = delete(file_changes).where(
     file_changes.c.plan_id == bindparam("of"),
     file_changes.c.call_id == bindparam("call"),
@@ -176,6 +184,12 @@ def add_changes(
 def changes_after(conn: Connection, plan_id: str, change_id: int) -> list[FileChange]:
     """What was changed for a plan since a change, oldest first."""
     return many(conn, _CHANGES, {"plan_id": plan_id, "after": change_id}, FileChange)
+
+
+def changes_of_subtask(conn: Connection, plan_id: str, subtask_id: str) -> list[FileChange]:
+    """What was changed for a subtask, in whatever revision and attempt, oldest first."""
+    params = {"plan_id": plan_id, "subtask_id": subtask_id}
+    return many(conn, _CHANGES_OF, params, FileChange)
 
 
 def drop_changes(conn: Connection, doer: Doer, paths: Collection[str]) -> None:

@@ -83,6 +83,7 @@ ENGLISH = {
     ),
     "plan_skipped_line": "- Skipped: {skipped}",
     "plan_cancelled_line": "- Cancelled: {cancelled}",
+    "plan_refused_line": "- Calls denied or rejected: {refused}",
     "replan_rejected": "the new plan was rejected",
     "replan_expired": "nobody decided about the new plan in time",
     "replan_question": (
@@ -254,6 +255,15 @@ ENGLISH = {
         " End by calling `give_verdict` with `valid` and your reasons."
     ),
     "model_use_tool": "Answer by calling `{tool}`; a text alone is no answer here.",
+    "model_continue": "Your reply was cut off at its limit of length. Go on where it ended.",
+    # what is said of a model that does nothing
+    "no_work_empty": "The model gave an empty answer, and again when it was asked once more.",
+    "no_work_cut": "The model's answer was cut off {count} times in a row and came to no end.",
+    "no_work_refused": "The model would not do it: {said}",
+    "no_work_unchanged": (
+        "It was said to be done, but none of the files that the subtask is to change was changed."
+        " If there was nothing to do, leave the subtask out. What was said: {said}"
+    ),
     "model_truncated": "… ({count} more characters)",
     # the terminal
     "cli_plan_question": "Carry out this plan?",

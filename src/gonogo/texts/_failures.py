@@ -48,6 +48,10 @@ ENGLISH_CAUSES: dict[str, tuple[str, str]] = {
         "somebody stopped the step",
         "leave it out, unless the goal cannot be reached without it",
     ),
+    "failure_hint_no_work": (
+        "the agent said that it was done and had changed nothing, or gave no answer",
+        "say in the description what has to be in which file, or leave the step out if it is done",
+    ),
     "failure_hint_unknown": (
         "not known; read the message",
         "find out more first, with a small step that looks and changes nothing",
@@ -122,6 +126,10 @@ RUSSIAN_CAUSES: dict[str, tuple[str, str]] = {
     "failure_hint_cancelled": (
         "шаг кто-то остановил",
         "убрать его, если без него можно достичь цели",
+    ),
+    "failure_hint_no_work": (
+        "агент сказал, что всё готово, но ничего не изменил, или не ответил",
+        "написать в описании, что должно быть в каком файле, или убрать шаг, если всё уже сделано",
     ),
     "failure_hint_unknown": (
         "неизвестно; смотрите сообщение",

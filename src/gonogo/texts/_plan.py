@@ -62,13 +62,11 @@ def rejected_plan(feedback: str | None, locale: str) -> str:
 
 
 def account(facts: PlanEndedFacts, locale: str) -> str:
-    """The numbers that end a plan; skipped and cancelled ones are named only if there are any."""
-    numbers = facts.model_dump(include={"total", "completed", "failed", "skipped", "cancelled"})
+    """The numbers that end a plan; those of what was not to happen only if there are any."""
+    numbers = facts.model_dump()
     lines = [say("plan_completed", locale, **numbers)]
-    if facts.skipped:
-        lines.append(say("plan_skipped_line", locale, **numbers))
-    if facts.cancelled:
-        lines.append(say("plan_cancelled_line", locale, **numbers))
+    unusual = ("skipped", "cancelled", "refused")
+    lines += [say(f"plan_{name}_line", locale, **numbers) for name in unusual if numbers[name]]
     return "\n".join(lines)
 
 

@@ -80,6 +80,7 @@ RUSSIAN = {
     ),
     "plan_skipped_line": "- Skipped: {skipped}",
     "plan_cancelled_line": "- Cancelled: {cancelled}",
+    "plan_refused_line": "- Calls denied or rejected: {refused}",
     "replan_rejected": "новый план отклонён",
     "replan_expired": "никто вовремя не решил, выполнять ли новый план",
     "replan_question": (
@@ -240,6 +241,15 @@ RUSSIAN = {
         " Завершите вызовом `give_verdict` с `valid` и причинами."
     ),
     "model_use_tool": "Ответьте вызовом `{tool}`; один текст здесь не ответ.",
+    "model_continue": "Ваш ответ обрезан: он дошёл до предела длины. Продолжите ровно с того места, где он кончился.",  # noqa: E501
+    # что говорится о модели, которая ничего не делает
+    "no_work_empty": "Модель дала пустой ответ, и ещё раз, когда её спросили снова.",
+    "no_work_cut": "Ответ модели обрезан {count} раз подряд и так и не кончился.",
+    "no_work_refused": "Модель отказалась: {said}",
+    "no_work_unchanged": (
+        "Сказано, что всё готово, но ни один из файлов, которые подзадача должна изменить, не"
+        " изменён. Если делать было нечего, уберите подзадачу. Что было сказано: {said}"
+    ),
     "model_truncated": "… (ещё символов: {count})",
     "cli_plan_question": "Выполнить этот план?",
     "cli_tool_question": "Разрешить?",

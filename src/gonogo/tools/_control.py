@@ -5,6 +5,7 @@ from typing import Annotated, Any
 from pydantic import AliasChoices, ConfigDict, Field, WithJsonSchema
 
 from gonogo.domain.gate import ToolClass
+from gonogo.domain.plan import MAX_SUBTASKS
 from gonogo.tools._tool import Arguments, Prepared, Tool
 from gonogo.workspace import Workspace
 
@@ -28,9 +29,9 @@ _SUBTASK: dict[str, Any] = {
         },
         "type": {
             "type": "string",
-            "description": "`action`: an effect, by an agent or a tool; without either, what a model"
-            " alone can say. `decision`: a choice, by an agent, or by a model alone if none is"
-            " named; `inputs.options` may limit it."
+            "description": "`action`: an effect, by an agent or a tool; without either, what a"
+            " model alone can say. `decision`: a choice, by an agent, or by a model alone if none"
+            " is named; `inputs.options` may limit it."
             " `validation`: a verdict, by an agent or a tool; without either by `inputs` {command,"
             " exit_code} or {file, exists, contains}, or else by a model alone. Or a kind that was"
             " installed.",
@@ -88,7 +89,15 @@ class CreatePlan(Arguments):
     subtasks: Annotated[
         list[dict[str, Any]],
         Field(min_length=1),
-        WithJsonSchema({"type": "array", "minItems": 1, "items": _SUBTASK}),
+        WithJsonSchema(
+            {
+                "type": "array",
+                "minItems": 1,
+                "maxItems": MAX_SUBTASKS,
+                "description": f"At most {MAX_SUBTASKS}; a larger plan is refused.",
+                "items": _SUBTASK,
+            }
+        ),
     ]
     answers: Annotated[
         list[dict[str, Any]] | None,

@@ -127,6 +127,10 @@ class Snapshots:
         """The folders that came or went between two snapshots, for `plan_restore`."""
         return self._trees.folders(before, after)
 
+    def hides(self, tree: Tree, path: str) -> bool:
+        """Whether a snapshot left a path alone, such as one that is ignored: nobody knows of it."""
+        return self._trees.hides(tree, path)
+
     def unified(self, before: Tree, after: Tree, path: str, *, limit: int = 1 << 20) -> str:
         """The difference of one file as text, empty when there is none.
 

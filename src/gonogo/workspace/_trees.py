@@ -60,6 +60,10 @@ class Trees:
         gone = (path for path in old.empty if path not in has and not new.hides(path))
         return Folders(made=tuple(sorted(made)), gone=tuple(sorted(gone)))
 
+    def hides(self, tree: Tree, path: str) -> bool:
+        """See `Snapshots.hides`."""
+        return self._meta(tree).hides(path)
+
     def unified(self, before: Tree, after: Tree, path: str, limit: int) -> str:
         """See `Snapshots.unified`."""
         ids = (check_id(before), check_id(after))
