@@ -1,5 +1,6 @@
 """Conversations: what a model is sent is well-formed, whatever a crash left behind."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,7 +13,10 @@ from gonogo.domain.conversation import (
     ToolSchema,
     Usage,
     UserText,
+    continued,
     repaired,
+    says_nothing,
+    unfinished,
 )
 
 ids = st.sampled_from(["c1", "c2", "c3", "c4"])
@@ -72,6 +76,40 @@ def test_the_first_answer_stays_and_a_missing_one_is_said():
         first,
         UserText(content="go on"),
     )
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", " \n\t", "\u200b\ufeff", "\u2800\u3164", "<think>Hm</think> ", "<THINK>Hm", "\x00"],
+)
+def test_what_nobody_can_read_says_nothing(text):
+    assert says_nothing(text)
+    assert Reply(text=text).is_empty
+    assert not Reply(text=text, calls=(ToolRequest(id="a", name="t"),)).is_empty
+
+
+@pytest.mark.parametrize("text", ["x", "0", ".", "<think>Hm</think> So.", "</think>", "<thinker>"])
+def test_what_can_be_read_says_something(text):
+    assert not says_nothing(text)
+    assert not Reply(text=text).is_unfinished
+    assert Reply(text=text, cut=True).is_unfinished
+
+
+def test_a_model_that_was_cut_off_is_told_to_go_on_and_what_it_said_is_one():
+    cut, empty = Reply(text="One", cut=True), Reply(text=" ")
+    asks = Reply(text="One", cut=True, calls=(ToolRequest(id="a", name="t"),))
+    said = [UserText(content="x"), asks, Reply(text="whole"), cut, empty]
+
+    assert unfinished(said) == [cut, empty]
+    assert unfinished(said[:3]) == unfinished([]) == []
+    assert continued(said, "Go on") == (*said[:4], UserText(content="Go on"), empty)
+
+
+def test_what_a_reply_goes_on_with_is_said_with_it_and_not_stored_twice():
+    reply = Reply(text=" two", begun="One")
+
+    assert reply.said == "One two"
+    assert "begun" not in reply.model_dump(mode="json")
 
 
 @given(messages)

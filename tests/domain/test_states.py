@@ -6,7 +6,7 @@ import pytest
 
 from gonogo.domain._machine import Machine
 from gonogo.domain.approval_state import APPROVAL, ApprovalStatus
-from gonogo.domain.call_state import CALL, CallStatus
+from gonogo.domain.call_state import CALL, CallStatus, was_refused
 from gonogo.domain.errors import IllegalTransition
 from gonogo.domain.plan_state import ENDED, PLAN, PlanStatus
 from gonogo.domain.subtask_state import SUBTASK, SubtaskStatus
@@ -91,3 +91,16 @@ def test_a_thing_without_a_name_is_refused_by_its_kind_alone():
 def test_an_ended_plan_is_terminal_or_waits_for_a_persons_retry():
     assert PLAN.terminal < ENDED
     assert {PlanStatus.FAILED, PlanStatus.PARTIAL} == ENDED - PLAN.terminal
+
+
+@pytest.mark.parametrize(
+    ("error", "refused"),
+    [
+        ("policy_denied: no", True), ("rejected: no", True), ("expired: nobody decided", True),
+        ("protected_path: .git", True), ("path_outside_workspace: ..", True),
+        ("file_not_found: policy_denied", False), ("cancelled: the plan", False), ("", False),
+        (None, False),
+    ],
+)  # fmt: skip
+def test_what_was_not_to_be_is_told_from_what_did_not_work(error, refused):
+    assert was_refused(error) is refused

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from fakes.rows import NOW
 from gonogo.domain.records import FileChange
-from gonogo.domain.undo import FOLDER, kept_path, real_path, reckon
+from gonogo.domain.undo import FOLDER, came_to, kept_path, real_path, reckon
 
 
 def change(number, path, before, after, origin="tool"):
@@ -55,6 +55,32 @@ def test_folders_are_told_apart_from_files():
     found = reckon([change(1, "d", None, FOLDER), change(2, "e", FOLDER, None)])
 
     assert (found.paths, found.made, found.gone) == ((), ("d",), ("e",))
+
+
+def test_changes_come_to_what_is_otherwise_than_before_the_first():
+    found = came_to(
+        [
+            change(1, "new", None, "1"), change(2, "twice", "0", "1"), change(3, "twice", "1", "2"),
+            change(4, "back", "0", "1"), change(5, "back", "1", "0"), change(6, "gone", "0", None),
+            change(7, "never", None, "1"), change(8, "never", "1", None),
+            change(9, "folder", None, FOLDER),
+        ]
+    )  # fmt: skip
+
+    assert found == {
+        "new": (None, {"hash": "1"}), "twice": ({"hash": "0"}, {"hash": "2"}),
+        "gone": ({"hash": "0"}, None), "folder": (None, FOLDER),
+    }  # fmt: skip
+
+
+def test_a_mode_is_a_change_where_it_is_known_and_what_nobody_knows_is_one():
+    plain, can_run = {"hash": "0", "mode": 0o644}, {"hash": "0", "mode": 0o755}
+
+    assert came_to([change(1, "x", plain, can_run)]) == {"x": (plain, can_run)}
+    assert came_to([change(1, "x", plain, plain)]) == {}
+    assert came_to([change(1, "x", plain, "0")]) == {}
+    assert came_to([change(1, ".", None, {"unknown": "it was too large"})])
+    assert came_to([]) == {}
 
 
 @given(st.binary(min_size=1).filter(lambda name: not name.startswith(b"/") and b"\0" not in name))

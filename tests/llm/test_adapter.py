@@ -9,6 +9,7 @@ from pydantic_ai.usage import RequestUsage
 
 from gonogo.domain.conversation import Reply, ToolAnswer, ToolRequest, UserText, repaired
 from gonogo.llm.adapter import Wire, from_provider, to_provider
+from gonogo.llm.arguments import CUT_OFF
 
 TEXT = some.text(some.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=40)
 SAID = TEXT.filter(str.strip)
@@ -131,3 +132,11 @@ def test_blank_text_is_said_to_be_empty():
     blank = [UserText(content=" "), ToolAnswer(call_id="call_1", tool_name="t", content="")]
     (request,) = to_provider(blank, "openai:x")
     assert [part.content for part in request.parts] == ["(empty)", "(empty)"]
+
+
+def test_arguments_that_somebody_has_put_together_may_lack_their_end_when_a_reply_was_cut_off():
+    part = theirs.ToolCallPart(tool_name="t", args={"path": "a", "content": "ha"}, tool_call_id="1")
+    for reason, problem in (("stop", None), ("length", CUT_OFF)):
+        response = theirs.ModelResponse(parts=[part], finish_reason=reason)
+        [call] = from_provider(response, "openai:x", 1.0).calls
+        assert call.problem == problem

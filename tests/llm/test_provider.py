@@ -308,3 +308,20 @@ async def test_a_cancelled_request_ends_at_once(provider, model, asked):
     with anyio.fail_after(60), anyio.CancelScope() as scope:
         await model.request(asked(), lambda _text: scope.cancel())
     assert scope.cancelled_caught
+
+
+@pytest.mark.parametrize("empty", [{"text": "\u200b"}, {"text": "<think>Hm.</think>"}])
+async def test_what_nobody_can_read_is_asked_for_once_more(provider, ask, empty):
+    provider.replies(empty, {"text": "Now"})
+    reply = await ask()
+    assert (reply.text, reply.asked) == ("Now", 2)
+
+
+async def test_a_reply_says_that_it_was_cut_off_and_one_that_was_not_does_not(provider, ask):
+    provider.replies({"text": "Half", "finish_reason": "length"}, {"text": "Whole"})
+    assert [(await ask()).cut, (await ask()).cut] == [True, False]
+
+
+async def test_a_reply_that_a_filter_ended_says_so(provider, ask):
+    provider.replies({"text": "Half", "finish_reason": "content_filter"})
+    assert (await ask()).refused

@@ -214,3 +214,31 @@ def test_a_key_that_begins_like_another_leaves_nothing_of_that_in_an_error():
 
 def test_a_key_is_not_in_what_the_settings_look_like():
     assert KEY not in repr(ModelSettings(api_key=KEY))
+
+
+async def test_a_model_that_did_not_answer_is_asked_once_until_it_does(provider, ask):
+    provider.script({"default": {"status": 503}})
+    for asked in (3, 4, 5):
+        with pytest.raises(ModelFailed):
+            await ask()
+        assert len(provider.requests) == asked
+    provider.replies(GOOD, {"status": 503}, GOOD)
+    await ask()
+    assert (await ask()).text == "Fine"
+    assert len(provider.requests) == 3
+
+
+async def test_a_request_that_never_left_is_told_from_one_that_may_have_cost(settings, asked):
+    with socket.socket() as unused, socket.socket() as deaf:
+        unused.bind(("127.0.0.1", 0))
+        deaf.bind(("127.0.0.1", 0))
+        deaf.listen()
+        sent = []
+        for door in (unused, deaf):
+            url = f"http://127.0.0.1:{door.getsockname()[1]}/v1"
+            model = open_model(settings(base_url=url, max_attempts=1, timeout=0.5), {})
+            with pytest.raises(ModelFailed) as caught:
+                await model.request(asked(), lambda _text: None)
+            await model.aclose()
+            sent.append(caught.value.sent)
+    assert sent == [False, True]
