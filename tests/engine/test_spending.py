@@ -298,3 +298,32 @@ async def test_a_search_for_another_revision_that_spends_a_budget_asks_once_and_
         await extend(shop, plan_id, tokens=200)
         await shop.until_searched(before + 1)
         assert (await shop.plan(plan_id)).pause_reason is None
+
+
+@pytest.mark.feature(213)
+async def test_the_last_that_is_refused_without_a_word_ends_what_is_told_of_the_plan(
+    store: Store,
+) -> None:
+    shop, gate = shop_of(store, [], tokens=100), anyio.Event()
+
+    async def refused(work: Work) -> Outcome:
+        if work.subtask.id == "b":
+            await gate.wait()
+        raise BudgetSpent("spent", Excess(what="tokens", used=90, limit=100))
+
+    async with shop.open():
+        shop.steps |= {"a": refused, "b": refused}
+        plan_id = await shop.start({"id": "a"}, {"id": "b"})
+        plan = await shop.until_paused(plan_id)
+        # Of an earlier revision more had been told than is done now.
+        await store.write(set_plan, plan, floor=500)
+        told = len(await shop.events(plan_id))
+        gate.set()
+        await shop.until(plan_id, "b", _S.PENDING)
+
+        [last] = (await shop.events(plan_id))[told:]
+        assert (last["type"], last["is_final"]) == ("plan_progress", True)
+        assert last["metadata"] == {"done": 0, "total": 2, "percentage": 50.0}
+        # Nothing more is told of a plan that only rests.
+        await store.write(shop.engine.advance, plan_id, shop.now)
+        assert len(await shop.events(plan_id)) == told + 1

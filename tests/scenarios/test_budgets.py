@@ -214,3 +214,15 @@ async def test_runs_of_earlier_revisions_count_although_no_budget_asks_for_it(ma
         found = await status(world, plan_id)
         assert {s.id: s.attempt for s in found.subtasks} == {"a": 1, "c": 1}
         assert found.usage.subtasks == 3
+
+
+@pytest.mark.feature(213)
+async def test_the_answer_ends_when_the_last_of_those_that_ran_is_refused_as_well(make):
+    slow = {**calls(call("list_files", path=".")), "delay": 0.3}
+    lines = {
+        "main/architect": [plan(step("a"), step("b"))],
+        "a": [calls(call("list_files", path=".")), says("a")], "b": [slow, says("b")],
+    }  # fmt: skip
+    async with make(lines, budget_plan_requests=2, max_parallel=2) as world:
+        _, question = await paused(world)
+        assert question.details["about"] == "budget"

@@ -145,12 +145,14 @@ class Board:
             remaining=self.shape.remaining,
         )
 
-    def progress(self) -> tuple[int, int] | None:
-        """How many subtasks are over and how many there are, if one ended since the last time."""
-        if not self._over:
-            return None
-        self._over = False
-        return count_ended(row.status for row in self.rows.values()), len(self.rows)
+    def has_news(self) -> bool:
+        """Whether a subtask ended since this was asked for the last time."""
+        over, self._over = self._over, False
+        return over
+
+    def count_over(self) -> int:
+        """How many of the plan's subtasks are over."""
+        return count_ended(row.status for row in self.rows.values())
 
     def write(self) -> None:
         """Write the moves that were made.

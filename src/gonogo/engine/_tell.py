@@ -99,13 +99,14 @@ def error(board: Board, subtask_id: str, failure: Failure) -> None:
 
 def progress(board: Board) -> None:
     """How many of the plan's subtasks are over, if one ended since it was last told."""
-    told = board.progress()
-    if told is None:
-        return
-    done, total = told
-    if 1000 * done < board.plan.floor * total:
-        return
-    facts = ProgressFacts(done=done, total=total, percentage=round(100 * done / total, 1))
+    if board.has_news() and 1000 * board.count_over() >= board.plan.floor * len(board.rows):
+        _standing(board)
+
+
+def _standing(board: Board) -> None:
+    done, total = board.count_over(), len(board.rows)
+    percentage = max(round(100 * done / total, 1), board.plan.floor / 10)
+    facts = ProgressFacts(done=done, total=total, percentage=percentage)
     _tell(board, PlanProgress(plan_id=board.plan.id, metadata=facts))
 
 
@@ -133,8 +134,14 @@ def changed(
 
 
 def final(board: Board) -> None:
-    """Everything left of the plan waits for a person."""
-    log.tell_final(board.conn, board.plan.session_id)
+    """Everything left of the plan waits for a person, and whoever follows it is told so.
+
+    What came to rest without a word, because it could not go on, leaves no event to say it by.
+    """
+    session_id = board.plan.session_id
+    if board.freed and not log.told_in(board.conn, session_id):
+        _standing(board)
+    log.tell_final(board.conn, session_id)
 
 
 def sent_back(board: Board, about: Mapping[str, Any]) -> None:
