@@ -124,7 +124,11 @@ class Settings(BaseSettings):
     model_timeout: Seconds = 120.0
     """Seconds that a model may be silent."""
     model_max_attempts: Annotated[int, Field(ge=1, le=20)] = 5
-    """Attempts in all for a model request that fails in a way that may pass."""
+    """Attempts in all for a model request that fails in a way that may pass, before it is waited
+    for."""
+    model_patience: Annotated[float, Field(ge=0, le=366 * DAY)] = 600.0
+    """Seconds for which a model is waited for that does not answer; then a person is asked. 0: who
+    needs it fails at once."""
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
     """Sampling temperature; by default the provider's."""
 

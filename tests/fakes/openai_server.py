@@ -400,9 +400,9 @@ class FakeOpenAI:
 
 
 @contextmanager
-def fake_openai(script: dict | None = None) -> Iterator[FakeOpenAI]:
-    """Run the server on a free port until the block ends."""
-    command = [sys.executable, "-I", str(Path(__file__).resolve()), "--port", "0"]
+def fake_openai(script: dict | None = None, port: int = 0) -> Iterator[FakeOpenAI]:
+    """Run the server until the block ends, on a free port unless one is named."""
+    command = [sys.executable, "-I", str(Path(__file__).resolve()), "--port", str(port)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             server = FakeOpenAI(process.stdout.readline().strip())

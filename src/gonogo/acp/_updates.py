@@ -38,7 +38,7 @@ _NOTICES = frozenset(
         "plan_approved", "plan_rejected", "plan_completed", "plan_paused", "plan_resumed",
         "plan_cancelled", "plan_replanning", "plan_sent_back", "plan_not_revised",
         "plan_commented", "plan_rolled_back", "approval_warning", "approval_voted",
-        "approval_escalated",
+        "approval_escalated", "model_away", "model_back",
     }
 )  # fmt: skip
 _TROUBLES = {"subtask_failed": "✗", "subtask_skipped": "↷", "subtask_retrying": "↻"}

@@ -201,7 +201,7 @@ class Loop:
         return reply
 
     async def _ask_model(self, thread: Thread) -> Reply:
-        messages = await self.store.read(self._messages, thread)
+        messages, waited = await self.store.read(self._before, thread)
         if _requests(messages) >= self.max_requests:
             raise FailedError(text("turn_limit", thread.locale, steps=self.max_requests))
         loop = stuck(messages)
@@ -222,12 +222,18 @@ class Loop:
             thread, request, lambda: model.request(request, lambda token: self._show(thread, token))
         )
         self.metered(reply)
+        if waited:
+            await self.store.write(thread.answered, self.clock())
         begun = "".join(part.text for part in unfinished(messages))
         return reply.model_copy(update={"begun": begun})
 
     def _show(self, thread: Thread, token: str) -> None:
         event = AssistantMessage(content=token, token=token, is_final=False, **thread.place)
         self.tell(thread.session_id, event.body())
+
+    def _before(self, conn: Connection, thread: Thread) -> tuple[tuple[Message, ...], bool]:
+        """What a request is made of, and whether its answer is waited for."""
+        return self._messages(conn, thread), thread.is_waiting(conn)
 
     def _messages(self, conn: Connection, thread: Thread) -> tuple[Message, ...]:
         """The conversation as the model is told it, every call with its one result."""

@@ -21,7 +21,7 @@ Speak = Callable[[Sequence[CallRow]], Reply]
 class Thread:
     """One conversation between an agent and a model, in one workspace.
 
-    Its owner (a turn or a subtask) lends it two functions, which the loop calls inside its own
+    Its owner (a turn or a subtask) lends it functions, which the loop calls inside its own
     transactions.
     """
 
@@ -39,6 +39,10 @@ class Thread:
     """Raises `Superseded` when the owner no longer holds its work."""
     park: Callable[[Connection, datetime], None]
     """Everything left waits for a person: the owner lets go of its place."""
+    is_waiting: Callable[[Connection], bool] = lambda conn: False
+    """Whether the owner waits for a model that does not answer."""
+    answered: Callable[[Connection, datetime], None] = lambda conn, now: None
+    """The model answered what was asked while the owner waited for it."""
     turn_id: str | None = None
     plan_id: str | None = None
     revision: int | None = None

@@ -5,7 +5,7 @@ from gonogo.domain.approval_views import ApprovalView
 from gonogo.domain.plan_views import PlanView
 from gonogo.texts import say
 
-BY_ITSELF = frozenset({"quota", "budget", "rollback"})
+BY_ITSELF = frozenset({"quota", "model", "budget", "rollback"})
 """Why a plan is paused where nobody asked for it."""
 
 
@@ -24,6 +24,7 @@ def pause_lines(plan: PlanView, pending: list[ApprovalView], locale: str) -> lis
         return []
     until = f"{plan.paused_until:%Y-%m-%d %H:%M:%S} UTC" if plan.paused_until else ""
     key = f"cli_paused_{plan.pause_reason}" if plan.pause_reason in BY_ITSELF else "cli_paused"
+    key += "_asked" if plan.pause_reason == "model" and not until else ""
     asked = [a for a in pending if a.plan_id == plan.plan_id and not a.subtask_id]
     told = [say(key, locale, plan_id=plan.plan_id, until=until)]
     return told + [say("cli_waiting", locale, approval_id=a.approval_id) for a in asked]

@@ -100,6 +100,8 @@ class Lines(Written):
             "plan_paused": self._content("yellow"),
             "plan_resumed": self._content("green"),
             "plan_cancelled": self._content("bold yellow"),
+            "model_away": self._content("yellow"),
+            "model_back": self._content("green"),
             "approval_warning": self._content("yellow"),
             "approval_voted": self._content("yellow"),
             "approval_escalated": self._content("yellow"),

@@ -294,12 +294,12 @@ class PlanChangedFacts(Fact):
 
     plan_id: str
     reason: str | None = None
-    """In the words of whoever did it; `quota` and `budget` where nobody asked for a pause."""
+    """In the words of whoever did it; `quota`, `model`, `budget` where nobody asked for a pause."""
     by: str | None = None
     duration_seconds: float | None = None
     """How long a plan that was cancelled had run; absent when it had not begun."""
     until: datetime | None = None
-    """When a pause ends by itself."""
+    """When a pause ends by itself; one for a model, when that is asked again."""
     cause: str | None = None
     """Why it is replanned: the category of the failure, or `person`."""
     subtask_id: str | None = None
@@ -319,6 +319,25 @@ class PlanChanged(Event):
     ]  # fmt: skip
     content: str | None = None
     metadata: PlanChangedFacts
+
+
+class WaitFacts(Fact):
+    """What is waited for."""
+
+    reason: str
+    """`model`: it does not answer."""
+    until: datetime | None = None
+    """How long it is waited for at most."""
+    error: str | None = None
+    """What went wrong."""
+
+
+class ModelWaited(Event):
+    """A turn, or the search for a plan's next revision, waits for its model; or waits no more."""
+
+    type: Literal["model_away", "model_back"]
+    content: str
+    metadata: WaitFacts
 
 
 class RollbackFacts(Fact):
@@ -450,6 +469,7 @@ AnyEvent = Annotated[
     | SubtaskEnded
     | PlanProgress
     | PlanChanged
+    | ModelWaited
     | PlanRolledBack
     | PlanEnded
     | CheckpointCreated

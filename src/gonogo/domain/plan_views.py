@@ -53,9 +53,10 @@ class PlanView(View):
     subtasks: list[SubtaskView]
     critical_path: list[str]
     pause_reason: str | None = None
-    """Why a paused plan is paused where nobody asked for it: `quota`, `budget`, `rollback`."""
+    """Why a paused plan is paused where nobody asked for it: `quota`, `model`, `budget`,
+    `rollback`."""
     paused_until: datetime | None = None
-    """When a plan that is paused for a quota goes on by itself."""
+    """When a plan that is paused for a quota goes on by itself, or its model is asked again."""
     created_at: datetime
     approved_at: datetime | None = None
     started_at: datetime | None = None
@@ -124,9 +125,10 @@ class PlanStatusView(View):
     progress: float
     """Per cent of the subtasks that are over."""
     pause_reason: str | None = None
-    """Why a paused plan is paused where nobody asked for it: `quota`, `budget`."""
+    """Why a paused plan is paused where nobody asked for it: `quota`, `model`, `budget`,
+    `rollback`."""
     paused_until: datetime | None = None
-    """When a plan that is paused for a quota goes on by itself."""
+    """When a plan that is paused for a quota goes on by itself, or its model is asked again."""
     usage: UsageView | None = None
     limits: dict[str, float] | None = None
     """The limits of its budget that are set, by `tokens`, `cost`, `seconds`, `requests`,

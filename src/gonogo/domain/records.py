@@ -55,6 +55,8 @@ class Turn:
     finished_at: datetime | None
     principal_id: str | None = None
     """Whose message it is."""
+    away: dict[str, Any] | None = None
+    """The absence of the model that it waits for, if it does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,9 +79,9 @@ class Plan:
     finished_at: datetime | None
     feedback: str | None
     pause_reason: str | None = None
-    """Why a paused plan is paused, where nobody asked for it: `quota`, `budget`."""
+    """Why a paused plan is paused, where nobody asked for it: `quota`, `model`, `budget`."""
     paused_until: datetime | None = None
-    """When a plan that was paused for a quota goes on by itself."""
+    """When a plan that was paused for a quota goes on by itself, or its model is asked again."""
     replans: int = 0
     """Revisions that were asked for because a subtask failed."""
     replan: dict[str, Any] | None = None
@@ -98,6 +100,8 @@ class Plan:
     """`{id, by, comments, began}` while the planner looks for a revision that answers comments."""
     asked_by: list[str] | None = None
     """Who has had it changed: edited it, ordered a replan, or sent it back to its planner."""
+    away: dict[str, Any] | None = None
+    """The absence of the model that a plan waits for which is paused for that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

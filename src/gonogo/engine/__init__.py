@@ -23,7 +23,7 @@ from gonogo.engine._outcomes import (
     Superseded,
     Work,
 )
-from gonogo.engine._pauses import PLAN_TIMERS, QUOTA, RESUME, ROLLING_BACK
+from gonogo.engine._pauses import MODEL, PLAN_TIMERS, QUOTA, RESUME, ROLLING_BACK
 from gonogo.engine._rounds import ADVANCE, GOING, REPLAN
 from gonogo.engine._spending import BUDGET
 
@@ -31,6 +31,7 @@ __all__ = [
     "ADVANCE",
     "BUDGET",
     "GOING",
+    "MODEL",
     "PLAN_TIMERS",
     "QUOTA",
     "REPLAN",

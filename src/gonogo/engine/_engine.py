@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 import anyio
 
 from gonogo.domain.budget import BudgetSpent
-from gonogo.domain.errors import GonogoError
-from gonogo.domain.failure import Category, Failure, quota_pause
+from gonogo.domain.errors import GonogoError, ModelFailed
+from gonogo.domain.failure import Category, Failure, is_away, quota_pause
 from gonogo.domain.failure_patterns import Patterns
 from gonogo.domain.records import Job
 from gonogo.domain.schedule import STRATEGIES, Strategy
@@ -123,9 +123,11 @@ class Engine(People):
         return Failed(Failure(message=spent, category=Category.TIMEOUT))
 
     def _deferred(self, error: GonogoError) -> Deferred | None:
-        """A quota that will be there again, or a budget that is spent, is nobody's failure."""
+        """A quota, a budget, or a model that is away for a while, is no failure of the work."""
         if isinstance(error, BudgetSpent):
             return Deferred(spent=error.excess)
+        if isinstance(error, ModelFailed) and is_away(error) and self.patience:
+            return Deferred(away=error)
         seconds = quota_pause(error)
         return None if seconds is None else Deferred(self.clock() + timedelta(seconds=seconds))
 

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from gonogo.domain.budget import Excess
-from gonogo.domain.errors import Conflict
+from gonogo.domain.errors import Conflict, ModelFailed
 from gonogo.domain.failure import Failure
 from gonogo.domain.plan import Revision, Subtask
 from gonogo.store import Connection
@@ -70,6 +70,8 @@ class Deferred:
     """When the model's quota is there again, and the plan goes on by itself."""
     spent: Excess | None = None
     """The limit of a budget that was reached; a person is asked."""
+    away: ModelFailed | None = None
+    """What a model failed with that does not answer, and is waited for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,20 +1,27 @@
-"""Pauses that nobody asked for, and ends that time brings: quotas, and the time limit of a plan."""
+"""Pauses that nobody asked for, and ends that time brings.
 
-from collections.abc import Sequence
+A quota that is used up pauses a plan until it is there again. A model that does not answer pauses
+it for as long as it is waited for: from time to time one of the subtasks that need it finds out
+whether it is back, and the others wait for what that one finds. Then a person is asked.
+"""
+
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from gonogo.domain.absence import Absence
 from gonogo.domain.budget import Limits
-from gonogo.domain.errors import Conflict
+from gonogo.domain.errors import Conflict, ModelFailed
 from gonogo.domain.failure import Category, Failure
 from gonogo.domain.plan_state import ENDED, PlanStatus
-from gonogo.domain.schedule import outcome
+from gonogo.domain.records import Plan
+from gonogo.domain.schedule import Standing, outcome
 from gonogo.domain.subtask_state import SUBTASK, SubtaskStatus
 from gonogo.engine import _tell
 from gonogo.engine._board import Board
 from gonogo.engine._outcomes import Deferred
-from gonogo.engine._rounds import ADVANCE, PLAN_TIMEOUT, REPLAN, Rounds
-from gonogo.engine._spending import BUDGET, RESUME, RUNTIME
+from gonogo.engine._rounds import ADVANCE, NO_PAUSE, PLAN_TIMEOUT, REPLAN, Rounds
+from gonogo.engine._spending import BUDGET, RESUME, RUNTIME, goes_on
 from gonogo.store import Connection, stop
 from gonogo.store.sessions import spoken_in
 from gonogo.store.timers import drop_timer, set_timer
@@ -23,16 +30,26 @@ from gonogo.texts import say
 _S = SubtaskStatus
 PLAN_TIMERS = frozenset({ADVANCE, RESUME, PLAN_TIMEOUT})
 QUOTA = "quota"
+MODEL = "model"
+BY_ITSELF = frozenset({QUOTA, MODEL})
+"""Why a plan is paused that goes on by itself, as long as it says when."""
 ROLLING_BACK = "rollback"
 """Why a paused plan cannot go on: its files are being put back. Where it was paused until a time
 before, it keeps that time, and gets its timer again once they are back."""
+_SOON = timedelta(seconds=5)
 _SAME = timedelta(seconds=1)
 """Resets that lie no further apart are one."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Pauses(Rounds):
-    """What quotas and time limits do to a plan, each a part of its caller's transaction."""
+    """What quotas, models and time limits do to a plan, each a part of its caller's transaction."""
+
+    patience: float = 0.0
+    """Seconds for which a model is waited for that does not answer; 0: not at all."""
+    over_patience: Callable[[Connection, Plan, Absence, datetime], None] | None = None
+    """Called in the transaction in which patience with a model ends: ask a person. Without it the
+    plan ends."""
 
     def on_timer(self, conn: Connection, kind: str, plan_id: str, now: datetime) -> None:
         """Carry out one of the timers of a plan."""
@@ -43,10 +60,13 @@ class Pauses(Rounds):
         """Pause a plan whose subtasks could not go on."""
         spent = [each.spent for each in deferred if each.spent is not None]
         resets = [each.until for each in deferred if each.until is not None]
+        away = [each.away for each in deferred if each.away is not None]
         if spent:
             self.pause_for_budget(board, spent[0])
         elif resets:
             self.pause_for_quota(board, max(resets))
+        elif away:
+            self.pause_for_model(board, away[0])
 
     def extend(
         self, conn: Connection, plan_id: str, limits: Limits, by: str, now: datetime
@@ -58,7 +78,7 @@ class Pauses(Rounds):
         Raises:
             Conflict: it is not paused for its budget.
         """
-        board = self._paused_for_budget(conn, plan_id, now)
+        board = self._asked_about(conn, plan_id, BUDGET, now)
         own = board.plan.budget or {}
         board.set_plan(budget={**own, "limits": {**own.get("limits", {}), **limits}})
         if board.plan.status is not PlanStatus.REPLANNING:
@@ -68,23 +88,36 @@ class Pauses(Rounds):
         _tell.changed(board, "plan_resumed", by, BUDGET)
         self._go_on(board)
 
-    def give_up(self, conn: Connection, plan_id: str, reason: str, now: datetime) -> None:
-        """End a plan that is paused for its budget, and gets no more.
+    def wait_on(self, conn: Connection, plan_id: str, by: str, now: datetime) -> None:
+        """A person has a model that does not answer waited for as long again.
 
         Raises:
-            Conflict: it is not paused for its budget.
+            Conflict: the plan is not paused for its model.
+        """
+        self.end_pause(self._asked_about(conn, plan_id, MODEL, now), by, MODEL)
+
+    def give_up(
+        self, conn: Connection, plan_id: str, reason: str, now: datetime, about: str = BUDGET
+    ) -> None:
+        """End a plan that is paused until a person answers, and does not get what it waits for.
+
+        Args:
+            about: What it is paused for.
+
+        Raises:
+            Conflict: it is not paused for that.
         """
         board = Board.open(conn, plan_id, now)
         # It ends in the middle of a rollback too, as it may be cancelled there.
         held = board.plan.rollback if board.plan.pause_reason == ROLLING_BACK else None
-        if held is None or held["pause"] != BUDGET:
-            board = self._paused_for_budget(conn, plan_id, now)
+        if held is None or held["pause"] != about:
+            board = self._asked_about(conn, plan_id, about, now)
         self.cut_short(board, reason)
 
-    def _paused_for_budget(self, conn: Connection, plan_id: str, now: datetime) -> Board:
+    def _asked_about(self, conn: Connection, plan_id: str, about: str, now: datetime) -> Board:
         board = Board.open(conn, plan_id, now)
-        if board.plan.pause_reason != BUDGET:
-            raise Conflict(f"Plan {plan_id} is {board.plan.status}, and not for its budget")
+        if board.plan.pause_reason != about or board.plan.paused_until is not None:
+            raise Conflict(f"Plan {plan_id} is {board.plan.status}, and not for its {about}")
         return board
 
     def pause_for_quota(self, board: Board, until: datetime) -> None:
@@ -93,10 +126,11 @@ class Pauses(Rounds):
         What hits the same quota later shares the pause. A pause of another kind stays as it is.
         """
         plan, reset = board.plan, board.plan.paused_until
+        to = {**NO_PAUSE, "pause_reason": QUOTA, "paused_until": until}
         if plan.status is PlanStatus.RUNNING:
-            board.move_plan(PlanStatus.PAUSED, pause_reason=QUOTA, paused_until=until)
-        elif reset is not None and until > reset + _SAME:
-            board.set_plan(paused_until=until)
+            board.move_plan(PlanStatus.PAUSED, **to)
+        elif reset is not None and (plan.pause_reason == MODEL or until > reset + _SAME):
+            board.set_plan(**to)
         else:
             return
         set_timer(board.conn, RESUME, plan.id, until)
@@ -104,21 +138,97 @@ class Pauses(Rounds):
         content = say("plan_paused_quota", spoken_in(board.conn, plan.session_id), until=shown)
         _tell.changed(board, "plan_paused", RUNTIME, QUOTA, until=until, content=content)
 
-    def wake(self, conn: Connection, plan_id: str, now: datetime) -> None:
-        """A quota is there again: go on, unless a person has paused the plan meanwhile."""
-        board = Board.open(conn, plan_id, now)
+    def pause_for_model(self, board: Board, error: ModelFailed) -> None:
+        """Start nothing new until a model answers again; ask a person when it takes too long.
+
+        What fails meanwhile shares the pause. A pause of another kind stays as it is.
+        """
+        plan, waits = board.plan, self._is_due(board)
+        if plan.status is not PlanStatus.RUNNING and not waits:
+            return
+        absence = Absence.after(plan.away, error, board.now)
+        until = absence.next_try(board.now, self.patience)
+        to = {"pause_reason": MODEL, "paused_until": until, "away": absence.as_json()}
+        if waits:
+            board.set_plan(**to)
+        else:
+            board.move_plan(PlanStatus.PAUSED, **to)
+            self._tell_waiting(board, absence)
+        if until is not None:
+            set_timer(board.conn, RESUME, plan.id, until)
+        elif self.over_patience is not None:
+            self.over_patience(board.conn, board.plan, absence, board.now)
+        else:
+            board.write()
+            self.cut_short(board, f"the model did not answer: {absence.error}")
+
+    def _tell_waiting(self, board: Board, absence: Absence) -> None:
+        shown = absence.ends_at(self.patience).strftime("%Y-%m-%d %H:%M:%S UTC")
+        content = say(
+            "plan_paused_model", spoken_in(board.conn, board.plan.session_id), until=shown,
+            error=absence.error,
+        )  # fmt: skip
         until = board.plan.paused_until
-        if board.plan.pause_reason != QUOTA or until is None:
+        _tell.changed(board, "plan_paused", RUNTIME, MODEL, until=until, content=content)
+
+    def model_answered(self, conn: Connection, plan_id: str, now: datetime) -> None:
+        """A model answered somebody who had asked it while the plan waited for it: go on."""
+        board = Board.open(conn, plan_id, now)
+        if board.plan.pause_reason == MODEL and board.plan.paused_until is not None:
+            self.end_pause(board, RUNTIME, MODEL)
+
+    def _is_due(self, board: Board) -> bool:
+        """Whether a plan waits for its model, and the time has come to ask it again."""
+        until = board.plan.paused_until
+        return board.plan.pause_reason == MODEL and until is not None and until <= board.now
+
+    def _rest(self, board: Board, room: int | None) -> None:
+        if self._is_due(board):
+            self._find_out(board, room)
+        Rounds._rest(self, board, room)
+
+    def _find_out(self, board: Board, room: int | None) -> None:
+        """Have one of the subtasks that wait for the model ask it; where none does, go on."""
+        absence = Absence.of(board.plan.away or {})
+        probe = board.rows.get(absence.probe or "")
+        if probe is not None and probe.status is _S.RUNNING:
+            return
+        waiting = [key for key in board.shape.subtasks if _is_put_off(board.rows[key])]
+        if not waiting:
+            self.end_pause(board, RUNTIME, MODEL)
+        elif room is not None and board.count_running() >= room:
+            self._look_again(board)
+        else:
+            board.set_plan(away=absence.found_out_by(waiting[0]).as_json())
+            spent = self._start_all(board, waiting[:1])
+            if spent is not None:
+                self.pause_for_budget(board, spent)
+
+    def _look_again(self, board: Board) -> None:
+        until = board.now + _SOON
+        board.set_plan(paused_until=until)
+        set_timer(board.conn, RESUME, board.plan.id, until)
+
+    def wake(self, conn: Connection, plan_id: str, now: datetime) -> None:
+        """The time has come for which a plan was paused: go on, or ask its model again.
+
+        A person may have paused the plan meanwhile.
+        """
+        board = Board.open(conn, plan_id, now)
+        until, reason = board.plan.paused_until, board.plan.pause_reason
+        if reason not in BY_ITSELF or until is None:
             return
         if until > now:
             set_timer(conn, RESUME, plan_id, until)
-            return
-        self.end_pause(board, RUNTIME, QUOTA)
+        elif reason == QUOTA:
+            self.end_pause(board, RUNTIME, QUOTA)
+        else:
+            self._go_on(board)
 
     def end_pause(self, board: Board, by: str, reason: str | None = None) -> None:
         """Go on with a paused plan."""
         self._drop_resume(board)
-        board.move_plan(PlanStatus.RUNNING, pause_reason=None, paused_until=None)
+        board.move_plan(PlanStatus.RUNNING, **NO_PAUSE)
         _tell.changed(board, "plan_resumed", by, reason)
         self._go_on(board)
 
@@ -173,3 +283,8 @@ class Pauses(Rounds):
     def _drop_resume(self, board: Board) -> None:
         if board.plan.paused_until is not None:
             drop_timer(board.conn, RESUME, board.plan.id)
+
+
+def _is_put_off(row: Standing) -> bool:
+    """Whether a subtask was begun and waits to go on, for nobody in particular."""
+    return row.status is _S.PENDING and goes_on(row)

@@ -10,8 +10,8 @@ from gonogo.domain.plan_state import PlanStatus
 from gonogo.domain.subtask_state import SUBTASK, SubtaskStatus
 from gonogo.engine import _tell
 from gonogo.engine._board import Board
-from gonogo.engine._pauses import QUOTA, Pauses
-from gonogo.engine._rounds import REPLAN
+from gonogo.engine._pauses import BY_ITSELF, MODEL, Pauses
+from gonogo.engine._rounds import NO_PAUSE, REPLAN
 from gonogo.engine._spending import BUDGET, RUNTIME
 from gonogo.store import Connection, stop
 from gonogo.store.plans import end_grant
@@ -41,10 +41,10 @@ class People(Pauses):
     def pause(self, conn: Connection, plan_id: str, by: str, now: datetime) -> None:
         """Start nothing new; what runs comes to its end."""
         board = Board.open(conn, plan_id, now)
-        if board.plan.pause_reason == QUOTA:
+        if board.plan.pause_reason in BY_ITSELF and board.plan.paused_until is not None:
             # From now on it is the person's pause, which no timer ends.
             self._drop_resume(board)
-            board.set_plan(pause_reason=None, paused_until=None)
+            board.set_plan(**NO_PAUSE)
         elif board.plan.status is not PlanStatus.RUNNING:
             raise Conflict(f"Plan {plan_id} is {board.plan.status} and cannot be paused")
         else:
@@ -55,7 +55,7 @@ class People(Pauses):
     def resume_plan(self, conn: Connection, plan_id: str, by: str, now: datetime) -> None:
         """Go on with a paused plan."""
         board = Board.open(conn, plan_id, now)
-        _check_budget(board)
+        _check_asked(board)
         if board.plan.status is not PlanStatus.PAUSED:
             raise Conflict(f"Plan {plan_id} is {board.plan.status} and cannot be resumed")
         _check_rollback(board)
@@ -70,10 +70,10 @@ class People(Pauses):
         if board.plan.status not in _REPLANNED:
             raise Conflict(f"Plan {plan_id} is {board.plan.status} and cannot be replanned")
         _check_rollback(board)
-        _check_budget(board)
+        _check_asked(board)
         if board.plan.status is not PlanStatus.RUNNING:
             self._drop_resume(board)
-            to: dict[str, Any] = {"finished_at": None, "pause_reason": None, "paused_until": None}
+            to: dict[str, Any] = {"finished_at": None, **NO_PAUSE}
             if board.plan.status is not PlanStatus.PAUSED:
                 to["started_at"] = now
                 self._limit_time(conn, plan_id, now)
@@ -104,9 +104,7 @@ class People(Pauses):
         """End a plan and everything that it runs."""
         board = Board.open(conn, plan_id, now)
         self._drop_timers(board)
-        board.move_plan(
-            PlanStatus.CANCELLED, finished_at=now, pause_reason=None, paused_until=None, again=None
-        )
+        board.move_plan(PlanStatus.CANCELLED, finished_at=now, again=None, **NO_PAUSE)
         for subtask_id in board.shape.subtasks:
             if board.rows[subtask_id].status not in SUBTASK.terminal:
                 self._cancel(board, subtask_id, f"the plan was cancelled by {by}")
@@ -161,6 +159,7 @@ def _check_rollback(board: Board) -> None:
         )
 
 
-def _check_budget(board: Board) -> None:
-    if board.plan.pause_reason == BUDGET:
-        raise Conflict(f"Plan {board.plan.id} waits for the answer about its budget")
+def _check_asked(board: Board) -> None:
+    reason = board.plan.pause_reason
+    if reason in (BUDGET, MODEL) and board.plan.paused_until is None:
+        raise Conflict(f"Plan {board.plan.id} waits for the answer about its {reason}")

@@ -37,6 +37,8 @@ PLAN_TIMEOUT = "plan_timeout"
 """The timer after which a plan ends, whatever is left."""
 REPLAN = "replan"
 """The job that looks for the next revision of a plan of which nothing runs any more."""
+NO_PAUSE: dict[str, Any] = {"pause_reason": None, "paused_until": None, "away": None}
+"""What a plan says of a pause that is over."""
 GOING = frozenset({PlanStatus.RUNNING, PlanStatus.PAUSED})
 """A plan in which something can be tried again although it has not ended."""
 Ended = Callable[[Connection, Plan, PlanStatus, datetime], None]
@@ -106,7 +108,7 @@ class Rounds(Spending):
             return
         board.write()
         _tell.progress(board)
-        self._rest(board)
+        self._rest(board, room)
 
     def _go_further(self, board: Board, room: int | None) -> None:
         found, asking = self._next_round(board, room)
@@ -116,7 +118,7 @@ class Rounds(Spending):
             self.ask(board.conn, board.plan, board.shape.revision, subtask, board.now)
         board.write()
         if board.plan.status is not PlanStatus.RUNNING:
-            self._rest(board)
+            self._rest(board, room)
             return
         spent = self._start_all(board, found.start)
         if found.wake_at is not None:
@@ -127,7 +129,7 @@ class Rounds(Spending):
             _tell.final(board)
         elif spent is not None:
             self.pause_for_budget(board, spent)
-            self._rest(board)
+            self._rest(board, room)
 
     def _is_revised(self, board: Board) -> bool:
         """Whether the plan went on in another revision, to try again what people asked for."""
@@ -158,8 +160,12 @@ class Rounds(Spending):
             return board.count_running() if waiters else room
         return room
 
-    def _rest(self, board: Board) -> None:
-        """A plan starts nothing now; once nothing of it runs, that is told or made use of."""
+    def _rest(self, board: Board, room: int | None) -> None:
+        """A plan starts nothing now; once nothing of it runs, that is told or made use of.
+
+        Args:
+            room: How many of its subtasks may run in its workspace.
+        """
         if board.count_running():
             return
         if board.plan.status is PlanStatus.PAUSED and board.plan.paused_until is None:
@@ -262,9 +268,7 @@ class Rounds(Spending):
 
     def _end(self, board: Board, status: PlanStatus) -> None:
         self._drop_timers(board)
-        board.move_plan(
-            status, finished_at=board.now, pause_reason=None, paused_until=None, again=None
-        )
+        board.move_plan(status, finished_at=board.now, again=None, **NO_PAUSE)
         self.ended(board.conn, board.plan, status, board.now)
 
     def _drop_timers(self, board: Board) -> None:

@@ -29,10 +29,12 @@ from gonogo.orchestrator._threads import Threads
 from gonogo.orchestrator._tool_step import ToolStep
 from gonogo.orchestrator._turns import Turns
 from gonogo.orchestrator._undo import Rollbacks, Rolled
+from gonogo.orchestrator.absences import AbsenceKind, ask_about_model
 
 __all__ = [
     "REPLAN_QUESTION",
     "SWEEP",
+    "AbsenceKind",
     "AgentStep",
     "Answering",
     "BudgetKind",
@@ -58,6 +60,7 @@ __all__ = [
     "Turns",
     "Undoing",
     "ask_about_budget",
+    "ask_about_model",
     "ask_to_start",
     "checkpoint_starts",
     "retreat",

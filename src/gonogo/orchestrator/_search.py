@@ -29,14 +29,15 @@ from gonogo.dispatch import AGAIN
 from gonogo.domain.budget import BudgetSpent
 from gonogo.domain.call_state import CallStatus
 from gonogo.domain.conversation import UserText
-from gonogo.domain.errors import GonogoError, InvalidPlan
-from gonogo.domain.failure import quota_pause
+from gonogo.domain.errors import GonogoError, InvalidPlan, ModelFailed
+from gonogo.domain.failure import is_away, quota_pause
 from gonogo.domain.plan import Revision
 from gonogo.domain.plan_state import PlanStatus
 from gonogo.domain.records import CallRow, Job, Plan
 from gonogo.engine import REPLAN, Superseded
 from gonogo.orchestrator._planning import Planning
 from gonogo.orchestrator._proposal import ARCHITECT
+from gonogo.orchestrator.absences import Waiting
 from gonogo.store import Connection, Store, log
 from gonogo.store.calls import open_calls
 from gonogo.store.plans import plan_of, set_plan
@@ -75,6 +76,8 @@ class Talk:
             remote=session.tool_host == "client", plan_id=plan.id, revision=plan.revision,
             check=lambda conn: self.check(conn, plan),
             park=lambda conn, now: self._park(conn, plan),
+            is_waiting=lambda conn: "away" in self._about(plan_of(conn, plan.id)),
+            answered=lambda conn, now: self._answered(conn, plan, now),
         )  # fmt: skip
         began = self._about(plan).get("began")
         if began is None:
@@ -90,6 +93,27 @@ class Talk:
         """The search waits; what that takes is not the search's."""
         self._set_began(conn, plan, None)
 
+    def wait(
+        self, conn: Connection, plan: Plan, error: ModelFailed, patience: float, now: datetime
+    ) -> bool:
+        """Wait for a model that does not answer; what that takes is not the search's.
+
+        False once patience is at its end.
+        """
+        about = self._about(plan)
+        absence = _waiting(plan).begin(conn, about.get("away"), error, patience, now)
+        if absence is None:
+            return False
+        to = {**about, "began": None, "away": absence.as_json()}
+        return set_plan(conn, plan, **{self.column: to})
+
+    def _answered(self, conn: Connection, plan: Plan, now: datetime) -> None:
+        self.check(conn, plan)
+        about = dict(self._about(plan_of(conn, plan.id)))
+        about.pop("away", None)
+        set_plan(conn, plan, **{self.column: about})
+        _waiting(plan).end(conn, now)
+
     def drop_calls(self, conn: Connection, desk: Desk, plan: Plan, now: datetime) -> None:
         """End what the search asked for and has no answer to."""
         for call in open_calls(conn, plan.session_id, self.name(plan)):
@@ -102,8 +126,8 @@ class Talk:
             self.rest(conn, current)
         log.tell_final(conn, plan.session_id)
 
-    def _about(self, plan: Plan) -> Mapping[str, Any]:
-        return getattr(plan, self.column) or {}
+    def _about(self, plan: Plan | None) -> Mapping[str, Any]:
+        return getattr(plan, self.column, None) or {}
 
     def _set_began(self, conn: Connection, plan: Plan, began: str | None) -> None:
         set_plan(conn, plan, **{self.column: {**self._about(plan), "began": began}})
@@ -161,6 +185,8 @@ class Search:
     clock: Callable[[], datetime]
     timeout: float
     """Seconds that a search may take."""
+    patience: float
+    """Seconds for which a model is waited for that does not answer."""
     aims: Mapping[PlanStatus, Aim]
     """What is looked for while a plan is in a state."""
 
@@ -180,12 +206,22 @@ class Search:
                 await self._write(self._spent, aim, thread, error)
                 return
             except GonogoError as error:
-                if (seconds := quota_pause(error)) is not None:
-                    await self._write(self._put_off, aim, thread, seconds)
+                if await self._waits(aim, thread, error):
                     return
                 said = text("replan_gave_up", thread.locale, reason=error)
         if said is not None:
             await self._write(self._give_up, aim, thread, said)
+
+    async def _waits(self, aim: Aim, thread: Thread, error: GonogoError) -> bool:
+        """Whether the search goes on later: its quota will be there again, or its model answer."""
+        if (seconds := quota_pause(error)) is not None:
+            await self._write(self._put_off, aim, thread, seconds)
+            return True
+        if not (isinstance(error, ModelFailed) and is_away(error)):
+            return False
+        with suppress(Superseded):
+            return await self.store.write(self._wait, aim, thread, error, self.clock())
+        return True
 
     async def _write(self, what: Callable[..., None], *more: Any) -> None:  # noqa: ANN401
         with suppress(Superseded):
@@ -251,6 +287,11 @@ class Search:
         aim.talk.rest(conn, plan)
         set_timer(conn, f"{AGAIN}{REPLAN}", plan.id, now + timedelta(seconds=seconds))
 
+    def _wait(
+        self, conn: Connection, aim: Aim, thread: Thread, error: ModelFailed, now: datetime
+    ) -> bool:
+        return aim.talk.wait(conn, _checked(conn, thread), error, self.patience, now)
+
     def _spent(
         self, conn: Connection, aim: Aim, thread: Thread, error: BudgetSpent, now: datetime
     ) -> None:
@@ -267,3 +308,8 @@ def _checked(conn: Connection, thread: Thread) -> Plan:
     plan = plan_of(conn, thread.plan_id or "")
     assert plan is not None  # noqa: S101 - `check` found it
     return plan
+
+
+def _waiting(plan: Plan) -> Waiting:
+    place = {"plan_id": plan.id, "agent": ARCHITECT}
+    return Waiting(session_id=plan.session_id, kind=REPLAN, key=plan.id, place=place)

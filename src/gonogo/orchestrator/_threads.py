@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gonogo.agents import Profile, Speak, Thread
 from gonogo.domain.conversation import UserText
-from gonogo.engine import Step, Work
+from gonogo.engine import MODEL, Step, Work
 from gonogo.orchestrator._brief import brief
 from gonogo.store import Connection, Store
 from gonogo.store.plans import plan_of
@@ -38,6 +38,8 @@ class Threads:
     clock: Callable[[], datetime]
     check: Check
     park: Park
+    answered: Callable[[Connection, str, datetime], None]
+    """A plan that waited for its model waits no more: the engine's."""
 
     async def open(self, step: Step, opening: Opening) -> Thread:
         """The conversation of an attempt, begun or gone on with.
@@ -66,7 +68,15 @@ class Threads:
             auto_approve=plan.auto_approve_tools, profile=opening.profile, speak=opening.speak,
             check=lambda conn: self.check(conn, work),
             park=lambda conn, now: self.park(conn, work, now),
+            is_waiting=lambda conn: waits_for_model(conn, plan.id),
+            answered=lambda conn, now: self.answered(conn, plan.id, now),
         )  # fmt: skip
+
+
+def waits_for_model(conn: Connection, plan_id: str) -> bool:
+    """Whether a plan is paused because its model does not answer."""
+    plan = plan_of(conn, plan_id)
+    return plan is not None and plan.pause_reason == MODEL
 
 
 def thread_name(key: str, attempt: int) -> str:

@@ -10,8 +10,9 @@ from gonogo.agents import Finished, Handed, Loop, Resting, Thread, drop_call, ke
 from gonogo.approvals import Desk
 from gonogo.domain.call_state import CallStatus
 from gonogo.domain.conversation import Reply, UserText
-from gonogo.domain.errors import GonogoError
+from gonogo.domain.errors import GonogoError, ModelFailed
 from gonogo.domain.events import AssistantMessage, ErrorHappened
+from gonogo.domain.failure import is_away
 from gonogo.domain.records import MAIN, CallRow, Job, Session, Turn
 from gonogo.domain.turn_state import TURN, TurnStatus
 from gonogo.engine import Superseded
@@ -19,9 +20,18 @@ from gonogo.orchestrator._controls import Controls
 from gonogo.orchestrator._inbox import next_turn, tell_all_queued
 from gonogo.orchestrator._planning import is_held
 from gonogo.orchestrator._turn import check, move, restore, tell_switch, wake
+from gonogo.orchestrator.absences import Waiting
 from gonogo.store import Connection, Store, log, stop
 from gonogo.store.calls import open_calls
-from gonogo.store.sessions import lock_turn, open_turns, say, session_of, take_turn, turn_of
+from gonogo.store.sessions import (
+    lock_turn,
+    open_turns,
+    say,
+    session_of,
+    set_turn_away,
+    take_turn,
+    turn_of,
+)
 from gonogo.texts import say as text
 
 _LOG = logging.getLogger(__name__)
@@ -37,6 +47,8 @@ class Turns:
     desk: Desk
     controls: Controls
     clock: Callable[[], datetime]
+    patience: float
+    """Seconds for which a model is waited for that does not answer."""
 
     async def job(self, job: Job) -> None:
         """Drive one turn as far as it goes without a person."""
@@ -49,7 +61,11 @@ class Turns:
         except Superseded:
             return
         except GonogoError as error:
-            await self.store.write(self._fail, turn, error.code, str(error), self.clock())
+            if not (
+                isinstance(error, ModelFailed)
+                and await self.store.write(self._waits, turn, error, self.clock())
+            ):
+                await self.store.write(self._fail, turn, error.code, str(error), self.clock())
         except Exception:
             _LOG.exception("turn %s failed", turn.id)
             said = text("error_internal", session.spoken, reference=turn.id)
@@ -136,7 +152,22 @@ class Turns:
             remote=session.tool_host == "client", turn_id=turn.id,
             check=lambda conn: check(conn, turn),
             park=lambda conn, now: self._park(conn, session.id, turn, now),
+            is_waiting=lambda conn: _is_waiting(conn, turn),
+            answered=lambda conn, now: self._answered(conn, turn, now),
         )  # fmt: skip
+
+    def _waits(self, conn: Connection, turn: Turn, error: ModelFailed, now: datetime) -> bool:
+        """Wait for a model that does not answer. False where that makes no sense, or no more."""
+        current = turn_of(conn, turn.id)
+        if not is_away(error) or current is None or current.epoch != turn.epoch:
+            return False
+        absence = _waiting(turn).begin(conn, current.away, error, self.patience, now)
+        return absence is not None and set_turn_away(conn, turn, absence.as_json())
+
+    def _answered(self, conn: Connection, turn: Turn, now: datetime) -> None:
+        check(conn, turn)
+        set_turn_away(conn, turn, None)
+        _waiting(turn).end(conn, now)
 
     def _park(self, conn: Connection, session_id: str, turn: Turn, now: datetime) -> None:
         move(conn, turn, TurnStatus.PARKED, now)
@@ -169,3 +200,13 @@ class Turns:
         session = session_of(conn, turn.session_id)
         if session is not None:
             next_turn(conn, session)
+
+
+def _waiting(turn: Turn) -> Waiting:
+    place = {"turn_id": turn.id, "agent": turn.agent}
+    return Waiting(session_id=turn.session_id, kind="turn", key=turn.id, place=place)
+
+
+def _is_waiting(conn: Connection, turn: Turn) -> bool:
+    current = turn_of(conn, turn.id)
+    return current is not None and current.away is not None

@@ -27,12 +27,13 @@ from gonogo.domain.plan import PLANNERS, Revision
 from gonogo.domain.plan_state import PlanStatus
 from gonogo.domain.records import Plan
 from gonogo.domain.review import Doings
-from gonogo.engine import REPLAN, Engine, Retreat, Work
+from gonogo.engine import MODEL, REPLAN, Engine, Retreat, Work
 from gonogo.hooks import HOOK, Sender
 from gonogo.llm import Model, ModelSettings, open_model
 from gonogo.orchestrator import (
     REPLAN_QUESTION,
     SWEEP,
+    AbsenceKind,
     AgentStep,
     Answering,
     BudgetKind,
@@ -55,6 +56,7 @@ from gonogo.orchestrator import (
     ToolStep,
     Turns,
     ask_about_budget,
+    ask_about_model,
     ask_to_start,
     checkpoint_starts,
     retreat,
@@ -210,8 +212,13 @@ def build(
         max_per_agent=settings.max_parallel_agent,
         max_per_workspace=settings.max_parallel_workspace, plan_timeout=settings.plan_timeout,
         budget=settings.budget, over_budget=partial(ask_about_budget, desk),
+        patience=settings.model_patience,
+        over_patience=None if settings.unattended else partial(ask_about_model, desk),
     )  # fmt: skip
-    threads = Threads(store=store, clock=clock, check=engine.check, park=engine.park)
+    threads = Threads(
+        store=store, clock=clock, check=engine.check, park=engine.park,
+        answered=engine.model_answered,
+    )  # fmt: skip
     built_in = BuiltInKinds(
         agents=AgentStep(
             threads=threads, loop=loop, desk=desk, patterns=engine.patterns, traces=traces
@@ -239,10 +246,14 @@ def build(
     answering = Answering(desk=desk, planning=planning)
     search = Search(
         store=store, loop=loop, planning=planning, clock=clock, timeout=settings.replanning_timeout,
+        patience=settings.model_patience,
         aims={PlanStatus.REPLANNING: replanning, PlanStatus.AWAITING_APPROVAL: answering},
     )  # fmt: skip
     controls = Controls(store=store, planning=planning, profiles=profiles, clock=clock)
-    turns = Turns(store=store, loop=loop, desk=desk, controls=controls, clock=clock)
+    turns = Turns(
+        store=store, loop=loop, desk=desk, controls=controls, clock=clock,
+        patience=settings.model_patience,
+    )  # fmt: skip
     went_on = Continuation(engine=engine, turns=turns, hands=hands)
     desk.register(
         {
@@ -257,6 +268,9 @@ def build(
                     REPLAN_QUESTION: replanning,
                     "budget": BudgetKind(
                         limits=settings.budget, extend=engine.extend, give_up=engine.give_up
+                    ),
+                    MODEL: AbsenceKind(
+                        wait_on=engine.wait_on, give_up=partial(engine.give_up, about=MODEL)
                     ),
                 },
             ),

@@ -7,7 +7,7 @@ from sqlalchemy.exc import DBAPIError
 
 from gonogo.domain.errors import Conflict
 
-HEAD = "0003"
+HEAD = "0004"
 _FOLDER = Path(__file__).parent / "migrations"
 
 

@@ -85,6 +85,7 @@ turns = table(
     Column("created_at", Utc, nullable=False),
     Column("finished_at", Utc),
     Column("principal_id", Clean),
+    Column("away", Json),
     UniqueConstraint("session_id", "position"),
     Index(None, "status"),
 )
@@ -137,6 +138,7 @@ plans = table(
     Column("rollback", Json),
     Column("revising", Json),
     Column("asked_by", Json),
+    Column("away", Json),
     Index(None, "session_id"),
     Index(None, "status"),
 )

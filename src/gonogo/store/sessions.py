@@ -201,6 +201,12 @@ def set_turn_agent(conn: Connection, turn: Turn, agent: str) -> bool:
     return change(conn, turns, where, {"agent": agent})
 
 
+def set_turn_away(conn: Connection, turn: Turn, away: dict[str, Any] | None) -> bool:
+    """Keep the absence of the model that a turn waits for."""
+    where = {"id": turn.id, "status": turn.status, "epoch": turn.epoch}
+    return change(conn, turns, where, {"away": away})
+
+
 def say(
     conn: Connection,
     session_id: str,

@@ -56,6 +56,15 @@ ENGLISH = {
     "plan_cancelled": "Plan stopped. What was running has been cancelled.",
     "plan_paused": "Plan paused. What is running finishes; nothing new starts.",
     "plan_paused_quota": "Plan paused until {until}: the model's quota is used up. It goes on by itself.",  # noqa: E501
+    "plan_paused_model": "Plan paused: the model does not answer ({error}). It is asked again by itself until {until}.",  # noqa: E501
+    "model_away": "The model does not answer ({error}). It is asked again by itself until {until}.",
+    "model_back": "The model answers again.",
+    "model_away_subject": "The model does not answer: {error}",
+    "model_away_question": (
+        "The model has not answered for {minutes} min, and the plan waits for it: {error}. Approve"
+        " to wait for as long again, reject to end the plan with what it has reached. How long that"
+        " is, GONOGO_MODEL_PATIENCE says."
+    ),
     "plan_paused_budget": "Plan paused: its budget is spent. The question is open.",
     "budget_subject": "The budget is spent: {used} of {limit} {what}",
     "budget_question": (
@@ -349,6 +358,8 @@ ENGLISH = {
     "time_hours": "{hours} h {minutes} min",
     "cli_paused": "Paused by a person. Go on with: gonogo plans resume {plan_id}",
     "cli_paused_quota": "Paused until {until}: the model's quota is used up. It goes on by itself; to go on now: gonogo plans resume {plan_id}",  # noqa: E501
+    "cli_paused_model": "Paused: the model does not answer. It is asked again by itself; to ask it now: gonogo plans resume {plan_id}",  # noqa: E501
+    "cli_paused_model_asked": "Paused: the model has not answered for too long. Whether to wait on is asked.",  # noqa: E501
     "cli_paused_budget": "Paused: its budget is spent. It goes on when its question is answered, by edit with other limits too.",  # noqa: E501
     "cli_paused_rollback": "Paused: its files are being put back. If that was cut off, finish it with: gonogo rollback {plan_id}",  # noqa: E501
     "cli_nobody_runs": "Nobody carries this plan out now. Start gonogo serve, or decide what it waits for.",  # noqa: E501
