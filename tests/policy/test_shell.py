@@ -131,6 +131,20 @@ def test_no_text_breaks_the_reader(text):
     assert verdict.decision == "allow" or verdict.run_as is None
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\u00ae\u00bc\u00c3Q\U000b0049(\u00c0\u00fd\u00ba{3\U000a308e\u00fc:",
+        "{\U000a308e",
+        "ls \U000b0049{",
+    ],
+)
+def test_a_sign_of_any_plane_is_a_letter_and_does_not_end_the_process(text):
+    for _ in range(50):
+        assert check_command(text, CONTEXT).decision != "allow"
+    assert check_command("ls \U0001f600", CONTEXT).run_as == "ls '\U0001f600'"
+
+
 def test_what_runs_is_hardened():
     assert (check_command("git status", CONTEXT).run_as or "").startswith("git --no-pager")
     assert "core.fsmonitor=false" in (check_command("git status", CONTEXT).run_as or "")

@@ -24,6 +24,7 @@ MAX_PARTS = 32
 _LANGUAGE = Language(tree_sitter_bash.language())
 _CONTAINERS = frozenset({"program", "list", "pipeline", "redirected_statement", "negated_command"})
 _OPERATORS = frozenset({"&&", "||", ";", "|"})
+_NOT_ASCII = re.compile(rb"[\x80-\xff]")
 _BLANKS = re.compile(r"(?:[ \t]|\\\n)*")
 _LINES = re.compile(r"(?:[ \t\n]|\\\n)*")
 _REDIRECT = re.compile(r"(?:[12]?(?:>>?|>\|)|&>>?|<)[ \t]*/dev/null|2>&1|1?>&2")
@@ -84,7 +85,10 @@ def parse_command(text: str) -> ParsedCommand | Unparsed:
 
 def syntax_tree(text: str) -> Node:
     """tree-sitter's tree of `text`, whatever it is; offsets are of UTF-8 bytes."""
-    return Parser(_LANGUAGE).parse(text.encode("utf-8", "replace")).root_node
+    # To bash they are letters. The parser looks some of them up beyond the end of a table of C's
+    # `isalnum`, and takes the process with it.
+    letters = _NOT_ASCII.sub(b"x", text.encode("utf-8", "replace"))
+    return Parser(_LANGUAGE).parse(letters).root_node
 
 
 def nodes(root: Node) -> Iterator[Node]:
