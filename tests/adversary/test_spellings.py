@@ -16,7 +16,8 @@ from gonogo.workspace import Workspace
 GUARDED = (
     ".git", ".gonogo", ".hg", ".vscode", ".ssh", ".bashrc", ".mcp.json", "Makefile", "conftest.py",
     "AGENTS.md", ".github", ".gitattributes", ".env", ".env.local", "id_rsa", "server.pem",
-    "secrets", "credentials.json", "package.json", "sitecustomize.py",
+    "secrets", "credentials.json", "package.json", "sitecustomize.py", "Dockerfile", "compose.yml",
+    "lefthook.yml", "vite.config.ts", "node_modules", ".eslintrc", "mise.toml",
 )  # fmt: skip
 SIGNS = {
     "i": "\u0131\u0130\uff49\u2170\U0001d422", "s": "\u017f\uff33\U0001d42c", "k": "\u212a\uff2b",
@@ -73,7 +74,11 @@ def test_a_name_is_guarded_in_every_spelling(data, name):
     ("GIT~1", "deny"), ("git~2", "deny"), ("GONOGO~1", "deny"), ("VSCODE~1", "deny"),
     ("BASHRC~1", "deny"), ("MCP~1.JSO", "deny"), ("GITHUB~1", "ask"), ("PACKAG~1.JSO", "ask"),
     ("GITATT~1", "ask"), ("CLAUDE~1.MD", "ask"), ("ENV~1", "ask"), ("ENV~1.LOC", "ask"),
-    ("SERVER~1.KEY", "ask"), ("SERVIC~1.JSO", "ask"), ("TERRAF~1.TFS", "ask"),
+    ("DOCKER~1.YML", "ask"), ("COMPOS~2.YAM", "ask"), ("LEFTHO~1.YML", "ask"),
+    ("JESTCO~1.JS", "ask"), ("VITECO~1.TS", "ask"), ("ESLINT~1", "ask"), ("VAGRAN~1", "ask"),
+    ("AZURE-~1.YML", "ask"), ("BITBUC~1.YML", "ask"), ("APP~1.COD", "ask"), ("NODE_M~1/x", "ask"),
+    ("BUILDG~1.KTS", "ask"), ("SERVER~1.KEY", "ask"), ("SERVIC~1.JSO", "ask"),
+    ("TERRAF~1.TFS", "ask"),
     ("README~1.MD", None), ("a~1", None), ("HEAD~1", None),
 ])  # fmt: skip
 def test_a_short_form_of_a_guarded_name_is_guarded_too(short, guard):

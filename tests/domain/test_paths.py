@@ -31,7 +31,9 @@ def test_the_cases_of_protected_paths_hold(case):
     [
         "src/app.py", "README.md", "docs/secrets.md", "src/secrets.py", "...", "..data/x",
         "a..b.txt", "~backup", "C:relative.txt", ".gitignore", ".github.md", "env.py",
-        "tests/test_auth.py", "pyproject.toml", "a/.../b",
+        "tests/test_auth.py", "pyproject.toml", "a/.../b", "Cargo.toml", "requirements.txt",
+        "tsconfig.json", "src/config.ts", "docs/dockerfiles.md", "build", "bin/x",
+        "env/lib/x", "vendor/x", "src/hooks/use.ts", "compose/a.py", "a~b", "x.nixos", "src/arc.py",
     ],
 )  # fmt: skip
 def test_ordinary_files_are_free(path):
@@ -62,6 +64,41 @@ def test_what_other_programs_obey_is_never_written(path):
 )  # fmt: skip
 def test_what_runs_by_itself_is_written_only_with_a_persons_eyes(path):
     assert write_guard(path) == "ask"
+
+
+RUN_BY_OTHERS = """
+lefthook.yml .lefthook.toml lefthook-local.yml .lefthook/pre-commit/x hooks/pre-commit .husky/x
+.pre-commit-config.yaml .overcommit.yml mise.toml .mise.toml mise.local.toml .config/mise.toml
+.tool-versions devbox.json flake.nix .envrc rust-toolchain.toml Makefile rules.mk justfile
+Taskfile.yml Rakefile Gemfile x.gemspec Vagrantfile Procfile.dev Guardfile gulpfile.js
+CMakeLists.txt x.cmake build.gradle settings.gradle.kts gradlew gradlew.bat
+gradle/wrapper/gradle-wrapper.properties pom.xml mvnw .mvn/extensions.xml x.csproj build.zig
+mix.exs Dockerfile Dockerfile.dev dev.dockerfile Containerfile docker-compose.yml
+docker-compose.dev.yaml compose.yaml compose.override.yml docker-bake.hcl .devcontainer.json
+.devcontainer/x skaffold.yaml azure-pipelines.yml azure-pipelines-nightly.yaml .drone.yml
+.drone.star bitbucket-pipelines.yml Jenkinsfile Jenkinsfile.release .gitlab-ci.yml .travis.yml
+.woodpecker.yml .woodpecker/x appveyor.yml .cirrus.yml .buildkite/pipeline.yml .circleci/config.yml
+.github/workflows/x.yml cloudbuild.yaml buildspec.yml .gitpod.yml .ci/run netlify.toml vercel.json
+jest.config.ts jest.setup.js vite.config.mts vitest.config.ts eslint.config.mjs .eslintrc
+.eslintrc.json .prettierrc.cjs babel.config.js .babelrc webpack.config.js webpack.dev.js
+next.config.mjs tailwind.config.cjs playwright.config.ts karma.conf.js .mocharc.yml .lintstagedrc
+deno.json composer.json turbo.json nx.json angular.json .pnpmfile.cjs .pnp.cjs .storybook/main.js
+conftest.py tox.ini pytest.ini mypy.ini .coveragerc .pylintrc .pdbrc setup.py noxfile.py .rspec
+.pryrc .rubocop.yml .golangci.yml .goreleaser.yaml .ghci .Rprofile phpunit.xml .iex.exs
+x.code-workspace x.sublime-project .ycm_extra_conf.py .dir-locals-2.el opencode.json
+.aider.conf.yml node_modules/.bin/tsc node_modules/x/index.js .venv/bin/python venv/x
+env/bin/python vendor/bin/x x/site-packages/y.py __pycache__/x.pyc .tox/x .yarn/releases/yarn.cjs
+crontab x.service x.desktop
+"""
+
+
+@pytest.mark.parametrize("path", RUN_BY_OTHERS.split())
+def test_what_others_run_is_known_at_any_depth_and_in_any_case(path):
+    assert write_guard(path) == "ask"
+    assert write_guard(f"a/b/{path}") == "ask"
+    assert write_guard(path.upper()) == "ask"
+    assert write_guard(f"a\\{path}. ") == "ask"
+    assert write_guard(f"{path}::$DATA") == "ask"
 
 
 @pytest.mark.parametrize(

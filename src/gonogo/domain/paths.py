@@ -8,8 +8,9 @@ agent creates is run as surely as one that it edits.
 import re
 import unicodedata
 from collections.abc import Iterable
-from fnmatch import fnmatchcase
+from fnmatch import fnmatchcase, translate
 from functools import lru_cache
+from itertools import pairwise
 from typing import Literal
 
 from gonogo.domain.visible import undrawn
@@ -28,18 +29,88 @@ _STARTUP_FILES = frozenset(
     .nvim.lua .lvimrc .dir-locals.el .hgrc .pythonrc .pythonrc.py .irbrc .gitconfig .mcp.json
     mcp.json .curlrc .wgetrc .npmrc .yarnrc .yarnrc.yml .pypirc""".split()
 )
-_RUN_BY_OTHERS = frozenset(
-    """.gitmodules .gitattributes .envrc .pre-commit-config.yaml makefile gnumakefile justfile
-    rakefile taskfile.yml taskfile.yaml conftest.py package.json setup.py noxfile.py tasks.py
-    sitecustomize.py usercustomize.py build.rs binding.gyp jenkinsfile .gitlab-ci.yml
-    .travis.yml""".split()
+_RUN_BY_OTHERS = tuple(
+    (
+        # Repositories, their hooks, and what a folder switches on when one enters it.
+        """.gitmodules .gitattributes .lfsconfig applypatch-msg pre-applypatch post-applypatch
+        pre-commit pre-merge-commit prepare-commit-msg commit-msg post-commit pre-rebase
+        post-checkout post-merge pre-push pre-receive post-receive post-update post-rewrite
+        sendemail-validate pre-auto-gc fsmonitor-watchman lefthook*.yml lefthook*.yaml
+        lefthook*.toml lefthook*.json .lefthook*.yml .lefthook*.yaml .lefthook*.toml
+        .lefthook*.json .pre-commit-config.y*ml .pre-commit-hooks.y*ml .overcommit.y*ml
+        .simple-git-hooks.* simple-git-hooks.* captainhook.json grumphp.y*ml* .rusty-hook.toml
+        .envrc .autoenv* .tool-versions .prototools rust-toolchain* mise.toml .mise.toml
+        mise.*.toml .mise.*.toml .rtx.toml pixi.toml devbox.json devenv.* *.nix config.fish
+        config.nu .pam_environment .xsession crontab *.crontab *.service *.timer *.desktop"""
+        # Builders, task runners, and what starts several programs.
+        """ makefile makefile.* gnumakefile bsdmakefile *.mk justfile .justfile *.just taskfile
+        taskfile.y*ml taskfile.*.y*ml rakefile rakefile.* *.rake gemfile gems.rb *.gemspec
+        podfile *.podspec thorfile guardfile capfile dangerfile fastfile brewfile berksfile
+        puppetfile cakefile jakefile* gulpfile.* gruntfile.* maskfile.md vagrantfile
+        vagrantfile.* procfile procfile.* tiltfile earthfile snakefile sconstruct sconscript
+        wscript tupfile nodemon.json modd.conf air.toml .air.toml bacon.toml .bacon.toml
+        mprocs.y*ml process-compose*.y*ml poe_tasks.* dodo.py fabfile.py duties.py pavement.py
+        noxfile.py tasks.py magefile.go gradlew gradlew.* *.gradle *.gradle.kts
+        gradle.properties gradle-wrapper.* mvnw mvnw.* pom.xml maven-wrapper.* build.xml
+        build.sbt build.sc build.mill *.csproj *.fsproj *.vbproj *.vcxproj *.props *.targets
+        nuget.config *.pbxproj *.xcscheme package.swift cmakelists.txt *.cmake
+        cmake*presets.json meson.build conanfile.* build.rs build.zig *.nimble *.nims nim.cfg
+        *.rockspec dub.json dub.sdl shard.yml mix.exs .*.exs rebar.config* project.clj deps.edn
+        bb.edn shadow-cljs.edn build.bazel workspace.bazel module.bazel *.bzl buck .buckconfig
+        pants.toml setup.hs setup.lhs makefile.pl build.pl cpanfile dist.ini makefile.toml
+        buf.gen*.y*ml .goreleaser.y*ml binding.gyp"""
+        # Containers, and what others deploy with.
+        """ dockerfile dockerfile.* dockerfile-* *.dockerfile containerfile containerfile.*
+        docker-compose*.y*ml docker-stack*.y*ml compose.y*ml compose.*.y*ml compose-*.y*ml
+        docker-bake*.hcl docker-bake*.json .devcontainer.json devfile.y*ml .devfile.y*ml
+        skaffold.y*ml devspace.y*ml garden.y*ml okteto.y*ml helmfile*.y*ml terragrunt.hcl
+        ansible.cfg serverless.* cdk.json pulumi*.y*ml firebase.json wrangler.* netlify.toml
+        vercel.json now.json fly.toml render.y*ml heroku.yml railway.* amplify.yml"""
+        # CI.
+        """ jenkinsfile jenkinsfile.* .gitlab-ci*.y*ml .travis.y*ml azure-pipelines*.y*ml
+        .azure-pipelines*.y*ml .drone.* bitbucket-pipelines.y*ml .woodpecker*.y*ml .cirrus.*
+        appveyor.y*ml .appveyor.y*ml buildspec*.y*ml appspec.y*ml cloudbuild*.y*ml
+        codemagic.y*ml bitrise.y*ml codefresh*.y*ml wercker.y*ml shippable.y*ml bamboo.y*ml
+        .build.y*ml .buildkite.y*ml screwdriver.y*ml .prow.y*ml .gitpod.y*ml .gitpod.dockerfile
+        .replit dagger.json renovate.json*"""
+        # What languages, their packages and their tools load by themselves.
+        """ conftest.py sitecustomize.py usercustomize.py setup.py hatch_build.py pdm_build.py
+        tox.ini pytest.ini .pytest.ini mypy.ini .mypy.ini pylintrc .flake8 .gitlint .sqlfluff
+        alembic.ini dbt_project.y*ml gunicorn.conf.py uwsgi.ini *.pth package.json composer.json
+        deno.json deno.jsonc bunfig.toml pnpm-workspace.yaml .pnpmfile.* pnpmfile.* .pnp.*
+        lerna.json nx.json project.json turbo.json rush.json angular.json tslint.json jest.*
+        vitest.* webpack.* gatsby-*.js gatsby-*.ts knexfile.* plopfile.* cypress.json .eslintrc
+        .prettierrc *.config.js *.config.cjs *.config.mjs *.config.ts *.config.cts *.config.mts
+        *.config.json *.conf.js *.conf.cjs *.conf.mjs *.conf.ts .*rc .*rc.* .ghci .ocamlinit
+        .rprofile .renviron .erlang .guile .gnuplot .perldb .busted .rspec* .rubocop.y*ml
+        .simplecov config.ru phpunit.xml* .php-cs-fixer*.php phpstan*.neon* psalm.xml*
+        rector.php ecs.php .user.ini .htaccess web.config .golangci.*"""
+        # Editors and agents.
+        """ *.code-workspace *.sublime-project *.sublime-workspace .project .classpath .cproject
+        .kateproject* .ycm_extra_conf.py .clangd .dir-locals-2.el .emacs-project .local.vimrc
+        .vimrc.local _vimrc _exrc .neoconf.json .luarc.json* .aider*.yml opencode.json*
+        .crush.json crush.json .roomodes .kilocodemodes"""
+    ).split()
 )
+"""Globs of one name each, in lower case: builds, tests, hooks, CI and editors run them unasked."""
 _RUN_BY_OTHERS_DIRECTORIES = frozenset(
-    {".github", ".gitlab", ".circleci", ".husky", ".githooks", ".devcontainer", ".cargo"}
+    """.github .gitlab .circleci .buildkite .woodpecker .semaphore .teamcity .tekton .builds
+    .gitea .forgejo .harness .azuredevops .azure-pipelines bamboo-specs .ci .husky .githooks
+    .git-hooks .hooks .lefthook .lefthook-local .cargo-husky .devcontainer .codesandbox .devenv
+    .direnv .config .cargo .mise .mise-tasks mise-tasks .mvn .gradle .yarn .bundle .terraform
+    .storybook .vs .nova .theia .settings .externaltoolbuilders .helix .ebextensions .platform
+    .profile.d .s2i rakelib magefiles fastlane node_modules .bin .venv venv site-packages
+    dist-packages __pypackages__ __pycache__ .tox .nox .pixi .eggs .clinerules .roorules
+    .opencode .kilocode .kiro .trae .junie .qwen .goose .amp .augment .openhands .crush .cody
+    .copilot .agents""".split()
 )
+"""Folders of such files, and of what was installed."""
+_RUN_BY_OTHERS_FOLDERS = frozenset({("env", "bin"), ("env", "scripts"), ("vendor", "bin")})
+"""Those that only their parent's name tells."""
 _INSTRUCTIONS = frozenset(
     """agents.md agent.md claude.md claude.local.md gemini.md copilot-instructions.md .cursorrules
-    .windsurfrules .clinerules .roorules .goosehints .rules skill.md""".split()
+    .windsurfrules .clinerules .roorules .goosehints .rules skill.md agents.override.md qwen.md
+    crush.md warp.md""".split()
 )
 
 SECRET_DIRECTORIES = tuple(
@@ -58,7 +129,15 @@ SECRET_NAMES = tuple(
     service-account*.json service_account*.json kubeconfig auth.json *_history""".split()
 )
 """Globs of one name each, in lower case."""
-_NO_SECRET = tuple("*.example *.sample *.template *.dist *.pub".split())
+
+
+def _any_of(globs: Iterable[str]) -> re.Pattern[str]:
+    return re.compile("|".join(map(translate, globs)))
+
+
+_RUN = _any_of(_RUN_BY_OTHERS)
+_SECRET = _any_of(SECRET_NAMES)
+_NO_SECRET = _any_of("*.example *.sample *.template *.dist *.pub".split())
 
 
 def write_guard(path: str) -> Guard | None:
@@ -79,9 +158,10 @@ def write_guard(path: str) -> Guard | None:
     directories, last = set(names), names[-1]
     if directories & (_STATE_DIRECTORIES | _TOOL_DIRECTORIES) or last in _STARTUP_FILES:
         return "deny"
-    if directories & _RUN_BY_OTHERS_DIRECTORIES or last in _RUN_BY_OTHERS | _INSTRUCTIONS:
+    installed = not _RUN_BY_OTHERS_FOLDERS.isdisjoint(pairwise(names))
+    if installed or directories & _RUN_BY_OTHERS_DIRECTORIES or last in _INSTRUCTIONS:
         return "ask"
-    return "ask" if last.endswith(".pth") or is_secret(path) else None
+    return "ask" if _RUN.fullmatch(last) or is_secret(path) else None
 
 
 def is_secret(path: str) -> bool:
@@ -95,11 +175,7 @@ def is_secret(path: str) -> bool:
         return True
     # `a:b.pem` is a file of that name, or a stream of the file `a`.
     whole = {names[-1], re.split(r"[/\\]", path)[-1].casefold()}
-    return any(_matches(name, SECRET_NAMES) and not _matches(name, _NO_SECRET) for name in whole)
-
-
-def _matches(name: str, globs: Iterable[str]) -> bool:
-    return any(fnmatchcase(name, glob) for glob in globs)
+    return any(_SECRET.fullmatch(name) and not _NO_SECRET.fullmatch(name) for name in whole)
 
 
 def _names(path: str) -> list[str]:
@@ -138,7 +214,9 @@ def _lengthened(stem: str, end: str) -> str | None:
     """A name that has this short form and needs care."""
     if stem == "env":
         return ".env"
-    return _BY_SHORT.get((stem, end)) or _BY_SHORT_END.get(end)
+    return _BY_SHORT.get((stem, end)) or next(
+        (name for glob, name in _BY_SHORT_GLOB if fnmatchcase(f"{stem}.{end}", glob)), None
+    )
 
 
 _SHORT = re.compile(r"([^~.]{1,6})~[0-9]+(?:\.([^.]{1,3}))?")
@@ -146,11 +224,16 @@ _SHORT = re.compile(r"([^~.]{1,6})~[0-9]+(?:\.([^.]{1,3}))?")
 
 
 def _short(name: str) -> tuple[str, str]:
-    """The beginning and the end that a name's short form keeps."""
+    """The beginning and the end that a name's short form keeps; of a glob, what is sure of them."""
     stem, _, end = name.lstrip(".").rpartition(".")
     if not stem:
-        stem, end = end, ""
-    return stem.replace(".", "")[:6], end[:3]
+        stem, end = end, "*" if "*" in end else ""
+    return _begun(stem.replace(".", ""), 6), _begun(end, 3)
+
+
+def _begun(part: str, most: int) -> str:
+    known, wild, _ = part.partition("*")
+    return known[:most] + "*" if wild and len(known) < most else known[:most]
 
 
 _BY_SHORT = {
@@ -161,8 +244,12 @@ _BY_SHORT = {
         *SECRET_DIRECTORIES,
         *_STARTUP_FILES, *_TOOL_DIRECTORIES, *_STATE_DIRECTORIES,
     )
+    if "*" not in name
 }  # fmt: skip
 """The last ones decide where two have the same short form: they are denied."""
-_BY_SHORT_END = {
-    name[2:5]: f"x{name[1:]}" for name in SECRET_NAMES if re.fullmatch(r"\*\.\w{4,}", name)
-}
+_BY_SHORT_GLOB = tuple(
+    (".".join(_short(glob)), glob.replace("*", "x"))
+    for glob in (*SECRET_NAMES, *_RUN_BY_OTHERS)
+    if re.search(r"\*\.\w{4}|\*\.\w+\.|\w\*", glob)
+)
+"""Not those whose end is short and stays as it is, nor those of which nothing would be left."""
