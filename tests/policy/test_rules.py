@@ -136,6 +136,52 @@ def test_a_prefix_that_would_allow_anything_is_refused(prefix):
     assert isinstance(read_prefix(prefix), str)
 
 
+STARTERS = """
+rbash mksh yash nu xonsh elvish fish pwsh busybox taskset chrt setarch linux64 prlimit setpriv
+choom numactl chronic ifne unbuffer hyperfine multitime perf strace valgrind xvfb-run
+dbus-run-session ssh-agent fakeroot proot firejail bwrap nsjail systemd-run flatpak-spawn entr
+watchexec nodemon sg su runuser gosu tini dumb-init ld.so ccache parallel run-parts concurrently
+cross-env dotenv ssh mosh docker podman kubectl vagrant ansible tmux screen xterm vim emacs less
+sqlite3 psql mysql fzf Bash python3.12 bash-static vim.tiny gtimeout gxargs
+"""
+
+
+@pytest.mark.parametrize("program", STARTERS.split())
+def test_no_program_that_starts_others_is_allowed_by_its_bare_name(program):
+    assert isinstance(read_prefix(program), str)
+    rule = make_rule("user:1", RuleText(decision="allow", command=program))
+    assert isinstance(rule, str)
+
+
+@pytest.mark.parametrize(
+    "prefix",
+    ["direnv", "direnv exec", "mise exec", "mise x", "conda run", "conda run -n x", "rbenv exec",
+     "nix run", "nix develop", "nix-shell", "ip netns exec", "ip", "rustup run stable",
+     "npm exec bash", "pnpm bash", "yarn workspace a exec bash", "yarn workspace a exec",
+     "bundle exec sh", "bunx bash", "coverage run", "coverage run -m timeit", "python -m timeit",
+     "python -m pdb", "find . -exec", "find -exec", "find . -okdir rm",
+     "sort --compress-program", "sort --comp=x", "rg --pre",
+     "rg --pre=x", "tar If", "tar xIf", "tar -I", "tar xf a --to-command", "split --filter",
+     "rsync -e", "rsync -ae", "fd -x", "go test -exec", "man -P", "unknown --exec",
+     "cmake -E", "gtar If"],
+)  # fmt: skip
+def test_no_beginning_ends_where_another_program_would_be_named(prefix):
+    assert isinstance(read_prefix(prefix), str)
+
+
+@pytest.mark.parametrize(
+    "prefix",
+    ["find . -name x", "sort -u", "sort --check", "rg --pretty", "tar tf", "tar xzf", "bash ci.sh",
+     "uv sync", "uv export", "poetry run pytest", "npm exec eslint", "pnpm test", "yarn build",
+     "coverage run -m pytest", "coverage report", "java -jar x.jar", "ip addr", "nix build",
+     "direnv allow", "conda install x", "cmake --build b", "go test", "pytest --co",
+     "ruff check --fix", "cargo test --release", "bundle exec rspec", "asdf local node",
+     "mise install"],
+)  # fmt: skip
+def test_a_beginning_that_says_what_runs_is_taken(prefix):
+    assert read_prefix(prefix) == tuple(prefix.split())
+
+
 @pytest.mark.parametrize(
     ("prefix", "words"),
     [

@@ -6,7 +6,8 @@ This only points a person to them; whether a command may run is judged by the po
 import re
 from collections.abc import Sequence
 
-_WRAPPERS = frozenset("sudo doas env nohup time nice command exec xargs".split())
+from gonogo.domain.launchers import started_at
+
 _PROGRAMS = frozenset(
     """rm rmdir unlink shred truncate dd mkfs wipefs dropdb dropuser twine terraform tofu pulumi
     helm kubectl ansible-playbook aws gcloud az heroku fly flyctl vercel netlify wrangler mail
@@ -27,10 +28,11 @@ def irreversible(command: str) -> str | None:
     """The part of a command that cannot be taken back, as far as its words tell."""
     for part in re.split(r"[;&|\n]+", command):
         words = [word.strip("'\"()`") for word in part.split()]
-        while words and (words[0] in _WRAPPERS or "=" in words[0]):
+        while words and "=" in words[0]:
             del words[0]
-        if words and _tells(words):
-            return " ".join(words)
+        for start in (0, *started_at(words)) if words else ():
+            if _tells(words[start:]):
+                return " ".join(words[start:])
     return None
 
 

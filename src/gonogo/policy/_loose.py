@@ -11,22 +11,22 @@ from dataclasses import dataclass
 
 from tree_sitter import Node
 
+from gonogo.domain.launchers import (
+    SHELLS,
+    base_name,
+    family,
+    reads_words,
+    started_at,
+    starts_others,
+)
 from gonogo.policy._shell import nodes, syntax_tree
 
 UNKNOWN = "\ufffd"
 _MAX_NESTING = 3
 _MAX_SUSPECTS = 4_000
 _MAX_LAUNCHES = 16
+_MAX_WORDS = 24
 _MAX_TREE = 65_536
-_SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash", "fish", "su", "eval"})
-_READ_A_WORD = frozenset({"trap", "env", "script", "watch", "parallel", "ssh"})
-"""What reads some of its words as commands, and is no shell itself."""
-_WRAPPERS = frozenset(
-    """command builtin exec env sudo doas nohup nice ionice timeout stdbuf setsid time xargs watch
-    chroot unshare nsenter strace ltrace busybox toybox parallel script flock coproc then do else
-    if while until npx uvx chrt taskset setarch systemd-run runuser pkexec ! {""".split()
-)
-_LAUNCHES = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 _GIT_VALUED = frozenset(
     """-C -c --git-dir --work-tree --namespace --exec-path --config-env --attr-source
     --super-prefix --list-cmds""".split()
@@ -71,11 +71,6 @@ def suspect(text: str) -> Suspicion:
             inner = (source for code in _code(found, fed) for source in _joined(code))
             pending += [(source, depth + 1) for source in dict.fromkeys(inner)]
     return Suspicion(tuple(dict.fromkeys(commands)), tuple(dict.fromkeys(targets)))
-
-
-def base_name(program: str) -> str:
-    """The program without its folder."""
-    return program.rstrip("/").rpartition("/")[2]
 
 
 def loose_text(source: str) -> str:
@@ -170,15 +165,20 @@ def _unwrapped(argv: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
     yield named
     if named[0] == "git":
         yield _without_git_options(named)
-    if named[0] in _WRAPPERS:
-        for start in range(1, min(len(argv), 24)):
-            yield (base_name(argv[start]), *argv[start + 1 :])
-    launches = [position for position, word in enumerate(argv[:-1]) if word in _LAUNCHES]
+    for start in started_at(argv[:_MAX_WORDS]):
+        yield (base_name(argv[start]), *argv[start + 1 :])
+    launches = _launches(argv)
     ends = [*launches[1:], None][: len(launches)]
     for number, (position, following) in enumerate(zip(launches, ends, strict=True)):
         # Each may go on to the end; where there are very many, only to the next.
         end = None if number < _MAX_LAUNCHES else following
         yield (base_name(argv[position + 1]), *argv[position + 2 : end])
+
+
+def _launches(argv: tuple[str, ...]) -> list[int]:
+    """Where options stand behind which a command follows."""
+    program = family(argv[0])
+    return [n for n, word in enumerate(argv[:-1]) if n and starts_others(word, program)]
 
 
 def _without_git_options(argv: tuple[str, ...]) -> tuple[str, ...]:
@@ -191,16 +191,24 @@ def _without_git_options(argv: tuple[str, ...]) -> tuple[str, ...]:
 def _code(commands: Iterable[tuple[str, ...]], fed: Sequence[str]) -> Iterator[str]:
     """What some shell among the commands would read as commands."""
     found = [(*argv,) for argv in commands]
-    names = {base_name(word) for argv in found for word in argv[:6]}
+    shells = {word for argv in found for word in argv[:6] if _is_shell(word)}
     for argv in found:
-        if base_name(argv[0]) in _READ_A_WORD:
-            yield from (word for word in argv[1:] if re.search(r"\s", word))
-    if names.isdisjoint(_SHELLS):
+        launches = _launches((*argv, ""))
+        yield from (argv[n].partition("=")[2] for n in launches if "=" in argv[n])
+        if launches or reads_words(argv[0]):
+            yield from filter(_has_blank, argv[1:])
+    if not shells:
         return
     yield from fed
     for argv in found:
-        if base_name(argv[0]) in ("eval", "echo", "printf") or names & _SHELLS & set(
-            map(base_name, argv)
-        ):
+        if base_name(argv[0]) in ("eval", "echo", "printf") or not shells.isdisjoint(argv):
             yield " ".join(word for word in argv[1:] if not word.startswith("-"))
-            yield from (word for word in argv[1:] if re.search(r"\s", word))
+            yield from filter(_has_blank, argv[1:])
+
+
+def _is_shell(word: str) -> bool:
+    return family(word) in SHELLS or base_name(word) in ("eval", "su")
+
+
+def _has_blank(word: str) -> bool:
+    return re.search(r"\s", word) is not None

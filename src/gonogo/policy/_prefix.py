@@ -3,31 +3,30 @@
 import re
 from collections.abc import Sequence
 
+from gonogo.domain.launchers import (
+    CONSOLES,
+    FAR_RUNNERS,
+    FIRST_NAMED,
+    HOSTS,
+    INTERPRETERS,
+    MODULES,
+    RUNNERS,
+    SHELLS,
+    WRAPPERS,
+    base_name,
+    family,
+    starts_others,
+)
 from gonogo.domain.reason import because
-from gonogo.policy._loose import base_name
 from gonogo.policy._shell import ParsedCommand, parse_command
 
-_WRAPPERS = frozenset(
-    """env command builtin exec eval source . sudo doas su pkexec runuser nohup nice ionice timeout
-    stdbuf setsid time xargs watch chroot unshare nsenter strace ltrace busybox toybox parallel
-    script flock coproc ssh docker podman kubectl nerdctl systemd-run trap cd pushd popd alias
-    export declare set shopt find-exec gdb lldb expect screen tmux""".split()
-)
-_INTERPRETERS = re.compile(
-    r"(?:(?:ba|da|z|k|a|fi|c|tc)?sh|python[\d.]*|pypy\d?|perl[\d.]*|ruby[\d.]*|node|nodejs|deno|bun"
-    r"|php[\d.]*|lua[\d.]*|tclsh|osascript|pwsh|powershell|[gmn]?awk|ed|ex|vim?|nvim|emacs|sqlite3"
-    r"|psql|irb|ghci|scala|groovy|jshell|Rscript|R|julia|make|npm|pnpm|yarn|cargo|go|uv|poetry"
-    r"|pipenv|hatch|pdm|rye|npx|pnpx|bunx|uvx|pipx|tox|nox|just|task|gradle|mvn|rake|bundle)"
-)
-_RUNNERS = frozenset({"run", "exec", "x", "dlx", "tool"})
-_PACKAGE_TOOLS = frozenset(
-    "uv poetry pipenv hatch pdm rye npx pnpx bunx uvx pipx bundle pnpm yarn bun".split()
-)
 _FLAGS = frozenset(
     """-q --quiet -v --verbose -y --yes --silent --offline --frozen --locked --isolated --no-sync
     --no-install --all-extras""".split()
 )
 """Options of package tools that take no value; behind another, no word is surely the program."""
+_FARTHER = frozenset({"exec", "dlx"})
+"""Behind these a program follows, whatever stands before them: `yarn workspace a exec`."""
 _NETWORK = frozenset(
     """curl wget nc ncat netcat socat telnet ftp sftp scp rsync ping ping6 nslookup dig host
     traceroute whois http https httpie xh""".split()
@@ -59,37 +58,53 @@ def plain_prefix(written: str) -> tuple[str, ...] | str:
 
 def too_broad(words: Sequence[str]) -> str | None:
     """Why allowing everything that begins with `words` would allow anything at all."""
-    program = base_name(words[0])
+    program, rest = base_name(words[0]), words[1:]
     if program != words[0]:
         return because("name the program {program!r} without its folder", program=program)
-    if program in _WRAPPERS:
+    kind = family(program)
+    if kind in WRAPPERS | HOSTS | CONSOLES:
         return because("{program!r} runs other commands", program=program)
-    if program in _NETWORK and len(words) == 1:
+    if program in _NETWORK and not rest:
         return because("{program!r} reaches the network: name what it may be told", program=program)
-    if not _INTERPRETERS.fullmatch(program):
-        return None
-    return _open_interpreter(program, words[1:])
+    if kind in SHELLS | INTERPRETERS and (open_ended := _unnamed(kind, program, rest)):
+        return open_ended
+    return _starting_option(kind, program, rest) or _launched(kind, program, rest)
 
 
-def _open_interpreter(program: str, rest: Sequence[str]) -> str | None:
-    if program in _PACKAGE_TOOLS:
-        return _launched(program, rest)
-    if rest and rest[0] == "-m":
-        return (
-            None
-            if len(rest) > 1
-            else because("{program!r} runs any module: name which", program=program)
-        )
-    if not rest or rest[0].startswith("-") or (rest[0] in ("exec", "x") and len(rest) == 1):
+def _unnamed(kind: str, program: str, rest: Sequence[str]) -> str | None:
+    """Why nobody can tell what code a shell, an interpreter or a builder would run."""
+    if list(rest[:1]) == ["-m"] and (len(rest) == 1 or (len(rest) == 2 and rest[1] in MODULES)):
+        return because("{program!r} runs any module: name which", program=program)
+    named = rest and (not rest[0].startswith("-") or rest[0] in ("-m", "-jar"))
+    if not named or (len(rest) == 1 and rest[0] in RUNNERS.get(kind, ())):
         return because("{program!r} runs any code: name what", program=program)
     return None
 
 
-def _launched(program: str, rest: Sequence[str]) -> str | None:
+def _starting_option(kind: str, program: str, rest: Sequence[str]) -> str | None:
+    for number, word in enumerate(rest):
+        # The first word of tar is letters of options, with a dash and without.
+        bundled = kind == "tar" and number == 0
+        if starts_others(word, kind) or (bundled and starts_others(f"-{word}", kind)):
+            return because(
+                "{option!r} of {program!r} runs other commands", option=word, program=program
+            )
+    return None
+
+
+def _launched(kind: str, program: str, rest: Sequence[str]) -> str | None:
+    """Why it is not known, or too much, what a runner of other programs would run."""
+    far = FAR_RUNNERS.get(kind)
+    if far is not None and (not rest or not far.isdisjoint(rest)):
+        return because("{program!r} runs other commands", program=program)
+    if kind not in RUNNERS:
+        return None
     inner = list(rest)
-    while inner and (inner[0] in _RUNNERS or inner[0] in _FLAGS):
+    while inner and (inner[0] in RUNNERS[kind] or inner[0] in _FLAGS):
         del inner[0]
-    if not inner:
+    if kind == "coverage" and inner[:1] == ["-m"]:
+        return too_broad(["python", *inner])
+    if not inner or not _FARTHER.isdisjoint(inner):
         return because("{program!r} runs other commands: name which", program=program)
     if inner[0].startswith("-"):
         return because(
@@ -97,4 +112,5 @@ def _launched(program: str, rest: Sequence[str]) -> str | None:
             program=program,
             option=inner[0],
         )
-    return too_broad(inner)
+    runs = kind in FIRST_NAMED or not RUNNERS[kind].isdisjoint(rest[: len(rest) - len(inner)])
+    return too_broad(inner) if runs else None

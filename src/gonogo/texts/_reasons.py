@@ -150,6 +150,7 @@ RUSSIAN_REASONS: Mapping[str, str] = {
     "{name!r} lacks a value": "у {name!r} нет значения",
     "{name!r} takes no value": "{name!r} не принимает значения",
     "{name!r} takes words of their own": "{name!r} принимает значения отдельными словами",
+    "{option!r} of {program!r} runs other commands": "{option!r} у {program!r} запускает другие команды",  # noqa: E501
     "{program!r} reaches the network: name what it may be told": "{program!r} выходит в сеть: назовите, с чем её можно запускать",  # noqa: E501
     "{program!r} runs any code: name what": "{program!r} запускает любой код: назовите какой",
     "{program!r} runs any module: name which": "{program!r} запускает любой модуль: назовите какой",

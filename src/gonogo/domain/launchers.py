@@ -1,0 +1,239 @@
+"""Programs that start other programs, in one list for scopes, rules and whoever reads a command.
+
+Whoever may start such a program may start anything, unless what it starts is named.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+def _verbs(text: str) -> Mapping[str, frozenset[str]]:
+    lines = (line.partition(":") for line in text.split(";"))
+    return {name: _words(verbs) for names, _, verbs in lines for name in names.split()}
+
+
+WRAPPERS = _words(
+    # The shell's own: they run a command, change what one means, or where the next one runs.
+    """command builtin exec eval source . coproc trap alias unalias export declare typeset local
+    readonly set unset shopt let read mapfile readarray getopts enable hash bind complete compgen
+    compopt fc cd pushd popd dirs time function then do else if elif while until for select case
+    ! { repeat noglob nocorrect"""
+    # As somebody else, with other limits, in other surroundings.
+    """ env envdir envuidgid setuidgid nohup nice ionice chrt taskset numactl schedtool uclampset
+    prlimit softlimit chpst setpriv capsh setarch linux32 linux64 i386 i486 i586 i686 x86_64
+    uname26 personality choom cgexec setsid setlsid stdbuf unbuffer timeout timelimit cpulimit
+    loadwatch nocache eatmydata faketime fakeroot fakeroot-ng fakeroot-tcp fakeroot-sysv
+    fakechroot pseudo proot pkexec sudo sudo-rs sudoedit doas su sg newgrp runuser run0 super
+    calife sux gksu gksudo kdesu kdesudo please su-exec gosu chroot schroot dchroot chrootuid
+    unshare nsenter newpid minijail minijail0 nsjail firejail bwrap bubblewrap flatpak-spawn
+    sandbox sandbox-exec aa-exec runcon newrole systemd-run systemd-nspawn systemd-inhibit
+    systemd-cat systemd-socket-activate systemd-vmspawn caffeinate trickle torsocks torify tsocks
+    proxychains proxychains4 usewithtor vglrun optirun primusrun prime-run gamemoderun mangohud
+    nixgl aoss padsp pasuspender pw-jack ld.so ldd catchsegv tini dumb-init catatonit execlineb
+    with-contenv s6-setuidgid s6-envdir s6-applyuidgid s6-softlimit s6-notifyoncheck
+    start-stop-daemon daemon daemonize supervise setlock fghack pgrphack runsv openvt rungetty
+    agetty getty login busybox toybox coreutils sbase-box qemu"""
+    # Again, later, when something happens, several at once.
+    """ xargs parallel sem env_parallel pexec xjobs rush startpar watch viddy hwatch entr reflex
+    modd watchexec nodemon chokidar onchange when-changed watchmedo watchman-make fswatch
+    inotify-hookable inoticoming incrond iwatch rerun snooze at batch cron crontab anacron mcron
+    run-parts run-one run-one-constantly run-one-until-success run-one-until-failure
+    run-this-one keep-one-running chronic ifne mispipe pee zrun lckdo vipe vidir flock lockrun
+    lockf shlock solo cronic cronitor shush retry retrying tsp nq xautolock xidlehook swayidle
+    xss-lock xidle concurrently npm-run-all run-s run-p cross-env cross-env-shell env-cmd dotenv
+    dotenvx dotenv-cli start-server-and-test dockerize wait-for-it wait-for confd
+    consul-template envconsul envchain summon rlwrap rlfe ledit cle mpirun mpiexec mpiexec.hydra
+    orterun srun salloc sbatch prun qsub qrsh bsub condor_run jsrun aprun"""
+    # Beside it: to measure, trace, record, debug, compile.
+    """ hyperfine bench multitime poop perf strace ltrace sysdig bpftrace dtrace dtruss uftrace
+    valgrind heaptrack memusage xtrace apitrace rr gdb gdbserver cgdb ddd nemiver edb lldb
+    lldb-server rust-gdb rust-lldb samply flamegraph py-spy memray scalene austin pyinstrument
+    viztracer debugpy kernprof script scriptlive ttyrec asciinema termtosvg expect autoexpect
+    empty logsave ccache sccache distcc icecc icerun bear intercept-build scan-build compiledb
+    libtool pbuilder cowbuilder sbuild debuild nix-shell"""
+    # On a screen of its own.
+    """ xvfb-run xinit startx dbus-run-session dbus-launch ssh-agent keychain xterm uxterm rxvt
+    urxvt konsole gnome-terminal xfce4-terminal lxterminal terminator tilix alacritty kitty
+    wezterm foot eterm mlterm x-terminal-emulator xdg-terminal-exec open xdg-open exo-open
+    gtk-launch kde-open kstart kstart5 run-mailcap sensible-browser start cygstart osascript
+    automator cmd wscript cscript mshta rundll32 wsl wine wine64 wineconsole dosbox box64 box86
+    fex"""
+)
+"""They run the command that stands among their words."""
+
+HOSTS = _words(
+    """ssh slogin autossh mosh sshpass rsh rlogin rexec remsh dbclient pssh parallel-ssh pdsh clush
+    dsh mussh cssh clusterssh ansible ansible-console ansible-playbook ansible-pull salt salt-call
+    salt-ssh puppet chef-client chef-apply chef-solo knife fab cap capistrano pyinfra bolt docker
+    docker-compose podman podman-compose nerdctl buildah crictl ctr runc crun lxc lxc-attach
+    lxc-execute lxc-start incus machinectl singularity apptainer ch-run udocker enroot toolbox
+    toolbx distrobox distrobox-enter kubectl k3s oc microk8s minikube vagrant multipass limactl
+    lima colima virsh virt-customize guestfish adb socat tcpserver tcpsvd udpsvd inetd xinetd
+    tmux screen byobu zellij dtach abduco dvtm mtm tmate ttyd gotty wetty gio xdotool i3-msg
+    swaymsg watchman guard supervisord supervisorctl circusd pm2 forever foreman forego honcho
+    overmind hivemind goreman shoreman process-compose mprocs pueue fq svscan runsvdir s6-svscan
+    dlv delve radare2 r2 rizin flux"""
+)
+"""They run it in another place: on another machine, in a container, in a session of their own."""
+
+CONSOLES = _words(
+    """vi vim nvim view rview rvim vimdiff gvim gview elvis nvi vile ed red ex emacs emacsclient
+    xemacs jove mg zile nano rnano pico micro joe jmacs jstar jpico rjoe ne kak hx helix code
+    codium sensible-editor editor select-editor edit less lessfile lesspipe more most pg pager
+    sensible-pager info pinfo lynx links elinks w3m mutt neomutt alpine mail mailx nail s-nail ftp
+    lftp sftp ncftp telnet cu tip minicom picocom sqlite sqlite3 litecli psql pgcli mysql mariadb
+    mycli mssql-cli sqlcmd usql duckdb clickhouse clickhouse-client clickhouse-local cqlsh mongosh
+    mongo isql sqlplus sqlcl beeline hive spark-sql spark-shell trino presto impala-shell arangosh
+    redis-cli fzf sk skim vifm ranger nnn lf mc yazi broot ncdu tig lazygit gitui lazydocker k9s
+    cscope crash mdb dc gnuplot maxima gp octave visidata vd sc-im weechat irssi"""
+)
+"""Editors, pagers, clients of databases: a word, a key or a line of input starts a shell."""
+
+SHELLS = _words(
+    """sh bash rbash dash zsh rzsh ksh mksh oksh loksh pdksh lksh rksh ash bosh posh yash fish fizsh
+    csh tcsh rc es scsh elvish nu nush xonsh oil osh ysh ion murex hush lash sash msh ngs dgsh
+    pwsh powershell git-shell lshell rssh scponly"""
+)
+"""They read commands from a file, from a word, or from what they are fed."""
+
+INTERPRETERS = _words(
+    """python pypy ipython bpython ptpython jython micropython perl raku rakudo ruby jruby
+    truffleruby mruby irb pry node nodejs deno tsx ts-node ts-node-dev esno zx jsc d8 qjs mujs gjs
+    electron phantomjs coffee php php-cgi phpdbg hhvm lua luajit texlua fennel moon tclsh wish jimsh
+    awk gawk mawk nawk original-awk goawk gsed ssed minised r rscript littler julia matlab scilab
+    ghci runghc runhaskell ocaml utop sbcl clisp ecl ccl abcl guile racket gracket csi gosh gsi
+    scheme petite clojure clj bb lein janet joker erl escript iex elixir swipl prolog gprolog yap
+    scala amm groovy groovysh kotlin jshell java javaw jbang dotnet mono fsi fsharpi csharp cling
+    root nim nimble crystal v zig swift dart flutter go cargo rust-script evcxr tcc m4 gs
+    ghostscript sage papermill jupyter wasmtime wasmer wasmedge"""
+    """ make gmake bmake nmake pmake ninja samu just task go-task rake thor invoke inv doit tox nox
+    gradle gradlew mvn mvnw ant sbt mill mage bazel bazelisk buck buck2 pants please plz scons waf
+    snakemake nextflow redo tup earthly dagger nx turbo lerna gulp grunt jake cake fastlane mix
+    rebar3 stack cabal opam dune esy shards dub composer artisan drush wp rails django-admin flask
+    npm"""
+)
+"""They run code, a script, or a target of a build: which one has to be named."""
+
+MODULES = _words(
+    """asyncio bpython code coverage cProfile debugpy idlelib IPython jupyter memray pdb profile
+    ptpython pudb pyinstrument runpy scalene timeit trace viztracer xonsh"""
+)
+"""Modules of Python that run what they are told behind their name."""
+
+RUNNERS = _verbs(
+    """uvx npx pnpx bunx pkgx xcrun chruby-exec pnpm yarn bun: exec dlx run x; uv: run tool x;
+    pipx poetry pipenv hatch pdm rye coverage doppler infisical op heroku: run; pixi: run exec;
+    conda mamba micromamba volta: run; npm: exec x;
+    bundle bundler rbenv pyenv nodenv goenv jenv plenv phpenv asdf vfox stack cabal opam carton
+    perlbrew gem composer lerna nx dotnet skaffold: exec"""
+)
+"""They run the program that is named next, or next after one of these words."""
+FIRST_NAMED = _words("uvx npx pnpx bunx pkgx xcrun chruby-exec pnpm yarn bun")
+"""Those of them that need no such word."""
+FAR_RUNNERS = _verbs(
+    """direnv: exec; nix: run shell develop; guix: shell environment; devbox: run shell;
+    devenv: shell; spack: build-env test-env; ip: netns vrf; rustup: run; n nvm: exec run;
+    fnm: exec; mise rtx: exec x; rvm: do; aws-vault chamber: exec; teller: run;
+    sops: exec-env exec-file; snap: run; flatpak: run enter; meson: devenv; repo: forall;
+    vcsh: run enter; cmake: -E -P"""
+)
+"""They run one too; how far behind such a word it stands depends on what stands between."""
+
+_OPTIONS = _words(
+    """-exec -execdir -ok -okdir -toolexec -wrapper --exec --execdir --exec-batch --sh-exec
+    --lua-exec --command --cmd --shell-command --shell --script-shell --eval --execute --pager
+    --editor --rsh --rsh-command --rmt-command --rsync-path --to-command --use-compress-program
+    --compress-program --checkpoint-action --info-script --new-volume-script --diff-cmd --diff3-cmd
+    --diff-program --editor-cmd --extcmd --upload-pack --receive-pack --open-files-in-pager
+    --strip-program --hostname-bin --toolexec --wrapper --init-hook --use-askpass --unzip-command
+    --shell-escape -shell-escape --enable-write18 --photo-viewer"""
+)
+"""Options that start a program, whosever they are."""
+_OPTIONS_OF = _verbs(
+    """rg: --pre --hostname-bin; find: -exec -execdir -ok -okdir; sort: --compress-program;
+    tar bsdtar: -I -F --use-compress-program --to-command --checkpoint-action --info-script
+        --new-volume-script --rsh-command --rmt-command;
+    cpio: --rsh-command --rmt-command; fd fdfind: -x -X; split: --filter; rsync: -e; zip: -TT;
+    git: -c -x -O --exec-path --config-env --upload-pack --receive-pack --exec --extcmd;
+    man: -P -H --html --pager; go: -vettool; cargo hg: --config; svn: --config-option;
+    make gmake: -f -E --file --makefile --eval; ctest: -S --script --build-and-test --test-command;
+    gcc cc clang: -specs -fplugin; rpm: -E --pipe --define; apt apt-get: -o --option;
+    dpkg: --pre-invoke --post-invoke; mypy: --python-executable; pip: --python;
+    npm: --node-options --git --script-shell; tcpdump: -z; install: --strip-program;
+    pandoc: -F -L --filter --lua-filter --pdf-engine; sdiff diff3: --diff-program"""
+)
+"""Those of one program, which it may take for other names or for fewer of their letters."""
+_GNU = _words(
+    """chroot cpio env find install nice nohup sdiff sort split stdbuf tar time timeout xargs"""
+)
+"""They bear a `g` before their names where the system has others of its own."""
+_READ_WORDS = (WRAPPERS | HOSTS | CONSOLES | SHELLS) - _words(
+    """command builtin exec time nohup nice ionice chrt taskset numactl prlimit setpriv setarch
+    stdbuf unbuffer timeout setsid xargs chronic strace ltrace perf valgrind ccache sccache
+    eatmydata fakeroot caffeinate tini dumb-init"""
+)
+"""All but those that are known to take their words as they stand."""
+_LISTED = frozenset[str]().union(
+    WRAPPERS, HOSTS, CONSOLES, SHELLS, INTERPRETERS, RUNNERS, FAR_RUNNERS, _OPTIONS_OF
+)
+_VARIANT = re.compile(
+    r"(?:[-._]?\d[\d.]*|[-.](?:static|bin|real|tiny|basic|nox|gtk\d?|huge|minimal|multiarch|orig"
+    r"|exe|dbg|py|system|user|x86_64|aarch64))+$"
+)
+_LOADER = re.compile(r"ld(?:-[\w-]+)?\.so(?:\.\d+)*")
+_STARTING = _words("-- run exec shell")
+"""Behind these stands what those of `HOSTS` run that have commands of their own."""
+
+
+def base_name(program: str) -> str:
+    """The program without its folder."""
+    return program.rstrip("/").rpartition("/")[2]
+
+
+@lru_cache(maxsize=4_096)
+def family(program: str) -> str:
+    """The name by which the lists know a program: `/usr/bin/Python3.12` is `python`."""
+    name = base_name(program).casefold()
+    if _LOADER.fullmatch(name):
+        return "ld.so"
+    plain = _VARIANT.sub("", name)
+    gnu = plain[1:] if plain.startswith("g") and plain[1:] in _GNU else plain
+    return next((form for form in (name, plain, gnu) if form in _LISTED), base_name(program))
+
+
+def starts_others(word: str, program: str) -> bool:
+    """Whether a word is an option that starts a program, however much of its name is left out.
+
+    Args:
+        program: Its family.
+    """
+    name = word.partition("=")[0]
+    own = _OPTIONS_OF.get(program, frozenset())
+    if name in _OPTIONS or name in own:
+        return True
+    if name.startswith("--"):
+        return len(name) > 2 and any(option.startswith(name) for option in own)
+    letters = {option[1] for option in own if len(option) == 2}
+    return name.startswith("-") and not letters.isdisjoint(name)
+
+
+def started_at(argv: Sequence[str]) -> Iterator[int]:
+    """Where among the words of a command the command may begin that its program starts."""
+    program = family(argv[0])
+    if program in WRAPPERS or program in FIRST_NAMED:
+        yield from range(1, len(argv))
+        return
+    verbs = _STARTING if program in HOSTS else RUNNERS.get(program) or FAR_RUNNERS.get(program)
+    if verbs is not None:
+        begun = next((n for n, word in enumerate(argv) if word in verbs), len(argv))
+        yield from range(begun + 1, len(argv))
+
+
+def reads_words(program: str) -> bool:
+    """Whether a program may take one of its words for a whole command."""
+    return family(program) in _READ_WORDS
