@@ -227,6 +227,8 @@ class Settings(BaseSettings):
     """Processes and threads that a command has at once."""
     command_file_size: Annotated[int, Field(ge=1)] = 8_192
     """MiB of one file that a command writes."""
+    command_disk: Annotated[int, Field(ge=1)] = 16_384
+    """MiB of all the files that one command writes in the workspace."""
     command_temporary: Annotated[int, Field(ge=1)] = 1_024
     """MiB of each folder that is a command's own in the sandbox: its home, `/tmp`, `/var/tmp`,
     `/dev/shm`. They lie in memory."""

@@ -1,12 +1,15 @@
 """A command takes no more of the machine than it may, however hard it tries."""
 
+import os
 import secrets
+import time
 from pathlib import Path
 
 import anyio
 import pytest
 
 from gonogo.workspace import Ceilings, CommandOutput, Sandbox, Workspace, run_command
+from gonogo.workspace._ceilings import Disk
 
 BUBBLEWRAP = Sandbox.detect()
 pytestmark = pytest.mark.skipif(BUBBLEWRAP is None, reason="bubblewrap does not work here")
@@ -16,6 +19,13 @@ pytestmark = pytest.mark.skipif(BUBBLEWRAP is None, reason="bubblewrap does not 
 def workspace(tmp_path: Path) -> Workspace:
     (tmp_path / "ws").mkdir()
     return Workspace(tmp_path / "ws")
+
+
+def long_ago(folder: Path) -> None:
+    """Wait until what is there counts as written before."""
+    began = max(path.stat().st_ctime for path in folder.iterdir())
+    while time.time() < began + 2.6:
+        time.sleep(0.05)
 
 
 async def run(workspace: Workspace, script: str, **ceilings: int) -> CommandOutput:
@@ -105,3 +115,59 @@ socket.socketpair(); socket.socket(); socket.socket(socket.AF_INET6); print("usu
         assert calls == str([38] * 7)
     assert families == ["97"] * 4
     assert usual == "usual"
+
+
+async def test_files_that_together_take_too_much_of_the_disk_end_the_command(
+    workspace: Workspace,
+) -> None:
+    write = "for n in $(seq 400); do head -c 1M /dev/urandom >f$n; sleep 0.01; done; echo all"
+
+    done = await run(workspace, write, disk=40, file=2)
+
+    assert done.over == "disk"
+    assert "all" not in done.output
+    # What a quarter of a second more takes.
+    assert sum(path.stat().st_size for path in workspace.root.iterdir()) < 300 << 20
+
+
+@pytest.mark.parametrize("sandbox", [None, BUBBLEWRAP], ids=["plain", "boxed"])
+async def test_files_without_a_name_count_as_well(
+    workspace: Workspace, sandbox: Sandbox | None
+) -> None:
+    hold = (
+        "import os, time\n"
+        "for n in range(30):\n"
+        "    fd = os.open(f'f{n}', os.O_CREAT | os.O_RDWR); os.unlink(f'f{n}')\n"
+        "    os.write(fd, os.urandom(8 << 20))\n"
+        "time.sleep(50)"
+    )
+    with anyio.fail_after(90):
+        done = await run_command(
+            workspace, f'exec python3 -c "{hold}"', cwd=None, timeout=40, sandbox=sandbox,
+            ceilings=Ceilings(disk=60),
+        )  # fmt: skip
+
+    assert done.over == "disk"
+
+
+def test_what_others_take_of_the_disk_is_not_held_against_a_command(tmp_path: Path) -> None:
+    (tmp_path / "ws").mkdir()
+    (tmp_path / "ws" / "old").write_bytes(os.urandom(8 << 20))
+    long_ago(tmp_path / "ws")
+    disk = Disk(tmp_path / "ws")
+    (tmp_path / "somebody's").write_bytes(os.urandom(6 << 20))
+    os.sync()
+
+    assert not disk.is_over(4 << 20)
+    (tmp_path / "ws" / "ours").write_bytes(os.urandom(5 << 20))
+    os.sync()
+    assert disk.is_over(4 << 20)
+
+
+def test_what_nobody_can_account_for_is_held_against_it_in_the_end(tmp_path: Path) -> None:
+    (tmp_path / "ws").mkdir()
+    disk = Disk(tmp_path / "ws")
+    (tmp_path / "hidden").write_bytes(os.urandom(12 << 20))
+    os.sync()
+
+    assert disk.is_over(4 << 20)

@@ -14,6 +14,7 @@ from gonogo.agents._given import Giving, nothing_given
 from gonogo.agents._profiles import Profile
 from gonogo.agents._remote import remote_access
 from gonogo.agents._thread import Thread
+from gonogo.agents.surroundings import Surroundings, look_around
 from gonogo.domain.errors import InvalidArguments, ToolFailed
 from gonogo.domain.foreign import Standing, server_of
 from gonogo.domain.gate import Access, Call, FileEffect, Grant, ToolClass, Verdict
@@ -33,7 +34,7 @@ from gonogo.policy import (
 )
 from gonogo.texts import say, told
 from gonogo.tools import Servers, Tool, difference
-from gonogo.workspace import Sandbox, Workspace
+from gonogo.workspace import Guards, Programs, Sandbox, Workspace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +57,8 @@ class Gated:
     """What the call touches."""
     rules: Rules | None = None
     """The rules that held for it; None: it was refused before any was looked at."""
+    around: Surroundings | None = None
+    """What a command would meet here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +68,7 @@ class _Ready:
     call: Call
     effects: tuple[FileEffect, ...] = ()
     preview: str = ""
+    around: Surroundings | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +91,10 @@ class Gate:
     """Whether rules of review speak of a call for what no plan that allows it has shown."""
     servers: Servers | None = None
     """Who brings tools besides."""
+    programs: Programs = field(default_factory=Programs)
+    """Where commands find theirs."""
+    guards: Guards = field(default_factory=Guards)
+    """What commands must not change."""
 
     async def judge(
         self,
@@ -123,16 +131,17 @@ class Gate:
     ) -> RuleText | str:
         """The rule that would allow just this call in the session, or why none would."""
         try:
-            call = (await self._prepared(thread, self.tools[name], arguments)).call
+            ready = await self._prepared(thread, self.tools[name], arguments)
         except (InvalidArguments, ToolFailed) as error:
             return str(error)
+        call = ready.call
         text = narrowest(call, ALWAYS_ASK)
         rule = text if isinstance(text, str) else session_rule(0, text, "")
         if isinstance(text, str) or isinstance(rule, str):
             return str(rule)
         given = await self.given(thread)
         rules = self.rules_for(call, (*given.rules, rule))
-        found, _ = await self._explained(thread, call, rules, None)
+        found, _ = await self._explained(thread, ready, rules, None)
         return text if found.decision == "allow" else f"no rule is enough: {found.reason}"
 
     async def _judged(
@@ -145,15 +154,17 @@ class Gate:
         call, rules = ready.call, self.rules_for(ready.call, given.rules)
         grant = None if self.unforeseen(call) else given.grant
         changed = "" if standing is None else change_of(tool.name, standing)
-        found, trace = await self._explained(thread, call, rules, grant, changed)
+        found, trace = await self._explained(
+            thread, replace(ready, call=call), rules, grant, changed
+        )
         found = found.model_copy(update={"reason": told(found.reason, thread.locale)})
         reason = say("model_denied", thread.locale, reason=found.reason)
         return Gated(
             tool=tool.name, tool_class=tool.tool_class, arguments=call.arguments, verdict=found,
             digest=call.digest(rules.version), base_hashes=call.base_hashes,
             effects=ready.effects, preview=mark_blanks(visible(ready.preview)),
-            error=f"policy_denied: {reason}" if found.decision == "deny" else None, trace=trace,
-            access=call.access, rules=rules,
+            error=f"{_refusal(found)}: {reason}" if found.decision == "deny" else None,
+            trace=trace, access=call.access, rules=rules, around=ready.around,
         )  # fmt: skip
 
     async def _prepared(self, thread: Thread, tool: Tool, arguments: dict[str, Any]) -> _Ready:
@@ -166,19 +177,27 @@ class Gate:
         if thread.remote and tool.tool_class is not ToolClass.CONTROL:
             access = remote_access(tool.name, arguments)
             return _Ready(Call(arguments=arguments, access=access, **named))
-        prepared = await anyio.to_thread.run_sync(
-            tool.prepare, self.open_workspace(thread.workspace), parsed
-        )
+        workspace = self.open_workspace(thread.workspace)
+        prepared = await anyio.to_thread.run_sync(tool.prepare, workspace, parsed)
         call = Call(
             arguments=prepared.arguments, access=prepared.access,
             base_hashes=prepared.base_hashes, **named,
         )  # fmt: skip
-        return _Ready(call, prepared.effects, prepared.preview)
+        if call.access.command is None:
+            return _Ready(call, prepared.effects, prepared.preview)
+        around = await anyio.to_thread.run_sync(
+            look_around, call.access.command, workspace.root, self.programs, self.guards
+        )
+        access = around.seen_in(call.access, boxed=self.sandbox is not None)
+        call = call.model_copy(update={"access": access})
+        return _Ready(call, prepared.effects, around.preview(prepared.preview), around)
 
     async def _explained(
-        self, thread: Thread, call: Call, rules: Rules, grant: Grant | None, changed: str = ""
+        self, thread: Thread, ready: _Ready, rules: Rules, grant: Grant | None, changed: str = ""
     ) -> tuple[Verdict, Trace]:
-        conditions = self._conditions(thread)
+        call, conditions = ready.call, self._conditions(thread)
+        if ready.around is not None:
+            conditions = replace(conditions, own_programs=ready.around.own)
         if changed:
             conditions, rules = replace(conditions, changed=changed), rules.strict()
         judge = partial(explain, call, rules, conditions, grant)
@@ -250,7 +269,12 @@ def _as_it_is(ready: _Ready, standing: Standing) -> _Ready:
     """A call of a server's tool: what is shown and bound has what the server says of it."""
     call = ready.call.model_copy(update={"definition": standing.now.digest})
     shown = ready.preview if standing.accepted else f"{difference(standing)}\n\n{ready.preview}"
-    return _Ready(call, ready.effects, shown)
+    return replace(ready, call=call, preview=shown)
+
+
+def _refusal(found: Verdict) -> str:
+    """The code of an error, for what would have asked and cannot."""
+    return "too_many_files" if found.rule == "builtin:too-many-files" else "policy_denied"
 
 
 def _refused(name: str, arguments: dict[str, Any] | None, error: str, rule: str) -> Gated:

@@ -2,14 +2,17 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from gonogo.agents._gate import Gate, Gated
 from gonogo.agents._thread import Thread
+from gonogo.agents.surroundings import Surroundings
 from gonogo.domain.network import read_network
-from gonogo.policy import Rules
+from gonogo.policy import Rules, covers
 from gonogo.tools import Bench
-from gonogo.workspace import DEFAULT_PATH, Ceilings, Network
+from gonogo.workspace import Ceilings, Network
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,8 +23,6 @@ class Means:
     """Seconds, for a command that names no time limit."""
     command_output: int = 60_000
     """Bytes of a command's output that are kept."""
-    search_path: str = DEFAULT_PATH
-    """The PATH of commands."""
     hidden: tuple[Path, ...] = ()
     """What commands do not see besides the state folder."""
     ceilings: Ceilings = field(default_factory=Ceilings)
@@ -45,16 +46,33 @@ class Means:
             network=self._network(gated, asked=asked),
             read_only=not asked and gate.bars_writes(thread),
             shown=None if asked else _shown(gate.rules),
+            may_change=everything if asked else partial(covers, gated.verdict.expects),
             ceilings=self.ceilings,
             command_timeout=self.command_timeout,
             output_cap=self.command_output,
-            search_path=self.search_path,
+            search_path=gate.programs.elsewhere(thread.workspace),
+            **_around(gated.around, asked=asked),
         )
 
     def _network(self, gated: Gated, *, asked: bool) -> Network | None:
         """What was approved: with the call itself, or with the plan."""
         hosts = gated.arguments.get("network") if asked else gated.verdict.network
         return replace(self.network, hosts=read_network(hosts)) if hosts else None
+
+
+def everything(path: str) -> bool:
+    """Any path."""
+    del path
+    return True
+
+
+def _around(around: Surroundings | None, *, asked: bool) -> dict[str, Any]:
+    if around is None:
+        return {}
+    found = around.guarded
+    return {
+        "programs": around.programs, "guards": found, "unlooked": found.missed if asked else (),
+    }  # fmt: skip
 
 
 def _shown(rules: Rules) -> Callable[[str], bool]:

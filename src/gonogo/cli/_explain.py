@@ -12,7 +12,7 @@ from gonogo.cli._exits import Exit, Stop
 from gonogo.cli._owner import connected
 from gonogo.cli._print import facts, line
 from gonogo.cli._seen import known_tools, remembered
-from gonogo.cli._setup import read_settings
+from gonogo.cli._setup import environment, read_settings
 from gonogo.domain.foreign import server_of
 from gonogo.domain.strict_json import loads
 from gonogo.domain.visible import visible
@@ -78,7 +78,8 @@ def _gate(settings: Settings, rules: Path | None) -> Gate:
     tools = known_tools()
     profiles = load_profiles(settings.agents, known_tools=tools)
     reviews = load_reviews(settings.admin_rules, rules or settings.rules)
-    gate = open_gate(settings, tools, profiles, reviews)
+    path = environment().get("PATH")
+    gate = open_gate(settings, tools, profiles, reviews, path=path)
     return replace(gate, rules=load_rules(settings.admin_rules, rules)) if rules else gate
 
 

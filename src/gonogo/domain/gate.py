@@ -38,6 +38,10 @@ class Access(Frozen):
     """Where the command runs, relative to the workspace; None is the workspace itself."""
     network: tuple[str, ...] = ()
     """The hosts that the command asks to reach."""
+    own_programs: tuple[str, ...] = ()
+    """Programs of the workspace itself that the command would run."""
+    unlooked: tuple[str, ...] = ()
+    """Folders of which nobody can say what the command must not change, for they are too many."""
 
 
 class FileEffect(Frozen):
@@ -72,6 +76,11 @@ class Call(Frozen):
                 "tool", "arguments", "access", "base_hashes", "plan_id", "revision", "subtask_id",
             },
         )  # fmt: skip
+        # What is there only now and then is no part of the digests of what lacks it.
+        rare = {"own_programs", "unlooked"}
+        shown["access"] = {
+            name: value for name, value in shown["access"].items() if value or name not in rare
+        }
         foreign = {} if self.definition is None else {"definition": self.definition}
         return digest({**shown, **foreign, "policy_version": policy_version})
 
@@ -90,6 +99,8 @@ class Verdict(Frozen):
     instead of the text that was written."""
     network: Network = False
     """What the command may reach when no person looks at it."""
+    expects: tuple[str, ...] = ()
+    """Globs of the guarded names that a command makes or changes, as whoever allowed it knows."""
 
 
 class Grant(Frozen):

@@ -136,8 +136,10 @@ def _any_of(globs: Iterable[str]) -> re.Pattern[str]:
 
 
 _RUN = _any_of(_RUN_BY_OTHERS)
+_SECRET_FOLDERS = frozenset(SECRET_DIRECTORIES)
 _SECRET = _any_of(SECRET_NAMES)
 _NO_SECRET = _any_of("*.example *.sample *.template *.dist *.pub".split())
+_SEPARATOR = re.compile(r"[/\\]")
 
 
 def write_guard(path: str) -> Guard | None:
@@ -161,27 +163,29 @@ def write_guard(path: str) -> Guard | None:
     installed = not _RUN_BY_OTHERS_FOLDERS.isdisjoint(pairwise(names))
     if installed or directories & _RUN_BY_OTHERS_DIRECTORIES or last in _INSTRUCTIONS:
         return "ask"
-    return "ask" if _RUN.fullmatch(last) or is_secret(path) else None
+    return "ask" if _RUN.match(last) or _holds_secrets(path, names) else None
 
 
 def is_secret(path: str) -> bool:
     """Whether reading `path` would show credentials to a model and to logs."""
     names = _names(path)
-    if not names:
-        return False
-    if not set(SECRET_DIRECTORIES).isdisjoint(names):
+    return bool(names) and _holds_secrets(path, names)
+
+
+def _holds_secrets(path: str, names: list[str]) -> bool:
+    if not _SECRET_FOLDERS.isdisjoint(names):
         return True
     if ".git" in names and names[-1] == "config":
         return True
     # `a:b.pem` is a file of that name, or a stream of the file `a`.
-    whole = {names[-1], re.split(r"[/\\]", path)[-1].casefold()}
-    return any(_SECRET.fullmatch(name) and not _NO_SECRET.fullmatch(name) for name in whole)
+    whole = {names[-1], _SEPARATOR.split(path)[-1].casefold()}
+    return any(_SECRET.match(name) and not _NO_SECRET.match(name) for name in whole)
 
 
 def _names(path: str) -> list[str]:
     """The path's names as the most forgiving file system would read them."""
     names: list[str] = []
-    for raw in re.split(r"[/\\]", path):
+    for raw in _SEPARATOR.split(path):
         name = _plain(raw)
         if name == "..":
             del names[-1:]
@@ -193,6 +197,8 @@ def _names(path: str) -> list[str]:
 @lru_cache(maxsize=65_536)
 def folded(name: str) -> str:
     """A name, or a glob of names, as the most forgiving file system compares it."""
+    if name.isascii():
+        return name.lower()
     # To capitals and back: a dotless i, a long s and a Kelvin sign are plain letters then.
     large = unicodedata.normalize("NFKC", name).upper()
     small = unicodedata.normalize("NFKC", large.casefold()).replace("i\u0307", "i")

@@ -5,6 +5,8 @@ what is not understood is never allowed; a compound command is never more allowe
 strictest part; what is allowed runs in its canonical form, not as it was written.
 """
 
+from gonogo.policy._commands import programs_of
+from gonogo.policy._globs import covers
 from gonogo.policy._prefix import read_prefix
 from gonogo.policy._shell import ParsedCommand, Simple, Unparsed, parse_command
 from gonogo.policy._tables import BadRules
@@ -12,6 +14,7 @@ from gonogo.policy._trace import Look, Stage, Step, Trace
 from gonogo.policy.conditions import ALWAYS_ASK, Conditions
 from gonogo.policy.contexts import PolicyContext, check_command, load_contexts, read_contexts
 from gonogo.policy.people import Known, review_findings
+from gonogo.policy.products import products_of
 from gonogo.policy.reviews import Reviews, load_reviews
 from gonogo.policy.rules import Rule, Rules, RuleText, load_rules, make_rule, make_rules
 from gonogo.policy.session import kept_rule, narrowest, session_rule
@@ -40,6 +43,7 @@ __all__ = [
     "Unparsed",
     "as_toml",
     "check_command",
+    "covers",
     "explain",
     "kept_rule",
     "load_contexts",
@@ -49,6 +53,8 @@ __all__ = [
     "make_rules",
     "narrowest",
     "parse_command",
+    "products_of",
+    "programs_of",
     "read_contexts",
     "read_prefix",
     "review_findings",

@@ -12,16 +12,19 @@ from pathlib import PurePosixPath
 
 from gonogo.domain.gate import Call, Grant, Verdict
 from gonogo.domain.network import network_covers
+from gonogo.domain.paths import write_guard
 from gonogo.domain.plan import Scope
 from gonogo.domain.reason import because, together
 from gonogo.policy._commands import Command, Part, read_command
 from gonogo.policy._deny import refusal, words_of
+from gonogo.policy._globs import is_literal
 from gonogo.policy._kinds import Place
 from gonogo.policy._prefix import read_prefix
 from gonogo.policy._shell import Unparsed
 from gonogo.policy._text import spoofing
 from gonogo.policy._trace import Stage, Step, Trace
 from gonogo.policy.conditions import Conditions
+from gonogo.policy.products import products
 from gonogo.policy.rules import Decision, Rule, Rules
 
 _MAX_READ = 250_000
@@ -47,14 +50,18 @@ def command_verdict(
     text = call.access.command or ""
     if found := _unreadable(text, trace):
         return found
-    place = Place(workspace=conditions.workspace, cwd=call.access.cwd or ".")
+    place = Place(
+        workspace=conditions.workspace, cwd=call.access.cwd or ".",
+        own_programs=conditions.own_programs,
+    )  # fmt: skip
     command = read_command(text, place)
-    return (
+    found = (
         _denied(command, call, rules, conditions, trace)
         or _asked(command, call, rules, conditions, trace)
         or _unbounded(call, conditions, grant, trace)
         or _allowed(command, call, rules, grant, place, trace)
     )
+    return _unlooked(found, call, trace)
 
 
 def _unreadable(text: str, trace: Trace) -> Verdict | None:
@@ -75,6 +82,20 @@ def _denied(
     if reason := refusal(command.text, command.suspicion, conditions.workspace, conditions.home):
         return _builtin("deny", "never", reason, step)
     return _by_rule(command, call, rules, "deny", trace.enter(Stage.DENY))
+
+
+def _unlooked(found: Verdict, call: Call, trace: Trace) -> Verdict:
+    """The verdict where nobody can say what the command must not change."""
+    if not call.access.unlooked or found.decision == "deny":
+        return found
+    reason = because(
+        "the workspace has too many files to see which of them are to be protected; not looked at:"
+        " {folders}",
+        folders=", ".join(call.access.unlooked),
+    )
+    if found.decision == "ask":
+        return found.model_copy(update={"reason": together((found.reason, reason))})
+    return _builtin("ask", "too-many-files", reason, trace.enter(Stage.ASK_BUILT_IN))
 
 
 def _asked(
@@ -220,6 +241,8 @@ def _allowed(
             return Verdict(decision="ask", reason=cover, rule=name)
         found.append(cover)
     by_grant = any(cover.by_grant for cover in found)
+    vouched = zip(command.parts, found, strict=True)
+    made = products(((part.argv, cover.words) for part, cover in vouched), place.cwd)
     # What a rule vouches for was not approved with the network in view.
     granted = _network(grant) if all(cover.by_grant for cover in found) else False
     return Verdict(
@@ -229,7 +252,16 @@ def _allowed(
         source="grant" if by_grant else "rule",
         run_as=command.render(),
         network=call.access.network or granted,
+        expects=(*made, *_declared(grant if by_grant else None)),
     )
+
+
+def _declared(grant: Grant | None) -> Iterator[str]:
+    """What others run and the plan declares by its very path."""
+    scope = None if grant is None else grant.scope
+    for path in () if scope is None else scope.paths:
+        if is_literal(path) and write_guard(path) == "ask":
+            yield path
 
 
 def _cover(
@@ -247,7 +279,13 @@ def _cover(
             if step.take(cover.rule, problem):
                 return cover
             why = why or (None if cover.misfit else problem)
-    return why or uncovered(call, repr(part.argv[0]), grant)
+    return why or uncovered(call, _subject(part, place), grant)
+
+
+def _subject(part: Part, place: Place) -> str:
+    if part.argv[0] not in place.own_programs:
+        return repr(part.argv[0])
+    return because("{program!r}, a program of the workspace itself,", program=part.argv[0])
 
 
 def uncovered(call: Call, subject: str, grant: Grant | None) -> str:

@@ -13,6 +13,7 @@ from gonogo.policy._kinds import Place
 from gonogo.policy._loose import Suspicion, suspect
 from gonogo.policy._options import Known, known
 from gonogo.policy._shell import ParsedCommand, Simple, Unparsed, parse_command
+from gonogo.policy._word import literal
 
 Covers = Callable[[tuple[str, ...]], bool]
 
@@ -86,6 +87,18 @@ def read_command(text: str, place: Place) -> Command:
     return Command(text, parsed, tuple(_part(part, place) for part in parts), suspect(text))
 
 
+def programs_of(text: str) -> dict[str, bool]:
+    """The programs that a command names, and of each whether it is known to do nothing but read."""
+    command = read_command(text, Place(workspace="/"))
+    found: dict[str, bool] = {}
+    for part in command.parts:
+        found[part.argv[0]] = found.get(part.argv[0], False) or part.is_git or not part.runs_code
+    for argv in () if command.parts else command.suspicion.commands:
+        seen = known([literal(word) for word in argv])
+        found[argv[0]] = argv[0] == "git" or (seen is not None and not seen.table.runs_code)
+    return found
+
+
 def covers_example(covers: Covers, words: int, decision: str, example: str) -> bool:
     """Whether a rule would apply to an example of a command."""
     place = Place(workspace="/")
@@ -99,6 +112,9 @@ def covers_example(covers: Covers, words: int, decision: str, example: str) -> b
 
 def _part(simple: Simple, place: Place) -> Part:
     found = known(simple.words)
+    if found and simple.argv[0] in place.own_programs and not found.table.runs_code:
+        # Whatever is called so in the workspace need not be what the table is about.
+        found = None
     reading = judge(found, place) if found else judge_unknown(simple.words[1:], place)
     argv = simple.argv
     if found and found.head[0] == "git":

@@ -2,7 +2,7 @@
 
 import posixpath
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -35,6 +35,8 @@ class Place:
     """Relative to the workspace."""
     names_only: bool = False
     """The program shows names or counts, never contents."""
+    own_programs: Collection[str] = ()
+    """Names of programs that lie in the workspace, whatever others are called so."""
 
 
 _MAX_COLONS = 16

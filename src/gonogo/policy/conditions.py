@@ -1,6 +1,6 @@
 """Under which conditions a call is judged."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
 ALWAYS_ASK = frozenset({"delete_file"})
@@ -42,6 +42,8 @@ class Conditions:
     """What is not as it was when the call's tool was allowed; what allowed it then is left out."""
     always_ask: frozenset[str] = ALWAYS_ASK
     """Tools that no grant covers."""
+    own_programs: Collection[str] = ()
+    """Names that stand for programs of the workspace itself: they are code of the repository."""
     tools: frozenset[str] | None = None
     """The tools that exist; None when the caller has checked."""
     outside: Callable[[str], bool] = nothing_is_outside

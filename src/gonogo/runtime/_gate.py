@@ -11,7 +11,7 @@ from gonogo.domain.review import Review, deed_of
 from gonogo.policy import Reviews, load_rules
 from gonogo.settings import Settings
 from gonogo.tools import Servers, Tool
-from gonogo.workspace import DEFAULT_PATH, Ceilings, Network, Sandbox
+from gonogo.workspace import DEFAULT_PATH, Ceilings, Network, Programs, Sandbox
 
 
 def open_gate(
@@ -21,15 +21,19 @@ def open_gate(
     reviews: Reviews,
     given: Giving = nothing_given,
     servers: Servers | None = None,
+    path: str | None = None,
 ) -> Gate:
     """Make the gate of these tools and agents.
+
+    Args:
+        path: The PATH that we have, by which programs of commands are found.
 
     Raises:
         BadRules: naming file and line of the first defect in the rules.
     """
     return Gate(
         tools=tools, profiles=profiles, home=settings.home, given=given,
-        servers=servers,
+        servers=servers, programs=open_programs(settings, path),
         reviewed=partial(_review_of, reviews),
         unforeseen=partial(_is_unforeseen, reviews.of_places),
         rules=load_rules(settings.admin_rules, settings.rules),
@@ -61,14 +65,20 @@ def _is_unforeseen(places: Reviews, call: Call) -> bool:
     return call.access.command is not None and _review_of(places, call) is not None
 
 
-def open_means(settings: Settings, search_path: str | None) -> Means:
+def open_programs(settings: Settings, path: str | None) -> Programs:
+    """Where programs are looked for: in no folder that agents may get as their workspace."""
+    return Programs(path=path or DEFAULT_PATH, roots=settings.allowed_roots)
+
+
+def open_means(settings: Settings) -> Means:
     """What tools may have."""
     return Means(
         command_timeout=settings.command_timeout, command_output=settings.command_output,
-        search_path=search_path or DEFAULT_PATH, hidden=_hidden(settings),
+        hidden=_hidden(settings),
         ceilings=Ceilings(
             processes=settings.command_processes, memory=settings.command_memory,
-            file=settings.command_file_size, temporary=settings.command_temporary,
+            file=settings.command_file_size, disk=settings.command_disk,
+            temporary=settings.command_temporary,
         ),
         network=Network(
             hosts=False, private=PrivateHosts.read(settings.network_private_hosts),

@@ -173,7 +173,10 @@ def build(
         agents=facts_of(profiles, kit.servers), tools=classes_of(kit.tools), always_ask=ALWAYS_ASK
     )
     desk = open_desk(settings, doings)
-    gate = open_gate(settings, kit.for_gate, profiles, desk.reviews, given_in(store), kit.servers)
+    gate = open_gate(
+        settings, kit.for_gate, profiles, desk.reviews, given_in(store), kit.servers,
+        environment.get("PATH"),
+    )  # fmt: skip
     traces = Traces(
         store=store, traffic=Traffic(), open_workspace=gate.open_workspace,
         snapshots=Snapshots(settings.home / "snapshots", limits=Limits(
@@ -189,7 +192,7 @@ def build(
     )
     hands = Hands(
         store=store, desk=desk, gate=gate, clock=clock, traces=traces,
-        means=open_means(settings, environment.get("PATH")),
+        means=open_means(settings),
     )  # fmt: skip
     loop = Loop(
         store=store, desk=desk, gate=gate, hands=hands, model=slot, clock=clock, tell=hub.tell,

@@ -16,11 +16,13 @@ from gonogo.domain.gate import ToolClass
 from gonogo.domain.principal import Principal, Role
 from gonogo.domain.views import AcceptedTool, ServerView, SightingView
 from gonogo.engine import Kind
+from gonogo.runtime._gate import open_programs
 from gonogo.settings import Settings
 from gonogo.store import Connection, Store
 from gonogo.store.sightings import accept, all_standings, sight, standing_of
 from gonogo.tools import (
     Definition,
+    ServerConfig,
     ServerReport,
     Servers,
     Tool,
@@ -44,7 +46,7 @@ def open_servers(
     Raises:
         BadServers: the file has a defect.
     """
-    configs = load_servers(settings.mcp_file, environment)
+    configs = _configured(settings, environment)
     if not configs:
         return None
 
@@ -53,6 +55,14 @@ def open_servers(
         return found or await store.write(_seen, definitions, clock())
 
     return Servers(configs, seen)
+
+
+def _configured(settings: Settings, environment: Mapping[str, str]) -> Mapping[str, ServerConfig]:
+    """The servers of the configuration; their programs lie where no agent writes."""
+    if path := environment.get("PATH"):
+        path = open_programs(settings, path).elsewhere(settings.workspace)
+        environment = {**environment, "PATH": path}
+    return load_servers(settings.mcp_file, environment)
 
 
 def _unchanged(
@@ -183,7 +193,7 @@ async def look_at_servers(
         del definitions
         return {}
 
-    servers = Servers(load_servers(settings.mcp_file, environment), not_kept)
+    servers = Servers(_configured(settings, environment), not_kept)
     reports: Sequence[ServerReport] = ()
     async with anyio.create_task_group() as group:
         await group.start(servers.serve)

@@ -82,6 +82,8 @@ RUSSIAN_REASONS: Mapping[str, str] = {
     "the command is longer than any command": "команда длиннее любой команды",
     "there is no command in it": "команды в этом нет",
     "{path!r} leads out of the workspace, to a secret or to no file at all": "{path!r} ведёт за пределы рабочей папки, к секрету или вовсе не к файлу",  # noqa: E501
+    "the workspace has too many files to see which of them are to be protected; not looked at: {folders}": "в рабочей папке слишком много файлов, чтобы увидеть, какие из них защищать; не просмотрено: {folders}",  # noqa: E501
+    "{program!r}, a program of the workspace itself,": "программа самой рабочей папки {program!r}",
     "{program!r} may write where the agent {agent!r} may not": "{program!r} может писать туда, куда агенту {agent!r} нельзя",  # noqa: E501
     "{program!r} runs the repository's code, and there is no sandbox": "{program!r} запускает код репозитория, а песочницы нет",  # noqa: E501
     # What nobody can allow

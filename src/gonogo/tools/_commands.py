@@ -83,8 +83,12 @@ async def _run(bench: Bench, arguments: ExecuteCommand) -> JsonObject:
             network=bench.network,
             read_only=bench.read_only,
             shown=bench.shown,
+            may_change=bench.may_change,
+            guards=bench.guards,
+            unlooked=bench.unlooked,
             ceilings=bench.ceilings,
             search_path=bench.search_path,
+            programs=bench.programs,
             on_spawn=bench.on_spawn,
         )
     except ToolFailed as failure:

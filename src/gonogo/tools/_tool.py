@@ -1,6 +1,6 @@
 """What a tool is: its arguments, its class, a look before it runs, and its body."""
 
-from collections.abc import Awaitable, Callable, Generator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -19,9 +19,11 @@ from gonogo.workspace import (
     OUTPUT_CAP,
     Base,
     Ceilings,
+    Guarded,
     Network,
     Sandbox,
     Workspace,
+    nothing,
 )
 
 JsonObject = dict[str, Any]
@@ -66,6 +68,14 @@ class Bench:
     """What a command reaches."""
     shown: Callable[[str], bool] | None = None
     """Which of the workspace's secrets a command sees; None is all of them."""
+    may_change: Callable[[str], bool] = nothing
+    """Which files that others run a command may change."""
+    guards: Guarded | None = None
+    """What a command's box guards, as it was found lately."""
+    unlooked: Collection[str] = ()
+    """The folders that a person let a command run without a look at them."""
+    programs: Mapping[str, str] = field(default_factory=dict[str, str])
+    """The full paths of programs that a command names."""
     ceilings: Ceilings = field(default_factory=Ceilings)
     read_only: bool = False
     """A command in the sandbox may not write in the workspace."""

@@ -13,14 +13,15 @@ from gonogo.workspace._globs import compile_glob
 from gonogo.workspace._listing import Entry, Listing
 from gonogo.workspace._names import elsewhere
 from gonogo.workspace._plan import Left, Restore, RestoreItem
-from gonogo.workspace._programs import DEFAULT_PATH
+from gonogo.workspace._programs import DEFAULT_PATH, Programs
 from gonogo.workspace._reach import Network, Reached
-from gonogo.workspace._sandbox import Sandbox
+from gonogo.workspace._sandbox import Sandbox, nothing
 from gonogo.workspace._search import Found, Match, Query
 from gonogo.workspace._snapshots import Snapshots
 from gonogo.workspace._states import Change, FileState, Folders, Limits, Tree
 from gonogo.workspace._traffic import Traffic
 from gonogo.workspace._workspace import READ_LIMIT, Stat, Workspace
+from gonogo.workspace.guards import Guarded, GuardedName, Guards
 
 __all__ = [
     "DEFAULT_PATH",
@@ -34,11 +35,15 @@ __all__ = [
     "FileState",
     "Folders",
     "Found",
+    "Guarded",
+    "GuardedName",
+    "Guards",
     "Left",
     "Limits",
     "Listing",
     "Match",
     "Network",
+    "Programs",
     "Query",
     "Reached",
     "Restore",
@@ -52,5 +57,6 @@ __all__ = [
     "bound_process",
     "compile_glob",
     "elsewhere",
+    "nothing",
     "run_command",
 ]

@@ -5,11 +5,12 @@ is left when `run_command` returns. In a box that is the end of the box; without
 stands between us and the command, under which all stays that comes of it.
 """
 
+import re
 import shutil
 import sys
 import tempfile
 import time
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import (
     AbstractContextManager,
     AsyncExitStack,
@@ -19,27 +20,32 @@ from contextlib import (
 from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_hex
+from shlex import quote
 from subprocess import DEVNULL, PIPE, STDOUT
+from types import MappingProxyType
 
 import anyio
 import anyio.abc
 import anyio.to_thread
 
 from gonogo.domain.errors import ToolFailed
-from gonogo.workspace._ceilings import USUAL, Ceilings
+from gonogo.workspace._ceilings import USUAL, Ceilings, Disk
 from gonogo.workspace._door import Door, door_of
 from gonogo.workspace._filter import filter_fd
 from gonogo.workspace._lifeline import Lifeline, lifeline
 from gonogo.workspace._processes import MARK
-from gonogo.workspace._programs import DEFAULT_PATH, find_program
+from gonogo.workspace._programs import DEFAULT_PATH, Programs, find_program
 from gonogo.workspace._reach import Network, Reached
 from gonogo.workspace._running import TIMED_OUT, Running, Sink, uncancelled
-from gonogo.workspace._sandbox import PRIVATE_HOME, TRIES, Box, Sandbox
+from gonogo.workspace._sandbox import PRIVATE_HOME, TRIES, Box, Sandbox, nothing
 from gonogo.workspace._sign import GIVE, Sign, sign_of
 from gonogo.workspace._workspace import Workspace
+from gonogo.workspace.guards import Guarded
 
+NO_PROGRAMS: Mapping[str, str] = MappingProxyType({})
 OUTPUT_CAP = 64 * 1024
 """Bytes of output that are kept when the caller names no cap."""
+_PROGRAM = re.compile(r"[A-Za-z_][A-Za-z0-9_.+-]*")
 _LIMITS = f"""
 while read -r limit; do ulimit $limit 2>/dev/null; done <<<"$3"
 {GIVE}
@@ -58,7 +64,7 @@ class CommandOutput:
     timed_out: bool
     duration_ms: int
     over: str | None = None
-    """The limit that it passed and was ended for: `processes` or `memory`."""
+    """The limit that it passed and was ended for: `processes`, `memory` or `disk`."""
     network: Reached | None = None
     """What it reached; None when it had no network."""
 
@@ -75,8 +81,12 @@ async def run_command(  # noqa: PLR0913 - each is a choice of the caller
     network: Network | None = None,
     read_only: bool = False,
     shown: Callable[[str], bool] | None = None,
+    may_change: Callable[[str], bool] = nothing,
+    guards: Guarded | None = None,
+    unlooked: Collection[str] = (),
     ceilings: Ceilings = USUAL,
     search_path: str = DEFAULT_PATH,
+    programs: Mapping[str, str] = NO_PROGRAMS,
     on_spawn: Callable[[int], None] | None = None,
 ) -> CommandOutput:
     """Run a script in bash, with a clean environment, and end all that it started.
@@ -90,24 +100,33 @@ async def run_command(  # noqa: PLR0913 - each is a choice of the caller
         network: What it reaches; None is nothing. Without a box there is no telling.
         read_only: The box shows the workspace, and nothing in it can be changed.
         shown: Which of the workspace's secrets the box shows, by path; None is all of them.
-        search_path: The command's PATH.
+        may_change: Which files that others run the box lets be changed, by path.
+        guards: What the box guards, as it was found lately.
+        unlooked: The folders that a person let it run without a look at them.
+        search_path: The command's PATH; folders that lie in the workspace are no part of it.
+        programs: The full paths of programs that the script names.
         on_spawn: Told the id of the process group's leader, for each box that is built.
 
     Raises:
         ToolFailed: `file_not_found` or `symlink_escape` for `cwd`, `io_error` when there is no
-            bash, or when its box cannot be built: then nothing of it has run.
+            bash, or when its box cannot be built, `too_many_files` when nobody can say what the
+            box has to guard: then nothing of it has run.
     """
     started = time.perf_counter()
     box = Box(
         workspace=workspace.root,
         cwd=workspace.root / workspace.normal(cwd or "."),
         hidden=tuple(hidden),
-        search_path=search_path,
+        search_path=Programs(path=search_path).elsewhere(workspace.root),
         read_only=read_only,
         shown=shown,
+        may_change=may_change,
+        guards=guards,
+        unlooked=unlooked,
         temporary=ceilings.temporary << 20,
     )
-    order = _Order(_Inside(script, box, sandbox, ceilings), network, output_cap, on_spawn)
+    named = _named(programs, workspace.root) + script
+    order = _Order(_Inside(named, box, sandbox, ceilings), network, output_cap, on_spawn)
     end = await _carried_out(workspace, order, anyio.current_time() + timeout)
     return CommandOutput(
         exit_code=end.exit_code,
@@ -199,14 +218,15 @@ async def _watched(
 ) -> str | None:
     """Wait for a command; gives the limit that it passed, if it did."""
     passed: list[str] = []
+    boxed = inside.sandbox is not None
+    disk = Disk(inside.box.workspace)
 
     async def watch() -> None:
-        passed.append(await inside.ceilings.passed(process.pid))
+        passed.append(await inside.ceilings.passed(process.pid, disk, boxed=boxed))
         await process.kill()
 
     async with anyio.create_task_group() as group, AsyncExitStack() as stack:
-        if inside.sandbox is not None:
-            group.start_soon(watch)
+        group.start_soon(watch)
         if inherited.sign is not None:
             group.start_soon(inherited.sign.answer)
         if inherited.door is not None:
@@ -289,6 +309,20 @@ async def _spawn(
             raise ToolFailed("io_error", f"The command cannot be started: {error}") from error
     inherited.spawned()
     return process
+
+
+def _named(programs: Mapping[str, str], workspace: Path) -> str:
+    """Bash source, on the script's first line, by which a name is the program at just that path."""
+    return "".join(
+        _pinned(name, quote(path), own=path.startswith(f"{workspace}/"))
+        for name, path in programs.items()
+        if _PROGRAM.fullmatch(name)
+    )
+
+
+def _pinned(name: str, path: str, *, own: bool) -> str:
+    # A Python finds the environment that it belongs to by the path that it is called by.
+    return f'{name}() {{ {path} "$@"; }}; ' if own else f"hash -p {path} {name}; "
 
 
 def _boxed(sandbox: Sandbox | None) -> AbstractContextManager[int | None]:

@@ -11,19 +11,21 @@ import pwd
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gonogo.domain.paths import is_secret, write_guard
+from gonogo.domain.errors import ToolFailed
 from gonogo.workspace._filter import filter_fd
 from gonogo.workspace._programs import DEFAULT_PATH, find_program
+from gonogo.workspace.guards import SCAN_LIMIT, Guarded, guarded_paths
 
 PRIVATE_HOME = "/run/home"
 """The home of commands in the box, where /run is empty and its own."""
-SCAN_LIMIT = 100_000
-"""Names of the workspace that are looked at to find protected ones."""
+BOUND_LIMIT = 500
+"""Names that others run which are bound read-only, the upper ones first; each slows the box."""
+MOST_BOUND = 2_500
+"""Protected names; bubblewrap takes no more."""
 TRIES = 10
 """How often a box is built in all where it fails: what it hides may have gone meanwhile."""
 
@@ -38,7 +40,12 @@ _HIDDEN = ("/etc/shadow", "/etc/gshadow", "/etc/shadow-", "/etc/gshadow-", "/etc
 _LITTLE = 1 << 20
 _PROBE_TIME = 10.0
 _SOCKETS = Path("/proc/net/unix")
-_NOT_SCANNED = frozenset({"node_modules", ".venv", "venv", "__pycache__"})
+
+
+def nothing(path: str) -> bool:
+    """No path at all."""
+    del path
+    return False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,12 +61,34 @@ class Box:
     shown: Callable[[str], bool] | None = None
     """Which files of the workspace that look like secrets are shown, by their paths; None is all
     of them."""
+    may_change: Callable[[str], bool] = nothing
+    """Which files that others run may be changed, by their paths."""
+    guards: Guarded | None = None
+    """What was found in the workspace before; it is looked at anew in any case."""
+    unlooked: Collection[str] = ()
+    """The folders that a person let the command run without a look at them."""
     temporary: int = 1 << 30
     """Bytes that fit into each folder that is the command's own."""
 
     def shows(self, path: Path) -> bool:
         """Whether a secret of the workspace is shown."""
         return self.shown is None or self.shown(path.relative_to(self.workspace).as_posix())
+
+    def guarded(self) -> Guarded:
+        """What stands in the workspace now.
+
+        Raises:
+            ToolFailed: `too_many_files`, where nobody can say what that is, and no person let the
+                command run all the same.
+        """
+        found = guarded_paths(self.workspace) if self.guards is None else self.guards.renewed()
+        if not found.missed <= {*self.unlooked}:
+            said = f"More than {SCAN_LIMIT} names: nobody can say what is to be protected"
+            raise ToolFailed("too_many_files", said)
+        if len(found.protected) > MOST_BOUND:
+            said = f"More than {MOST_BOUND} protected names, such as .git: open a smaller folder"
+            raise ToolFailed("too_many_files", said)
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,20 +150,36 @@ def _mounts(box: Box) -> Iterable[str]:
     } | _homes()
     hidden = {path.resolve() for path in (*box.hidden, *map(Path, _HIDDEN)) if path.exists()}
     folders = {path for path in empty | hidden if path.is_dir()} - {box.workspace}
-    guarded = guarded_paths(box.workspace)
+    guarded = box.guarded()
     mounts = [(path, "--tmpfs") for path in folders]
     mounts += [(path, "--ro-bind-try") for path in _kept(box, empty, hidden)]
     mounts.append((box.workspace, "--ro-bind" if box.read_only else "--bind"))
-    mounts += [(path, "--ro-bind-try") for path in guarded.protected]
+    secret = {path for path in guarded.secret if not box.shows(path)}
+    mounts += [(path, "--ro-bind-try") for path in _bound(box, guarded, secret)]
     mounts.sort(key=lambda mount: (len(mount[0].parts), mount[1] != "--tmpfs"))
     for path, option in mounts:
         yield from _empty(path, box) if option == "--tmpfs" else (option, str(path), str(path))
-    covered = {path for path in hidden if not path.is_dir()} | _sockets(box, folders)
-    covered |= {path for path in guarded.secret if not box.shows(path)}
-    for path in sorted(covered):
+    covered = {path for path in hidden if not path.is_dir()} | _sockets(box, folders) | secret
+    for path in _outermost(covered):
         yield from _covered(path)
     for path in sorted({*folders, Path("/dev")} - set(map(Path, _OWN))):
         yield from ("--remount-ro", str(path))
+
+
+def _bound(box: Box, guarded: Guarded, covered: Collection[Path]) -> list[Path]:
+    """What of the workspace is read-only in it; of our own programs all that lies there."""
+    asking = [path for path in guarded.unasked(box.may_change) if path not in covered]
+    asking.sort(key=lambda path: len(path.parts))
+    own = {
+        path for path in map(Path, (sys.prefix, sys.base_prefix)) if box.workspace in path.parents
+    }
+    return _outermost({*guarded.protected, *own, *asking[:BOUND_LIMIT]})
+
+
+def _outermost(paths: Collection[Path]) -> list[Path]:
+    """Those that lie below none of the others, in order."""
+    known = {*paths}
+    return sorted(path for path in known if known.isdisjoint(path.parents))
 
 
 def _empty(path: Path, box: Box) -> Iterable[str]:
@@ -165,35 +210,6 @@ def _kept(box: Box, empty: set[Path], hidden: set[Path]) -> set[Path]:
     }
 
 
-@dataclass(slots=True)
-class Guarded:
-    """What stands in the workspace now and needs care."""
-
-    protected: list[Path] = field(default_factory=list[Path])
-    """Files and folders that nothing may change."""
-    secret: set[Path] = field(default_factory=set[Path])
-    """Files and folders that look like secrets."""
-
-
-def guarded_paths(workspace: Path) -> Guarded:
-    """Look for what has to be guarded. Links are left out: what they lead to has its own name."""
-    found = Guarded()
-    seen = 0
-    for folder, names, files in os.walk(workspace):
-        below = Path(folder)
-        seen += len(names) + len(files)
-        if seen > SCAN_LIMIT:
-            break
-        # What lies in a guarded folder is not walked, so a name alone decides.
-        denied = {name for name in (*names, *files) if _denied(name)}
-        secret = {name for name in (*names, *files) if _secret(name)}
-        found.protected += [below / n for n in denied if not (below / n).is_symlink()]
-        found.secret |= {below / n for n in secret if not (below / n).is_symlink()}
-        left_out = denied | secret | _NOT_SCANNED
-        names[:] = [name for name in names if name not in left_out]
-    return found
-
-
 def _sockets(box: Box, covered: set[Path]) -> set[Path]:
     """Sockets that somebody outside listens on, where they would be seen.
 
@@ -210,16 +226,6 @@ def _sockets(box: Box, covered: set[Path]) -> set[Path]:
         if path.is_absolute() and path.is_socket()
         and (path.is_relative_to(box.workspace) or not covered.intersection(path.parents))
     }  # fmt: skip
-
-
-@lru_cache(maxsize=65_536)
-def _denied(name: str) -> bool:
-    return write_guard(name) == "deny"
-
-
-@lru_cache(maxsize=65_536)
-def _secret(name: str) -> bool:
-    return is_secret(name)
 
 
 def _homes() -> set[Path]:

@@ -1,0 +1,150 @@
+"""What a command is known to make of guarded names, by the words that somebody allowed.
+
+Who approves `git clone` knows that there will be a repository, and who declares `npm install` that
+`package.json` will change. Only words that a person, a rule or a plan named count, never those that
+an agent put behind them; and only commands that were understood completely. Whatever else a command
+leaves of such names is asked about when it is over.
+"""
+
+import posixpath
+import re
+from collections.abc import Callable, Iterable, Sequence
+
+from gonogo.domain.paths import write_guard
+from gonogo.policy._commands import Command, read_command
+from gonogo.policy._globs import is_literal
+from gonogo.policy._kinds import Place, leaves
+
+Words = tuple[str, ...]
+Maker = Callable[[Sequence[str], str], Iterable[str]]
+"""What follows the verb, and the folder that it runs in → globs."""
+
+_PYTHON = re.compile(r"python3?(?:\.\d+)?")
+_BARE = "HEAD config objects refs hooks info branches packed-refs".split()
+
+
+def products(parts: Iterable[tuple[Words, int]], cwd: str) -> tuple[str, ...]:
+    """The guarded names that commands are known to make or change, as globs.
+
+    Args:
+        parts: The words of each, in order, and how many of them somebody vouches for.
+        cwd: Where they run, relative to the workspace.
+    """
+    found: dict[str, None] = {}
+    base = cwd
+    for argv, vouched in parts:
+        if argv[0] == "cd" and len(argv) == 2:
+            base = _below(base, argv[1])
+        found.update(dict.fromkeys(_made(argv, vouched, base)))
+    return tuple(glob for glob in found if not leaves(glob))
+
+
+def products_of(text: str, cwd: str) -> tuple[str, ...]:
+    """What somebody who approves this text, as it is written, knows that it makes or changes."""
+    command = read_command(text, Place(workspace="/", cwd=cwd))
+    whole = [(part.argv, len(part.argv)) for part in command.parts]
+    return tuple(dict.fromkeys((*products(whole, cwd), *_named(command, cwd))))
+
+
+def _named(command: Command, cwd: str) -> Iterable[str]:
+    """The guarded names that stand in it themselves, but for those that it only reads."""
+    words = [
+        word.text
+        for part in command.parts
+        if part.runs_code
+        for word in part.simple.words[1:]
+        if not word.is_glob
+    ]
+    for word in (*words, *command.suspicion.targets):
+        path = _below(cwd, word)
+        if path != "." and is_literal(path) and not leaves(path) and write_guard(path):
+            yield path
+
+
+def _made(argv: Words, vouched: int, base: str) -> Iterable[str]:
+    plain = ("python", *argv[1:]) if _PYTHON.fullmatch(argv[0]) else argv
+    verb = next((plain[:n] for n in (3, 2, 1) if plain[:n] in _MAKERS and n <= vouched), None)
+    # What climbs out of the workspace makes nothing in it.
+    if verb is None or leaves(base):
+        return ()
+    return (posixpath.normpath(glob) for glob in _MAKERS[verb](plain[len(verb) :], base))
+
+
+def _below(base: str, path: str) -> str:
+    return posixpath.normpath(posixpath.join(base, path))
+
+
+def _operands(rest: Sequence[str]) -> list[str]:
+    return [word for word in rest if not word.startswith("-") and is_literal(word)]
+
+
+def _at(rest: Sequence[str], base: str) -> str:
+    """The folder that is named last, else the one that the command runs in."""
+    return _below(base, _operands(rest)[-1]) if _operands(rest) else base
+
+
+def _repository(*names: str) -> Maker:
+    def made(rest: Sequence[str], base: str) -> Iterable[str]:
+        folder = _at(rest, base)
+        return [f"{folder}/{name}" for name in (_BARE if "--bare" in rest else names)]
+
+    return made
+
+
+def _clone(rest: Sequence[str], base: str) -> Iterable[str]:
+    """The folder that is named last, or one that is called like the end of an address."""
+    operands = _operands(rest)
+    if not operands:
+        return ()
+    folder = _below(base, operands[-1])
+    if len(operands) == 1 or ":" in operands[-1]:
+        name = re.split(r"[/:]", operands[-1].rstrip("/"))[-1]
+        folder = _below(base, name.removesuffix(".git"))
+    # Among other files its own cannot be told apart.
+    return (f"{folder}/.git",) if folder == base else (folder,)
+
+
+def _node(rest: Sequence[str], base: str) -> Iterable[str]:
+    del rest
+    return (f"{base}/package.json", f"{base}/node_modules")
+
+
+def _environment(rest: Sequence[str], base: str) -> Iterable[str]:
+    return [_below(base, each) for each in _operands(rest)] or [f"{base}/.venv"]
+
+
+def _packages(rest: Sequence[str], base: str) -> Iterable[str]:
+    del rest
+    return (f"{base}/.venv", f"{base}/venv")
+
+
+def _makefiles(rest: Sequence[str], base: str) -> Iterable[str]:
+    del rest
+    return (f"{base}/**/Makefile",)
+
+
+_NODE = "init install i ci add remove rm uninstall update upgrade up dedupe".split()
+_MAKERS: dict[Words, Maker] = {
+    **dict.fromkeys(
+        [("git", "init"), ("cargo", "new"), ("cargo", "init"), ("uv", "init")],
+        _repository(".git"),
+    ),
+    ("hg", "init"): _repository(".hg"),
+    ("jj", "git", "init"): _repository(".jj", ".git"),
+    **dict.fromkeys(
+        [("git", "clone"), ("hg", "clone"), ("jj", "git", "clone"), ("svn", "checkout"),
+         ("svn", "co")],
+        _clone,
+    ),
+    **{(tool, verb): _node for tool in ("npm", "pnpm", "yarn", "bun") for verb in _NODE},
+    ("yarn",): _node,
+    **dict.fromkeys([("python", "-m", "venv"), ("virtualenv",), ("uv", "venv")], _environment),
+    **dict.fromkeys(
+        [("pip", "install"), ("pip3", "install"), ("python", "-m", "pip"), ("uv", "sync"),
+         ("uv", "add"), ("uv", "remove"), ("uv", "pip"), ("uv", "run"), ("poetry", "install"),
+         ("poetry", "add"), ("pdm", "install"), ("pdm", "add"), ("pdm", "sync"),
+         ("pipenv", "install"), ("pipenv", "sync")],
+        _packages,
+    ),
+    **dict.fromkeys([("cmake",), ("./configure",), ("autoreconf",)], _makefiles),
+}  # fmt: skip

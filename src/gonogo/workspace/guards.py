@@ -1,0 +1,390 @@
+"""The guarded names of a workspace: what others run, obey or keep secret, and what of it is new.
+
+`domain.paths` says which names these are. Looked for before a command they are what its box binds;
+looked for again when it is over, they tell what came meanwhile. A folder whose names make it a git
+directory, whatever it is called, has git's own names guarded: HEAD, config, hooks and the like.
+
+The root's own names are always looked at, however many there are. What cannot be looked into is
+`sealed`; what is too much to be looked at is `unlooked`, and whoever runs a command has to know.
+"""
+
+import os
+import stat
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+
+from gonogo.domain.errors import ToolFailed
+from gonogo.domain.paths import Guard, folded, is_secret, write_guard
+from gonogo.workspace._index import settled
+from gonogo.workspace._scan import Found, Signature
+from gonogo.workspace._states import parents
+
+SCAN_LIMIT = 100_000
+"""Names that are looked at, those in folders of installed packages left aside."""
+INSTALLED_LIMIT = 1_000_000
+"""Names in folders of installed packages that are looked at."""
+
+_INSTALLED = frozenset({"node_modules", ".venv", "venv", "__pycache__"})
+"""What packages bring there is their own: only what is denied counts."""
+_GIT = frozenset(
+    """head config config.worktree hooks info objects refs packed-refs commondir gitdir modules
+    worktrees branches remotes""".split()
+)
+"""What git obeys in a folder that it takes for one of its own."""
+_REMEMBERED = 16
+"""Workspaces."""
+_MAX_PATH = 3_000
+"""Bytes; what lies deeper could not be bound."""
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+@dataclass(frozen=True, slots=True)
+class GuardedName:
+    """One name that needs care."""
+
+    path: str
+    """Relative to the workspace; bytes that are no UTF-8 are surrogates."""
+    guard: Guard | None
+    """None: with others it would make its folder a repository."""
+    mark: str
+    """What stands there: its sort, the folder that it lies in, and which one it is."""
+    installed: bool = False
+    """It lies among installed packages."""
+
+    @property
+    def name(self) -> str:
+        """The last part of the path."""
+        return self.path.rpartition("/")[2]
+
+    @property
+    def is_link(self) -> bool:
+        """Whether it is a symbolic link."""
+        return self.mark.startswith("link:")
+
+    @property
+    def is_repository(self) -> bool:
+        """Whether it is what makes a folder a git repository."""
+        return self.guard == "deny" and folded(self.name) in {".git", *_GIT}
+
+    def is_like(self, mark: str | None) -> bool:
+        """Whether the same sort of thing stood here, and of a link the very same."""
+        if mark is None:
+            return False
+        (sort, _, which), (own, _, this) = mark.split(":", 2), self.mark.split(":", 2)
+        return sort == own and (not self.is_link or which == this)
+
+
+@dataclass(frozen=True, slots=True)
+class _Record:
+    """What one folder holds; as long as its signature stays, so does this."""
+
+    signature: Signature | None
+    count: int
+    folders: tuple[tuple[str, bool], ...]
+    """With each, whether all guarded names count in it; else only those that are denied."""
+    names: tuple[GuardedName, ...]
+
+
+@dataclass(slots=True)
+class Guarded:
+    """What stands in a workspace at one moment and needs care."""
+
+    root: Path
+    names: dict[str, GuardedName] = field(default_factory=dict[str, GuardedName])
+    sealed: list[str] = field(default_factory=list[str])
+    """Folders that cannot be looked into."""
+    unlooked: list[str] = field(default_factory=list[str])
+    """Folders that were not looked into, since there are too many names."""
+    is_over: bool = False
+    """There are more names than are looked at, those of the root itself included."""
+    records: dict[str, _Record] = field(default_factory=dict[str, _Record])
+
+    @property
+    def missed(self) -> set[str]:
+        """What a person is told of before a command runs all the same; the root is `.`."""
+        return {*self.unlooked} or ({"."} if self.is_over else set())
+
+    @property
+    def protected(self) -> list[Path]:
+        """Files and folders that nothing may change."""
+        denied = (self._place(each) for each in self.names.values() if each.guard == "deny")
+        return sorted({*filter(None, denied), *(self.root / path for path in self.sealed)})
+
+    def unasked(self, may_change: Callable[[str], bool]) -> list[Path]:
+        """What others run and nobody let be changed: a person looks at each change of such a name.
+
+        Args:
+            may_change: Whether somebody did, by the path.
+        """
+        asking = sorted(path for path, each in self.names.items() if each.guard == "ask")
+        free = {above for path in asking if may_change(path) for above in (path, *parents(path))}
+        places = (self._place(self.names[path]) for path in asking if path not in free)
+        return [place for place in places if place is not None]
+
+    @property
+    def secret(self) -> set[Path]:
+        """Files and folders that look like secrets."""
+        return {
+            self.root / path
+            for path, each in self.names.items()
+            if each.guard and not each.is_link and is_secret(path)
+        }
+
+    @property
+    def marks(self) -> dict[str, str]:
+        """All names with what stands there, to be compared with later."""
+        return {path: each.mark for path, each in self.names.items()}
+
+    def renewed(self) -> "Guarded":
+        """The same, now: only folders that have changed are read again."""
+        return _looked(self.root, self.records)
+
+    def since(self, marks: Mapping[str, str]) -> list[GuardedName]:
+        """The guarded names that were not there when these marks were taken.
+
+        What was moved together with its folder is not new, and neither is what belongs to somebody
+        else than us: no command of ours can have made that.
+        """
+        moved = {
+            (path.rpartition("/")[2], mark)
+            for path, mark in marks.items()
+            if path not in self.names
+        }
+        return [
+            each
+            for path, each in sorted(self.names.items())
+            if each.guard is not None
+            and not each.is_like(marks.get(path))
+            and (each.name, each.mark) not in moved
+            and _is_ours(self.root / path)
+        ]
+
+    def _place(self, each: GuardedName) -> Path | None:
+        """Where a name's content lies, as far as it is bound."""
+        path = self.root / each.path
+        if each.is_link:
+            # What it leads to may have any name, and others run it by this one.
+            real = Path(os.path.realpath(path))
+            return real if self.root in real.parents and real.exists() else None
+        is_bound = not each.installed or each.is_repository or each.guard == "ask"
+        return path if is_bound else None
+
+
+def guarded_paths(workspace: Path) -> Guarded:
+    """Look for what has to be guarded.
+
+    Raises:
+        ToolFailed: `io_error`, where not even the workspace's own names can be read.
+    """
+    return _looked(workspace, {})
+
+
+class Guards:
+    """The guarded names of any number of workspaces, looked for again and again."""
+
+    def __init__(self) -> None:
+        self._last: dict[Path, Guarded] = {}
+        self._lock = threading.Lock()
+
+    def look(self, workspace: Path) -> Guarded:
+        """What stands there now: folders that have not changed since the last look are not read.
+
+        Raises:
+            ToolFailed: as `guarded_paths`.
+        """
+        with self._lock:
+            last = self._last.pop(workspace, None)
+        found = guarded_paths(workspace) if last is None else last.renewed()
+        with self._lock:
+            self._last[workspace] = found
+            if len(self._last) > _REMEMBERED:
+                del self._last[next(iter(self._last))]
+        return found
+
+
+def _looked(root: Path, known: Mapping[str, _Record]) -> Guarded:
+    survey = _Survey(root, known)
+    survey.run()
+    return survey.found
+
+
+class _Survey:
+    """One walk through a workspace, the upper folders first."""
+
+    def __init__(self, root: Path, known: Mapping[str, _Record]) -> None:
+        self.found = Guarded(root)
+        self._known = known
+        self._room = {False: SCAN_LIMIT, True: INSTALLED_LIMIT}
+        self._now = time.time_ns()
+
+    def run(self) -> None:
+        todo = deque([_Folder("", os.fspath(self.found.root))])
+        while todo:
+            folder = todo.popleft()
+            record = self._record(folder)
+            if record is None:
+                continue
+            self._room[folder.installed] -= record.count
+            self.found.records[folder.path] = record
+            self._take(record.names)
+            todo.extend(folder.below(name, whole=whole) for name, whole in record.folders)
+        self.found.is_over = bool(self.found.unlooked) or min(self._room.values()) < 0
+
+    def _take(self, names: Iterable[GuardedName]) -> None:
+        self.found.names.update((each.path, each) for each in names)
+
+    def _record(self, folder: "_Folder") -> _Record | None:
+        """What a folder holds; None where that is not known, or the folder is gone."""
+        if len(os.fsencode(folder.place)) > _MAX_PATH:
+            self.found.sealed.append(folder.path)
+            return None
+        try:
+            return self._looked_into(folder)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            if not folder.path:
+                said = f"The workspace cannot be looked at: {error.strerror}"
+                raise ToolFailed("io_error", said) from error
+            self.found.sealed.append(folder.path)
+            return None
+
+    def _looked_into(self, folder: "_Folder") -> _Record | None:
+        # Of the root all is read.
+        room = self._room[folder.installed] if folder.path else sys.maxsize
+        known = self._known.get(folder.path)
+        if known is None or known.signature != folder.signature:
+            known = folder.read(room, self._now)
+        if known is not None and known.count <= room:
+            return known
+        self.found.unlooked.append(folder.path)
+        self._take(folder.repository())
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Folder:
+    """A folder to be looked into."""
+
+    path: str
+    place: str
+    installed: bool = False
+    whole: bool = True
+    """All guarded names count in it; else only those that are denied."""
+
+    @property
+    def signature(self) -> Signature:
+        """What changes with its names."""
+        return Found(self.path, os.lstat(self.place)).signature
+
+    def below(self, name: str, *, whole: bool) -> "_Folder":
+        """A folder in it."""
+        installed = self.installed or name in _INSTALLED
+        return _Folder(self._path(name), f"{self.place}/{name}", installed, whole)
+
+    def read(self, room: int, now: int) -> _Record | None:
+        """All that is of interest; None where there are more names than there is room for."""
+        with _opened(self.place) as folder:
+            status = os.fstat(folder)
+            count, guards, folders = self._listed(folder, room)
+            if count > room:
+                return None
+            names = [self._named(folder, status, *item) for item in guards.items()]
+        return _Record(
+            signature=settled(Found(self.path, status).signature, now),
+            count=count,
+            folders=tuple(
+                (name, self._is_whole(name, guards.get(name)))
+                for name in folders
+                if guards.get(name) != "deny"
+            ),
+            names=tuple(each for each in names if each is not None),
+        )
+
+    def repository(self) -> Iterator[GuardedName]:
+        """The one name that is looked for in a folder with too many."""
+        with suppress(OSError), _opened(self.place) as folder:
+            found = self._named(folder, os.fstat(folder), ".git", "deny")
+            if found is not None:
+                yield found
+
+    def _listed(self, folder: int, room: int) -> tuple[int, dict[str, Guard | None], list[str]]:
+        """How many names it has, those that count with their guards, and the folders."""
+        guards: dict[str, Guard | None] = {}
+        folders: list[str] = []
+        count = 0
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                count += 1
+                if count > room:
+                    break
+                guard = self._guard(entry.name)
+                if guard is not None or folded(entry.name) in _GIT:
+                    guards[entry.name] = guard
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.name)
+        git = [name for name in guards if folded(name) in _GIT]
+        if _is_git({folded(name) for name in git}):
+            guards.update(dict.fromkeys(git, "deny"))
+        return count, guards, folders
+
+    def _guard(self, name: str) -> Guard | None:
+        if self.whole:
+            return write_guard(self._path(name))
+        return "deny" if _is_denied(name) else None
+
+    def _is_whole(self, name: str, guard: Guard | None) -> bool:
+        """Whether all guarded names count in a folder of it: not in what packages bring."""
+        # Of `node_modules/.bin` they do, which others run.
+        return guard == "ask" or name in _INSTALLED or (self.whole and not self.installed)
+
+    def _named(
+        self, folder: int, above: os.stat_result, name: str, guard: Guard | None
+    ) -> GuardedName | None:
+        try:
+            status = os.lstat(name, dir_fd=folder)
+            which = str(status.st_ino)
+            sort = "folder" if stat.S_ISDIR(status.st_mode) else "file"
+            if stat.S_ISLNK(status.st_mode):
+                leads = "" if os.path.exists(f"{self.place}/{name}") else "nowhere:"
+                sort, which = "link", f"{leads}{os.readlink(name, dir_fd=folder)}"
+        except OSError:
+            return None
+        mark = f"{sort}:{above.st_ino}:{which}"
+        return GuardedName(self._path(name), guard, mark, self.installed)
+
+    def _path(self, name: str) -> str:
+        return f"{self.path}/{name}" if self.path else name
+
+
+@contextmanager
+def _opened(place: str) -> Generator[int]:
+    folder = os.open(place, _FOLDER)
+    try:
+        yield folder
+    finally:
+        os.close(folder)
+
+
+def _is_git(names: set[str]) -> bool:
+    """Whether git takes a folder with these names for one of its own: setup.c, is_git_directory."""
+    return "head" in names and ("commondir" in names or {"objects", "refs"} <= names)
+
+
+@lru_cache(maxsize=65_536)
+def _is_denied(name: str) -> bool:
+    return write_guard(name) == "deny"
+
+
+def _is_ours(path: Path) -> bool:
+    try:
+        return os.lstat(path).st_uid == os.geteuid()
+    except OSError:
+        return True
