@@ -203,7 +203,9 @@ def test_a_bad_line_of_a_batch_is_denied_and_named_and_the_others_are_judged(
     lines = [each for bad in BAD_LINES for each in (good, bad)]
     command = ("policy", "check", "--batch", "--context", str(contexts))
 
-    done = gonogo(*command, stdin=b"\n".join([*lines, good, b""]).decode("utf-8", "surrogateescape"))
+    done = gonogo(
+        *command, stdin=b"\n".join([*lines, good, b""]).decode("utf-8", "surrogateescape")
+    )
 
     said = [json.loads(line) for line in done.stdout.splitlines()]
     assert done.returncode == 2
