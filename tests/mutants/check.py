@@ -19,6 +19,7 @@ from mutants.workspace import matching, outside
 CASES = Path(__file__).parents[1] / "cases"
 _ADDED = re.compile(
     r"--exclude(-dir)?=.*|--iglob=!.*|--no-(config|pager|optional-locks|ext-diff|textconv|show-signature|dereference)"
+    r"|--no-(max-parents|fix|fix-only|cache)"
     r"|-c|[a-zA-Z0-9.]+=(false|cat|/dev/null|never|)"
 )
 """The words that may be put into a command to keep it harmless."""

@@ -41,6 +41,8 @@ class Manual:
     """Letters (and words) that supply what the first operand otherwise is."""
     most: int = 10_000
     """How many operands there may be."""
+    guard: str = ""
+    """The option without which a walk through folders shows secrets."""
     long_dash: bool = False
     """Options are words with one dash."""
     valued_long: tuple[str, ...] = ()
@@ -110,10 +112,32 @@ def _jq(argv: Sequence[str]) -> str | None:
 
 def _tar(argv: Sequence[str]) -> str | None:
     first = argv[1] if len(argv) > 1 else ""
+    # "The first command line argument may be a bundle of old-style options", without a dash.
+    if first[:1] != "-" and set(first) - set("tvzjJf"):
+        return f"tar {first}"
     listing = any(re.fullmatch(r"-[tvzjJ]*t[tvzjJ]*(f.*)?|--list", word) for word in argv)
-    if not listing and not re.fullmatch(r"[vzjJ]*t[vzjJ]*f", first):
+    if not listing and (first[:1] == "-" or "t" not in first):
         return "tar does not list"
     return next((f"tar {word}" for word in argv[1:] if ":" in word), None)
+
+
+def _tree(argv: Sequence[str]) -> str | None:
+    """In its clusters a letter's value is always another word."""
+    values = 0
+    for word in argv[1:]:
+        if values:
+            values -= 1
+        elif word == "--":
+            return None
+        elif re.match("-[^-]", word):
+            if found := set(word) & set("oRlHT"):
+                return f"tree {word}: {found}"
+            values = sum(word.count(letter) for letter in "LIP")
+    return None
+
+
+def _argument_files(argv: Sequence[str]) -> str | None:
+    return next((f"{argv[0]} {word}" for word in argv if word.startswith("@")), None)
 
 
 def _make(argv: Sequence[str]) -> str | None:
@@ -140,7 +164,7 @@ def _pytest(argv: Sequence[str]) -> str | None:
         found = re.match(r"-[^-kmnrcoW]*?p(.*)", word)
         if found and not (found[1] or after).startswith("no:"):
             return f"pytest {word}"
-    return None
+    return _argument_files(argv)
 
 
 def _tail(argv: Sequence[str]) -> str | None:
@@ -155,7 +179,10 @@ def _python(argv: Sequence[str]) -> str | None:
 
 
 def _ruff(argv: Sequence[str]) -> str | None:
-    return None if argv[1] == "check" else "ruff does more than 'check'"
+    if argv[1] != "check":
+        return "ruff does more than 'check'"
+    told = {"--no-fix", "--no-fix-only", "--no-cache"} <= set(argv)
+    return _argument_files(argv) if told else "ruff may write what the repository says"
 
 
 def _git(argv: Sequence[str]) -> str | None:
@@ -185,6 +212,7 @@ def _git_options(name: str, rest: Sequence[str]) -> str | None:
         "tag": "dasumFfv",
         "stash": "apqu",
         "blame": "S",
+        "status": "v",
         "diff": "O",
         "log": "O",
         "show": "O",
@@ -225,7 +253,8 @@ def _git_operands(name: str, options: Sequence[str], operands: Sequence[str]) ->
 
 _LOOKED_AT = {
     "find": _find, "sed": _sed, "jq": _jq, "tar": _tar, "git": _git, "make": _make, "npm": _npm,
-    "pytest": _pytest, "tail": _tail, "ruff": _ruff, "python": _python, "python3": _python,
+    "pytest": _pytest, "tail": _tail, "ruff": _ruff, "mypy": _argument_files, "tree": _tree,
+    "python": _python, "python3": _python,
 }  # fmt: skip
 
 
@@ -263,8 +292,9 @@ def complaint(argv: Sequence[str], *, expanded: Iterable[str] = ()) -> str | Non
     if manual.long_dash:
         return _starts(argv, set(expanded)) if argv[0] == "find" else None
     options, operands = _parted(argv, manual)
-    if isinstance(operands, str):
-        return operands
+    unguarded = _unguarded(argv[0], options, manual)
+    if isinstance(operands, str) or unguarded:
+        return unguarded or str(operands)
     skipped = 0 if any(_supplies(word, manual) for word in options) else manual.data
     if argv[0] == "rg" and {"--files", "--type-list"} & set(options):
         skipped = 0
@@ -277,6 +307,17 @@ def complaint(argv: Sequence[str], *, expanded: Iterable[str] = ()) -> str | Non
         (bad for word in operands[skipped:] if (bad := place(word, leaks=word not in by_pattern))),
         None,
     )
+
+
+def _unguarded(program: str, options: Sequence[str], manual: Manual) -> str | None:
+    """What is wrong with a walk through folders that may meet secrets."""
+    walks = program != "grep" or any(
+        re.match("--(rec|deref)", word)
+        or (word[:2] != "--" and not set("rR").isdisjoint(_letters(word, manual)))
+        for word in options
+    )
+    unguarded = manual.guard and walks and manual.guard not in options
+    return f"{program} walks unguarded" if unguarded else None
 
 
 def place(word: str, *, leaks: bool = True) -> str | None:

@@ -20,9 +20,12 @@ grep -R KEY .
 grep -rl KEY src tests
 grep -e one -e two src/app.py
 grep -n x src/*.py
+grep -r -e -- src
+grep -r --include -- x .
 rg -n 'fn main' src
 rg --files -g '*.py'
 rg KEY
+rg -e -- src
 find . -type f -name '*.py' -not -path './node_modules/*'
 find . -newer a -size +1k -printf '%p\\n'
 stat -c '%s' README.md
@@ -33,12 +36,14 @@ diff -ru src tests
 diff -r sub src
 diff sub src
 diff --from-file=a b x
+diff -r -x -- src docs
 sed -n '/def main/,/return/p' src/app.py
 sed -n -e 1p -e '$p' src/app.py
 sed -n '/^[a-z]/p;10,$!p;20q' src/app.py
 jq '.dependencies | keys' package.json
 jq --arg a b '.x == $a' x.json
 jq '[limit(3; .x[])], .env' x.json
+jq '.x[] | {name, a: .b} | "\\(.name): \\(.a|tostring)"' x.json
 nl -ba src/app.py
 file src/app.py
 du -h -d 1 .
@@ -50,9 +55,11 @@ true && false || echo no; pwd
 cmp a b
 comm -12 a b
 tree -L 2 src
+tree -aLI 2 node_modules src
 sha256sum src/*.py
 md5sum README.md
 tar tf x
+tar vtzf x
 tar -tzf x
 git status -sb
 git log --oneline --graph --all

@@ -7,7 +7,7 @@ from gonogo.policy._word import quote
 
 _VALUES = (
     ".env", "*.env", "*", ".*", "**", "!.env", "1", "src", "config", "link-to-outside",
-    "src/linked", "/etc/passwd", "json", "all", "%s", "py",
+    "src/linked", "/etc/passwd", "json", "all", "%s", "py", "--", "@a", "+1", "-o",
 )  # fmt: skip
 _AT_WORK = {
     "rg": ("rg KEY", "rg -e KEY"),

@@ -1,5 +1,7 @@
 """What may stand where in the words of known programs: each kind of word, and what it refuses."""
 
+from dataclasses import replace
+
 import pytest
 
 from gonogo.policy import check_command, read_contexts
@@ -7,7 +9,7 @@ from gonogo.policy import check_command, read_contexts
 PROGRAMS = [
     "ls", "cat", "echo", "tr", "basename", "find", "grep", "diff", "tar", "which", "jq", "mypy",
     "pytest", "eslint", "git log", "git show", "git diff", "git blame", "ruff check", "npm test",
-    "sed",
+    "sed", "cut", "tree", "uniq",
 ]  # fmt: skip
 CONTEXT = read_contexts({"A": {"allow": PROGRAMS}})["A"]
 
@@ -54,6 +56,35 @@ ASKED = [
     ("pytest -W -p", "'-p' is not a plain name"),
     ("tr src/* x", "'src/*' is a pattern of files"),
     ("which a/b", "'a/b' is not a plain name"),
+    ("ls -I /etc", "'/etc' is not a pattern of names"),
+    ("ls -I '~'", "'~' is not a pattern of names"),
+    # What may be the value of an option, or a file.
+    ("cut -f1 a -d /etc", "'-d' may only stand before the operands"),
+    ("uniq a -c", "'-c' may only stand before the operands"),
+    # More words from a file, wherever they are asked for.
+    ("pytest -k @args", "'@args' hides arguments"),
+    ("pytest -- @args", "'@args' hides arguments"),
+    ("mypy --exclude @args", "'@args' hides arguments"),
+    ("ruff check --select @args", "'@args' hides arguments"),
+    # What a program without a table is told.
+    ("eslint +x", "'+x' is not known to be harmless"),
+    ("eslint @x", "'@x' is not known to be harmless"),
+    ("eslint '!x'", "'!x' is not known to be harmless"),
+    ("eslint 'a b'", "'a b' is not known to be harmless"),
+    ("eslint 'a\nb'", "'a\\nb' is not known to be harmless"),
+    ("eslint 'a;b'", "'a;b' is not known to be harmless"),
+    ("eslint 'a`b'", "'a`b' is not known to be harmless"),
+    ("eslint '$(b)'", "'$(b)' is not known to be harmless"),
+    ("eslint sub/Dockerfile", "'sub/Dockerfile' is run or read by others, or holds secrets"),
+    ("eslint /ws/conftest.py", "'conftest.py' is run or read by others, or holds secrets"),
+    ("npm test package.json", "'package.json' is run or read by others, or holds secrets"),
+    # Letters that have no words to be their values, and words that are no letters.
+    ("tar If x a.tar -t", "'If' is not a listing of an archive"),
+    ("tar tfI a.tar x", "'tfI' is not a listing of an archive"),
+    ("tar t* -f a", "'t*' is not a listing of an archive"),
+    ("tree -Io x out", "'-o' is not a known option"),
+    ("tree -LI 2", "'-I' lacks a value"),
+    ("tree -L2 3", "'-2' is not a known option"),
     ("diff --color=.env a b", "'.env' may hold secrets"),
 ]  # fmt: skip
 
@@ -67,7 +98,17 @@ def test_a_word_that_is_not_of_its_kind_asks_and_is_named(command, reason):
 ALLOWED = [
     "cat -",
     "cat /ws",
-    "cat /ws/src/a.py",
+    "cat -",
+    "ls -I '*.pyc'",
+    "cut -d/ -f1 a",
+    "uniq -c a",
+    "pytest -k a@b",
+    "eslint 'src/**/*.{js,ts}'",
+    "eslint .",
+    "eslint a:b",
+    "tar vtzf a.tar b",
+    "tree -aLI 2 x src",
+    "tree -L 2 -- -o",
     "cat src/*mrc",
     "ls src/.e*",
     "echo src/*",
@@ -91,3 +132,57 @@ ALLOWED = [
 @pytest.mark.parametrize("command", ALLOWED)
 def test_what_is_of_its_kind_needs_no_question(command):
     assert check_command(command, CONTEXT).decision == "allow"
+
+
+def test_a_pattern_that_stands_for_what_others_run_asks_where_a_program_is_not_known():
+    found = {"src/*.js": ["src/a.js", "src/jest.setup.js"], "docs/*.js": ["docs/a.js"]}
+    look = replace(CONTEXT.conditions, matching=lambda pattern: found.get(pattern, ()))
+    here = replace(CONTEXT, conditions=look)
+
+    assert check_command("eslint docs/*.js", here).decision == "allow"
+    assert check_command("cat src/*.js", here).decision == "allow"
+    asked = check_command("eslint src/*.js", here)
+    assert asked.reason == "'src/jest.setup.js' is run or read by others, or holds secrets"
+
+
+VOUCHED = [
+    # An option that a rule vouches for may have any of the words behind it for its value.
+    ("grep --file", "grep --file /etc/passwd src", "'/etc/passwd' leaves the workspace"),
+    ("sort -o", "sort -o Makefile a", "'Makefile' is run or read by others, or holds secrets"),
+    ("sort -o", "sort -o 'a b' c", "'a b' is not known to be harmless"),
+    ("sort -o", "sort -T /x", "no rule allows 'sort'"),
+    ("tar xf", "tar xf a.tar -C x", "'-C' is not a known option"),
+    (
+        "tar xf",
+        "tar xf a.tar conftest.py",
+        "'conftest.py' is run or read by others, or holds secrets",
+    ),
+    ("sed -i", "sed -i s/a/b/ x", "'s/a/b/' does more than print lines"),
+    ("ruff check --fix", "ruff check --fix --add-noqa", "'--add-noqa' is not a known option"),
+]
+
+
+@pytest.mark.parametrize(("rule", "command", "reason"), VOUCHED)
+def test_behind_an_option_that_no_table_knows_no_word_is_surely_of_its_kind(rule, command, reason):
+    context = read_contexts({"A": {"allow": [rule]}})["A"]
+    found = check_command(command, context)
+    assert (found.decision, found.reason) == ("ask", reason)
+
+
+@pytest.mark.parametrize(
+    ("rule", "command"),
+    [("sort -o", "sort -o a b"), ("find . -delete", "find . -delete"), ("tar xf", "tar xf a.tar b"),
+     ("ruff check --fix", "ruff check --fix src"), ("sed -i", "sed -i p a")],
+)  # fmt: skip
+def test_what_a_rule_vouches_for_beyond_the_table_needs_the_sandbox(rule, command):
+    context = read_contexts({"A": {"allow": [rule]}})["A"]
+    plainly = replace(context, conditions=replace(context.conditions, sandboxed=False))
+    limited = replace(context, conditions=replace(context.conditions, max_write_globs=("docs",)))
+    program = command.split()[0]
+
+    assert check_command(command, context).decision == "allow"
+    assert check_command(command, plainly).decision == "ask"
+    assert check_command(command, plainly).reason == (
+        f"'{program}' runs the repository's code, and there is no sandbox"
+    )
+    assert check_command(command, limited).decision == "ask"

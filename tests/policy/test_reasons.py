@@ -278,6 +278,40 @@ def test_several_rules_that_allow_are_named_once_each():
     assert found.source == "rule"
 
 
+DECIDING = [
+    # Of what nothing allows, what may do something is named, and what only reads is not.
+    ("echo ok\ntouch x", "'touch x': no rule allows 'touch'"),
+    ("touch x; ls", "'touch x': no rule allows 'touch'"),
+    ("ls && cat a", "'ls': no rule allows 'ls'; 'cat a': no rule allows 'cat'"),
+    ("ls | sort -o x y", "'sort -o x y': no rule allows 'sort'"),
+    ("touch a; ls; rm b", "'touch a': no rule allows 'touch'; 'rm b': no rule allows 'rm'"),
+    ("touch a; touch a", "'touch a': no rule allows 'touch'"),
+    # So is each part that is in doubt.
+    ("echo ok; cat link; touch x",
+     "'cat link': 'link' leads out of the workspace, to a secret or to no file at all;"
+     " 'touch x': no rule allows 'touch'"),
+    ("make x; cat link",
+     "'cat link': 'link' leads out of the workspace, to a secret or to no file at all;"
+     " 'make x': no rule allows 'make'"),
+    ("ls; foo 'a  b\n'", "'foo a  b\\n': no rule allows 'foo'"),
+    ("ls; foo " + "a" * 500, f"'foo {'a' * 196}…': no rule allows 'foo'"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("command", "reason"), DECIDING)
+def test_of_a_compound_command_the_reason_names_the_part_that_decides(command, reason):
+    context = CONTEXTS["P0"]
+    look = replace(context.conditions, outside="link".__eq__)
+    found = check_command(command, replace(context, conditions=look))
+    assert (found.decision, found.reason) == ("ask", reason)
+
+
+def test_what_a_rule_allows_is_not_named_beside_what_decides():
+    context = replace(P1, rules=_allowing("echo", "touch"))
+    found = check_command("echo ok; touch -x; echo ok", context)
+    assert found.reason == "'touch -x': '-x' is not known to be harmless"
+
+
 @pytest.mark.parametrize(
     ("command", "reason"),
     [
@@ -301,7 +335,14 @@ def test_what_a_rule_vouches_for_ends_with_its_own_words(command, reason):
     [
         ("sed p f", "it is only known with --quiet or --silent or -n"),
         ("tar a.tar", "'a.tar' is not a listing of an archive"),
-        ("tar -v tf a.tar", "its first word is neither an option nor what it is to do"),
+        ("tar -v tf a.tar", "it is only known with --list or -t"),
+        ("tar tf", "'-f' lacks a value"),
+        ("tar vf a.tar -I x -t", "'vf' is not a listing of an archive"),
+        ("tar If x a.tar -t", "'If' is not a listing of an archive"),
+        ("tar -f a.tar b -t", "'-t' may only stand before the operands"),
+        ("grep x a -e y", "'-e' may only stand before the operands"),
+        ("sed p a -n", "'-n' may only stand before the operands"),
+        ("git branch a --list", "'--list' may only stand before the operands"),
         ("git branch a", "'a' is one operand too many"),
         ("git stash", "it is only known with an operand"),
         ("git stash list x", "'x' is one operand too many"),
@@ -320,7 +361,7 @@ def test_a_known_program_is_known_in_one_way_only(command, reason):
 
 @pytest.mark.parametrize(
     "command",
-    ["tar tf", "head -5 x", "ls -lw5 a", "ls -lw 5 a", "echo -- -n -", "echo -z", "grep -ex y"],
+    ["tar tf x", "head -5 x", "ls -lw5 a", "ls -lw 5 a", "echo -- -n -", "echo -z", "grep -ex y"],
 )
 def test_what_a_known_program_may_be_told_runs_as_it_was_written(command):
     found = check_command(command, replace(P1, rules=_allowing(*_KNOWN)))

@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 from gonogo.policy import ParsedCommand, Unparsed, check_command, parse_command, read_contexts
 from gonogo.policy._text import doubtful, spoofing
 
-CONTEXT = read_contexts({"A": {"allow": ["ls", "cat", "grep", "rg", "diff", "git status"]}})["A"]
+CONTEXT = read_contexts(
+    {"A": {"allow": ["ls", "cat", "grep", "rg", "diff", "git status", "git diff"]}}
+)["A"]
 STRICTNESS = {"allow": 0, "ask": 1, "deny": 2}
 
 VISIBLE = st.characters(codec="utf-8", exclude_categories=("C", "Z"))
@@ -145,7 +147,39 @@ def test_a_sign_of_any_plane_is_a_letter_and_does_not_end_the_process(text):
     assert check_command("ls \U0001f600", CONTEXT).run_as == "ls '\U0001f600'"
 
 
+@pytest.mark.parametrize(
+    ("command", "run_as"),
+    [
+        ("grep -r -e -- .", "grep -r -e -- . {}"),
+        ("grep -re -- -- .", "grep -re -- {} -- ."),
+        ("grep -r --include -- x -- -a", "grep -r --include -- x {} -- -a"),
+        ("diff -r -x -- a b", "diff -r -x -- a b {}"),
+        ("diff -x -- -- a b", "diff -x -- {} -- a b"),
+        ("rg -e -- src", "rg --no-config -e -- src {}"),
+        ("rg -g -- -- x", "rg --no-config -g -- {} -- x"),
+    ],
+)
+def test_the_guards_stand_before_the_terminator_and_not_before_a_value_that_looks_like_it(
+    command, run_as
+):
+    found = check_command(command, CONTEXT).run_as or ""
+    before, after = run_as.split("{}")
+    guards = found.removeprefix(before).removesuffix(after)
+    assert (found.startswith(before), found.endswith(after)) == (True, True)
+    assert all(word.startswith(("--exclude", "'--exclude", "'--iglob", "--no-dereference"))
+               for word in guards.split())  # fmt: skip
+    assert len(guards.split()) > 40
+
+
 def test_what_runs_is_hardened():
+    lint = read_contexts({"A": {"allow": ["ruff check", "ruff check --fix"]}})["A"]
+    told = "ruff check --no-fix --no-fix-only --no-cache"
+    assert check_command("ruff check src", lint).run_as == f"{told} src"
+    assert check_command("ruff check --no-fix -q", lint).run_as == (
+        "ruff check --no-fix-only --no-cache --no-fix -q"
+    )
+    assert check_command("ruff check --fix src", lint).run_as == "ruff check --fix src"
+    assert "--no-max-parents" in (check_command("git diff a b", CONTEXT).run_as or "")
     assert (check_command("git status", CONTEXT).run_as or "").startswith("git --no-pager")
     assert "core.fsmonitor=false" in (check_command("git status", CONTEXT).run_as or "")
     recursive = check_command("! grep -rn KEY -- . 2>/dev/null", CONTEXT).run_as or ""

@@ -35,9 +35,8 @@ WRAPPERS = _words(
     systemd-cat systemd-socket-activate systemd-vmspawn caffeinate trickle torsocks torify tsocks
     proxychains proxychains4 usewithtor vglrun optirun primusrun prime-run gamemoderun mangohud
     nixgl aoss padsp pasuspender pw-jack ld.so ldd catchsegv tini dumb-init catatonit execlineb
-    with-contenv s6-setuidgid s6-envdir s6-applyuidgid s6-softlimit s6-notifyoncheck
-    start-stop-daemon daemon daemonize supervise setlock fghack pgrphack runsv openvt rungetty
-    agetty getty login busybox toybox coreutils sbase-box qemu"""
+    with-contenv start-stop-daemon daemon daemonize supervise setlock fghack pgrphack runsv openvt
+    rungetty agetty getty login busybox toybox coreutils sbase-box"""
     # Again, later, when something happens, several at once.
     """ xargs parallel sem env_parallel pexec xjobs rush startpar watch viddy hwatch entr reflex
     modd watchexec nodemon chokidar onchange when-changed watchmedo watchman-make fswatch
@@ -76,7 +75,7 @@ HOSTS = _words(
     lima colima virsh virt-customize guestfish adb socat tcpserver tcpsvd udpsvd inetd xinetd
     tmux screen byobu zellij dtach abduco dvtm mtm tmate ttyd gotty wetty gio xdotool i3-msg
     swaymsg watchman guard supervisord supervisorctl circusd pm2 forever foreman forego honcho
-    overmind hivemind goreman shoreman process-compose mprocs pueue fq svscan runsvdir s6-svscan
+    homectl overmind hivemind goreman shoreman process-compose mprocs pueue fq svscan runsvdir
     dlv delve radare2 r2 rizin flux"""
 )
 """They run it in another place: on another machine, in a container, in a session of their own."""
@@ -102,20 +101,21 @@ SHELLS = _words(
 """They read commands from a file, from a word, or from what they are fed."""
 
 INTERPRETERS = _words(
-    """python pypy ipython bpython ptpython jython micropython perl raku rakudo ruby jruby
-    truffleruby mruby irb pry node nodejs deno tsx ts-node ts-node-dev esno zx jsc d8 qjs mujs gjs
-    electron phantomjs coffee php php-cgi phpdbg hhvm lua luajit texlua fennel moon tclsh wish jimsh
-    awk gawk mawk nawk original-awk goawk gsed ssed minised r rscript littler julia matlab scilab
-    ghci runghc runhaskell ocaml utop sbcl clisp ecl ccl abcl guile racket gracket csi gosh gsi
-    scheme petite clojure clj bb lein janet joker erl escript iex elixir swipl prolog gprolog yap
-    scala amm groovy groovysh kotlin jshell java javaw jbang dotnet mono fsi fsharpi csharp cling
-    root nim nimble crystal v zig swift dart flutter go cargo rust-script evcxr tcc m4 gs
-    ghostscript sage papermill jupyter wasmtime wasmer wasmedge"""
+    """python pythonw py pypy ipython bpython ptpython jython micropython perl raku rakudo ruby
+    jruby truffleruby mruby irb pry node nodejs deno tsx ts-node ts-node-dev esno zx jsc d8
+    qjs mujs gjs electron phantomjs coffee php php-cgi phpdbg hhvm lua luajit texlua fennel
+    moon tclsh wish jimsh awk gawk mawk nawk original-awk goawk gsed ssed minised r rscript
+    littler julia matlab scilab ghci runghc runhaskell ocaml utop sbcl clisp ecl ccl abcl
+    guile racket gracket csi gosh gsi scheme petite clojure clj bb lein janet joker erl
+    escript iex elixir swipl prolog gprolog yap scala amm groovy groovysh kotlin jshell java
+    javaw jbang dotnet mono fsi fsharpi csharp cling root nim nimble crystal v zig swift
+    dart flutter go cargo rust-script evcxr tcc m4 gs ghostscript sage papermill jupyter hy
+    wasmtime wasmer wasmedge"""
     """ make gmake bmake nmake pmake ninja samu just task go-task rake thor invoke inv doit tox nox
-    gradle gradlew mvn mvnw ant sbt mill mage bazel bazelisk buck buck2 pants please plz scons waf
-    snakemake nextflow redo tup earthly dagger nx turbo lerna gulp grunt jake cake fastlane mix
-    rebar3 stack cabal opam dune esy shards dub composer artisan drush wp rails django-admin flask
-    npm"""
+    gradle gradlew mvn mvnw ant sbt mill mage bazel bazelisk buck buck2 pants please plz scons
+    waf msbuild xbuild xmake premake bjam b2 snakemake nextflow redo tup earthly dagger nx
+    turbo lerna gulp grunt jake cake fastlane mix rebar3 stack cabal opam dune esy shards dub
+    composer artisan drush wp rails django-admin flask npm"""
 )
 """They run code, a script, or a target of a build: which one has to be named."""
 
@@ -140,7 +140,9 @@ FAR_RUNNERS = _verbs(
     devenv: shell; spack: build-env test-env; ip: netns vrf; rustup: run; n nvm: exec run;
     fnm: exec; mise rtx: exec x; rvm: do; aws-vault chamber: exec; teller: run;
     sops: exec-env exec-file; snap: run; flatpak: run enter; meson: devenv; repo: forall;
-    vcsh: run enter; cmake: -E -P"""
+    vcsh: run enter; consul: exec lock watch; nomad: exec alloc; etcdctl: lock watch elect;
+    fly flyctl: ssh console; railway: run shell; firebase: emulators:exec ext:dev:emulators:exec;
+    cmake: -E -P"""
 )
 """They run one too; how far behind such a word it stands depends on what stands between."""
 
@@ -151,7 +153,7 @@ _OPTIONS = _words(
     --compress-program --checkpoint-action --info-script --new-volume-script --diff-cmd --diff3-cmd
     --diff-program --editor-cmd --extcmd --upload-pack --receive-pack --open-files-in-pager
     --strip-program --hostname-bin --toolexec --wrapper --init-hook --use-askpass --unzip-command
-    --shell-escape -shell-escape --enable-write18 --photo-viewer"""
+    --post-renderer --shell-escape -shell-escape --enable-write18 --photo-viewer"""
 )
 """Options that start a program, whosever they are."""
 _OPTIONS_OF = _verbs(
@@ -185,7 +187,8 @@ _VARIANT = re.compile(
     r"(?:[-._]?\d[\d.]*|[-.](?:static|bin|real|tiny|basic|nox|gtk\d?|huge|minimal|multiarch|orig"
     r"|exe|dbg|py|system|user|x86_64|aarch64))+$"
 )
-_LOADER = re.compile(r"ld(?:-[\w-]+)?\.so(?:\.\d+)*")
+_LOADERS = re.compile(r"ld(?:-[\w-]+)?\.so(?:\.\d+)*|qemu-[\w-]+|s6-[\w-]+")
+"""Programs of many names, which all run what stands behind theirs."""
 _STARTING = _words("-- run exec shell")
 """Behind these stands what those of `HOSTS` run that have commands of their own."""
 
@@ -199,7 +202,7 @@ def base_name(program: str) -> str:
 def family(program: str) -> str:
     """The name by which the lists know a program: `/usr/bin/Python3.12` is `python`."""
     name = base_name(program).casefold()
-    if _LOADER.fullmatch(name):
+    if _LOADERS.fullmatch(name):
         return "ld.so"
     plain = _VARIANT.sub("", name)
     gnu = plain[1:] if plain.startswith("g") and plain[1:] in _GNU else plain

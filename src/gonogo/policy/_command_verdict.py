@@ -6,7 +6,7 @@ completely, part by part, and then what runs is the canonical form.
 
 import glob
 import posixpath
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
@@ -28,6 +28,8 @@ from gonogo.policy.products import products
 from gonogo.policy.rules import Decision, Rule, Rules
 
 _MAX_READ = 250_000
+_MAX_SHOWN = 200
+"""Letters of a part that its reason shows; the question shows all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,21 @@ class Cover:
     by_grant: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Objection:
+    """Why one part of a command asks."""
+
+    part: Part
+    rule: str
+    reason: str
+    stage: Stage = Stage.ASK_BUILT_IN
+
+    @property
+    def grave(self) -> bool:
+        """Whether the part may do something: what only reads asks for want of a rule alone."""
+        return self.stage is Stage.ASK_BUILT_IN or not self.part.only_reads
+
+
 def command_verdict(
     call: Call, rules: Rules, conditions: Conditions, grant: Grant | None, trace: Trace
 ) -> Verdict:
@@ -51,15 +68,17 @@ def command_verdict(
     if found := _unreadable(text, trace):
         return found
     place = Place(
-        workspace=conditions.workspace, cwd=call.access.cwd or ".",
+        workspace=conditions.workspace, cwd=call.access.cwd or ".", matching=conditions.matching,
         own_programs=conditions.own_programs,
     )  # fmt: skip
     command = read_command(text, place)
+    judging = _Judging(command, call, rules, conditions, grant, place, trace)
     found = (
         _denied(command, call, rules, conditions, trace)
-        or _asked(command, call, rules, conditions, trace)
+        or _asked(command, call, rules, trace)
+        or judging.doubted()
         or _unbounded(call, conditions, grant, trace)
-        or _allowed(command, call, rules, grant, place, trace)
+        or judging.covered()
     )
     return _unlooked(found, call, trace)
 
@@ -98,9 +117,7 @@ def _unlooked(found: Verdict, call: Call, trace: Trace) -> Verdict:
     return _builtin("ask", "too-many-files", reason, trace.enter(Stage.ASK_BUILT_IN))
 
 
-def _asked(
-    command: Command, call: Call, rules: Rules, conditions: Conditions, trace: Trace
-) -> Verdict | None:
+def _asked(command: Command, call: Call, rules: Rules, trace: Trace) -> Verdict | None:
     step = trace.enter(Stage.ASK_BUILT_IN)
     if isinstance(command.parsed, Unparsed):
         return _builtin(
@@ -108,13 +125,7 @@ def _asked(
         )
     if not command.parts:
         return _builtin("ask", "unparsed", because("there is no command in it"), step)
-    if found := _by_rule(command, call, rules, "ask", trace.enter(Stage.ASK)):
-        return found
-    for part in command.parts:
-        step = trace.enter(Stage.ASK_BUILT_IN, shown(part))
-        if doubt := _doubt(part, call, conditions):
-            return _builtin("ask", doubt[0], doubt[1], step)
-    return None
+    return _by_rule(command, call, rules, "ask", trace.enter(Stage.ASK))
 
 
 def _unbounded(
@@ -182,24 +193,14 @@ def shown(part: Part) -> str:
 
 
 def _doubt(part: Part, call: Call, conditions: Conditions) -> tuple[str, str] | None:
-    program = part.argv[0]
     if part.is_git and not conditions.repo_trusted:
         return "untrusted-repository", because(
             "git would obey the settings of a repository not vetted"
         )
     if part.is_git and (call.access.cwd or ".") != ".":
         return "git-folder", because("git in a subfolder may find another repository's settings")
-    if part.runs_code and not conditions.sandboxed:
-        return "no-sandbox", because(
-            "{program!r} runs the repository's code, and there is no sandbox", program=program
-        )
-    bound = conditions.max_write_globs is not None and not conditions.writes_barred
-    if part.runs_code and bound:
-        return "profile", because(
-            "{program!r} may write where the agent {agent!r} may not",
-            program=program,
-            agent=call.agent,
-        )
+    if part.runs_code and (found := _unheld(part, call, conditions)):
+        return found
     for path in dict.fromkeys(_touched(part, call.access.cwd or "", conditions)):
         if conditions.outside(path):
             return (
@@ -209,6 +210,22 @@ def _doubt(part: Part, call: Call, conditions: Conditions) -> tuple[str, str] | 
                     path=path,
                 ),
             )
+    return None
+
+
+def _unheld(part: Part, call: Call, conditions: Conditions) -> tuple[str, str] | None:
+    """Why a part that may do more than read should not, whoever vouches for it."""
+    program = part.argv[0]
+    if not conditions.sandboxed:
+        return "no-sandbox", because(
+            "{program!r} runs the repository's code, and there is no sandbox", program=program
+        )
+    if conditions.max_write_globs is not None and not conditions.writes_barred:
+        return "profile", because(
+            "{program!r} may write where the agent {agent!r} may not",
+            program=program,
+            agent=call.agent,
+        )
     return None
 
 
@@ -229,31 +246,98 @@ def _touched(part: Part, cwd: str, conditions: Conditions) -> Iterator[str]:
             yield from map(str, PurePosixPath(whole).parents[:-1])
 
 
-def _allowed(
-    command: Command, call: Call, rules: Rules, grant: Grant | None, place: Place, trace: Trace
-) -> Verdict:
-    found: list[Cover] = []
-    for part in command.parts:
-        cover = _cover(part, call, rules, grant, place, trace)
-        if isinstance(cover, str):
-            name = f"default:{call.tool_class}"
-            trace.enter(Stage.DEFAULT, shown(part)).take(name)
-            return Verdict(decision="ask", reason=cover, rule=name)
-        found.append(cover)
-    by_grant = any(cover.by_grant for cover in found)
-    vouched = zip(command.parts, found, strict=True)
-    made = products(((part.argv, cover.words) for part, cover in vouched), place.cwd)
-    # What a rule vouches for was not approved with the network in view.
-    granted = _network(grant) if all(cover.by_grant for cover in found) else False
-    return Verdict(
-        decision="allow",
-        reason=together(dict.fromkeys(cover.reason for cover in found)),
-        rule="+".join(dict.fromkeys(cover.rule for cover in found)),
-        source="grant" if by_grant else "rule",
-        run_as=command.render(),
-        network=call.access.network or granted,
-        expects=(*made, *_declared(grant if by_grant else None)),
-    )
+@dataclass(frozen=True, slots=True)
+class _Judging:
+    """The parts of one command, each looked at by itself, and what comes of them together."""
+
+    command: Command
+    call: Call
+    rules: Rules
+    conditions: Conditions
+    grant: Grant | None
+    place: Place
+    trace: Trace
+
+    def doubted(self) -> Verdict | None:
+        """What asks whoever allows it; with the other parts that ask, or None."""
+        doubts = list(filter(None, map(self._doubt_of, self.command.parts)))
+        if not doubts:
+            return None
+        doubted = [objection.part for objection in doubts]
+        others = (self._cover_of(part) for part in self.command.parts if part not in doubted)
+        return self._asks([*doubts, *(o for o in others if isinstance(o, Objection))])
+
+    def covered(self) -> Verdict:
+        """Allow what rules and the grant cover, part by part; else ask."""
+        found = list(map(self._cover_of, self.command.parts))
+        objections = [one for one in found if isinstance(one, Objection)]
+        if objections:
+            return self._asks(objections)
+        covers = [one for one in found if isinstance(one, Cover)]
+        by_grant = any(cover.by_grant for cover in covers)
+        vouched = zip(self.command.parts, covers, strict=True)
+        made = products(((part.argv, cover.words) for part, cover in vouched), self.place.cwd)
+        # What a rule vouches for was not approved with the network in view.
+        granted = _network(self.grant) if all(cover.by_grant for cover in covers) else False
+        return Verdict(
+            decision="allow",
+            reason=together(dict.fromkeys(cover.reason for cover in covers)),
+            rule="+".join(dict.fromkeys(cover.rule for cover in covers)),
+            source="grant" if by_grant else "rule",
+            run_as=self.command.render(),
+            network=self.call.access.network or granted,
+            expects=(*made, *_declared(self.grant if by_grant else None)),
+        )
+
+    def _doubt_of(self, part: Part) -> Objection | None:
+        step = self.trace.enter(Stage.ASK_BUILT_IN, shown(part))
+        doubt = _doubt(part, self.call, self.conditions)
+        if doubt is None:
+            return None
+        step.take(f"builtin:{doubt[0]}")
+        return Objection(part, f"builtin:{doubt[0]}", doubt[1])
+
+    def _cover_of(self, part: Part) -> Cover | Objection:
+        """Who allows this part; else why it asks."""
+        why: str | None = None
+        for stage, covers_of in (
+            (Stage.ALLOW, _rule_covers(part, self.call, self.rules)),
+            (Stage.GRANT, _grant_covers(part, self.call, self.grant)),
+        ):
+            step = self.trace.enter(stage, shown(part))
+            for cover in covers_of:
+                problem = cover.misfit or self._unvouched(part, cover.words)
+                if step.take(cover.rule, problem):
+                    return cover
+                why = why or (None if cover.misfit else problem)
+        why = why or uncovered(self.call, _subject(part, self.place), self.grant)
+        return Objection(part, f"default:{self.call.tool_class}", why, Stage.DEFAULT)
+
+    def _unvouched(self, part: Part, words: int) -> str | None:
+        """What about a part nobody vouches for who allows its first `words` words."""
+        if problem := part.unknown(words, self.place):
+            return problem
+        unheld = None if part.only_reads else _unheld(part, self.call, self.conditions)
+        return unheld[1] if unheld else None
+
+    def _asks(self, objections: Sequence[Objection]) -> Verdict:
+        """The question, for what the gravest parts are about."""
+        deciding = [one for one in objections if one.grave] or objections
+        first = deciding[0]
+        self.trace.enter(first.stage, shown(first.part)).take(first.rule)
+        told = dict.fromkeys(map(self._told, deciding))
+        return Verdict(decision="ask", reason=together(told), rule=first.rule)
+
+    def _told(self, objection: Objection) -> str:
+        if len(self.command.parts) == 1:
+            return objection.reason
+        return because(
+            "{part!r}: {reason}", part=_briefly(shown(objection.part)), reason=objection.reason
+        )
+
+
+def _briefly(text: str) -> str:
+    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}…"
 
 
 def _declared(grant: Grant | None) -> Iterator[str]:
@@ -262,24 +346,6 @@ def _declared(grant: Grant | None) -> Iterator[str]:
     for path in () if scope is None else scope.paths:
         if is_literal(path) and write_guard(path) == "ask":
             yield path
-
-
-def _cover(
-    part: Part, call: Call, rules: Rules, grant: Grant | None, place: Place, trace: Trace
-) -> Cover | str:
-    """Who allows this part; else why it asks."""
-    why: str | None = None
-    for stage, covers_of in (
-        (Stage.ALLOW, _rule_covers(part, call, rules)),
-        (Stage.GRANT, _grant_covers(part, call, grant)),
-    ):
-        step = trace.enter(stage, shown(part))
-        for cover in covers_of:
-            problem = cover.misfit or part.unknown(cover.words, place)
-            if step.take(cover.rule, problem):
-                return cover
-            why = why or (None if cover.misfit else problem)
-    return why or uncovered(call, _subject(part, place), grant)
 
 
 def _subject(part: Part, place: Place) -> str:

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from gonogo.domain.reason import because
-from gonogo.policy._judge import Reading, judge, judge_unknown
+from gonogo.policy._judge import judge, judge_argument, judge_unknown
 from gonogo.policy._kinds import Place
 from gonogo.policy._loose import Suspicion, suspect
-from gonogo.policy._options import Known, known
+from gonogo.policy._options import Known, Reading, known
 from gonogo.policy._shell import ParsedCommand, Simple, Unparsed, parse_command
 from gonogo.policy._word import literal
 
@@ -34,6 +34,11 @@ class Part:
         return self.known is None or self.known.table.runs_code
 
     @property
+    def only_reads(self) -> bool:
+        """Whether all of it is known to do nothing but read."""
+        return not self.runs_code and not self.reading.problems
+
+    @property
     def is_git(self) -> bool:
         """Whether it reads the repository's own git settings."""
         return self.argv[0] == "git"
@@ -51,13 +56,19 @@ class Part:
             found = judge_unknown(self.simple.words[vouched:], place).problems
             return found[0][1] if found else None
         within = 0 if self.is_git else vouched - len(self.known.head)
-        return next((why for n, why in self.reading.problems if n < 0 or n >= within), None)
+        problems = self.reading.problems
+        own = next((why for n, why in problems if n < 0 or n >= within), None)
+        if own or not problems:
+            return own
+        # Of what follows an option that no table knows, any word may be its value.
+        rest = (self.known.words[n] for n in self.reading.operands if n >= within)
+        return next(filter(None, (judge_argument(word, place) for word in rest)), None)
 
     def render(self) -> str:
         """The source that runs: words quoted, with the options that keep it harmless."""
         if self.known is None:
             return self.simple.render()
-        source = self.known.render(self.reading.seen, self.reading.written)
+        source = self.known.render(self.reading)
         return " ".join(["!"] * self.simple.negated + [source, *self.simple.redirects])
 
 

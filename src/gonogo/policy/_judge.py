@@ -1,51 +1,25 @@
 """Reads the words of one known program by its table, and says what about them is not known."""
 
+import glob
+import posixpath
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 
 from gonogo.domain.reason import because
-from gonogo.policy._kinds import Kind, Place, argument, named, none
-from gonogo.policy._options import Known, Option, Table
+from gonogo.policy._kinds import Kind, Place, argument, guarded, listing, none
+from gonogo.policy._options import Known, Option, Reading, Table
 from gonogo.policy._word import Word
-
-
-@dataclass(slots=True)
-class Reading:
-    """What was found in a command's words."""
-
-    seen: set[str] = field(default_factory=set[str])
-    """Options that were given."""
-    problems: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
-    """Place of the word, and what is wrong with it."""
-    files: list[str] = field(default_factory=list[str])
-    """Paths that its words may name, one by one."""
-    patterns: list[str] = field(default_factory=list[str])
-    """Those that the shell looks for, as Python's glob reads them."""
-    written: dict[int, str] = field(default_factory=dict[int, str])
-    """Words that run in another form than they were given."""
-
-    def note(self, kind: Kind, word: str) -> None:
-        """Keep the path that a word of this kind names, if it names one."""
-        path = named(kind, word)
-        if path is not None:
-            self.files.append(path)
 
 
 def judge(command: Known, place: Place) -> Reading:
     """Read the words of a known program."""
     table = command.table
-    where = Place(workspace=place.workspace, cwd=place.cwd, names_only=table.names)
+    where = replace(place, names_only=table.names)
     reading = Reading()
-    operands: list[int] = []
-    reader = _Words(command.words, table, where, reading, operands)
-    reader.read()
+    _Words(command.words, table, where, reading).read()
     kinds = _kinds(table, reading)
-    if table.leading and len(kinds) == len(table.operands) and operands[:1] != [0]:
-        reading.problems.append(
-            (-1, because("its first word is neither an option nor what it is to do"))
-        )
-    for place_of, number in enumerate(operands):
+    for place_of, number in enumerate(reading.operands):
         last = min(place_of, len(kinds) - 1)
         word = command.words[number]
         problem = kinds[last](word.text, word.is_glob, where)
@@ -56,18 +30,37 @@ def judge(command: Known, place: Place) -> Reading:
             problem = because("{word!r} may be several words where one is meant", word=word.text)
         if problem:
             reading.problems.append((number, problem))
-    reading.problems += [(-1, problem) for problem in _missing(table, reading, operands)]
+    # What was given and is not understood may be in the place of what seems to be missing.
+    missing = () if reading.problems else _missing(table, reading)
+    reading.problems += [(-1, problem) for problem in missing]
+    if table.argfiles:
+        reading.problems += _argument_files(command.words)
     return reading
 
 
 def judge_unknown(words: Sequence[Word], place: Place) -> Reading:
     """Read what follows the words that a rule names, for a program without a table."""
-    found = [(n, argument(w.text, w.is_glob, place)) for n, w in enumerate(words)]
+    found = [(n, judge_argument(word, place)) for n, word in enumerate(words)]
     return Reading(
         problems=[(n, problem) for n, problem in found if problem],
         files=[word.text for word in words],
         patterns=[word.pattern for word in words if word.is_glob],
     )
+
+
+def judge_argument(word: Word, place: Place) -> str | None:
+    """What is wrong with a word of which nobody knows what it is taken for."""
+    if problem := argument(word.text, word.is_glob, place):
+        return problem
+    folder = "" if place.cwd == "." else glob.escape(place.cwd)
+    matched = place.matching(posixpath.join(folder, word.pattern)) if word.is_glob else ()
+    return next(filter(None, map(guarded, matched)), None)
+
+
+def _argument_files(words: Sequence[Word]) -> Iterator[tuple[int, str]]:
+    for number, word in enumerate(words):
+        if word.text.startswith("@"):
+            yield number, because("{word!r} hides arguments", word=word.text.partition("::")[0])
 
 
 def _kinds(table: Table, reading: Reading) -> list[Kind]:
@@ -79,35 +72,46 @@ def _kinds(table: Table, reading: Reading) -> list[Kind]:
     return kinds
 
 
-def _missing(table: Table, reading: Reading, operands: Sequence[int]) -> Iterator[str]:
+def _missing(table: Table, reading: Reading) -> Iterator[str]:
     if table.needs and table.needs.isdisjoint(reading.seen):
         yield because("it is only known with {options}", options=" or ".join(sorted(table.needs)))
-    if table.needs_operand and not operands:
+    if table.needs_operand and not reading.operands:
         yield because("it is only known with an operand")
 
 
 @dataclass(slots=True)
 class _Words:
-    """One pass over the words, the way getopt makes it."""
+    """One pass over the words, the way the program itself makes it."""
 
     words: Sequence[Word]
     table: Table
     place: Place
     reading: Reading
-    operands: list[int]
     at: int = 0
 
     def read(self) -> None:
+        style, operands = self.table.style, self.reading.operands
         while self.at < len(self.words):
             word = self.words[self.at]
             self.at += 1
-            if self.table.style == "words" or not word.text.startswith("-") or word.text == "-":
-                self.operands.append(self.at - 1)
-            elif word.text == "--" and self.table.style == "getopt":
-                self.operands.extend(range(self.at, len(self.words)))
+            dashed = word.text.startswith("-") and word.text != "-"
+            if style == "bundle" and self.at == 1 and not dashed:
+                self._bundle(word)
+            elif style == "words" or not dashed:
+                operands.append(self.at - 1)
+            elif word.text == "--" and style != "find":
+                self.reading.end = self.at - 1
+                operands.extend(range(self.at, len(self.words)))
                 return
             else:
                 self._option(word.text)
+
+    def _bundle(self, word: Word) -> None:
+        """The first word of tar: letters of options, whose values are the words after it."""
+        if problem := listing(word.text, word.is_glob, self.place):
+            self._problem(problem)
+        else:
+            self._cluster(word.text, apart=True)
 
     def _option(self, text: str) -> None:
         if self.table.digits and re.fullmatch(r"-\d{1,9}", text):
@@ -118,34 +122,43 @@ class _Words:
             name, equals, value = text.partition("=")
             self._whole(name, value if equals else None)
         else:
-            self._cluster(text[1:])
+            self._cluster(text[1:], apart=self.table.style == "apart")
 
     def _whole(self, name: str, value: str | None) -> None:
-        option = self.table.options.get(name)
+        option = self._known(name)
         if option is None:
-            self._problem(because("{name!r} is not a known option", name=name))
             return
-        self.reading.seen.add(name)
         if name in self.table.instead:
             self.reading.written[self.at - 1] = self.table.instead[name]
         self._values(name, option, value)
 
-    def _cluster(self, letters: str) -> None:
+    def _cluster(self, letters: str, *, apart: bool) -> None:
+        """Letters of options, of which one may have the rest for its value, or words of its own."""
         number = self.at - 1
         for place, letter in enumerate(letters):
             name = f"-{letter}"
-            option = self.table.options.get(name)
+            option = self._known(name)
             if option is None:
-                self._problem(because("{name!r} is not a known option", name=name))
                 return
-            self.reading.seen.add(name)
             if name in self.table.instead:
                 given = self.reading.written.get(number, f"-{letters}")
                 other = self.table.instead[name][1:]
                 self.reading.written[number] = f"{given[: place + 1]}{other}{given[place + 2 :]}"
-            if option.kinds:
+            if option.kinds and apart:
+                self._values(name, option, None)
+            elif option.kinds:
                 self._values(name, option, letters[place + 1 :] or None)
                 return
+
+    def _known(self, name: str) -> Option | None:
+        option = self.table.options.get(name)
+        if option is None:
+            self._problem(because("{name!r} is not a known option", name=name))
+            return None
+        self.reading.seen.add(name)
+        if self.reading.operands and (self.table.stops or name in self.table.turns):
+            self._problem(because("{name!r} may only stand before the operands", name=name))
+        return option
 
     def _values(self, name: str, option: Option, value: str | None) -> None:
         if value is not None and not option.kinds:

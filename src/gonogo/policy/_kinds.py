@@ -2,12 +2,14 @@
 
 import posixpath
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
-from gonogo.domain.paths import SECRET_DIRECTORIES, SECRET_NAMES, is_secret
+from gonogo.domain.paths import SECRET_DIRECTORIES, SECRET_NAMES, is_secret, write_guard
 from gonogo.domain.reason import Reason, because
+from gonogo.policy.conditions import nothing_matches
+from gonogo.policy.jq import looks_out
 
 # Where a class of letters ends, and so where the pattern does, is beyond doubt in this form only.
 _SED_CLASS = r"\[\^?(?:\[:[a-z]+:\]|[^\[\]/\\\n])+\]"
@@ -17,13 +19,7 @@ _SED_ADDRESS = rf"(?:\d++(?:~\d++)?|\$|{_SED_PATTERN})"
 _SED_RANGE = rf"{_SED_ADDRESS}?_(?:,_(?:{_SED_ADDRESS}|[+~]\d++))?_!?_"
 _SED_STEP = rf"(?:{_SED_RANGE}p|{_SED_ADDRESS}_q)"
 _SED_PRINT = re.compile(rf"_{_SED_STEP}(?:_;_{_SED_STEP})*_;?_".replace("_", r"[ \t]*+"))
-_JQ_FIELD = r"(?<!^\.)(?<![^.\d]\.)"
-_JQ_REACHES_OUT = re.compile(
-    rf"\$ENV|\$__|\b{_JQ_FIELD}(?:env|inputs?|input_filename|include|import|modulemeta|debug"
-    r"|get_search_list|stderr|halt_error|repeat|range|until|while|recurse_down|input_line_number"
-    r"|infinite|def)\b|\brecurse\s*\("
-)
-"""A field's name after a single dot is only a name."""
+_PLAIN_ARGUMENT = re.compile(r"(?![-+@!])[^\s;|&$`<>()'\"\\=]*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +33,8 @@ class Place:
     """The program shows names or counts, never contents."""
     own_programs: Collection[str] = ()
     """Names of programs that lie in the workspace, whatever others are called so."""
+    matching: Callable[[str], Iterable[str]] = nothing_matches
+    """`Conditions.matching`."""
 
 
 _MAX_COLONS = 16
@@ -130,22 +128,13 @@ def none(word: str, is_glob: bool, place: Place) -> str | None:
 
 def node(word: str, is_glob: bool, place: Place) -> str | None:
     """A test file, with the test's name after `::`."""
-    return source(word.split("::", 1)[0], is_glob, place)
+    return path(word.split("::", 1)[0], is_glob, place)
 
 
 def standing(word: str, is_glob: bool, place: Place) -> str | None:
     """A path for a program that would wait for more of a file after `+1f`."""
     waits = re.fullmatch(r"\+\d*[bcl]?f", word) or (is_glob and word.startswith("+"))
     return because("{word!r} may wait for ever", word=word) if waits else path(word, is_glob, place)
-
-
-def source(word: str, is_glob: bool, place: Place) -> str | None:
-    """A path for a program that would read more arguments from `@FILE`."""
-    return (
-        because("{word!r} hides arguments", word=word)
-        if word.startswith("@")
-        else path(word, is_glob, place)
-    )
 
 
 def local(word: str, is_glob: bool, place: Place) -> str | None:
@@ -157,10 +146,21 @@ def local(word: str, is_glob: bool, place: Place) -> str | None:
 
 
 def argument(word: str, is_glob: bool, place: Place) -> str | None:
-    """What a program without a table is told: no option, no setting, no file elsewhere."""
-    if word.startswith("-") or "=" in word or "://" in word:
+    """What a program without a table is told: a name or a file.
+
+    No option, no setting, no address, nothing that a shell behind it would read as more than a
+    word, no file elsewhere, and none that others run.
+    """
+    if not _PLAIN_ARGUMENT.fullmatch(word) or "://" in word:
         return because("{word!r} is not known to be harmless", word=word)
-    return path(word, is_glob, place)
+    return path(word, is_glob, place) or guarded(_relative(word, place) or ".")
+
+
+def guarded(inside: str) -> str | None:
+    """Why nothing may touch a file of the workspace that nobody looks at."""
+    if inside == "." or write_guard(inside) is None:
+        return None
+    return because("{path!r} is run or read by others, or holds secrets", path=inside)
 
 
 def revision(word: str, is_glob: bool, place: Place) -> str | None:
@@ -203,6 +203,8 @@ def _matching(pattern: str, what: Reason) -> Kind:
     return check
 
 
+listing = _matching(r"[vzjJ]*t[vzjJ]*f", because("a listing of an archive"))
+"""The letters of tar that list, in an order that GNU and busybox read alike."""
 _plain = _matching(r"(?!-)[\w.+-]*[\w,+-]", because("a plain name"))
 
 
@@ -230,7 +232,7 @@ def name(word: str, is_glob: bool, place: Place) -> str | None:
 def jq_filter(word: str, is_glob: bool, place: Place) -> str | None:
     """A jq filter that looks at its input only."""
     del place
-    if is_glob or _JQ_REACHES_OUT.search(word):
+    if is_glob or looks_out(word):
         return because("{word!r} may look at more than its input", word=word)
     return None
 
@@ -269,7 +271,6 @@ KINDS: dict[str, Kind] = {
     "text": text,
     "none": none,
     "node": node,
-    "source": source,
     "local": local,
     "standing": standing,
     "unplugged": unplugged,
@@ -285,11 +286,11 @@ KINDS: dict[str, Kind] = {
     "version": _matching(r"\d+(?:\.\d+)*", because("a version")),
     "date_format": _matching(r"\+[\s\S]*", because("a format that starts with '+'")),
     "stash_list": _matching(r"list", because("a listing")),
-    "tar_list": _matching(r"[vzjJ]*t[vzjJ]*f", because("a listing of an archive")),
+    "hidden": _matching(r"[^/~][^/]*", because("a pattern of names")),
 }
 _DATA = frozenset(
     KINDS[name]
     for name in """text none number size version date_format git_format sed_print jq_filter
-    git_lines unplugged stash_list tar_list""".split()
+    git_lines unplugged stash_list hidden""".split()
 )
 """Kinds of words that no program opens."""

@@ -7,14 +7,14 @@ repository's own settings say.
 
 import re
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from typing import Any, Literal
 
 from gonogo.domain.paths import SECRET_DIRECTORIES, SECRET_NAMES
-from gonogo.policy._kinds import KINDS, Kind
+from gonogo.policy._kinds import KINDS, Kind, named
 from gonogo.policy._word import Word, quote
 
 _GIT_HARMLESS = frozenset({"--no-pager", "-P", "--no-optional-locks"})
@@ -27,6 +27,11 @@ _GIT_SETTINGS = (
 _LETTER = re.compile("[a-z]")
 _MODULES = frozenset({"pytest", "mypy"})
 _PYTHONS = frozenset({"python", "python3"})
+_GNU = frozenset(
+    """ls cat head tail wc nl grep find stat du date sort uniq cut tr diff basename dirname sed cmp
+    comm sha256sum md5sum tar""".split()
+)
+"""Programs that are called `gls` and so on where the system has others of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +48,12 @@ class Table:
 
     options: Mapping[str, Option]
     operands: tuple[Kind, ...]
-    style: Literal["getopt", "find", "words"] = "getopt"
+    style: Literal["getopt", "apart", "bundle", "find", "words"] = "getopt"
     digits: bool = False
     names: bool = False
     runs_code: bool = False
-    leading: bool = False
+    argfiles: bool = False
+    stops: bool = False
     needs_operand: bool = False
     first: frozenset[str] = frozenset()
     lists: frozenset[str] = frozenset()
@@ -58,6 +64,37 @@ class Table:
     exclude: str = ""
     exclude_directory: str = ""
     walking: str = ""
+
+    @property
+    def turns(self) -> frozenset[str]:
+        """The options that change what operands are taken for."""
+        return self.first | self.lists | self.needs
+
+
+@dataclass(slots=True)
+class Reading:
+    """What was found in a command's words."""
+
+    seen: set[str] = field(default_factory=set[str])
+    """Options that were given."""
+    operands: list[int] = field(default_factory=list[int])
+    """Places of the words that are neither options nor their values."""
+    end: int | None = None
+    """Place of the `--` behind which no word is an option."""
+    problems: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
+    """Place of the word, and what is wrong with it."""
+    files: list[str] = field(default_factory=list[str])
+    """Paths that its words may name, one by one."""
+    patterns: list[str] = field(default_factory=list[str])
+    """Those that the shell looks for, as Python's glob reads them."""
+    written: dict[int, str] = field(default_factory=dict[int, str])
+    """Words that run in another form than they were given."""
+
+    def note(self, kind: Kind, word: str) -> None:
+        """Keep the path that a word of this kind names, if it names one."""
+        path = named(kind, word)
+        if path is not None:
+            self.files.append(path)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,22 +107,22 @@ class Known:
     words: tuple[Word, ...]
     """What follows the head."""
 
-    def render(self, seen: Iterable[str], written: Mapping[int, str]) -> str:
-        """The command as bash source, with the options that keep it harmless.
-
-        Args:
-            seen: The options that it was given.
-            written: Words that run in another form, by their places.
-        """
+    def render(self, reading: Reading) -> str:
+        """The command as bash source, with the options that keep it harmless."""
         program, *subcommand = self.head
         own = [
-            quote(written[n]) if n in written else word.render()
+            quote(reading.written[n]) if n in reading.written else word.render()
             for n, word in enumerate(self.words)
         ]
-        end = next((i for i, word in enumerate(self.words) if word.text == "--"), len(own))
-        guards = _excluded(self.table) if _walks(self.table, seen) else []
+        end = len(own) if reading.end is None else reading.end
+        guards = _excluded(self.table) if _walks(self.table, reading.seen) else []
         before = [program, *(_git_settings() if program == "git" else ()), *subcommand]
-        return " ".join([*before, *self.table.hardened, *own[:end], *guards, *own[end:]])
+        return " ".join([*before, *self._hardened(reading), *own[:end], *guards, *own[end:]])
+
+    def _hardened(self, reading: Reading) -> Iterator[str]:
+        # Who vouches for what is not in the table of a program that runs code means what it does.
+        if not (self.table.runs_code and reading.problems):
+            yield from (word for word in self.table.hardened if word not in reading.seen)
 
 
 def known(words: Sequence[Word]) -> Known | None:
@@ -96,9 +133,12 @@ def known(words: Sequence[Word]) -> Known | None:
     head = 1
     if argv[0] in _PYTHONS and argv[1:2] == ["-m"] and argv[2:3] and argv[2] in _MODULES:
         return Known(table=_programs()[argv[2]], head=tuple(argv[:3]), words=tuple(words[3:]))
-    table = _programs().get(argv[0])
-    if len(argv) > 1 and f"{argv[0]} {argv[1]}" in _programs():
-        head, table = 2, _programs()[f"{argv[0]} {argv[1]}"]
+    program = argv[0]
+    if program not in _programs() and program.removeprefix("g") in _GNU:
+        program = program[1:]
+    table = _programs().get(program)
+    if len(argv) > 1 and f"{program} {argv[1]}" in _programs():
+        head, table = 2, _programs()[f"{program} {argv[1]}"]
     if table is None:
         return None
     return Known(table=table, head=tuple(argv[:head]), words=tuple(words[head:]))

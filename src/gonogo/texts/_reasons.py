@@ -81,6 +81,7 @@ RUSSIAN_REASONS: Mapping[str, str] = {
     "the command is empty": "команда пуста",
     "the command is longer than any command": "команда длиннее любой команды",
     "there is no command in it": "команды в этом нет",
+    "{part!r}: {reason}": "{part!r}: {reason}",
     "{path!r} leads out of the workspace, to a secret or to no file at all": "{path!r} ведёт за пределы рабочей папки, к секрету или вовсе не к файлу",  # noqa: E501
     "the workspace has too many files to see which of them are to be protected; not looked at: {folders}": "в рабочей папке слишком много файлов, чтобы увидеть, какие из них защищать; не просмотрено: {folders}",  # noqa: E501
     "{program!r}, a program of the workspace itself,": "программа самой рабочей папки {program!r}",
@@ -140,16 +141,17 @@ RUSSIAN_REASONS: Mapping[str, str] = {
     "a number": "число",
     "a number or size": "число или размер",
     "a pattern stands among the words that are allowed": "среди разрешённых слов стоит шаблон",
+    "a pattern of names": "шаблон имён",
     "a plain name": "простое имя",
     "a version": "версия",
     "an empty path": "пустой путь",
     "it is only known with an operand": "известно только с операндом",
     "it is only known with {options}": "известно только с {options}",
-    "its first word is neither an option nor what it is to do": "первое слово — не параметр и не то, что нужно сделать",  # noqa: E501
     "name the program {program!r} without its folder": "назовите программу {program!r} без её папки",  # noqa: E501
     "{command!r} is not in the closed set of git commands": "{command!r} нет в закрытом наборе команд git",  # noqa: E501
     "{name!r} is not a known option": "{name!r} — неизвестный параметр",
     "{name!r} lacks a value": "у {name!r} нет значения",
+    "{name!r} may only stand before the operands": "{name!r} может стоять только перед операндами",
     "{name!r} takes no value": "{name!r} не принимает значения",
     "{name!r} takes words of their own": "{name!r} принимает значения отдельными словами",
     "{option!r} of {program!r} runs other commands": "{option!r} у {program!r} запускает другие команды",  # noqa: E501
