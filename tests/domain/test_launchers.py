@@ -57,6 +57,8 @@ def test_other_words_are_no_such_options(program, word):
         ("npx eslint", ["eslint"]),
         ("uv -q run rm x", ["rm x", "x"]),
         ("uv sync", []),
+        ("pnpm init", []),
+        ("yarn dlx rm", ["rm"]),
         ("direnv exec . rm", [". rm", "rm"]),
         ("direnv allow", []),
         ("docker exec c rm", ["c rm", "rm"]),

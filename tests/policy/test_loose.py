@@ -104,6 +104,8 @@ HARMLESS = [
     "podman init c",
     "tmux at",
     "uv init",
+    "pnpm init",
+    "yarn at",
     "timeout 5 grep 'rm -rf /' docs",
     "cat --to-c 'rm -rf /'",
     "git config user.name rm; git -C x status",

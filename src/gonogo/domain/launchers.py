@@ -4,7 +4,7 @@ Whoever may start such a program may start anything, unless what it starts is na
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 
@@ -12,7 +12,7 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-def _verbs(text: str) -> Mapping[str, frozenset[str]]:
+def _verbs(text: str) -> dict[str, frozenset[str]]:
     lines = (line.partition(":") for line in text.split(";"))
     return {name: _words(verbs) for names, _, verbs in lines for name in names.split()}
 
@@ -126,15 +126,14 @@ MODULES = _words(
 """Modules of Python that run what they are told behind their name."""
 
 RUNNERS = _verbs(
-    """uvx npx pnpx bunx pkgx xcrun chruby-exec pnpm yarn bun: exec dlx run x; uv: run tool x;
-    pipx poetry pipenv hatch pdm rye coverage doppler infisical op heroku: run; pixi: run exec;
-    conda mamba micromamba volta: run; npm: exec x;
-    bundle bundler rbenv pyenv nodenv goenv jenv plenv phpenv asdf vfox stack cabal opam carton
-    perlbrew gem composer lerna nx dotnet skaffold: exec"""
+    """uvx npx pnpx bunx pkgx xcrun chruby-exec:; uv: run tool x; pnpm yarn bun: exec dlx run x;
+    pipx poetry pipenv hatch pdm rye conda mamba micromamba volta coverage doppler infisical op
+    heroku: run; pixi: run exec; npm: exec x; bundle bundler rbenv pyenv nodenv goenv jenv plenv
+    phpenv asdf vfox stack cabal opam carton perlbrew gem composer lerna nx dotnet skaffold: exec"""
 )
 """They run the program that is named next, or next after one of these words."""
-FIRST_NAMED = _words("uvx npx pnpx bunx pkgx xcrun chruby-exec pnpm yarn bun")
-"""Those of them that need no such word."""
+TAKE_ANY = _words("pnpm yarn bun")
+"""Those of them that run a word that they do not know, too."""
 FAR_RUNNERS = _verbs(
     """direnv: exec; nix: run shell develop; guix: shell environment; devbox: run shell;
     devenv: shell; spack: build-env test-env; ip: netns vrf; rustup: run; n nvm: exec run;
@@ -228,11 +227,10 @@ def starts_others(word: str, program: str) -> bool:
 def started_at(argv: Sequence[str]) -> Iterator[int]:
     """Where among the words of a command the command may begin that its program starts."""
     program = family(argv[0])
-    if program in WRAPPERS or program in FIRST_NAMED:
+    verbs = _STARTING if program in HOSTS else (RUNNERS | FAR_RUNNERS).get(program)
+    if program in WRAPPERS or verbs == frozenset():
         yield from range(1, len(argv))
-        return
-    verbs = _STARTING if program in HOSTS else RUNNERS.get(program) or FAR_RUNNERS.get(program)
-    if verbs is not None:
+    elif verbs is not None:
         begun = next((n for n, word in enumerate(argv) if word in verbs), len(argv))
         yield from range(begun + 1, len(argv))
 

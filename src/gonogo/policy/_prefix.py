@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from gonogo.domain.launchers import (
     CONSOLES,
     FAR_RUNNERS,
-    FIRST_NAMED,
     HOSTS,
     INTERPRETERS,
     MODULES,
     RUNNERS,
     SHELLS,
+    TAKE_ANY,
     WRAPPERS,
     base_name,
     family,
@@ -112,5 +112,6 @@ def _launched(kind: str, program: str, rest: Sequence[str]) -> str | None:
             program=program,
             option=inner[0],
         )
-    runs = kind in FIRST_NAMED or not RUNNERS[kind].isdisjoint(rest[: len(rest) - len(inner)])
-    return too_broad(inner) if runs else None
+    verbs = RUNNERS[kind]
+    told = not verbs or not verbs.isdisjoint(rest[: len(rest) - len(inner)])
+    return too_broad(inner) if told or kind in TAKE_ANY else None
