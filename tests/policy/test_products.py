@@ -93,7 +93,7 @@ def test_only_words_that_somebody_vouches_for_say_what_a_command_makes() -> None
 
 def test_a_plan_expects_what_it_declares_and_nothing_that_an_agent_adds() -> None:
     assert expects("npm install x", "npm install") == ("package.json", "node_modules")
-    assert expects("touch sub/Makefile", "touch") == ()
+    assert expects("touch sub/main.c", "touch") == ()
     assert expects("cargo new app", "cargo new", cwd="sub") == ("sub/app/.git",)
 
 
