@@ -11,6 +11,7 @@ from gonogo.domain.errors import Failed, Unauthorized
 from gonogo.domain.principal import Principal
 from gonogo.server._codes import Codes
 from gonogo.server._limits import Failures, Rates
+from gonogo.server.connections import Connections
 
 if TYPE_CHECKING:
     from gonogo.runtime import Runtime
@@ -50,6 +51,7 @@ class Door:
     rates: Rates
     failures: Failures = field(default_factory=Failures)
     codes: Codes = field(default_factory=Codes)
+    connections: Connections = field(default_factory=Connections)
     _locks: dict[tuple[str, str], tuple[anyio.Lock, int]] = field(
         default_factory=dict[tuple[str, str], tuple[anyio.Lock, int]]
     )

@@ -7,12 +7,17 @@ is said also to who reads nothing: it is read once reading goes on. A handshake 
 is answered as well.
 """
 
+from functools import partial
 from time import monotonic
 from typing import Any
 
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.frames import Frame
 
+from gonogo.server.connections import Connections
+
+KNOWN = "known"
+"""Where the application finds what to call once it knows who is there."""
 SMALL = 256
 """Bytes below which a frame counts."""
 MOST = 500
@@ -31,6 +36,30 @@ class Frames(WebSocketsSansIOProtocol):
         super().__init__(*args, **kwargs)
         self._since, self._count = monotonic(), 0
         self._refused = False
+        app: Any = self.config.app
+        self._held: Connections = app.state.door.connections
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Hold it no more."""
+        self._held.left(self.transport)
+        super().connection_lost(exc)
+
+    def handle_connect(self, event: Any) -> None:  # noqa: ANN401 - uvicorn's own
+        """Begin, with a way to say that whoever is there may be."""
+        super().handle_connect(event)
+        if not self.close_sent:
+            known = {KNOWN: partial(self._held.works, self.transport)}
+            self.scope["state"] = {**self.scope.get("state", {}), **known}
+
+    def pause_writing(self) -> None:
+        """The other side does not take what it asked for."""
+        super().pause_writing()
+        self._held.waits(self.transport)
+
+    def resume_writing(self) -> None:
+        """It does again."""
+        super().resume_writing()
+        self._held.works(self.transport)
 
     def data_received(self, data: bytes) -> None:
         """Take what came a slice at a time, so that a flood is seen before all of it is read."""

@@ -4,19 +4,22 @@
 themselves; what still holds on after three seconds is cut.
 """
 
+import asyncio
 import logging
 import os
 import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable, Collection, Generator
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio
+import anyio.abc
 import uvicorn
 from fastapi import FastAPI
 
@@ -28,16 +31,22 @@ from gonogo.server._door import Limits
 from gonogo.server._frames import Frames
 from gonogo.server._guard import WILDCARDS
 from gonogo.server._heads import Heads
+from gonogo.server.connections import LEAST, Connections, Room, room_for_connections
 
 if TYPE_CHECKING:
     from gonogo.runtime import Runtime
 
+_BACKLOG = 2_048
 GRACE = 3
 """Seconds that open connections have to end."""
-_SENDERS_FAULTS = ("ASGI callable returned without completing", "Invalid UTF-8 sequence")
-"""What uvicorn logs as errors, the second with a traceback, although strangers cause it at will:
-each refused WebSocket handshake, each stream that is cut off because nobody reads it, each frame
-that is not text. All are answered as they should."""
+_SENDERS_FAULTS = (
+    "ASGI callable returned without completing", "Invalid UTF-8 sequence",
+    "Invalid HTTP request received", "Unsupported upgrade request",
+)  # fmt: skip
+"""What uvicorn logs, the second with a traceback, although strangers cause it at will: each refused
+WebSocket handshake, each stream that is cut off because nobody reads it, each frame that is not
+text, each head that is none, each protocol that we do not speak. All are answered as they should.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,10 +103,10 @@ async def serve(
                 on_ready(ready)
 
         logging.getLogger("uvicorn.error").addFilter(_is_ours)
-        server = _Server(_config(app), runtime.closing, started)
         async with anyio.create_task_group() as group:
+            server = _Server(app, runtime.closing, group, started)
             if threading.current_thread() is threading.main_thread():
-                group.start_soon(_close_on_signal, runtime.closing)
+                await group.start(_close_on_signal, runtime.closing)
             try:
                 await server.serve(sockets=listeners)
             finally:
@@ -113,10 +122,16 @@ class _Server(uvicorn.Server):
     """uvicorn, ended by an event instead of by polling and by signals of its own."""
 
     def __init__(
-        self, config: uvicorn.Config, closing: anyio.Event, on_started: Callable[[], None]
+        self,
+        app: FastAPI,
+        closing: anyio.Event,
+        group: anyio.abc.TaskGroup,
+        on_started: Callable[[], None],
     ) -> None:
-        super().__init__(config)
-        self._closing, self._on_started = closing, on_started
+        super().__init__(_config(app))
+        self._held: Connections = app.state.door.connections
+        self._closing, self._group, self._on_started = closing, group, on_started
+        self._accepting: list[anyio.CancelScope] = []
         self._ended = False
 
     @contextmanager
@@ -125,9 +140,21 @@ class _Server(uvicorn.Server):
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start, and say so."""
-        await super().startup(sockets)
+        """Start, and say so. uvicorn itself would take whatever comes."""
+        await super().startup([])
+        for listener, most in _shares(sockets or ()):
+            scope = anyio.CancelScope()
+            self._accepting.append(scope)
+            self._group.start_soon(self._accept, listener, Room(most), scope)
         self._on_started()
+
+    async def _accept(self, listener: socket.socket, room: Room, scope: anyio.CancelScope) -> None:
+        made = partial(
+            Heads, self.config, self.server_state, self.lifespan.state, room=room,
+            _loop=asyncio.get_running_loop(),
+        )  # fmt: skip
+        with scope:
+            await self._held.accept(listener, room, made)
 
     async def main_loop(self) -> None:
         """Wait for the end; the `Date` header is set anew each second."""
@@ -139,6 +166,8 @@ class _Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """End every connection."""
         self._ended = True
+        for scope in self._accepting:
+            scope.cancel()
         await super().shutdown(sockets)
 
     async def end(self, sockets: list[socket.socket]) -> None:
@@ -147,6 +176,15 @@ class _Server(uvicorn.Server):
         if self.started and not self._ended:
             with anyio.move_on_after(GRACE + 2, shield=True):
                 await self.shutdown(sockets)
+
+
+def _shares(listeners: Sequence[socket.socket]) -> Iterator[tuple[socket.socket, int]]:
+    """How many connections each listener may bring: most the network, some this machine's users."""
+    most = room_for_connections()
+    own = max(LEAST, most // 8) if len(listeners) > 1 else 0
+    for listener in listeners:
+        local = listener.family == socket.AF_UNIX
+        yield listener, own if local and own else max(LEAST, most - own)
 
 
 def _config(app: FastAPI) -> uvicorn.Config:
@@ -166,8 +204,11 @@ def _config(app: FastAPI) -> uvicorn.Config:
     )
 
 
-async def _close_on_signal(closing: anyio.Event) -> None:
+async def _close_on_signal(
+    closing: anyio.Event, *, task_status: anyio.abc.TaskStatus[None]
+) -> None:
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        task_status.started()
         async for _ in signals:
             closing.set()
 
@@ -178,7 +219,7 @@ async def _tcp(host: str, port: int, gone: float) -> socket.socket:
     )
     family, _, _, _, address = found[0]
     try:
-        listener = socket.create_server(address, family=family, backlog=2048)
+        listener = socket.create_server(address, family=family, backlog=_BACKLOG)
     except OSError as error:
         raise Conflict(f"Cannot listen on {host}:{port}: {error.strerror or error}") from error
     # The event loop sees to this only where the socket names its protocol. Without it each answer
@@ -198,6 +239,7 @@ def _unix(path: Path) -> Generator[socket.socket]:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
         listener.bind(os.fspath(path))
         path.chmod(0o600)
+        listener.listen(_BACKLOG)
         listener.setblocking(False)
         try:
             yield listener

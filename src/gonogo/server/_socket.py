@@ -34,6 +34,7 @@ from gonogo.domain.principal import Principal, Role
 from gonogo.server._caller import address_of, door_of, presented
 from gonogo.server._counting import counted
 from gonogo.server._door import Credential, Door
+from gonogo.server._frames import KNOWN
 from gonogo.server._limits import TooFast
 from gonogo.server._params import possible
 from gonogo.server._problems import error_event, problem_of, said
@@ -74,6 +75,8 @@ async def talk(socket: WebSocket, session_id: str) -> None:
     except GonogoError as error:
         await line.refuse(error)
         return
+    # The server that it came by may close it for others, as long as nobody has said who it is.
+    socket.scope.get("state", {}).get(KNOWN, lambda: None)()
     try:
         await conversation.hold()
     finally:
