@@ -1,10 +1,12 @@
 """Foreign tools have names that cannot be mistaken, and count only as they were accepted."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from gonogo.domain.foreign import (
+    MOST_CHANGES,
     Sighting,
     Standing,
     foreign_name,
@@ -14,7 +16,7 @@ from gonogo.domain.foreign import (
 )
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
-DAY = timedelta(days=1)
+DAY, HOUR = timedelta(days=1), timedelta(hours=1)
 
 
 def seen(position, letter, *, accepted=False, **said):
@@ -83,3 +85,24 @@ def test_what_changed_is_told_against_what_was_accepted_last():
     first, other = seen(1, "a", accepted=True), seen(2, "b", accepted=True, parameters={"x": 1})
     assert Standing([first, other, seen(3, "c")]).changed == ("description", "parameters")
     assert Standing([seen(3, "c")]).changed == ("description", "parameters"), "none was accepted"
+
+
+def test_a_tool_that_changes_all_the_time_is_restless_until_it_is_accepted_or_keeps_still():
+    def at(hours, **more):
+        return replace(seen(hours, str(hours), **more), seen_at=START + hours * HOUR)
+
+    changes = [at(hours) for hours in range(1, MOST_CHANGES + 1)]
+    now = START + MOST_CHANGES * HOUR
+    assert Standing([at(0, accepted=True), *changes]).is_restless(now)
+    assert not Standing([at(0, accepted=True), *changes[1:]]).is_restless(now)
+    assert not Standing([at(0, accepted=True), *changes]).is_restless(START + DAY + HOUR)
+    assert not Standing([*changes, at(MOST_CHANGES + 1, accepted=True)]).is_restless(now)
+    accepted = replace(changes[-2], accepted_at=now)
+    assert not Standing([*changes[:-2], accepted, changes[-1]]).is_restless(now)
+
+
+def test_what_was_accepted_last_is_what_a_tool_is_compared_with():
+    standing = Standing([seen(1, "a", accepted=True), seen(2, "b", accepted=True), seen(3, "c")])
+    assert standing.as_accepted == standing.sightings[1]
+    assert Standing([seen(1, "a")]).as_accepted is None
+    assert Standing([seen(1, "a")]).changed == ("description", "parameters")

@@ -2,6 +2,8 @@
 
 import json
 import os
+import signal
+import sqlite3
 import subprocess
 import sys
 from contextlib import asynccontextmanager, contextmanager, nullcontext
@@ -12,6 +14,8 @@ import pytest
 import fakes.mcp_server
 from fakes.mcp_server import write_tools
 from fakes.world import call, calls, is_running, of, plan, says, step, world_of
+from gonogo.agents._loop import MOST_JUDGINGS
+from gonogo.domain.foreign import MOST_CHANGES
 
 TOOL = "mcp__docs__search"
 
@@ -214,8 +218,34 @@ async def test_a_call_that_was_approved_does_not_run_when_its_tool_changes_meanw
         [question] = await world.pending()
         change(served)
         [result] = of(await world.decide(question.call_id), "tool_result")
-        assert result["error"].startswith("changed_since_approval")
+        assert result["error"].startswith(
+            "changed_since_approval: The server of this tool describes it in other words"
+        )
         assert done(served) == []
+
+
+async def test_a_call_that_was_approved_and_has_no_server_any_more_says_so(make, served):
+    async with make(looks("one")) as world:
+        await world.say("Look", "coder")
+        [question] = await world.pending()
+        write_tools(served, "fetch")
+        [result] = of(await world.decide(question.call_id), "tool_result")
+        assert result["error"] == (
+            "changed_since_approval: This operation was approved and cannot be carried out any"
+            f" more, so it was not. (unknown_tool: {TOOL}: its server lists it no more)"
+        )
+
+
+async def test_a_call_that_was_approved_under_other_rules_is_not_told_as_a_changed_file(
+    make, served
+):
+    async with make(looks("one")) as world:
+        await world.say("Look", "coder")
+        [question] = await world.pending()
+        allow(served.parent, '[[rule]]\ntool = "read_file"\ndecision = "ask"\n')
+        await world.restart()
+        [result] = of(await world.decide(question.call_id), "tool_result")
+        assert "What decides about this operation has changed" in result["error"]
 
 
 async def test_killed_in_the_middle_of_a_call_nothing_is_left_and_a_person_is_asked(
@@ -249,6 +279,7 @@ async def test_a_call_without_an_answer_is_asked_about_and_not_made_again(make, 
         await world.say("Look", "coder")
         [question] = await world.pending()
         assert question.kind == "intervention"
+        assert "The reason: its server ended: Connection closed; it said: " in question.reason
         events = await world.decide(question.call_id, "reject", feedback="It did nothing")
         assert [given for _, given in done(served)] == [{"exit": 3}, {"fail": "no"}]
         errors = [event.get("error") for event in of(events, "tool_result")]
@@ -266,3 +297,166 @@ async def test_an_agent_works_without_the_tools_of_a_server_that_does_not_start(
         [server] = await world.runtime.servers(world.runtime.owner)
         assert server.state == "failed"
         assert "There is no program 'no-such-program'" in server.error
+
+
+# Servers that want to do harm -------------------------------------------------------------------
+
+
+def hostile(root, trick):
+    """Configure a hostile server named `docs`; gives the folder that it writes its calls into."""
+    folder = root / "hostile"
+    folder.mkdir()
+    path = os.pathsep.join(part for part in sys.path if part)
+    configure(root, folder, command="env", args=[
+        f"PYTHONPATH={path}", sys.executable, "-m", "fakes.hostile", trick, str(folder)
+    ])  # fmt: skip
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("trick", "given"),
+    [("bomb", {"x": {"a": 1, "b": 2}}), ("multiple", {"a": 10**400}), ("itself", {"a": {}})],
+)
+async def test_a_schema_that_cannot_be_followed_refuses_the_call_and_stops_nothing(
+    make, tmp_path, trick, given
+):
+    folder = hostile(tmp_path, trick)
+    allow(tmp_path)
+    step_ = {"id": "alone", "description": "One call", "tool": TOOL, "inputs": given}
+    lines = {
+        "main/coder": [calls(call(TOOL, **given)), says("without")],
+        "main/architect": [plan(step_), says("no plan")],
+    }
+    async with make(lines) as world:
+        events = await world.say("Look", "coder")
+        [result] = of(events, "tool_result")
+        assert result["error"].startswith("invalid_arguments: ")
+        assert "the server's schema cannot be followed" in result["error"]
+        assert events[-1]["content"] == "without"
+        [result] = of(await world.say("Plan it", "architect"), "tool_result")
+        assert result["error"].startswith("invalid_plan: Subtask 'alone': inputs: ")
+        assert done(folder) == []
+
+
+def texts(world, name):
+    """What is kept of a tool: how many sightings, and how many of them with their text."""
+    with sqlite3.connect(world.root / "home" / "gonogo.db") as database:
+        return database.execute(
+            "SELECT count(*), sum(definition <> '{}') FROM sightings WHERE name = ?", [name]
+        ).fetchone()
+
+
+async def test_a_tool_that_changes_at_each_listing_is_kept_once_and_refused_in_the_end(
+    make, tmp_path
+):
+    hostile(tmp_path, "another text each time")
+    name, other = "mcp__docs__t7", "mcp__docs__t8"
+    looks_ = [calls(*[call(name, text=str(number)) for number in range(30)]), says("enough")]
+    async with make({"main/coder": [*looks_, *looks_]}) as world:
+        await world.say("Look", "coder")
+        asked = await world.pending()
+        assert len(asked) == MOST_CHANGES
+        refused = of(await world.log(), "tool_result")
+        assert len(refused) == 30 - MOST_CHANGES
+        assert f"{name}: it has changed {MOST_CHANGES} times within a day" in refused[0]["error"]
+        assert f"gonogo tool accept {name}" in refused[0]["error"]
+        assert texts(world, name) == (MOST_CHANGES + 1, 2)
+        assert texts(world, other) == (1, 1), "nobody has looked at it again"
+        changes = await world.audit("tool.changed", session="system")
+        assert [each.subject for each in changes] == [name] * MOST_CHANGES
+        [server] = await world.runtime.servers(world.runtime.owner)
+        assert "has changed" in server.refused["t7"]
+
+        assert (await world.runtime.accept_tool(world.runtime.owner, name)).news
+        for question in asked:
+            await world.send(
+                {"type": "hitl_decision", "call_id": question.call_id, "decision": "reject"}
+            )
+        await world.until("assistant_message", content="enough")
+        await world.say("Look again", "coder")
+        assert len(await world.pending()) == MOST_CHANGES
+        assert texts(world, name) == (2 * MOST_CHANGES + 1, 2)
+
+
+async def test_a_server_lists_so_many_names_and_no_more(make, tmp_path, monkeypatch):
+    monkeypatch.setattr("gonogo.runtime._servers.MOST_SEEN", 300)
+    hostile(tmp_path, "other names each time")
+    async with make(looks("one", "two", "three")) as world:
+        for _ in range(3):
+            await world.say("Look", "coder")
+        with sqlite3.connect(tmp_path / "home" / "gonogo.db") as database:
+            assert database.execute("SELECT count(*) FROM sightings").fetchone() == (300,)
+        [server] = await world.runtime.servers(world.runtime.owner)
+        assert "its server has listed 300 other tools already" in server.refused.values()
+
+
+def left_behind(tmp_path):
+    """A process that is killed by a server while it judges a call, as often as this is called."""
+    message = {"type": "user_message", "content": "Look", "agent_type": "coder"}
+    again = [] if (tmp_path / "home").exists() else [json.dumps(message)]
+    with mortal("fakes.mortal", str(tmp_path), "", *again) as process:
+        return process.wait(60)
+
+
+def prepared(tmp_path):
+    """What a process that is to be killed goes by."""
+    hostile(tmp_path, "kills us")
+    allow(tmp_path)
+    (tmp_path / "work").mkdir()
+    lines = {"main/coder": [calls(call(TOOL, text="x")), says("without it")]}
+    (tmp_path / "lines.json").write_text(json.dumps(lines))
+    return lines
+
+
+async def until_it_is_given_up(tmp_path, lines):
+    """Open what was left behind: the call is not judged again, and the answer goes on.
+
+    Without the server, which would kill us too when its tools are offered.
+    """
+    (tmp_path / "config" / "mcp.toml").unlink()
+    async with world_of(tmp_path, lines) as world:
+        world.session = "mortal"
+        await world.until("assistant_message", content="without it")
+        [result] = of(await world.log(), "tool_result")
+        assert result["error"].startswith("internal: gonogo ended several times while it looked")
+
+
+@pytest.mark.nightly
+async def test_a_server_that_kills_whoever_looks_at_its_tool_is_looked_at_a_few_times(tmp_path):
+    lines = prepared(tmp_path)
+    for _ in range(1 + MOST_JUDGINGS):
+        assert left_behind(tmp_path) == -signal.SIGKILL
+    await until_it_is_given_up(tmp_path, lines)
+
+
+async def test_a_call_that_ended_whoever_judged_it_is_counted_before_it_is_judged(tmp_path):
+    lines = prepared(tmp_path)
+    assert left_behind(tmp_path) == -signal.SIGKILL
+    assert judgings(tmp_path) == ("proposed", 0)
+    assert left_behind(tmp_path) == -signal.SIGKILL
+    assert judgings(tmp_path) == ("proposed", 1)
+    with sqlite3.connect(tmp_path / "home" / "gonogo.db") as database:
+        database.execute("UPDATE tool_calls SET judgings = ?", [MOST_JUDGINGS])
+    await until_it_is_given_up(tmp_path, lines)
+
+
+def judgings(tmp_path):
+    """Where the one call stands, and how often it was judged in vain."""
+    with sqlite3.connect(tmp_path / "home" / "gonogo.db") as database:
+        return database.execute("SELECT status, judgings FROM tool_calls").fetchone()
+
+
+async def test_a_call_that_was_judged_once_more_is_counted_no_more(make, served):
+    """One that waits while others are answered for is taken up with each answer."""
+    lines = {
+        "main/coder": [
+            calls(*[call(TOOL, text=str(number)) for number in range(MOST_JUDGINGS + 3)]),
+            says("done"),
+        ]
+    }
+    async with make(lines) as world:
+        await world.say("Look", "coder")
+        for question in await world.pending():
+            await world.decide(question.call_id)
+        await world.until("assistant_message", content="done")
+        assert len(done(served)) == MOST_JUDGINGS + 3

@@ -6,7 +6,7 @@ import anyio
 
 from fakes.rows import NOW
 from gonogo.store.log import start_system_chain
-from gonogo.store.sightings import accept, all_standings, sight, standing_of
+from gonogo.store.sightings import accept, all_standings, count_seen, sight, standing_of
 
 NAME = "mcp__docs__search"
 
@@ -50,3 +50,32 @@ async def test_of_a_tool_that_changes_all_the_time_the_latest_and_the_accepted_a
     standing = await store.read(standing_of, NAME)
     assert [standing.sightings[0].digest, standing.now.digest] == ["v0", "v59"]
     assert len(standing.sightings) == 51
+
+
+async def test_of_all_texts_only_the_latest_and_the_one_accepted_last_are_kept(store):
+    await store.write(start_system_chain)
+    for number, letter in enumerate("abc"):
+        await see(store, letter, number)
+    standing = await see(store, "d", 4)
+    assert [s.definition.get("description") for s in standing.sightings] == ["a", None, None, "d"]
+    assert [s.digest for s in standing.sightings] == ["a", "b", "c", "d"]
+    assert standing.changed == ("description",)
+
+    await store.write(accept, standing.now, "ann", NOW, actor="user:ann")
+    for number, letter in enumerate("efa", 5):
+        standing = await see(store, letter, number)
+    kept = [(s.digest, s.definition.get("description")) for s in standing.sightings]
+    assert kept == [
+        ("a", None), ("b", None), ("c", None), ("d", "d"), ("e", None), ("f", None), ("a", "a"),
+    ]  # fmt: skip
+    assert standing.accepted, "it is as it was at first sight"
+
+
+async def test_the_tools_of_one_server_are_counted_whatever_others_are_called(store):
+    await store.write(start_system_chain)
+    names = ["mcp__docs__a", "mcp__docs__b", "mcp__docsx__a", "mcp__docs-__a", "mcp__d_cs__a"]
+    for name in names:
+        for letter in "ab":
+            await store.write(sight, name, letter, body(letter), NOW)
+    assert await store.read(count_seen, "mcp__docs__") == 2
+    assert await store.read(count_seen, "mcp__none__") == 0

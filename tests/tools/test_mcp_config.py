@@ -1,11 +1,12 @@
-"""The file of MCP servers: checked whole, secrets by name, refused with file, line and field."""
+"""The file of MCP servers: secrets by name; what is wrong is told with file, line and field."""
 
 import json
+import re
 
 import pytest
 
 from gonogo.domain.gate import ToolClass
-from gonogo.tools import BadServers, load_servers
+from gonogo.tools import load_servers
 
 ENVIRONMENT = {"PATH": "/bin", "HOME": "/home/ann", "TOKEN": "s3cret", "OTHER": "not asked for"}
 STDIO = {"name": "docs", "command": "docs-server"}
@@ -61,8 +62,6 @@ def test_an_address_gets_headers_whose_values_are_in_the_environment(tmp_path):
         ({**STDIO, **HTTP}, "either a command or a url"),
         ({**STDIO, "headers_env": {"A": "TOKEN"}}, "headers_env is for servers with a url"),
         ({**HTTP, "env_from": ["TOKEN"]}, "env_from is for servers with a command"),
-        ({**STDIO, "name": "My Docs"}, "name: a server's name has small letters"),
-        ({**STDIO, "name": "a__b"}, "name: a server's name has small letters"),
         ({**STDIO, "env_from": ["NOT_SET"]}, "env_from: NOT_SET is not set"),
         ({**HTTP, "headers_env": {"A": "NOT_SET"}}, "headers_env: NOT_SET is not set"),
         ({**HTTP, "headers_env": {"A: b": "TOKEN"}}, "headers_env"),
@@ -75,11 +74,29 @@ def test_an_address_gets_headers_whose_values_are_in_the_environment(tmp_path):
         ({**STDIO, "comand": "x"}, "comand"),
     ],
 )
-def test_a_defect_is_named_with_its_line(tmp_path, server, problem):
-    with pytest.raises(BadServers) as told:
-        load(tmp_path, {**STDIO, "name": "first"}, server)
-    assert str(told.value).startswith(f"{tmp_path}/mcp.toml:4: server 2: ")
-    assert problem in str(told.value)
+def test_a_defect_is_named_with_its_line_and_is_that_servers_alone(tmp_path, server, problem):
+    found = load(tmp_path, {**STDIO, "name": "first"}, server, {**STDIO, "name": "last"})
+    fault = found["docs"].fault or ""
+    assert fault.startswith(f"{tmp_path}/mcp.toml:4: server 2: ")
+    assert problem in fault
+    assert [found[name].fault for name in ("first", "last")] == [None, None]
+    assert not found["docs"].is_unread
+
+
+@pytest.mark.parametrize("name", ["My Docs", "a__b", "", 1, None])
+def test_a_server_without_a_name_that_can_be_one_is_called_by_its_line(tmp_path, name):
+    given = {"command": "x"} if name is None else {**STDIO, "name": name}
+    found = load(tmp_path, {**STDIO, "name": "first"}, given)
+    assert found["first"].fault is None
+    assert found["mcp.toml:4"].is_unread
+    assert (found["mcp.toml:4"].fault or "").startswith(f"{tmp_path}/mcp.toml:4: server 2: name")
+
+
+def test_of_two_servers_of_one_name_neither_is_used(tmp_path):
+    found = load(tmp_path, STDIO, {**STDIO, "command": "another"})
+    assert list(found) == ["docs"]
+    assert "there are two servers 'docs'" in (found["docs"].fault or "")
+    assert found["docs"].command == ()
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:1/mcp", "http://localhost/mcp", "http://[::1]/"])
@@ -94,12 +111,20 @@ def test_this_machine_is_reached_without_encryption(tmp_path, url):
         ("[[server", "mcp.toml: "),
         ("[server]\n", "holds \\[\\[server\\]\\] tables and nothing else"),
         ("other = 1\n", "nothing else"),
-        ("[[server]]\nname = 'a'\ncommand = 'x'\n" * 2, "there are two servers 'a'"),
         ("[[server]]\nname = 'a'\ncommand = 'x'\n" * 33, "at most 32 servers"),
     ],
 )
-def test_a_file_that_is_none_is_refused(tmp_path, text, problem):
+def test_a_file_that_is_none_has_one_server_that_is_the_file_and_its_fault(tmp_path, text, problem):
     path = tmp_path / "mcp.toml"
     path.write_text(text)
-    with pytest.raises(BadServers, match=problem):
-        load_servers(path, {})
+    found = load_servers(path, {})
+    assert list(found) == ["mcp.toml"]
+    assert found["mcp.toml"].is_unread
+    assert re.search(problem, found["mcp.toml"].fault or "")
+
+
+@pytest.mark.parametrize("data", [b"\xff\xfe", b"\x00", None])
+def test_a_file_that_cannot_be_read_is_such_a_fault_too(tmp_path, data):
+    path = tmp_path / "mcp.toml"
+    path.mkdir() if data is None else path.write_bytes(data)
+    assert load_servers(path, {})["mcp.toml"].fault

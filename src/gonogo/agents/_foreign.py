@@ -35,7 +35,7 @@ def may_call(gate: "Gate", thread: Thread, name: str) -> bool:
         return True
     if gate.servers is None or thread.remote or thread.profile is not None:
         return False
-    return name in gate.servers and thread.agent in gate.servers.borrowers(name)
+    return gate.servers.lends(name, thread.agent)
 
 
 async def offered_schemas(gate: "Gate", thread: Thread) -> tuple[ToolSchema, ...]:

@@ -19,6 +19,7 @@ from gonogo.domain.errors import InvalidArguments, ToolFailed
 from gonogo.domain.foreign import Standing, server_of
 from gonogo.domain.gate import Access, Call, FileEffect, Grant, ToolClass, Verdict
 from gonogo.domain.paths import is_secret
+from gonogo.domain.records import CallRow
 from gonogo.domain.visible import mark_blanks, visible
 from gonogo.policy import (
     ALWAYS_ASK,
@@ -120,6 +121,11 @@ class Gate:
         except ToolFailed as error:
             return _refused(name, arguments, f"{error.kind}: {error}", f"builtin:{error.kind}")
 
+    def given_up(self, thread: Thread, call: CallRow) -> Gated:
+        """The verdict on a call that cannot be judged."""
+        error = f"internal: {say('model_given_up', thread.locale)}"
+        return _refused(call.tool, call.arguments, error, "builtin:given-up")
+
     async def _found(self, name: str) -> tuple[Tool, Standing | None]:
         """A tool; a server's as that lists it at this moment."""
         if self.servers is None or server_of(name) is None:
@@ -150,14 +156,17 @@ class Gate:
         ready = await self._prepared(thread, tool, arguments)
         given = await self.given(thread)
         if standing is not None:
-            ready, given = _as_it_is(ready, standing), given.still(standing)
+            ready = await anyio.to_thread.run_sync(_as_it_is, ready, standing)
+            given = given.still(standing)
         call, rules = ready.call, self.rules_for(ready.call, given.rules)
         grant = None if self.unforeseen(call) else given.grant
         changed = "" if standing is None else change_of(tool.name, standing)
         found, trace = await self._explained(
             thread, replace(ready, call=call), rules, grant, changed
         )
-        found = found.model_copy(update={"reason": told(found.reason, thread.locale)})
+        found = found.model_copy(
+            update={"reason": told(found.reason, thread.locale), "definition": call.definition}
+        )
         reason = say("model_denied", thread.locale, reason=found.reason)
         return Gated(
             tool=tool.name, tool_class=tool.tool_class, arguments=call.arguments, verdict=found,
@@ -168,7 +177,7 @@ class Gate:
         )  # fmt: skip
 
     async def _prepared(self, thread: Thread, tool: Tool, arguments: dict[str, Any]) -> _Ready:
-        parsed = tool.parse(arguments)
+        parsed = await anyio.to_thread.run_sync(tool.parse, arguments)
         named: dict[str, Any] = {
             "tool": tool.name, "tool_class": tool.tool_class, "agent": thread.agent,
             "plan_id": thread.plan_id, "revision": thread.revision,

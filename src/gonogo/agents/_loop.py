@@ -43,13 +43,15 @@ from gonogo.domain.loops import stuck
 from gonogo.domain.records import CallRow
 from gonogo.llm import Model
 from gonogo.store import Connection, Store, log
-from gonogo.store.calls import open_calls, thread_calls
+from gonogo.store.calls import begin_judging, end_judging, open_calls, thread_calls
 from gonogo.store.sessions import conversation, say
 from gonogo.texts import say as text
 
 _C = CallStatus
 _MOST_PARTS = 8
 """Replies in a row that a model may be cut off in."""
+MOST_JUDGINGS = 3
+"""How often a call that was left behind is judged before that is given up."""
 Tell = Callable[[str, dict[str, Any]], None]
 """Shows followers of a session something that is not kept."""
 
@@ -103,7 +105,7 @@ class Loop:
             ModelFailed: the model did not answer.
             NoWork: it answered, and said nothing.
         """
-        left = await self._left(thread) if calls is None else calls
+        left = await self._taken_up(thread, await self._left(thread) if calls is None else calls)
         while True:
             if not left:
                 reply = await self._reply(thread)
@@ -119,19 +121,34 @@ class Loop:
     async def _left(self, thread: Thread) -> list[CallRow]:
         return await self.store.read(open_calls, thread.session_id, thread.name)
 
+    async def _taken_up(self, thread: Thread, left: Sequence[CallRow]) -> Sequence[CallRow]:
+        """Count the calls that others left behind, before judging what may have been their end."""
+        to_judge = [] if thread.remote else [call for call in left if _is_to_judge(call)]
+        if not to_judge:
+            return left
+        await self.store.write(self._count, thread, to_judge)
+        return await self._left(thread)
+
+    def _count(self, conn: Connection, thread: Thread, calls: Sequence[CallRow]) -> None:
+        thread.check(conn)
+        begin_judging(conn, calls)
+
     # Calls ------------------------------------------------------------------------------------
 
     async def _settle(self, thread: Thread, calls: Sequence[CallRow]) -> Handed | Resting | None:
         asks: list[tuple[CallRow, Gated]] = []
         controls: list[CallRow] = []
         for call in calls:
-            if call.status is _C.PROPOSED:
+            if call.judgings > MOST_JUDGINGS and _is_to_judge(call):
+                await self.hands.give_up(thread, call)
+            elif call.status is _C.PROPOSED:
                 await self._judge(thread, call, asks, controls)
             elif call.status is _C.ALLOWED:
                 await self.hands.run_approved(thread, call)
             elif call.status is _C.STARTED and call.tool_class is not ToolClass.CONTROL:
                 await self.hands.recover(thread, call)
-        if await self.store.write(self._rest, thread, asks, self.clock()):
+        counted = any(call.judgings for call in calls)
+        if await self.store.write(self._rest, thread, asks, counted, self.clock()):
             return Resting()
         return Handed(controls[0]) if controls else None
 
@@ -146,7 +163,7 @@ class Loop:
         arguments = None if problem else call.arguments
         gated = await self.gate.judge(thread, call.tool, arguments, problem)
         if gated.verdict.decision == "deny":
-            await self.store.write(self._deny, thread, call, gated, self.clock())
+            await self.store.write(self.hands.deny, thread, call, gated, self.clock())
         elif gated.verdict.decision == "ask":
             asks.append((call, gated))
         elif gated.tool_class is ToolClass.CONTROL:
@@ -154,21 +171,18 @@ class Loop:
         else:
             await self.hands.run_allowed(thread, call, gated)
 
-    def _deny(
-        self, conn: Connection, thread: Thread, call: CallRow, gated: Gated, now: datetime
-    ) -> None:
-        thread.check(conn)
-        record.deny(conn, call, gated, now)
-
     def _rest(
         self,
         conn: Connection,
         thread: Thread,
         asks: Sequence[tuple[CallRow, Gated]],
+        counted: bool,
         now: datetime,
     ) -> bool:
         """Ask what is to be asked; let go when nothing is left to run. True: the loop rests."""
         thread.check(conn)
+        if counted:
+            end_judging(conn, thread.session_id, thread.name)
         for call, gated in asks:
             self._ask_person(conn, call, gated, now)
         return self.hands.rest(conn, thread, now)
@@ -255,6 +269,12 @@ class Loop:
         keep_reply(conn, thread, reply, now)
         record.propose(conn, thread, reply, now)
         return open_calls(conn, thread.session_id, thread.name)
+
+
+def _is_to_judge(call: CallRow) -> bool:
+    if call.status is _C.STARTED:
+        return call.tool_class is not ToolClass.CONTROL
+    return call.status in {_C.PROPOSED, _C.ALLOWED}
 
 
 def keep_reply(

@@ -12,22 +12,31 @@ import anyio.to_thread
 from gonogo.agents import _record as record
 from gonogo.agents._gate import Gate, Gated
 from gonogo.agents._means import Means
-from gonogo.agents._standing import file_outcome, is_at_work, question_of_doubt, waits_for_person
+from gonogo.agents._standing import (
+    file_outcome,
+    is_at_work,
+    question_of_doubt,
+    staleness,
+    waits_for_person,
+)
 from gonogo.agents._thread import Thread
 from gonogo.agents._traces import Trace, Traces
 from gonogo.approvals import Desk
 from gonogo.domain.call_state import CallStatus
 from gonogo.domain.errors import OutcomeUnknown, ToolFailed
 from gonogo.domain.gate import ToolClass
+from gonogo.domain.reason import because
 from gonogo.domain.records import CallRow
 from gonogo.store import Connection, Store
 from gonogo.store.calls import call_of, open_calls
 from gonogo.store.timers import set_timer
-from gonogo.texts import say
+from gonogo.texts import say, told
 from gonogo.tools import Tool
 
 _C = CallStatus
 _LOG = logging.getLogger(__name__)
+STOPPED = because("gonogo stopped while it ran")
+UNANSWERED = because("its client has not told the result in time")
 CLIENT_CALL = "client_call"
 """The timer after which a call that a client carries out has an unknown outcome."""
 
@@ -77,8 +86,7 @@ class Hands:
             return
         gated = await self.gate.judge(thread, call.tool, call.arguments)
         if gated.digest != call.digest:
-            stale = f"changed_since_approval: {say('model_stale', thread.locale)}"
-            stale = f"{stale} ({gated.error})" if gated.error else stale
+            stale = staleness(call, gated, thread.locale)
             await self.store.write(self._stale, thread, call, stale, self.clock())
             return
         if gated.verdict.decision == "deny":
@@ -96,6 +104,17 @@ class Hands:
             )
             tool = self.gate.tools[call.tool]
             await self._run_started(thread, started, tool, gated, trace, asked=True)
+
+    async def give_up(self, thread: Thread, call: CallRow) -> None:
+        """End a call that ended everybody who looked at it."""
+        if call.status is _C.STARTED:
+            await self._doubted(thread, call, self.traces.again(thread, call), STOPPED)
+            return
+        gated = self.gate.given_up(thread, call)
+        if call.status is _C.PROPOSED:
+            await self.store.write(self.deny, thread, call, gated, self.clock())
+        else:
+            await self.store.write(self._stale, thread, call, gated.error, self.clock())
 
     async def recover(self, thread: Thread, call: CallRow) -> None:
         """A call that was started by somebody who is gone.
@@ -115,7 +134,7 @@ class Hands:
                 case "before":
                     await self._run_once_more(thread, call, trace)
                 case _:
-                    await self._doubted(thread, call, trace)
+                    await self._doubted(thread, call, trace, STOPPED)
 
     async def _run_once_more(self, thread: Thread, call: CallRow, trace: Trace | None) -> None:
         """A call that has had no effect yet, or whose effect is the same however often it runs."""
@@ -124,7 +143,7 @@ class Hands:
         # What let it start may be gone: a grant that was revoked meanwhile starts nothing again.
         allowed = gated.verdict.decision == "allow" or (asked and gated.error is None)
         if gated.digest != call.digest or not allowed:
-            await self._doubted(thread, call, trace)
+            await self._doubted(thread, call, trace, STOPPED)
             return
         try:
             trace = await self._before(thread, call, gated, asked=asked)
@@ -136,23 +155,30 @@ class Hands:
         tool = self.gate.tools[call.tool]
         await self._run_started(thread, call, tool, gated, trace, asked=asked)
 
-    async def _doubted(self, thread: Thread, call: CallRow, trace: Trace | None) -> None:
+    async def _doubted(self, thread: Thread, call: CallRow, trace: Trace | None, why: str) -> None:
         await self.traces.after(thread, trace, "unknown")
-        await self.store.write(self._doubt, thread, call, trace, self.clock())
+        await self.store.write(self._doubt, thread, call, trace, why, self.clock())
 
     def _doubt(
-        self, conn: Connection, thread: Thread, call: CallRow, trace: Trace | None, now: datetime
+        self,
+        conn: Connection,
+        thread: Thread,
+        call: CallRow,
+        trace: Trace | None,
+        why: str,
+        now: datetime,
     ) -> None:
         if trace is not None:
             trace.end(conn, now)
-        self.doubt(conn, call, thread.locale, now)
+        self.doubt(conn, call, why, thread.locale, now)
         self.rest(conn, thread, now)
 
-    def doubt(self, conn: Connection, call: CallRow, locale: str, now: datetime) -> None:
+    def doubt(self, conn: Connection, call: CallRow, why: str, locale: str, now: datetime) -> None:
         """Write down that nobody knows what came of a call, and ask a person."""
         record.pass_through(conn, call, _C.UNKNOWN)
-        record.tell_result(conn, call, _C.UNKNOWN, now, error=say("model_unknown", locale))
-        self.desk.open(conn, question_of_doubt(call, locale), now)
+        unknown = say("model_unknown", locale, why=told(why, locale))
+        record.tell_result(conn, call, _C.UNKNOWN, now, error=unknown)
+        self.desk.open(conn, question_of_doubt(call, why, locale), now)
 
     def rest(self, conn: Connection, thread: Thread, now: datetime) -> bool:
         """Let go of the thread when nothing of it can run now. False: there is something to do.
@@ -212,7 +238,7 @@ class Hands:
         except OutcomeUnknown as doubt:
             over = True
             _LOG.warning("tool %s: %s", tool.name, doubt)
-            await self._doubted(thread, call, trace)
+            await self._doubted(thread, call, trace, doubt.why)
             return
         finally:
             if not over:
@@ -264,7 +290,8 @@ class Hands:
         assert tool.run is not None  # noqa: S101 - control tools never come here
         bench = self.means.bench(self.gate, thread, gated, asked=asked)
         try:
-            return await tool.run(bench, tool.parse(gated.arguments)), None
+            parsed = await anyio.to_thread.run_sync(tool.parse, gated.arguments)
+            return await tool.run(bench, parsed), None
         except OutcomeUnknown:
             raise
         except ToolFailed as error:
@@ -274,6 +301,13 @@ class Hands:
             return None, f"io_error: {error.strerror or error}"
 
     # Transactions -----------------------------------------------------------------------------
+
+    def deny(
+        self, conn: Connection, thread: Thread, call: CallRow, gated: Gated, now: datetime
+    ) -> None:
+        """A call may not run."""
+        thread.check(conn)
+        record.deny(conn, call, gated, now)
 
     def _whole(
         self,

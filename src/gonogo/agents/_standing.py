@@ -13,7 +13,7 @@ from gonogo.domain.errors import ToolFailed
 from gonogo.domain.gate import Access, ToolClass
 from gonogo.domain.records import Approval, CallRow
 from gonogo.domain.review import deed_of
-from gonogo.texts import say
+from gonogo.texts import say, told
 from gonogo.workspace import Workspace
 
 _C = CallStatus
@@ -49,14 +49,14 @@ def matter_of(call: CallRow, access: Access) -> Matter:
     return Matter(deeds=(deed_of(call.agent, call.tool, access),))
 
 
-def question_of_doubt(call: CallRow, locale: str) -> Question:
+def question_of_doubt(call: CallRow, why: str, locale: str) -> Question:
     """What a person is asked about a call of which nobody knows what came."""
     subject = f"{call.tool} {call.arguments.get('command', '')}".strip()
     return Question(
         session_id=call.session_id, kind=ApprovalKind.INTERVENTION, subject=subject,
         details={"arguments": call.arguments, "tool": call.tool, "agent": call.agent},
-        reason=say("intervention_unknown", locale, subject=subject), digest=call.digest,
-        turn_id=call.turn_id, plan_id=call.plan_id, revision=call.revision,
+        reason=say("intervention_unknown", locale, subject=subject, why=told(why, locale)),
+        digest=call.digest, turn_id=call.turn_id, plan_id=call.plan_id, revision=call.revision,
         subtask_id=call.subtask_id, call_id=call.id, agent=call.agent,
         matter=matter_of(call, _access(call)), same=_same(call, call.arguments, call.base_hashes),
     )  # fmt: skip
@@ -74,6 +74,20 @@ def _access(call: CallRow) -> Access:
 
 def _same(call: CallRow, arguments: dict[str, Any], bases: dict[str, str | None]) -> dict[str, Any]:
     return {"tool": call.tool, "arguments": arguments, "base_hashes": bases}
+
+
+def staleness(call: CallRow, gated: Gated, locale: str) -> str:
+    """Why a call that a person approved is not the one that would run now."""
+    if gated.rules is None:
+        return f"changed_since_approval: {say('model_impossible', locale)} ({gated.error})"
+    if (gated.arguments, gated.base_hashes) != (call.arguments, call.base_hashes):
+        key = "model_stale"
+    elif gated.verdict.definition != call.verdict.get("definition"):
+        key = "model_redefined"
+    else:
+        key = "model_overruled"
+    said = f" ({gated.error})" if gated.error else ""
+    return f"changed_since_approval: {say(key, locale)}{said}"
 
 
 def is_at_work(call: CallRow) -> bool:

@@ -141,12 +141,7 @@ async def _servers(settings: Settings, environment: Mapping[str, str]) -> AsyncI
     """Each MCP server, started for this look alone."""
     from gonogo.runtime import look_at_servers
 
-    try:
-        reports = await look_at_servers(settings, environment)
-    except GonogoError as error:
-        yield Check("MCP servers", "bad", str(error))
-        return
-    for report in reports:
+    for report in await look_at_servers(settings, environment):
         name = f"MCP server {report.name}"
         left_out = "".join(f"; not {tool}: {why}" for tool, why in report.refused.items())
         if report.state != "ready":

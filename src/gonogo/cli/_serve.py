@@ -126,6 +126,10 @@ def _announce(runtime: "Runtime", ready: "Ready", address: Address) -> None:
         say("cli_serving", locale, workspace=visible(str(settings.workspace)), url=ready.url)
     )
     typer.echo(_rules_told(runtime, locale))
+    for server in runtime.faulty_servers():
+        complain(
+            say("cli_server_fault", locale, name=server.name, fault=visible(server.error or ""))
+        )
     if not address.auth:
         typer.echo("No token is asked for: every program on this machine may use it.")
         return

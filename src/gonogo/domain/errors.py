@@ -249,7 +249,8 @@ class ToolFailed(GonogoError):
 
 
 class OutcomeUnknown(ToolFailed):
-    """A tool was begun, and nobody knows what came of it: a person is asked."""
+    """A tool was begun, and nobody knows what came of it: a person is asked, and told why."""
 
-    def __init__(self, message: str) -> None:
-        super().__init__("unknown", message)
+    def __init__(self, why: str) -> None:
+        super().__init__("unknown", why)
+        self.why = why

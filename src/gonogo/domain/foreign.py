@@ -8,12 +8,18 @@ operator accepts the new words.
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
+from itertools import takewhile
 from typing import Any
 
 PREFIX = "mcp__"
 MOST_NAME = 64
 """Characters of a whole name; models' providers take no more."""
+MOST_CHANGES = 20
+"""Changes of one tool within a day that nobody has accepted."""
+MOST_SEEN = 1_000
+"""Tools of one server that were ever seen."""
+_DAY = timedelta(days=1)
 _SERVER = re.compile(r"[a-z0-9](?:[a-z0-9-]|_(?!_)){0,30}")
 _TOOL = re.compile(r"[a-z0-9_-]+")
 
@@ -56,7 +62,7 @@ class Sighting:
     digest: str
     """Of the definition; part of what an approval of a call binds."""
     definition: dict[str, Any]
-    """`{name, description, parameters}`."""
+    """`{name, description, parameters}`; empty where a later one took its place."""
     seen_at: datetime
     accepted_at: datetime | None
     accepted_by: str | None
@@ -78,17 +84,26 @@ class Standing:
         """Whether the tool as it is was accepted: at first sight, or by an operator."""
         return any(s.accepted_at and s.digest == self.now.digest for s in self.sightings)
 
+    @property
+    def as_accepted(self) -> Sighting | None:
+        """The tool as it was accepted last."""
+        return next((seen for seen in reversed(self.sightings) if seen.accepted_at), None)
+
     def covers(self, made_at: datetime) -> bool:
         """Whether what was allowed at a moment was allowed for the tool as it is."""
         before = [s for s in self.sightings if s.seen_at <= made_at]
         return self.accepted or bool(before and before[-1].digest == self.now.digest)
+
+    def is_restless(self, now: datetime) -> bool:
+        """Whether it has changed so often that nobody can say what they allow."""
+        unread = takewhile(lambda seen: not seen.accepted_at, reversed(self.sightings))
+        return sum(now - seen.seen_at < _DAY for seen in unread) >= MOST_CHANGES
 
     @property
     def changed(self) -> tuple[str, ...]:
         """What is not as it was accepted: `description`, `parameters`, or both."""
         if self.accepted:
             return ()
-        last = [s for s in self.sightings if s.accepted_at][-1:]
-        old = last[0].definition if last else {}
-        new = self.now.definition
+        last = self.as_accepted
+        old, new = last.definition if last else {}, self.now.definition
         return tuple(part for part in ("description", "parameters") if old.get(part) != new[part])

@@ -101,6 +101,8 @@ class Verdict(Frozen):
     """What the command may reach when no person looks at it."""
     expects: tuple[str, ...] = ()
     """Globs of the guarded names that a command makes or changes, as whoever allowed it knows."""
+    definition: str | None = None
+    """As the call's."""
 
 
 class Grant(Frozen):

@@ -182,6 +182,8 @@ class CallRow:
     finished_at: datetime | None
     tree: str | None = None
     """The snapshot of the workspace that was taken before a command started."""
+    judgings: int = 0
+    """How often somebody who took the call up began to judge it, and came to no end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

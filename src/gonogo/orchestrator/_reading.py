@@ -10,7 +10,7 @@ from gonogo.domain.kinds import KindRule
 from gonogo.domain.plan import Subtask, parse_subtasks
 from gonogo.domain.references import check_references, references
 from gonogo.engine import check_condition
-from gonogo.tools import Tool
+from gonogo.tools import SchemaChecks, Tool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,18 +40,19 @@ class PlanReader:
             raw, agents=self.workers, tools=usable, kinds=self.kinds, known=done
         )
         check_references(subtasks, done)
+        checks = SchemaChecks()
         for subtask in subtasks:
             with defects_of(subtask.id):
                 _check_condition(subtask)
-                self._check_arguments(subtask)
+                self._check_arguments(subtask, checks)
         return subtasks
 
-    def _check_arguments(self, subtask: Subtask) -> None:
+    def _check_arguments(self, subtask: Subtask, checks: SchemaChecks) -> None:
         """Check the inputs of a tool that are known already."""
         if subtask.tool is None or references(subtask.inputs):
             return
         try:
-            self.tools[subtask.tool].parse(subtask.inputs or {})
+            self.tools[subtask.tool].parse(subtask.inputs or {}, checks)
         except InvalidArguments as problem:
             raise InvalidPlan(f"Subtask {subtask.id!r}: inputs: {problem}") from None
 

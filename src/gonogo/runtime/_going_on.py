@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from gonogo.agents import CLIENT_CALL, Hands
+from gonogo.agents import CLIENT_CALL, UNANSWERED, Hands
 from gonogo.approvals import DESK_TIMERS, Desk
 from gonogo.dispatch import AGAIN
 from gonogo.domain.call_state import CallStatus
@@ -94,7 +94,8 @@ class Timers:
         call = call_of(conn, call_id)
         if call is None or call.status is not CallStatus.STARTED:
             return
-        self.hands.doubt(conn, call, spoken_in(conn, call.session_id) or DEFAULT, now)
+        locale = spoken_in(conn, call.session_id) or DEFAULT
+        self.hands.doubt(conn, call, UNANSWERED, locale, now)
         self.went_on.of_call(conn, call, now)
 
 

@@ -11,7 +11,13 @@ import anyio
 from gonogo.agents import Profile
 from gonogo.domain.errors import NotFound
 from gonogo.domain.findings import ProfileFacts
-from gonogo.domain.foreign import Sighting, Standing
+from gonogo.domain.foreign import (
+    MOST_CHANGES,
+    MOST_SEEN,
+    Sighting,
+    Standing,
+    foreign_name,
+)
 from gonogo.domain.gate import ToolClass
 from gonogo.domain.principal import Principal, Role
 from gonogo.domain.views import AcceptedTool, ServerView, SightingView
@@ -19,7 +25,7 @@ from gonogo.engine import Kind
 from gonogo.runtime._gate import open_programs
 from gonogo.settings import Settings
 from gonogo.store import Connection, Store
-from gonogo.store.sightings import accept, all_standings, sight, standing_of
+from gonogo.store.sightings import accept, all_standings, count_seen, sight, standing_of
 from gonogo.tools import (
     Definition,
     ServerConfig,
@@ -41,17 +47,13 @@ V = TypeVar("V")
 def open_servers(
     settings: Settings, environment: Mapping[str, str], store: Store, clock: Callable[[], datetime]
 ) -> Servers | None:
-    """The servers that the configuration names; None: there are none.
-
-    Raises:
-        BadServers: the file has a defect.
-    """
+    """The servers that the configuration names; None: there are none."""
     configs = _configured(settings, environment)
     if not configs:
         return None
 
-    async def seen(definitions: Sequence[Definition]) -> Mapping[str, Standing]:
-        found = await store.read(_unchanged, definitions)
+    async def seen(definitions: Sequence[Definition]) -> Mapping[str, Standing | str]:
+        found = await store.read(_unchanged, definitions, clock())
         return found or await store.write(_seen, definitions, clock())
 
     return Servers(configs, seen)
@@ -66,22 +68,41 @@ def _configured(settings: Settings, environment: Mapping[str, str]) -> Mapping[s
 
 
 def _unchanged(
-    conn: Connection, definitions: Sequence[Definition]
-) -> Mapping[str, Standing] | None:
-    """What was seen of these tools, if nothing is new; so that looking costs no write."""
-    found: dict[str, Standing] = {}
+    conn: Connection, definitions: Sequence[Definition], now: datetime
+) -> Mapping[str, Standing | str] | None:
+    """What is known of these tools, if nothing is to be written; so that looking costs no write."""
+    found: dict[str, Standing | str] = {}
     for each in definitions:
-        standing = standing_of(conn, each.name)
-        if standing is None or standing.now.digest != each.digest:
+        known = _known(conn, each, now)
+        if known is None:
             return None
-        found[each.name] = standing
+        found[each.name] = known
     return found
 
 
 def _seen(
     conn: Connection, definitions: Sequence[Definition], now: datetime
-) -> Mapping[str, Standing]:
-    return {d.name: sight(conn, d.name, d.digest, d.body, now) for d in definitions}
+) -> Mapping[str, Standing | str]:
+    return {
+        d.name: _known(conn, d, now) or sight(conn, d.name, d.digest, d.body, now)
+        for d in definitions
+    }
+
+
+def _known(conn: Connection, definition: Definition, now: datetime) -> Standing | str | None:
+    """What was seen of a tool, or why no more of it is written down; None: it is new."""
+    standing = standing_of(conn, definition.name)
+    if standing is None:
+        full = count_seen(conn, foreign_name(definition.server, "")) >= MOST_SEEN
+        return f"its server has listed {MOST_SEEN} other tools already" if full else None
+    if standing.now.digest == definition.digest:
+        return standing
+    if standing.is_restless(now):
+        return (
+            f"it has changed {MOST_CHANGES} times within a day; "
+            f"once you have read it, say: gonogo tool accept {definition.name}"
+        )
+    return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,11 +138,7 @@ def open_toolkit(
     clock: Callable[[], datetime],
     kinds: Sequence[Kind],
 ) -> Toolkit:
-    """Our tools, and the servers of the configuration.
-
-    Raises:
-        BadServers: the file of servers has a defect.
-    """
+    """Our tools, and the servers of the configuration."""
     own = builtin_tools() | propose_tool({kind.name: kind.description for kind in kinds})
     return Toolkit(own=own, servers=open_servers(settings, environment, store, clock))
 
@@ -183,13 +200,9 @@ def facts_of(
 async def look_at_servers(
     settings: Settings, environment: Mapping[str, str]
 ) -> Sequence[ServerReport]:
-    """Start every server of the configuration, and say what came of it; nothing is written down.
+    """Start every server of the configuration, and say what came of it; nothing is written down."""
 
-    Raises:
-        BadServers: the file has a defect.
-    """
-
-    async def not_kept(definitions: Sequence[Definition]) -> Mapping[str, Standing]:
+    async def not_kept(definitions: Sequence[Definition]) -> Mapping[str, Standing | str]:
         del definitions
         return {}
 
@@ -226,6 +239,11 @@ class ForeignServers:
             known = set(servers.of(report.name))
             views.append(_view(report, {n: s for n, s in standings.items() if n in known}))
         return views
+
+    def faulty_servers(self) -> list[ServerReport]:
+        """The servers that cannot be used as the file describes them."""
+        servers = self.parts.servers
+        return [] if servers is None else [each for each in servers.report() if each.error]
 
     async def accept_tool(self, principal: Principal, name: str) -> AcceptedTool:
         """Have a server's tool count as it was seen last.

@@ -212,6 +212,7 @@ tool_calls = table(
     Column("started_at", Utc),
     Column("finished_at", Utc),
     Column("tree", Clean),
+    Column("judgings", Integer, nullable=False, server_default="0"),
     Index(None, "session_id", "thread", "position"),
     Index(None, "status"),
 )

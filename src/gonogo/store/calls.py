@@ -1,9 +1,10 @@
 """Tool calls and approvals: what was asked for, what was answered, what came of it."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, and_, bindparam, func, or_, select
+from sqlalchemy import Connection, and_, bindparam, func, or_, select, update
 
 from gonogo.domain.approval_state import APPROVAL, ApprovalStatus
 from gonogo.domain.call_state import CALL, CallStatus, was_refused
@@ -21,6 +22,20 @@ _THREAD_CALLS = (
 )
 _OPEN_CALLS = _THREAD_CALLS.where(
     among(tool_calls.c.status, ("proposed", "awaiting_approval", "allowed", "started", "unknown"))
+)
+_BEGIN_JUDGING = (
+    update(tool_calls)
+    .where(tool_calls.c.id == bindparam("of"))
+    .values(judgings=tool_calls.c.judgings + 1)
+)
+_END_JUDGING = (
+    update(tool_calls)
+    .where(
+        tool_calls.c.session_id == bindparam("session"),
+        tool_calls.c.thread == bindparam("of"),
+        tool_calls.c.judgings > 0,
+    )
+    .values(judgings=0)
 )
 _NEXT = select(func.coalesce(func.max(tool_calls.c.position), 0) + 1).where(
     tool_calls.c.session_id == bindparam("session_id"), tool_calls.c.thread == bindparam("thread")
@@ -117,6 +132,17 @@ def thread_calls(conn: Connection, session_id: str, thread: str) -> list[CallRow
 def open_calls(conn: Connection, session_id: str, thread: str) -> list[CallRow]:
     """The tool calls of a conversation that have no result yet, in order."""
     return many(conn, _OPEN_CALLS, {"session_id": session_id, "thread": thread}, CallRow)
+
+
+def begin_judging(conn: Connection, calls: Sequence[CallRow]) -> None:
+    """Count that somebody begins to judge calls that were left behind."""
+    if calls:
+        conn.execute(_BEGIN_JUDGING, [{"of": call.id} for call in calls])
+
+
+def end_judging(conn: Connection, session_id: str, thread: str) -> None:
+    """The calls of a conversation were judged, and nobody ended over it."""
+    conn.execute(_END_JUDGING, {"session": session_id, "of": thread})
 
 
 def next_position(conn: Connection, session_id: str, thread: str) -> int:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, delete, select, update
+from sqlalchemy import Connection, bindparam, delete, func, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from gonogo.domain.foreign import Sighting, Standing
@@ -32,6 +32,18 @@ _FORGET = delete(sightings).where(
     sightings.c.name == bindparam("of"),
     sightings.c.position <= bindparam("up_to"),
     sightings.c.accepted_at.is_(None),
+)
+# Two texts are compared: the tool as it is, and as it was accepted last.
+_STRIP = (
+    update(sightings)
+    .where(
+        sightings.c.name == bindparam("of"),
+        sightings.c.position.not_in([bindparam("now"), bindparam("accepted")]),
+    )
+    .values(definition={})
+)
+_COUNT = select(func.count(sightings.c.name.distinct())).where(
+    func.substr(sightings.c.name, 1, bindparam("length")) == bindparam("start")
 )
 # Not asked first: another process may see the same change at the same time.
 _KEEP = {
@@ -74,9 +86,16 @@ def sight(
             before=None if standing is None else standing.now.digest,
         )  # fmt: skip
         conn.execute(_FORGET, {"of": name, "up_to": seen.position - _KEPT})
+        kept = (standing and standing.as_accepted) or seen
+        conn.execute(_STRIP, {"of": name, "now": seen.position, "accepted": kept.position})
     found = standing_of(conn, name)
     assert found is not None  # noqa: S101 - it is there, by us or by another process
     return found
+
+
+def count_seen(conn: Connection, start: str) -> int:
+    """How many tools were ever seen whose names begin so."""
+    return conn.execute(_COUNT, {"start": start, "length": len(start)}).scalar_one()
 
 
 def accept(conn: Connection, sighting: Sighting, by: str, now: datetime, *, actor: str) -> bool:

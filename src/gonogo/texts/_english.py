@@ -125,7 +125,7 @@ ENGLISH = {
     "approval_escalated": "Nobody has decided yet; {names} may, too, from now on: {subject}",
     "approval_expired": "Nobody decided in time: {subject}. It was not carried out.",
     "intervention_unknown": (
-        "It is not known whether this took effect, because gonogo stopped while it ran: {subject}."
+        "It is not known whether this took effect: {subject}. The reason: {why}."
         " Approve to run it again, edit with its result to mark it done, reject to fail it."
     ),
     "intervention_question": "The agent {agent} asks, in the subtask {subtask}: {question}",
@@ -197,9 +197,24 @@ ENGLISH = {
         "A file changed after this operation was approved, so it was not carried out. Read the"
         " file again, then ask anew."
     ),
+    "model_redefined": (
+        "The server of this tool describes it in other words than when the operation was approved,"
+        " so it was not carried out. Read what the tool does now, then ask anew."
+    ),
+    "model_overruled": (
+        "What decides about this operation has changed since it was approved, so it was not carried"
+        " out. Ask anew."
+    ),
+    "model_impossible": (
+        "This operation was approved and cannot be carried out any more, so it was not."
+    ),
     "model_unknown": (
-        "The runtime stopped while this operation ran. It may or may not have taken effect: look"
-        " before you do it again."
+        "It is not known what came of this operation: {why}. It may or may not have taken effect:"
+        " look before you do it again."
+    ),
+    "model_given_up": (
+        "gonogo ended several times while it looked at this call, so it is not looked at again. Go"
+        " on without it, or say what you need."
     ),
     "model_lost": "This operation was interrupted and has no result.",
     "model_bad_arguments": "The arguments do not fit: {problem}. Correct them and call again.",

@@ -3,6 +3,7 @@
 ENGLISH_POLICY = {
     "cli_rules_read": "Rules: {rules}, rules of review: {reviews}, from {files}. Changes count from the next start on.",  # noqa: E501
     "cli_rules_none": "No rules yet: whatever changes something asks. They go into {file}.",
+    "cli_server_fault": "The MCP server {name} cannot be used; everything else works. {fault}",
     "finding_review_nobody": "{rule}: {field} names {name}, and nobody is called that. Make a token: gonogo token create --name {name} --role {role}",  # noqa: E501
     "finding_review_weak": "{rule}: {field} names {name}, who has not the role {role} that this needs.",  # noqa: E501
     "finding_review_too_few": "{rule}: {needed} approvals are needed, and {able} people at most could give one, whoever asks.",  # noqa: E501
@@ -21,6 +22,7 @@ ENGLISH_POLICY = {
 RUSSIAN_POLICY = {
     "cli_rules_read": "Правил: {rules}, правил проверки: {reviews}, из {files}. Изменения действуют со следующего запуска.",  # noqa: E501
     "cli_rules_none": "Правил ещё нет: о каждом изменении будет вопрос. Их место в {file}.",
+    "cli_server_fault": "MCP-сервер {name} использовать нельзя, остальное работает. {fault}",
     "finding_review_nobody": "{rule}: в {field} назван {name}, а такого нет. Токен делает: gonogo token create --name {name} --role {role}",  # noqa: E501
     "finding_review_weak": "{rule}: в {field} назван {name}, у кого нет нужной здесь роли {role}.",
     "finding_review_too_few": "{rule}: нужно одобрений: {needed}, а дать их могли бы самое большее {able}, кто бы ни спросил.",  # noqa: E501

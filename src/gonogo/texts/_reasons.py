@@ -32,6 +32,14 @@ RUSSIAN_REASONS: Mapping[str, str] = {
     "grant": "разрешение плана",
     "default": "по умолчанию",
     "unattended": "без людей",
+    # Calls of which nobody knows what came
+    "gonogo stopped while it ran": "gonogo остановился, пока она шла",
+    "its client has not told the result in time": "клиент не сообщил результат вовремя",
+    "its server timed out: no answer within {seconds:g} s": "сервер не ответил за {seconds:g} с",
+    "its server timed out: no answer within {seconds:g} s that can be read, and {lines} lines that are no messages": "сервер за {seconds:g} с не дал ответа, который можно прочитать; строк, которые не сообщения: {lines}",  # noqa: E501
+    "its server was ended: {why}": "сервер был остановлен: {why}",
+    "its server ended: {why}": "сервер завершился: {why}",
+    "its server's answer cannot be read: {why}": "ответ сервера нельзя прочитать: {why}",
     # Calls
     "{cwd!r} is outside the workspace": "{cwd!r} вне рабочей папки",
     "{path!r} is protected": "{path!r} под защитой",

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from gonogo.tools._commands import COMMAND_TOOLS
 from gonogo.tools._control import CONTROL_TOOLS, ENDING_TOOLS
-from gonogo.tools._mcp_config import BadServers, ServerConfig, load_servers
+from gonogo.tools._mcp_config import ServerConfig, load_servers
 from gonogo.tools._mcp_seen import Remembered
 from gonogo.tools._mcp_servers import ServerReport, Servers, Sight
 from gonogo.tools._mcp_tool import Definition, ForeignTool, difference
@@ -20,6 +20,7 @@ from gonogo.tools._patching import PATCHING_TOOLS
 from gonogo.tools._reading import READING_TOOLS
 from gonogo.tools._tool import Arguments, Bench, JsonObject, Prepared, Tool
 from gonogo.tools._writing import WRITING_TOOLS
+from gonogo.tools.schemas import SchemaChecks
 
 
 def builtin_tools() -> dict[str, Tool]:
@@ -46,13 +47,13 @@ def ending_tools() -> dict[str, Tool]:
 
 __all__ = [
     "Arguments",
-    "BadServers",
     "Bench",
     "Definition",
     "ForeignTool",
     "JsonObject",
     "Prepared",
     "Remembered",
+    "SchemaChecks",
     "ServerConfig",
     "ServerReport",
     "Servers",

@@ -12,14 +12,15 @@
     url = "https://tracker.example/mcp"
     headers_env = { Authorization = "TRACKER_AUTHORIZATION" }
 
-It is checked whole when the runtime opens. Secrets are named, not written: their values come from
-the environment, and a server gets no other part of it than it needs to run.
+It is read when the runtime opens. What is wrong with one server is told where that one is needed,
+and stops nothing else. Secrets are named, not written: their values come from the environment, and
+a server gets no other part of it than it needs to run.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 from pydantic import Field, StrictBool, ValidationError, model_validator
 
@@ -41,7 +42,7 @@ _Class = Literal["pure", "idempotent", "other", "irreversible"]
 
 
 class BadServers(InvalidMessage):
-    """A file of MCP servers has a defect; the message begins with file and line."""
+    """A file of MCP servers cannot be read; the message begins with the file."""
 
 
 _FILE = TableFile(what="a file of servers", names=("server",), refusal=BadServers, most=32)
@@ -95,6 +96,18 @@ class ServerConfig:
     """Seconds for one call."""
     start_timeout: float = 30.0
     """Seconds until the server has told its tools."""
+    fault: str | None = None
+    """Why it cannot be used: what is wrong with its table, with file and line."""
+
+    @property
+    def program(self) -> str:
+        """What it is started with; empty for one that is not."""
+        return self.command[0] if self.command else ""
+
+    @property
+    def is_unread(self) -> bool:
+        """Whether it is none at all: a table without a name, or a file that cannot be read."""
+        return server_problem(self.name) is not None
 
     def takes(self, tool: str) -> bool:
         """Whether a tool of the server is taken."""
@@ -104,21 +117,32 @@ class ServerConfig:
 def load_servers(path: Path, environment: Mapping[str, str]) -> dict[str, ServerConfig]:
     """Read the file of MCP servers; one that does not exist has none.
 
-    Raises:
-        BadServers: naming file and line of the first defect.
+    A server that is not described as it should be has a `fault`. Where not even its name can be
+    told, file and line stand for it, and for a file that cannot be read, the file.
     """
+    try:
+        tables = _FILE.read(path, "server")
+    except BadServers as error:
+        return {path.name: ServerConfig(name=path.name, fault=str(error))}
     found: dict[str, ServerConfig] = {}
-    for number, (item, where) in enumerate(_FILE.read(path, "server"), 1):
+    for number, (item, where) in enumerate(tables, 1):
         server = _server(item, environment)
-        if isinstance(server, ServerConfig) and server.name in found:
-            server = f"name: there are two servers {server.name!r}"
+        name = _name(item) or Path(where).name
+        if name in found:
+            server = f"name: there are two servers {name!r}"
         if isinstance(server, str):
-            raise BadServers(f"{where}: server {number}: {server}")
-        found[server.name] = server
+            server = ServerConfig(name=name, fault=f"{where}: server {number}: {server}")
+        found[name] = server
     return found
 
 
+def _name(item: Any) -> str | None:  # noqa: ANN401 - any TOML value
+    name: Any = cast("dict[str, Any]", item).get("name") if isinstance(item, dict) else None
+    return name if isinstance(name, str) and server_problem(name) is None else None
+
+
 def _server(item: Any, environment: Mapping[str, str]) -> ServerConfig | str:  # noqa: ANN401
+    """A server, or what is wrong with it."""
     try:
         text = _ServerText.model_validate(item)
     except ValidationError as error:

@@ -1,32 +1,44 @@
 """One connection to an MCP server: the only place on this side that knows the protocol's library.
 
 What a server sends is bounded before it is read: a line, a body and an event have a longest length,
-and a listing a most of pages. What a server asks of us (to sample a model, to question the user, to
-name folders) is refused, as we say that we cannot.
+an answer a most of parts, a listing a most of pages, and all that comes unasked a measure (see
+`chatter`). What a server asks of us (to sample a model, to question the user, to name folders) is
+refused, as we say that we cannot; its notifications are of no use here.
 """
 
-import logging
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, cast
 
 import anyio
 import anyio.abc
+import anyio.lowlevel
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from pydantic import ValidationError
 
+from gonogo.domain.defects import defect_of
 from gonogo.domain.errors import OutcomeUnknown, ToolFailed
+from gonogo.domain.reason import because
 from gonogo.tools._mcp_config import ServerConfig
 from gonogo.tools._tool import JsonObject
+from gonogo.tools.chatter import MOST_MESSAGE, REQUEST, Chatter
 from gonogo.workspace import bound_process
 
-MOST_TOOLS, MOST_MESSAGE = 256, 4 << 20
-"""Tools of one server, and bytes of one message."""
-_MOST_PAGES = 50
-_SAID = 2_000
+MOST_TOOLS, MOST_PAGES, MOST_PARTS = 256, 50, 1_000
+"""Tools of one server, pages that it lists them on, and parts of an answer."""
+_SAID = 500
 _MANNERS = 0.5
 """Seconds that a program has to end by itself when it is not needed any more."""
-_LOG = logging.getLogger(__name__)
+_BREATH = 0.01
+"""Seconds between two looks at what a program says beside the protocol."""
+_ODD = ("server answered a request with 202", "Unexpected content type")
+"""How the library says that it was done, perhaps, and that what came back is no answer."""
+_NO_ANSWER = "it is none that the protocol has"
+_UNREADABLE = object()
+"""Marks the error that stands for an answer of which only the id can be read."""
+_PENDING = 64
+"""Refusals that a server has not taken yet; more are not written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,28 +58,27 @@ class Link:
     """`mcp.client.session.ClientSession`."""
     version: str
     """What the server calls itself."""
-    gone: anyio.Event
-    """Set when there is nobody at the other end any more."""
+    chatter: Chatter
     over_http: bool
+    patience: float
+    """Seconds for an answer that is not to a call."""
 
-    async def tools(self) -> list[Listed]:
-        """The tools that the server lists now.
+    async def pages(self) -> AsyncIterator[list[Listed]]:
+        """The tools that the server lists now, a page at a time.
 
         Raises:
             ToolFailed: `server_unavailable`, or `server_error` for a listing that is none.
         """
         from mcp_types import ListToolsRequest, ListToolsResult, PaginatedRequestParams
 
-        found: list[Listed] = []
         cursor: str | None = None
-        for _ in range(_MOST_PAGES):
+        for _ in range(MOST_PAGES):
             params = PaginatedRequestParams(cursor=cursor) if cursor else None
             page = await self._asked(ListToolsRequest(params=params), ListToolsResult)
-            found += [Listed(t.name, t.description or "", t.input_schema) for t in page.tools]
+            yield [Listed(t.name, t.description or "", t.input_schema) for t in page.tools]
             cursor = page.next_cursor
-            if cursor is None or len(found) > MOST_TOOLS:
-                break
-        return found[:MOST_TOOLS]
+            if cursor is None:
+                return
 
     async def call(self, tool: str, arguments: JsonObject, timeout: float) -> Any:  # noqa: ANN401, ASYNC109
         """Have the server carry out a call; gives the library's result.
@@ -85,12 +96,12 @@ class Link:
                 CallToolRequest(params=params), CallToolResult, request_read_timeout_seconds=timeout
             )
         except MCPError as error:
-            raise self._failure(error) from error
+            raise self._failure(error, timeout) from error
         except ValueError as error:
             # The server did answer; what it did, nobody can tell from that.
-            raise OutcomeUnknown(f"the answer is none: {str(error)[:_SAID]}") from error
+            raise _unreadable(_on_one_line(error)) from error
 
-    def _failure(self, error: Any) -> ToolFailed:  # noqa: ANN401 - MCPError
+    def _failure(self, error: Any, timeout: float) -> ToolFailed:  # noqa: ANN401 - MCPError
         from mcp_types import (
             CONNECTION_CLOSED,
             INTERNAL_ERROR,
@@ -99,15 +110,19 @@ class Link:
             REQUEST_TIMEOUT,
         )
 
-        said = error.message[:_SAID]
-        if error.code == CONNECTION_CLOSED or (self.over_http and error.code == INVALID_REQUEST):
-            # Over HTTP that is how a session ends which the server has forgotten.
-            self.gone.set()
-        unsure = {CONNECTION_CLOSED, REQUEST_TIMEOUT}
-        if self.over_http:
-            # The library's words for an answer that is cut off, or comes from something between.
-            unsure |= {INTERNAL_ERROR, PARSE_ERROR}
-        return OutcomeUnknown(said) if error.code in unsure else ToolFailed("server_error", said)
+        said, gone = " ".join(error.message.split())[:_SAID], self.chatter.gone
+        if self.over_http and error.code in {CONNECTION_CLOSED, INVALID_REQUEST}:
+            # That is how a session ends which the server has forgotten.
+            gone.set()
+        if gone.is_set() and error.code == CONNECTION_CLOSED:
+            return OutcomeUnknown(self.chatter.doubt(said))
+        if error.code == REQUEST_TIMEOUT:
+            return OutcomeUnknown(self.chatter.late(timeout))
+        # Over HTTP: for an answer that is cut off, or is none, or comes from something between.
+        odd = error.code in {INTERNAL_ERROR, PARSE_ERROR} or said.startswith(_ODD)
+        if (self.over_http and odd) or error.error.data is _UNREADABLE:
+            return _unreadable(said)
+        return ToolFailed("server_error", said)
 
     async def _asked(self, request: Any, kind: type[Any]) -> Any:  # noqa: ANN401
         from mcp.shared.exceptions import MCPError
@@ -115,20 +130,28 @@ class Link:
         try:
             return await self.session.send_request(request, kind)
         except MCPError as error:
-            self._failure(error)
-            raise ToolFailed("server_unavailable", error.message[:_SAID]) from error
+            said = str(self._failure(error, self.patience))
+            raise ToolFailed("server_unavailable", said) from error
         except ValueError as error:
-            raise ToolFailed(
-                "server_error", f"a listing that is none: {str(error)[:_SAID]}"
-            ) from error
+            said = f"a listing that cannot be read: {_on_one_line(error)}"
+            raise ToolFailed("server_error", said) from error
+
+
+def _unreadable(why: str) -> OutcomeUnknown:
+    return OutcomeUnknown(because("its server's answer cannot be read: {why}", why=why))
+
+
+def _on_one_line(error: ValueError) -> str:
+    text = defect_of(error, "answer") if isinstance(error, ValidationError) else str(error)
+    return " ".join(text.split())[:_SAID]
 
 
 @asynccontextmanager
-async def linked(server: ServerConfig, said: "Said") -> AsyncGenerator[Link]:
+async def linked(server: ServerConfig, chatter: Chatter) -> AsyncGenerator[Link]:
     """A connection to a server, for as long as the block.
 
     Args:
-        said: Takes what a server that is a program writes beside the protocol.
+        chatter: Takes what it says besides its answers.
 
     Raises:
         ToolFailed: `io_error`: its program cannot be started.
@@ -139,10 +162,9 @@ async def linked(server: ServerConfig, said: "Said") -> AsyncGenerator[Link]:
 
     from gonogo import __version__
 
-    gone = anyio.Event()
-    transport = _http(server) if server.url else _stdio(server, said, gone)
+    transport = _http(server, chatter) if server.url else _stdio(server, chatter)
     client = Client(
-        cast("Any", transport),
+        cast("Any", _sifted(transport, chatter)),
         read_timeout_seconds=server.start_timeout,
         client_info=Implementation(name="gonogo", version=__version__),
         cache=None,
@@ -150,31 +172,127 @@ async def linked(server: ServerConfig, said: "Said") -> AsyncGenerator[Link]:
     async with client:
         known = client.server_info
         version = f"{known.name} {known.version}"[:200] if known else ""
-        yield Link(client.session, version, gone, server.url is not None)
+        over_http = server.url is not None
+        yield Link(client.session, version, chatter, over_http, server.start_timeout)
 
 
-class Said:
-    """The last words of a program."""
+# What comes in ---------------------------------------------------------------------------------
 
-    def __init__(self) -> None:
-        self._kept = b""
 
-    def add(self, chunk: bytes) -> None:
-        """More words."""
-        self._kept = (self._kept + chunk)[-_SAID:]
+@asynccontextmanager
+async def _sifted(
+    transport: AbstractAsyncContextManager[Any], chatter: Chatter
+) -> AsyncGenerator[Any]:
+    """The streams of a transport, with nothing in them that nobody asked for."""
+    incoming, received = anyio.create_memory_object_stream[Any](0)
+    sent, outgoing = anyio.create_memory_object_stream[Any](0)
+    refused, refusals = anyio.create_memory_object_stream[Any](_PENDING)
+    async with (
+        incoming, received, sent, outgoing, refused, refusals,
+        transport as (source, sink), anyio.create_task_group() as group,
+    ):  # fmt: skip
+        asked = set[str]()
+        group.start_soon(_Sifter(asked, chatter, refused).run, source, incoming)
+        group.start_soon(_send_on, outgoing, sink, asked)
+        group.start_soon(_send_on, refusals, sink, asked)
+        try:
+            yield received, sent
+        finally:
+            group.cancel_scope.cancel()
 
-    @property
-    def last_line(self) -> str:
-        """The last line that says something."""
-        lines = self._kept.decode("utf-8", "replace").split("\n")
-        return next((line.strip() for line in reversed(lines) if line.strip()), "")
+
+@dataclass(frozen=True, slots=True)
+class _Sifter:
+    """Lets answers through, of a size that can be read; refuses requests; forgets the rest."""
+
+    asked: set[str]
+    """The ids of our requests that have no answer."""
+    chatter: Chatter
+    refused: MemoryObjectSendStream[Any]
+
+    async def run(self, source: Any, to: MemoryObjectSendStream[Any]) -> None:  # noqa: ANN401
+        async with to:
+            async for item in source:
+                if isinstance(item, Exception) or not self._is_answer(item.message):
+                    await anyio.lowlevel.checkpoint()
+                elif not await _sent(to, item):
+                    return
+                if self.chatter.why is not None:
+                    return
+
+    def _is_answer(self, message: Any) -> bool:  # noqa: ANN401 - JSONRPCMessage
+        from mcp_types import JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
+
+        if isinstance(message, JSONRPCRequest):
+            self._refuse(message)
+            return False
+        if isinstance(message, JSONRPCNotification) or str(message.id) not in self.asked:
+            self.chatter.unasked()
+            return False
+        self.asked.discard(str(message.id))
+        if isinstance(message, JSONRPCResponse):
+            _cut(message.result)
+        return True
+
+    def _refuse(self, message: Any) -> None:  # noqa: ANN401 - JSONRPCRequest
+        from mcp.shared.message import SessionMessage
+        from mcp_types import (
+            METHOD_NOT_FOUND,
+            ErrorData,
+            JSONRPCError,
+            JSONRPCResponse,
+        )
+
+        if message.method == "ping":
+            answer = JSONRPCResponse(jsonrpc="2.0", id=message.id, result={})
+        else:
+            refusal = ErrorData(code=METHOD_NOT_FOUND, message="gonogo does nothing for servers")
+            answer = JSONRPCError(jsonrpc="2.0", id=message.id, error=refusal)
+        if self.chatter.unasked(REQUEST):
+            # Never waited for: a server that does not listen before we do would wait for ever.
+            with suppress(anyio.WouldBlock):
+                self.refused.send_nowait(SessionMessage(answer))
+
+
+def _cut(result: dict[str, Any]) -> None:
+    """Leave out the parts of an answer that are too many to be looked at."""
+    for name in ("content", "tools"):
+        parts: Any = result.get(name)
+        if isinstance(parts, list) and len(cast("list[Any]", parts)) > MOST_PARTS:
+            result[name] = cast("list[Any]", parts)[:MOST_PARTS]
+            if name == "content":
+                said = f"[… {len(cast('list[Any]', parts)) - MOST_PARTS} parts left out …]"
+                result[name].append({"type": "text", "text": said})
+
+
+async def _send_on(
+    messages: MemoryObjectReceiveStream[Any],
+    sink: Any,  # noqa: ANN401
+    asked: set[str],
+) -> None:
+    from mcp_types import JSONRPCRequest
+
+    async with messages:
+        async for message in messages:
+            if isinstance(message.message, JSONRPCRequest):
+                asked.add(str(message.message.id))
+            if not await _sent(sink, message):
+                return
+
+
+async def _sent(to: Any, item: Any) -> bool:  # noqa: ANN401
+    try:
+        await to.send(item)
+    except (anyio.ClosedResourceError, anyio.BrokenResourceError):
+        return False
+    return True
 
 
 # Programs -------------------------------------------------------------------------------------
 
 
 @asynccontextmanager
-async def _stdio(server: ServerConfig, said: Said, gone: anyio.Event) -> AsyncGenerator[Any]:
+async def _stdio(server: ServerConfig, chatter: Chatter) -> AsyncGenerator[Any]:
     """The streams of messages to and from a program: one a line."""
     incoming, received = anyio.create_memory_object_stream[Any](0)
     sent, outgoing = anyio.create_memory_object_stream[Any](0)
@@ -186,9 +304,9 @@ async def _stdio(server: ServerConfig, said: Said, gone: anyio.Event) -> AsyncGe
         assert process.stdin is not None  # noqa: S101 - all three are pipes
         assert process.stdout is not None  # noqa: S101
         assert process.stderr is not None  # noqa: S101
-        group.start_soon(_read, process.stdout, incoming, gone, server.name)
-        group.start_soon(_write, process.stdin, outgoing, incoming)
-        group.start_soon(_listen, process.stderr, said)
+        group.start_soon(_read, process.stdout, incoming, chatter)
+        group.start_soon(_write, process.stdin, outgoing, incoming, chatter)
+        group.start_soon(_listen, process.stderr, chatter)
         try:
             yield received, sent
         finally:
@@ -199,48 +317,66 @@ async def _stdio(server: ServerConfig, said: Said, gone: anyio.Event) -> AsyncGe
 
 
 async def _read(
-    stream: anyio.abc.ByteReceiveStream,
-    to: MemoryObjectSendStream[Any],
-    gone: anyio.Event,
-    name: str,
+    stream: anyio.abc.ByteReceiveStream, to: MemoryObjectSendStream[Any], chatter: Chatter
 ) -> None:
     from mcp.shared.message import SessionMessage
     from mcp_types import jsonrpc_message_adapter
+    from pydantic_core import from_json
 
     async with to:
-        async for line in _lines(stream, name):
+        async for line in _lines(stream, chatter):
             try:
-                message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+                # In two steps: at once it takes several times as long.
+                message = jsonrpc_message_adapter.validate_python(from_json(line), by_name=False)
             except ValueError:
-                _LOG.warning("MCP server %s: %.200r is no message", name, line)
-                continue
-            try:
-                await to.send(SessionMessage(message))
-            except (anyio.ClosedResourceError, anyio.BrokenResourceError):
+                await anyio.lowlevel.checkpoint()
+                message = _in_the_place_of(line)
+                if message is None and not chatter.junk(line):
+                    break
+            if message is not None and not await _sent(to, SessionMessage(message)):
                 return
-        gone.set()
+        chatter.gone.set()
 
 
-async def _lines(stream: anyio.abc.ByteReceiveStream, name: str) -> AsyncIterator[bytes]:
+def _in_the_place_of(line: bytes) -> Any:  # noqa: ANN401 - JSONRPCMessage
+    """For an answer that cannot be read: that it cannot. None: it is nobody's answer."""
+    from mcp_types import PARSE_ERROR, ErrorData, JSONRPCError
+    from pydantic_core import from_json
+
+    with suppress(ValueError):
+        match from_json(line):
+            case {"jsonrpc": "2.0", "id": int() | str() as of, "result": _} | {
+                "jsonrpc": "2.0", "id": int() | str() as of, "error": _,
+            }:  # fmt: skip
+                error = ErrorData(code=PARSE_ERROR, message=_NO_ANSWER, data=_UNREADABLE)
+                return JSONRPCError(jsonrpc="2.0", id=of, error=error)
+            case _:
+                return None
+    return None
+
+
+async def _lines(stream: anyio.abc.ByteReceiveStream, chatter: Chatter) -> AsyncIterator[bytes]:
     left = b""
     while True:
         try:
-            left += await stream.receive(65_536)
+            chunk = await stream.receive(65_536)
         except (anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError):
             return
-        *whole, left = left.split(b"\n")
+        *whole, left = (left + chunk).split(b"\n")
+        if len(left) > MOST_MESSAGE:
+            chatter.end(f"a message is longer than {MOST_MESSAGE} bytes")
+        if not chatter.came(len(chunk), len(whole)):
+            return
         for line in whole:
             if line.strip():
                 yield line
-        if len(left) > MOST_MESSAGE:
-            _LOG.error("MCP server %s: a message is longer than %s bytes", name, MOST_MESSAGE)
-            return
 
 
 async def _write(
     stream: anyio.abc.ByteSendStream,
     messages: MemoryObjectReceiveStream[Any],
     incoming: MemoryObjectSendStream[Any],
+    chatter: Chatter,
 ) -> None:
     async with messages:
         async for message in messages:
@@ -249,30 +385,33 @@ async def _write(
                 await stream.send(line.encode())
             except (anyio.ClosedResourceError, anyio.BrokenResourceError, OSError):
                 # Whoever waits for an answer learns that there will be none.
+                chatter.gone.set()
                 await incoming.aclose()
                 return
 
 
-async def _listen(stream: anyio.abc.ByteReceiveStream, said: Said) -> None:
+async def _listen(stream: anyio.abc.ByteReceiveStream, chatter: Chatter) -> None:
     while True:
         try:
-            said.add(await stream.receive(4_096))
+            chatter.words(await stream.receive(65_536))
         except (anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError):
             return
+        # Who writes more than we read waits for us, and not everybody else.
+        await anyio.sleep(_BREATH)
 
 
 # HTTP -----------------------------------------------------------------------------------------
 
 
 @asynccontextmanager
-async def _http(server: ServerConfig) -> AsyncGenerator[Any]:
+async def _http(server: ServerConfig, chatter: Chatter) -> AsyncGenerator[Any]:
     """The streams of messages to and from an address. Proxies of the environment are not asked."""
     from mcp.client.streamable_http import streamable_http_client
 
     from gonogo.tools._mcp_http import bounded_client
 
     async with (
-        bounded_client(server.headers, server.timeout, MOST_MESSAGE) as client,
+        bounded_client(server.headers, server.timeout, chatter) as client,
         streamable_http_client(
             server.url or "", http_client=client, max_sse_event_size=MOST_MESSAGE
         ) as streams,

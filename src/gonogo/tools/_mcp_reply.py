@@ -4,7 +4,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from gonogo.domain.errors import ToolFailed
+from gonogo.domain.errors import OutcomeUnknown, ToolFailed
+from gonogo.domain.reason import because
 from gonogo.tools._tool import JsonObject
 
 
@@ -16,6 +17,7 @@ def told(reply: Any, cap: int) -> JsonObject:  # noqa: ANN401 - mcp_types.CallTo
 
     Raises:
         ToolFailed: `server_error`: the server says that the call failed.
+        OutcomeUnknown: it cannot be kept, as it holds numbers that are none.
     """
     text = shortened("\n".join(_text(block) for block in reply.content), cap)
     if reply.is_error:
@@ -35,7 +37,11 @@ def shortened(text: str, cap: int) -> str:
 
 
 def _structured(value: Any, cap: int) -> JsonObject:  # noqa: ANN401 - any JSON value
-    written = json.dumps(value, ensure_ascii=False)
+    try:
+        written = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    except ValueError as error:
+        why = because("its server's answer cannot be read: {why}", why=str(error))
+        raise OutcomeUnknown(why) from error
     if len(written) > cap:
         return {"structured": shortened(written, cap), "structured_truncated": True}
     return {"structured": value}

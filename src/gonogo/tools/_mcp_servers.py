@@ -7,7 +7,7 @@ why.
 
 import math
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal, cast
@@ -15,20 +15,27 @@ from urllib.parse import urlsplit
 
 import anyio
 import anyio.abc
+import anyio.to_thread
 
 from gonogo.domain.errors import ToolFailed
 from gonogo.domain.foreign import Standing, foreign_name, server_of
 from gonogo.domain.gate import ToolClass
 from gonogo.tools._mcp_config import ServerConfig
-from gonogo.tools._mcp_link import Link, Listed, Said, linked
+from gonogo.tools._mcp_link import MOST_TOOLS, Link, Listed, linked
 from gonogo.tools._mcp_reply import told
 from gonogo.tools._mcp_tool import Definition, ForeignTool, Given, prepare, read_definition
 from gonogo.tools._tool import Bench, JsonObject, Tool
+from gonogo.tools.chatter import Chatter
+from gonogo.tools.schemas import SchemaChecks
 
 TRIES, WHILE = 3, 600.0
 """How often a server is started within how many seconds; one that runs is started once."""
-Sight = Callable[[Sequence[Definition]], Awaitable[Mapping[str, Standing]]]
-"""Writes down what servers say of their tools; gives what was seen of each, by name."""
+MOST_LISTED, LISTING_SECONDS = 1 << 20, 5.0
+"""Characters of all descriptions and schemas of a server, and CPU time for reading them."""
+_TWICE = "the server lists two tools of that name"
+Sight = Callable[[Sequence[Definition]], Awaitable[Mapping[str, Standing | str]]]
+"""Writes down what servers say of their tools; gives what was seen of each by name, or why it is
+not taken."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,19 +72,27 @@ class Servers:
 
     def __contains__(self, name: object) -> bool:
         """Whether a tool's name speaks of one of the servers, and of a tool that is taken."""
-        server = self._servers.get(server_of(name) or "") if isinstance(name, str) else None
-        return server is not None and server.config.takes(_tool_of(str(name), server.config))
+        if not isinstance(name, str) or server_of(name) is None:
+            return False
+        server = self._owner(name)
+        return server is not None and server.config.takes(_tool_of(name, server.config))
+
+    def _owner(self, name: str) -> "_Server | None":
+        """The server that a tool's name speaks of, or one that could be it."""
+        unread = (server for server in self._servers.values() if server.config.is_unread)
+        return self._servers.get(server_of(name) or "") or next(unread, None)
 
     def remember(self, standings: Mapping[str, Standing]) -> None:
         """Know the tools that were seen by earlier runtimes."""
         for name, standing in standings.items():
-            if name in self:
+            server = self._owner(name)
+            if name in self and server is not None:
                 seen = standing.now.definition
                 definition = Definition(
                     server=server_of(name) or "", tool=seen["name"],
                     description=seen["description"], parameters=seen["parameters"],
                 )  # fmt: skip
-                self._know(self._servers[definition.server], definition)
+                self._know(server, definition)
 
     async def serve(self, *, task_status: anyio.abc.TaskStatus[None]) -> None:
         """Keep the servers until cancelled."""
@@ -101,7 +116,14 @@ class Servers:
         async with anyio.create_task_group() as group:
             for server in wanted:
                 group.start_soon(self._try_list, server)
-        return tuple(name for server in wanted if server.runs for name in server.listed)
+        return tuple(name for server in wanted if server.runs for name in server.names)
+
+    def lends(self, name: str, agent: str) -> bool:
+        """Whether an agent may call a tool; also where nobody can say, since that is told then."""
+        server = self._owner(name)
+        if name not in self or server is None:
+            return False
+        return server.config.fault is not None or agent in server.config.agents
 
     def borrowers(self, name: str) -> tuple[str, ...]:
         """The agents that a tool is lent to."""
@@ -113,10 +135,10 @@ class Servers:
         Raises:
             ToolFailed: `server_unavailable`, or `unknown_tool`.
         """
-        if name not in self:
+        server = self._owner(name)
+        if name not in self or server is None:
             raise ToolFailed("unknown_tool", f"no server offers {name}")
-        server = self._servers[server_of(name) or ""]
-        standings = await self._list(server)
+        standings = await self._list(server, name)
         if name not in standings:
             refused = server.refused.get(_tool_of(name, server.config))
             raise ToolFailed("unknown_tool", f"{name}: {refused or 'its server lists it no more'}")
@@ -131,26 +153,43 @@ class Servers:
         return [server.report() for server in self._servers.values()]
 
     async def _try_list(self, server: "_Server") -> None:
-        if server.listed and server.runs:
+        if server.names and server.runs:
             return
         try:
             await self._list(server)
         except ToolFailed as failure:
             server.error = str(failure)
 
-    async def _list(self, server: "_Server") -> Mapping[str, Standing]:
+    async def _list(self, server: "_Server", wanted: str | None = None) -> Mapping[str, Standing]:
+        """Have a server list its tools; what is not seen again now counts as it was seen last.
+
+        Args:
+            wanted: See this one again, and those that are new; by default all.
+        """
         link = await server.ready()
+        listing = _ToolList(server.config, server.listing)
         try:
             with anyio.fail_after(server.config.start_timeout):
-                listed = await link.tools()
+                async for page in link.pages():
+                    if not await anyio.to_thread.run_sync(listing.add, page):
+                        break
         except TimeoutError:
             late = f"MCP server {server.config.name} does not list its tools"
             raise ToolFailed("server_unavailable", late) from None
-        definitions = server.take(listed)
-        standings = await self._sight(definitions)
-        for definition in definitions:
-            self._know(server, definition)
-        return standings
+        again = [
+            definition for definition in listing.definitions
+            if wanted in {None, definition.name} or definition.name not in self.known
+        ]  # fmt: skip
+        seen = await self._sight(again)
+        server.listing = listing
+        for definition in again:
+            found = seen.get(definition.name)
+            if isinstance(found, str):
+                server.barred[definition.name] = definition.tool, found
+            else:
+                server.barred.pop(definition.name, None)
+                self._know(server, definition)
+        return {name: found for name, found in seen.items() if not isinstance(found, str)}
 
     def _know(self, server: "_Server", definition: Definition) -> None:
         self.known[definition.name] = ForeignTool(
@@ -164,14 +203,71 @@ def _tool_of(name: str, config: ServerConfig) -> str:
     return name.removeprefix(foreign_name(config.name, ""))
 
 
+class _ToolList:
+    """What a server lists at one time: the tools that fit, and why the others do not."""
+
+    def __init__(self, config: ServerConfig, before: "_ToolList | None" = None) -> None:
+        """Begin with nothing.
+
+        Args:
+            before: What it listed last; what is the same in it need not be checked again.
+        """
+        self._config = config
+        self._known = {} if before is None else before._found
+        self._found: dict[str, Definition] = {}
+        self._twice = set[str]()
+        self._left, self._room = MOST_TOOLS, MOST_LISTED
+        self._checks = SchemaChecks(LISTING_SECONDS)
+        self.refused: dict[str, str] = {}
+
+    @property
+    def definitions(self) -> list[Definition]:
+        """The tools that are taken."""
+        return list(self._found.values())
+
+    def add(self, page: Sequence[Listed]) -> bool:
+        """Take a page of the listing. False: there are enough."""
+        for each in page[: self._left]:
+            if self._config.takes(each.name):
+                self._add(each)
+        self._left -= len(page)
+        return self._left > 0
+
+    def _add(self, each: Listed) -> None:
+        read = self._read(each)
+        if isinstance(read, str):
+            self.refused[each.name[:100]] = read
+        elif read.name in self._twice:
+            return
+        elif read.name in self._found:
+            self._twice.add(read.name)
+            self.refused[self._found.pop(read.name).tool] = _TWICE
+        elif read.size > self._room:
+            why = f"its server's tools have more than {MOST_LISTED} characters together"
+            self.refused[each.name] = why
+        else:
+            self._room -= read.size
+            self._found[read.name] = read
+
+    def _read(self, each: Listed) -> Definition | str:
+        known = self._known.get(foreign_name(self._config.name, each.name))
+        if known and (known.description, known.parameters) == (each.description, each.parameters):
+            return known
+        return read_definition(
+            self._config.name, each.name, each.description, each.parameters, self._checks
+        )
+
+
 class _Server:
     """One server, running or not."""
 
     def __init__(self, config: ServerConfig) -> None:
         self.config = config
         self.group: anyio.abc.TaskGroup | None = None
-        self.listed: tuple[str, ...] = ()
-        self.refused: dict[str, str] = {}
+        self.listing = _ToolList(config)
+        self.barred: dict[str, tuple[str, str]] = {}
+        """The tools that are listed and not taken for what was seen of them: what its server calls
+        each, and why."""
         self.error: str | None = None
         self._link: Link | None = None
         self._version = ""
@@ -181,13 +277,23 @@ class _Server:
         """Of the last life: it is known why it ended."""
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """The tools that are taken."""
+        return tuple(d.name for d in self.listing.definitions if d.name not in self.barred)
+
+    @property
+    def refused(self) -> dict[str, str]:
+        """The tools that are not, by what the server calls them, and why."""
+        return {**self.listing.refused, **dict(self.barred.values())}
+
+    @property
     def runs(self) -> bool:
-        return self._link is not None and not self._link.gone.is_set()
+        return self._link is not None and not self._link.chatter.gone.is_set()
 
     async def ready(self) -> Link:
         """The connection; opened if there is none."""
         async with self._starting:
-            if self._link is None or self._link.gone.is_set():
+            if not self.runs:
                 await self._start()
             assert self._link is not None  # noqa: S101 - started one line above
             return self._link
@@ -198,41 +304,25 @@ class _Server:
         reply = await link.call(tool, given.values, self.config.timeout)
         return told(reply, bench.output_cap)
 
-    def take(self, listed: Iterable[Listed]) -> list[Definition]:
-        """The tools of a listing that fit; why the others do not is kept."""
-        found: dict[str, Definition] = {}
-        self.refused, twice = {}, set[str]()
-        for each in listed:
-            if not self.config.takes(each.name):
-                continue
-            read = read_definition(self.config.name, each.name, each.description, each.parameters)
-            if isinstance(read, str):
-                self.refused[each.name[:100]] = read
-            elif read.name in found:
-                twice.add(read.name)
-            else:
-                found[read.name] = read
-        for name in twice:
-            self.refused[found.pop(name).tool] = "the server lists two tools of that name"
-        self.listed = tuple(found)
-        return list(found.values())
-
     def report(self) -> ServerReport:
         """How it is."""
-        state = "ready" if self.runs else "failed" if self.error else "idle"
+        error = self.config.fault or self.error
+        state = "ready" if self.runs else "failed" if error else "idle"
         url = urlsplit(self.config.url or "")
         # Neither arguments nor the rest of an address: some have secrets there.
-        place = f"{url.scheme}://{url.netloc}" if self.config.url else self.config.command[0]
+        place = f"{url.scheme}://{url.netloc}" if self.config.url else self.config.program
         return ServerReport(
-            name=self.config.name, place=place, state=state, error=self.error,
-            version=self._version, tools=self.listed, refused=dict(self.refused),
+            name=self.config.name, place=place, state=state, error=error,
+            version=self._version, tools=self.names, refused=self.refused,
             agents=self.config.agents,
         )  # fmt: skip
 
     async def _start(self) -> None:
+        now, name = anyio.current_time(), self.config.name
+        if self.config.fault is not None:
+            raise ToolFailed("server_unavailable", f"MCP server {name}: {self.config.fault}")
         if self.group is None:
             raise ToolFailed("server_unavailable", "servers do not run for a command that looks")
-        now, name = anyio.current_time(), self.config.name
         if len(self._starts) == TRIES and now - self._starts[0] < WHILE:
             left = math.ceil(WHILE - (now - self._starts[0]))
             await self._over.wait()
@@ -248,16 +338,17 @@ class _Server:
 
     async def _live(self, *, task_status: anyio.abc.TaskStatus[str | None]) -> None:
         """One life of the server; gives why it did not begin, if it did not."""
-        said, mine, error, over = Said(), list[Link](), "it does not answer in time", self._over
+        mine, error, over = list[Link](), "it does not answer in time", self._over
+        chatter = Chatter(self.config.name)
         deadline = anyio.current_time() + self.config.start_timeout
         try:
             with anyio.CancelScope(deadline=deadline) as scope:
-                async with linked(self.config, said) as link:
+                async with linked(self.config, chatter) as link:
                     scope.deadline = math.inf
                     mine.append(link)
                     self._link, self._version = link, link.version
                     task_status.started(None)
-                    await link.gone.wait()
+                    await chatter.gone.wait()
                     error = "it ended"
         except Exception as failure:
             error = _reason(failure)
@@ -265,8 +356,7 @@ class _Server:
             # Another life may have begun already.
             if mine and self._link is mine[0]:
                 self._link = None
-        last = said.last_line
-        self.error = f"{error}; it said: {last[:300]}" if last else error
+        self.error = chatter.reason(error)
         over.set()
         if not mine:
             task_status.started(self.error)
@@ -276,4 +366,7 @@ def _reason(error: BaseException) -> str:
     """What an error says, without the groups that it is wrapped in."""
     while isinstance(error, BaseExceptionGroup):
         error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
-    return f"{type(error).__name__}: {error}"[:500] if str(error) else type(error).__name__
+    if isinstance(error, ToolFailed):
+        return str(error)
+    said = " ".join(str(error).split())
+    return f"{type(error).__name__}: {said}"[:500] if said else type(error).__name__

@@ -6,24 +6,26 @@ small, and no remark of the server's about how harmless a tool is counts.
 
 import difflib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import islice
+from itertools import takewhile
 from typing import Any, cast
 
 from gonogo.domain.canonical import canonical_json, digest
 from gonogo.domain.conversation import ToolSchema
-from gonogo.domain.errors import InvalidArguments
+from gonogo.domain.errors import InvalidArguments, InvalidMessage
 from gonogo.domain.foreign import Standing, foreign_name, tool_problem
+from gonogo.domain.strict_json import check_text
 from gonogo.domain.visible import visible, visible_json
 from gonogo.tools._tool import Arguments, JsonObject, Prepared, Tool
+from gonogo.tools.schemas import SchemaChecks
 from gonogo.workspace import Workspace
 
-MOST_SCHEMA, MOST_DESCRIPTION, MOST_ARGUMENTS = 64 << 10, 8_000, 1 << 20
-"""Characters of a tool's schema as JSON, of its description, and of a call's arguments."""
-_BY_PATTERN = ("patternProperties", "additionalProperties", "unevaluatedProperties")
-_DEEPEST, _MOST_REFERENCES = 40, 2_000
-_MOST_LINES, _LONGEST_LINE = 200, 500
+MOST_DESCRIPTION, MOST_ARGUMENTS = 8_000, 1 << 20
+"""Characters of a tool's description, and of a call's arguments as JSON."""
+_MOST_LINES, _MOST_COMPARED, _LINE, _AROUND = 200, 400, 200, 2
+"""Of a difference: lines, lines of one side, characters of a line, and like lines around."""
+_CUT = "[… there is more: this is not all that has changed …]"
 
 
 class Given(Arguments):
@@ -63,6 +65,11 @@ class Definition:
         """Of all that."""
         return digest(self.body)
 
+    @property
+    def size(self) -> int:
+        """Characters of all that."""
+        return len(canonical_json(self.body))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForeignTool(Tool):
@@ -76,7 +83,7 @@ class ForeignTool(Tool):
             name=self.name, description=self.description, parameters=self.definition.parameters
         )
 
-    def parse(self, arguments: Mapping[str, Any]) -> Arguments:
+    def parse(self, arguments: Mapping[str, Any], within: SchemaChecks | None = None) -> Arguments:
         """Read the arguments of a call.
 
         Raises:
@@ -90,7 +97,7 @@ class ForeignTool(Tool):
         problem = (
             f"they are longer than {MOST_ARGUMENTS} characters"
             if size > MOST_ARGUMENTS
-            else misfit(self.definition.parameters, values)
+            else (within or SchemaChecks()).misfit(self.definition.parameters, values)
         )
         if problem is not None:
             raise InvalidArguments(f"{self.name}: {problem}")
@@ -105,11 +112,25 @@ def prepare(workspace: Workspace, arguments: Given) -> Prepared:
 
 def difference(standing: Standing) -> str:
     """How a tool differs from what was accepted of it, for a person to read; bounded."""
-    accepted = [s.definition for s in standing.sightings if s.accepted_at]
-    old = accepted[-1] if accepted else JsonObject()
-    pages = (_page(old), _page(standing.now.definition))
-    lines = difflib.unified_diff(*pages, "accepted", "now", n=2, lineterm="")
-    return visible("\n".join(islice(lines, _MOST_LINES)))
+    accepted = standing.as_accepted
+    pages = _unlike(_page(accepted.definition if accepted else {}), _page(standing.now.definition))
+    # Comparing takes time with more than the square of what there is to compare.
+    compared = [page[:_MOST_COMPARED] for page in pages]
+    lines = list(
+        difflib.unified_diff(*compared, fromfile="accepted", tofile="now", n=_AROUND, lineterm="")
+    )
+    cut = len(lines) > _MOST_LINES or any(len(page) > _MOST_COMPARED for page in pages)
+    return visible("\n".join([*lines[:_MOST_LINES], *([_CUT] if cut else [])]))
+
+
+def _unlike(old: list[str], new: list[str]) -> tuple[list[str], list[str]]:
+    """Two pages without what both begin and end with."""
+    pairs = list(zip(old, new, strict=False))
+    start = next((at for at, (a, b) in enumerate(pairs) if a != b), len(pairs))
+    backwards = zip(reversed(old[start:]), reversed(new[start:]), strict=False)
+    same = list(takewhile(lambda pair: pair[0] == pair[1], backwards))
+    begin, end = max(0, start - _AROUND), max(0, len(same) - _AROUND)
+    return old[begin : len(old) - end], new[begin : len(new) - end]
 
 
 def _page(definition: JsonObject) -> list[str]:
@@ -117,99 +138,32 @@ def _page(definition: JsonObject) -> list[str]:
     parameters = json.dumps(
         definition.get("parameters", {}), indent=1, ensure_ascii=False, sort_keys=True
     )
-    return [line[:_LONGEST_LINE] for line in (*text.splitlines(), *parameters.splitlines())]
+    # Cut up and not cut off: a change may be far back in a long line.
+    return [
+        line[at : at + _LINE]
+        for line in (*text.splitlines(), *parameters.splitlines())
+        for at in range(0, max(1, len(line)), _LINE)
+    ]
 
 
-def read_definition(server: str, name: str, description: str, schema: Any) -> Definition | str:  # noqa: ANN401
+def read_definition(
+    server: str,
+    name: str,
+    description: str,
+    schema: Any,  # noqa: ANN401 - as a stranger wrote it
+    checks: SchemaChecks | None = None,
+) -> Definition | str:
     """Check what a server says of a tool; why it is not taken, if it is not."""
     if problem := tool_problem(server, name):
         return problem
     if len(description) > MOST_DESCRIPTION:
         return f"its description is longer than {MOST_DESCRIPTION} characters"
-    if problem := _schema_problem(schema):
+    try:
+        check_text(description)
+    except InvalidMessage as error:
+        return f"its description cannot be read: {error}"
+    if problem := (checks or SchemaChecks()).problem_of(schema):
         return f"its schema {problem}"
     return Definition(
         server=server, tool=name, description=description, parameters=cast("JsonObject", schema)
     )
-
-
-def _schema_problem(schema: object) -> str | None:
-    from jsonschema import Draft202012Validator, SchemaError
-
-    if not isinstance(schema, dict):
-        return "is no object"
-    found = cast("JsonObject", schema)
-    try:
-        if len(canonical_json(found)) > MOST_SCHEMA:
-            return f"is longer than {MOST_SCHEMA} characters"
-        if found.get("type") != "object":
-            return "is not that of an object"
-        if problem := _strange(found, 0):
-            return problem
-        Draft202012Validator.check_schema(found)
-    except SchemaError as error:
-        return f"is none: {error.message[:200]}"
-    except (ValueError, RecursionError) as error:
-        return f"cannot be read: {error}"
-    return None
-
-
-def _strange(value: object, depth: int) -> str | None:
-    """What a schema has that would lead out of it, or nowhere."""
-    if depth > _DEEPEST:
-        return f"is nested deeper than {_DEEPEST}"
-    if isinstance(value, list):
-        items = cast("list[object]", value)
-        return next(filter(None, (_strange(item, depth + 1) for item in items)), None)
-    if not isinstance(value, dict):
-        return None
-    fields = cast("JsonObject", value)
-    for key in ("$ref", "$dynamicRef"):
-        target = fields.get(key)
-        if isinstance(target, str) and not target.startswith("#"):
-            return "refers to something outside of itself"
-    return next(filter(None, (_strange(item, depth + 1) for item in fields.values())), None)
-
-
-def misfit(schema: JsonObject, values: JsonObject) -> str | None:
-    """What of a call's arguments does not fit, if anything.
-
-    Patterns are left to the server: a stranger's expression could keep us busy for ever.
-    """
-    from jsonschema import Draft202012Validator, ValidationError, validators
-    from referencing.exceptions import Unresolvable
-
-    left = iter(range(_MOST_REFERENCES))
-    plain = Draft202012Validator.VALIDATORS
-    bounded = {name: _bounded(plain[name], left) for name in ("$ref", "$dynamicRef")}
-    checker: Any = cast("Any", validators).extend(
-        Draft202012Validator, {**bounded, "pattern": None}
-    )
-    try:
-        checker(_without_patterns(schema)).validate(values)
-    except ValidationError as error:
-        where = ".".join(str(part) for part in error.absolute_path) or "arguments"
-        return f"{where}: {error.message[:500]}"
-    except (Unresolvable, RecursionError, StopIteration):
-        return "arguments: the server's schema cannot be followed"
-    return None
-
-
-def _without_patterns(schema: Any) -> Any:  # noqa: ANN401 - any JSON value
-    """A schema that names no properties by patterns; others than those named may then be there."""
-    if isinstance(schema, list):
-        return [_without_patterns(item) for item in cast("list[Any]", schema)]
-    if not isinstance(schema, dict):
-        return schema
-    fields = cast("JsonObject", schema)
-    left_out = _BY_PATTERN if "patternProperties" in fields else ()
-    return {name: _without_patterns(v) for name, v in fields.items() if name not in left_out}
-
-
-def _bounded(follow: Callable[..., Any], left: Any) -> Callable[..., Any]:  # noqa: ANN401
-    def follows(*args: Any) -> Any:  # noqa: ANN401 - as the library has it
-        if next(left, None) is None:
-            raise RecursionError
-        return follow(*args)
-
-    return follows

@@ -14,6 +14,7 @@ from gonogo.domain.conversation import ToolSchema
 from gonogo.domain.defects import defect_of
 from gonogo.domain.errors import InvalidArguments, ToolFailed
 from gonogo.domain.gate import Access, FileEffect, ToolClass
+from gonogo.tools.schemas import SchemaChecks
 from gonogo.workspace import (
     DEFAULT_PATH,
     OUTPUT_CAP,
@@ -135,12 +136,16 @@ class Tool:
         parameters = _parameters(self.arguments)
         return ToolSchema(name=self.name, description=self.description, parameters=parameters)
 
-    def parse(self, arguments: Mapping[str, Any]) -> Arguments:
-        """Read the arguments of a call.
+    def parse(self, arguments: Mapping[str, Any], within: SchemaChecks | None = None) -> Arguments:
+        """Read the arguments of a call. Not for the event loop: that may take a second.
+
+        Args:
+            within: Who checks the arguments of a foreign tool; by default for this call alone.
 
         Raises:
             InvalidArguments: naming the first argument that is wrong.
         """
+        del within
         try:
             return self.arguments.model_validate(dict(arguments))
         except ValidationError as error:
