@@ -19,6 +19,13 @@ from gonogo.workspace import DEFAULT_PATH
 from tools.test_mcp_servers import run, serving
 
 PATH = os.pathsep.join(part for part in sys.path if part)
+IMPATIENT = {"timeout": 5.0, "start_timeout": 10.0}
+PATIENT = {"timeout": 60.0, "start_timeout": 60.0}
+SILENT = {
+    "says nothing", "no listing", "dribble", "no answer", "deep", "half a pair", "a long number",
+    "what is no message", "a trickle", "of another",
+}  # fmt: skip
+"""What is waited for in vain."""
 LIVES = 3
 """How often a server that fails is started in a while."""
 ARGUMENTS = {
@@ -65,7 +72,7 @@ def config(tmp_path):
             name="docs",
             command=(sys.executable, "-m", "fakes.hostile", trick, str(folder)),
             folder=folder, environment={"PATH": DEFAULT_PATH, "PYTHONPATH": PATH},
-            agents=("coder",), timeout=5.0, start_timeout=10.0,
+            agents=("coder",), **(IMPATIENT if trick in SILENT else PATIENT),
         )  # fmt: skip
 
     return configured
@@ -87,7 +94,7 @@ def honest(tmp_path):
 async def over_http(trick, config):
     """A hostile server at an address."""
     async with hostile_http.hostile(trick) as (url, asked):
-        yield replace(config(""), command=(), url=url), asked
+        yield replace(config(trick), command=(), url=url), asked
 
 
 async def use(servers, folder, trick=""):
@@ -202,7 +209,10 @@ async def test_whatever_an_address_does_a_call_has_an_end(trick, config, caplog)
 @pytest.mark.parametrize(
     ("trick", "why"),
     [
-        ("is no answer", "its server's answer cannot be read: it is none that the protocol has"),
+        (
+            "is no answer",
+            "its server's answer cannot be read: an answer that the protocol does not",
+        ),
         ("null in it", "its server's answer cannot be read: content: Input should be a valid list"),
         ("a large number", "its server's answer cannot be read: Out of range float values"),
         ("goes at a call", "its server ended: Connection closed"),

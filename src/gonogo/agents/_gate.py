@@ -184,7 +184,7 @@ class Gate:
             "subtask_id": thread.subtask_id,
         }  # fmt: skip
         if thread.remote and tool.tool_class is not ToolClass.CONTROL:
-            access = remote_access(tool.name, arguments)
+            access = await anyio.to_thread.run_sync(remote_access, tool.name, arguments)
             return _Ready(Call(arguments=arguments, access=access, **named))
         workspace = self.open_workspace(thread.workspace)
         prepared = await anyio.to_thread.run_sync(tool.prepare, workspace, parsed)
@@ -209,10 +209,8 @@ class Gate:
             conditions = replace(conditions, own_programs=ready.around.own)
         if changed:
             conditions, rules = replace(conditions, changed=changed), rules.strict()
+        # What a command names is looked up on the disk, and a patch may be of very many files.
         judge = partial(explain, call, rules, conditions, grant)
-        if call.access.command is None:
-            return judge()
-        # What its words and patterns name is looked up on the disk, however much that is.
         return await anyio.to_thread.run_sync(judge)
 
     def _conditions(self, thread: Thread) -> Conditions:

@@ -34,7 +34,7 @@ _BREATH = 0.01
 """Seconds between two looks at what a program says beside the protocol."""
 _ODD = ("server answered a request with 202", "Unexpected content type")
 """How the library says that it was done, perhaps, and that what came back is no answer."""
-_NO_ANSWER = "it is none that the protocol has"
+_NO_ANSWER = "an answer that the protocol does not have"
 _UNREADABLE = object()
 """Marks the error that stands for an answer of which only the id can be read."""
 _PENDING = 64
