@@ -18,7 +18,6 @@ import pytest
 
 from fakes.nursery import python
 from fakes.template import lay_out
-from gonogo.server.connections import Room, room_for_connections
 
 FILES, CROWD = 64, 70
 SECONDS = 60
@@ -161,6 +160,11 @@ def test_where_all_are_at_work_a_new_one_is_told_to_come_again_and_this_machine_
     wait_until(lambda: answers(poor))
 
 
-def test_there_is_room_for_some_and_not_for_all_descriptors(monkeypatch):
-    assert Room(3).held == 0
-    assert 4 <= room_for_connections() <= 10_000
+@pytest.mark.parametrize(("files", "least", "most"), [(64, 20, 32), (16, 4, 6), (1024, 700, 768)])
+def test_there_is_room_for_as_many_as_leave_descriptors_for_other_work(files, least, most):
+    tell = "from gonogo.server.connections import room_for_connections as r; print(r())"
+    told = subprocess.run(
+        ["sh", "-c", f"ulimit -n {files}; exec {sys.executable} -c '{tell}'"],
+        env=python(), capture_output=True, text=True, timeout=SECONDS, check=True,
+    )  # fmt: skip
+    assert least <= int(told.stdout) <= most

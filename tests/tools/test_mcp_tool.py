@@ -1,13 +1,18 @@
 """What a server says of its tools is checked; nothing in it keeps us busy or leads outside."""
 
+from datetime import UTC, datetime
+
 import pytest
 
 from gonogo.domain.errors import InvalidArguments
+from gonogo.domain.foreign import Sighting, Standing
 from gonogo.domain.gate import ToolClass
+from gonogo.tools import difference
 from gonogo.tools._mcp_tool import Definition, ForeignTool, Given, prepare, read_definition
 from gonogo.workspace import Workspace
 
 TEXT = {"type": "string"}
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def schema(**properties):
@@ -93,3 +98,43 @@ def test_what_does_not_fit_is_not_taken_and_it_is_said_why(name, description, pa
     read = read_definition("docs", name, description, parameters)
     assert isinstance(read, str)
     assert problem in read
+
+
+def standing(old, new):
+    """A tool whose description and schema were accepted, and are others now."""
+
+    def sighting(position, said, accepted):
+        description, parameters = said
+        return Sighting(
+            name="mcp__docs__search", position=position, digest=str(position), seen_at=NOW,
+            definition={"name": "search", "description": description, "parameters": parameters},
+            accepted_at=accepted, accepted_by=None,
+        )  # fmt: skip
+
+    return Standing([sighting(1, old, NOW), sighting(2, new, None)])
+
+
+def test_a_change_far_back_in_a_long_line_is_shown():
+    text = "x" * 5_000
+    shown = difference(standing((f"{text}reads{text}", {}), (f"{text}deletes{text}", {})))
+    assert any("deletes" in line for line in shown.splitlines() if line.startswith("+"))
+    assert any("reads" in line for line in shown.splitlines() if line.startswith("-"))
+
+
+def test_what_both_begin_and_end_with_is_left_out_however_long_it_is():
+    many = [str(number) for number in range(6_000)]
+    changed = [*many[:3_000], "another", *many[3_000:]]
+    shown = difference(standing(("d", {"enum": many}), ("d", {"enum": changed})))
+    assert [line for line in shown.splitlines() if line[0] in "+-"][2:] == ['+  "another",']
+    assert "there is more" not in shown
+
+
+def test_a_difference_that_is_cut_says_that_it_is():
+    old, new = ("\n".join(f"{word}{n}" for n in range(300)) for word in ("old", "new"))
+    shown = difference(standing((old, {}), (new, {})))
+    assert shown.endswith("\n[… there is more: this is not all that has changed …]")
+    assert len(shown.splitlines()) == 201
+    turned = difference(
+        standing(("\n".join(["a", "b"] * 900), {}), ("\n".join(["b", "a"] * 900), {}))
+    )
+    assert turned.endswith("this is not all that has changed …]")
