@@ -189,7 +189,8 @@ def test_a_batch_of_commands_gets_a_verdict_a_line_in_its_contexts(gonogo, tmp_p
 
 
 BAD_LINES = [
-    b"nonsense", b"[]", b'{"cmd": 1}', b'{"cmd": "ls", "cmd": "rm"}', b'{"cmd": "\\ud800"}', b"\xff",
+    b"nonsense", b"[]", b'{"cmd": 1}', b'{"cmd": "ls", "cmd": "rm"}', b'{"cmd": "\\ud800"}',
+    b"\xff",
     b'{"cmd": "ls", "policy_context": "other"}', b"[" * 40, b'{"cmd": "' + b"x" * 2**21 + b'"}',
 ]  # fmt: skip
 

@@ -1,6 +1,6 @@
 """Judging a call takes what it takes, and meanwhile everybody else is served."""
 
-import anyio
+import anyio.lowlevel
 import pytest
 
 from gonogo.runtime._gate import bare_thread
@@ -30,7 +30,7 @@ async def test_a_call_that_takes_long_to_judge_leaves_the_loop_to_others(
         async def others():
             nonlocal turns
             while True:
-                await anyio.sleep(0)
+                await anyio.lowlevel.checkpoint()
                 turns += 1
 
         async with anyio.create_task_group() as group:
@@ -38,7 +38,7 @@ async def test_a_call_that_takes_long_to_judge_leaves_the_loop_to_others(
             # Once for what is imported only then.
             await world.runtime.parts.gate.judge(thread, tool, {})
             group.start_soon(others)
-            await anyio.sleep(0)
+            await anyio.lowlevel.checkpoint()
             before = turns
             await world.runtime.parts.gate.judge(thread, tool, arguments)
             # Judged in the loop itself, it would have had a handful between the steps.

@@ -37,7 +37,7 @@ from gonogo.domain.records import CallRow, Job, Plan
 from gonogo.engine import REPLAN, Superseded
 from gonogo.orchestrator._planning import Planning
 from gonogo.orchestrator._proposal import ARCHITECT
-from gonogo.orchestrator.absences import Waiting
+from gonogo.orchestrator.absences import ModelWait
 from gonogo.store import Connection, Store, log
 from gonogo.store.calls import open_calls
 from gonogo.store.plans import plan_of, set_plan
@@ -310,6 +310,6 @@ def _checked(conn: Connection, thread: Thread) -> Plan:
     return plan
 
 
-def _waiting(plan: Plan) -> Waiting:
+def _waiting(plan: Plan) -> ModelWait:
     place = {"plan_id": plan.id, "agent": ARCHITECT}
-    return Waiting(session_id=plan.session_id, kind=REPLAN, key=plan.id, place=place)
+    return ModelWait(session_id=plan.session_id, kind=REPLAN, key=plan.id, place=place)

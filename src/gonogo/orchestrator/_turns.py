@@ -20,7 +20,7 @@ from gonogo.orchestrator._controls import Controls
 from gonogo.orchestrator._inbox import next_turn, tell_all_queued
 from gonogo.orchestrator._planning import is_held
 from gonogo.orchestrator._turn import check, move, restore, tell_switch, wake
-from gonogo.orchestrator.absences import Waiting
+from gonogo.orchestrator.absences import ModelWait
 from gonogo.store import Connection, Store, log, stop
 from gonogo.store.calls import open_calls
 from gonogo.store.sessions import (
@@ -202,9 +202,9 @@ class Turns:
             next_turn(conn, session)
 
 
-def _waiting(turn: Turn) -> Waiting:
+def _waiting(turn: Turn) -> ModelWait:
     place = {"turn_id": turn.id, "agent": turn.agent}
-    return Waiting(session_id=turn.session_id, kind="turn", key=turn.id, place=place)
+    return ModelWait(session_id=turn.session_id, kind="turn", key=turn.id, place=place)
 
 
 def _is_waiting(conn: Connection, turn: Turn) -> bool:

@@ -26,7 +26,7 @@ from gonogo.texts import DEFAULT, say
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Waiting:
+class ModelWait:
     """Who waits for a model: a job, and where events say that it happens."""
 
     session_id: str
