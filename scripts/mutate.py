@@ -1,167 +1,257 @@
-"""Change the code in small ways (mutmut) and see whether the tests notice.
+"""Change the code in small ways and see whether the tests notice.
 
-Each change is tried by itself, in a copy of the source, with those tests of its room that run the
-changed function. A change is killed when a test fails with it; one that runs into the time limit
-counts as killed too and is shown apart. Of the tests those on PostgreSQL are left out, which do
-again what those on SQLite do, and the comparison with bash in tests/policy/test_mutants.py, which
-takes longer than all others together.
+Each change is tried by itself, in a copy of the repository, with those tests that run what is
+changed: first those of its own room, the quickest first, until they take so many seconds in all. A
+change is noticed when a test fails with it that holds without it. One that runs into the time limit
+counts as noticed too and is shown apart.
 """
 
 import argparse
 import json
 import os
-import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
-from collections import Counter
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
+from queue import Queue
 
-from mutmut.mutation.diff_apply import get_diff_for_mutant
-from mutmut.mutation.file_mutation import mutate_file_contents
-from mutmut.stats import status_by_exit_code
-from mutmut.utils.format_utils import get_mutant_name
+from changes import Change, changes_of, drawn, files
+from reach import PYTEST, Reach, reach, surroundings
 
 ROOT = Path(__file__).resolve().parent.parent
-ROOMS = ["policy", "approvals"]
-ENOUGH = 0.85
-SETTINGS = """
-[tool.mutmut]
-source_paths = ["src"]
-only_mutate = {files}
-pytest_add_cli_args_test_selection = {tests}
-pytest_add_cli_args = ["-p", "plugins.fresh", "-k", "not postgresql", "--hypothesis-seed=0"]
-# What runs in a process that has run tests before meets what those have left there.
-process_isolation = "forkserver"
-# Seconds: three times what its tests take and twenty.
-timeout_constant = 20.0
-timeout_multiplier = 3.0
-"""
+KEPT = ROOT / ".mutation"
+STRICT = frozenset({"policy", "approvals"})
+ENOUGH, ENOUGH_OF_STRICT = 0.85, 0.9
+NOT_COPIED = (
+    ".git",
+    ".venv*",
+    "node_modules",
+    "__pycache__",
+    ".hypothesis",
+    ".mutation",
+    ".*_cache",
+)
+NOTICED = ("killed", "timeout")
+_ENDS = {None: "timeout", 0: "survived"}
+"""By the exit code of the tests, where they were not red."""
 
 
-@dataclass(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """How the changes of one file ended."""
+    """How one change ended."""
 
-    path: Path
-    counts: Counter[str] = field(default_factory=Counter)
-    left: list[str] = field(default_factory=list)
-    """The changes that no test noticed."""
+    change: Change
+    status: str
+    """`killed`, `timeout`, `survived`, or `no tests`."""
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Copy:
+    """A copy of the repository, in which one change at a time is tried."""
+
+    folder: Path
+    _times: Iterator[int] = field(default_factory=lambda: count(1_000_000_000))
+
+    @contextmanager
+    def changed(self, change: Change, source: str) -> Iterator[None]:
+        """For the time of the block the change is there."""
+        file = self.folder / change.path
+        before = file.read_text(encoding="utf-8")
+        self._write(file, source)
+        try:
+            yield
+        finally:
+            self._write(file, before)
+
+    def _write(self, file: Path, source: str) -> None:
+        file.write_text(source, encoding="utf-8")
+        # What Python has compiled is taken for that of a file of the same size and second.
+        now = next(self._times)
+        os.utime(file, (now, now))
+
+    def run(self, tests: Sequence[str], limit: float, *more: str) -> int | None:
+        """Run tests up to the first that fails. Gives the exit code, None at the time limit.
+
+        Args:
+            limit: Seconds.
+        """
+        names, temporary = self.folder / ".tests", self.folder / "t"
+        names.write_text("\n".join(tests))
+        command = [*PYTEST, "-x", f"--basetemp={temporary}", *more, f"@{names}"]
+        environment = {**surroundings(self.folder), "TMPDIR": str(temporary)}
+        temporary.mkdir(exist_ok=True)
+        running = subprocess.Popen(
+            command, cwd=self.folder, env=environment, start_new_session=True,
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        try:
+            return running.wait(limit)
+        except subprocess.TimeoutExpired:
+            return None
+        finally:
+            _end_all(running.pid, f"TMPDIR={temporary}")
+            running.wait()
 
     @property
-    def every(self) -> int:
-        """How many changes there are."""
-        return self.counts.total()
+    def failed(self) -> list[str]:
+        """What failed in the last run."""
+        with suppress(FileNotFoundError):
+            return [*json.loads((self.folder / ".pytest_cache/v/cache/lastfailed").read_text())]
+        return []
 
-    @property
-    def tried(self) -> int:
-        """How many of them were tried."""
-        return self.every - self.counts["not checked"]
 
-    @property
-    def killed(self) -> int:
-        """How many of those a test noticed, or the time limit."""
-        return self.counts["killed"] + self.counts["timeout"]
+def _end_all(leader: int, mark: str) -> None:
+    """End whatever a run of the tests has left behind; its environment tells it."""
+    with suppress(ProcessLookupError):
+        os.killpg(leader, signal.SIGKILL)
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if mark.encode() in (process / "environ").read_bytes().split(b"\0"):
+                os.kill(int(process.name), signal.SIGKILL)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """Tries changes, each in a copy that nobody else uses meanwhile."""
+
+    reach: Reach
+    budget: float
+    """Seconds that the tests of one change may take."""
+    copies: Queue[Copy]
+    sound: set[str] = field(default_factory=set[str])
+    """Tests that failed with some change and held without it."""
+
+    def tests_of(self, change: Change) -> list[str]:
+        """The tests that run what is changed, or what is nearest to it, within the budget."""
+        own = f"tests/{change.room}/"
+        found = self.reach.of(change.path, change.users()) or self.reach.of(change.path)
+        found = found or {test for test in self.reach.seconds if test.startswith(own)}
+        seconds = self.reach.seconds
+        chosen: list[str] = []
+        left = self.budget
+        for test in sorted(found, key=lambda test: (not test.startswith(own), seconds[test])):
+            left -= seconds[test]
+            if left >= 0 or not chosen:
+                chosen.append(test)
+        return chosen
+
+    def outcome(self, change: Change) -> Outcome:
+        """Try one change."""
+        copy, began = self.copies.get(), time.monotonic()
+        try:
+            status = self._tried(copy, change, self.tests_of(change))
+        finally:
+            self.copies.put(copy)
+        found = Outcome(change=change, status=status, seconds=time.monotonic() - began)
+        print(f"{status:9} {found.seconds:5.0f} s  {change.path}: {change.owner}", flush=True)
+        return found
+
+    def _tried(self, copy: Copy, change: Change, tests: list[str]) -> str:
+        source = change.made()
+        while tests:
+            limit = 60 + 3 * sum(self.reach.seconds[test] for test in tests)
+            with copy.changed(change, source):
+                code = copy.run(tests, limit, "--cache-clear")
+            if code in _ENDS:
+                return _ENDS[code]
+            failed = copy.failed
+            new = not failed or not self.sound.issuperset(failed)
+            if not new or copy.run(tests, limit, "--last-failed") == 0:
+                self.sound.update(failed)
+                return "killed"
+            # They fail without the change too, on a busy machine or since the code is another.
+            tests = [test for test in tests if failed and not test.startswith((*failed,))]
+        return "no tests"
 
 
 def asked() -> argparse.Namespace:
     """What to change."""
     parser = argparse.ArgumentParser(prog="scripts/mutate")
     parser.add_argument("--room", action="append", metavar="NAME|PATH")
-    parser.add_argument("--sample", type=int, metavar="N", help="of each file")
+    parser.add_argument("--sample", type=int, metavar="N", help="so many, of all that there are")
     parser.add_argument("--seed", type=int, default=0, metavar="S")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N")
+    parser.add_argument(
+        "--seconds", type=float, default=120, metavar="N", help="of tests for each change"
+    )
     return parser.parse_args()
 
 
-def files(room: str) -> list[Path]:
-    """The sources of a room, or the one file that is meant."""
-    found = Path(room)
-    if found.suffix != ".py":
-        found = Path("src/gonogo") / room
-    return [found] if found.is_file() else sorted(found.rglob("*.py"))
+def every_change(rooms: list[str] | None, jobs: int) -> list[Change]:
+    """All changes of these rooms and files, or of all."""
+    sources = [path for room in rooms or [None] for path in files(room)]
+    with ProcessPoolExecutor(jobs) as pool:
+        return [change for found in pool.map(changes_of, sources) for change in found]
 
 
-def prepare(scratch: Path, sources: list[Path]) -> None:
-    """Copy what mutmut and the tests need, and say what is to be changed and run."""
-    ignored = shutil.ignore_patterns("__pycache__", ".hypothesis")
-    for folder in ("src", "tests"):
-        shutil.copytree(ROOT / folder, scratch / folder, ignore=ignored)
-    tests = sorted({f"tests/{path.parts[2]}" for path in sources})
-    settings = SETTINGS.format(
-        files=json.dumps([str(path) for path in sources]),
-        tests=json.dumps([*tests, "--ignore=tests/policy/test_mutants.py"]),
+def copied(folder: Path) -> Copy:
+    """A copy of the repository."""
+    shutil.copytree(ROOT, folder, ignore=shutil.ignore_patterns(*NOT_COPIED))
+    return Copy(folder)
+
+
+def tell(every: Sequence[Change], outcomes: Sequence[Outcome]) -> bool:
+    """Print each change that nobody noticed, and the table. True when enough were noticed."""
+    for found in outcomes:
+        if found.status not in NOTICED:
+            print(f"\n{found.change.shown()}")
+    there, counts = (
+        Counter(change.room for change in every),
+        defaultdict[str, Counter[str]](Counter),
     )
-    (scratch / "pyproject.toml").write_text((ROOT / "pyproject.toml").read_text() + settings)
-
-
-def drawn(sources: list[Path], count: int, seed: int) -> list[str]:
-    """The names of so many changes of each file, by chance."""
-    names: list[str] = []
-    for path in sources:
-        every = mutate_file_contents(str(path), path.read_text()).mutant_names
-        chosen = random.Random(f"{seed} {path}").sample(every, min(count, len(every)))  # noqa: S311
-        names += [get_mutant_name(path, name) for name in chosen]
-    return names
-
-
-def run(names: list[str]) -> None:
-    """Have mutmut try the changes. What it draws as it goes is for terminals only."""
-    drawing = None if sys.stdout.isatty() else subprocess.PIPE
-    program = str(Path(sys.executable).with_name("mutmut"))
-    ran = subprocess.run([program, "run", *names], check=False, stdout=drawing)
-    if ran.returncode:
-        print((ran.stdout or b"").decode(errors="replace")[-20_000:])
-        ran.check_returncode()
-
-
-def outcome(path: Path) -> Outcome:
-    """Read what mutmut has written about a file."""
-    found = Outcome(path=path)
-    written = json.loads((Path("mutants") / f"{path}.meta").read_text())
-    for name, code in written["exit_code_by_key"].items():
-        status = status_by_exit_code[code]
-        found.counts[status] += 1
-        if status not in {"killed", "timeout", "not checked"}:
-            found.left.append(name)
-    return found
-
-
-def share(outcomes: list[Outcome]) -> float:
-    """The part that is killed. Of a sample, each file counts by how many changes it has."""
-    tried = [found for found in outcomes if found.tried]
-    killed = sum(found.every * found.killed / found.tried for found in tried)
-    return killed / max(1, sum(found.every for found in tried))
-
-
-def tell(outcomes: list[Outcome]) -> None:
-    """Print each change that was left alive, and the table."""
     for found in outcomes:
-        for name in found.left:
-            print(name, get_diff_for_mutant(name, path=found.path), sep="\n", end="\n\n")
-    print(f"{'file':44} {'all':>6} {'tried':>6} {'killed':>7} {'timeout':>8} {'left':>6}")
-    for found in outcomes:
-        dead = f"{found.counts['killed']:7} {found.counts['timeout']:8}"
-        print(f"{found.path!s:44} {found.every:6} {found.tried:6} {dead} {len(found.left):6}")
-    tried, killed = sum(found.tried for found in outcomes), sum(found.killed for found in outcomes)
-    print(f"{killed} of {tried} killed: {share(outcomes):.1%}")
+        counts[found.change.room][found.status] += 1
+    print(f"\n{'room':14} {'all':>6} {'tried':>6} {'killed':>7} {'timeout':>8} {'left':>6}")
+    for room, tried in sorted(counts.items()):
+        left = tried.total() - sum(tried[status] for status in NOTICED)
+        dead = f"{tried['killed']:7} {tried['timeout']:8}"
+        print(f"{room:14} {there[room]:6} {tried.total():6} {dead} {left:6}")
+    strict = [found for found in outcomes if found.change.room in STRICT]
+    others = [found for found in outcomes if found.change.room not in STRICT]
+    enough = [
+        _enough(strict, ENOUGH_OF_STRICT, "policy, approvals"),
+        _enough(others, ENOUGH, "others"),
+    ]
+    return all(enough)
+
+
+def _enough(outcomes: Sequence[Outcome], wanted: float, what: str) -> bool:
+    if not outcomes:
+        return True
+    noticed = sum(found.status in NOTICED for found in outcomes)
+    share = noticed / len(outcomes)
+    print(f"{what}: {noticed} of {len(outcomes)} noticed: {share:.1%} (wanted: {wanted:.0%})")
+    return share >= wanted
 
 
 def main() -> int:
-    """Try the changes. 1 when too few were killed."""
+    """Try the changes. 1 when too few were noticed."""
     args = asked()
-    os.chdir(ROOT)
-    sources = [path for room in args.room or ROOMS for path in files(room)]
-    with tempfile.TemporaryDirectory(prefix="gonogo-mutate-") as folder:
-        prepare(Path(folder), sources)
-        os.chdir(folder)
-        names = drawn(sources, args.sample, args.seed) if args.sample else []
-        run(names)
-        outcomes = [outcome(path) for path in sources]
-        tell(outcomes)
+    with tempfile.TemporaryDirectory(prefix="mutate-") as folder:
+        # What is changed is this copy's, whatever happens to the repository meanwhile.
+        os.chdir(copied(Path(folder) / "as-it-is").folder)
+        every = every_change(args.room, args.jobs)
+        chosen = drawn(every, args.sample or len(every), args.seed)
+        copies = Queue[Copy]()
+        for number in range(args.jobs):
+            copies.put(copied(Path(folder) / str(number)))
+        known = reach(Path(folder) / "0", KEPT, args.jobs)
+        trial = Trial(reach=known, budget=args.seconds, copies=copies)
+        with ThreadPoolExecutor(args.jobs) as pool:
+            outcomes = list(pool.map(trial.outcome, chosen))
+        enough = tell(every, outcomes)
         os.chdir(ROOT)
-    return 0 if share(outcomes) >= ENOUGH else 1
+    return 0 if enough else 1
 
 
 if __name__ == "__main__":
