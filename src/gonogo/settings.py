@@ -210,8 +210,8 @@ class Settings(BaseSettings):
     ] = 600.0
     """Seconds that the search for a new revision may take."""
     replan_within_grant: bool = False
-    """Carry out a new revision without a question when it adds no subtask, tool, path or command
-    to what was approved."""
+    """Carry out a new revision without a question when it adds nothing to what was approved, leaves
+    nothing of it out, and only tells agents something else."""
 
     subtask_timeout: Seconds = 1_800.0
     """Seconds of work for a subtask that names no timeout of its own."""

@@ -8,9 +8,11 @@ from hypothesis import strategies as st
 
 from gonogo.domain.errors import InvalidPlan
 from gonogo.domain.failure import Failure, Severity
-from gonogo.domain.plan import Revision, Scope, Subtask
+from gonogo.domain.plan import RetryPolicy, Revision, Scope, Subtask
 from gonogo.domain.plan_changes import plan_changes
 from gonogo.domain.replanning import (
+    COVERS,
+    WITHIN,
     ReplanRules,
     ReplanVerdict,
     is_progress,
@@ -135,6 +137,12 @@ SCOPE = Scope(
         ({"condition": "true"}, False),
         ({"on_reject": "fail"}, False),
         ({"agent": None, "tool": "write_file", "inputs": {"path": "x"}}, False),
+        ({"inputs": {"x": 1}, "estimated_time": "2 h"}, True),
+        ({"timeout": 60}, False),
+        ({"retry_policy": RetryPolicy(max_attempts=2)}, False),
+        ({"retry_policy": RetryPolicy(on=("logic",))}, False),
+        ({"after_skipped": "run"}, False),
+        ({"type": "validation"}, False),
     ],
 )
 def test_a_revision_stays_within_what_was_approved_only_if_it_names_nothing_new(change, inside):
@@ -144,6 +152,58 @@ def test_a_revision_stays_within_what_was_approved_only_if_it_names_nothing_new(
     found = next_revision(current, {"a"}, [wanted])
 
     assert stays_within(current, {"a"}, found) is inside
+
+
+@pytest.mark.parametrize("change", [{"timeout": 599}, {"timeout": 601}, {"timeout": None}])
+def test_another_time_limit_is_asked_about(change):
+    current = revision(subtask("a"), subtask("b", timeout=600))
+    found = next_revision(current, {"a"}, [subtask("b", timeout=600).model_copy(update=change)])
+
+    assert not stays_within(current, {"a"}, found)
+
+
+def test_what_was_approved_and_has_not_completed_may_not_be_left_out():
+    b, check = subtask("b", "a"), subtask("check", "b")
+    current = revision(subtask("a"), b, check)
+    other = b.model_copy(update={"description": "Do it otherwise"})
+
+    def inside(*rest: Subtask) -> bool:
+        return stays_within(current, {"a"}, next_revision(current, {"a"}, rest))
+
+    assert inside(other, check)
+    assert inside(check, other)
+    assert not inside(other)
+    assert not inside(subtask("check", "a"))
+    assert not inside(other, check, subtask("c"))
+
+
+class Later(Subtask):
+    """A subtask with a field that nobody has thought of yet."""
+
+    power: int = 0
+
+
+class LaterScope(Scope):
+    power: int = 0
+
+
+def test_a_field_that_nobody_has_classified_must_be_as_it_was():
+    def inside(before: Subtask, after: Subtask) -> bool:
+        return stays_within(revision(before), (), revision(after, number=2))
+
+    given = {"id": "b", "description": "Do b", "agent": "coder"}
+    assert inside(Later(**given, power=1), Later(**given, power=1))
+    assert not inside(Later(**given, power=1), Later(**given, power=2))
+    assert not inside(Subtask(**given), Later(**given, power=2))
+    assert not inside(Later(**given, power=2), Subtask(**given))
+    narrow = {**given, "scope": LaterScope(paths=("a", "b"), power=1)}
+    assert inside(Later(**narrow), Later(**{**narrow, "scope": LaterScope(paths=("a",), power=1)}))
+    assert not inside(Later(**narrow), Later(**{**narrow, "scope": LaterScope(paths=("a",))}))
+
+
+def test_each_field_of_a_subtask_and_of_its_scope_is_classified():
+    assert set(WITHIN) == set(Subtask.model_fields)
+    assert set(COVERS) == set(Scope.model_fields)
 
 
 def test_a_tool_that_gets_other_inputs_or_no_question_is_outside_what_was_approved():

@@ -15,7 +15,7 @@ from gonogo.domain.turn_state import TURN, TurnStatus
 DRAWN: dict[str, dict[str, str]] = {
     "plan": {
         "draft": "awaiting_approval cancelled",
-        "awaiting_approval": "approved rejected expired cancelled partial failed",
+        "awaiting_approval": "approved rejected expired cancelled completed partial failed",
         "approved": "running cancelled partial failed",
         "running": "completed failed partial cancelled paused replanning",
         "paused": "running cancelled completed partial failed",

@@ -15,7 +15,7 @@ Row = dict[str, Any]
 _ALL = select(literal_column("*"))
 TABLES = (
     "sessions turns messages events plans plan_revisions subtasks tool_calls approvals grants "
-    "audit chains timers answers"
+    "audit chains timers answers model_requests"
 ).split()
 _JSON = frozenset(
     "body subtasks result details decision arguments proposed_arguments base_hashes "

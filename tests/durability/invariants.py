@@ -62,11 +62,14 @@ def check_invariants(
 
 def unreasoned(database: Path | str) -> list[str]:
     """What ran, was denied or was decided and has not its one entry that says why, or by whom."""
-    tables = ("sessions", "tool_calls", "approvals", "audit", "events")
+    tables = (
+        "sessions", "tool_calls", "approvals", "audit", "events", "plans", "plan_revisions",
+        "subtasks", "grants", "model_requests",
+    )  # fmt: skip
     found = read(database, None, (), (), tables)
     checks = (
         calls_hold.nothing_runs_without_leave, calls_hold.denials_are_written_down,
-        log_holds.questions_are_decided_once,
+        log_holds.questions_are_decided_once, plans_hold.only_what_was_approved_runs,
     )  # fmt: skip
     return [*found.flaws, *(problem for check in checks for problem in check(found))]
 

@@ -73,6 +73,7 @@ class _Fold:
         events = found.events.get(plan["session_id"], [])
         self.bodies = [e["body"] for e in events if e["body"].get("plan_id") == plan["id"]]
         self.state: dict[str, str] = {}
+        self.told, self.earlier = 1, dict[int, dict[str, str]]()
         self.ended: str | None = None
         self.done = 0
 
@@ -98,11 +99,16 @@ class _Fold:
             yield from self._progress(body["metadata"])
         elif kind == "plan_notification":
             # Of a later revision: what is done stands, all else begins anew.
+            self.earlier[self.told], self.told = self.state, body["metadata"]["revision"]
             self.state = {key: s for key, s in self.state.items() if s == "completed"}
             self.ended, self.done = None, 0
         elif _is_end(body):
             if self.ended is not None:
                 yield f"I08 {self.name} ends twice"
+            if (revision := body["metadata"].get("revision", self.told)) < self.told:
+                # It was not approved: the plan ends in the one before.
+                self.state = {**self.state, **self.earlier[revision]}
+                self.state = {key: s for key, s in self.state.items() if key in self.needs}
             self.ended = body["metadata"].get("status", kind.removeprefix("plan_"))
 
     def _moves(self, kind: str, subtask: str) -> Iterator[str]:
@@ -144,6 +150,51 @@ def _is_end(body: Row) -> bool:
     """Whether a plan ends; one that had begun goes on to its end when a revision is rejected."""
     begun = body["type"] == "plan_rejected" and not body.get("is_final")
     return body["type"] in ("plan_completed", "plan_cancelled", "plan_rejected") and not begun
+
+
+def only_what_was_approved_runs(found: Evidence) -> Iterator[str]:
+    """I02, I40: whatever ran of a plan stands so in a revision that people approved."""
+    revisions = found.revisions()
+    approved: dict[str, list[Row]] = defaultdict(list)
+    for plan_id, number in _approved(found):
+        approved[plan_id] += revisions[plan_id, number]["subtasks"]
+    for plan_id, number, subtask_id in sorted(_ran(found)):
+        subtasks = {subtask["id"]: subtask for subtask in revisions[plan_id, number]["subtasks"]}
+        if subtasks[subtask_id] not in approved[plan_id]:
+            yield f"I02 {plan_id}/{number}/{subtask_id} ran and nobody approved it"
+    for grant in found.tables["grants"]:
+        key = (grant["plan_id"], grant["revision"], grant["subtask_id"])
+        of = {subtask["id"]: subtask for subtask in revisions[key[:2]]["subtasks"]}
+        if of[key[2]] not in approved[key[0]]:
+            yield f"I40 {grant['id']} grants {key}, and nobody approved it"
+
+
+def _approved(found: Evidence) -> Iterator[tuple[str, int]]:
+    """Revisions that people approved, or wrote as an edit, or that needed nobody by the setting."""
+    for question in found.tables["approvals"]:
+        number = {"approved": question["revision"], "edited": (question["revision"] or 0) + 1}
+        if question["kind"] == "plan" and question["status"] in number:
+            yield question["plan_id"], number[question["status"]]
+    for note in found.notes("plan.replanned_within_grant"):
+        yield note["subject"], note["details"]["revision"]
+
+
+def _ran(found: Evidence) -> set[tuple[str, int, str]]:
+    """What was begun in any way: by its row, by a call, by a request to a model."""
+    ran = {
+        (row["plan_id"], row["revision"], row["subtask_id"])
+        for row in found.tables["subtasks"]
+        if row["attempt"] or row["status"] in ("running", "completed", "failed")
+    }
+    ran |= {
+        (call["plan_id"], call["revision"], call["subtask_id"])
+        for call in found.calls.values()
+        if call["subtask_id"] is not None
+    }
+    threads = {row["thread"] for row in found.tables["model_requests"] if row["subtask_id"]}
+    for plan_id, number, subtask_id in (t.split("#")[0].rsplit("/", 2) for t in threads):
+        ran.add((plan_id, int(number), subtask_id))
+    return ran
 
 
 def attempts_are_counted(found: Evidence) -> Iterator[str]:
@@ -288,8 +339,8 @@ def _is_behind(found: Evidence, turn: Row) -> bool:
 
 
 ALL = (
-    revisions_are_graphs, log_tells_the_rows, attempts_are_counted, ends_are_written_down,
-    one_turn_at_a_time,
+    revisions_are_graphs, only_what_was_approved_runs, log_tells_the_rows, attempts_are_counted,
+    ends_are_written_down, one_turn_at_a_time,
 )  # fmt: skip
 AT_REST = (
     calls_wait_for_something, questions_are_about_something, plans_wait_for_something,

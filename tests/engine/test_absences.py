@@ -253,6 +253,26 @@ async def test_a_failure_in_a_pause_of_another_kind_changes_nothing_of_it(store:
         assert (await shop.plan(plan_id)).status is _P.PAUSED
 
 
+@pytest.mark.parametrize("says", [{}, {"http_status": 429, "retry_after": 60.0}])
+async def test_who_cannot_go_on_keeps_no_plan_that_is_sent_back(store: Store, says: Any) -> None:
+    shop, gate = shop_of(store, []), anyio.Event()
+
+    async def late(work: Work) -> Outcome:
+        await gate.wait()
+        raise ModelFailed("refused", transient=True, **says)
+
+    async with shop.open():
+        shop.steps |= {"a": late}
+        plan_id = await shop.start({"id": "a"})
+        await shop.do(shop.engine.replan, plan_id, "another way")
+        gate.set()
+        await shop.until(plan_id, "a", _S.PENDING)
+
+        plan = await shop.plan(plan_id)
+        assert (plan.status, plan.pause_reason) == (_P.REPLANNING, None)
+        assert await store.read(shop.engine.is_at_rest, plan_id, shop.now)
+
+
 async def test_a_quota_that_comes_instead_of_the_model_is_waited_for(store: Store) -> None:
     shop = shop_of(store, [])
     tries: list[str] = []

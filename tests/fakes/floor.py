@@ -60,7 +60,14 @@ from gonogo.store._outbox import open_outbox
 from gonogo.store._prepared import Direct
 from gonogo.store.calls import pending_of_plan
 from gonogo.store.checkpoints import Doer, Touched
-from gonogo.store.plans import add_plan, add_revision, end_grants, plan_of, subtask_row
+from gonogo.store.plans import (
+    add_plan,
+    add_revision,
+    count_revisions,
+    end_grants,
+    plan_of,
+    subtask_row,
+)
 from gonogo.store.sessions import add_session
 from gonogo.store.timers import due_timers, first_timer, take_timer
 
@@ -181,6 +188,8 @@ class Floor:
     """The rollback that the step before this one was about."""
     holding: dict[str, Target] = field(default_factory=dict)
     """Plan → the rollback that keeps it where it is, under way or cut off."""
+    free: set[tuple[str, int]] = field(default_factory=set)
+    """Plan and revision that needed no approval."""
     given: Counter[str] = field(default_factory=Counter)
     """Plan → how often a person gave it more than its budget."""
     undo: Undo = field(init=False)
@@ -425,7 +434,10 @@ class Floor:
     def search(self, plan_id: str, rest: Rest | None, *, free: bool) -> None:
         """What came of a search: a revision with another rest, or none."""
         self.searches.remove(plan_id)
+        before = self.read(count_revisions, plan_id)
         self.write(search, self.engine, self.desk, plan_id, rest, free, self.now)
+        if free and self.read(count_revisions, plan_id) > before:
+            self.free.add((plan_id, before + 1))
 
     def pending(self, plan_id: str) -> list[Approval]:
         """The questions of a plan."""

@@ -21,6 +21,7 @@ from gonogo.store import Connection, go_on
 from gonogo.store.calls import pending_of_plan
 from gonogo.store.plans import (
     add_revision,
+    count_revisions,
     end_grants,
     move_plan,
     plan_of,
@@ -150,10 +151,12 @@ def _replace(
     end_grants(conn, plan.id, now, "replanned")
     done = completed(conn, plan)
     current = revision_of(conn, plan.id, plan.revision)
-    revision = next_revision(current, set(done), rest(set(done)))
+    number = count_revisions(conn, plan.id) + 1
+    revision = next_revision(current, set(done), rest(set(done)), number)
     add_revision(conn, revision, now, "architect", "replanned", kept=done)
     to = {
-        "revision": revision.number, "digest": revision.digest, "floor": told_progress(conn, plan),
+        "revision": number, "digest": revision.digest, "floor": told_progress(conn, plan),
+        "approved_revision": number if free else plan.approved_revision,
     }  # fmt: skip
     status = PlanStatus.RUNNING if free else PlanStatus.AWAITING_APPROVAL
     assert move_plan(conn, plan, status, **to)

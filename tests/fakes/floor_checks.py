@@ -116,6 +116,12 @@ class Checks:
             self._graphs[plan_id, revision] = found
         return self._graphs[plan_id, revision]
 
+    def last_revision(self, plan_id: str) -> int:
+        """The number of the revision of a plan that was written last."""
+        where = f"WHERE plan_id = '{plan_id}'"
+        [(number,)] = self._fetch(f"SELECT max(number) FROM plan_revisions {where}")  # noqa: S608
+        return number
+
     def rows_of(self, plan: PlanSeen) -> dict[str, RowSeen]:
         """The rows of a plan's revision, by their subtasks."""
         return {
@@ -174,10 +180,22 @@ class Checks:
         assert plan.id not in self._floor.intents, f"{row.key} started against a person's will"
         assert plan.id not in self._floor.holding, f"{row.key} started in the middle of a rollback"
         subtask = self.graph(row.plan_id, row.revision)[row.subtask_id]
+        self._approved(row, subtask)
         self._met(row, subtask)
         if subtask.get("approval_required"):
             assert row.key in self._floor.let, f"{row.key} started and nobody let it"
         self._attempts(row, subtask)
+
+    def _approved(self, row: RowSeen, subtask: dict[str, Any]) -> None:
+        """What begins stands so in a revision that a person approved, or that needed nobody."""
+        asked = {(plan_id, number) for plan_id, number in self._fetch(_APPROVED)}
+        graphs = [
+            self.graph(plan_id, number)
+            for plan_id, number in asked | self._floor.free
+            if plan_id == row.plan_id
+        ]
+        found = any(graph.get(row.subtask_id) == subtask for graph in graphs)
+        assert found, f"{row.key} started and nobody approved it"
 
     def _met(self, row: RowSeen, subtask: dict[str, Any]) -> None:
         rows = self.rows_of(self.seen.plans[row.plan_id])
@@ -396,6 +414,7 @@ _ROWS = (
 )
 _TIMERS = "SELECT kind, key, run_at FROM timers"
 _ASKED = "SELECT plan_id, revision, subtask_id, kind FROM approvals WHERE status = 'pending'"
+_APPROVED = "SELECT plan_id, revision FROM approvals WHERE kind = 'plan' AND status = 'approved'"
 _GRANTS = "SELECT plan_id, revision, subtask_id FROM grants WHERE status = 'active'"
 _CHECKPOINTS = (
     "SELECT id, plan_id, revision, subtask_id, standings FROM checkpoints ORDER BY created_at, id"

@@ -319,7 +319,7 @@ async def test_a_new_revision_that_is_rejected_ends_the_plan_with_what_it_has(ma
         assert "plan_rejected" in kinds(events)
         assert [e["type"] for e in events if e.get("is_final")] == ["plan_completed"]
         assert events[-1]["metadata"]["status"] == "partial"
-        assert await status(world, plan_id) == ("partial", 2, {"a": "completed", "c": "skipped"})
+        assert await status(world, plan_id) == ("partial", 1, {"a": "completed", "b": "failed"})
         assert (await world.runtime.session(world.ann, world.session)).active_plan_id is None
 
 

@@ -1,13 +1,18 @@
 """Migrations: a database of an older version keeps what it holds."""
 
-from sqlalchemy import text
+import json
+from typing import Any
 
+import pytest
+from sqlalchemy import Connection, text
+
+from gonogo.domain.errors import Conflict
 from gonogo.domain.plan_state import PlanStatus
 from gonogo.store import Store
 from gonogo.store._migrate import version_of
 from gonogo.store._schema import METADATA
 from gonogo.store.calls import open_calls
-from gonogo.store.plans import plan_of, standings
+from gonogo.store.plans import check_approved, plan_of, standings
 from gonogo.store.sightings import standing_of
 from store.older import upgrade
 from store.test_schema import differences, engine_of
@@ -90,3 +95,81 @@ async def test_texts_of_tools_that_nobody_reads_any_more_are_let_go(empty_url):
         True, False, True,
     ]  # fmt: skip
     engine.dispose()
+
+
+def _insert(conn: Connection, table: str, **row: Any) -> None:
+    names = ", ".join(row)
+    values = ", ".join(f":{name}" for name in row)
+    conn.execute(text(f"INSERT INTO {table} ({names}) VALUES ({values})"), row)  # noqa: S608
+
+
+def _plan(conn: Connection, name: str, status: str, *revisions: str) -> None:
+    """A plan whose revisions came about so: `reason`, or `reason answer` where it was asked."""
+    _insert(
+        conn, "plans", id=name, session_id="s", goal="g", original_task="t", status=status,
+        revision=len(revisions), digest=f"d{len(revisions)}", auto_approve_tools=1, max_parallel=3,
+        created_at=AT, started_at=AT, finished_at=AT if status == "partial" else None,
+    )  # fmt: skip
+    subtasks: list[dict[str, str]] = []
+    for number, said in enumerate(revisions, 1):
+        reason, _, answer = said.rpartition(":")
+        if reason in {"proposed", "replanned", "edited"}:
+            subtasks = [{"id": "a", "description": f"Do {number}"}]
+        _insert(
+            conn, "plan_revisions", plan_id=name, number=number, digest=f"d{number}", goal="g",
+            subtasks=json.dumps(subtasks), created_at=AT, created_by="ann", reason=reason,
+        )  # fmt: skip
+        _insert(
+            conn, "subtasks", key=f"{name}/{number}/a", plan_id=name, revision=number,
+            subtask_id="a", position=1, status="pending", attempt=0, epoch=0,
+        )  # fmt: skip
+        if answer:
+            _insert(
+                conn, "approvals", id=f"{name}{number}", session_id="s", kind="plan", subject="g",
+                details="{}", reason="r", digest=f"d{number}", status=answer, plan_id=name,
+                revision=number, created_at=AT,
+            )  # fmt: skip
+
+
+PLANS = {
+    "approved": ("running", ("proposed:approved",), 1, 1),
+    "never": ("rejected", ("proposed:rejected",), None, 1),
+    "waits": ("awaiting_approval", ("proposed:pending",), None, 1),
+    "edited": ("running", ("proposed:edited", "edited:"), 2, 2),
+    "agreed on": ("running", ("proposed:superseded", "edited:approved"), 2, 2),
+    "replanned": ("running", ("proposed:approved", "replanned:approved"), 2, 2),
+    "within the grant": ("running", ("proposed:approved", "replanned:"), 2, 2),
+    "waits again": ("awaiting_approval", ("proposed:approved", "replanned:pending"), 1, 2),
+    "retried": ("partial", ("proposed:approved", "retry of a:", "rollback:"), 3, 3),
+    "rejected": ("partial", ("proposed:approved", "replanned:rejected"), 1, 1),
+    "expired": ("partial", ("proposed:approved", "replanned:expired"), 1, 1),
+    "by a retry": ("partial", ("proposed:approved", "replanned:rejected", "retry of a:"), 1, 1),
+    "under way": ("running", ("proposed:approved", "replanned:rejected", "retry of a:"), 1, 1),
+}
+"""Status and revisions of each, which of them was approved last, and at which the plan then is."""
+
+
+async def test_each_plan_is_at_the_revision_that_was_approved_last(empty_url):
+    engine = engine_of(empty_url)
+
+    of_version(engine, "0003", PLAN.split(";")[0])
+    with engine.connect() as conn:
+        for name, (status, revisions, *_) in PLANS.items():
+            _plan(conn, name, status, *revisions)
+        conn.commit()
+    store = Store(empty_url)
+    found = {name: await store.read(plan_of, name) for name in PLANS}
+    rows = {name: await store.read(standings, name, plan.revision) for name, plan in found.items()}
+    dropped = await store.read(standings, "under way", 3)
+    store.close()
+    engine.dispose()
+
+    assert {n: (p.approved_revision, p.revision) for n, p in found.items()} == {
+        name: (approved, at) for name, (_, _, approved, at) in PLANS.items()
+    }
+    assert {p.digest == f"d{p.revision}" for p in found.values()} == {True}
+    assert {rows[name]["a"].status for name in ("rejected", "expired", "by a retry")} == {"skipped"}
+    assert (rows["under way"]["a"].status, dropped["a"].status) == ("pending", "cancelled")
+    check_approved(found["approved"])
+    with pytest.raises(Conflict, match="never approved"):
+        check_approved(found["waits again"])

@@ -166,7 +166,7 @@ async def test_a_move_that_its_table_lacks_is_refused_before_the_database_is_ask
     plan = await store.read(plan_of, "p1")
 
     with pytest.raises(IllegalTransition):
-        await store.write(move_plan, plan, PlanStatus.COMPLETED)
+        await store.write(move_plan, plan, PlanStatus.RUNNING)
     with pytest.raises(IllegalTransition):
         await store.write(move_subtasks, [Move("p1/1/a", S.COMPLETED, 0, S.RUNNING, {})])
 

@@ -19,10 +19,12 @@ from gonogo.domain.errors import InvalidArguments, ToolFailed
 from gonogo.domain.foreign import Standing, server_of
 from gonogo.domain.gate import Access, Call, FileEffect, Grant, ToolClass, Verdict
 from gonogo.domain.paths import is_secret
+from gonogo.domain.reason import because, together
 from gonogo.domain.records import CallRow
 from gonogo.domain.visible import mark_blanks, visible
 from gonogo.policy import (
     ALWAYS_ASK,
+    UNATTENDED,
     Conditions,
     Rule,
     Rules,
@@ -36,6 +38,10 @@ from gonogo.policy import (
 from gonogo.texts import say, told
 from gonogo.tools import Servers, Tool, difference
 from gonogo.workspace import Guards, Programs, Sandbox, Workspace
+
+_BEGUN_BEFORE = because(
+    "the same call has begun before in this plan, and only a person can say whether it is done"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,9 +167,10 @@ class Gate:
         call, rules = ready.call, self.rules_for(ready.call, given.rules)
         grant = None if self.unforeseen(call) else given.grant
         changed = "" if standing is None else change_of(tool.name, standing)
-        found, trace = await self._explained(
-            thread, replace(ready, call=call), rules, grant, changed
-        )
+        ready = replace(ready, call=call)
+        found, trace = await self._explained(thread, ready, rules, grant, changed)
+        if found.decision == "allow" and given.is_perhaps_done(call):
+            found = self._asked_first(trace)
         found = found.model_copy(
             update={"reason": told(found.reason, thread.locale), "definition": call.definition}
         )
@@ -212,6 +219,15 @@ class Gate:
         # What a command names is looked up on the disk, and a patch may be of very many files.
         judge = partial(explain, call, rules, conditions, grant)
         return await anyio.to_thread.run_sync(judge)
+
+    def _asked_first(self, trace: Trace) -> Verdict:
+        """The verdict on a call that has begun before with an unknown outcome."""
+        rule = "builtin:begun-before"
+        trace.enter(Stage.DEFAULT).take(rule)
+        if self.attended:
+            return Verdict(decision="ask", reason=_BEGUN_BEFORE, rule=rule)
+        reason = together((_BEGUN_BEFORE, UNATTENDED))
+        return Verdict(decision="deny", reason=reason, rule=rule)
 
     def _conditions(self, thread: Thread) -> Conditions:
         return Conditions(

@@ -1,16 +1,17 @@
 """What people gave a conversation besides the operator's rules: the session's, and a grant."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from gonogo.agents._session_rules import rules_of
 from gonogo.agents._thread import Thread
 from gonogo.domain.foreign import Standing
-from gonogo.domain.gate import Grant
+from gonogo.domain.gate import Call, Grant
 from gonogo.domain.plan import Scope
 from gonogo.policy import Rule
 from gonogo.store import Connection, Store
+from gonogo.store.calls import Begun, perhaps_done
 from gonogo.store.plans import active_grant
 
 
@@ -24,6 +25,15 @@ class Given:
     """What the approved plan allows the subtask."""
     since: Mapping[str, datetime] = field(default_factory=dict[str, datetime])
     """When each of them was given, by its name."""
+    perhaps_done: Sequence[Begun] = ()
+    """Calls of the plan that must not simply run again."""
+
+    def is_perhaps_done(self, call: Call) -> bool:
+        """Whether the same call has begun before, and only a person knows what came of it."""
+        return any(
+            (begun.tool, begun.arguments) == (call.tool, call.arguments)
+            for begun in self.perhaps_done
+        )
 
     def still(self, standing: Standing) -> "Given":
         """What of it allows a foreign tool as that is now, and all that forbids or asks."""
@@ -57,7 +67,10 @@ def _given(conn: Connection, thread: Thread) -> Given:
     since = {rule.name: made_at for rule, made_at in rules}
     if grant is not None and granted_at is not None:
         since[grant.name] = granted_at
-    return Given(rules=tuple(rule for rule, _ in rules), grant=grant, since=since)
+    begun = perhaps_done(conn, thread.plan_id) if thread.plan_id is not None else ()
+    return Given(
+        rules=tuple(rule for rule, _ in rules), grant=grant, since=since, perhaps_done=begun
+    )
 
 
 def _grant(conn: Connection, thread: Thread) -> tuple[Grant | None, datetime | None]:

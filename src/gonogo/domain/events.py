@@ -308,6 +308,8 @@ class PlanChangedFacts(Fact):
     """How often the plan has been sent back, this time included."""
     open_comments: int | None = None
     """Comments that wait for an answer, of a plan that was sent back with them."""
+    revision: int | None = None
+    """The one in which a plan that was cancelled ended."""
 
 
 class PlanChanged(Event):
@@ -379,6 +381,8 @@ class PlanEndedFacts(Fact):
     refused: int | None = None
     """Calls that were denied, rejected, or left unanswered until they expired; absent for none."""
     duration_seconds: float
+    revision: int | None = None
+    """The one that it ended in: what was proposed since, and not approved, is no part of it."""
 
 
 class PlanEnded(Event):

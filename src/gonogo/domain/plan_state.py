@@ -9,9 +9,9 @@ A plan that waits for approval stays so while its planner answers comments on it
 revision are no moves, they ask anew. `approved` is a plan on hold: decided, not started. A failed
 or partial plan runs again only when a person retries a subtask. What a false condition left out was
 not to be done: a plan of which all else completed is `completed`. A plan that had begun and whose
-next revision is rejected ends as what was done says: `partial` or `failed`; so does one whose time
-or budget is over, be it paused, held or sent back. One of those that has nothing left to do is then
-`completed`.
+next revision is rejected, or not decided in time, is again at the one that was approved last, and
+ends as what was done of that says: `partial` or `failed`; so does one whose time or budget is over,
+be it paused, held or sent back. One of those that has nothing left to do is then `completed`.
 """
 
 from enum import StrEnum
@@ -43,7 +43,15 @@ PLAN: Machine[PlanStatus] = Machine(
     {
         _P.DRAFT: frozenset({_P.AWAITING_APPROVAL, _P.CANCELLED}),
         _P.AWAITING_APPROVAL: frozenset(
-            {_P.APPROVED, _P.REJECTED, _P.EXPIRED, _P.CANCELLED, _P.PARTIAL, _P.FAILED}
+            {
+                _P.APPROVED,
+                _P.REJECTED,
+                _P.EXPIRED,
+                _P.CANCELLED,
+                _P.COMPLETED,
+                _P.PARTIAL,
+                _P.FAILED,
+            }
         ),
         _P.APPROVED: frozenset({_P.RUNNING, _P.CANCELLED, _P.PARTIAL, _P.FAILED}),
         _P.RUNNING: frozenset(
@@ -71,3 +79,5 @@ PLAN: Machine[PlanStatus] = Machine(
 
 ENDED = frozenset({_P.COMPLETED, _P.FAILED, _P.PARTIAL, _P.CANCELLED, _P.REJECTED, _P.EXPIRED})
 """The plan is over: its grants have ended and the session may have another plan."""
+BOUND = frozenset({_P.APPROVED, _P.RUNNING, _P.PAUSED, _P.REPLANNING})
+"""The plan goes on, or is about to: in the revision that was approved last, and in no other."""

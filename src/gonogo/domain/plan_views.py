@@ -49,6 +49,9 @@ class PlanView(View):
     digest: str
     requires_approval: bool = True
     is_approved: bool
+    """Whether this revision was."""
+    approved_revision: int | None = None
+    """The revision that was approved last, and that runs; another one waits to be decided."""
     auto_approve_tools: bool = True
     subtasks: list[SubtaskView]
     critical_path: list[str]

@@ -102,6 +102,8 @@ class Plan:
     """Who has had it changed: edited it, ordered a replan, or sent it back to its planner."""
     away: dict[str, Any] | None = None
     """The absence of the model that a plan waits for which is paused for that."""
+    approved_revision: int | None = None
+    """The revision that was approved last: nothing else of the plan ever runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,10 +4,11 @@ Pure rules. What completed stays as it is; only the rest may change, and the sam
 progress.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import Any
 
 from gonogo.domain.errors import InvalidPlan
 from gonogo.domain.failure import Failure, Severity
@@ -53,10 +54,15 @@ def replan_verdict(
     return ReplanVerdict.ASK if replans >= rules.human_after else ReplanVerdict.GO
 
 
-def next_revision(current: Revision, kept: Collection[str], rest: Sequence[Subtask]) -> Revision:
+def next_revision(
+    current: Revision, kept: Collection[str], rest: Sequence[Subtask], number: int | None = None
+) -> Revision:
     """The revision after this one: what is kept, unchanged and first, then the rest.
 
     A subtask of the rest that has the id of one that is kept is left out: it is done.
+
+    Args:
+        number: Its own; without it the next, which fits where none was proposed since.
 
     Raises:
         InvalidPlan: nothing is left to do, or the whole is no graph.
@@ -68,7 +74,7 @@ def next_revision(current: Revision, kept: Collection[str], rest: Sequence[Subta
     check_graph([*done, *fresh])
     return Revision(
         plan_id=current.plan_id,
-        number=current.number + 1,
+        number=number or current.number + 1,
         goal=current.goal,
         subtasks=(*done, *fresh),
     )
@@ -83,7 +89,7 @@ def is_progress(
     leaves out some of the current one and has a subtask that failed done again as it was.
 
     Args:
-        earlier: The revisions so far, the current one last.
+        earlier: The revisions so far, also those that were rejected; the current one last.
         failed: The subtasks of the current revision that failed.
     """
     rest = _rest(revision, kept)
@@ -94,11 +100,6 @@ def is_progress(
     return all(rest != _rest(each, kept) for each in earlier)
 
 
-_BOUND = ("agent", "tool", "type", "condition", "after_skipped", "on_reject")
-_CHECKED = ("description", "inputs")
-"""What a check or a decision is made by: another question would let through something else."""
-
-
 def _rest(revision: Revision, kept: Collection[str]) -> dict[str, Subtask]:
     return {s.id: s for s in revision.subtasks if s.id not in kept}
 
@@ -106,49 +107,94 @@ def _rest(revision: Revision, kept: Collection[str]) -> dict[str, Subtask]:
 def stays_within(current: Revision, kept: Collection[str], revision: Revision) -> bool:
     """Whether a new revision needs nothing that was not approved with the current one.
 
-    Each of its subtasks must be one of those that were approved, done by the same agent or tool,
-    with a scope that names nothing new. What an action is told to do may change; what is checked or
-    decided may not.
+    All that was approved and is not done has to be in it, and nothing else, done by the same agents
+    and tools in the same way, with scopes that name nothing new. What an action is told to do may
+    change; what is checked or decided may not.
     """
-    known = current.by_id
-    return all(
-        subtask.id in known and _is_within(known[subtask.id], subtask, kept)
-        for subtask in revision.subtasks
-        if subtask.id not in kept
+    approved, wanted = _rest(current, kept), _rest(revision, kept)
+    return approved.keys() == wanted.keys() and all(
+        _is_within(approved[key], wanted[key], kept) for key in approved
     )
+
+
+Rule = Callable[[Subtask, Subtask, Collection[str]], bool]
 
 
 def _is_within(approved: Subtask, wanted: Subtask, kept: Collection[str]) -> bool:
-    same = all(getattr(approved, name) == getattr(wanted, name) for name in _BOUND)
+    names = type(approved).model_fields.keys() | type(wanted).model_fields.keys()
+    return all(WITHIN.get(name, _same(name))(approved, wanted, kept) for name in names)
+
+
+def _same(name: str) -> Rule:
+    return lambda old, new, kept: getattr(old, name, None) == getattr(new, name, None)
+
+
+def _guards_stay(old: Subtask, new: Subtask, kept: Collection[str]) -> bool:
     # What was to come before it, such as a check, and has not come, still has to.
-    guarded = set(approved.dependencies) - set(kept) <= set(wanted.dependencies)
-    same = same and guarded
-    if approved.type != SubtaskType.ACTION:
-        same = same and all(getattr(approved, name) == getattr(wanted, name) for name in _CHECKED)
-    asks = wanted.approval_required or not approved.approval_required
-    return same and asks and _scope_within(approved, wanted)
+    return set(old.dependencies) - set(kept) <= set(new.dependencies)
 
 
-def _scope_within(approved: Subtask, wanted: Subtask) -> bool:
+def _says_the_same(old: Subtask, new: Subtask, kept: Collection[str]) -> bool:
+    # A check or a decision that asks something else would let through something else.
+    return old.type == SubtaskType.ACTION or old.description == new.description
+
+
+def _is_given_the_same(old: Subtask, new: Subtask, kept: Collection[str]) -> bool:
     # What an agent is given it reads; anything else does just what its inputs say.
-    if wanted.agent is None and wanted.inputs != approved.inputs:
-        return False
-    if approved.scope == wanted.scope:
-        return True
-    if approved.scope is None or wanted.scope is None:
-        return False
-    return _names_nothing_new(approved.scope, wanted.scope)
+    read = old.type == SubtaskType.ACTION and old.agent is not None
+    return read or old.inputs == new.inputs
+
+
+def _still_asks(old: Subtask, new: Subtask, kept: Collection[str]) -> bool:
+    return new.approval_required or not old.approval_required
+
+
+def _scope_stays(old: Subtask, new: Subtask, kept: Collection[str]) -> bool:
+    if old.scope is None or new.scope is None:
+        return old.scope == new.scope
+    return _names_nothing_new(old.scope, new.scope)
+
+
+WITHIN: Mapping[str, Rule] = {
+    "description": _says_the_same,
+    "inputs": _is_given_the_same,
+    "dependencies": _guards_stay,
+    "approval_required": _still_asks,
+    "scope": _scope_stays,
+    "estimated_time": lambda old, new, kept: True,
+    **{
+        name: _same(name)
+        for name in (
+            "id", "agent", "tool", "type", "condition", "after_skipped", "on_reject", "timeout",
+            "retry_policy",
+        )
+    },
+}  # fmt: skip
+"""Of each field of a subtask, whether it is still what was approved; a field that is missing here
+must be as it was."""
 
 
 def _names_nothing_new(old: Scope, new: Scope) -> bool:
-    return (
-        _is_part(new.tools, old.tools)
-        and _is_part(new.paths, old.paths)
-        and set(new.commands) <= set(old.commands)
-        and network_covers(old.network, new.network)
+    names = type(old).model_fields.keys() | type(new).model_fields.keys()
+    pairs = ((name, getattr(old, name, None), getattr(new, name, None)) for name in names)
+    return all(
+        before == now or COVERS.get(name, _never)(before, now) for name, before, now in pairs
     )
 
 
-def _is_part(new: Sequence[str], old: Sequence[str]) -> bool:
-    # No paths named means all of them, and no tools those that write files, but none besides.
-    return bool(new) == bool(old) and set(new) <= set(old)
+def _never(old: object, new: object) -> bool:
+    return False
+
+
+def _is_part(old: Sequence[str], new: Sequence[str]) -> bool:
+    # An empty list may mean all or nothing, so it is no part of another one.
+    return bool(old) and bool(new) and set(new) <= set(old)
+
+
+COVERS: Mapping[str, Callable[[Any, Any], bool]] = {
+    "tools": _is_part,
+    "paths": _is_part,
+    "commands": lambda old, new: set(new) <= set(old),
+    "network": network_covers,
+}
+"""Of each field of a scope that is another one, whether the old one covers the new one."""

@@ -7,7 +7,7 @@ after a crash the plan goes on from what is written, and no finished subtask run
 The engine is given a `Runner`, which carries out one subtask; it knows no agents and no models.
 """
 
-from gonogo.engine._board import result_of
+from gonogo.engine._board import result_of, unsettled
 from gonogo.engine._conditions import check_condition
 from gonogo.engine._engine import Engine
 from gonogo.engine._kinds import Kind, Step
@@ -52,4 +52,5 @@ __all__ = [
     "Work",
     "check_condition",
     "result_of",
+    "unsettled",
 ]

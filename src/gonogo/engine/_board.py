@@ -4,6 +4,7 @@ The plan is locked, and its revision and all standings are read once; moves are 
 come, and written together as compare-and-sets.
 """
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, cast
@@ -16,11 +17,13 @@ from gonogo.domain.subtask_state import SUBTASK, SubtaskStatus
 from gonogo.engine._pace import Pace
 from gonogo.engine._shape import Shape, shape_of
 from gonogo.store import Connection
+from gonogo.store.calls import doubted_subtasks
 from gonogo.store.plans import (
     Move,
     lock_plan,
     move_plan,
     move_subtasks,
+    revision_of,
     set_plan,
     standings,
     subtask_key,
@@ -36,6 +39,22 @@ def result_of(row: SubtaskRow) -> dict[str, Any]:
     result: dict[str, Any] | Any = row.result
     found = cast("dict[str, Any]", result) if isinstance(result, dict) else {"output": result}
     return {**found, "status": str(row.status)}
+
+
+def unsettled(conn: Connection, plan: Plan, rows: Mapping[str, Standing]) -> frozenset[str]:
+    """The subtasks that are under way after the outcome of one of their calls was unknown.
+
+    Begun anew, they could do again what they have done: they come to their end before anything
+    takes the plan's revision from under them.
+    """
+    over = SUBTASK.terminal
+    begun = frozenset(k for k, row in rows.items() if row.status not in over and goes_on(row))
+    return begun & doubted_subtasks(conn, plan.id, plan.revision) if begun else begun
+
+
+def goes_on(row: Standing) -> bool:
+    """Whether the start of a subtask goes on with an attempt, and begins none."""
+    return row.attempt > 0 and row.not_before is None
 
 
 @dataclass(slots=True)
@@ -66,6 +85,19 @@ class Board:
             raise NotFound(f"No plan found with id={plan_id}")
         rows = standings(conn, plan_id, plan.revision)
         return cls(conn, plan, shape_of(conn, plan), rows, now)
+
+    def at_approved(self) -> "Board":
+        """The plan in the revision that was approved last: what was proposed since never runs.
+
+        One that was never approved stays as it is.
+        """
+        plan, number = self.plan, self.plan.approved_revision
+        if number is None or number == plan.revision:
+            return self
+        approved = revision_of(self.conn, plan.id, number)
+        assert approved is not None  # noqa: S101 - it was the plan's own
+        self.set_plan(revision=approved.number, digest=approved.digest)
+        return Board.open(self.conn, plan.id, self.now)
 
     def key(self, subtask_id: str) -> str:
         """The key of a subtask's row."""
@@ -127,17 +159,27 @@ class Board:
         idle = (row.status in SUBTASK.terminal or _is_new(row) for row in self.rows.values())
         return all(idle)
 
-    def next_round(self, pace: Pace, room: int | None = None) -> Round:
+    def unsettled(self) -> frozenset[str]:
+        """The subtasks under way of which the outcome of a call was unknown."""
+        return unsettled(self.conn, self.plan, self.rows)
+
+    def next_round(
+        self, pace: Pace, room: int | None = None, only: Collection[str] | None = None
+    ) -> Round:
         """What the scheduler would do now.
 
         Args:
             room: How many of the plan's subtasks may run in its workspace, where that is limited.
+            only: The subtasks that may start, where not all may.
         """
+        held = set(self.later)
+        if only is not None:
+            held |= {key for key, row in self.rows.items() if _is_pending(row) and key not in only}
+        waits = SubtaskStatus.WAITING_APPROVAL
         most = self.plan.max_parallel
-        held = {k: self.rows[k]._replace(status=SubtaskStatus.WAITING_APPROVAL) for k in self.later}
         return schedule(
             self.shape.revision.subtasks,
-            {**self.rows, **held},
+            {**self.rows, **{key: self.rows[key]._replace(status=waits) for key in held}},
             max_parallel=most if room is None else min(most, room),
             now=self.now,
             max_per_agent=pace.per_agent,
@@ -184,6 +226,24 @@ class Board:
             raise Conflict(f"Plan {self.plan.id} changed at this moment")
         self.plan = replace(self.plan, **to)
 
+    def may_rest(self) -> bool:
+        """Whether the plan goes on, or is sent back, and nothing keeps it from that."""
+        going = self.plan.status in (PlanStatus.RUNNING, PlanStatus.REPLANNING)
+        return going and self.plan.pause_reason is None
+
+    def rest(self, **to: Any) -> None:  # noqa: ANN401
+        """Pause the plan, or change why it is paused.
+
+        One that is sent back stays so: its search rests, and what comes to its end before it.
+
+        Raises:
+            Conflict: the plan is not as it was seen.
+        """
+        if self.plan.status is PlanStatus.RUNNING:
+            self.move_plan(PlanStatus.PAUSED, **to)
+        else:
+            self.set_plan(**to)
+
     def worked_ms(self, subtask_id: str, since: datetime | None) -> int:
         """What a subtask that runs has worked so far.
 
@@ -194,5 +254,9 @@ class Board:
         return 0 if began is None else max(0, round((self.now - began) / _MS))
 
 
+def _is_pending(row: Standing) -> bool:
+    return row.status is SubtaskStatus.PENDING
+
+
 def _is_new(row: Standing) -> bool:
-    return row.status is SubtaskStatus.PENDING and row.attempt == 0
+    return _is_pending(row) and row.attempt == 0

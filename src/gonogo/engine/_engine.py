@@ -151,7 +151,7 @@ class Engine(People):
         ours = [(work, outcome) for work, outcome in done if _is_ours(board, work)]
         for work, outcome in ours:
             self._settle(board, work, outcome)
-        self.hold_back(board, [o for _, o in ours if isinstance(o, Deferred)])
+        self.hold_back(board, {w.subtask.id: o for w, o in ours if isinstance(o, Deferred)})
         if ours:
             self._go_on(board)
 
@@ -178,6 +178,11 @@ class Engine(People):
         if row.status is _S.WAITING_APPROVAL:
             board.move(subtask_id, _S.PENDING)
         self._go_on(board)
+
+    def is_at_rest(self, conn: Connection, plan_id: str, now: datetime) -> bool:
+        """Whether nothing of a plan runs, nor has to be settled by a person first."""
+        board = Board.open(conn, plan_id, now)
+        return not (board.count_running() or board.unsettled())
 
     def check(self, conn: Connection, work: Work) -> None:
         """Check that a subtask is still ours, before writing anything for it.

@@ -5,7 +5,7 @@ it for as long as it is waited for: from time to time one of the subtasks that n
 whether it is back, and the others wait for what that one finds. Then a person is asked.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -18,10 +18,10 @@ from gonogo.domain.records import Plan
 from gonogo.domain.schedule import Standing, outcome
 from gonogo.domain.subtask_state import SUBTASK, SubtaskStatus
 from gonogo.engine import _tell
-from gonogo.engine._board import Board
+from gonogo.engine._board import Board, goes_on
 from gonogo.engine._outcomes import Deferred
 from gonogo.engine._rounds import ADVANCE, NO_PAUSE, PLAN_TIMEOUT, REPLAN, Rounds
-from gonogo.engine._spending import BUDGET, RESUME, RUNTIME, goes_on
+from gonogo.engine._spending import BUDGET, RESUME, RUNTIME
 from gonogo.store import Connection, stop
 from gonogo.store.sessions import spoken_in
 from gonogo.store.timers import drop_timer, set_timer
@@ -56,11 +56,12 @@ class Pauses(Rounds):
         verbs = {RESUME: self.wake, PLAN_TIMEOUT: self.time_out}
         verbs.get(kind, self.advance)(conn, plan_id, now)
 
-    def hold_back(self, board: Board, deferred: Sequence[Deferred]) -> None:
-        """Pause a plan whose subtasks could not go on."""
-        spent = [each.spent for each in deferred if each.spent is not None]
-        resets = [each.until for each in deferred if each.until is not None]
-        away = [each.away for each in deferred if each.away is not None]
+    def hold_back(self, board: Board, deferred: Mapping[str, Deferred]) -> None:
+        """Pause a plan whose subtasks could not go on, by their ids."""
+        needed = [deferred[key] for key in self._may_go_on(board) if key in deferred]
+        spent = [each.spent for each in needed if each.spent is not None]
+        resets = [each.until for each in needed if each.until is not None]
+        away = [each.away for each in needed if each.away is not None]
         if spent:
             self.pause_for_budget(board, spent[0])
         elif resets:
@@ -81,12 +82,7 @@ class Pauses(Rounds):
         board = self._asked_about(conn, plan_id, BUDGET, now)
         own = board.plan.budget or {}
         board.set_plan(budget={**own, "limits": {**own.get("limits", {}), **limits}})
-        if board.plan.status is not PlanStatus.REPLANNING:
-            self.end_pause(board, by, BUDGET)
-            return
-        board.set_plan(pause_reason=None)
-        _tell.changed(board, "plan_resumed", by, BUDGET)
-        self._go_on(board)
+        self.end_pause(board, by, BUDGET)
 
     def wait_on(self, conn: Connection, plan_id: str, by: str, now: datetime) -> None:
         """A person has a model that does not answer waited for as long again.
@@ -126,13 +122,10 @@ class Pauses(Rounds):
         What hits the same quota later shares the pause. A pause of another kind stays as it is.
         """
         plan, reset = board.plan, board.plan.paused_until
-        to = {**NO_PAUSE, "pause_reason": QUOTA, "paused_until": until}
-        if plan.status is PlanStatus.RUNNING:
-            board.move_plan(PlanStatus.PAUSED, **to)
-        elif reset is not None and (plan.pause_reason == MODEL or until > reset + _SAME):
-            board.set_plan(**to)
-        else:
+        later = reset is not None and (plan.pause_reason == MODEL or until > reset + _SAME)
+        if not (later or board.may_rest()):
             return
+        board.rest(**{**NO_PAUSE, "pause_reason": QUOTA, "paused_until": until})
         set_timer(board.conn, RESUME, plan.id, until)
         shown = until.strftime("%Y-%m-%d %H:%M:%S UTC")
         content = say("plan_paused_quota", spoken_in(board.conn, plan.session_id), until=shown)
@@ -144,15 +137,13 @@ class Pauses(Rounds):
         What fails meanwhile shares the pause. A pause of another kind stays as it is.
         """
         plan, waits = board.plan, self._is_due(board)
-        if plan.status is not PlanStatus.RUNNING and not waits:
+        if not (waits or board.may_rest()):
             return
         absence = Absence.after(plan.away, error, board.now)
         until = absence.next_try(board.now, self.patience)
         to = {"pause_reason": MODEL, "paused_until": until, "away": absence.as_json()}
-        if waits:
-            board.set_plan(**to)
-        else:
-            board.move_plan(PlanStatus.PAUSED, **to)
+        board.rest(**to)
+        if not waits:
             self._tell_waiting(board, absence)
         if until is not None:
             set_timer(board.conn, RESUME, plan.id, until)
@@ -193,7 +184,7 @@ class Pauses(Rounds):
         probe = board.rows.get(absence.probe or "")
         if probe is not None and probe.status is _S.RUNNING:
             return
-        waiting = [key for key in board.shape.subtasks if _is_put_off(board.rows[key])]
+        waiting = [key for key in self._may_go_on(board) if _is_put_off(board.rows[key])]
         if not waiting:
             self.end_pause(board, RUNTIME, MODEL)
         elif room is not None and board.count_running() >= room:
@@ -203,6 +194,14 @@ class Pauses(Rounds):
             spent = self._start_all(board, waiting[:1])
             if spent is not None:
                 self.pause_for_budget(board, spent)
+
+    def _may_go_on(self, board: Board) -> list[str]:
+        """The subtasks that go on if they can: of a plan that is sent back, what is unsettled."""
+        ids = list(board.shape.subtasks)
+        if board.plan.status is not PlanStatus.REPLANNING:
+            return ids
+        left = board.unsettled()
+        return [key for key in ids if key in left]
 
     def _look_again(self, board: Board) -> None:
         until = board.now + _SOON
@@ -226,9 +225,12 @@ class Pauses(Rounds):
             self._go_on(board)
 
     def end_pause(self, board: Board, by: str, reason: str | None = None) -> None:
-        """Go on with a paused plan."""
+        """Go on with a paused plan, or with what comes before its search and that itself."""
         self._drop_resume(board)
-        board.move_plan(PlanStatus.RUNNING, **NO_PAUSE)
+        if board.plan.status is PlanStatus.REPLANNING:
+            board.set_plan(**NO_PAUSE)
+        else:
+            board.move_plan(PlanStatus.RUNNING, **NO_PAUSE)
         _tell.changed(board, "plan_resumed", by, reason)
         self._go_on(board)
 
@@ -246,7 +248,11 @@ class Pauses(Rounds):
         self.cut_short(board, said, Failure(message=said, category=Category.TIMEOUT))
 
     def cut_short(self, board: Board, reason: str, failure: Failure | None = None) -> None:
-        """End a plan now: what runs fails, or is cancelled, and the rest is skipped."""
+        """End a plan now: what runs fails, or is cancelled, and the rest is skipped.
+
+        Where another revision waits to be approved, the plan ends in the one before it.
+        """
+        board = board.at_approved()
         ids = list(board.shape.subtasks)
         left = [key for key in ids if board.rows[key].status not in SUBTASK.terminal]
         for subtask_id in left:

@@ -41,12 +41,14 @@ class People(Pauses):
     def pause(self, conn: Connection, plan_id: str, by: str, now: datetime) -> None:
         """Start nothing new; what runs comes to its end."""
         board = Board.open(conn, plan_id, now)
-        if board.plan.pause_reason in BY_ITSELF and board.plan.paused_until is not None:
+        plan, status = board.plan, board.plan.status
+        by_itself = plan.pause_reason in BY_ITSELF and plan.paused_until is not None
+        if status is PlanStatus.PAUSED and by_itself:
             # From now on it is the person's pause, which no timer ends.
             self._drop_resume(board)
             board.set_plan(**NO_PAUSE)
-        elif board.plan.status is not PlanStatus.RUNNING:
-            raise Conflict(f"Plan {plan_id} is {board.plan.status} and cannot be paused")
+        elif status is not PlanStatus.RUNNING:
+            raise Conflict(f"Plan {plan_id} is {status} and cannot be paused")
         else:
             board.move_plan(PlanStatus.PAUSED)
         _tell.changed(board, "plan_paused", by)
@@ -102,7 +104,7 @@ class People(Pauses):
 
     def cancel(self, conn: Connection, plan_id: str, by: str, now: datetime) -> None:
         """End a plan and everything that it runs."""
-        board = Board.open(conn, plan_id, now)
+        board = Board.open(conn, plan_id, now).at_approved()
         self._drop_timers(board)
         board.move_plan(PlanStatus.CANCELLED, finished_at=now, again=None, **NO_PAUSE)
         for subtask_id in board.shape.subtasks:

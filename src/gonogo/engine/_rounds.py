@@ -20,11 +20,11 @@ from gonogo.domain.replanning import ReplanRules, ReplanVerdict, replan_verdict
 from gonogo.domain.schedule import Round
 from gonogo.domain.subtask_state import SubtaskStatus
 from gonogo.engine import _tell
-from gonogo.engine._board import Board
+from gonogo.engine._board import Board, goes_on
 from gonogo.engine._conditions import ConditionFailed, holds
 from gonogo.engine._outcomes import Completed, Deferred, Failed, Start, Work
 from gonogo.engine._pace import Pace
-from gonogo.engine._spending import Spending, goes_on
+from gonogo.engine._spending import Spending
 from gonogo.store import Connection, go_on, stop
 from gonogo.store.calls import is_let_start
 from gonogo.store.sharing import count_elsewhere, plans_that_wait
@@ -108,7 +108,18 @@ class Rounds(Spending):
             return
         board.write()
         _tell.progress(board)
+        if board.plan.status is PlanStatus.REPLANNING:
+            self._finish_settled(board, room)
         self._rest(board, room)
+
+    def _finish_settled(self, board: Board, room: int | None) -> None:
+        """In a plan that is sent back: let what a person settled come to its end."""
+        left = board.unsettled()
+        if not left or board.plan.pause_reason is not None:
+            return
+        spent = self._start_all(board, board.next_round(self.pace, room, only=left).start)
+        if spent is not None:
+            self.pause_for_budget(board, spent)
 
     def _go_further(self, board: Board, room: int | None) -> None:
         found, asking = self._next_round(board, room)
@@ -171,6 +182,17 @@ class Rounds(Spending):
         if board.plan.status is PlanStatus.PAUSED and board.plan.paused_until is None:
             _tell.final(board)
         elif board.plan.status is PlanStatus.REPLANNING:
+            self._search(board)
+
+    def _search(self, board: Board) -> None:
+        """Have the next revision looked for, unless something has to be settled first."""
+        left, plan = board.unsettled(), board.plan
+        asked = any(board.rows[key].status is _S.WAITING_APPROVAL for key in left)
+        if plan.paused_until is not None:
+            return
+        if asked or plan.pause_reason is not None:
+            _tell.final(board)
+        elif not left:
             go_on(board.conn, REPLAN, board.plan.id)
 
     def _next_round(self, board: Board, room: int | None) -> tuple[Round, list[str]]:

@@ -7,9 +7,8 @@ from datetime import datetime
 from gonogo.domain.budget import OF_STARTS, Excess, Limits, excess, in_force
 from gonogo.domain.plan_state import PlanStatus
 from gonogo.domain.records import Plan
-from gonogo.domain.schedule import Standing
 from gonogo.engine import _tell
-from gonogo.engine._board import Board
+from gonogo.engine._board import Board, goes_on
 from gonogo.store import Connection
 from gonogo.store.sessions import spoken_in
 from gonogo.store.timers import drop_timer
@@ -56,26 +55,19 @@ class Spending:
 
     def pause_for_budget(self, board: Board, spent: Excess) -> None:
         """Start nothing new until a person answers; one question, however many are refused."""
-        plan = board.plan
-        if plan.status is PlanStatus.RUNNING:
-            board.move_plan(PlanStatus.PAUSED, pause_reason=BUDGET)
-        elif plan.paused_until is not None:
-            drop_timer(board.conn, RESUME, plan.id)
-            board.set_plan(pause_reason=BUDGET, paused_until=None)
-        else:
+        if board.plan.paused_until is not None:
+            drop_timer(board.conn, RESUME, board.plan.id)
+        elif not board.may_rest():
             return
+        board.rest(pause_reason=BUDGET, paused_until=None)
         self._ask_for_more(board, spent)
 
     def pause_search(self, conn: Connection, plan_id: str, spent: Excess, now: datetime) -> None:
-        """The search for another revision reached a limit: it waits until a person answers.
-
-        The plan is still the one that is sent back; only its search rests.
-        """
+        """The search for another revision reached a limit: it waits until a person answers."""
         board = Board.open(conn, plan_id, now)
         if board.plan.status is not PlanStatus.REPLANNING or board.plan.pause_reason == BUDGET:
             return
-        board.set_plan(pause_reason=BUDGET)
-        self._ask_for_more(board, spent)
+        self.pause_for_budget(board, spent)
         _tell.final(board)
 
     def _ask_for_more(self, board: Board, spent: Excess) -> None:
@@ -83,11 +75,6 @@ class Spending:
         content = say("plan_paused_budget", spoken_in(board.conn, plan.session_id))
         _tell.changed(board, "plan_paused", RUNTIME, BUDGET, content=content)
         self.over_budget(board.conn, board.plan, spent, board.now)
-
-
-def goes_on(row: Standing) -> bool:
-    """Whether the start of a subtask goes on with an attempt, and begins none."""
-    return row.attempt > 0 and row.not_before is None
 
 
 def _seconds(board: Board) -> float:

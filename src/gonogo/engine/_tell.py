@@ -120,12 +120,13 @@ def changed(
     content: str | None = None,
 ) -> None:
     """A person changed the plan's course, or a quota did."""
-    plan = board.plan
-    ran = plan.started_at if kind == "plan_cancelled" else None
+    plan, is_over = board.plan, kind == "plan_cancelled"
+    ran = plan.started_at if is_over else None
     took = round((board.now - ran).total_seconds(), 6) if ran else None
     facts = PlanChangedFacts(
-        plan_id=plan.id, by=by, reason=reason, until=until, duration_seconds=took
-    )
+        plan_id=plan.id, by=by, reason=reason, until=until, duration_seconds=took,
+        revision=plan.revision if is_over else None,
+    )  # fmt: skip
     _tell(board, PlanChanged(type=kind, content=content, plan_id=plan.id, metadata=facts))
     log.note(
         board.conn, plan.session_id, board.now, actor=by, action=kind.replace("_", "."),

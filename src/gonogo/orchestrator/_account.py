@@ -65,6 +65,7 @@ def account_of(conn: Connection, plan: Plan) -> PlanEndedFacts:
         cancelled=_count(rows, _S.CANCELLED),
         refused=len(refused) or None,
         duration_seconds=round((ended - began).total_seconds(), 6) if began and ended else 0.0,
+        revision=plan.revision,
     )
 
 

@@ -33,8 +33,7 @@ def run_again(conn: Connection, undoing: Undoing, plan: Plan, by: str, now: date
     }:
         return []
     again = [key for key, row in rows.items() if key not in kept and _has_run(row)]
-    revision = current.model_copy(update={"number": plan.revision + 1})
-    take_up(conn, plan, revision, kept, by, "rollback", now)
+    take_up(conn, plan, kept, by, "rollback", now)
     return again
 
 

@@ -181,7 +181,7 @@ class Planning:
         """
         approved = replace(
             plan, status=PlanStatus.APPROVED, revision=revision.number,
-            auto_approve_tools=ruling.auto_approve_tools,
+            approved_revision=revision.number, auto_approve_tools=ruling.auto_approve_tools,
         )  # fmt: skip
         moved = move_plan(
             conn, plan, PlanStatus.APPROVED, approved_at=now, revision=revision.number,

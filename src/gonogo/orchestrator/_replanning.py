@@ -26,7 +26,7 @@ from gonogo.domain.plan_state import PlanStatus
 from gonogo.domain.records import Approval, Plan
 from gonogo.domain.replanning import is_progress, next_revision, stays_within
 from gonogo.domain.subtask_state import SUBTASK, SubtaskStatus
-from gonogo.engine import BUDGET, REPLAN, Engine, Superseded
+from gonogo.engine import REPLAN, Engine, Superseded
 from gonogo.orchestrator._planning import Planning
 from gonogo.orchestrator._proposal import ARCHITECT
 from gonogo.orchestrator._replan_brief import brief, reflection
@@ -100,10 +100,9 @@ class Replanning:
 
     def ready(self, conn: Connection, plan: Plan, now: datetime) -> bool:
         """Whether nothing of the plan runs, and no person is to be asked first."""
-        if plan.replan is None or plan.pause_reason == BUDGET:
+        if plan.replan is None or plan.pause_reason is not None:
             return False
-        rows = subtask_rows(conn, plan.id, plan.revision)
-        if any(row.status is SubtaskStatus.RUNNING for row in rows):
+        if not self.engine.is_at_rest(conn, plan.id, now):
             return False
         if plan.replan.get("asks"):
             self._ask_person(conn, plan, now)
@@ -118,14 +117,14 @@ class Replanning:
         Raises:
             InvalidPlan: it is not valid, or nothing else than what was tried.
         """
-        kept = set(completed(conn, plan))
-        earlier = [revision for revision, _ in revisions_of(conn, plan.id)]
-        current = earlier[-1]
+        kept, current = set(completed(conn, plan)), current_revision(conn, plan)
+        others = [each for each, _ in revisions_of(conn, plan.id) if each != current]
         rest = self.planning.proposed(arguments, kept)
-        revision = self.planning.proposals.in_order(next_revision(current, kept, rest))
+        found = next_revision(current, kept, rest, number=len(others) + 2)
+        revision = self.planning.proposals.in_order(found)
         rows = subtask_rows(conn, plan.id, plan.revision)
         failed = {row.subtask_id for row in rows if row.status is SubtaskStatus.FAILED}
-        if not is_progress(earlier, kept, failed, revision):
+        if not is_progress([*others, current], kept, failed, revision):
             raise InvalidPlan(text("model_no_progress", locale))
         return revision
 
@@ -156,6 +155,7 @@ class Replanning:
         status = PlanStatus.RUNNING if free else PlanStatus.AWAITING_APPROVAL
         to = {
             "revision": revision.number, "digest": revision.digest,
+            "approved_revision": revision.number if free else plan.approved_revision,
             "floor": told_progress(conn, plan), "again": None,
             "asked_by": also_asked(plan, (plan.replan or {}).get("by")),
         }  # fmt: skip

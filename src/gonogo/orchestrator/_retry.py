@@ -58,7 +58,7 @@ class Retry:
         session = session_of(conn, plan.session_id)
         if session is None or session.active_plan_id is not None:
             raise Conflict("The session has another plan; that one comes first")
-        revised = _revise(conn, plan, current, rows, again, by, now)
+        revised = _revise(conn, plan, rows, again, by, now)
         set_session(conn, session.id, active_plan_id=plan.id, agent=ARCHITECT)
         self.planning.begin(conn, revised, now)
 
@@ -74,7 +74,7 @@ class Retry:
             *(_again(current, rows, each["subtask_id"]) for each in asked),
         )
         if asked:
-            _revise(conn, plan, current, rows, again, asked[-1]["by"], now)
+            _revise(conn, plan, rows, again, asked[-1]["by"], now)
         else:
             set_plan(conn, plan, again=None)
         self.planning.advance(conn, plan.id, now)
@@ -98,21 +98,14 @@ def _stand(conn: Connection, plan: Plan) -> tuple[Revision, Rows]:
 
 
 def _revise(
-    conn: Connection,
-    plan: Plan,
-    current: Revision,
-    rows: Rows,
-    again: frozenset[str],
-    by: str,
-    now: datetime,
+    conn: Connection, plan: Plan, rows: Rows, again: frozenset[str], by: str, now: datetime
 ) -> Plan:
     """The next revision; what has not begun begins in it as it would have."""
-    revision = current.model_copy(update={"number": plan.revision + 1})
     over = {key: row for key, row in rows.items() if row.status in SUBTASK.terminal}
     kept = {key: row for key, row in over.items() if key not in again}
     reason = f"retry of {', '.join(sorted(again))}"
-    revised = take_up(conn, plan, revision, kept, by, reason, now)
-    facts: dict[str, Any] = {"revision": revision.number, "digest": revision.digest}
+    revised = take_up(conn, plan, kept, by, reason, now)
+    facts: dict[str, Any] = {"revision": revised.revision, "digest": revised.digest}
     log.note(
         conn, plan.session_id, now, actor=by, action="plan.retried", subject=plan.id,
         subtasks=sorted(again), **facts,

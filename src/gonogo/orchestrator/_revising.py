@@ -14,6 +14,8 @@ from gonogo.store.checkpoints import undone_subtasks
 from gonogo.store.plans import (
     add_grants,
     add_revision,
+    check_approved,
+    count_revisions,
     current_revision,
     end_grants,
     revise_plan,
@@ -31,27 +33,33 @@ def also_asked(plan: Plan, by: str | None) -> list[str] | None:
 def take_up(
     conn: Connection,
     plan: Plan,
-    revision: Revision,
     kept: Mapping[str, SubtaskRow],
     by: str,
     reason: str,
     now: datetime,
 ) -> Plan:
-    """Make a revision the plan's current one without a question: who asks for it approves it.
+    """Have what was approved, or a part of it, done again; that needs no question.
 
-    What a person revoked is not granted anew. Gives the plan as it is then.
+    Rows never leave a terminal state, so the plan gets another revision: the approved one, subtask
+    for subtask. What a person revoked is not granted anew. Gives the plan as it is then.
 
     Args:
         kept: The rows of subtasks that stand as they did; all others begin anew.
 
     Raises:
-        Conflict: the plan is not as the caller saw it.
+        Conflict: the plan is not as the caller saw it, or not at what was approved.
     """
+    check_approved(plan)
+    number = count_revisions(conn, plan.id) + 1
+    revision = current_revision(conn, plan).model_copy(update={"number": number})
     add_revision(conn, revision, now, by, reason, kept=kept)
-    if not revise_plan(conn, plan, revision, told_progress(conn, plan)):
+    floor = told_progress(conn, plan)
+    if not revise_plan(conn, plan, revision, floor, approved_revision=number):
         raise Conflict(f"Plan {plan.id} changed at this moment")
     end_grants(conn, plan.id, now, reason)
-    revised = replace(plan, revision=revision.number, digest=revision.digest, finished_at=None)
+    revised = replace(
+        plan, revision=number, approved_revision=number, digest=revision.digest, finished_at=None
+    )
     mint_grants(conn, revised, revision, kept.keys() | revoked_subtasks(conn, plan.id), now)
     return revised
 

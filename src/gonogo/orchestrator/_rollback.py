@@ -8,6 +8,7 @@ from gonogo.domain.plan import Revision, dependants
 from gonogo.domain.plan_state import ENDED, PlanStatus
 from gonogo.domain.records import Checkpoint, FileChange, Plan, Session
 from gonogo.domain.subtask_state import SubtaskStatus
+from gonogo.engine import unsettled
 from gonogo.store import Connection
 from gonogo.store.checkpoints import (
     attempt_checkpoint,
@@ -124,11 +125,11 @@ def check_quiet(conn: Connection, plan: Plan) -> None:
         raise Conflict(f"Plan {plan.id} is replanning; wait for its new revision, or cancel it")
     if plan.status not in _QUIET:
         raise Conflict(f"Plan {plan.id} is {plan.status}; pause it first")
-    busy = sorted(
-        key for key, row in standings(conn, plan.id, plan.revision).items() if row.status in BUSY
-    )
+    rows = standings(conn, plan.id, plan.revision)
+    busy = {key for key, row in rows.items() if row.status in BUSY} | unsettled(conn, plan, rows)
     if plan.status is PlanStatus.PAUSED and busy:
-        raise Conflict(f"Plan {plan.id} is paused, but {', '.join(busy)} is not at rest yet")
+        found = ", ".join(sorted(busy))
+        raise Conflict(f"Plan {plan.id} is paused, but {found} is not at rest yet")
 
 
 def _unfinished(

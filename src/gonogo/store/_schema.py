@@ -139,6 +139,7 @@ plans = table(
     Column("revising", Json),
     Column("asked_by", Json),
     Column("away", Json),
+    Column("approved_revision", Integer),
     Index(None, "session_id"),
     Index(None, "status"),
 )

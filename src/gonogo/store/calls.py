@@ -109,6 +109,31 @@ _OVER_OF_PLAN = (
     .order_by(tool_calls.c.created_at, tool_calls.c.position)
 )  # fmt: skip
 _OVER_OF_SUBTASK = _OVER_OF_PLAN.where(tool_calls.c.subtask_id == bindparam("subtask_id"))
+_OF_CALLS = approvals.join(tool_calls, tool_calls.c.id == approvals.c.call_id)
+_IN_DOUBT = and_(
+    approvals.c.plan_id == bindparam("plan_id"),
+    approvals.c.kind == "intervention",
+    tool_calls.c.tool_class != "control",
+)
+_DOUBTED = (
+    select(approvals.c.subtask_id)
+    .select_from(_OF_CALLS)
+    .where(_IN_DOUBT, approvals.c.revision == bindparam("revision"))
+)
+_PERHAPS_DONE = (
+    select(tool_calls.c.tool, tool_calls.c.arguments, approvals.c.created_at)
+    .select_from(_OF_CALLS)
+    .where(_IN_DOUBT, among(approvals.c.status, ("pending", "edited", "expired", "cancelled")))
+)
+_LET_RUN = (
+    select(tool_calls.c.tool, tool_calls.c.arguments, approvals.c.created_at)
+    .select_from(_OF_CALLS)
+    .where(
+        approvals.c.plan_id == bindparam("plan_id"),
+        approvals.c.kind == "tool",
+        among(approvals.c.status, ("approved", "edited")),
+    )
+)
 _PENDING_OF_PLAN = select(*columns_of(approvals, Approval)).where(
     approvals.c.plan_id == bindparam("of"), approvals.c.status == "pending"
 )
@@ -256,6 +281,36 @@ def is_let_start(conn: Connection, plan_id: str, revision: int, subtask_id: str)
     """Whether a person has let a subtask of a revision start."""
     key = {"plan_id": plan_id, "revision": revision, "subtask_id": subtask_id}
     return conn.execute(_LET_START, key).first() is not None
+
+
+def doubted_subtasks(conn: Connection, plan_id: str, revision: int) -> frozenset[str]:
+    """The subtasks of a revision of which the outcome of a call was unknown, settled or not."""
+    found = conn.execute(_DOUBTED, {"plan_id": plan_id, "revision": revision}).scalars()
+    return frozenset(found)
+
+
+class Begun(NamedTuple):
+    """A call that began, and when a person was asked about it."""
+
+    tool: str
+    arguments: dict[str, Any]
+    asked_at: datetime
+
+
+def perhaps_done(conn: Connection, plan_id: str) -> list[Begun]:
+    """The calls of a plan that may have done what they were for, and were not let run again.
+
+    Their outcome was unknown, and a person said that they are done, or nobody said anything.
+    """
+    found = [Begun(*row) for row in conn.execute(_PERHAPS_DONE, {"plan_id": plan_id})]
+    if not found:
+        return []
+    since = [Begun(*row) for row in conn.execute(_LET_RUN, {"plan_id": plan_id})]
+    return [each for each in found if not any(_is_after(one, each) for one in since)]
+
+
+def _is_after(one: Begun, other: Begun) -> bool:
+    return one[:2] == other[:2] and one.asked_at > other.asked_at
 
 
 def list_approvals(

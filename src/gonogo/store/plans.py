@@ -1,6 +1,7 @@
 """Plans, their revisions, their subtasks and their grants."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache
 from types import MappingProxyType
@@ -9,9 +10,10 @@ from typing import Any, NamedTuple
 from pydantic import TypeAdapter
 from sqlalchemy import Connection, bindparam, func, select, update
 
+from gonogo.domain.errors import Conflict
 from gonogo.domain.kinds import worker_name
 from gonogo.domain.plan import Revision, Subtask
-from gonogo.domain.plan_state import PLAN, PlanStatus
+from gonogo.domain.plan_state import BOUND, PLAN, PlanStatus
 from gonogo.domain.records import GrantRow, Plan, SubtaskRow
 from gonogo.domain.schedule import Standing
 from gonogo.domain.subtask_state import SUBTASK, SubtaskStatus
@@ -31,6 +33,8 @@ from gonogo.store._schema import grants, plan_revisions, plans, subtasks
 
 _SUBTASKS: TypeAdapter[tuple[Subtask, ...]] = TypeAdapter(tuple[Subtask, ...])
 
+_POINTS = frozenset({"status", "revision", "approved_revision"})
+"""Columns that say where a plan is, and in which revision."""
 _LOCK = select(*columns_of(plans, Plan)).where(plans.c.id == bindparam("id")).with_for_update()
 _SESSION_PLANS = (
     select(*columns_of(plans, Plan))
@@ -156,26 +160,52 @@ def lock_plan(conn: Connection, plan_id: str) -> Plan | None:
 def move_plan(conn: Connection, plan: Plan, status: PlanStatus, **to: Any) -> bool:  # noqa: ANN401
     """Compare-and-set a plan's status on the status and revision that the caller saw.
 
+    To move a plan to `approved` is to approve the revision that it then has.
+
     Raises:
         IllegalTransition: the table of plans has no such move.
+        Conflict: it would go on in a revision that was not approved.
     """
     PLAN.check(plan.status, status, plan.id)
-    where = {"id": plan.id, "status": plan.status, "revision": plan.revision}
-    return change(conn, plans, where, {"status": status, **to})
+    if status is PlanStatus.APPROVED:
+        to = {"approved_revision": to.get("revision", plan.revision), **to}
+    return set_plan(conn, plan, status=status, **to)
 
 
 def set_plan(conn: Connection, plan: Plan, **to: Any) -> bool:  # noqa: ANN401
-    """Set other columns of a plan, if its status and revision are as the caller saw them."""
+    """Set columns of a plan, if its status and revision are as the caller saw them.
+
+    Raises:
+        Conflict: it would go on in a revision that was not approved.
+    """
+    if not to.keys().isdisjoint(_POINTS) and (then := replace(plan, **to)).status in BOUND:
+        check_approved(then)
     where = {"id": plan.id, "status": plan.status, "revision": plan.revision}
     return change(conn, plans, where, to)
 
 
-def revise_plan(conn: Connection, plan: Plan, revision: Revision, floor: int) -> bool:
+def revise_plan(
+    conn: Connection,
+    plan: Plan,
+    revision: Revision,
+    floor: int,
+    **to: Any,  # noqa: ANN401
+) -> bool:
     """Make a revision the plan's current one, compare-and-set on what the caller saw."""
     return set_plan(
         conn, plan, revision=revision.number, digest=revision.digest, finished_at=None, floor=floor,
-        again=None, revising=None,
+        again=None, revising=None, **to,
     )  # fmt: skip
+
+
+def check_approved(plan: Plan) -> None:
+    """Check that a plan is at the revision that was approved last.
+
+    Raises:
+        Conflict: it is at another one.
+    """
+    if plan.revision != plan.approved_revision:
+        raise Conflict(f"Revision {plan.revision} of plan {plan.id} was never approved")
 
 
 def list_plans(
@@ -219,7 +249,7 @@ def revisions_of(conn: Connection, plan_id: str) -> list[tuple[Revision, Any]]:
 
 
 def count_revisions(conn: Connection, plan_id: str) -> int:
-    """How many revisions a plan has."""
+    """How many revisions a plan has; they are numbered from 1."""
     return conn.execute(_COUNT_REVISIONS, {"of": plan_id}).scalar_one()
 
 

@@ -1,6 +1,6 @@
 """What the plans of one workspace share: room for the subtasks that run there."""
 
-from sqlalchemy import Connection, bindparam, exists, func, select
+from sqlalchemy import Connection, and_, bindparam, exists, func, or_, select
 
 from gonogo.store._rows import among
 from gonogo.store._schema import plans, sessions, subtasks
@@ -24,12 +24,14 @@ _RUN_ELSEWHERE = (
         subtasks.c.plan_id.in_(_OTHERS.where(among(plans.c.status, _BEGUN))),
     )
 )
+_HAS_BEGUN = and_(subtasks.c.attempt > 0, subtasks.c.not_before.is_(None))
 _WAITERS = _OTHERS.where(
-    plans.c.status == "running",
     exists().where(
         subtasks.c.plan_id == plans.c.id,
         subtasks.c.revision == plans.c.revision,
         subtasks.c.status == "pending",
+        # Of a plan that is sent back only what has begun may go on.
+        or_(plans.c.status == "running", and_(plans.c.status == "replanning", _HAS_BEGUN)),
     ),
 ).order_by(plans.c.id)
 

@@ -54,6 +54,7 @@ RUSSIAN_REASONS: Mapping[str, str] = {
     "nobody can be asked": "спросить некого",
     "the agent {agent!r} may not write {path!r}": "агенту {agent!r} нельзя писать в {path!r}",
     "there is no tool {tool!r}": "нет инструмента {tool!r}",
+    "the same call has begun before in this plan, and only a person can say whether it is done": "такой же вызов в этом плане уже начинали, и только человек может сказать, выполнен ли он",  # noqa: E501
     "{name} has changed since it was accepted: its {what}": "{name} изменился с тех пор, как его приняли: {what}",  # noqa: E501
     # Rules and plans
     "it covers none of {paths}": "не охватывает ничего из {paths}",

@@ -18,7 +18,7 @@ import { Failures } from "./Failures";
 import { Findings } from "./Findings";
 import { GraphView } from "./GraphView";
 import { PlanHead } from "./PlanHead";
-import { Revisions, useDiff } from "./Revisions";
+import { earlierOf, Revisions, useDiff } from "./Revisions";
 import { Steering } from "./Steering";
 import { SubtaskDrawer } from "./SubtaskDrawer";
 import { SubtaskList } from "./SubtaskList";
@@ -41,7 +41,7 @@ function Whole({ plan }: { plan: PlanView }) {
   const status = useQuery({ ...getStatusOptions({ path }), ...LIVE });
   const graph = useQuery({ ...getGraphOptions({ path }), ...LIVE });
   const asked = useQuery(getPendingOptions({ path: { session_id } }));
-  const diff = useDiff(plan_id, revision - 1, revision);
+  const diff = useDiff(plan_id, earlierOf(plan), revision);
   const [open, setOpen] = useState<string>();
   const [isDrawn, setDrawn] = useState(false);
   if (!isDrawn) {

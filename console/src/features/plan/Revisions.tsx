@@ -23,14 +23,20 @@ export function useDiff(planId: string, from: number, to: number): UseQueryResul
   }) as UseQueryResult<PlanChanges>;
 }
 
+/** What a plan's revision is compared with: what was approved, where that is another one. */
+export function earlierOf({ revision, approved_revision: approved }: PlanView): number {
+  return approved !== undefined && approved < revision ? approved : revision - 1;
+}
+
 /** Why a plan has the revision that it has, and what it has otherwise than one before. */
 export function Revisions({ plan }: { plan: PlanView }) {
   return plan.revision === 1 ? null : <Later key={plan.revision} plan={plan} />;
 }
 
-function Later({ plan: { plan_id, revision } }: { plan: PlanView }) {
+function Later({ plan }: { plan: PlanView }) {
   const { t } = useTranslation();
-  const [from, setFrom] = useState(revision - 1);
+  const { plan_id, revision } = plan;
+  const [from, setFrom] = useState(earlierOf(plan));
   const revisions = useQuery(listRevisionsOptions({ path: { plan_id } }));
   const diff = useDiff(plan_id, from, revision);
   const title = t("plan.changes.title", { number: revision });

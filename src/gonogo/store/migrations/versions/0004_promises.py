@@ -1,4 +1,8 @@
-"""What keeps the promises: absences of models, judgings of calls, texts of foreign tools."""
+"""What keeps the promises: absences, judgings, texts of foreign tools, what was approved last."""
+
+from collections.abc import Mapping
+from itertools import groupby
+from typing import Any
 
 import sqlalchemy as sa
 from alembic import op
@@ -21,13 +25,30 @@ EXISTS (
         AND later.accepted_at IS NOT NULL
 )
 """
+_ASKED = sa.text(
+    "SELECT plan_id, revision, status FROM approvals WHERE kind = 'plan' ORDER BY created_at"
+)
+_REVISIONS = sa.text(
+    "SELECT plan_id, number, digest, reason, subtasks FROM plan_revisions ORDER BY plan_id, number"
+)
+_PLANS = sa.text("SELECT id, revision, status, finished_at FROM plans")
+_APPROVE = sa.text("UPDATE plans SET approved_revision = :number WHERE id = :plan_id")
+_GO_BACK = sa.text("UPDATE plans SET revision = :number, digest = :digest WHERE id = :plan_id")
+_END = sa.text(
+    "UPDATE subtasks SET status = :status, reason = :reason, finished_at = :at"
+    " WHERE plan_id = :plan_id AND revision = :number"
+    " AND status IN ('pending', 'running', 'waiting_approval')"
+)
+_PROPOSED = frozenset({"draft", "awaiting_approval"})
+_ENDED = frozenset({"completed", "failed", "partial", "cancelled"})
 
 
 def upgrade() -> None:
-    """Add what is new, and let go of what nobody reads."""
+    """Add what is new, put right what earlier versions wrote, let go of what nobody reads."""
     _absences()
     _judgings()
     _sighting_texts()
+    _approved_revisions()
 
 
 def _absences() -> None:
@@ -47,3 +68,54 @@ def _sighting_texts() -> None:
         "UPDATE sightings SET definition = '{}' "  # noqa: S608 - our own words
         f"WHERE {_LATER} AND (accepted_at IS NULL OR {_ACCEPTED_LATER})"
     )
+
+
+def _approved_revisions() -> None:
+    """Say of each plan which revision was approved last, and have it be at that one.
+
+    Earlier versions left a plan at a revision that was rejected or that nobody decided, and could
+    carry it out by a retry.
+    """
+    op.add_column("plans", sa.Column("approved_revision", sa.Integer(), nullable=True))
+    conn = op.get_bind()
+    approved = _approved_last(conn.execute(_REVISIONS), conn.execute(_ASKED))
+    for plan in conn.execute(_PLANS).all():
+        if plan.id in approved:
+            _put_right(conn, plan, approved[plan.id])
+
+
+def _put_right(conn: sa.Connection, plan: Any, approved: Any) -> None:  # noqa: ANN401 - rows
+    at = {"plan_id": plan.id, "number": approved.number, "digest": approved.digest}
+    conn.execute(_APPROVE, at)
+    if plan.revision == approved.number or plan.status in _PROPOSED:
+        return
+    conn.execute(_GO_BACK, at)
+    never = {"status": "cancelled", "reason": "never approved", "at": plan.finished_at}
+    conn.execute(_END, {"plan_id": plan.id, "number": plan.revision, **never})
+    if plan.status in _ENDED:
+        conn.execute(
+            _END, at | {"status": "skipped", "reason": "the plan has ended", "at": plan.finished_at}
+        )
+
+
+def _approved_last(revisions: sa.Result[Any], questions: sa.Result[Any]) -> Mapping[str, Any]:
+    """The row of the revision that was approved last, by the plan's id."""
+    answers = {(row.plan_id, row.revision): row.status for row in questions}
+    found: dict[str, Any] = {}
+    for plan_id, rows in groupby(revisions, key=lambda row: row.plan_id):
+        for row in rows:
+            if _is_approved(row, found.get(plan_id), answers):
+                found[plan_id] = row
+    return found
+
+
+def _is_approved(row: Any, before: Any, answers: Mapping[tuple[str, int], str]) -> bool:  # noqa: ANN401 - rows
+    """Whether a revision was approved, or is the approved one once more, or lies within it."""
+    answer = answers.get((row.plan_id, row.number))
+    if answer is not None:
+        return answer == "approved"
+    if row.reason == "edited":
+        return answers.get((row.plan_id, row.number - 1)) == "edited"
+    if before is None:
+        return False
+    return row.reason == "replanned" or row.subtasks == before.subtasks
