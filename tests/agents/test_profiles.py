@@ -7,6 +7,7 @@ import pytest
 from gonogo.agents._profiles import BUILT_IN, load_profiles
 from gonogo.domain.errors import InvalidMessage
 from gonogo.domain.plan import PLANNERS
+from gonogo.policy._globs import covers
 
 READING = {"read_file", "list_files", "search_in_code"}
 WRITING = {
@@ -46,6 +47,27 @@ def test_only_the_architect_plans_and_only_coder_and_universal_write_anything() 
     for name in ("orchestrator", "debug", "ask"):
         assert profiles[name].may_write == ()
         assert not WRITING & set(profiles[name].tools)
+
+
+def test_markdown_is_markdown_in_whatever_case_its_extension_is_written() -> None:
+    profiles = load_profiles()
+    limits = profiles["architect"].limits or ()
+
+    assert {glob for glob in limits if "/" not in glob} == {"*.md", "*.MD", "*.Md", "*.mD"}
+    for path in ("README.MD", "docs/Notes.Md", "docs/a.md"):
+        assert covers(limits, path), path
+    for path in ("README.MDX", "MD", "src/a.py", "docs/README.MD/a.py"):
+        assert not covers(limits, path), path
+    assert profiles["coder"].limits is None
+    assert profiles["ask"].limits == ()
+
+
+def test_only_a_limit_on_markdown_is_read_so(tmp_path: Path) -> None:
+    head = '+++\ndescription = "d"\ntools = ["write_file"]\nmay_write = ["notes/*.MD", "a.py"]\n'
+    (tmp_path / "writer.md").write_text(f"{head}+++\nWrite notes.")
+    found = load_profiles(tmp_path)["writer"]
+
+    assert found.limits == ("notes/*.MD", "notes/*.md", "notes/*.Md", "notes/*.mD", "a.py")
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,8 @@ def test_what_the_demo_did_is_listed_and_undone(gonogo, tmp_path):
     diff = gonogo("checkpoints", "diff", first[0], env=env)
     between = gonogo("checkpoints", "diff", first[0], "--to", first[0], "--json", env=env)
 
-    latest = gonogo("rollback", plan["plan_id"], "--dry-run", env=env)
+    latest = gonogo("rollback", plan["plan_id"], "--to", "latest", "--dry-run", env=env)
+    whole = gonogo("rollback", plan["plan_id"], "--dry-run", "--json", env=env)
     dry = gonogo("rollback", plan["plan_id"], "--to", first[0], "--dry-run", env=env)
     done = gonogo("rollback", plan["plan_id"], "--to", first[0], "--json", env=env)
 
@@ -30,6 +31,7 @@ def test_what_the_demo_did_is_listed_and_undone(gonogo, tmp_path):
     assert CheckpointDiff.model_validate_json(between.stdout).files == []
     assert f"gonogo checkpoints list {plan['plan_id']}" in latest.stdout
     assert "would be put back" in dry.stdout
+    assert RollbackView.model_validate_json(whole.stdout).restored > 0
     assert done.returncode == 0, done.stderr
     view = RollbackView.model_validate_json(done.stdout)
     assert view.restored > 0

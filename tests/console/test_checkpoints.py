@@ -42,6 +42,19 @@ def test_a_rollback_is_seen_before_it_is_done_and_can_itself_be_undone(server, g
     assert left.read_text() == "left\n"
 
 
+def test_a_whole_plan_is_undone(server, ground, look):
+    ground.model.script(SAYS)
+    Person(server).carry_out("whole")
+    page = opened(server, look, "whole")
+
+    page.get_by_role("button", name="Undo the whole plan").click()
+    dialog = page.get_by_role("dialog", name="Undo the whole plan")
+    dialog.get_by_role("button", name="Roll back 2 file").click()
+    dialog.get_by_text("Files put back: 2, left as they are: 0").wait_for()
+    assert not (ground.workspace / "left.txt").exists()
+    assert not (ground.workspace / "right.txt").exists()
+
+
 @pytest.mark.parametrize("width", [1280, 400])
 def test_a_checkpoint_tells_whether_it_is_whole_and_how_its_files_differ(
     server, ground, look, width

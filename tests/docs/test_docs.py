@@ -14,7 +14,8 @@ from typer.main import get_command
 from gonogo.agents import load_profiles
 from gonogo.cli._app import app
 from gonogo.domain import errors
-from gonogo.domain.messages import PlanDecision, UserMessage, parse_message
+from gonogo.domain.events import EVENTS
+from gonogo.domain.messages import ClientMessage, PlanDecision, UserMessage, parse_message
 from gonogo.domain.plan import parse_subtasks
 from gonogo.policy import load_rules
 from gonogo.settings import Settings
@@ -58,6 +59,24 @@ def test_every_block_of_shell_and_json_can_be_parsed(page: Path) -> None:
         return
     for _, body in blocks(text, "json"):
         json.loads(body)
+
+
+def meant(message: ClientMessage) -> dict[str, Any]:
+    """What a message says, with its decision as one of the known words."""
+    word = getattr(message, "word", None)
+    return message.model_dump() | ({"decision": word} if word else {})
+
+
+def test_an_older_message_of_the_page_on_older_clients_means_what_stands_beside_it() -> None:
+    page = (DOCS / "how-to" / "older-clients.md").read_text(encoding="utf-8")
+    shown = [(info, meant(parse_message(json.loads(body)))) for info, body in blocks(page, "json")]
+    older = [message for info, message in shown if info == "older"]
+    heard = page.partition("## What they hear")[2].partition("## Words")[0]
+    named = set(re.findall(r"`((?:agent|subtask|plan|approval)_[a-z]+)`", heard))
+
+    assert older == [message for info, message in shown if info == "here"] != []
+    assert named - {"approval_id"} <= EVENTS.json_schema()["discriminator"]["mapping"].keys()
+    assert len(named) > 8
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """Rollback: what agents did to files is undone, what people did stays, and it can be undone."""
 
 import hashlib
+import json
 import os
 import signal
 import sys
@@ -25,7 +26,7 @@ from fakes.world import (
     step,
     write,
 )
-from gonogo.domain.errors import Conflict, ModelFailed, NotFound
+from gonogo.domain.errors import Conflict, InvalidMessage, ModelFailed, NotFound
 from gonogo.domain.records import Job
 from gonogo.engine import ROLLING_BACK, Work
 from gonogo.orchestrator import SWEEP
@@ -102,6 +103,81 @@ async def test_a_dry_run_says_the_same_and_changes_nothing(make):
         assert len(await checkpoints(world, plan_id)) == 3
         real = await world.runtime.rollback(world.ann, plan_id, subtask_id="a")
         assert real.files == dry.files
+
+
+@on_both
+@pytest.mark.feature(218)
+async def test_a_whole_plan_is_undone_and_that_can_be_undone(make):
+    async with make(THREE) as world:
+        (world.folder / "mine.txt").write_text("mine\n")
+        plan_id = await ran(world)
+        after = tree_of(world.folder)
+
+        latest = await world.runtime.rollback(world.ann, plan_id, dry_run=True)
+        done = await world.runtime.rollback(world.ann, plan_id, whole=True)
+
+        assert latest.restored < done.restored == 4
+        assert done.subtasks == ["a", "b", "c"]
+        assert sorted(tree_of(world.folder)) == ["mine.txt"]
+        again = await world.runtime.rollback(world.ann, plan_id, done.checkpoint_id)
+        assert (again.restored, tree_of(world.folder)) == (4, after)
+        nothing = await world.runtime.rollback(world.ann, plan_id, again.checkpoint_id)
+        assert sorted(tree_of(world.folder)) == ["mine.txt"]
+        assert nothing.restored == 4
+        entry = (await world.audit("plan.rolled_back"))[0]
+        assert entry.details["whole"] is True
+
+
+@pytest.mark.feature(218)
+async def test_a_paused_plan_that_was_undone_as_a_whole_begins_anew(make):
+    lines = {**THREE, "b": [says("b", delay=0.5)]}
+    async with make(lines) as world:
+        plan_id = await world.begin()
+        await world.until("subtask_started", subtask_id="b")
+        await world.runtime.pause_plan(world.ann, plan_id)
+        await world.until("subtask_completed", subtask_id="b")
+        await world.idle()
+
+        done = await world.runtime.rollback(world.ann, plan_id, whole=True)
+        assert done.again == ["a", "b", "c"]
+        assert tree_of(world.folder) == {}
+        found = await world.runtime.plan(world.ann, plan_id)
+        assert {s.status for s in found.subtasks} == {"pending"}
+        await world.runtime.resume_plan(world.ann, plan_id)
+        await world.until("plan_completed")
+        assert sorted(tree_of(world.folder)) == ["a.txt", "c.txt", "deep/er/a.txt"]
+
+
+async def test_a_rollback_names_one_thing_and_a_plan_that_did_nothing_has_none(make):
+    async with make(THREE) as world:
+        plan_id = await world.propose()
+        for both in ({"checkpoint_id": "x"}, {"subtask_id": "a"}):
+            with pytest.raises(InvalidMessage, match="one of them"):
+                await world.runtime.rollback(world.ann, plan_id, whole=True, **both)
+        with pytest.raises(Conflict, match="nothing of it has run"):
+            await world.runtime.rollback(world.ann, plan_id, whole=True, dry_run=True)
+
+
+@pytest.mark.feature(218)
+async def test_a_dry_run_needs_no_rest_and_waits_for_no_command(make):
+    mark = a_while()
+    lines = {**THREE, "b": [calls(run(f"sleep {mark}")), says("b")]}
+    lines["main/architect"] = [plan(step("a"), step("b", "a", scope=_FREE), step("c"))]
+    async with make(lines) as world:
+        plan_id = await world.begin()
+        await world.until("subtask_completed", subtask_id="c")
+        await is_running(mark)
+        files = tree_of(world.folder)
+
+        for about in ({}, {"whole": True}, {"subtask_id": "a"}):
+            with anyio.fail_after(LIMIT):
+                dry = await world.runtime.rollback(world.ann, plan_id, dry_run=True, **about)
+            assert dry.dry_run
+            with pytest.raises(Conflict, match="pause it first"):
+                await world.runtime.rollback(world.ann, plan_id, **about)
+        assert {f.path for f in dry.files} == {"a.txt", "deep/er/a.txt"}
+        assert tree_of(world.folder) == files
+        await world.runtime.cancel_plan(world.ann, plan_id)
 
 
 @pytest.mark.feature(218)
@@ -392,7 +468,7 @@ async def test_a_failed_attempt_that_was_being_undone_is_not_gone_on_with(make, 
 
 
 DIES = """
-import os, signal, sys
+import json, os, signal, sys
 from dataclasses import replace
 from pathlib import Path
 import anyio
@@ -406,38 +482,48 @@ class Dying(Snapshots):
         super().apply(workspace, restore)
         os.kill(os.getpid(), signal.SIGKILL)
 
-async def main(root, plan_id, db):
+async def main(root, plan_id, db, about):
     settings = Settings(
         home=root / "home", config=root / "config", workspace=root / "work", db=db or None
     )
     async with Runtime.open(settings, model=ScriptedModel({})) as runtime:
         dying = replace(runtime.parts.rollbacks, snapshots=Dying(settings.home / "snapshots"))
         runtime.parts = replace(runtime.parts, rollbacks=dying)
-        await runtime.rollback(runtime.owner, plan_id, subtask_id="a")
+        await runtime.rollback(runtime.owner, plan_id, **json.loads(about))
 
-anyio.run(main, Path(sys.argv[1]), sys.argv[2], sys.argv[3])
+anyio.run(main, Path(sys.argv[1]), *sys.argv[2:])
 """
 
 
 @on_both
-async def test_a_rollback_that_was_killed_is_completed_by_doing_it_again(make, tmp_path, db):
+@pytest.mark.parametrize(
+    ("about", "other", "name", "left"),
+    [
+        ({"subtask_id": "a"}, {"whole": True}, "of subtask a", ["a.txt", "c.txt"]),
+        ({"whole": True}, {"subtask_id": "a"}, "of the whole plan", ["a.txt"]),
+    ],
+)
+async def test_a_rollback_that_was_killed_is_completed_by_doing_it_again(
+    make, tmp_path, db, about, other, name, left
+):
     async with make(THREE) as world:
         (world.folder / "a.txt").write_text("mine\n")
         plan_id = await ran(world)
         before = tree_of(world.folder)
         await world.stop()
 
-        died = await anyio.run_process(
-            [sys.executable, "-c", DIES, str(tmp_path), plan_id, db or ""], check=False
-        )
+        words = [str(tmp_path), plan_id, db or "", json.dumps(about)]
+        died = await anyio.run_process([sys.executable, "-c", DIES, *words], check=False)
         assert died.returncode == -signal.SIGKILL, died.stderr.decode()
         assert world.read("a.txt") == "mine\n"
         await world.start()
         assert of(await world.log(), "plan_rolled_back") == []
-        done = await world.runtime.rollback(world.ann, plan_id, subtask_id="a")
+        with pytest.raises(Conflict, match=f"The rollback {name} is not finished"):
+            await world.runtime.rollback(world.ann, plan_id, **other)
+        done = await world.runtime.rollback(world.ann, plan_id)
 
         assert done.conflicts == 0
-        assert sorted(tree_of(world.folder)) == ["a.txt", "c.txt"]
+        assert sorted(tree_of(world.folder)) == left
         first = (await checkpoints(world, plan_id))[3]
         await world.runtime.rollback(world.ann, plan_id, first.checkpoint_id)
         assert tree_of(world.folder) == before

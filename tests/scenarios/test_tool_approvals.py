@@ -424,3 +424,16 @@ async def test_why_a_call_asks_or_is_denied_is_said_in_the_language_of_the_sessi
         [entry] = await world.audit("tool.denied")
         assert entry.details["reason"] == "удаляет /"
         assert (await world.runtime.verify_audit(world.ann)).ok
+
+
+async def test_the_architect_may_write_a_readme_in_capitals_and_no_code(make):
+    lines = {"main/architect": [calls(write("README.MD"), write("docs/a.py")), says("There")]}
+    async with make(lines) as world:
+        events = await world.say("Document it", "architect")
+
+        [question] = await world.pending()
+        assert question.arguments["path"] == "README.MD"
+        [denied] = of(events, "tool_result")
+        assert "may not write 'docs/a.py'" in denied["error"]
+        await world.decide(question.call_id)
+        assert world.read("README.MD") == "made\n"

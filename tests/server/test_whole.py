@@ -321,6 +321,49 @@ async def test_checkpoints_and_a_rollback_over_the_wire(world, tmp_path):
                 await asked
 
 
+async def test_a_plan_is_edited_by_sending_back_what_was_shown_of_it(world):
+    async with world.person() as ann:
+        await say(ann, "s1", agent_type="architect")
+        [listed] = (await ann.plans()).plans
+        path = f"/api/v1/plans/{listed.plan_id}"
+        shown = (await ann._http.get(path)).json()
+        subtasks = shown["subtasks"]
+        assert (await ann.check_plan(listed.plan_id, subtasks)).ok
+        subtasks[1]["description"] = "Another second"
+        body = {"decision": "edit", "revision": 1, "modified_subtasks": subtasks}
+        edited = await ann._http.post(f"{path}/decision", json=body)
+
+        assert edited.status_code == 202, edited.text
+        assert edited.json()["revision"] == 2
+        diff = await ann.plan_diff(listed.plan_id, 1, 2)
+        assert [(c["id"], set(c["fields"])) for c in diff.changed] == [("two", {"description"})]
+        subtasks[0]["power"] = 9
+        refused = await ann._http.post(f"{path}/check", json={"modified_subtasks": subtasks})
+        assert "power" in refused.json()["problem"]
+
+
+async def test_whoever_cancels_says_why_if_they_want_to(world):
+    async with world.person() as ann:
+        await say(ann, "s1", agent_type="architect")
+        [plan] = (await ann.plans()).plans
+        decision = {"type": "plan_decision", "plan_id": plan.plan_id, "decision": "hold"}
+        await everything(ann.send("s1", decision))
+        await ann.cancel_subtask(plan.plan_id, "two", reason="Not needed")
+        cancelled = await ann.cancel_plan(plan.plan_id, reason="Not this way")
+        log = (await ann._http.get("/api/v1/sessions/s1/log")).json()["events"]
+        [told] = [e for e in log if e["type"] == "plan_cancelled"]
+        entries = await ann.audit(session_id="s1")
+
+        said = {s.id: s.reason for s in cancelled.subtasks}
+        assert said["two"].endswith(": Not needed")
+        assert said["one"].endswith(": Not this way")
+        assert told["metadata"]["reason"] == "Not this way"
+        [entry] = [e for e in entries if e.action == "plan.cancelled"]
+        assert entry.details["reason"] == "Not this way"
+        odd = await ann._http.post(f"/api/v1/plans/{plan.plan_id}/cancel", json={"reason": ""})
+        assert odd.status_code == 422
+
+
 async def test_a_session_has_rules_of_its_own_that_its_owner_makes_and_removes(world):
     async with world.person() as ann, world.person("bob") as bob:
         _, waiting = await asked(ann)

@@ -237,7 +237,7 @@ class Gate:
             workspace=str(thread.workspace),
             home=str(self.home),
             auto_approve=thread.auto_approve,
-            max_write_globs=self.profile(thread).may_write,
+            max_write_globs=self.profile(thread).limits,
             writes_barred=self.bars_writes(thread),
             outside=self._outside(thread),
             matching=self._matching(thread),

@@ -22,6 +22,7 @@ RUNTIME, MODEL = "gonogo", "model"
 
 _FOLDER = Path(__file__).parent / "profiles"
 _FENCE = "+++"
+_MARKDOWN = ".md"
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}")
 _FIELDS = {"description", "tools", "may_write"}
 
@@ -35,10 +36,17 @@ class Profile:
     tools: tuple[str, ...]
     """The only tools that the agent is offered, and the only ones it may call."""
     may_write: tuple[str, ...] | None
-    """Globs of the files it may write; None: any, `()`: none."""
+    """Globs of the files it may write, as they are written; None: any, `()`: none."""
     prompt: str
     source: str
     """`builtin`, or the file that it was read from."""
+
+    @property
+    def limits(self) -> tuple[str, ...] | None:
+        """Globs of the files it may write: Markdown is Markdown, also as `README.MD`."""
+        if self.may_write is None:
+            return None
+        return tuple(dict.fromkeys(each for glob in self.may_write for each in _in_any_case(glob)))
 
 
 def load_profiles(
@@ -57,6 +65,13 @@ def load_profiles(
     for path in _files(own) if own else ():
         profiles[path.stem] = _read(path, str(path), known_tools)
     return profiles
+
+
+def _in_any_case(glob: str) -> tuple[str, ...]:
+    stem, extension = glob[: -len(_MARKDOWN)], glob[-len(_MARKDOWN) :]
+    if extension.lower() != _MARKDOWN:
+        return (glob,)
+    return (glob, *(stem + each for each in (".md", ".MD", ".Md", ".mD")))
 
 
 def _files(folder: Path) -> list[Path]:

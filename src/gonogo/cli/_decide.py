@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, asynccontextmanager
+from functools import partial
 from typing import Any
 
 from gonogo.cli._answers import Wish
@@ -85,13 +86,18 @@ def _told(answers: list[DecisionAnswer], ended: Exit, *, json: bool) -> Exit:
     return ended if all(answer.ok for answer in answers) else Exit.FAILED
 
 
-async def steer(verb: str, plan_id: str, *, json: bool) -> Exit:
+async def steer(verb: str, plan_id: str, *, json: bool, reason: str | None = None) -> Exit:
     """Start, pause, resume or cancel a plan, or send it back with its comments.
 
     Where this command is the owner, it stays until what it started is over or waits.
+
+    Args:
+        reason: Why a plan is cancelled.
     """
     async with linked(read_settings(), goes_on=True) as link:
         act = getattr(link.client, f"{verb}_plan")
+        if reason is not None:
+            act = partial(act, reason=reason)
         if link.runtime is not None and verb in {"start", "resume", "revise"}:
             plan = await link.client.plan(plan_id)
             async with _conversing(link, plan.session_id, Wish(json=json)) as talk:

@@ -180,10 +180,17 @@ def revise_plan(plan_id: PlanId, json: Events = False) -> None:
     carry_out(_steer, "revise", plan_id, json)
 
 
-@app.command("cancel", **EXACT, epilog=example("gonogo plans cancel p_0192"))
-def cancel_plan(plan_id: PlanId) -> None:
+@app.command(
+    "cancel", **EXACT, epilog=example('gonogo plans cancel p_0192 --reason "Not this way"')
+)
+def cancel_plan(
+    plan_id: PlanId,
+    reason: Annotated[
+        str | None, typer.Option("--reason", help="Why; it is kept with the plan.")
+    ] = None,
+) -> None:
     """Stop a plan for good; what was done stays."""
-    carry_out(_steer, "cancel", plan_id, False)
+    carry_out(_steer, "cancel", plan_id, False, reason)
 
 
 async def _text(plan_id: str, form: PlanForm) -> Exit:
@@ -200,10 +207,10 @@ async def _edit(
     return await edit_plan(plan_id, form, source, sure=sure, json=json)
 
 
-async def _steer(verb: str, plan_id: str, json: bool) -> Exit:
+async def _steer(verb: str, plan_id: str, json: bool, reason: str | None = None) -> Exit:
     from gonogo.cli._decide import steer
 
-    return await steer(verb, plan_id, json=json)
+    return await steer(verb, plan_id, json=json, reason=reason)
 
 
 async def _comment(plan_id: str, text: str, subtask: str | None, json: bool) -> Exit:

@@ -121,11 +121,11 @@ class Judge:
 
     def _conditions(self, view: CallView, changed: str | None) -> Conditions:
         profile = self._profiles.get(view.agent)
-        may_write = profile.may_write if profile else None
+        limits = profile.limits if profile else None
         return Conditions(
             workspace="/", home=str(self._settings.home), sandboxed=self._sandboxed,
-            repo_trusted=self._settings.repo_trusted, max_write_globs=may_write,
-            writes_barred=self._sandboxed and may_write == (),
+            repo_trusted=self._settings.repo_trusted, max_write_globs=limits,
+            writes_barred=self._sandboxed and limits == (),
             attended=not (view.reason or "").endswith(_NOBODY), changed=changed,
         )  # fmt: skip
 

@@ -10,8 +10,10 @@ from gonogo.cli._options import Json, PlanId, example
 if TYPE_CHECKING:
     from gonogo.domain.undo_views import RollbackView
 
+LATEST = "latest"
 EXAMPLE = example(
     "gonogo rollback p_0192 --dry-run",
+    "gonogo rollback p_0192",
     "gonogo rollback p_0192 --subtask api",
     "gonogo rollback p_0192 --to checkpoint_0192",
 )
@@ -21,11 +23,13 @@ def rollback(
     plan_id: PlanId,
     to: Annotated[
         str | None,
-        typer.Option("--to", metavar="CHECKPOINT", help="Undo all since; else the latest."),
+        typer.Option(
+            "--to", metavar="CHECKPOINT", help="Undo only what came since; `latest` is one, too."
+        ),
     ] = None,
     subtask: Annotated[
         str | None,
-        typer.Option("--subtask", metavar="ID", help="Undo one subtask and its dependants."),
+        typer.Option("--subtask", metavar="ID", help="Undo only this one and its dependants."),
     ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only say what would be undone.")
@@ -36,7 +40,7 @@ def rollback(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Undo what a plan did to files; what people changed since stays.
+    """Undo what a plan did to files, all of it; what people changed since stays.
 
     A checkpoint is taken first: going back to it undoes the rollback.
     """
@@ -56,10 +60,10 @@ async def _roll_back(
 
     async with connected() as client:
         done = await client.rollback(
-            plan_id, checkpoint_id=to, subtask_id=subtask, dry_run=dry_run,
-            include_shared=include_shared,
+            plan_id, checkpoint_id=None if to == LATEST else to, subtask_id=subtask,
+            whole=to is None and subtask is None, dry_run=dry_run, include_shared=include_shared,
         )  # fmt: skip
-        return facts(done) if json else _told(done, to_latest=to is None and subtask is None)
+        return facts(done) if json else _told(done, to_latest=to == LATEST)
 
 
 def _told(done: "RollbackView", *, to_latest: bool) -> Exit:

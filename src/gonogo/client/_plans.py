@@ -101,9 +101,10 @@ class Plans(Wire):
         """Go on with a paused plan."""
         return await self._post(f"/plans/{named(plan_id)}/resume", PlanView)
 
-    async def cancel_plan(self, plan_id: str) -> PlanView:
+    async def cancel_plan(self, plan_id: str, *, reason: str | None = None) -> PlanView:
         """Stop a plan for good."""
-        return await self._post(f"/plans/{named(plan_id)}/cancel", PlanView)
+        body = given({"reason": reason})
+        return await self._post(f"/plans/{named(plan_id)}/cancel", PlanView, body)
 
     async def replan(self, plan_id: str, reason: str) -> PlanView:
         """Have a plan changed; its next revision is put before a person."""
@@ -121,8 +122,9 @@ class Plans(Wire):
             f"/plans/{named(plan_id)}/subtasks/{named(subtask_id)}/skip", PlanView
         )
 
-    async def cancel_subtask(self, plan_id: str, subtask_id: str) -> PlanView:
+    async def cancel_subtask(
+        self, plan_id: str, subtask_id: str, *, reason: str | None = None
+    ) -> PlanView:
         """Stop one subtask; its siblings go on."""
-        return await self._post(
-            f"/plans/{named(plan_id)}/subtasks/{named(subtask_id)}/cancel", PlanView
-        )
+        path = f"/plans/{named(plan_id)}/subtasks/{named(subtask_id)}/cancel"
+        return await self._post(path, PlanView, given({"reason": reason}))

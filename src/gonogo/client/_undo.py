@@ -29,12 +29,20 @@ class Undo(Wire):
         *,
         checkpoint_id: str | None = None,
         subtask_id: str | None = None,
+        whole: bool = False,
         dry_run: bool = False,
         include_shared: bool = False,
     ) -> RollbackView:
-        """Undo what a plan did to files; a dry run says what would be undone."""
+        """Undo what a plan did to files; a dry run says what would be undone.
+
+        Args:
+            checkpoint_id: Undo all since it; with nothing named, since the latest one.
+            subtask_id: Undo one subtask and its dependants.
+            whole: Undo all that the plan did.
+            include_shared: Also what changed while a command ran.
+        """
         body = {
-            "checkpoint_id": checkpoint_id, "subtask_id": subtask_id, "dry_run": dry_run,
-            "include_shared": include_shared,
+            "checkpoint_id": checkpoint_id, "subtask_id": subtask_id, "whole": whole or None,
+            "dry_run": dry_run, "include_shared": include_shared,
         }  # fmt: skip
         return await self._post(f"/plans/{named(plan_id)}/rollback", RollbackView, given(body))

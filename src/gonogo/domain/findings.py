@@ -263,7 +263,7 @@ def _of_plan(look: _Look) -> _Found:
 
 def _is_prose(look: _Look, subtask: Subtask) -> bool:
     """Whether it only writes texts for people, which no command checks."""
-    return all(glob.endswith(_PROSE) for glob in look.reach[subtask.id].writes)
+    return all(glob.lower().endswith(_PROSE) for glob in look.reach[subtask.id].writes)
 
 
 def _checked(look: _Look, writer: Subtask) -> bool:

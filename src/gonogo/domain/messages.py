@@ -32,6 +32,8 @@ T = TypeVar("T", bound=BaseModel)
 ID = r"^[A-Za-z0-9_.:-]{1,128}$"
 Id = Annotated[str, StringConstraints(pattern=ID, strict=True)]
 Text = Annotated[str, StringConstraints(strict=True)]
+Why = Annotated[str, StringConstraints(min_length=1, max_length=4_000, strict=True)]
+"""A person's reason for something."""
 Revision = Annotated[int, Field(ge=1, le=MAX_REVISION)]
 
 
@@ -168,6 +170,7 @@ class Cancel(LenientRequest):
 
     type: Literal["cancel"]
     turn_id: Id | None = None
+    reason: Why | None = None
 
 
 ClientMessage = UserMessage | SwitchAgent | PlanDecision | HitlDecision | ToolResultMessage | Cancel

@@ -1,7 +1,7 @@
 """What clients are shown of plans: what they hold, how far they are, what was said of them."""
 
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from gonogo.domain.plan import Subtask
 from gonogo.domain.plan_state import PlanStatus
@@ -35,6 +35,22 @@ class SubtaskView(View):
     started_at: datetime | None = None
     finished_at: datetime | None = None
     duration_seconds: float | None = None
+
+
+STANDING = frozenset(SubtaskView.model_fields) - frozenset(Subtask.model_fields)
+"""What is shown of a subtask besides what was planned: where it stands."""
+
+
+def as_planned(raw: Any) -> Any:  # noqa: ANN401 - as a stranger wrote it
+    """Subtasks as somebody sends them back who was shown them: where they stand is no plan."""
+    if not isinstance(raw, list):
+        return raw
+    items = cast("list[Any]", raw)
+    return [_planned(cast("dict[str, Any]", i)) if isinstance(i, dict) else i for i in items]
+
+
+def _planned(shown: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in shown.items() if name not in STANDING}
 
 
 class PlanView(View):

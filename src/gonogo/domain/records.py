@@ -94,8 +94,8 @@ class Plan:
     again: list[dict[str, str]] | None = None
     """`{subtask_id, by}` each: what people asked to have tried again once nothing of it runs."""
     rollback: dict[str, Any] | None = None
-    """`{checkpoint_id, subtask_id, pause}` from a rollback's checkpoint until it is written: what
-    to, and why the plan was paused before."""
+    """`{checkpoint_id, subtask_id, whole, pause}` from a rollback's checkpoint until it is written:
+    what is undone, and why the plan was paused before."""
     revising: dict[str, Any] | None = None
     """`{id, by, comments, began}` while the planner looks for a revision that answers comments."""
     asked_by: list[str] | None = None

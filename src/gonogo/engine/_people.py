@@ -102,29 +102,37 @@ class People(Pauses):
         """End a plan with what it has reached; whatever is left is skipped."""
         self.cut_short(Board.open(conn, plan_id, now), reason)
 
-    def cancel(self, conn: Connection, plan_id: str, by: str, now: datetime) -> None:
+    def cancel(
+        self, conn: Connection, plan_id: str, by: str, now: datetime, reason: str | None = None
+    ) -> None:
         """End a plan and everything that it runs."""
         board = Board.open(conn, plan_id, now).at_approved()
         self._drop_timers(board)
         board.move_plan(PlanStatus.CANCELLED, finished_at=now, again=None, **NO_PAUSE)
         for subtask_id in board.shape.subtasks:
             if board.rows[subtask_id].status not in SUBTASK.terminal:
-                self._cancel(board, subtask_id, f"the plan was cancelled by {by}")
+                self._cancel(board, subtask_id, _because(f"the plan was cancelled by {by}", reason))
         board.write()
         self._room(board)
         stop(conn, REPLAN, plan_id)
         self.ended(conn, board.plan, PlanStatus.CANCELLED, now)
-        _tell.changed(board, "plan_cancelled", by)
+        _tell.changed(board, "plan_cancelled", by, reason)
         _tell.final(board)
 
     def cancel_subtask(
-        self, conn: Connection, plan_id: str, subtask_id: str, by: str, now: datetime
+        self,
+        conn: Connection,
+        plan_id: str,
+        subtask_id: str,
+        by: str,
+        now: datetime,
+        reason: str | None = None,
     ) -> None:
         """End one subtask; its siblings go on, its dependants are skipped."""
-        board = Board.open(conn, plan_id, now)
+        board, said = Board.open(conn, plan_id, now), _because(f"cancelled by {by}", reason)
         board.open_row(subtask_id)
-        self._cancel(board, subtask_id, f"cancelled by {by}")
-        end_grant(conn, plan_id, subtask_id, now, f"cancelled by {by}")
+        self._cancel(board, subtask_id, said)
+        end_grant(conn, plan_id, subtask_id, now, said)
         self._go_on(board)
 
     def skip_subtask(
@@ -152,6 +160,10 @@ class People(Pauses):
         _tell.error(board, subtask_id, failure)
         self._write_failed(board, subtask_id, failure)
         self._go_on(board)
+
+
+def _because(what: str, reason: str | None) -> str:
+    return f"{what}: {reason}" if reason else what
 
 
 def _check_rollback(board: Board) -> None:

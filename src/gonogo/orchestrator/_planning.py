@@ -23,6 +23,7 @@ from gonogo.domain.events import (
 )
 from gonogo.domain.plan import Revision, Subtask, with_types
 from gonogo.domain.plan_state import ENDED, PlanStatus
+from gonogo.domain.plan_views import as_planned
 from gonogo.domain.records import MAIN, Plan, Session, Turn
 from gonogo.domain.subtask_state import SubtaskStatus
 from gonogo.orchestrator._account import account_of, execution_result
@@ -218,7 +219,7 @@ class Planning:
         Raises:
             InvalidPlan: it cannot be read.
         """
-        subtasks = self.read(raw, ())
+        subtasks = self.read(as_planned(raw), ())
         return Revision(
             plan_id=plan.id, number=plan.revision + 1, goal=current.goal, subtasks=subtasks
         )

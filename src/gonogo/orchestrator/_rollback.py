@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from gonogo.domain.errors import Conflict, NotFound
 from gonogo.domain.plan import Revision, dependants
 from gonogo.domain.plan_state import ENDED, PlanStatus
 from gonogo.domain.records import Checkpoint, FileChange, Plan, Session
-from gonogo.domain.subtask_state import SubtaskStatus
+from gonogo.domain.subtask_state import SUBTASK, SubtaskStatus
 from gonogo.engine import unsettled
 from gonogo.store import Connection
 from gonogo.store.checkpoints import (
@@ -34,11 +35,13 @@ class Undoing:
     changes: tuple[FileChange, ...]
     """Oldest first."""
     named: frozenset[str]
-    """The subtask that was named, and its dependants."""
+    """The subtask that was named, and its dependants; all that have begun of a whole plan."""
     subtask_id: str | None = None
     """The subtask that was named."""
     back_to: Checkpoint | None = None
     """The checkpoint that was named, or else the latest."""
+    whole: bool = False
+    """All that the plan did is undone."""
     attempt: Checkpoint | None = None
     """The checkpoint before the attempt that has failed, if that is what is undone."""
 
@@ -49,12 +52,35 @@ class Undoing:
         return [key for key in self.revision.by_id if key in found]
 
 
+class Target(NamedTuple):
+    """What a rollback was asked to undo: if nothing is named, all since the latest checkpoint."""
+
+    checkpoint_id: str | None = None
+    subtask_id: str | None = None
+    whole: bool = False
+
+    def __str__(self) -> str:
+        """As a refusal names it."""
+        if self.whole:
+            return "of the whole plan"
+        return f"to {self.checkpoint_id}" if self.checkpoint_id else f"of subtask {self.subtask_id}"
+
+
 def wanted_rollback(
-    conn: Connection, plan_id: str, checkpoint_id: str | None, subtask_id: str | None
+    conn: Connection,
+    plan_id: str,
+    checkpoint_id: str | None,
+    subtask_id: str | None,
+    *,
+    whole: bool = False,
+    looks: bool = False,
 ) -> Undoing:
-    """What going back to a checkpoint, or undoing a subtask and its dependants, is about.
+    """What undoing all since a checkpoint, a subtask and its dependants, or a whole plan means.
 
     A rollback that was cut off is to be done again before another one; it need not be named.
+
+    Args:
+        looks: Nothing is to be undone now, so the plan may go on meanwhile.
 
     Raises:
         NotFound: there is no such plan, checkpoint or subtask.
@@ -64,12 +90,15 @@ def wanted_rollback(
     if plan is None:
         raise NotFound(f"No plan found with id={plan_id}")
     session, revision = _around(conn, plan)
-    check_quiet(conn, plan)
-    checkpoint_id, subtask_id = _unfinished(plan, checkpoint_id, subtask_id)
-    if subtask_id is not None:
-        undoing = _of_subtask(conn, session, plan, revision, subtask_id)
+    if not looks:
+        check_quiet(conn, plan)
+    target = _unfinished(plan, Target(checkpoint_id, subtask_id, whole))
+    if target.subtask_id is not None:
+        undoing = _of_subtask(conn, session, plan, revision, target.subtask_id)
+    elif target.whole:
+        undoing = _of_plan(conn, session, plan, revision)
     else:
-        checkpoint = _target(conn, plan, checkpoint_id)
+        checkpoint = _checkpoint(conn, plan, target.checkpoint_id)
         undoing = Undoing(
             session=session, plan=plan, revision=revision, named=frozenset(), back_to=checkpoint,
             changes=tuple(changes_after(conn, plan.id, checkpoint.last_change)),
@@ -132,17 +161,14 @@ def check_quiet(conn: Connection, plan: Plan) -> None:
         raise Conflict(f"Plan {plan.id} is paused, but {found} is not at rest yet")
 
 
-def _unfinished(
-    plan: Plan, checkpoint_id: str | None, subtask_id: str | None
-) -> tuple[str | None, str | None]:
-    """The checkpoint or the subtask that was named, or else that of the rollback under way."""
-    named = (checkpoint_id, subtask_id)
+def _unfinished(plan: Plan, named: Target) -> Target:
+    """What was named, or else what the rollback under way is to undo."""
     if plan.rollback is None:
         return named
-    first = (plan.rollback["checkpoint_id"], plan.rollback["subtask_id"])
-    if named not in {(None, None), first}:
-        what = f"to {first[0]}" if first[0] else f"of subtask {first[1]}"
-        raise Conflict(f"The rollback {what} is not finished; was it cut off, do it again first")
+    kept = plan.rollback
+    first = Target(kept["checkpoint_id"], kept["subtask_id"], kept.get("whole", False))
+    if named not in {Target(), first}:
+        raise Conflict(f"The rollback {first} is not finished; was it cut off, do it again first")
     return first
 
 
@@ -169,7 +195,17 @@ def _of_subtask(
     )  # fmt: skip
 
 
-def _target(conn: Connection, plan: Plan, checkpoint_id: str | None) -> Checkpoint:
+def _of_plan(conn: Connection, session: Session, plan: Plan, revision: Revision) -> Undoing:
+    _checkpoint(conn, plan, None)
+    rows = standings(conn, plan.id, plan.revision)
+    begun = (key for key, row in rows.items() if row.attempt or row.status in SUBTASK.terminal)
+    return Undoing(
+        session=session, plan=plan, revision=revision, named=frozenset(begun), whole=True,
+        changes=tuple(changes_after(conn, plan.id, 0)),
+    )  # fmt: skip
+
+
+def _checkpoint(conn: Connection, plan: Plan, checkpoint_id: str | None) -> Checkpoint:
     if checkpoint_id is None:
         found = latest_checkpoint(conn, plan.id)
         if found is None:

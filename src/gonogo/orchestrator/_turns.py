@@ -71,7 +71,9 @@ class Turns:
             said = text("error_internal", session.spoken, reference=turn.id)
             await self.store.write(self._fail, turn, "internal", said, self.clock())
 
-    def cancel(self, conn: Connection, turn: Turn, by: str, now: datetime) -> None:
+    def cancel(
+        self, conn: Connection, turn: Turn, by: str, now: datetime, reason: str | None = None
+    ) -> None:
         """Stop a turn and whatever it runs or asks."""
         session = session_of(conn, turn.session_id)
         assert session is not None  # noqa: S101 - the turn names its session
@@ -88,7 +90,10 @@ class Turns:
                 content=content, turn_id=turn.id, agent=turn.agent or session.agent, is_final=True
             ),
         )  # fmt: skip
-        log.note(conn, turn.session_id, now, actor=by, action="turn.cancelled", subject=turn.id)
+        log.note(
+            conn, turn.session_id, now, actor=by, action="turn.cancelled", subject=turn.id,
+            reason=reason,
+        )  # fmt: skip
         next_turn(conn, session)
 
     def resume(self, conn: Connection, turn_id: str, now: datetime) -> None:

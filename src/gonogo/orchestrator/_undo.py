@@ -84,11 +84,9 @@ class Rollbacks:
     clock: Callable[[], datetime]
 
     async def look(self, find: Find, *, include_shared: bool) -> Rolled:
-        """Find out what a rollback would do."""
+        """Find out what a rollback would do now, whoever else writes meanwhile."""
         undoing = await self.store.read(find)
-        async with self.traffic.alone(_root(undoing)):
-            judged = await self._judged(undoing, include_shared)
-        return Rolled(undoing=undoing, judged=judged)
+        return Rolled(undoing=undoing, judged=await self._judged(undoing, include_shared))
 
     async def carry_out(
         self, find: Find, by: str, *, include_shared: bool, again: bool = True
@@ -249,7 +247,7 @@ def _hold(conn: Connection, plan: Plan, undoing: Undoing) -> None:
     """Keep a plan where it is until the rollback is written, also over a crash."""
     about: dict[str, Any] = {
         "checkpoint_id": undoing.back_to.id if undoing.back_to else None,
-        "subtask_id": undoing.subtask_id, "pause": _paused_for(plan),
+        "subtask_id": undoing.subtask_id, "whole": undoing.whole, "pause": _paused_for(plan),
     }  # fmt: skip
     to: dict[str, Any] = {"rollback": about}
     if plan.status is PlanStatus.PAUSED:
@@ -331,5 +329,5 @@ def _tell(
     log.note(
         conn, plan.session_id, now, actor=by, action="plan.rolled_back", subject=plan.id,
         checkpoint_id=checkpoint.id, subtasks=undoing.subtasks, again=list(again), **counts,
-        back_to=undoing.back_to.id if undoing.back_to else None,
+        back_to=undoing.back_to.id if undoing.back_to else None, whole=undoing.whole or None,
     )  # fmt: skip

@@ -233,12 +233,12 @@ class Messages(Decisions):
             turn = turn_of(conn, turn_id)
             if turn is None or turn.session_id != session.id:
                 raise NotFound(f"No turn found with id={turn_id}")
-            self.parts.turns.cancel(conn, turn, principal.id, now)
+            self.parts.turns.cancel(conn, turn, principal.id, now, message.reason)
             return Receipt(session_id=session.id, after=session.last_seq, turn_id=turn.id)
         plan = plan_of(conn, session.active_plan_id) if session.active_plan_id else None
         if plan is None or plan.status in ENDED:
             raise Conflict("Nothing is running in this session")
-        self.parts.engine.cancel(conn, plan.id, principal.id, now)
+        self.parts.engine.cancel(conn, plan.id, principal.id, now, message.reason)
         return Receipt(session_id=session.id, after=session.last_seq, plan_id=plan.id)
 
 

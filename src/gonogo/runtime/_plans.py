@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from gonogo.domain.budget import Used, in_force
@@ -127,9 +128,11 @@ class Plans:
         """Go on with a paused plan."""
         return await self._do(principal, plan_id, self.parts.engine.resume_plan)
 
-    async def cancel_plan(self, principal: Principal, plan_id: str) -> PlanView:
+    async def cancel_plan(
+        self, principal: Principal, plan_id: str, reason: str | None = None
+    ) -> PlanView:
         """End a plan and everything that it runs."""
-        return await self._do(principal, plan_id, self.parts.engine.cancel)
+        return await self._do(principal, plan_id, partial(self.parts.engine.cancel, reason=reason))
 
     async def replan(self, principal: Principal, plan_id: str, reason: str) -> PlanView:
         """Have a running, paused or failed plan changed: what runs finishes first.
@@ -139,9 +142,12 @@ class Plans:
         """
         return await self._do(principal, plan_id, self.parts.replanning.start, reason)
 
-    async def cancel_subtask(self, principal: Principal, plan_id: str, subtask_id: str) -> PlanView:
+    async def cancel_subtask(
+        self, principal: Principal, plan_id: str, subtask_id: str, reason: str | None = None
+    ) -> PlanView:
         """End one subtask; its siblings go on."""
-        return await self._do(principal, plan_id, self.parts.engine.cancel_subtask, subtask_id)
+        cancel = partial(self.parts.engine.cancel_subtask, reason=reason)
+        return await self._do(principal, plan_id, cancel, subtask_id)
 
     async def skip_subtask(self, principal: Principal, plan_id: str, subtask_id: str) -> PlanView:
         """Leave one subtask out."""

@@ -190,7 +190,7 @@ def facts_of(
 
     def facts(name: str) -> ProfileFacts:
         own, lent = profiles[name], () if servers is None else servers.lent(name)
-        return ProfileFacts(tools=(*own.tools, *lent), may_write=own.may_write)
+        return ProfileFacts(tools=(*own.tools, *lent), may_write=own.limits)
 
     if servers is None:
         return {name: facts(name) for name in profiles}

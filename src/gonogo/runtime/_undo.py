@@ -73,28 +73,32 @@ class Undo:
         checkpoint_id: str | None = None,
         subtask_id: str | None = None,
         *,
+        whole: bool = False,
         dry_run: bool = False,
         include_shared: bool = False,
     ) -> RollbackView:
         """Undo what a plan, or one subtask and its dependants, did to files.
 
         Args:
-            checkpoint_id: Go back to it; with neither it nor a subtask, to the latest one.
-            dry_run: Only say what would be done.
+            checkpoint_id: Go back to it; with nothing named, to the latest one.
+            whole: Undo all that the plan did.
+            dry_run: Only say what would be done; the plan may go on meanwhile.
             include_shared: Also put back what changed while a command ran.
 
         Raises:
-            InvalidMessage: both a checkpoint and a subtask are named.
+            InvalidMessage: more than one of a checkpoint, a subtask and the whole is named.
             NotFound: there is no such plan, checkpoint or subtask that the principal may see.
             Conflict: something of the plan runs, or the files cannot be put back.
         """
         principal.require(Role.VIEWER if dry_run else Role.OPERATOR)
-        if checkpoint_id is not None and subtask_id is not None:
-            raise InvalidMessage("Name a checkpoint or a subtask, not both")
+        if [checkpoint_id is None, subtask_id is None, not whole].count(False) > 1:
+            raise InvalidMessage("Name a checkpoint, a subtask or the whole plan, and one of them")
 
         def find(conn: Connection) -> Undoing:
             seen_plan(conn, principal, plan_id)
-            return wanted_rollback(conn, plan_id, checkpoint_id, subtask_id)
+            return wanted_rollback(
+                conn, plan_id, checkpoint_id, subtask_id, whole=whole, looks=dry_run
+            )
 
         verbs = self.parts.rollbacks
         if dry_run:

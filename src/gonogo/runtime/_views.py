@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from typing import Any
 
 from gonogo.approvals import review_of
 from gonogo.domain.approval_state import ApprovalKind
 from gonogo.domain.approval_views import ApprovalView, ReviewView, VoteView
 from gonogo.domain.budget import Limits, Used
 from gonogo.domain.messages import PLAN_REQUEST
-from gonogo.domain.plan import Revision, Subtask, critical_path
+from gonogo.domain.plan import Frozen, Revision, Subtask, critical_path
 from gonogo.domain.plan_state import PlanStatus
 from gonogo.domain.plan_views import (
     CommentView,
@@ -134,13 +135,13 @@ def subtask_view(subtask: Subtask, row: SubtaskRow) -> SubtaskView:
         estimated_time=subtask.estimated_time,
         status=row.status,
         attempt=row.attempt,
-        scope=subtask.scope.model_dump(mode="json") if subtask.scope else None,
+        scope=_as_json(subtask.scope),
         approval_required=subtask.approval_required,
         inputs=subtask.inputs,
         condition=subtask.condition,
         after_skipped=subtask.after_skipped,
         on_reject=subtask.on_reject,
-        retry_policy=subtask.retry_policy.model_dump(mode="json") if subtask.retry_policy else None,
+        retry_policy=_as_json(subtask.retry_policy),
         timeout=subtask.timeout,
         result=row.result,
         error=row.error,
@@ -149,6 +150,10 @@ def subtask_view(subtask: Subtask, row: SubtaskRow) -> SubtaskView:
         finished_at=until,
         duration_seconds=(until - since).total_seconds() if since and until else None,
     )
+
+
+def _as_json(part: Frozen | None) -> dict[str, Any] | None:
+    return None if part is None else part.model_dump(mode="json", exclude_none=True)
 
 
 def plan_view(plan: Plan, revision: Revision, rows: Sequence[SubtaskRow]) -> PlanView:

@@ -20,6 +20,7 @@ from gonogo.domain.messages import (
     Text,
     ToolResultMessage,
     UserMessage,
+    Why,
 )
 from gonogo.domain.principal import RoleWord
 from gonogo.server._params import LANGUAGE, Language, Moment
@@ -62,10 +63,11 @@ class Nothing(Request):
 
 
 class RollbackOrder(Request):
-    """What is undone: everything since a checkpoint, by default the latest, or one subtask."""
+    """What is undone: all since a checkpoint, by default the latest, one subtask, or all."""
 
     checkpoint_id: Id | None = None
     subtask_id: Id | None = None
+    whole: bool = False
     dry_run: bool = False
     include_shared: bool = False
 
@@ -91,7 +93,13 @@ class PlanDraft(Request):
 class ReplanReason(Request):
     """Why a plan is to be changed; whoever plans anew is told."""
 
-    reason: Annotated[str, StringConstraints(min_length=1, max_length=4_000)]
+    reason: Why
+
+
+class CancelReason(Request):
+    """Why something is stopped, if anybody says so."""
+
+    reason: Why | None = None
 
 
 class Tried(Request):
@@ -205,8 +213,8 @@ class Prune(Request):
 
 
 REQUESTS = (
-    *_MESSAGES, Sent, NewSession, SessionChange, Nothing, PlanAnswer, ReplanReason, NewComment,
-    PlanDraft, RollbackOrder, Tried,
+    *_MESSAGES, Sent, NewSession, SessionChange, Nothing, PlanAnswer, ReplanReason, CancelReason,
+    NewComment, PlanDraft, RollbackOrder, Tried,
     ApprovalAnswer, NamedAnswer, Answers, NewLink, NewRule, Entry, NewToken, Prune,
     Accepted,
 )  # fmt: skip

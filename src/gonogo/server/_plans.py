@@ -23,6 +23,7 @@ from gonogo.domain.plan_views import (
 from gonogo.domain.undo_views import RollbackView
 from gonogo.server._answers import answer, once
 from gonogo.server._bodies import (
+    CancelReason,
     NewComment,
     Nothing,
     PlanAnswer,
@@ -38,6 +39,7 @@ from gonogo.server._schema import takes
 router = APIRouter(prefix="/plans", tags=["plans"])
 Number = Annotated[int, Query(ge=1, lt=2**31)]
 _NO_BODY = takes(Nothing, required=False)
+_MAY_SAY_WHY = takes(CancelReason, required=False)
 
 
 class Wanted(Page):
@@ -169,10 +171,12 @@ async def resume(caller: Authenticated, plan_id: Name) -> Response:
     return await _steer(caller, plan_id, caller.runtime.resume_plan)
 
 
-@router.post("/{plan_id}/cancel", status_code=202, response_model=PlanView, openapi_extra=_NO_BODY)
+@router.post(
+    "/{plan_id}/cancel", status_code=202, response_model=PlanView, openapi_extra=_MAY_SAY_WHY
+)
 async def cancel(caller: Authenticated, plan_id: Name) -> Response:
     """Stop a plan for good."""
-    return await _steer(caller, plan_id, caller.runtime.cancel_plan)
+    return await _cancel(caller, plan_id, caller.runtime.cancel_plan)
 
 
 @router.post(
@@ -232,11 +236,11 @@ async def skip_subtask(caller: Authenticated, plan_id: Name, subtask_id: Name) -
     "/{plan_id}/subtasks/{subtask_id}/cancel",
     status_code=202,
     response_model=PlanView,
-    openapi_extra=_NO_BODY,
+    openapi_extra=_MAY_SAY_WHY,
 )
 async def cancel_subtask(caller: Authenticated, plan_id: Name, subtask_id: Name) -> Response:
     """Stop one subtask; its siblings go on."""
-    return await _steer(caller, plan_id, caller.runtime.cancel_subtask, subtask_id)
+    return await _cancel(caller, plan_id, caller.runtime.cancel_subtask, subtask_id)
 
 
 async def _steer(
@@ -245,6 +249,15 @@ async def _steer(
     body = await read_body(caller.request, Nothing)
     return await _or_where_it_stands(
         caller, plan_id, body, lambda: verb(caller.principal, plan_id, *more)
+    )
+
+
+async def _cancel(
+    caller: Caller, plan_id: str, verb: Callable[..., Awaitable[PlanView]], *more: str
+) -> Response:
+    body = await read_body(caller.request, CancelReason)
+    return await _or_where_it_stands(
+        caller, plan_id, body, lambda: verb(caller.principal, plan_id, *more, reason=body.reason)
     )
 
 

@@ -45,7 +45,7 @@ export function PlanCheckpoints({ plan }: { plan: PlanView }) {
             <Text>{t("checkpoints.none")}</Text>
           ) : (
             <>
-              <OneSubtask plan={plan} onUndo={(subtask) => setTarget({ subtask })} />
+              <Undo plan={plan} onUndo={setTarget} />
               <Title order={2} size="h5">
                 {t("checkpoints.list")}
               </Title>
@@ -96,7 +96,8 @@ export function PlanCheckpoints({ plan }: { plan: PlanView }) {
   );
 }
 
-function OneSubtask({ plan, onUndo }: { plan: PlanView; onUndo: (subtask: string) => void }) {
+/** What can be undone without a look at the checkpoints. */
+function Undo({ plan, onUndo }: { plan: PlanView; onUndo: (target: Target) => void }) {
   const { t } = useTranslation();
   const [chosen, setChosen] = useState<string | null>(null);
   return (
@@ -114,9 +115,12 @@ function OneSubtask({ plan, onUndo }: { plan: PlanView; onUndo: (subtask: string
       <Button
         variant="default"
         disabled={chosen === null}
-        onClick={() => chosen !== null && onUndo(chosen)}
+        onClick={() => chosen !== null && onUndo({ subtask: chosen })}
       >
         {t("checkpoints.undoOne")}
+      </Button>
+      <Button variant="default" onClick={() => onUndo("whole")}>
+        {t("checkpoints.undoWhole")}
       </Button>
     </Group>
   );

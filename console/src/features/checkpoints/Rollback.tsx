@@ -7,10 +7,11 @@ import { en } from "@/shared/i18n/en";
 import { OnlyLooks, useMay } from "@/shared/me";
 import { Failure, Loaded, visible } from "@/shared/ui";
 
-/** What is undone: everything since a checkpoint, or one subtask with its dependants. */
+/** What is undone: all since a checkpoint, one subtask with its dependants, or the whole plan. */
 export type Target =
   | { checkpoint: Pick<CheckpointView, "checkpoint_id" | "reason"> }
-  | { subtask: string };
+  | { subtask: string }
+  | "whole";
 
 const COLORS = { restore: "blue", delete: "red", conflict: "orange", shared: "yellow" } as const;
 
@@ -98,9 +99,7 @@ async function order(
   const { data } = await rollBack({
     path: { plan_id: planId },
     body: {
-      ...("subtask" in target
-        ? { subtask_id: target.subtask }
-        : { checkpoint_id: target.checkpoint.checkpoint_id }),
+      ...asOrdered(target),
       dry_run: how.dryRun,
       include_shared: how.includeShared,
     },
@@ -109,8 +108,20 @@ async function order(
   return data;
 }
 
+function asOrdered(target: Target) {
+  if (target === "whole") {
+    return { whole: true };
+  }
+  return "subtask" in target
+    ? { subtask_id: target.subtask }
+    : { checkpoint_id: target.checkpoint.checkpoint_id };
+}
+
 function Name({ target }: { target: Target }) {
   const { t } = useTranslation();
+  if (target === "whole") {
+    return t("checkpoints.undoWholeTitle");
+  }
   return "subtask" in target
     ? t("checkpoints.undoTitle", { subtask: target.subtask })
     : t("checkpoints.backTo", { reason: visible(target.checkpoint.reason) });

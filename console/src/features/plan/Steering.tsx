@@ -62,14 +62,21 @@ interface Asked {
 
 function Cancelling({ plan, opened, onClose }: Asked) {
   const { t } = useTranslation();
+  const [why, setWhy] = useState("");
   const { mutate, isPending, error } = useSteer(
-    () => cancel({ path: { plan_id: plan.plan_id } }),
+    () => cancel({ path: { plan_id: plan.plan_id }, body: { reason: why.trim() || undefined } }),
     onClose,
   );
   return (
     <Modal opened={opened} onClose={onClose} title={t("plan.steer.cancel")}>
       <Stack>
         <Text size="sm">{t("plan.steer.cancelSure")}</Text>
+        <Textarea
+          label={t("plan.steer.cancelWhy")}
+          value={why}
+          onChange={(event) => setWhy(event.currentTarget.value)}
+          autosize
+        />
         <Refusal error={error} />
         <Group gap="xs">
           <Button color="red" loading={isPending} onClick={() => mutate()}>

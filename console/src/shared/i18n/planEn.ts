@@ -83,6 +83,7 @@ export const planEn = {
     cancel: "Cancel the plan",
     cancelSure:
       "End this plan for good? What runs is stopped. What was done stays, until you roll it back.",
+    cancelWhy: "Why, if you want to say so",
     cancelNow: "End it",
     keep: "Keep it",
     reason: "Why, and what should be otherwise",
