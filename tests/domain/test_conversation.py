@@ -7,12 +7,14 @@ from hypothesis import strategies as st
 from gonogo.domain.conversation import (
     MESSAGE,
     ModelRequest,
+    PlanAccount,
     Reply,
     ToolAnswer,
     ToolRequest,
     ToolSchema,
     Usage,
     UserText,
+    accounted,
     continued,
     repaired,
     says_nothing,
@@ -26,6 +28,7 @@ messages = st.lists(
     | st.builds(
         Reply, text=st.sampled_from(["", "yes"]), calls=st.lists(requests, max_size=3).map(tuple)
     )
+    | st.builds(PlanAccount, plan_id=st.sampled_from(["p1", "p2"]))
     | st.builds(
         ToolAnswer, call_id=ids, tool_name=st.just("t"), content=st.sampled_from(["1", "2"])
     ),
@@ -110,6 +113,27 @@ def test_what_a_reply_goes_on_with_is_said_with_it_and_not_stored_twice():
 
     assert reply.said == "One two"
     assert "begun" not in reply.model_dump(mode="json")
+
+
+@given(messages)
+def test_each_plan_that_is_over_is_told_once_and_nothing_else_moves(said):
+    ended = [message.plan_id for message in said if isinstance(message, PlanAccount)]
+    told = accounted(said, {plan_id: f"of {plan_id}" for plan_id in ended})
+    texts = [m.content for m in told if isinstance(m, UserText) and m.content.startswith("of ")]
+
+    assert sorted(texts) == sorted(f"of {plan_id}" for plan_id in set(ended))
+    assert [m for m in told if getattr(m, "content", "") not in texts] == [
+        m for m in said if not isinstance(m, PlanAccount)
+    ]
+
+
+def test_a_plan_that_ended_twice_is_told_where_it_ended_at_last():
+    one, two = PlanAccount(plan_id="p1"), PlanAccount(plan_id="p2")
+    go = UserText(content="go")
+
+    assert accounted([one, two, go, one], {"p1": "First", "p2": "Second"}) == (
+        UserText(content="Second"), go, UserText(content="First"),
+    )  # fmt: skip
 
 
 @given(messages)

@@ -97,6 +97,11 @@ BODIES = {
             "plan_not_revised",
         )
     },
+    "model_away": {
+        "content": "The model does not answer.",
+        "metadata": {"reason": "model", "until": "2026-09-03T10:00:00Z", "error": "timed out"},
+    },
+    "model_back": {"content": "It answers.", "metadata": {"reason": "model"}},
     "plan_rolled_back": {
         "content": "Rolled back.",
         "metadata": {

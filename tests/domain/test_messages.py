@@ -5,6 +5,7 @@ from contextlib import suppress
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from gonogo.domain.approval_state import DecisionWord
 from gonogo.domain.errors import InvalidMessage, UnknownType
@@ -47,6 +48,12 @@ from gonogo.domain.messages import (
 )
 def test_each_message_is_read_as_its_kind(raw, model):
     assert isinstance(parse_message(raw), model)
+
+
+@pytest.mark.parametrize("raw", [[], "user_message", 7, None])
+def test_what_is_no_object_is_no_message(raw):
+    with pytest.raises(ValidationError):
+        UserMessage.model_validate(raw)
 
 
 @pytest.mark.parametrize(

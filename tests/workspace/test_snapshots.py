@@ -11,7 +11,9 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -1215,3 +1217,70 @@ def test_a_rollback_undoes_the_agent_and_keeps_the_person(
         assert kept <= now.keys()
     finally:
         shutil.rmtree(place)
+
+
+# Lines ------------------------------------------------------------------------------------------
+
+
+def lines_of(snapshots: Snapshots, *pairs: tuple[bytes | None, bytes | None]) -> list[Any]:
+    """What is counted for contents, given as they are."""
+    held = {data: snapshots.blob(data) for pair in pairs for data in pair if data is not None}
+    return snapshots.changed_lines([(held.get(one), held.get(two)) for one, two in pairs])
+
+
+def test_lines_that_came_and_went_are_counted_of_each_pair_in_turn(snapshots: Snapshots) -> None:
+    assert lines_of(
+        snapshots,
+        (b"a\nb\nc\n", b"a\nB\nc\nd\n"),
+        (None, b"a\nb\n"),
+        (b"a\nb\nc\n", None),
+        (b"same\n", b"same\n"),
+        (None, b""),
+        (None, None),
+        (b"no end", b"no end\n"),
+        (b"a\r\n", b"a\n"),
+    ) == [(2, 1), (2, 0), (0, 3), (0, 0), (0, 0), (0, 0), (1, 1), (1, 1)]
+
+
+def test_a_file_that_is_no_text_or_very_long_has_no_lines_to_count(snapshots: Snapshots) -> None:
+    long = b"line\n" * (4 << 20)
+
+    assert lines_of(
+        snapshots, (b"a\n", b"\0\1\2"), (b"a\n", b"b\n"), (None, long), (b"\0", None)
+    ) == [None, (1, 1), None, None]
+
+
+def test_contents_that_are_kept_no_more_are_not_counted(snapshots: Snapshots) -> None:
+    kept, lost = snapshots.blob(b"a\n"), "0" * 39 + "1"
+
+    assert snapshots.changed_lines([(kept, lost), (lost, None), (None, kept)]) == [
+        None, None, (1, 0),
+    ]  # fmt: skip
+
+
+def test_nothing_is_counted_in_a_store_that_does_not_exist(snapshots: Snapshots) -> None:
+    assert snapshots.changed_lines([(None, None), ("0" * 40, None)]) == [None, None]
+
+
+def test_what_is_no_id_is_refused_before_a_program_sees_it(snapshots: Snapshots) -> None:
+    snapshots.blob(b"a\n")
+
+    with refused("invalid_arguments"):
+        snapshots.changed_lines([("--help", None)])
+
+
+@settings(
+    max_examples=examples(20, nightly=200),
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(st.lists(st.lists(st.sampled_from("abc"), max_size=6), min_size=2, max_size=8))
+def test_the_lines_that_came_less_those_that_went_are_the_difference_in_length(
+    snapshots: Snapshots, texts: list[list[str]]
+) -> None:
+    contents = ["".join(f"{line}\n" for line in text).encode() for text in texts]
+    found = lines_of(snapshots, *pairwise(contents))
+
+    assert [added - removed for added, removed in found] == [
+        len(after) - len(before) for before, after in pairwise(texts)
+    ]
+    assert all(added <= len(after) for (added, _), after in zip(found, texts[1:], strict=True))

@@ -11,7 +11,7 @@ Every step is read from and written to the database, so the loop can be stopped 
 started again by anybody.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -29,8 +29,10 @@ from gonogo.domain.call_state import CallStatus
 from gonogo.domain.conversation import (
     Message,
     ModelRequest,
+    PlanAccount,
     Reply,
     UserText,
+    accounted,
     continued,
     repaired,
     unfinished,
@@ -87,6 +89,8 @@ class Loop:
     clock: Callable[[], datetime]
     tell: Tell
     meter: Meter
+    account: Callable[[str, str], Awaitable[str]]
+    """The account of a plan that is over, from its id and a locale."""
     metered: Callable[[Reply], None] = lambda reply: None
     """Told of each answer of the model."""
     max_requests: int = 100
@@ -215,7 +219,10 @@ class Loop:
         return reply
 
     async def _ask_model(self, thread: Thread) -> Reply:
-        messages, waited = await self.store.read(self._before, thread)
+        said, waited = await self.store.read(self._before, thread)
+        over = {message.plan_id for message in said if isinstance(message, PlanAccount)}
+        accounts = {plan_id: await self.account(plan_id, thread.locale) for plan_id in over}
+        messages = accounted(said, accounts)
         if _requests(messages) >= self.max_requests:
             raise FailedError(text("turn_limit", thread.locale, steps=self.max_requests))
         loop = stuck(messages)

@@ -5,7 +5,7 @@ form of a reply is kept beside it (`Reply.raw`) and sent back to the same provid
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
@@ -95,7 +95,14 @@ class ToolAnswer(Stored):
     is_error: bool = False
 
 
-Message = Annotated[UserText | Reply | ToolAnswer, Field(discriminator="role")]
+class PlanAccount(Stored):
+    """The place in a conversation where a plan has ended; what came of it stands with the plan."""
+
+    role: Literal["account"] = "account"
+    plan_id: str
+
+
+Message = Annotated[UserText | Reply | ToolAnswer | PlanAccount, Field(discriminator="role")]
 MESSAGE: TypeAdapter[Message] = TypeAdapter(Message, config=ConfigDict(defer_build=True))
 
 
@@ -144,6 +151,23 @@ def continued(messages: Sequence[Message], note: str) -> tuple[Message, ...]:
         for message in messages
         for each in ((message, told) if _is_begun(message) else (message,))
     )
+
+
+def accounted(messages: Sequence[Message], accounts: Mapping[str, str]) -> tuple[Message, ...]:
+    """The conversation with the account of each plan where that ended; the last time, if twice.
+
+    Args:
+        accounts: By plan id; none of a plan that ended is missing.
+    """
+    told = set[str]()
+    found: list[Message] = []
+    for message in reversed(messages):
+        if not isinstance(message, PlanAccount):
+            found.append(message)
+        elif message.plan_id not in told:
+            told.add(message.plan_id)
+            found.append(UserText(content=accounts[message.plan_id]))
+    return tuple(reversed(found))
 
 
 def _is_begun(message: Message) -> bool:

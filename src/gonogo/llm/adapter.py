@@ -82,8 +82,10 @@ def to_provider(
     found: list[theirs.ModelMessage] = []
     said: list[Any] = []
     for message in messages:
-        if not isinstance(message, Reply):
+        if isinstance(message, UserText | ToolAnswer):
             said.append(_said(message, wire))
+            continue
+        if not isinstance(message, Reply):
             continue
         if said:
             found.append(TheirRequest(parts=said))

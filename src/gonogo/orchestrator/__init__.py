@@ -4,6 +4,7 @@ Promises: a message is kept before it is answered; chat text is never taken as a
 is stored and shown before anything of it runs; what ends a plan also ends its grants.
 """
 
+from gonogo.orchestrator._account import Accounts
 from gonogo.orchestrator._agent_step import AgentStep
 from gonogo.orchestrator._answering import Answering
 from gonogo.orchestrator._budget_kind import BudgetKind, ask_about_budget
@@ -35,6 +36,7 @@ __all__ = [
     "REPLAN_QUESTION",
     "SWEEP",
     "AbsenceKind",
+    "Accounts",
     "AgentStep",
     "Answering",
     "BudgetKind",

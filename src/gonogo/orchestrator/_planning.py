@@ -9,7 +9,7 @@ from gonogo.agents import end_call
 from gonogo.approvals import Desk, Ruling
 from gonogo.domain.approval_state import DecisionWord
 from gonogo.domain.call_state import CallStatus
-from gonogo.domain.conversation import Reply, UserText
+from gonogo.domain.conversation import PlanAccount, Reply, UserText
 from gonogo.domain.errors import Conflict, InvalidPlan, NotFound
 from gonogo.domain.events import (
     AgentSwitched,
@@ -37,6 +37,7 @@ from gonogo.store.plans import (
     add_plan,
     add_revision,
     end_grants,
+    keep_account,
     move_plan,
     plan_of,
 )
@@ -159,7 +160,9 @@ class Planning:
                 content=content, metadata=facts, plan_id=plan.id, agent=ARCHITECT, is_final=True
             )
             log.tell(conn, session.id, now, event)
+        keep_account(conn, plan.id, None)
         say(conn, session.id, MAIN, Reply(text=content), now, agent=ARCHITECT)
+        say(conn, session.id, MAIN, PlanAccount(plan_id=plan.id), now, agent=ARCHITECT)
         self._answer_executors(conn, session, ended, now)
         next_turn(conn, replace(session, active_plan_id=None))
 

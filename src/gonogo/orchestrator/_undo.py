@@ -27,7 +27,7 @@ from gonogo.orchestrator._checkpoints import created, sealed
 from gonogo.orchestrator._rollback import Undoing, check_kept, check_quiet
 from gonogo.store import Connection, Store, log
 from gonogo.store.checkpoints import Doer, Touched, add_changes, add_checkpoints, head_of
-from gonogo.store.plans import lock_plan, set_plan, standings
+from gonogo.store.plans import keep_account, lock_plan, set_plan, standings
 from gonogo.store.timers import drop_timer, set_timer
 from gonogo.texts import say
 from gonogo.workspace import (
@@ -232,6 +232,7 @@ def _written(
     plan = lock_plan(conn, undoing.plan.id)
     assert plan is not None  # noqa: S101 - plans are never deleted
     _write_changes(conn, undoing, judged, now)
+    keep_account(conn, plan.id, None)
     # Somebody may have let the plan go on meanwhile; the files are told of all the same.
     still = plan.status is PlanStatus.PAUSED and plan.revision == undoing.plan.revision
     if again:

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from gonogo.domain.conversation import MESSAGE, Reply, ToolAnswer, ToolRequest
+from gonogo.domain.conversation import MESSAGE, PlanAccount, Reply, ToolAnswer, ToolRequest
 from gonogo.domain.records import MAIN, CallRow
 from gonogo.domain.views import MessageView
 from gonogo.store import Connection
@@ -33,7 +33,7 @@ def said_by_people(conn: Connection, session_id: str) -> Iterator[MessageView]:
 def _views(row: Any, calls: dict[str, CallRow]) -> Iterator[MessageView]:  # noqa: ANN401 - a row
     message = MESSAGE.validate_python(row.body)
     place = _place_of(row)
-    if isinstance(message, ToolAnswer):
+    if isinstance(message, ToolAnswer | PlanAccount):
         return
     if not isinstance(message, Reply):
         yield MessageView(role="user", content=message.content, **place)

@@ -34,6 +34,7 @@ from gonogo.orchestrator import (
     REPLAN_QUESTION,
     SWEEP,
     AbsenceKind,
+    Accounts,
     AgentStep,
     Answering,
     BudgetKind,
@@ -199,6 +200,7 @@ def build(
         max_requests=settings.max_steps,
         metered=lambda reply: metrics.model_answered(reply.model, reply.usage),
         meter=Meter(store=store, clock=clock, limits=settings.budget),
+        account=Accounts(store=store, snapshots=traces.snapshots).text,
     )  # fmt: skip
     engine = Engine(
         store=store, clock=clock, patterns=more.patterns, strategies=more.all_strategies,

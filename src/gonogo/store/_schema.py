@@ -140,6 +140,7 @@ plans = table(
     Column("asked_by", Json),
     Column("away", Json),
     Column("approved_revision", Integer),
+    Column("account", Clean),
     Index(None, "session_id"),
     Index(None, "status"),
 )

@@ -137,6 +137,14 @@ _LET_RUN = (
 _PENDING_OF_PLAN = select(*columns_of(approvals, Approval)).where(
     approvals.c.plan_id == bindparam("of"), approvals.c.status == "pending"
 )
+_DECIDED_OF_PLAN = (
+    select(*columns_of(approvals, Approval))
+    .where(
+        approvals.c.plan_id == bindparam("of"),
+        among(approvals.c.status, ("approved", "edited", "rejected", "expired")),
+    )
+    .order_by(approvals.c.created_at, approvals.c.id)
+)
 
 
 def add_calls(conn: Connection, calls: list[CallRow]) -> None:
@@ -251,6 +259,11 @@ def pending_approvals(conn: Connection, session_id: str) -> list[Approval]:
 def pending_of_plan(conn: Connection, plan_id: str) -> list[Approval]:
     """What a plan waits for."""
     return many(conn, _PENDING_OF_PLAN, {"of": plan_id}, Approval)
+
+
+def decided_of_plan(conn: Connection, plan_id: str) -> list[Approval]:
+    """What a plan had asked for and was answered, or was not in time; oldest first."""
+    return many(conn, _DECIDED_OF_PLAN, {"of": plan_id}, Approval)
 
 
 def count_pending(conn: Connection, session_id: str) -> int:

@@ -99,6 +99,7 @@ _END_GRANT = (
     )
     .values(status="ended", ended_at=bindparam("at"), ended_because=bindparam("because"))
 )
+_ACCOUNT = select(plans.c.account).where(plans.c.id == bindparam("of"))
 _COUNT_REVISIONS = select(func.count()).where(plan_revisions.c.plan_id == bindparam("of"))
 
 
@@ -182,6 +183,16 @@ def set_plan(conn: Connection, plan: Plan, **to: Any) -> bool:  # noqa: ANN401
         check_approved(then)
     where = {"id": plan.id, "status": plan.status, "revision": plan.revision}
     return change(conn, plans, where, to)
+
+
+def account_kept(conn: Connection, plan_id: str) -> str | None:
+    """The account of a plan that is over; None until somebody has needed it."""
+    return conn.execute(_ACCOUNT, {"of": plan_id}).scalar()
+
+
+def keep_account(conn: Connection, plan_id: str, account: str | None) -> None:
+    """Keep the account of a plan; None forgets it, since the plan came to something else since."""
+    change(conn, plans, {"id": plan_id}, {"account": account})
 
 
 def revise_plan(

@@ -18,7 +18,7 @@ from gonogo.workspace._reach import Network, Reached
 from gonogo.workspace._sandbox import Sandbox, nothing
 from gonogo.workspace._search import Found, Match, Query
 from gonogo.workspace._snapshots import Snapshots
-from gonogo.workspace._states import Change, FileState, Folders, Limits, Tree
+from gonogo.workspace._states import Change, FileState, Folders, Limits, LineCount, Tree
 from gonogo.workspace._traffic import Traffic
 from gonogo.workspace._workspace import READ_LIMIT, Stat, Workspace
 from gonogo.workspace.guards import Guarded, GuardedName, Guards
@@ -40,6 +40,7 @@ __all__ = [
     "Guards",
     "Left",
     "Limits",
+    "LineCount",
     "Listing",
     "Match",
     "Network",

@@ -11,7 +11,7 @@ import re
 import secrets
 import subprocess
 import threading
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
@@ -137,10 +137,14 @@ class Git:
 
     def has(self, name: str) -> bool:
         """Whether an object is there."""
-        if (self.folder / "objects" / name[:2] / name[2:]).exists():
-            return True
-        said = self.run("cat-file", "--batch-check=%(objecttype)", given=f"{name}\n".encode())
-        return not said.endswith(b" missing\n")
+        return (self.folder / "objects" / name[:2] / name[2:]).exists() or bool(self.held([name]))
+
+    def held(self, names: Iterable[str]) -> list[str]:
+        """Those of the named objects that are there, in order."""
+        given = "".join(f"{name}\n" for name in sorted(names)).encode()
+        said = self.run("cat-file", "--batch-check=%(objectname) %(objecttype)", given=given)
+        lines = said.decode().splitlines()
+        return [line.split()[0] for line in lines if not line.endswith(" missing")]
 
     @contextmanager
     def process(

@@ -17,7 +17,7 @@ import stat
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +30,16 @@ from gonogo.workspace._index import Desk, Index, Known, now_in, open_store, sett
 from gonogo.workspace._plan import Left, Restore, plan
 from gonogo.workspace._scan import Found, Scan, content, root_opened, scan
 from gonogo.workspace._standing import check_path, parent_opened
-from gonogo.workspace._states import Change, FileState, Folders, Limits, Tree, git_mode, kept_mode
+from gonogo.workspace._states import (
+    Change,
+    FileState,
+    Folders,
+    Limits,
+    LineCount,
+    Tree,
+    git_mode,
+    kept_mode,
+)
 from gonogo.workspace._sweep import GRACE, NO_GRACE, pack, sweep
 from gonogo.workspace._trees import Trees
 from gonogo.workspace._workspace import Workspace
@@ -140,6 +149,28 @@ class Snapshots:
         What could deceive is as it stands in the files: make it visible before it is shown.
         """
         return self._trees.unified(before, after, path, limit)
+
+    def changed_lines(
+        self, pairs: Sequence[tuple[str | None, str | None]]
+    ) -> list[LineCount | None]:
+        """How many lines each pair of contents differs by, as git counts them.
+
+        Everything that speaks of lines that were added and removed counts them with this.
+
+        Args:
+            pairs: The ids of the content before and of the one after; None is no file.
+
+        Returns:
+            Of each pair in turn; None where nobody can tell, since one of the two is no text, is
+            very long, or is kept no more.
+
+        Raises:
+            ToolFailed: `io_error` or `timeout`.
+        """
+        if not (self._git.folder / "HEAD").exists():
+            return [None for _ in pairs]
+        with _said(), open_store(self._git.folder):
+            return self._trees.changed_lines(pairs)
 
     def state(self, tree: Tree, path: str) -> FileState | None:
         """One file of a snapshot; None when it has none there."""

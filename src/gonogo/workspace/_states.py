@@ -6,7 +6,7 @@ surrogates (`os.fsencode` gives the bytes back).
 
 import stat
 from dataclasses import dataclass
-from typing import NewType
+from typing import NamedTuple, NewType
 
 Tree = NewType("Tree", str)
 """The id of one snapshot: the hash of a git tree. Equal ids are equal snapshots."""
@@ -26,6 +26,13 @@ class FileState:
     def is_link(self) -> bool:
         """Whether it is a symbolic link."""
         return stat.S_ISLNK(self.mode)
+
+
+class LineCount(NamedTuple):
+    """How many lines of a file came and how many went; one that was changed counts as both."""
+
+    added: int
+    removed: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -145,14 +145,12 @@ def _noted(folder: Path) -> Iterator[str]:
 
 def _reached(git: Git, needed: Iterable[str]) -> set[str]:
     """All that is needed, with what it holds; what is lost holds nothing."""
-    told = "".join(f"{name}\n" for name in sorted(needed)).encode()
-    there = git.run("cat-file", "--batch-check=%(objectname) %(objecttype)", given=told)
-    known = [line.split()[0] for line in there.splitlines() if not line.endswith(b" missing")]
+    known = git.held(needed)
     if not known:
         return set()
     said = git.run(
         "rev-list", "--objects", "--no-object-names", "--missing=allow-any", "--stdin",
-        given=b"\n".join(known) + b"\n", limit=IMPORT_LIMIT,
+        given="".join(f"{name}\n" for name in known).encode(), limit=IMPORT_LIMIT,
     )  # fmt: skip
     return set(said.decode().split())
 

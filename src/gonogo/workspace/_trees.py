@@ -3,16 +3,19 @@
 import json
 import os
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from gonogo.domain.canonical import content_hash
 from gonogo.domain.errors import ToolFailed
 from gonogo.workspace._git import EMPTY_TREE, Git, Outlet, check_id, outlet
-from gonogo.workspace._states import Change, FileState, Folders, Tree, parents
+from gonogo.workspace._states import Change, FileState, Folders, LineCount, Tree, parents
 
 _FILES = b"files/"
 _DIFF = ("--no-renames", "--no-ext-diff", "--no-textconv", "--no-color")
+
+_MOST_COUNTED = "core.bigFileThreshold=16m"
+"""Above it the lines of a file are not counted."""
 
 Entry = tuple[int, str]
 """The mode that is kept, and the blob."""
@@ -74,6 +77,24 @@ class Trees:
             return said
         return f"{said[:limit]}\n[cut after {limit} of {len(said)} characters]\n"
 
+    def changed_lines(
+        self, pairs: Sequence[tuple[str | None, str | None]]
+    ) -> list[LineCount | None]:
+        """See `Snapshots.changed_lines`."""
+        held = set(self._git.held({check_id(blob) for pair in pairs for blob in pair if blob}))
+        known = {n: pair for n, pair in enumerate(pairs) if held.issuperset(filter(None, pair))}
+        trees = [self._numbered({n: pair[side] for n, pair in known.items()}) for side in (0, 1)]
+        said = self._git.run(
+            "-c", _MOST_COUNTED, "diff-tree", "-r", "-z", "--numstat", *_DIFF, *trees
+        )
+        counts: list[LineCount | None] = [
+            LineCount(0, 0) if n in known else None for n in range(len(pairs))
+        ]
+        for line in said.split(b"\0")[:-1]:
+            added, removed, name = line.split(b"\t")
+            counts[int(name)] = None if added == b"-" else LineCount(int(added), int(removed))
+        return counts
+
     def entries(self, tree: Tree) -> dict[str, Entry]:
         """Each file with its mode and blob."""
         modes = self._meta(tree).modes
@@ -102,6 +123,11 @@ class Trees:
         entries = sorted(self.entries(tree).items())
         with outlet(self._git) as contents:
             return tuple(path for path, (_, blob) in entries if not _whole(contents, blob))
+
+    def _numbered(self, blobs: Mapping[int, str | None]) -> str:
+        """The tree of contents that have numbers in the place of names."""
+        lines = (f"100644 blob {blob}\t{n}\0" for n, blob in blobs.items() if blob)
+        return self._git.run("mktree", "-z", given="".join(lines).encode()).decode().strip()
 
     def _pairs(
         self, before: Tree, after: Tree, old: Meta, new: Meta

@@ -1,4 +1,4 @@
-"""What keeps the promises: absences, judgings, texts of foreign tools, what was approved last."""
+"""What keeps the promises; each function says what of it."""
 
 from collections.abc import Mapping
 from itertools import groupby
@@ -49,6 +49,7 @@ def upgrade() -> None:
     _judgings()
     _sighting_texts()
     _approved_revisions()
+    _accounts()
 
 
 def _absences() -> None:
@@ -68,6 +69,10 @@ def _sighting_texts() -> None:
         "UPDATE sightings SET definition = '{}' "  # noqa: S608 - our own words
         f"WHERE {_LATER} AND (accepted_at IS NULL OR {_ACCEPTED_LATER})"
     )
+
+
+def _accounts() -> None:
+    op.add_column("plans", sa.Column("account", sa.Text(), nullable=True))
 
 
 def _approved_revisions() -> None:
