@@ -2,10 +2,14 @@
 
 Opens the runtime on ROOT and the database DB (a URL; empty: SQLite in ROOT/home) with the script in
 ROOT/lines.json, sends each message (JSON; `{verb, arguments}` is a verb of the runtime), follows
-its session, and prints every event as a line of JSON, until it is killed.
+its session, and prints every event as a line of JSON, until it is killed. With a text in DIES_AT it
+kills itself at the first statement of SQL (of SQLite) that holds it.
 """
 
 import json
+import os
+import signal
+import sqlite3
 import sys
 from pathlib import Path
 from typing import Any
@@ -17,8 +21,24 @@ from gonogo.domain.principal import Principal, Role
 from gonogo.llm import ScriptedModel
 from gonogo.runtime import Runtime
 from gonogo.settings import Settings
+from gonogo.store import _sqlite
 
 SESSION = "mortal"
+
+
+def die_at(text: str) -> None:
+    """Have the database kill us at a statement that holds this text."""
+    prepare = _sqlite._prepare
+
+    def meet(statement: str) -> None:
+        if text in statement:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def prepared(connection: sqlite3.Connection, record: object) -> None:
+        connection.set_trace_callback(meet)
+        prepare(connection, record)
+
+    _sqlite._prepare = prepared
 
 
 async def live(root: Path, db: str, messages: list[dict[str, Any]]) -> None:
@@ -41,4 +61,6 @@ async def live(root: Path, db: str, messages: list[dict[str, Any]]) -> None:
 
 
 if __name__ == "__main__":
+    if "DIES_AT" in os.environ:
+        die_at(os.environ["DIES_AT"])
     anyio.run(live, Path(sys.argv[1]), sys.argv[2], [json.loads(word) for word in sys.argv[3:]])

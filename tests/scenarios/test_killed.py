@@ -14,14 +14,20 @@ from fakes.world import a_while, call, calls, is_running, of, on_both, plan, run
 
 
 @contextmanager
-def process(born, root: Path, db, lines, *messages):
-    """A runtime in a process of its own; gives its events. It is killed at the end."""
+def process(born, root: Path, db, lines, *messages, **more):
+    """A runtime in a process of its own; gives its events. It is killed at the end.
+
+    Args:
+        more: More environment.
+    """
     (root / "work").mkdir(exist_ok=True)
     (root / "lines.json").write_text(json.dumps(lines))
     words = [str(root), db or "", *(json.dumps(message) for message in messages)]
     read, write = os.pipe()
     with os.fdopen(read) as printed:
-        child = born.start("fakes.mortal", *words, env=os.environ, cwd=root, stdout=write, stderr=2)
+        child = born.start(
+            "fakes.mortal", *words, env={**os.environ, **more}, cwd=root, stdout=write, stderr=2
+        )
         os.close(write)
         try:
             yield map(json.loads, printed)
@@ -187,3 +193,100 @@ async def test_a_call_that_was_cut_off_is_not_run_again_by_itself_where(
             assert world.read("a.txt") is None
     finally:
         os.close(folder)
+
+
+# What a command left ------------------------------------------------------------------------------
+
+PLANTS = "mkdir -p .git/hooks; echo evil > .git/hooks/x; touch .envrc"
+MAKES = {
+    "main/architect": [plan(step("a", scope={"commands": ["python3 make.py"]}))],
+    "a": [calls(run("python3 make.py")), says("a")],
+}
+
+
+def makes(root: Path, script: str) -> None:
+    """What the command of the plan does."""
+    (root / "work").mkdir(exist_ok=True)
+    text = f"import subprocess; subprocess.run(['bash', '-c', {script!r}])"
+    (root / "work" / "make.py").write_text(text)
+
+
+def is_intervention(event):
+    return event["type"] == "approval_requested" and event["metadata"]["kind"] == "intervention"
+
+
+async def decides(world, decision):
+    """Answer the one question."""
+    [asked] = await world.pending()
+    await world.send(
+        {"type": "hitl_decision", "approval_id": asked.approval_id, "decision": decision}
+    )
+    await world.idle()
+    return asked
+
+
+async def test_names_that_a_command_left_are_asked_about_after_a_kill_while_it_ran(
+    make, born, tmp_path
+):
+    mark = a_while()
+    makes(tmp_path, f"{PLANTS}; sleep {mark}")
+    with process(born, tmp_path, None, MAKES, BUILD) as events:
+        plan_id = seen(events, "plan_notification")["metadata"]["plan_id"]
+    go = {"type": "plan_decision", "plan_id": plan_id, "decision": "approve"}
+    with process(born, tmp_path, None, MAKES, go):
+        await is_running(mark)
+    await is_running(mark, False)
+    async with make(MAKES) as world:
+        world.session = mortal.SESSION
+        await world.until("approval_requested", kind="intervention")
+        await world.idle()
+        asked = await decides(world, "reject")
+
+        assert asked.details["names"] == [".envrc", ".git"]
+        assert not (world.folder / ".git").exists()
+        # And what came of the command nobody knows all the same.
+        doubted = await decides(world, "reject")
+        assert "It is not known whether this took effect" in doubted.reason
+
+
+@pytest.mark.parametrize("moment", ["guarded_names", "tool.left_names", "INSERT INTO approvals"])
+async def test_a_kill_between_a_commands_end_and_the_question_loses_no_question(
+    make, born, tmp_path, moment
+):
+    makes(tmp_path, PLANTS)
+    with process(born, tmp_path, None, MAKES, BUILD) as events:
+        plan_id = seen(events, "plan_notification")["metadata"]["plan_id"]
+    go = {"type": "plan_decision", "plan_id": plan_id, "decision": "approve"}
+    with process(born, tmp_path, None, MAKES, go, DIES_AT=moment) as events:
+        assert [e for e in events if is_intervention(e)] == []
+    async with make(MAKES) as world:
+        world.session = mortal.SESSION
+        await world.until("approval_requested", kind="intervention")
+        await world.idle()
+        asked = await decides(world, "approve")
+
+        assert asked.details["names"] == [".envrc", ".git"]
+        assert len(await world.pending()) == 1
+
+
+@pytest.mark.parametrize("moment", ["tool.names_taken", "DELETE FROM watches"])
+async def test_a_kill_while_names_are_taken_away_leaves_them_taken_away(
+    make, born, tmp_path, moment
+):
+    makes(tmp_path, PLANTS)
+    with process(born, tmp_path, None, MAKES, BUILD) as events:
+        plan_id = seen(events, "plan_notification")["metadata"]["plan_id"]
+    go = {"type": "plan_decision", "plan_id": plan_id, "decision": "approve"}
+    with process(born, tmp_path, None, MAKES, go) as events:
+        asked = next(e["metadata"]["approval_id"] for e in events if is_intervention(e))
+    no = {"type": "hitl_decision", "approval_id": asked, "decision": "reject"}
+    with process(born, tmp_path, None, MAKES, no, DIES_AT=moment) as events:
+        list(events)
+    async with make(MAKES) as world:
+        world.session = mortal.SESSION
+        await world.until("plan_completed")
+
+        assert await world.pending() == []
+        assert not (world.folder / ".git").exists()
+        found = {p.name for p in (world.settings.home / "taken").rglob("*") if p.is_file()}
+        assert found == {".envrc", "x"}

@@ -1,7 +1,10 @@
 """What a box has to guard is found, however much lies around it, and what is new is told."""
 
 import os
+import subprocess
+import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import anyio
@@ -9,7 +12,13 @@ import pytest
 
 from gonogo.domain.errors import ToolFailed
 from gonogo.workspace import CommandOutput, Sandbox, Workspace, run_command
-from gonogo.workspace.guards import SCAN_LIMIT, Guards, guarded_paths
+from gonogo.workspace.guards import (
+    SCAN_LIMIT,
+    Guards,
+    guarded_paths,
+    is_harmless,
+    take_away,
+)
 
 BUBBLEWRAP = Sandbox.detect()
 boxed = pytest.mark.skipif(BUBBLEWRAP is None, reason="bubblewrap does not work here")
@@ -96,7 +105,7 @@ def test_a_folder_with_some_of_gits_names_is_a_folder(root: Path) -> None:
     found = guarded_paths(root)
 
     assert found.protected == [root / "objects/x/.git"]
-    assert found.unasked(lambda path: False) == [root / "config/.envrc"]
+    assert found.names["config/.envrc"].guard == "ask"
 
 
 def test_what_a_guarded_link_leads_to_is_guarded_with_it(root: Path, tmp_path: Path) -> None:
@@ -123,6 +132,25 @@ def test_repositories_among_installed_packages_are_guarded(root: Path) -> None:
     assert "node_modules/a/package.json" not in found.names
 
 
+def test_of_installed_packages_the_programs_count_and_not_what_tools_make_all_the_time(
+    root: Path,
+) -> None:
+    lay(root, ".venv/bin/python", ".venv/lib/site-packages/x.pth", "node_modules/.bin/tsc",
+        "node_modules/a/node_modules/.bin/x", "node_modules/.cache/x.config.js", ".tox/py/bin/x",
+        "src/__pycache__/conftest.pyc", "vendor/bin/rake", ".gradle/x.props")  # fmt: skip
+
+    found = guarded_paths(root)
+
+    bins = [".venv/bin", "node_modules/.bin", "vendor/bin"]
+    assert sorted(found.names) == sorted([
+        *bins, ".venv/bin/python", "node_modules/.bin/tsc", "vendor/bin/rake",
+    ])  # fmt: skip
+    assert found.programs(lambda path: False) == [root / each for each in bins]
+    assert found.programs(lambda path: path.startswith(".venv")) == [
+        root / each for each in bins[1:]
+    ]
+
+
 def test_a_folder_that_cannot_be_looked_into_is_sealed(tmp_path: Path) -> None:
     if os.geteuid():
         pytest.skip("only root can look as somebody else")
@@ -135,7 +163,9 @@ def test_a_folder_that_cannot_be_looked_into_is_sealed(tmp_path: Path) -> None:
             found = guarded_paths(root)
         finally:
             os.seteuid(0)
-        assert (found.sealed, found.protected) == (["shut"], [root / "shut"])
+        assert found.protected == [root / "shut"]
+        assert [each.path for each in found.since({})] == ["shut"]
+        assert found.since(found.marks) == []
     finally:
         os.chmod(root / "shut", 0o700)
         for path in sorted(root.rglob("*"), reverse=True):
@@ -213,6 +243,8 @@ def test_as_many_as_the_limit_are_looked_at(root: Path, few: int) -> None:
         (".npmrc", ".npmrc"),
         ("node_modules/x/.git/config", "node_modules/x/.git"),
         (".venv/a/.vscode/x", ".venv/a/.vscode"),
+        (".venv/bin/git", ".venv/bin"),
+        ("web/node_modules/.bin/x", "web/node_modules/.bin"),
         ("a/b/c/.gitmodules", "a/b/c/.gitmodules"),
         ("AGENTS.md", "AGENTS.md"),
         ("sub/.github/workflows/ci.yml", "sub/.github"),
@@ -248,6 +280,24 @@ def test_what_moved_with_its_folder_is_not_new(root: Path) -> None:
     (root / "a").rename(root / "b")
 
     assert new_names(root, marks) == []
+
+
+def test_what_came_in_place_of_what_moved_with_its_folder_is_new(root: Path) -> None:
+    lay(root, "a/.git/config", "b/c/.venv/bin/python")
+    marks = guarded_paths(root).marks
+    (root / "a").rename(root / "moved")
+    (root / "b").rename(root / "z")
+    lay(root, "a/.git/config", "b/c/.venv/bin/python")
+
+    assert new_names(root, marks) == ["a/.git", "b/c/.venv/bin", "b/c/.venv/bin/python"]
+
+
+def test_an_environment_that_is_a_link_now_is_new(root: Path) -> None:
+    lay(root, "evil/bin/python")
+    marks = guarded_paths(root).marks
+    (root / ".venv").symlink_to("evil")
+
+    assert new_names(root, marks) == [".venv"]
 
 
 def test_what_moved_by_itself_is_new(root: Path) -> None:
@@ -313,6 +363,92 @@ def test_a_name_that_came_in_the_same_moment_as_the_look_is_seen_by_the_next(roo
         assert f"a/{number}/.git" in before.renewed().names
 
 
+# What is taken away -------------------------------------------------------------------------------
+
+
+@pytest.fixture(params=["the same disk", "another"])
+def shelf(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
+    """Where it is taken to."""
+    if request.param == "the same disk":
+        yield tmp_path / "home" / "taken"
+        return
+    memory = Path("/dev/shm")  # noqa: S108 - another file system
+    if not memory.is_dir() or memory.stat().st_dev == tmp_path.stat().st_dev:
+        pytest.skip("there is one file system only")
+    with tempfile.TemporaryDirectory(dir=memory) as folder:
+        yield Path(folder) / "taken"
+
+
+def test_what_is_taken_away_is_whole_and_links_are_not_followed(
+    root: Path, shelf: Path, tmp_path: Path
+) -> None:
+    lay(root, ".git/hooks/x", "sub/.envrc", "sub/kept")
+    (tmp_path / "outside").mkdir()
+    (root / ".vscode").symlink_to(tmp_path / "outside")
+    (root / ".git/objects").mkdir(mode=0)
+    os.mkfifo(root / ".git/pipe")
+
+    found = take_away(root, [".git", ".vscode", "sub/.envrc", "never/there"], shelf)
+
+    assert found == [".git", ".vscode", "sub/.envrc"]
+    assert [path.name for path in root.iterdir()] == ["sub"]
+    assert (shelf / ".git/hooks/x").read_text() == "as it was\n"
+    assert (shelf / ".vscode").readlink() == tmp_path / "outside"
+    assert (shelf / "sub/.envrc").is_file()
+    assert (root / "sub/kept").is_file()
+
+
+def test_taking_away_twice_loses_nothing(root: Path, shelf: Path) -> None:
+    lay(root, ".envrc")
+    take_away(root, [".envrc"], shelf)
+    assert take_away(root, [".envrc"], shelf) == []
+    (root / ".envrc").write_text("once more")
+    take_away(root, [".envrc"], shelf)
+
+    assert (shelf / ".envrc").read_text() == "as it was\n"
+    assert (shelf / ".envrc~").read_text() == "once more"
+
+
+def test_nothing_is_taken_from_where_a_link_leads(root: Path, shelf: Path, tmp_path: Path) -> None:
+    lay(tmp_path, "outside/.envrc")
+    (root / "sub").symlink_to(tmp_path / "outside")
+
+    assert take_away(root, ["sub/.envrc"], shelf) == []
+    assert (tmp_path / "outside/.envrc").exists()
+
+
+def test_a_repository_as_git_makes_it_runs_nothing(root: Path) -> None:
+    for words in (["init", "-q", "a"], ["clone", "-q", "a", "b"], ["init", "-q", "--bare", "c"]):
+        subprocess.run(["git", *words], cwd=root, check=True, capture_output=True)
+    found = guarded_paths(root).since({})
+
+    assert {"a/.git", "b/.git", "c/HEAD", "c/config"} <= {each.path for each in found}
+    assert [each.path for each in found if not is_harmless(root, each)] == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[core]\n\tfsmonitor = x", "[core]\n\thooksPath = x", "[core]\n\tworktree = /x",
+        "[alias]\n\tx = !y", "[include]\n\tpath = x", '[includeIf "gitdir:x"]\n\tpath = x',
+        '[remote "o"]\n\turl = ext::sh', '[remote "o"]\n\turl = -oProxyCommand=x',
+        '[remote "o"]\n\tuploadpack = x', '[url "x"]\n\tinsteadOf = y', "[core] fsmonitor = x",
+        '[filter "x"]\n\tclean = y', "[core]\n\tbare = \\\n\tfsmonitor = x", "garbage",
+        "[core]\n\tpager = x ; bare = true", '[remote "a\\\\"]"]\n\turl = x',
+        "[CORE]\n\tFsMonitor = x",
+    ],
+)  # fmt: skip
+def test_a_repository_with_settings_that_git_does_not_make_itself_is_no_such(
+    root: Path, line: str
+) -> None:
+    subprocess.run(["git", "init", "-q"], cwd=root, check=True)
+    with (root / ".git/config").open("a") as file:
+        file.write(f"{line}\n")
+    [found] = guarded_paths(root).since({})
+
+    assert not is_harmless(root, found)
+
+
 # In the box ---------------------------------------------------------------------------------------
 
 
@@ -352,21 +488,34 @@ async def test_a_command_is_let_run_without_a_look_at_just_those_folders(
 
 
 @boxed
-async def test_names_that_others_run_are_changed_only_where_somebody_let_them_be(
-    root: Path,
-) -> None:
-    names = ("Makefile", "package.json", "sub/conftest.py", ".github/workflows/ci.yml", "AGENTS.md")
-    lay(root, *names)
-    script = "; ".join(f"echo pwned > {name}; rm -rf {name.split('/')[0]}" for name in names)
+async def test_installed_programs_are_changed_only_where_somebody_let_them_be(root: Path) -> None:
+    names = (".venv/bin/python", "node_modules/.bin/tsc", "vendor/bin/rake")
+    lay(root, *names, "Makefile", "package.json")
+    script = "; ".join(
+        f"echo changed > {name}; touch {name}2; rm -rf {name.split('/')[0]}" for name in names
+    )
 
-    await run(root, script)
+    await run(root, f"{script}; echo changed > Makefile; echo changed > package.json")
     assert [(root / name).read_text() for name in names] == ["as it was\n"] * len(names)
+    assert not (root / ".venv/bin/python2").exists()
+    told = [(root / name).read_text() for name in ("Makefile", "package.json")]
+    assert told == ["changed\n", "changed\n"]
 
-    changed = ("Makefile", ".github/workflows/ci.yml")
-    script = "; ".join(f"echo mine > {name}" for name in (*changed, "AGENTS.md"))
-    await run(root, script, may_change=lambda path: path in changed)
-    told = [(root / name).read_text() for name in (*changed, "AGENTS.md")]
-    assert told == ["mine\n", "mine\n", "as it was\n"]
+    await run(root, script, may_change=lambda path: path.startswith(".venv/"))
+    stands = [(root / name).exists() for name in names]
+    assert stands == [False, True, True]
+
+
+@boxed
+async def test_what_tools_do_in_folders_of_packages_they_can_do(root: Path) -> None:
+    lay(root, "node_modules/.bin/tsc", ".venv/bin/python", "conftest.py", ".tox/x", ".gradle/x")
+    script = (
+        "set -e; mkdir -p node_modules/.cache node_modules/new __pycache__ .venv/lib;"
+        " touch node_modules/.cache/x node_modules/new/index.js __pycache__/a.pyc .venv/lib/x"
+        " .tox/y .gradle/y; echo formatted > conftest.py; rm -rf .tox; echo well"
+    )
+
+    assert (await run(root, script)).output.endswith("well\n")
 
 
 @boxed

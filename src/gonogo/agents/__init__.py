@@ -14,12 +14,13 @@ from gonogo.agents._means import Means
 from gonogo.agents._meter import Meter
 from gonogo.agents._nobody import model_profile, runtime_profile
 from gonogo.agents._profiles import MODEL, RUNTIME, Profile, load_profiles
-from gonogo.agents._record import drop_call, end_call, open_control
+from gonogo.agents._record import doubt, drop_call, end_call, open_control
 from gonogo.agents._remote import remote_access
 from gonogo.agents._run import CLIENT_CALL, UNANSWERED, Hands
 from gonogo.agents._session_rules import make_session_rule, remove_session_rule
 from gonogo.agents._thread import Speak, Thread
 from gonogo.agents._traces import Traces
+from gonogo.agents.watches import Watches
 
 __all__ = [
     "CLIENT_CALL",
@@ -43,6 +44,8 @@ __all__ = [
     "Speak",
     "Thread",
     "Traces",
+    "Watches",
+    "doubt",
     "drop_call",
     "end_call",
     "explained",

@@ -22,7 +22,7 @@ from gonogo.agents._foreign import offered_schemas
 from gonogo.agents._gate import Gate, Gated
 from gonogo.agents._meter import Meter, keep_usage
 from gonogo.agents._run import Hands
-from gonogo.agents._standing import question_of_call
+from gonogo.agents._standing import is_at_work, question_of_call
 from gonogo.agents._thread import Thread
 from gonogo.approvals import Desk
 from gonogo.domain.call_state import CallStatus
@@ -149,7 +149,7 @@ class Loop:
                 await self._judge(thread, call, asks, controls)
             elif call.status is _C.ALLOWED:
                 await self.hands.run_approved(thread, call)
-            elif call.status is _C.STARTED and call.tool_class is not ToolClass.CONTROL:
+            elif is_at_work(call):
                 await self.hands.recover(thread, call)
         counted = any(call.judgings for call in calls)
         if await self.store.write(self._rest, thread, asks, counted, self.clock()):

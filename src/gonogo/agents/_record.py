@@ -6,9 +6,10 @@ from datetime import datetime
 from typing import Any
 
 from gonogo.agents._gate import Gated
+from gonogo.agents._standing import question_of_doubt
 from gonogo.agents._thread import Thread
 from gonogo.approvals import Desk
-from gonogo.domain.approval_state import ApprovalStatus
+from gonogo.domain.approval_state import GUARDED_NAMES, ApprovalStatus
 from gonogo.domain.call_state import CALL, CallStatus
 from gonogo.domain.canonical import digest
 from gonogo.domain.conversation import Reply, ToolAnswer
@@ -26,7 +27,8 @@ from gonogo.store.calls import (
     set_call,
 )
 from gonogo.store.sessions import session_of
-from gonogo.texts import say
+from gonogo.store.watches import look_later
+from gonogo.texts import say, told
 
 _C = CallStatus
 _WIRE = {
@@ -232,12 +234,25 @@ def open_control(conn: Connection, call: CallRow, now: datetime) -> CallRow:
 def drop_call(conn: Connection, desk: Desk, call: CallRow, error: str, now: datetime) -> None:
     """End a call whose owner goes away, and the question about it."""
     approval = approval_of_call(conn, call.id)
-    if approval is not None and approval.status is ApprovalStatus.PENDING:
+    # What a command has left is there, whatever becomes of who ran it.
+    ends = approval is not None and approval.details.get("about") != GUARDED_NAMES
+    if approval is not None and ends and approval.status is ApprovalStatus.PENDING:
         desk.withdraw(conn, approval, now)
+    look_later(conn, call.id)
     if call.status is _C.PROPOSED:
         _tell_bare(conn, call, error, now, runs=not is_remote(conn, call))
     ended = _C.FAILED if call.status is _C.UNKNOWN else _C.CANCELLED
     end_call(conn, call, ended, now, error=error)
+
+
+def doubt(
+    conn: Connection, desk: Desk, call: CallRow, why: str, locale: str, now: datetime
+) -> None:
+    """Write down that nobody knows what came of a call, and ask a person."""
+    pass_through(conn, call, _C.UNKNOWN, result=None, error=None)
+    unknown = say("model_unknown", locale, why=told(why, locale))
+    tell_result(conn, call, _C.UNKNOWN, now, error=unknown)
+    desk.open(conn, question_of_doubt(call, why, locale), now)
 
 
 def run_again(conn: Connection, call: CallRow, now: datetime) -> CallRow:

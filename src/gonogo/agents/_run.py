@@ -12,25 +12,20 @@ import anyio.to_thread
 from gonogo.agents import _record as record
 from gonogo.agents._gate import Gate, Gated
 from gonogo.agents._means import Means
-from gonogo.agents._standing import (
-    file_outcome,
-    is_at_work,
-    question_of_doubt,
-    staleness,
-    waits_for_person,
-)
+from gonogo.agents._standing import file_outcome, is_at_work, staleness, waits_for_person
 from gonogo.agents._thread import Thread
 from gonogo.agents._traces import Trace, Traces
+from gonogo.agents.watches import Watches
 from gonogo.approvals import Desk
 from gonogo.domain.call_state import CallStatus
 from gonogo.domain.errors import OutcomeUnknown, ToolFailed
 from gonogo.domain.gate import ToolClass
 from gonogo.domain.reason import because
-from gonogo.domain.records import CallRow
+from gonogo.domain.records import CallRow, Watch
 from gonogo.store import Connection, Store
 from gonogo.store.calls import call_of, open_calls
 from gonogo.store.timers import set_timer
-from gonogo.texts import say, told
+from gonogo.store.watches import add_watch, watch_of
 from gonogo.tools import Tool
 
 _C = CallStatus
@@ -39,6 +34,20 @@ STOPPED = because("gonogo stopped while it ran")
 UNANSWERED = because("its client has not told the result in time")
 CLIENT_CALL = "client_call"
 """The timer after which a call that a client carries out has an unknown outcome."""
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """What is kept of the workspace before a call."""
+
+    trace: Trace | None = None
+    watch: Watch | None = None
+
+    def begin(self, conn: Connection, now: datetime) -> dict[str, Any]:
+        """Write it down, with the call's start. Gives columns of the call's row."""
+        if self.watch is not None:
+            add_watch(conn, self.watch)
+        return self.trace.begin(conn, now) if self.trace is not None else {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +59,7 @@ class Hands:
     gate: Gate
     clock: Callable[[], datetime]
     traces: Traces
+    watches: Watches
     means: Means = field(default_factory=Means)
     client_timeout: timedelta = timedelta(minutes=10)
     """How long a client may take for one call before its outcome is unknown."""
@@ -65,24 +75,24 @@ class Hands:
             await self.store.write(self._whole, thread, call, gated, result, error, self.clock())
             return
         if thread.remote:
-            await self.store.write(self._start_allowed, thread, call, gated, None, self.clock())
+            await self.store.write(self._start_allowed, thread, call, gated, Before(), self.clock())
             return
         async with self._way(thread, gated, asked=False):
             try:
-                trace = await self._before(thread, call, gated, asked=False)
+                before = await self._before(thread, call, gated, asked=False)
             except ToolFailed as failure:
                 error = f"{failure.kind}: {failure}"
                 await self.store.write(self._whole, thread, call, gated, None, error, self.clock())
                 return
             started = await self.store.write(
-                self._start_allowed, thread, call, gated, trace, self.clock()
+                self._start_allowed, thread, call, gated, before, self.clock()
             )
-            await self._run_started(thread, started, tool, gated, trace)
+            await self._run_started(thread, started, tool, gated, before)
 
     async def run_approved(self, thread: Thread, call: CallRow) -> None:
         """Run a call that a person approved, if it is still the one that was shown."""
         if thread.remote:
-            await self.store.write(self._start_approved, thread, call, None, self.clock())
+            await self.store.write(self._start_approved, thread, call, Before(), self.clock())
             return
         gated = await self.gate.judge(thread, call.tool, call.arguments)
         if gated.digest != call.digest:
@@ -94,21 +104,23 @@ class Hands:
             return
         async with self._way(thread, gated, asked=True):
             try:
-                trace = await self._before(thread, call, gated, asked=True)
+                before = await self._before(thread, call, gated, asked=True)
             except ToolFailed as failure:
                 error = f"{failure.kind}: {failure}"
                 await self.store.write(self._stale, thread, call, error, self.clock())
                 return
             started = await self.store.write(
-                self._start_approved, thread, call, trace, self.clock()
+                self._start_approved, thread, call, before, self.clock()
             )
             tool = self.gate.tools[call.tool]
-            await self._run_started(thread, started, tool, gated, trace, asked=True)
+            await self._run_started(thread, started, tool, gated, before, asked=True)
 
     async def give_up(self, thread: Thread, call: CallRow) -> None:
         """End a call that ended everybody who looked at it."""
         if call.status is _C.STARTED:
-            await self._doubted(thread, call, self.traces.again(thread, call), STOPPED)
+            watch = await self.store.read(watch_of, call.id)
+            before = Before(self.traces.again(thread, call), watch)
+            await self._doubted(thread, call, before, STOPPED)
             return
         gated = self.gate.given_up(thread, call)
         if call.status is _C.PROPOSED:
@@ -124,7 +136,9 @@ class Hands:
         """
         if thread.remote:
             return
-        async with self.traces.way(thread, is_open=not call.effects):
+        watch = await self.store.read(watch_of, call.id)
+        alone = not call.effects and (thread.subtask_id is not None or watch is not None)
+        async with self.traces.way(thread, alone=alone):
             trace = self.traces.again(thread, call)
             match await anyio.to_thread.run_sync(file_outcome, thread.workspace, call):
                 case "after":
@@ -134,7 +148,7 @@ class Hands:
                 case "before":
                     await self._run_once_more(thread, call, trace)
                 case _:
-                    await self._doubted(thread, call, trace, STOPPED)
+                    await self._doubted(thread, call, Before(trace, watch), STOPPED)
 
     async def _run_once_more(self, thread: Thread, call: CallRow, trace: Trace | None) -> None:
         """A call that has had no effect yet, or whose effect is the same however often it runs."""
@@ -143,21 +157,22 @@ class Hands:
         # What let it start may be gone: a grant that was revoked meanwhile starts nothing again.
         allowed = gated.verdict.decision == "allow" or (asked and gated.error is None)
         if gated.digest != call.digest or not allowed:
-            await self._doubted(thread, call, trace, STOPPED)
+            await self._doubted(thread, call, Before(trace), STOPPED)
             return
         try:
-            trace = await self._before(thread, call, gated, asked=asked)
+            before = await self._before(thread, call, gated, asked=asked)
         except ToolFailed as failure:
             await self._end(thread, call, trace, None, f"{failure.kind}: {failure}")
             return
-        if trace is not None:
-            await self.store.write(trace.begin, self.clock())
+        if before.trace is not None:
+            await self.store.write(before.trace.begin, self.clock())
         tool = self.gate.tools[call.tool]
-        await self._run_started(thread, call, tool, gated, trace, asked=asked)
+        await self._run_started(thread, call, tool, gated, before, asked=asked)
 
-    async def _doubted(self, thread: Thread, call: CallRow, trace: Trace | None, why: str) -> None:
-        await self.traces.after(thread, trace, "unknown")
-        await self.store.write(self._doubt, thread, call, trace, why, self.clock())
+    async def _doubted(self, thread: Thread, call: CallRow, before: "Before", why: str) -> None:
+        await self.traces.after(thread, before.trace, "unknown")
+        left = await self.watches.left(before.watch)
+        await self.store.write(self._doubt, thread, call, before.trace, why, left, self.clock())
 
     def _doubt(
         self,
@@ -166,19 +181,15 @@ class Hands:
         call: CallRow,
         trace: Trace | None,
         why: str,
+        left: Sequence[str] | None,
         now: datetime,
     ) -> None:
         if trace is not None:
             trace.end(conn, now)
-        self.doubt(conn, call, why, thread.locale, now)
+        if not self.watches.hold(conn, call, left or (), now, ended=_C.UNKNOWN, error=str(why)):
+            self.watches.over(conn, call, left)
+            record.doubt(conn, self.desk, call, why, thread.locale, now)
         self.rest(conn, thread, now)
-
-    def doubt(self, conn: Connection, call: CallRow, why: str, locale: str, now: datetime) -> None:
-        """Write down that nobody knows what came of a call, and ask a person."""
-        record.pass_through(conn, call, _C.UNKNOWN)
-        unknown = say("model_unknown", locale, why=told(why, locale))
-        record.tell_result(conn, call, _C.UNKNOWN, now, error=unknown)
-        self.desk.open(conn, question_of_doubt(call, why, locale), now)
 
     def rest(self, conn: Connection, thread: Thread, now: datetime) -> bool:
         """Let go of the thread when nothing of it can run now. False: there is something to do.
@@ -198,6 +209,9 @@ class Hands:
 
     def whose_move(self, left: Sequence[CallRow]) -> Literal["ours", "client", "person"]:
         """Who has to do something about a thread's open calls before it can go on."""
+        # Nothing of the thread goes on before a person has said what becomes of what a call left.
+        if any(call.is_held for call in left):
+            return "person"
         retried = {call.retry_of for call in left}
         if any(self._can_run(call) for call in left):
             return "ours"
@@ -227,7 +241,7 @@ class Hands:
         call: CallRow,
         tool: Tool,
         gated: Gated,
-        trace: Trace | None,
+        before: "Before",
         *,
         asked: bool = False,
     ) -> None:
@@ -238,13 +252,14 @@ class Hands:
         except OutcomeUnknown as doubt:
             over = True
             _LOG.warning("tool %s: %s", tool.name, doubt)
-            await self._doubted(thread, call, trace, doubt.why)
+            await self._doubted(thread, call, before, doubt.why)
             return
         finally:
             if not over:
-                await self.traces.cut_off(thread, trace, self.clock())
-        await self.traces.after(thread, trace, "failed" if error else "completed")
-        await self._end(thread, call, trace, result, error)
+                await self.traces.cut_off(thread, before.trace, self.clock())
+        await self.traces.after(thread, before.trace, "failed" if error else "completed")
+        left = await self.watches.left(before.watch)
+        await self._end(thread, call, before.trace, result, error, left)
 
     async def _end(
         self,
@@ -253,10 +268,11 @@ class Hands:
         trace: Trace | None,
         result: Any,  # noqa: ANN401 - JSON
         error: str | None,
+        left: Sequence[str] | None = (),
     ) -> None:
         status = _C.COMPLETED if error is None else _C.FAILED
         await self.store.write(
-            self._finish, thread, call, trace, status, result, error, self.clock()
+            self._finish, thread, call, trace, status, result, error, left, self.clock()
         )
 
     def _may_change_anything(self, thread: Thread, gated: Gated, *, asked: bool) -> bool:
@@ -266,15 +282,20 @@ class Hands:
         self, thread: Thread, gated: Gated, *, asked: bool
     ) -> AbstractAsyncContextManager[None]:
         is_open = self._may_change_anything(thread, gated, asked=asked)
-        return self.traces.way(thread, is_open=is_open)
+        # What comes while it runs is to be its own doing.
+        is_followed = thread.subtask_id is not None or gated.around is not None
+        return self.traces.way(thread, alone=is_open and is_followed)
 
     async def _before(
         self, thread: Thread, call: CallRow, gated: Gated, *, asked: bool
-    ) -> Trace | None:
+    ) -> "Before":
         is_open = self._may_change_anything(thread, gated, asked=asked)
         if not (is_open or gated.effects):
-            return None
-        return await self.traces.before(thread, call, gated.effects, is_open=is_open)
+            return Before()
+        trace = await self.traces.before(thread, call, gated.effects, is_open=is_open)
+        if not is_open:
+            return Before(trace)
+        return Before(trace, await self.watches.before(thread, call.id, gated, asked=asked))
 
     async def carry_out(
         self, thread: Thread, tool: Tool, gated: Gated, *, asked: bool = False
@@ -337,25 +358,23 @@ class Hands:
         thread: Thread,
         call: CallRow,
         gated: Gated,
-        trace: Trace | None,
+        before: "Before",
         now: datetime,
     ) -> CallRow:
         thread.check(conn)
-        kept = trace.begin(conn, now) if trace else {}
         record.pass_through(
             conn, call, _C.ALLOWED, _C.STARTED, started_at=now,
-            **record.gated_columns(gated), **kept,
+            **record.gated_columns(gated), **before.begin(conn, now),
         )  # fmt: skip
         record.tell_called(conn, call, gated, now)
         record.note_allowed(conn, call, gated, now)
         return self._after_start(conn, thread, call.id, now)
 
     def _start_approved(
-        self, conn: Connection, thread: Thread, call: CallRow, trace: Trace | None, now: datetime
+        self, conn: Connection, thread: Thread, call: CallRow, before: "Before", now: datetime
     ) -> CallRow:
         thread.check(conn)
-        kept = trace.begin(conn, now) if trace else {}
-        record.pass_through(conn, call, _C.STARTED, started_at=now, **kept)
+        record.pass_through(conn, call, _C.STARTED, started_at=now, **before.begin(conn, now))
         return self._after_start(conn, thread, call.id, now)
 
     def _after_start(
@@ -389,10 +408,15 @@ class Hands:
         status: CallStatus,
         result: Any,  # noqa: ANN401 - JSON
         error: str | None,
+        left: Sequence[str] | None,
         now: datetime,
     ) -> None:
         if trace is not None:
             trace.end(conn, now)
-        if record.end_call(conn, call, status, now, result=result, error=error):
+        if self.watches.hold(conn, call, left or (), now, ended=status, result=result, error=error):
+            ended = True
+        elif ended := record.end_call(conn, call, status, now, result=result, error=error):
+            self.watches.over(conn, call, left)
+        if ended:
             record.note_network(conn, call, result, now)
             self.rest(conn, thread, now)

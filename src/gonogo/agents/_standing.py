@@ -92,7 +92,8 @@ def staleness(call: CallRow, gated: Gated, locale: str) -> str:
 
 def is_at_work(call: CallRow) -> bool:
     """Whether somebody carries a call out."""
-    return call.status is _C.STARTED and call.tool_class is not ToolClass.CONTROL
+    is_started = call.status is _C.STARTED and not call.is_held
+    return is_started and call.tool_class is not ToolClass.CONTROL
 
 
 def waits_for_person(call: CallRow, retried: set[str | None]) -> bool:

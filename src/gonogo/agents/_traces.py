@@ -99,13 +99,8 @@ class Traces:
     open_workspace: Callable[[Path], Workspace]
 
     @asynccontextmanager
-    async def way(self, thread: Thread, *, is_open: bool) -> AsyncGenerator[None]:
-        """Be where files may be changed.
-
-        Args:
-            is_open: The call may change anything; in a subtask it has the workspace alone.
-        """
-        alone = is_open and thread.subtask_id is not None
+    async def way(self, thread: Thread, *, alone: bool) -> AsyncGenerator[None]:
+        """Be where files may be changed, beside others or alone."""
         way = self.traffic.alone if alone else self.traffic.shared
         async with way(thread.workspace):
             yield

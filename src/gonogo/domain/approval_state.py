@@ -29,6 +29,10 @@ class ApprovalKind(StrEnum):
     INTERVENTION = "intervention"
 
 
+GUARDED_NAMES = "guarded_names"
+"""What an intervention is about that outlives the call, the subtask and the plan it came from."""
+
+
 class DecisionWord(StrEnum):
     """What a person may answer. `hold` is for plans only: approve, and start later."""
 

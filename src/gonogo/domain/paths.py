@@ -97,16 +97,26 @@ _RUN_BY_OTHERS_DIRECTORIES = frozenset(
     """.github .gitlab .circleci .buildkite .woodpecker .semaphore .teamcity .tekton .builds
     .gitea .forgejo .harness .azuredevops .azure-pipelines bamboo-specs .ci .husky .githooks
     .git-hooks .hooks .lefthook .lefthook-local .cargo-husky .devcontainer .codesandbox .devenv
-    .direnv .config .cargo .mise .mise-tasks mise-tasks .mvn .gradle .yarn .bundle .terraform
+    .direnv .config .cargo .mise .mise-tasks mise-tasks .mvn .yarn .bundle .terraform
     .storybook .vs .nova .theia .settings .externaltoolbuilders .helix .ebextensions .platform
-    .profile.d .s2i rakelib magefiles fastlane node_modules .bin .venv venv site-packages
-    dist-packages __pypackages__ __pycache__ .tox .nox .pixi .eggs .clinerules .roorules
-    .opencode .kilocode .kiro .trae .junie .qwen .goose .amp .augment .openhands .crush .cody
-    .copilot .agents""".split()
+    .profile.d .s2i rakelib magefiles fastlane .bin .clinerules .roorules .opencode .kilocode
+    .kiro .trae .junie .qwen .goose .amp .augment .openhands .crush .cody .copilot
+    .agents""".split()
 )
-"""Folders of such files, and of what was installed."""
-_RUN_BY_OTHERS_FOLDERS = frozenset({("env", "bin"), ("env", "scripts"), ("vendor", "bin")})
-"""Those that only their parent's name tells."""
+"""Folders of such files."""
+_PACKAGES = frozenset(
+    """node_modules .venv venv site-packages dist-packages __pypackages__ __pycache__ .tox .nox
+    .pixi .eggs .gradle""".split()
+)
+"""Folders that tools fill in the course of their work."""
+_ASKING_DIRECTORIES = _RUN_BY_OTHERS_DIRECTORIES | _PACKAGES
+_PROGRAMS = frozenset(
+    {(folder, below) for folder in (".venv", "venv", "env") for below in ("bin", "scripts")}
+    | {("node_modules", ".bin"), ("vendor", "bin")}
+)
+"""Folders of installed programs, each with the folder above it: shells and editors start these."""
+PROGRAM_FOLDERS = frozenset(below for _, below in _PROGRAMS)
+"""Their names alone."""
 _INSTRUCTIONS = frozenset(
     """agents.md agent.md claude.md claude.local.md gemini.md copilot-instructions.md .cursorrules
     .windsurfrules .clinerules .roorules .goosehints .rules skill.md agents.override.md qwen.md
@@ -160,10 +170,36 @@ def write_guard(path: str) -> Guard | None:
     directories, last = set(names), names[-1]
     if directories & (_STATE_DIRECTORIES | _TOOL_DIRECTORIES) or last in _STARTUP_FILES:
         return "deny"
-    installed = not _RUN_BY_OTHERS_FOLDERS.isdisjoint(pairwise(names))
-    if installed or directories & _RUN_BY_OTHERS_DIRECTORIES or last in _INSTRUCTIONS:
+    if directories & _ASKING_DIRECTORIES or last in _INSTRUCTIONS:
         return "ask"
-    return "ask" if _RUN.match(last) or _holds_secrets(path, names) else None
+    is_program = not _PROGRAMS.isdisjoint(pairwise(names))
+    return "ask" if is_program or _RUN.match(last) or _holds_secrets(path, names) else None
+
+
+def command_guard(path: str) -> Guard | None:
+    """Whether a command that makes or changes `path` does more than its work.
+
+    As `write_guard`, but for what tools install: no agent writes that by hand, and commands do it
+    all the time. Of it only what is denied counts, and the programs.
+    """
+    guard = write_guard(path)
+    return None if guard == "ask" and installed(path) == "package" else guard
+
+
+def installed(path: str) -> Literal["package", "program"] | None:
+    """Whether `path` is, or belongs to, what tools install.
+
+    Returns:
+        `program` for a folder of programs that people and editors start, and for what lies in it;
+        not for those that packages keep for themselves.
+    """
+    names = _names(path)
+    for n, name in enumerate(names):
+        if tuple(names[n : n + 2]) in _PROGRAMS:
+            return "program"
+        if name in _PACKAGES:
+            return "package"
+    return None
 
 
 def is_secret(path: str) -> bool:
@@ -245,7 +281,7 @@ def _begun(part: str, most: int) -> str:
 _BY_SHORT = {
     _short(name): name
     for name in (
-        *_INSTRUCTIONS, *_RUN_BY_OTHERS, *_RUN_BY_OTHERS_DIRECTORIES,
+        *_INSTRUCTIONS, *_RUN_BY_OTHERS, *_ASKING_DIRECTORIES,
         *(name.replace("*", "") for name in SECRET_NAMES if not name.startswith("*")),
         *SECRET_DIRECTORIES,
         *_STARTUP_FILES, *_TOOL_DIRECTORIES, *_STATE_DIRECTORIES,

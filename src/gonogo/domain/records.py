@@ -187,6 +187,32 @@ class CallRow:
     judgings: int = 0
     """How often somebody who took the call up began to judge it, and came to no end."""
 
+    @property
+    def is_held(self) -> bool:
+        """Whether what came of it is kept back until a person has decided about what it left."""
+        came = self.result is not None or self.error is not None
+        return self.status is CallStatus.STARTED and came
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watch:
+    """What stood guarded in a workspace before a command, until somebody has looked after it."""
+
+    call_id: str
+    session_id: str
+    workspace: str
+    marks: dict[str, str]
+    """The guarded names, as paths are kept, with what stood there."""
+    expects: list[str]
+    """Globs of those that whoever allowed the command knows that it makes."""
+    found: list[str] | None = None
+    """The names that nobody expected; None: nobody has looked yet."""
+    ended: str | None = None
+    """How the call ended that waits for what a person says of them."""
+    taken_by: str | None = None
+    """The name of who had them taken away."""
+    created_at: datetime
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Approval:

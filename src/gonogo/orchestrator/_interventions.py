@@ -1,7 +1,7 @@
 """Interventions: the kind `intervention` of the desk, by what each is about.
 
-One about a tool call names the call. One about a plan names no call, and says in its details under
-`about` which matter of the plan it is.
+One that says in its details under `about` what matter it is has a kind of its own. Any other names
+the call whose outcome, or whose question, it is about.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ class InterventionKind:
     """Hands each answer to what it is about."""
 
     of_calls: Kind
-    of_plans: Mapping[str, Kind] = field(default_factory=dict[str, Kind])
+    others: Mapping[str, Kind] = field(default_factory=dict[str, Kind])
     """By the word under `about`."""
 
     def settle(self, conn: Connection, approval: Approval, ruling: Ruling, now: datetime) -> None:
@@ -31,9 +31,9 @@ class InterventionKind:
         self._kind_of(approval).lapse(conn, approval, now)
 
     def _kind_of(self, approval: Approval) -> Kind:
-        if approval.call_id is not None:
-            return self.of_calls
         about = str(approval.details.get("about"))
-        if about not in self.of_plans:
+        if about in self.others:
+            return self.others[about]
+        if approval.call_id is None:
             raise Conflict(f"Nobody can carry out an answer about {about!r}")
-        return self.of_plans[about]
+        return self.of_calls

@@ -10,7 +10,7 @@ import posixpath
 import re
 from collections.abc import Callable, Iterable, Sequence
 
-from gonogo.domain.paths import write_guard
+from gonogo.domain.paths import command_guard, installed
 from gonogo.policy._commands import Command, read_command
 from gonogo.policy._globs import is_literal
 from gonogo.policy._kinds import Place, leaves
@@ -57,17 +57,24 @@ def _named(command: Command, cwd: str) -> Iterable[str]:
     ]
     for word in (*words, *command.suspicion.targets):
         path = _below(cwd, word)
-        if path != "." and is_literal(path) and not leaves(path) and write_guard(path):
+        if path != "." and is_literal(path) and not leaves(path) and command_guard(path):
             yield path
 
 
 def _made(argv: Words, vouched: int, base: str) -> Iterable[str]:
-    plain = ("python", *argv[1:]) if _PYTHON.fullmatch(argv[0]) else argv
+    folder, _, name = argv[0].rpartition("/")
+    is_own = bool(folder) and installed(folder) == "program"
+    program = name if is_own else argv[0]
+    plain = ("python" if _PYTHON.fullmatch(program) else program, *argv[1:])
     verb = next((plain[:n] for n in (3, 2, 1) if plain[:n] in _MAKERS and n <= vouched), None)
     # What climbs out of the workspace makes nothing in it.
     if verb is None or leaves(base):
         return ()
-    return (posixpath.normpath(glob) for glob in _MAKERS[verb](plain[len(verb) :], base))
+    made = _MAKERS[verb](plain[len(verb) :], base)
+    if is_own and _MAKERS[verb] is _packages:
+        # It installs where it lies itself.
+        made = [_below(base, posixpath.dirname(folder))]
+    return map(posixpath.normpath, made)
 
 
 def _below(base: str, path: str) -> str:
@@ -104,25 +111,17 @@ def _clone(rest: Sequence[str], base: str) -> Iterable[str]:
     return (f"{folder}/.git",) if folder == base else (folder,)
 
 
-def _node(rest: Sequence[str], base: str) -> Iterable[str]:
-    del rest
-    return (f"{base}/package.json", f"{base}/node_modules")
-
-
 def _environment(rest: Sequence[str], base: str) -> Iterable[str]:
     return [_below(base, each) for each in _operands(rest)] or [f"{base}/.venv"]
 
 
-def _packages(rest: Sequence[str], base: str) -> Iterable[str]:
-    del rest
-    return (f"{base}/.venv", f"{base}/venv")
+def _always(*names: str) -> Maker:
+    return lambda _, base: [f"{base}/{name}" for name in names]
 
 
-def _makefiles(rest: Sequence[str], base: str) -> Iterable[str]:
-    del rest
-    return (f"{base}/**/Makefile",)
-
-
+_node = _always("package.json", "node_modules")
+_yarn = _always("package.json", "node_modules", ".yarn", ".pnp.*")
+_packages = _always(".venv", "venv")
 _NODE = "init install i ci add remove rm uninstall update upgrade up dedupe".split()
 _MAKERS: dict[Words, Maker] = {
     **dict.fromkeys(
@@ -136,8 +135,12 @@ _MAKERS: dict[Words, Maker] = {
          ("svn", "co")],
         _clone,
     ),
-    **{(tool, verb): _node for tool in ("npm", "pnpm", "yarn", "bun") for verb in _NODE},
-    ("yarn",): _node,
+    **{(tool, verb): _node for tool in ("npm", "pnpm", "bun") for verb in _NODE},
+    **{("yarn", verb): _yarn for verb in _NODE},
+    ("yarn",): _yarn,
+    ("bundle", "install"): _always(".bundle", "vendor"),
+    ("composer", "install"): _always("vendor"),
+    ("terraform", "init"): _always(".terraform"),
     **dict.fromkeys([("python", "-m", "venv"), ("virtualenv",), ("uv", "venv")], _environment),
     **dict.fromkeys(
         [("pip", "install"), ("pip3", "install"), ("python", "-m", "pip"), ("uv", "sync"),
@@ -146,5 +149,7 @@ _MAKERS: dict[Words, Maker] = {
          ("pipenv", "install"), ("pipenv", "sync")],
         _packages,
     ),
-    **dict.fromkeys([("cmake",), ("./configure",), ("autoreconf",)], _makefiles),
+    **dict.fromkeys(
+        [("cmake",), ("./configure",), ("autoreconf",)], _always("**/Makefile*", "**/*.cmake")
+    ),
 }  # fmt: skip

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from gonogo.agents import CLIENT_CALL, UNANSWERED, Hands
+from gonogo.agents import CLIENT_CALL, UNANSWERED, Hands, doubt
 from gonogo.approvals import DESK_TIMERS, Desk
 from gonogo.dispatch import AGAIN
 from gonogo.domain.call_state import CallStatus
@@ -24,6 +24,7 @@ from gonogo.store.plans import (
     subtask_row,
 )
 from gonogo.store.sessions import spoken_in, unfinished_turns
+from gonogo.store.watches import WATCH, resume_watches
 from gonogo.texts import DEFAULT
 
 
@@ -85,7 +86,7 @@ class Timers:
                 self.engine.advance(conn, timer.key, now)
             case kind if kind == SWEEP:
                 go_on(conn, SWEEP, timer.key)
-            case kind if kind in {f"{AGAIN}{job}" for job in ("turn", REPLAN, HOOK, SWEEP)}:
+            case kind if kind in {f"{AGAIN}{job}" for job in ("turn", REPLAN, HOOK, SWEEP, WATCH)}:
                 go_on(conn, timer.kind.removeprefix(AGAIN), timer.key)
             case _:
                 pass
@@ -95,7 +96,7 @@ class Timers:
         if call is None or call.status is not CallStatus.STARTED:
             return
         locale = spoken_in(conn, call.session_id) or DEFAULT
-        self.hands.doubt(conn, call, UNANSWERED, locale, now)
+        doubt(conn, self.desk, call, UNANSWERED, locale, now)
         self.went_on.of_call(conn, call, now)
 
 
@@ -117,3 +118,4 @@ def recover(conn: Connection, engine: Engine, now: datetime) -> None:
         engine.advance(conn, plan_id, now)
     for plan_id in plans_in_revision(conn):
         go_on(conn, REPLAN, plan_id)
+    resume_watches(conn)

@@ -16,12 +16,13 @@ from gonogo.agents import (
     Meter,
     Profile,
     Traces,
+    Watches,
     given_in,
     load_profiles,
 )
 from gonogo.approvals import Desk
 from gonogo.dispatch import Hub, LocalDispatcher
-from gonogo.domain.approval_state import ApprovalKind
+from gonogo.domain.approval_state import GUARDED_NAMES, ApprovalKind
 from gonogo.domain.findings import Finding, findings
 from gonogo.domain.plan import PLANNERS, Revision
 from gonogo.domain.plan_state import PlanStatus
@@ -73,6 +74,7 @@ from gonogo.runtime._oidc import Bearers, open_bearers
 from gonogo.runtime._servers import classes_of, facts_of, open_toolkit
 from gonogo.settings import Settings
 from gonogo.store import Connection, Store
+from gonogo.store.watches import WATCH
 from gonogo.telemetry import Metrics
 from gonogo.tools import Servers, Tool
 from gonogo.workspace import Limits, Snapshots, Traffic
@@ -193,6 +195,11 @@ def build(
     )
     hands = Hands(
         store=store, desk=desk, gate=gate, clock=clock, traces=traces,
+        watches=Watches(
+            store=store, desk=desk, guards=gate.guards, traffic=traces.traffic,
+            home=settings.home, open_workspace=gate.open_workspace, clock=clock,
+            resume=lambda conn, call, now: went_on.of_call(conn, call, now),
+        ),
         means=open_means(settings),
     )  # fmt: skip
     loop = Loop(
@@ -269,7 +276,8 @@ def build(
             ),
             ApprovalKind.INTERVENTION: InterventionKind(
                 of_calls=Interventions(went_on.of_call),
-                of_plans={
+                others={
+                    GUARDED_NAMES: hands.watches,
                     REPLAN_QUESTION: replanning,
                     "budget": BudgetKind(
                         limits=settings.budget, extend=engine.extend, give_up=engine.give_up
@@ -289,6 +297,7 @@ def build(
             "subtask": engine.subtask_job,
             REPLAN: search.job,
             SWEEP: sweeps.job,
+            WATCH: hands.watches.job,
             HOOK: sender.job,
         },
         sender.before(Timers(desk=desk, engine=engine, hands=hands, went_on=went_on).fire),

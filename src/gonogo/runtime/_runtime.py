@@ -14,6 +14,7 @@ from gonogo.agents import Gated
 from gonogo.domain.errors import Conflict, OutcomeUnknown, PolicyDenied
 from gonogo.domain.gate import ToolClass
 from gonogo.domain.principal import Principal, Role
+from gonogo.domain.undo import shown_path
 from gonogo.domain.views import AgentView, ToolView
 from gonogo.llm import Model, available_models
 from gonogo.runtime._analytics import Analyses
@@ -198,7 +199,8 @@ class Runtime(
     ) -> dict[str, Any]:
         """Run one tool through the gate, without a model.
 
-        Gives `{decision, reason, rule}`, and with `allow` also `result` or `error`.
+        Gives `{decision, reason, rule}`, and with `allow` also `result` or `error`, and under
+        `left` the guarded names that a command left and nobody foresaw.
 
         Raises:
             PolicyDenied: the gate denies it.
@@ -215,11 +217,14 @@ class Runtime(
         if found.decision == "ask" or gated.tool_class is ToolClass.CONTROL:
             return {**told, "decision": "ask", "preview": gated.preview}
         await self.parts.store.write(_note_tool, principal, name, gated, self.parts.clock())
-        tool = self.parts.tools[name]
+        tool, hands = self.parts.tools[name], self.parts.hands
+        watch = await hands.watches.before(thread, "", gated, asked=False)
         try:
-            result, error = await self.parts.hands.carry_out(thread, tool, gated)
+            result, error = await hands.carry_out(thread, tool, gated)
         except OutcomeUnknown as doubt:
             return {**told, "error": f"{doubt.kind}: {doubt}"}
+        if left := await hands.watches.left(watch):
+            told["left"] = [shown_path(name) for name in left]
         return {**told, "error": error} if error is not None else {**told, "result": result}
 
     # Inside -----------------------------------------------------------------------------------

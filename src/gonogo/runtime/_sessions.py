@@ -227,6 +227,7 @@ class Sessions:
             self.parts.engine.cancel(conn, plan.id, principal.id, now)
         for turn in open_turns(conn, session_id):
             self.parts.turns.cancel(conn, turn, principal.id, now)
+        self.parts.hands.watches.abandon(conn, session_id)
         end_rules(conn, session_id, now)
         set_session(conn, session_id, deleted=True, updated_at=now)
         log.note(

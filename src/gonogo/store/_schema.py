@@ -25,13 +25,13 @@ from gonogo.store._desk_schema import (
 )
 from gonogo.store._metadata import METADATA, SERIAL, table
 from gonogo.store._types import Clean, Flag, Json, Utc, Word
-from gonogo.store._undo_schema import checkpoints, file_changes, model_requests
+from gonogo.store._undo_schema import checkpoints, file_changes, model_requests, watches
 
 __all__ = [
     "METADATA", "answers", "approvals", "audit", "audit_floors", "chains", "checkpoints",
     "comments", "deliveries", "events", "file_changes", "grants", "links", "logins", "messages",
     "model_requests", "plan_revisions", "plans", "principals", "session_rules", "sessions",
-    "subtasks", "timers", "tokens", "tool_calls", "turns", "votes",
+    "subtasks", "timers", "tokens", "tool_calls", "turns", "votes", "watches",
 ]  # fmt: skip
 
 principals = table(

@@ -1,4 +1,4 @@
-"""The tables of what undo needs, and of what model requests took."""
+"""The tables of what commands do to files, of what undo needs, and of what model requests took."""
 
 from sqlalchemy import Column, ForeignKey, Index, Integer
 
@@ -41,6 +41,20 @@ file_changes = table(
     Column("created_at", Utc, nullable=False),
     Index(None, "plan_id", "id"),
     Index(None, "workspace", "path", "id"),
+)
+
+watches = table(
+    "watches",
+    Column("call_id", Clean, primary_key=True),
+    Column("session_id", Clean, nullable=False),
+    Column("workspace", Clean, nullable=False),
+    Column("marks", Json, nullable=False),
+    Column("expects", Json, nullable=False),
+    Column("found", Json),
+    Column("ended", Clean),
+    Column("taken_by", Clean),
+    Column("created_at", Utc, nullable=False),
+    Index(None, "session_id"),
 )
 
 model_requests = table(

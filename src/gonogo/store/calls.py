@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, and_, bindparam, func, or_, select, update
 
-from gonogo.domain.approval_state import APPROVAL, ApprovalStatus
+from gonogo.domain.approval_state import APPROVAL, GUARDED_NAMES, ApprovalStatus
 from gonogo.domain.call_state import CALL, CallStatus, was_refused
 from gonogo.domain.records import Approval, CallRow
 from gonogo.store._rows import among, by, change, columns_of, many, one, put, row_of
@@ -257,8 +257,9 @@ def pending_approvals(conn: Connection, session_id: str) -> list[Approval]:
 
 
 def pending_of_plan(conn: Connection, plan_id: str) -> list[Approval]:
-    """What a plan waits for."""
-    return many(conn, _PENDING_OF_PLAN, {"of": plan_id}, Approval)
+    """What a plan waits for, and nobody is asked any more when it ends."""
+    found = many(conn, _PENDING_OF_PLAN, {"of": plan_id}, Approval)
+    return [each for each in found if each.details.get("about") != GUARDED_NAMES]
 
 
 def decided_of_plan(conn: Connection, plan_id: str) -> list[Approval]:

@@ -32,6 +32,8 @@ ENGLISH_AUDIT = {
     "why_person_is": "{name}, from {issuer}, there {sub}",
     "why_reached": "reached: {hosts}",
     "why_refused": "refused: {hosts}",
+    "why_names": "left: {names}",
+    "why_taken": "moved to {folder}, as {name} decided",
 }
 
 RUSSIAN_AUDIT = {
@@ -66,4 +68,6 @@ RUSSIAN_AUDIT = {
     "why_person_is": "{name}, от {issuer}, там {sub}",
     "why_reached": "доступ был: {hosts}",
     "why_refused": "отказано: {hosts}",
+    "why_names": "появилось: {names}",
+    "why_taken": "перенесено в {folder}, решение: {name}",
 }

@@ -128,6 +128,11 @@ ENGLISH = {
         "It is not known whether this took effect: {subject}. The reason: {why}."
         " Approve to run it again, edit with its result to mark it done, reject to fail it."
     ),
+    "intervention_names": (
+        "This command left names that other programs run or obey: {names}. They are still there."
+        " Approve to keep them, reject to have them moved to {folder}. The command: {subject}"
+    ),
+    "intervention_names_stay": "They could not be moved: {problem}.",
     "intervention_question": "The agent {agent} asks, in the subtask {subtask}: {question}",
     # turns
     "message_queued": "Noted; I will come to it after what I am doing now.",
@@ -207,6 +212,9 @@ ENGLISH = {
     ),
     "model_impossible": (
         "This operation was approved and cannot be carried out any more, so it was not."
+    ),
+    "model_names_taken": (
+        "other programs run or obey {names}, and {who} had that taken away. Do without, or ask"
     ),
     "model_unknown": (
         "It is not known what came of this operation: {why}. It may or may not have taken effect:"

@@ -171,6 +171,13 @@ def _reached(entry: AuditEntry, locale: str) -> _Parts:
         yield say("why_refused", locale, hosts=", ".join(refused))
 
 
+def _names(entry: AuditEntry, locale: str) -> _Parts:
+    yield say("why_names", locale, names=", ".join(entry.details["names"]))
+    if entry.details.get("folder"):
+        name, folder = entry.details.get("by"), entry.details["folder"]
+        yield say("why_taken", locale, name=name, folder=folder)
+
+
 def _anchored(entry: AuditEntry, locale: str) -> _Parts:
     yield say("why_heads", locale, count=entry.details["chains"])
 
@@ -194,6 +201,8 @@ _OWN: dict[str, Callable[[AuditEntry, str], _Parts]] = {
     "plan.rolled_back": _rolled_back,
     "plan.retried": _retried,
     "tool.network": _reached,
+    "tool.left_names": _names,
+    "tool.names_taken": _names,
     "audit.anchored": _anchored,
     "audit.pruned": _pruned,
 }

@@ -70,7 +70,7 @@ class Bench:
     shown: Callable[[str], bool] | None = None
     """Which of the workspace's secrets a command sees; None is all of them."""
     may_change: Callable[[str], bool] = nothing
-    """Which files that others run a command may change."""
+    """Which installed programs a command may change."""
     guards: Guarded | None = None
     """What a command's box guards, as it was found lately."""
     unlooked: Collection[str] = ()

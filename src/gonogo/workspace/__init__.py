@@ -21,7 +21,14 @@ from gonogo.workspace._snapshots import Snapshots
 from gonogo.workspace._states import Change, FileState, Folders, Limits, LineCount, Tree
 from gonogo.workspace._traffic import Traffic
 from gonogo.workspace._workspace import READ_LIMIT, Stat, Workspace
-from gonogo.workspace.guards import Guarded, GuardedName, Guards
+from gonogo.workspace.guards import (
+    Guarded,
+    GuardedName,
+    Guards,
+    is_harmless,
+    take_away,
+    topmost,
+)
 
 __all__ = [
     "DEFAULT_PATH",
@@ -58,6 +65,9 @@ __all__ = [
     "bound_process",
     "compile_glob",
     "elsewhere",
+    "is_harmless",
     "nothing",
     "run_command",
+    "take_away",
+    "topmost",
 ]

@@ -100,7 +100,7 @@ async def run_command(  # noqa: PLR0913 - each is a choice of the caller
         network: What it reaches; None is nothing. Without a box there is no telling.
         read_only: The box shows the workspace, and nothing in it can be changed.
         shown: Which of the workspace's secrets the box shows, by path; None is all of them.
-        may_change: Which files that others run the box lets be changed, by path.
+        may_change: Which installed programs the box lets be changed, by path.
         guards: What the box guards, as it was found lately.
         unlooked: The folders that a person let it run without a look at them.
         search_path: The command's PATH; folders that lie in the workspace are no part of it.

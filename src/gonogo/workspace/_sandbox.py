@@ -23,7 +23,7 @@ from gonogo.workspace.guards import SCAN_LIMIT, Guarded, guarded_paths
 PRIVATE_HOME = "/run/home"
 """The home of commands in the box, where /run is empty and its own."""
 BOUND_LIMIT = 500
-"""Names that others run which are bound read-only, the upper ones first; each slows the box."""
+"""Folders of installed programs that are bound, the upper ones first; each slows the box."""
 MOST_BOUND = 2_500
 """Protected names; bubblewrap takes no more."""
 TRIES = 10
@@ -62,7 +62,7 @@ class Box:
     """Which files of the workspace that look like secrets are shown, by their paths; None is all
     of them."""
     may_change: Callable[[str], bool] = nothing
-    """Which files that others run may be changed, by their paths."""
+    """Which installed programs may be changed, by their paths."""
     guards: Guarded | None = None
     """What was found in the workspace before; it is looked at anew in any case."""
     unlooked: Collection[str] = ()
@@ -168,12 +168,12 @@ def _mounts(box: Box) -> Iterable[str]:
 
 def _bound(box: Box, guarded: Guarded, covered: Collection[Path]) -> list[Path]:
     """What of the workspace is read-only in it; of our own programs all that lies there."""
-    asking = [path for path in guarded.unasked(box.may_change) if path not in covered]
-    asking.sort(key=lambda path: len(path.parts))
+    programs = [path for path in guarded.programs(box.may_change) if path not in covered]
+    programs.sort(key=lambda path: len(path.parts))
     own = {
         path for path in map(Path, (sys.prefix, sys.base_prefix)) if box.workspace in path.parents
     }
-    return _outermost({*guarded.protected, *own, *asking[:BOUND_LIMIT]})
+    return _outermost({*guarded.protected, *own, *programs[:BOUND_LIMIT]})
 
 
 def _outermost(paths: Collection[Path]) -> list[Path]:

@@ -4,24 +4,37 @@
 looked for again when it is over, they tell what came meanwhile. A folder whose names make it a git
 directory, whatever it is called, has git's own names guarded: HEAD, config, hooks and the like.
 
-The root's own names are always looked at, however many there are. What cannot be looked into is
-`sealed`; what is too much to be looked at is `unlooked`, and whoever runs a command has to know.
+The root's own names are always looked at, however many there are. A folder that cannot be looked
+into is guarded itself; what is too much to be looked at is `unlooked`, and whoever runs a command
+has to know.
 """
 
+import errno
 import os
+import re
+import shutil
 import stat
 import sys
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
 from gonogo.domain.errors import ToolFailed
-from gonogo.domain.paths import Guard, folded, is_secret, write_guard
+from gonogo.domain.paths import (
+    PROGRAM_FOLDERS,
+    Guard,
+    command_guard,
+    folded,
+    installed,
+    is_secret,
+    write_guard,
+)
+from gonogo.workspace._beneath import best_opener, opened
 from gonogo.workspace._index import settled
 from gonogo.workspace._scan import Found, Signature
 from gonogo.workspace._states import parents
@@ -31,13 +44,22 @@ SCAN_LIMIT = 100_000
 INSTALLED_LIMIT = 1_000_000
 """Names in folders of installed packages that are looked at."""
 
-_INSTALLED = frozenset({"node_modules", ".venv", "venv", "__pycache__"})
-"""What packages bring there is their own: only what is denied counts."""
 _GIT = frozenset(
     """head config config.worktree hooks info objects refs packed-refs commondir gitdir modules
     worktrees branches remotes""".split()
 )
 """What git obeys in a folder that it takes for one of its own."""
+_HEADING = re.compile(r'\[([A-Za-z0-9-]+)(?: "[^"\\]*")?\]')
+_SETTING = re.compile(r"([A-Za-z][A-Za-z0-9-]*)\s*=\s*(?:[^\\;#\"\s-][^\\;#\"]*)?")
+_USUAL = {
+    "core": """repositoryformatversion filemode bare logallrefupdates ignorecase precomposeunicode
+        symlinks protecthfs protectntfs""".split(),
+    "remote": "url fetch tagopt promisor partialclonefilter".split(),
+    "branch": "remote merge rebase".split(),
+    "extensions": "objectformat refstorage partialclone".split(),
+    "submodule": "url active".split(),
+}
+"""Settings by which git runs no other program, in lower case."""
 _REMEMBERED = 16
 """Workspaces."""
 _MAX_PATH = 3_000
@@ -74,11 +96,15 @@ class GuardedName:
         return self.guard == "deny" and folded(self.name) in {".git", *_GIT}
 
     def is_like(self, mark: str | None) -> bool:
-        """Whether the same sort of thing stood here, and of a link the very same."""
+        """Whether the same sort of thing stood here, and of a link the very same.
+
+        In another folder of the same name it is another thing: what is bound stays in its folder.
+        """
         if mark is None:
             return False
-        (sort, _, which), (own, _, this) = mark.split(":", 2), self.mark.split(":", 2)
-        return sort == own and (not self.is_link or which == this)
+        *before, which = mark.split(":", 2)
+        *now, this = self.mark.split(":", 2)
+        return before == now and (not self.is_link or which == this)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +113,7 @@ class _Record:
 
     signature: Signature | None
     count: int
-    folders: tuple[tuple[str, bool], ...]
-    """With each, whether all guarded names count in it; else only those that are denied."""
+    folders: tuple[str, ...]
     names: tuple[GuardedName, ...]
 
 
@@ -98,8 +123,6 @@ class Guarded:
 
     root: Path
     names: dict[str, GuardedName] = field(default_factory=dict[str, GuardedName])
-    sealed: list[str] = field(default_factory=list[str])
-    """Folders that cannot be looked into."""
     unlooked: list[str] = field(default_factory=list[str])
     """Folders that were not looked into, since there are too many names."""
     is_over: bool = False
@@ -115,17 +138,18 @@ class Guarded:
     def protected(self) -> list[Path]:
         """Files and folders that nothing may change."""
         denied = (self._place(each) for each in self.names.values() if each.guard == "deny")
-        return sorted({*filter(None, denied), *(self.root / path for path in self.sealed)})
+        return sorted({*filter(None, denied)})
 
-    def unasked(self, may_change: Callable[[str], bool]) -> list[Path]:
-        """What others run and nobody let be changed: a person looks at each change of such a name.
+    def programs(self, may_change: Callable[[str], bool]) -> list[Path]:
+        """Folders of installed programs that nobody let be changed.
 
         Args:
             may_change: Whether somebody did, by the path.
         """
-        asking = sorted(path for path, each in self.names.items() if each.guard == "ask")
-        free = {above for path in asking if may_change(path) for above in (path, *parents(path))}
-        places = (self._place(self.names[path]) for path in asking if path not in free)
+        known = [each for path, each in self.names.items() if installed(path) == "program"]
+        let = [each.path for each in known if may_change(each.path)]
+        free = {above for path in let for above in (path, *parents(path))}
+        places = (self._place(self.names[path]) for path in topmost(known) if path not in free)
         return [place for place in places if place is not None]
 
     @property
@@ -152,11 +176,7 @@ class Guarded:
         What was moved together with its folder is not new, and neither is what belongs to somebody
         else than us: no command of ours can have made that.
         """
-        moved = {
-            (path.rpartition("/")[2], mark)
-            for path, mark in marks.items()
-            if path not in self.names
-        }
+        moved = {(path.rpartition("/")[2], mark) for path, mark in marks.items()}
         return [
             each
             for path, each in sorted(self.names.items())
@@ -175,6 +195,40 @@ class Guarded:
             return real if self.root in real.parents and real.exists() else None
         is_bound = not each.installed or each.is_repository or each.guard == "ask"
         return path if is_bound else None
+
+
+def topmost(names: Iterable[GuardedName]) -> list[str]:
+    """The paths of those that lie in none of the others."""
+    paths = {each.path for each in names}
+    return sorted(path for path in paths if paths.isdisjoint(parents(path)))
+
+
+def is_harmless(workspace: Path, each: GuardedName) -> bool:
+    """Whether a repository that came has nothing in it that git would run by itself.
+
+    Of one that `git init` or `git clone` makes that is so. Names that make no repository are all
+    alike here.
+    """
+    place = workspace / each.path
+    if not each.is_repository:
+        return True
+    if folded(each.name) == ".git":
+        return not each.is_link and place.is_dir() and _runs_nothing(place)
+    return _runs_nothing(place.parent)
+
+
+def take_away(workspace: Path, paths: Iterable[str], to: Path) -> list[str]:
+    """Move what stands at these paths into a folder of ours; links are moved, never followed.
+
+    It may be done again after a crash: what is gone already is gone.
+
+    Returns:
+        The paths at which something stood.
+
+    Raises:
+        OSError: something cannot be moved; it is still where it was, or in both places.
+    """
+    return [path for path in paths if _taken(workspace, path, to)]
 
 
 def guarded_paths(workspace: Path) -> Guarded:
@@ -234,7 +288,7 @@ class _Survey:
             self._room[folder.installed] -= record.count
             self.found.records[folder.path] = record
             self._take(record.names)
-            todo.extend(folder.below(name, whole=whole) for name, whole in record.folders)
+            todo.extend(map(folder.below, record.folders))
         self.found.is_over = bool(self.found.unlooked) or min(self._room.values()) < 0
 
     def _take(self, names: Iterable[GuardedName]) -> None:
@@ -243,7 +297,7 @@ class _Survey:
     def _record(self, folder: "_Folder") -> _Record | None:
         """What a folder holds; None where that is not known, or the folder is gone."""
         if len(os.fsencode(folder.place)) > _MAX_PATH:
-            self.found.sealed.append(folder.path)
+            self._take([folder.sealed])
             return None
         try:
             return self._looked_into(folder)
@@ -253,7 +307,7 @@ class _Survey:
             if not folder.path:
                 said = f"The workspace cannot be looked at: {error.strerror}"
                 raise ToolFailed("io_error", said) from error
-            self.found.sealed.append(folder.path)
+            self._take([folder.sealed])
             return None
 
     def _looked_into(self, folder: "_Folder") -> _Record | None:
@@ -276,18 +330,22 @@ class _Folder:
     path: str
     place: str
     installed: bool = False
-    whole: bool = True
-    """All guarded names count in it; else only those that are denied."""
+    """What packages bring here is their own: only what is denied counts, and the programs."""
 
     @property
     def signature(self) -> Signature:
         """What changes with its names."""
         return Found(self.path, os.lstat(self.place)).signature
 
-    def below(self, name: str, *, whole: bool) -> "_Folder":
+    @property
+    def sealed(self) -> GuardedName:
+        """The folder itself, where nobody can look into it."""
+        return GuardedName(self.path, "deny", "sealed:-:-")
+
+    def below(self, name: str) -> "_Folder":
         """A folder in it."""
-        installed = self.installed or name in _INSTALLED
-        return _Folder(self._path(name), f"{self.place}/{name}", installed, whole)
+        path = self._path(name)
+        return _Folder(path, f"{self.place}/{name}", installed(path) == "package")
 
     def read(self, room: int, now: int) -> _Record | None:
         """All that is of interest; None where there are more names than there is room for."""
@@ -300,11 +358,7 @@ class _Folder:
         return _Record(
             signature=settled(Found(self.path, status).signature, now),
             count=count,
-            folders=tuple(
-                (name, self._is_whole(name, guards.get(name)))
-                for name in folders
-                if guards.get(name) != "deny"
-            ),
+            folders=tuple(name for name in folders if guards.get(name) != "deny"),
             names=tuple(each for each in names if each is not None),
         )
 
@@ -325,7 +379,7 @@ class _Folder:
                 count += 1
                 if count > room:
                     break
-                guard = self._guard(entry.name)
+                guard = self._guard(entry)
                 if guard is not None or folded(entry.name) in _GIT:
                     guards[entry.name] = guard
                 if entry.is_dir(follow_symlinks=False):
@@ -335,15 +389,16 @@ class _Folder:
             guards.update(dict.fromkeys(git, "deny"))
         return count, guards, folders
 
-    def _guard(self, name: str) -> Guard | None:
-        if self.whole:
-            return write_guard(self._path(name))
-        return "deny" if _is_denied(name) else None
-
-    def _is_whole(self, name: str, guard: Guard | None) -> bool:
-        """Whether all guarded names count in a folder of it: not in what packages bring."""
-        # Of `node_modules/.bin` they do, which others run.
-        return guard == "ask" or name in _INSTALLED or (self.whole and not self.installed)
+    def _guard(self, entry: os.DirEntry[str]) -> Guard | None:
+        name, path = entry.name, self._path(entry.name)
+        if self.installed:
+            # There are very many, and of nearly all the name says enough.
+            if _is_denied(name):
+                return "deny"
+            is_program = folded(name) in PROGRAM_FOLDERS and installed(path) == "program"
+            return "ask" if is_program else None
+        # A link leads to what nobody has looked at.
+        return write_guard(path) if entry.is_symlink() else command_guard(path)
 
     def _named(
         self, folder: int, above: os.stat_result, name: str, guard: Guard | None
@@ -376,6 +431,73 @@ def _opened(place: str) -> Generator[int]:
 def _is_git(names: set[str]) -> bool:
     """Whether git takes a folder with these names for one of its own: setup.c, is_git_directory."""
     return "head" in names and ("commondir" in names or {"objects", "refs"} <= names)
+
+
+def _runs_nothing(folder: Path) -> bool:
+    """Whether a git folder has only the settings and the hooks that git itself puts there."""
+    try:
+        settings = (folder / "config").read_text("utf-8", "replace").splitlines()
+        hooks = list((folder / "hooks").iterdir()) if (folder / "hooks").is_dir() else []
+    except OSError:
+        return False
+    # Another name of the same file would change it from outside.
+    own = (folder / "config", folder / "HEAD", *hooks)
+    if any(path.is_symlink() or not path.is_file() or path.stat().st_nlink > 1 for path in own):
+        return False
+    others = (folder / name for name in ("config.worktree", "commondir", "modules", "worktrees"))
+    if any(os.path.lexists(path) for path in others) or (folder / "hooks").is_symlink():
+        return False
+    return all(path.suffix == ".sample" for path in hooks) and _is_usual(settings)
+
+
+def _is_usual(settings: Iterable[str]) -> bool:
+    section = ""
+    for line in filter(None, map(str.strip, settings)):
+        if heading := _HEADING.fullmatch(line):
+            section = heading[1].lower()
+            continue
+        setting = _SETTING.fullmatch(line)
+        # `x::y` has git run a program of that name.
+        if setting is None or "::" in line or setting[1].lower() not in _USUAL.get(section, ()):
+            return False
+    return True
+
+
+def _taken(workspace: Path, path: str, to: Path) -> bool:
+    parent, _, name = path.rpartition("/")
+    target = to / path
+    while os.path.lexists(target):
+        target = target.with_name(f"{target.name}~")
+    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with suppress(FileNotFoundError, NotADirectoryError), ExitStack() as stack:
+        root = stack.enter_context(_opened(os.fspath(workspace)))
+        folder = stack.enter_context(opened(best_opener(), root, parent or ".", _FOLDER))
+        try:
+            os.rename(name, target, src_dir_fd=folder)
+        except OSError as error:
+            if error.errno != errno.EXDEV:
+                raise
+            _moved_over(Path(f"/proc/self/fd/{folder}") / name, target)
+        return True
+    return False
+
+
+def _moved_over(source: Path, target: Path) -> None:
+    """Move to another file system: the copy is whole before the original goes."""
+    half = target.with_name(f"{target.name}.half")
+    if source.is_symlink() or not source.is_dir():
+        shutil.copy2(source, half, follow_symlinks=False)
+        os.rename(half, target)
+        os.unlink(source)
+        return
+    for folder, _, _ in os.walk(source):
+        os.chmod(folder, 0o700)
+    shutil.rmtree(half, ignore_errors=True)
+    # What is neither file, folder nor link has nothing in it that could be kept.
+    with suppress(shutil.Error):
+        shutil.copytree(source, half, symlinks=True)
+    os.rename(half, target)
+    shutil.rmtree(source)
 
 
 @lru_cache(maxsize=65_536)

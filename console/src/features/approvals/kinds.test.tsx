@@ -120,6 +120,7 @@ it("gives each kind of intervention answers of its own", () => {
   const told = {
     question: shown(asked({ call_id: "c", details: question })),
     doubt: shown(asked({ call_id: "c", details: { tool: "execute_command" } })),
+    names: shown(asked({ call_id: "c", details: { about: "guarded_names", names: [".git"] } })),
     budget: shown(asked({ details: { about: "budget", what: "tokens", limit: 100, used: 101 } })),
     replan: shown(asked({ details: { about: "replan", root_cause: "It was tired" } })),
     other: shown(asked({ details: { about: "weather" } })),
@@ -130,6 +131,8 @@ it("gives each kind of intervention answers of its own", () => {
   }
   expect(told.question).toContain("the second");
   expect(told.doubt).toContain("Mark as done");
+  expect(told.names).toContain(".git");
+  expect(told.names).not.toContain("Mark as done");
   expect(told.replan).toContain("It was tired");
   const limits = shown(
     asked({ details: { about: "budget", what: "tokens", limit: 9 } }),

@@ -10,6 +10,7 @@ export type Matter =
   | "subtask"
   | "question"
   | "doubt"
+  | "names"
   | "budget"
   | "replan"
   | "other";
@@ -23,6 +24,9 @@ export function matterOf({ kind, details, call_id }: Asked): Matter {
   }
   if (kind !== "intervention") {
     return "other";
+  }
+  if (details.about === "guarded_names") {
+    return "names";
   }
   if (call_id !== undefined) {
     return "question" in details ? "question" : "doubt";

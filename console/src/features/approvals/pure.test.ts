@@ -41,6 +41,7 @@ it("knows what a question is about", () => {
   const kind = "intervention";
   expect(matter({ kind, call_id: "c", details: { question: "Which?" } })).toBe("question");
   expect(matter({ kind, call_id: "c", details: { tool: "execute_command" } })).toBe("doubt");
+  expect(matter({ kind, call_id: "c", details: { about: "guarded_names" } })).toBe("names");
   expect(matter({ kind, details: { about: "budget" } })).toBe("budget");
   expect(matter({ kind, details: { about: "weather" } })).toBe("other");
   expect(matter({ kind: "deploy" })).toBe("other");

@@ -185,6 +185,8 @@ export const en = {
         "The answer goes to the agent; an empty one means yes. Reject: the question fails with what you wrote.",
       doubt:
         "Nobody knows whether it took effect. Run it again, mark it done with its result, or reject to have it fail.",
+      names:
+        "Other programs run or obey what the command left. Keep it, or reject to have it moved away; nothing is lost.",
       budget: "Approve: as much again. Or set other limits. Reject: the plan ends.",
       replan:
         "Approve: another plan is looked for. Reject: this one ends with what it has reached.",
@@ -196,6 +198,7 @@ export const en = {
       subtask: "Start it",
       question: "Answer",
       doubt: "Run it again",
+      names: "Keep them",
       budget: "Give as much again",
       replan: "Plan anew",
       other: "Approve",

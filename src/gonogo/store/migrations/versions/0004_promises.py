@@ -50,6 +50,7 @@ def upgrade() -> None:
     _sighting_texts()
     _approved_revisions()
     _accounts()
+    _watches()
 
 
 def _absences() -> None:
@@ -124,3 +125,25 @@ def _is_approved(row: Any, before: Any, answers: Mapping[tuple[str, int], str]) 
     if before is None:
         return False
     return row.reason == "replanned" or row.subtasks == before.subtasks
+
+
+def _watches() -> None:
+    """What stood guarded before a command, until somebody has looked after it.
+
+    Commands that an earlier version started are looked after by nobody.
+    """
+    op.create_table(
+        "watches",
+        sa.Column("call_id", sa.Text(), nullable=False),
+        sa.Column("session_id", sa.Text(), nullable=False),
+        sa.Column("workspace", sa.Text(), nullable=False),
+        sa.Column("marks", sa.Text(), nullable=False),
+        sa.Column("expects", sa.Text(), nullable=False),
+        sa.Column("found", sa.Text(), nullable=True),
+        sa.Column("ended", sa.Text(), nullable=True),
+        sa.Column("taken_by", sa.Text(), nullable=True),
+        sa.Column("created_at", sa.Text(), nullable=False),
+        sa.PrimaryKeyConstraint("call_id", name=op.f("pk_watches")),
+        sqlite_strict=True,
+    )
+    op.create_index(op.f("ix_watches_session_id"), "watches", ["session_id"])
