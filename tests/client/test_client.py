@@ -106,7 +106,8 @@ async def test_who_decided_first_is_told(against):
         (415, "invalid_message", errors.UnsupportedMedia), (403, "policy_denied",
         errors.PolicyDenied), (410, "expired", errors.Expired), (429, "rate_limited",
         errors.RateLimited), (502, "model_error", errors.ModelFailed), (503, "internal",
-        errors.Busy), (500, "internal", errors.Internal), (418, "new_word", errors.Refused),
+        errors.Busy), (503, "unavailable", errors.Busy), (500, "internal", errors.Internal),
+        (418, "new_word", errors.Refused),
         (599, "", errors.Internal), (409, "conflict", errors.Conflict),
     ],
 )  # fmt: skip

@@ -10,6 +10,7 @@ import pytest
 from gonogo.client import Unreachable
 from gonogo.client._events import read_stream
 from gonogo.client._wire import ATTEMPTS
+from gonogo.domain.errors import Busy
 
 HELLO = {"type": "user_message", "content": "hi"}
 
@@ -181,3 +182,41 @@ async def test_frames_are_read_however_they_are_cut(size):
     events = [e async for e in read_stream(chunks())]
 
     assert events == [{"type": "x", "text": "П \u2028 \x85"}, {"type": "y"}]
+
+
+def away(request: httpx.Request) -> httpx.Response:
+    body = {"code": "unavailable", "status": 503, "detail": "not now"}
+    return httpx.Response(503, json=body, headers={"Retry-After": "5"})
+
+
+async def test_who_waits_for_a_server_that_cannot_work_now_asks_until_it_can(against, monkeypatch):
+    monkeypatch.setattr("gonogo.client._wire._LONGEST_DELAY", 0.001)
+    asked: list[httpx.Request] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(request)
+        if len(asked) % 9:
+            return away(request)
+        if request.method == "GET":
+            return httpx.Response(200, stream=Broken(event(1)))
+        return httpx.Response(200, json={"name": "mcp__x__y", "news": True})
+
+    async with against(answer, busy=60) as client:
+        with anyio.fail_after(60):
+            assert (await client.accept_tool("mcp__x__y")).news
+            assert (await anext(client.follow("s")))["seq"] == 1
+        with pytest.raises(Busy):
+            await client.revoke_token("t")
+
+    keys = {each.headers.get("idempotency-key") for each in asked if each.method == "POST"}
+    assert (len(asked), len(keys)) == (19, 1)
+
+
+async def test_who_does_not_wait_is_told(against, monkeypatch):
+    monkeypatch.setattr("gonogo.client._wire._LONGEST_DELAY", 0.001)
+    async with against(away) as client:
+        with anyio.fail_after(60):
+            with pytest.raises(Busy, match="not now"):
+                await client.agents()
+            with pytest.raises(Busy, match="not now"):
+                await anext(client.follow("s"))

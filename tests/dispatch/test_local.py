@@ -2,16 +2,19 @@
 
 import asyncio
 import logging
+import sqlite3
 from collections import Counter
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 
 import anyio
+import pytest
 
 from fakes.rows import NOW
 from gonogo.dispatch import AGAIN, LocalDispatcher, _local
+from gonogo.domain.errors import Busy
 from gonogo.domain.records import Job, Stop, Timer
-from gonogo.store import Outbox, go_on
+from gonogo.store import Outbox, Store, go_on, patiently
 from gonogo.store.timers import drop_timer, due_timers, first_timer, set_timer
 
 LIMIT = 60
@@ -253,6 +256,31 @@ async def test_a_real_clock_wakes_it_without_being_poked(store):
         assert anyio.current_time() - start >= 0.14
 
 
+async def test_a_clock_that_goes_forward_wakes_it_without_being_poked(store):
+    bench = Bench(store)
+    await store.write(set_timer, "expiry", "a", NOW + 3000 * SECOND)
+    async with bench.serving():
+        await anyio.wait_all_tasks_blocked()
+        assert bench.fired == []
+        # As it is after the machine has slept, too: no second of that was counted.
+        bench.now += 3001 * SECOND
+        await bench.until(lambda: bench.fired == [("expiry", "a")])
+
+
+async def test_a_clock_that_goes_back_fires_nothing_early_and_nothing_twice(store):
+    bench = Bench(store)
+    await store.write(set_timer, "expiry", "a", NOW)
+    await store.write(set_timer, "expiry", "b", NOW + 10 * SECOND)
+    async with bench.serving():
+        await bench.until(lambda: bench.fired == [("expiry", "a")])
+        await bench.later(-3600)
+        await anyio.wait_all_tasks_blocked()
+        assert len(bench.fired) == 1
+        await bench.later(3611)
+        await bench.until(lambda: len(bench.fired) == 2)
+    assert bench.fired == [("expiry", "a"), ("expiry", "b")]
+
+
 async def test_a_timer_that_is_dropped_or_set_anew_meanwhile_does_not_fire(store):
     bench = Bench(store)
 
@@ -361,6 +389,75 @@ async def test_the_end_of_the_dispatcher_ends_what_runs_and_it_can_serve_again(s
     bench.open("a")
     async with bench.serving():
         await bench.until(lambda: bench.ended == ["a stopped", "a"])
+
+
+async def test_what_was_left_when_it_ended_is_not_run_by_the_next_one(store):
+    bench = Bench(store, capacity=1)
+    async with bench.serving():
+        for key in ("a", "b"):
+            bench.dispatcher.submit(Job("turn", key, 1))
+        await bench.until(lambda: len(bench.began) == 1)
+        bench.dispatcher.submit(Job("turn", "a", 2))
+        bench.dispatcher.take(Outbox(jobs=[Job("turn", "c", 1)]))
+    assert bench.dispatcher.is_idle
+
+    bench.open("a", "b", "c", "d")
+    async with bench.serving():
+        bench.dispatcher.submit(Job("turn", "d"))
+        await bench.until(lambda: bench.ended[-1] == "d")
+        await anyio.wait_all_tasks_blocked()
+    assert [job.key for job in bench.began] == ["a", "d"]
+
+
+async def test_jobs_and_timers_wait_for_a_database_that_others_would_not_wait_for(tmp_path, caplog):
+    path = tmp_path / "gonogo.db"
+    store = Store(f"sqlite:///{path}", patience=0.2)
+    bench = Bench(store)
+    written = []
+
+    async def writes(job):
+        written.append(await store.write(lambda conn: job.key))
+        bench.tell()
+
+    bench.dispatcher._handlers["turn"] = writes
+    with patiently():
+        await store.write(set_timer, "expiry", "a", NOW)
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with caplog.at_level(logging.WARNING):
+        async with bench.serving():
+            for key in "xyz":
+                bench.dispatcher.submit(Job("turn", key))
+            for _ in range(2):
+                with pytest.raises(Busy):
+                    await store.write(lambda conn: None)
+            assert (bench.fired, written) == ([], [])
+            other.execute("ROLLBACK")
+            await bench.until(lambda: bench.fired and len(written) == 3)
+    other.close()
+    store.close()
+
+    assert [record.levelname for record in caplog.records] == ["WARNING"] * 2
+    assert sorted(written) == ["x", "y", "z"]
+
+
+async def test_a_job_that_gave_up_waiting_is_taken_up_later_and_is_no_defect(store, caplog):
+    bench = Bench(store)
+    bench.on_timer = lambda conn, timer, now: go_on(conn, "turn", timer.key)
+    bench.open("x")
+
+    async def gives_up(job):
+        raise Busy(reason="not now")
+
+    bench.dispatcher._handlers["fails"] = gives_up
+    with caplog.at_level(logging.WARNING):
+        async with bench.serving():
+            bench.dispatcher.submit(Job("fails", "x"))
+            await bench.until_first_timer(lambda first: first is not None)
+            await bench.later(60)
+            await bench.until(lambda: bench.ended == ["x"])
+
+    assert caplog.records == []
 
 
 async def test_ten_thousand_timers_are_one_sleeping_task(store):

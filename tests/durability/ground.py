@@ -24,7 +24,7 @@ class Ground:
 
     def __init__(self, folder: Path, model: FakeOpenAI, nursery: Nursery) -> None:
         self.folder, self.model = folder, model
-        self.home, self.database = folder / "home", folder / "home" / "gonogo.db"
+        self.home = folder / "home"
         template.lay_out(self.home)
         self.workspace = story.lay_out(folder / "workspace")
         self.told = Told(folder / "told.jsonl")
@@ -32,6 +32,11 @@ class Ground:
         self.environment: dict[str, str] = {}
         """What every server is given besides what it needs."""
         self._servers: list[Server] = []
+
+    @property
+    def database(self) -> Path | str:
+        """Where it is: a file of SQLite, or the URL that the servers are given."""
+        return self.environment.get("GONOGO_DB") or self.home / "gonogo.db"
 
     def server(self, *, whole: bool = False) -> Server:
         """A new life; a `whole` one begins with a new Python."""

@@ -10,6 +10,7 @@ from contextlib import aclosing, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import anyio
 import httpx
 
 from durability.story import SESSION
@@ -90,7 +91,7 @@ class Server:
         return (self.home / "owner.token").read_text().strip()
 
     def client(self) -> Client:
-        return Client(self.url, token=self.token)
+        return Client(self.url, token=self.token, busy=STARTING)
 
     def http(self) -> httpx.AsyncClient:
         headers = {"Authorization": f"Bearer {self.token}"}
@@ -118,10 +119,15 @@ class Wire:
             "message": {"type": "user_message", "content": content},
         }
         headers = {"Idempotency-Key": f"said {content}"}
-        async with self._http.stream(
-            "POST", "/agent/message/stream", json=body, headers=headers
-        ) as answer:
-            assert answer.status_code == 200, await answer.aread()
+        status = 503
+        while status == 503:
+            async with self._http.stream(
+                "POST", "/agent/message/stream", json=body, headers=headers
+            ) as answer:
+                status = answer.status_code
+                assert status in (200, 503), await answer.aread()
+                pause = float(answer.headers.get("retry-after", 0))
+            await anyio.sleep(pause)
 
     async def pending(self) -> list[Any]:
         return (await self._client.pending_approvals(self._session)).pending_approvals

@@ -84,9 +84,10 @@ async def test_of_two_runtimes_on_one_postgresql_that_decide_at_once_one_wins(
     url = postgres.url(postgres.make())
     lines = {"main/architect": [plan(step("one"))]}
     async with AsyncExitStack() as stack:
+        # One drives; the other is there for its person alone.
         one, two = [
-            await stack.enter_async_context(_opened(tmp_path / name, url, lines))
-            for name in ("one", "two")
+            await stack.enter_async_context(_opened(tmp_path / name, url, lines, idle=idle))
+            for name, idle in (("one", False), ("two", True))
         ]
         outcomes = [await _race(one, two, f"s{n}", first=n % 2 == 0) for n in range(ROUNDS)]
     found = check_invariants(url, None, (), ())
@@ -95,12 +96,12 @@ async def test_of_two_runtimes_on_one_postgresql_that_decide_at_once_one_wins(
     assert found == []
 
 
-def _opened(folder: Path, url: str, lines: dict[str, Any]) -> Any:
+def _opened(folder: Path, url: str, lines: dict[str, Any], *, idle: bool) -> Any:
     (folder / "work").mkdir(parents=True)
     settings = Settings(
         home=folder / "home", config=folder / "config", workspace=folder / "work", db=url
     )
-    return Runtime.open(settings, model=ScriptedModel(lines))
+    return Runtime.open(settings, model=ScriptedModel(lines), idle=idle)
 
 
 async def _race(one: Runtime, two: Runtime, session: str, *, first: bool) -> Counter[str]:

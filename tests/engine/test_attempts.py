@@ -1,15 +1,20 @@
 """Attempts: what fails in a way that may pass is tried again after a delay, as often as the subtask
 says; what takes too long is stopped."""
 
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+
 import anyio
 import pytest
 
+from fakes.rows import NOW
 from fakes.workshop import Workshop
-from gonogo.domain.errors import ModelFailed
+from gonogo.domain.errors import Busy, ModelFailed
 from gonogo.domain.failure import Category, Failure
 from gonogo.domain.plan_state import PlanStatus
+from gonogo.domain.records import Job
 from gonogo.domain.subtask_state import SubtaskStatus
-from gonogo.engine import Completed, Failed, Outcome, Work
+from gonogo.engine import Completed, Deferred, Failed, Outcome, Parked, Work
 
 _S = SubtaskStatus
 _AGAIN = {"max_attempts": 3, "delay": 10, "backoff": 2}
@@ -99,3 +104,73 @@ async def test_a_subtask_that_names_no_time_has_that_of_the_settings(shop: Works
         plan_id = await shop.carry_out({"id": "a"})
 
     assert (await shop.rows(plan_id))["a"].error["category"] == "timeout"
+
+
+def waits(tries: int) -> Callable[[], Awaitable[None]]:
+    """An attempt at something that is away at first."""
+    left = [tries]
+
+    async def attempt() -> None:
+        left[0] -= 1
+        if left[0] > 0:
+            raise Busy(reason="away")
+
+    return attempt
+
+
+async def test_time_for_which_the_database_is_away_is_no_time_of_a_subtask(
+    open_shop: Workshop,
+) -> None:
+    async def step(work: Work) -> Outcome:
+        await open_shop.store.ride(waits(8))
+        return Completed()
+
+    open_shop.steps["a"] = step
+    plan_id = await open_shop.carry_out({"id": "a", "timeout": 0.5})
+
+    assert (await open_shop.statuses(plan_id)) == {"a": _S.COMPLETED}
+
+
+@pytest.mark.parametrize(
+    "outcome", [Parked(), Deferred(NOW + timedelta(days=1))], ids=["parked", "deferred"]
+)
+async def test_what_a_subtask_has_worked_when_it_rests_is_without_that_time(
+    open_shop: Workshop, outcome: Outcome
+) -> None:
+    stood: list[float] = []
+
+    async def step(work: Work) -> Outcome:
+        open_shop.now += timedelta(seconds=100)
+        await open_shop.store.ride(waits(5))
+        stood.append(work.watch.stood)
+        if isinstance(outcome, Parked):
+            await open_shop.store.write(open_shop.engine.park, work, open_shop.now)
+        return outcome
+
+    open_shop.steps["a"] = step
+    plan_id = await open_shop.start({"id": "a"})
+    rests = _S.WAITING_APPROVAL if isinstance(outcome, Parked) else _S.PENDING
+    await open_shop.until(plan_id, "a", rests)
+
+    assert stood[0] > 0
+    worked = (await open_shop.rows(plan_id))["a"].worked_ms
+    assert 99_000 < worked < 100_000 - 900 * stood[0]
+
+
+async def test_a_subtask_whose_runner_gives_up_waiting_for_the_database_has_not_failed(
+    shop: Workshop,
+) -> None:
+    async def gives_up(work: Work) -> Outcome:
+        raise Busy(reason="the process is about to end")
+
+    shop.steps["a"] = gives_up
+    plan_id = await shop.start({"id": "a"})
+    row = (await shop.rows(plan_id))["a"]
+    with pytest.raises(Busy):
+        await shop.engine.subtask_job(Job("subtask", row.key, row.epoch))
+
+    assert (await shop.rows(plan_id))["a"] == row
+    shop.steps.clear()
+    async with shop.open():
+        await shop.end_of(plan_id)
+    assert (await shop.statuses(plan_id)) == {"a": _S.COMPLETED}

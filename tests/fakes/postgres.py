@@ -13,6 +13,7 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,8 @@ import psycopg
 
 _PDEATHSIG = 1
 _SECONDS = 30
+_PARENT = ThreadPoolExecutor(1)
+"""The thread that a server ends with; it lasts as long as the process, whoever starts one."""
 _EMPTY = """
 SET lock_timeout = '2s';
 SET session_replication_role = replica;
@@ -40,10 +43,55 @@ END $$
 class Server:
     """A server that runs. Databases are made from a template, in milliseconds."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, programs: Path, folder: Path) -> None:
+        self._programs, self._folder = programs, folder
+        self._how = _as_whom(folder)
         self._made = 0
         self._empty: list[str] = []
+        subprocess.run(
+            [programs / "initdb", "-D", folder / "data", "-U", "postgres", "--auth=trust",
+             "--encoding=UTF8", "--locale=C.UTF-8", "--no-sync", "--no-instructions"],
+            check=True, capture_output=True, timeout=60, **self._how,
+        )  # fmt: skip
+        self.start()
+
+    @property
+    def folder(self) -> Path:
+        """Where its socket is."""
+        return self._folder
+
+    def start(self) -> None:
+        """Start it, and wait until it takes connections."""
+        self._process = _PARENT.submit(self._started).result()
+        _await_ready(self, self._process)
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        with (self._folder / "log").open("ab") as log:
+            return subprocess.Popen(
+                [self._programs / "postgres", "-D", self._folder / "data", "-k", self._folder,
+                 "-c", "listen_addresses=", "-c", "fsync=off", "-c", "max_connections=100",
+                 "-c", "deadlock_timeout=100ms"],
+                stdout=log, stderr=log, preexec_fn=_dies_with_us, **self._how,
+            )  # fmt: skip
+
+    @property
+    def runs(self) -> bool:
+        return self._process.poll() is None
+
+    def stop(self, *, at_once: bool = False) -> None:
+        """Stop it: every connection is cut.
+
+        Args:
+            at_once: As after a crash, so that it recovers when it is started again.
+        """
+        self._process.send_signal(signal.SIGQUIT if at_once else signal.SIGINT)
+        self._process.wait(_SECONDS)
+
+    def cut(self, database: str) -> int:
+        """Cut every connection to a database. Gives how many there were."""
+        found = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s"
+        with psycopg.connect(self.url("postgres"), autocommit=True) as conn:
+            return conn.execute(found, [database]).rowcount
 
     def url(self, database: str) -> str:
         """The address of a database, as gonogo's settings take it."""
@@ -93,26 +141,12 @@ def programs() -> Path | None:
 def server(bin_folder: Path) -> Iterator[Server]:
     """A server from nothing to nothing."""
     folder = Path(tempfile.mkdtemp(prefix="gonogo-pg-"))
-    data, how = folder / "data", _as_whom(folder)
     try:
-        subprocess.run(
-            [bin_folder / "initdb", "-D", data, "-U", "postgres", "--auth=trust",
-             "--encoding=UTF8", "--locale=C.UTF-8", "--no-sync", "--no-instructions"],
-            check=True, capture_output=True, timeout=60, **how,
-        )  # fmt: skip
-        with (folder / "log").open("wb") as log:
-            process = subprocess.Popen(
-                [bin_folder / "postgres", "-D", data, "-k", folder, "-c", "listen_addresses=",
-                 "-c", "fsync=off", "-c", "max_connections=100", "-c", "deadlock_timeout=100ms"],
-                stdout=log, stderr=log, preexec_fn=_dies_with_us, **how,
-            )  # fmt: skip
+        running = Server(bin_folder, folder)
         try:
-            running = Server(folder)
-            _await_ready(running, process)
             yield running
         finally:
-            process.send_signal(signal.SIGINT)
-            process.wait(_SECONDS)
+            running.stop()
     finally:
         shutil.rmtree(folder)
 

@@ -64,6 +64,8 @@ class StandIn:
     hosts: dict[str, str] = field(default_factory=dict)
     held: anyio.Event | None = None
     broken: bool = False
+    away: GonogoError | None = None
+    looks: int = 0
 
     def __post_init__(self) -> None:
         self.grew = anyio.Event()
@@ -71,6 +73,11 @@ class StandIn:
 
     def subscribe_revocations(self, callback: Any) -> None:
         self.callbacks.append(callback)
+
+    async def check_ready(self) -> None:
+        self.looks += 1
+        if self.away is not None:
+            raise self.away
 
     def revoke(self, token: str) -> None:
         del self.people[token]
@@ -192,6 +199,8 @@ class StandIn:
     async def store_answer(
         self, principal: Principal, key: str, asked: str, answer: dict[str, Any]
     ) -> None:
+        if self.away is not None:
+            raise self.away
         self.stored[principal.id, key] = asked, json.loads(json.dumps(answer))
 
     async def claim_tool_host(self, principal: Principal, session_id: str, connection: str) -> None:

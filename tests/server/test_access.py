@@ -6,8 +6,8 @@ import anyio
 import httpx
 import pytest
 
-from gonogo.domain.errors import Conflict, Forbidden
-from gonogo.server import Ready, _console, create_app, serve
+from gonogo.domain.errors import Busy, Conflict, Forbidden
+from gonogo.server import Ready, _console, _door, create_app, serve
 from server.conftest import URL
 
 SEND = "/api/v1/agent/message/stream"
@@ -95,6 +95,43 @@ async def test_a_server_that_closes_is_not_ready(ask, runtime):
         answer = await client.get("/ready")
 
     assert (answer.status_code, answer.json()) == (503, {"status": "closing"})
+
+
+async def test_a_server_whose_database_is_away_is_not_ready_and_is_there(ask, runtime):
+    runtime.away = Busy(reason="connection to db.internal failed")
+    async with ask(token=None) as client:
+        away = await client.get("/ready")
+        alive = await client.get("/health")
+
+    assert (away.status_code, away.json()) == (503, {"status": "unavailable"})
+    assert away.headers["retry-after"] == "2"
+    assert alive.status_code == 200
+
+
+async def test_who_needs_no_token_has_it_looked_for_no_more_than_once_a_second(
+    ask, runtime, monkeypatch
+):
+    monkeypatch.setattr(_door, "_FRESH", 3600)
+    statuses = []
+
+    async def look(client):
+        statuses.append((await client.get("/ready")).status_code)
+
+    async with ask(token=None) as client, anyio.create_task_group() as group:
+        for _ in range(20):
+            group.start_soon(look, client)
+
+    assert (statuses, runtime.looks) == ([200] * 20, 1)
+
+
+async def test_it_is_looked_for_again_after_a_while(ask, runtime, monkeypatch):
+    monkeypatch.setattr(_door, "_FRESH", 0)
+    async with ask(token=None) as client:
+        assert (await client.get("/ready")).status_code == 200
+        runtime.away = Busy()
+        assert (await client.get("/ready")).status_code == 503
+        runtime.away = None
+        assert (await client.get("/ready")).status_code == 200
 
 
 async def test_metrics_need_a_token_unless_they_are_public(ask, runtime):

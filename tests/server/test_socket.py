@@ -14,7 +14,7 @@ from websockets.frames import Frame, Opcode
 from fakes.sockets import connected
 from fakes.until import until
 from gonogo.domain.approval_views import DecisionAnswer
-from gonogo.domain.errors import Conflict
+from gonogo.domain.errors import Busy, Conflict
 from gonogo.server import Limits
 
 TOKEN = {"Authorization": "Bearer token-a"}
@@ -111,6 +111,9 @@ async def test_a_refused_message_is_said_and_the_line_stays_open(served, runtime
     async with served() as client, opened(client) as line:
         await line.send(APPROVE)
         assert (await received(line))["code"] == "conflict"
+        runtime.refuse = Busy()
+        await line.send(APPROVE)
+        assert (await received(line))["code"] == "unavailable"
         runtime.refuse = RuntimeError("secret detail")
         await line.send(APPROVE)
         defect = await received(line)

@@ -10,6 +10,7 @@ from fakes.sockets import connected
 from fakes.until import until
 from gonogo.domain.errors import (
     AlreadyDecided,
+    Busy,
     Conflict,
     Forbidden,
     InvalidMessage,
@@ -128,6 +129,33 @@ async def test_a_refusal_is_repeated_as_well(ask, runtime):
 
     assert first.text == second.text
     assert runtime.accepted == []
+
+
+async def test_what_cannot_be_kept_now_is_no_answer_and_is_done_when_it_is_asked_again(
+    ask, runtime
+):
+    keyed = {"Idempotency-Key": "k"}
+    runtime.refuse = Busy(reason="connection to db.internal failed")
+    async with ask() as client:
+        for headers in ({}, keyed):
+            away = await client.post(SEND, json=HELLO, headers=headers)
+            assert (away.status_code, away.headers["retry-after"]) == (503, "2")
+            assert away.headers["content-type"] == "application/problem+json"
+            assert away.json()["code"] == "unavailable"
+            assert "db.internal" not in away.text
+        runtime.refuse = None
+        assert (await client.post(SEND, json=HELLO, headers=keyed)).status_code == 200
+
+    assert len(runtime.accepted) == 1
+
+
+async def test_what_was_done_is_said_although_its_answer_cannot_be_kept(ask, runtime):
+    runtime.away = Busy()
+    async with ask() as client:
+        answer = await client.post(SEND, json=HELLO, headers={"Idempotency-Key": "k"})
+
+    assert answer.status_code == 200
+    assert (len(runtime.accepted), runtime.stored) == (1, {})
 
 
 async def test_a_plain_post_is_repeated_from_its_stored_answer(ask, runtime):

@@ -11,15 +11,16 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
+from functools import partial
 from itertools import takewhile
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import anyio
 import anyio.to_thread
 
 from gonogo.agents._thread import Thread
-from gonogo.domain.errors import ToolFailed
+from gonogo.domain.errors import Busy, ToolFailed
 from gonogo.domain.records import CallRow, Checkpoint
 from gonogo.domain.undo import COMMAND, FOLDER, alike, came_to, kept_path, real_path
 from gonogo.store import Connection, Store
@@ -39,6 +40,7 @@ from gonogo.store.plans import lock_plan
 from gonogo.texts import say
 from gonogo.workspace import FileState, Snapshots, Traffic, Tree, Workspace
 
+T = TypeVar("T")
 _LOG = logging.getLogger(__name__)
 TOOL = "tool"
 _WILD = frozenset("*?[{")
@@ -121,15 +123,19 @@ class Traces:
         checkpoint = await self.store.read(
             attempt_checkpoint, thread.plan_id, thread.revision, thread.subtask_id
         )
-        trace = Trace(doer=_doer(thread, call), checkpoint=checkpoint, is_open=is_open)
+
+        def kept() -> Trace:
+            trace = Trace(doer=_doer(thread, call), checkpoint=checkpoint, is_open=is_open)
+            self._keep(thread, trace, effects)
+            return trace
+
         try:
-            await anyio.to_thread.run_sync(self._keep, thread, trace, effects)
+            return await self._insist(kept)
         except ToolFailed as failure:
             if failure.kind != "too_large":
                 raise
             told = say("model_snapshot_too_large", thread.locale, problem=str(failure))
             raise ToolFailed("too_large", told) from failure
-        return trace
 
     def again(self, thread: Thread, call: CallRow) -> Trace | None:
         """The trace of a call that was started by somebody who is gone."""
@@ -147,9 +153,15 @@ class Traces:
 
     async def after(self, thread: Thread, trace: Trace | None, ended: Ended) -> None:
         """Find out what a call has changed."""
-        if trace is not None:
-            with anyio.CancelScope(shield=True):
-                await anyio.to_thread.run_sync(self._look, thread, trace, ended)
+        if trace is None:
+            return
+        with anyio.CancelScope(shield=True):
+            try:
+                await self._insist(partial(self._look, thread, trace, ended))
+            except (ToolFailed, OSError) as failure:
+                _LOG.warning("what %s changed is not known: %s", trace.doer.call_id, failure)
+                if trace.is_open:
+                    trace.found = [Touched(".", None, {"unknown": str(failure)})]
 
     async def cut_off(self, thread: Thread, trace: Trace | None, now: datetime) -> None:
         """Write down what a call has changed that is being cancelled."""
@@ -173,6 +185,22 @@ class Traces:
         if not await self.store.read(has_acted, thread.session_id, *key):
             return False
         return thread.remote or await anyio.to_thread.run_sync(self._overlooks, thread, paths)
+
+    async def _insist(self, work: Callable[[], T]) -> T:
+        """Do what keeps something beside the database; that its disk is full is waited for."""
+        failed: list[ToolFailed] = []
+
+        async def attempt() -> T:
+            try:
+                return await anyio.to_thread.run_sync(work)
+            except ToolFailed as failure:
+                # Its cause may have gone before it could be looked for.
+                if failure.kind != "io_error" or failed:
+                    raise
+                failed.append(failure)
+                raise Busy(reason=str(failure)) from failure
+
+        return await self.store.ride(attempt)
 
     # In a worker thread -----------------------------------------------------------------------
 
@@ -202,15 +230,11 @@ class Traces:
 
     def _look(self, thread: Thread, trace: Trace, ended: Ended) -> None:
         workspace = self.open_workspace(thread.workspace)
-        try:
-            if trace.is_open:
-                trace.found = self._differences(workspace, trace)
-            else:
-                self._settle(workspace, trace, ended)
-        except (ToolFailed, OSError) as failure:
-            _LOG.warning("what %s changed is not known: %s", trace.doer.call_id, failure)
-            if trace.is_open:
-                trace.found = [Touched(".", None, {"unknown": str(failure)})]
+        if trace.is_open:
+            trace.found = self._differences(workspace, trace)
+        else:
+            trace.done, trace.void = [], []
+            self._settle(workspace, trace, ended)
 
     def _settle(self, workspace: Workspace, trace: Trace, ended: Ended) -> None:
         for path, before, after in trace.touched:

@@ -16,6 +16,8 @@ import typer
 if TYPE_CHECKING:
     from pydantic import ValidationError
 
+    from gonogo.domain.errors import GonogoError
+
 
 _GONE = (
     "The process that owned the state folder has ended; any gonogo command, such as "
@@ -134,7 +136,7 @@ def _told(error: BaseException) -> tuple[str, Exit]:
         case Unreachable():
             return f"{error}. {_GONE}", Exit.FAILED
         case GonogoError():
-            return _with_list(str(error)) or type(error).__name__, Exit.FAILED
+            return _with_more(error) or type(error).__name__, Exit.FAILED
         case ValidationError():
             return _setting(error), Exit.USAGE
         case OSError():
@@ -151,11 +153,16 @@ def _log(error: BaseException) -> None:
         log.critical("internal error", exc_info=error)
 
 
-def _with_list(text: str) -> str:
-    """The text, and which command has the ids that it could have been."""
+def _with_more(error: "GonogoError") -> str:
+    """The text, and which command has the ids that it could have been, or why it is so."""
+    from gonogo.domain.errors import Busy
+
+    text = str(error)
     for begins, command in _LISTS.items():
         if text.startswith(begins):
             return f"{text}; see {command}"
+    if isinstance(error, Busy) and error.reason != text:
+        return f"{text} ({error.reason})"
     return text
 
 

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 PATIENCE = 30.0
 """Seconds that an owner may take to answer, while it starts or ends."""
 GLANCE, LOOK = 0.05, 0.25
+LONG = 86_400.0
+"""Seconds that the database may be away from a command whose own process carries the work out."""
 _POLITE = 1.0
 _PLANS = 100
 TOKEN_NAME = "state-folder"  # noqa: S105 - its name, not the secret
@@ -179,7 +181,7 @@ async def owning(folder: Folder, settings: Settings) -> AsyncGenerator[Link]:
         try:
             await ready.wait()
             await leave_token(runtime, folder)
-            async with _client(folder) as client:
+            async with _client(folder, busy=LONG) as client:
                 yield Link(client, runtime)
             ended = True
         except Exception:
@@ -265,5 +267,5 @@ async def answers(folder: Folder) -> bool:
         return False
 
 
-def _client(folder: Folder) -> Client:
-    return Client(uds=folder.address, token=folder.read_token())
+def _client(folder: Folder, busy: float = 0) -> Client:
+    return Client(uds=folder.address, token=folder.read_token(), busy=busy)

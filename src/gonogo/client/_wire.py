@@ -15,6 +15,7 @@ from pydantic import BaseModel, ValidationError
 
 from gonogo.client._errors import Unintelligible, Unreachable, refusal_of
 from gonogo.client._events import EventBody, read_stream
+from gonogo.domain.errors import Busy, GonogoError
 from gonogo.domain.messages import possible
 
 T = TypeVar("T", bound=BaseModel)
@@ -26,6 +27,7 @@ _FIRST_DELAY, _LONGEST_DELAY = 0.05, 2.0
 _CONNECT = 10.0
 _SILENCE = 45.0
 """Seconds without a byte after which a stream is broken; the server sends one every 15."""
+_BREAKS = "The stream breaks again and again"
 _Query = str | int | datetime | None
 
 
@@ -52,6 +54,7 @@ class Wire:
         token: Shown with every request.
         timeout: Seconds that a plain answer may take.
         patience: Seconds that the server may be away in the middle: what was asked is asked again.
+        busy: Seconds that it may say of itself that it cannot work now, likewise.
         transport: Another way to the server, such as one within this process.
     """
 
@@ -63,11 +66,12 @@ class Wire:
         token: str | None = None,
         timeout: float = 30.0,
         patience: float = 0,
+        busy: float = 0,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         if transport is None and uds is not None:
             transport = httpx.AsyncHTTPTransport(uds=str(uds))
-        self._patience = patience
+        self._patience, self._busy = patience, max(busy, patience)
         self._http = httpx.AsyncClient(
             base_url=(base_url or "http://gonogo").rstrip("/"),
             headers={"Authorization": f"Bearer {token}"} if token else {},
@@ -109,9 +113,14 @@ class Wire:
         await self._ask("DELETE", path)
 
     async def _ask(self, method: str, path: str, **options: Any) -> bytes:  # noqa: ANN401
-        answer = await self._answered(method, path, options)
-        if answer.is_error:
-            raise refusal_of(answer)
+        until = anyio.current_time() + self._busy
+        while (answer := await self._answered(method, path, options)).is_error:
+            error = refusal_of(answer)
+            # What deletes may have been done all the same.
+            again = isinstance(error, Busy) and method != "DELETE"
+            if anyio.current_time() >= until or not again:
+                raise error
+            await anyio.sleep(_LONGEST_DELAY)
         return answer.content
 
     async def _answered(self, method: str, path: str, options: Mapping[str, Any]) -> httpx.Response:
@@ -141,25 +150,23 @@ class Wire:
 
     async def _stream(self, question: "Question") -> AsyncGenerator[EventBody]:
         """Every event of a stream once, up to its `done`; a break is not seen from outside."""
-        failures, broke = 0, anyio.current_time()
+        breaks = _Breaks()
         while True:
+            failure: GonogoError = Unreachable(f"{_BREAKS}: the server ended the stream")
             try:
                 async with self._opened(question) as events:
                     async for event in events:
                         if event["type"] == "done":
                             return
                         if question.is_news(event):
-                            failures = 0
+                            breaks.count = 0
                             yield event
-                reason = "the server ended the stream"
             except httpx.TransportError as error:
-                reason = _why(error)
-            failures += 1
-            if failures == 1:
-                broke = anyio.current_time()
-            if failures >= ATTEMPTS and anyio.current_time() >= broke + self._patience:
-                raise Unreachable(f"The stream breaks again and again: {reason}")
-            await anyio.sleep(min(_FIRST_DELAY * 2**failures, _LONGEST_DELAY))
+                failure = Unreachable(f"{_BREAKS}: {_why(error)}")
+            except Busy as error:
+                failure = error
+            patience = self._busy if isinstance(failure, Busy) else self._patience
+            await anyio.sleep(breaks.add(failure, patience))
 
     @asynccontextmanager
     async def _opened(self, question: "Question") -> AsyncGenerator[AsyncIterator[EventBody]]:
@@ -204,6 +211,27 @@ class Question:
             return False
         self.seen = seq
         return True
+
+
+@dataclass(slots=True)
+class _Breaks:
+    """How often a stream broke without an event between."""
+
+    count: int = 0
+    since: float = 0.0
+
+    def add(self, failure: GonogoError, patience: float) -> float:
+        """One more. Gives the seconds after which the stream is opened again.
+
+        Raises:
+            GonogoError: the failure, when that was tried often and long enough.
+        """
+        self.count += 1
+        if self.count == 1:
+            self.since = anyio.current_time()
+        if self.count >= ATTEMPTS and anyio.current_time() >= self.since + patience:
+            raise failure
+        return min(_FIRST_DELAY * 2**self.count, _LONGEST_DELAY)
 
 
 def _read(model: type[T], answer: bytes) -> T:

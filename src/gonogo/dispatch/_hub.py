@@ -23,6 +23,8 @@ class Follower:
         self.items: deque[Body] = deque(maxlen=_BUFFER)
         self.is_last = False
         """Whether nothing follows what is in `items`: the session is gone."""
+        self.is_behind = False
+        """Whether the log may have what was never handed over."""
         self._grew = anyio.Event()
 
     def push(self, body: Body) -> None:
@@ -84,6 +86,13 @@ class Hub:
         for follower in self._followers.get(session_id, ()):
             follower.is_last = True
             follower.wake()
+
+    def refresh(self) -> None:
+        """Have every reader look into the log: another process may have written there."""
+        for followers in self._followers.values():
+            for follower in followers:
+                follower.is_behind = True
+                follower.wake()
 
     def wake_all(self) -> None:
         """Have every reader look again: the process is about to end."""

@@ -11,15 +11,16 @@ from typing import Any
 import anyio
 from anyio.abc import TaskGroup
 
+from gonogo.domain.errors import Busy
 from gonogo.domain.records import Job, Stop, Timer
-from gonogo.store import Connection, Outbox, Store
+from gonogo.store import Connection, Outbox, Store, patiently
 from gonogo.store.timers import due_timers, first_timer, set_timer, take_timer
 
 _LOG = logging.getLogger(__name__)
 Handler = Callable[[Job], Awaitable[None]]
 OnTimer = Callable[[Connection, Timer, datetime], Any]
-_LONGEST = 3600.0
-_PAUSE = 1.0
+_NEVER = datetime.max.replace(tzinfo=UTC)
+_PAUSE = _GLANCE = 1.0
 _SOON, _LATER = timedelta(seconds=5), timedelta(minutes=1)
 AGAIN = "again_"
 """With a job's kind behind it: the timer that has a job run again which broke off."""
@@ -73,15 +74,19 @@ class LocalDispatcher:
         self._group: TaskGroup | None = None
 
     async def serve(self, *, task_status: Any = anyio.TASK_STATUS_IGNORED) -> None:  # noqa: ANN401
-        """Run jobs and timers until cancelled; then end what runs."""
-        async with anyio.create_task_group() as group:
-            self._group = group
-            group.start_soon(self._keep_time)
-            task_status.started()
-            try:
-                await self._open_boxes()
-            finally:
-                self._group = None
+        """Run jobs and timers until cancelled; then end what runs, and forget what waits."""
+        try:
+            async with anyio.create_task_group() as group:
+                self._group = group
+                group.start_soon(self._keep_time)
+                task_status.started()
+                try:
+                    await self._open_boxes()
+                finally:
+                    self._group = None
+        finally:
+            for left in (self._boxes, self._again, self._running):
+                left.clear()
 
     async def _open_boxes(self) -> None:
         while True:
@@ -131,7 +136,7 @@ class LocalDispatcher:
         key = (job.kind, job.key)
         slot = self._running[key]
         try:
-            with anyio.CancelScope() as slot.scope:
+            with anyio.CancelScope() as slot.scope, patiently():
                 if not slot.stopped:
                     async with self._place(job):
                         await self._handle(job)
@@ -147,9 +152,9 @@ class LocalDispatcher:
     async def _handle(self, job: Job) -> None:
         try:
             await self._handlers[job.kind](job)
-        except Exception:
+        except Exception as error:
             # The group must outlive any one job; what the job left is taken up a little later.
-            _LOG.exception("job %s %s failed", job.kind, job.key)
+            _log(error, "job %s %s failed", job.kind, job.key)
             await self._put_off(f"{AGAIN}{job.kind}", job.key, _SOON)
 
     def _is_earlier(self, moment: datetime) -> bool:
@@ -157,35 +162,46 @@ class LocalDispatcher:
 
     async def _keep_time(self) -> None:
         while True:
-            self._earlier, self._first = anyio.Event(), None
             try:
-                first = await self._store.read(first_timer)
-                self._first = first or datetime.max.replace(tzinfo=UTC)
-                wait = min(_LONGEST, (self._first - self._clock()).total_seconds())
-                with anyio.move_on_after(max(0.0, wait)):
-                    await self._earlier.wait()
-                    continue
-                await self._fire_due()
-            except Exception:
-                # A database that is away for a while must not end what runs.
-                _LOG.exception("timers could not be read")
+                with patiently():
+                    await self._fire_next()
+            except Exception as error:
+                # Whatever is wrong with the timers must not end what runs.
+                _log(error, "timers could not be read")
                 await anyio.sleep(_PAUSE)
+
+    async def _fire_next(self) -> None:
+        """Wait until a timer is due and carry it out; return when an earlier one is set."""
+        self._earlier, self._first = anyio.Event(), None
+        self._first = await self._store.read(first_timer) or _NEVER
+        # The clock may be set, and a machine that sleeps counts no seconds: so it is looked at.
+        while (wait := (self._first - self._clock()).total_seconds()) > 0:
+            with anyio.move_on_after(min(wait, _GLANCE)):
+                await self._earlier.wait()
+                return
+        await self._fire_due()
 
     async def _fire_due(self) -> None:
         now = self._clock()
         for timer in await self._store.read(due_timers, now):
             try:
                 await self._store.write(self._fire, timer, now)
-            except Exception:
-                _LOG.exception("timer %s %s failed", timer.kind, timer.key)
+            except Exception as error:
+                _log(error, "timer %s %s failed", timer.kind, timer.key)
                 await self._put_off(timer.kind, timer.key, _LATER)
 
     async def _put_off(self, kind: str, key: str, delay: timedelta) -> None:
         try:
             await self._store.write(set_timer, kind, key, self._clock() + delay)
-        except Exception:
-            _LOG.exception("timer %s %s is lost until the next start", kind, key)
+        except Exception as error:
+            _log(error, "timer %s %s is lost until the next start", kind, key)
 
     def _fire(self, conn: Connection, timer: Timer, now: datetime) -> None:
         if take_timer(conn, timer):
             self._on_timer(conn, timer, now)
+
+
+def _log(error: Exception, said: str, *about: str) -> None:
+    # The store has said that the database is away; here nobody waits for it when the end is near.
+    if not isinstance(error, Busy):
+        _LOG.error(said, *about, exc_info=error)

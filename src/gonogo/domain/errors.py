@@ -21,7 +21,7 @@
     Failed                         ours, or of what we depend on
     ├── ModelFailed                502
     ├── ModelNotConfigured         503
-    ├── Busy                       503
+    ├── Busy                       503  what keeps the state is away; try again
     │   └── IdentityUnknown        503  no identity provider to check a token with
     ├── BudgetSpent                429  in domain/budget.py, with the limit
     └── Internal                   500
@@ -222,10 +222,24 @@ class ModelNotConfigured(Failed):
 
 
 class Busy(Failed):
-    """The database stayed locked past the bounded wait; try again."""
+    """What this depends on is away, such as a database that restarts or whose disk is full.
 
-    code = "internal"
+    Nothing is half done; the same may succeed later. `reason` is for the log: it may name hosts.
+    """
+
+    code = "unavailable"
     status = 503
+    retry_after: ClassVar[int] = 2
+    """Seconds after which it is worth trying again."""
+
+    def __init__(
+        self,
+        told: str = "The database cannot be used now; try again in a moment",
+        *,
+        reason: str | None = None,
+    ) -> None:
+        super().__init__(told)
+        self.reason = told if reason is None else reason
 
 
 class IdentityUnknown(Busy):

@@ -23,7 +23,7 @@ from gonogo.domain.views import (
 class Health(View):
     """Whether the server is there."""
 
-    status: Literal["ok", "ready", "closing"]
+    status: Literal["ok", "ready", "closing", "unavailable"]
 
 
 class Revisions(View):

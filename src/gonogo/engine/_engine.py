@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 import anyio
 
 from gonogo.domain.budget import BudgetSpent
-from gonogo.domain.errors import GonogoError, ModelFailed
+from gonogo.domain.errors import Busy, GonogoError, ModelFailed
 from gonogo.domain.failure import Category, Failure, is_away, quota_pause
 from gonogo.domain.failure_patterns import Patterns
 from gonogo.domain.records import Job
@@ -108,11 +108,14 @@ class Engine(People):
         return Failed(Failure(message=told))
 
     async def _carried_out(self, work: Work) -> Outcome:
-        with anyio.move_on_after(self._seconds_left(work)) as scope:
+        with anyio.move_on_after(self._seconds_left(work)) as scope, work.watch.holding(scope):
             try:
                 return await self.run(work)
             except Superseded:
                 return Parked()
+            except Busy:
+                # Not the subtask's failure: it goes on once the database is back.
+                raise
             except GonogoError as error:
                 return self._deferred(error) or Failed(self.patterns.diagnose(error))
             except Exception:
@@ -164,7 +167,7 @@ class Engine(People):
         board = Board.open(conn, work.revision.plan_id, now)
         if not _is_ours(board, work):
             raise Superseded(f"Subtask {work.subtask.id} is no longer ours")
-        worked = board.worked_ms(work.subtask.id, work.since)
+        worked = board.worked_ms(work.subtask.id, work.counts_from)
         board.move(work.subtask.id, _S.WAITING_APPROVAL, worked_ms=worked)
         self._go_on(board)
 

@@ -1,15 +1,15 @@
 """What the engine hands to a runner, and what the runner hands back."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from gonogo.domain.budget import Excess
 from gonogo.domain.errors import Conflict, ModelFailed
 from gonogo.domain.failure import Failure
 from gonogo.domain.plan import Revision, Subtask
-from gonogo.store import Connection
+from gonogo.store import Connection, Stopwatch
 
 
 class Superseded(Conflict):
@@ -26,6 +26,13 @@ class Work:
     epoch: int
     since: datetime | None = None
     """When this stretch of its work began, if it is known."""
+    watch: Stopwatch = field(default_factory=Stopwatch, compare=False)
+    """How much of that it waited for the database."""
+
+    @property
+    def counts_from(self) -> datetime | None:
+        """When the stretch would have begun without that."""
+        return self.since and self.since + timedelta(seconds=self.watch.stood)
 
 
 class Start(NamedTuple):

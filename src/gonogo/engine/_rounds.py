@@ -302,7 +302,7 @@ class Rounds(Spending):
 
     def _settle(self, board: Board, work: Work, outcome: Completed | Failed | Deferred) -> None:
         if isinstance(outcome, Deferred):
-            worked = board.worked_ms(work.subtask.id, work.since)
+            worked = board.worked_ms(work.subtask.id, work.counts_from)
             board.move(work.subtask.id, _S.PENDING, worked_ms=worked)
             return
         if outcome.also is not None:

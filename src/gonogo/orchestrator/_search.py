@@ -29,7 +29,7 @@ from gonogo.dispatch import AGAIN
 from gonogo.domain.budget import BudgetSpent
 from gonogo.domain.call_state import CallStatus
 from gonogo.domain.conversation import UserText
-from gonogo.domain.errors import GonogoError, InvalidPlan, ModelFailed
+from gonogo.domain.errors import Busy, GonogoError, InvalidPlan, ModelFailed
 from gonogo.domain.failure import is_away, quota_pause
 from gonogo.domain.plan import Revision
 from gonogo.domain.plan_state import PlanStatus
@@ -38,7 +38,7 @@ from gonogo.engine import REPLAN, Superseded
 from gonogo.orchestrator._planning import Planning
 from gonogo.orchestrator._proposal import ARCHITECT
 from gonogo.orchestrator.absences import ModelWait
-from gonogo.store import Connection, Store, log
+from gonogo.store import Connection, Stopwatch, Store, log
 from gonogo.store.calls import open_calls
 from gonogo.store.plans import plan_of, set_plan
 from gonogo.store.sessions import conversation, say, session_of
@@ -197,11 +197,13 @@ class Search:
             return
         aim, thread, left = found
         said = text("replan_timed_out", thread.locale, seconds=f"{self.timeout:g}")
-        with anyio.move_on_after(left):
+        with anyio.move_on_after(left) as scope, Stopwatch().holding(scope):
             try:
                 said = await self._search(aim, thread)
             except Superseded:
                 return
+            except Busy:
+                raise
             except BudgetSpent as error:
                 await self._write(self._spent, aim, thread, error)
                 return

@@ -10,7 +10,7 @@ from gonogo.agents import Finished, Handed, Loop, Resting, Thread, drop_call, ke
 from gonogo.approvals import Desk
 from gonogo.domain.call_state import CallStatus
 from gonogo.domain.conversation import Reply, UserText
-from gonogo.domain.errors import GonogoError, ModelFailed
+from gonogo.domain.errors import Busy, GonogoError, ModelFailed
 from gonogo.domain.events import AssistantMessage, ErrorHappened
 from gonogo.domain.failure import is_away
 from gonogo.domain.records import MAIN, CallRow, Job, Session, Turn
@@ -60,6 +60,9 @@ class Turns:
             await self._drive(session, turn, calls)
         except Superseded:
             return
+        except Busy:
+            # Not the turn's failure: it goes on once the database is back.
+            raise
         except GonogoError as error:
             if not (
                 isinstance(error, ModelFailed)

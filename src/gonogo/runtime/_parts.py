@@ -154,16 +154,39 @@ class Parts:
     """Session → the connection that carries out its tools."""
 
 
+def open_parts(
+    settings: Settings,
+    environment: dict[str, str],
+    model: Model | None,
+    clock: Clock,
+    extensions: Extensions | None,
+    *,
+    drives: bool,
+) -> Parts:
+    """Open every room.
+
+    Args:
+        drives: Be the process that carries out what is in the database.
+    """
+    more = extensions or Extensions.installed()
+    store = Store(settings.db or f"sqlite:///{settings.home / 'gonogo.db'}", drives=drives)
+    try:
+        return build(settings, environment, model, clock, more, store)
+    except BaseException:
+        # Whoever tries again, in this process too, must find it free.
+        store.close()
+        raise
+
+
 def build(
     settings: Settings,
     environment: dict[str, str],
     model: Model | None,
     clock: Clock,
-    extensions: Extensions | None = None,
+    more: Extensions,
+    store: Store,
 ) -> Parts:
-    """Open every room and tie it to the others."""
-    more = extensions or Extensions.installed()
-    store = Store(settings.db or f"sqlite:///{settings.home / 'gonogo.db'}")
+    """Tie every room to the others."""
     kit = open_toolkit(settings, environment, store, clock, more.kinds)
     hub, metrics = Hub(), Metrics(kit.tools)
     hub.watch(metrics.observe)

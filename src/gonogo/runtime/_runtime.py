@@ -4,6 +4,7 @@ import os
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import anyio
 import anyio.to_thread
 
 from gonogo.agents import Gated
-from gonogo.domain.errors import Conflict, OutcomeUnknown, PolicyDenied
+from gonogo.domain.errors import Busy, Conflict, OutcomeUnknown, PolicyDenied
 from gonogo.domain.gate import ToolClass
 from gonogo.domain.principal import Principal, Role
 from gonogo.domain.undo import shown_path
@@ -28,7 +29,7 @@ from gonogo.runtime._judged import JudgedCalls
 from gonogo.runtime._links import Links
 from gonogo.runtime._logins import Logins
 from gonogo.runtime._messages import Messages
-from gonogo.runtime._parts import Clock, Parts, build, utc_now
+from gonogo.runtime._parts import Clock, Parts, open_parts, utc_now
 from gonogo.runtime._people import People
 from gonogo.runtime._plans import Plans
 from gonogo.runtime._policy import Policies
@@ -37,10 +38,13 @@ from gonogo.runtime._session_rules import SessionRules
 from gonogo.runtime._sessions import visible
 from gonogo.runtime._streams import Streams
 from gonogo.runtime._undo import Undo
+from gonogo.runtime.driving import Driving
 from gonogo.settings import Settings
 from gonogo.store import Connection, Outbox, log
-from gonogo.store.calls import count_open_questions
 from gonogo.telemetry import Metrics
+
+_PATIENCE = 9.0
+"""Seconds that database and state folder may take to answer."""
 
 
 class Runtime(
@@ -89,31 +93,35 @@ class Runtime(
             extensions: In the place of what is installed.
 
         Raises:
-            Refused: the database is newer than this code, or a rule or profile is not valid,
-                or an installed extension is broken.
+            Refused: the database is newer than this code, or another process drives it, or a rule
+                or profile is not valid, or an installed extension is broken.
+            Busy: the database is away.
         """
         environment = dict(os.environ)
-        parts = await anyio.to_thread.run_sync(
-            build, settings, environment, model, clock, extensions
-        )
+        opened = partial(open_parts, settings, environment, model, clock, extensions)
+        parts = await anyio.to_thread.run_sync(partial(opened, drives=not idle))
         runtime = cls(parts)
         parts.store.deliver = runtime._deliver
+        driving = Driving(
+            store=parts.store, dispatcher=parts.dispatcher, hub=parts.hub, metrics=parts.metrics,
+            clock=clock, take_up=partial(_take_up, parts),
+        )  # fmt: skip
         try:
             await remember(parts)
-            # Before anything runs that could open or close one.
-            for kind, count in (await parts.store.read(count_open_questions)).items():
-                parts.metrics.set_pending(kind, count)
             async with anyio.create_task_group() as group:
                 if idle:
+                    await driving.count_questions()
                     await parts.store.write(log.start_system_chain)
                 else:
                     if parts.servers is not None:
                         await group.start(parts.servers.serve)
-                    await group.start(parts.dispatcher.serve)
-                    await parts.store.write(_start, parts)
-                yield runtime
-                runtime.close_streams()
-                group.cancel_scope.cancel()
+                    await group.start(driving.serve)
+                try:
+                    yield runtime
+                finally:
+                    runtime.close_streams()
+                    group.cancel_scope.cancel()
+                    parts.store.stop_waiting()
         finally:
             with anyio.CancelScope(shield=True):
                 await runtime._close()
@@ -132,6 +140,20 @@ class Runtime(
     def closing(self) -> anyio.Event:
         """Set when the runtime is about to end: open streams end."""
         return self.parts.closing
+
+    async def check_ready(self) -> None:
+        """Check that work can be done: what is decided and done can be written down.
+
+        Raises:
+            Busy: the database is away, another process drives it, or the state folder cannot be
+                written.
+        """
+        with anyio.move_on_after(_PATIENCE):
+            await self.parts.store.probe()
+            probe = self.parts.rollbacks.snapshots.probe
+            await anyio.to_thread.run_sync(probe, abandon_on_cancel=True)
+            return
+        raise Busy(reason="the state folder does not answer in time")
 
     @property
     def metrics(self) -> Metrics:
@@ -241,11 +263,11 @@ class Runtime(
         await anyio.to_thread.run_sync(self.parts.store.close)
 
 
-def _start(conn: Connection, parts: Parts) -> None:
+def _take_up(parts: Parts, conn: Connection, now: datetime) -> None:
     log.start_system_chain(conn)
-    recover(conn, parts.engine, parts.clock())
-    parts.sweeps.arm(conn, parts.clock())
-    parts.sender.recover(conn, parts.clock())
+    recover(conn, parts.engine, now)
+    parts.sweeps.arm(conn, now)
+    parts.sender.recover(conn, now)
 
 
 def _note_tool(

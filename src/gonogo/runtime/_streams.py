@@ -12,6 +12,7 @@ from gonogo.domain.records import Session
 from gonogo.runtime._parts import Parts
 from gonogo.runtime._receipt import Receipt
 from gonogo.runtime._sessions import visible
+from gonogo.store import patiently
 from gonogo.store.log import events_after
 
 Body = dict[str, Any]
@@ -78,6 +79,11 @@ class Streams:
         self, follower: Follower, session_id: str, cursor: int
     ) -> AsyncGenerator[Body]:
         """What a follower was handed; what it lacks of the log is read."""
+        if follower.is_behind:
+            follower.is_behind = False
+            async for missed in self._kept(session_id, cursor):
+                cursor = missed["seq"]
+                yield missed
         while follower.items:
             body = follower.items.popleft()
             seq = body.get("seq")
@@ -92,10 +98,15 @@ class Streams:
                     yield missed
 
     async def _kept(self, session_id: str, cursor: int) -> AsyncGenerator[Body]:
-        while page := await self.parts.store.read(events_after, session_id, cursor):
+        while True:
+            # Who follows waits anyway; the stream is kept open meanwhile.
+            with patiently():
+                page = await self.parts.store.read(events_after, session_id, cursor)
             for body in page:
+                cursor = body["seq"]
                 yield body
-            cursor = page[-1]["seq"]
+            if not page:
+                return
 
 
 async def _answer(receipt: Receipt, bodies: AsyncGenerator[Body]) -> AsyncGenerator[Body]:

@@ -5,13 +5,14 @@ key and given again. What failed on our side is not an answer and may be tried a
 """
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 from fastapi import Request, Response
 from pydantic import BaseModel
 
 from gonogo.domain.canonical import digest
-from gonogo.domain.errors import Conflict, InvalidMessage, Refused
+from gonogo.domain.errors import Busy, Conflict, InvalidMessage, Refused
 from gonogo.server._caller import Caller
 from gonogo.server._problems import problem, problem_of, written
 
@@ -64,7 +65,9 @@ async def kept(caller: Caller, body: BaseModel, action: Callable[[], Awaitable[S
         if known is not None:
             return known
         outcome = await action()
-        await caller.runtime.store_answer(caller.principal, key, asked, outcome)
+        # It has been done, which is not to be denied because the answer cannot be kept.
+        with suppress(Busy):
+            await caller.runtime.store_answer(caller.principal, key, asked, outcome)
         return outcome
 
 

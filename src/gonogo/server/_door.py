@@ -1,13 +1,14 @@
 """What all requests share: the runtime, the limits of this door, and who may come in."""
 
-from collections.abc import AsyncGenerator
+import math
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import anyio
 
-from gonogo.domain.errors import Failed, Unauthorized
+from gonogo.domain.errors import Busy, Failed, Unauthorized
 from gonogo.domain.principal import Principal
 from gonogo.server._codes import Codes
 from gonogo.server._limits import Failures, Rates
@@ -15,6 +16,8 @@ from gonogo.server.connections import Connections
 
 if TYPE_CHECKING:
     from gonogo.runtime import Runtime
+
+_FRESH = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +44,38 @@ class Credential:
     session: str | None = None
 
 
+class Readiness:
+    """Whether the server can work, looked at once however many ask at the same moment.
+
+    Looking is a write, and whoever asks needs no token.
+    """
+
+    def __init__(self) -> None:
+        self._looked_at = -math.inf
+        self._found = False
+        self._free = anyio.Lock()
+
+    async def is_given(self, check: Callable[[], Awaitable[None]]) -> bool:
+        """Whether a check came through that is not older than a second.
+
+        Args:
+            check: Raises `Busy` when the server cannot work.
+        """
+        async with self._free:
+            if anyio.current_time() > self._looked_at + _FRESH:
+                self._found = await _comes_through(check)
+                self._looked_at = anyio.current_time()
+            return self._found
+
+
+async def _comes_through(check: Callable[[], Awaitable[None]]) -> bool:
+    try:
+        await check()
+    except Busy:
+        return False
+    return True
+
+
 @dataclass(slots=True, kw_only=True)
 class Door:
     """The runtime behind a server, and what the server itself remembers."""
@@ -52,6 +87,7 @@ class Door:
     failures: Failures = field(default_factory=Failures)
     codes: Codes = field(default_factory=Codes)
     connections: Connections = field(default_factory=Connections)
+    readiness: Readiness = field(default_factory=Readiness)
     _locks: dict[tuple[str, str], tuple[anyio.Lock, int]] = field(
         default_factory=dict[tuple[str, str], tuple[anyio.Lock, int]]
     )

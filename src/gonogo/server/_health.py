@@ -2,6 +2,7 @@
 
 from fastapi import APIRouter, Request, Response
 
+from gonogo.domain.errors import Busy
 from gonogo.domain.pages import Health
 from gonogo.server._answers import answer
 from gonogo.server._caller import caller_of, door_of
@@ -18,9 +19,17 @@ async def health() -> Response:
 
 @router.get("/ready", response_model=Health)
 async def ready(request: Request) -> Response:
-    """The server takes requests; 503 while it closes. Needs no token."""
-    if door_of(request).runtime.closing.is_set():
+    """The server does its work; 503 while it closes, and while its database is away.
+
+    Needs no token.
+    """
+    door = door_of(request)
+    if door.runtime.closing.is_set():
         return answer(Health(status="closing"), 503)
+    if not await door.readiness.is_given(door.runtime.check_ready):
+        found = answer(Health(status="unavailable"), 503)
+        found.headers["Retry-After"] = str(Busy.retry_after)
+        return found
     return answer(Health(status="ready"))
 
 

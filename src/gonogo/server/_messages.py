@@ -1,7 +1,7 @@
 """One client message in, and the events that it causes out, as a stream.
 
-What cannot be read, is not allowed or names no session has an HTTP status; every later refusal is
-an answer like any other: one `error` event, and `done`.
+What cannot be read, is not allowed, names no session or cannot be kept now has an HTTP status;
+every later refusal is an answer like any other: one `error` event, and `done`.
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from fastapi import APIRouter, Response
 
 from gonogo.domain.errors import (
+    Busy,
     Forbidden,
     GonogoError,
     InvalidMessage,
@@ -96,7 +97,7 @@ def _has_status(error: GonogoError, message: ClientMessage) -> bool:
     match error:
         case PolicyDenied():
             return False
-        case Unauthorized() | Forbidden():
+        case Unauthorized() | Forbidden() | Busy():
             return True
         case NotFound():
             # For the other types the session is known by now: it is the plan or the call.

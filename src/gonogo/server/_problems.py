@@ -14,7 +14,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 from gonogo.domain.defects import in_words
-from gonogo.domain.errors import AlreadyDecided, GonogoError, InvalidMessage, Refused
+from gonogo.domain.errors import AlreadyDecided, Busy, GonogoError, InvalidMessage, Refused
 from gonogo.server._limits import TooFast
 
 _CODES = {400: "invalid_message", 401: "unauthorized", 403: "forbidden", 404: "not_found"}
@@ -64,6 +64,8 @@ def problem_of(error: GonogoError, **members: Any) -> Response:  # noqa: ANN401
     answer = problem(error.status, error.code, str(error), **_facts(error), **members)
     if isinstance(error, TooFast):
         answer.headers["Retry-After"] = str(error.seconds)
+    if isinstance(error, Busy):
+        answer.headers["Retry-After"] = str(error.retry_after)
     return answer
 
 

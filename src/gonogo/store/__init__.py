@@ -2,28 +2,37 @@
 
 Promises: a write is one transaction, committed (fsync) before it returns; what a transaction sets
 going (events to followers, jobs, stops, timers) is handed over only after the commit; the same
-statements serve SQLite and PostgreSQL.
+statements serve SQLite and PostgreSQL; a database that is away is waited for, and a transaction
+whose COMMIT was cut off is not repeated before it is known what came of it; of several processes on
+one database one drives, and what a former driver writes is refused.
 
 Store functions are synchronous, take a `Connection` first and never commit; callers say
 `await store.write(fn, …)` or `await store.read(fn, …)`.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
 from sqlalchemy import Connection
 
-from gonogo.store._migrate import migrate
+from gonogo.domain.errors import Busy
+from gonogo.store._migrate import is_current, migrate
 from gonogo.store._outbox import Outbox, go_on, outbox, part, stop
 from gonogo.store._postgres import PostgresBackend
 from gonogo.store._sqlite import SqliteBackend
+from gonogo.store.driver import Driver, count_transaction, join_writers
 from gonogo.store.ids import new_id
+from gonogo.store.outage import Outage, Stopwatch, patiently, standing_still
 
-__all__ = ["Connection", "Outbox", "Store", "go_on", "new_id", "outbox", "part", "stop"]
+__all__ = [
+    "Connection", "Outbox", "Stopwatch", "Store", "go_on", "new_id", "outbox", "part", "patiently",
+    "stop",
+]  # fmt: skip
 
 P = ParamSpec("P")
 T = TypeVar("T")
+_PROBE = "probe"
 
 
 class Store:
@@ -34,26 +43,36 @@ class Store:
         url: str,
         deliver: Callable[[Outbox], None] = lambda box: None,
         *,
-        patience: float = 5.0,
+        patience: float = 4.0,
+        drives: bool = False,
     ) -> None:
         """Open the database and bring it to the current schema.
 
         Args:
             url: `sqlite:///path` or `postgresql://…`.
             deliver: Called in the event loop with what each committed transaction sets going.
-            patience: Seconds that a transaction waits for another one's lock before `Busy`.
+            patience: Seconds that a transaction waits for another one's lock. Who does not wait
+                `patiently` waits twice as long for the database.
+            drives: Be the process that carries work out.
 
         Raises:
-            Conflict: the database was made by a newer gonogo.
+            Conflict: the database was made by a newer gonogo; or another process drives it, and
+                this one was to drive as well, or to change the schema.
+            Busy: the database is away.
         """
         self.deliver = deliver
         self.before_commit: Callable[[Connection], None] = _nothing_more
         """Called in each transaction after its function, for what follows from what it told."""
+        self._outage = Outage("the database", 2 * patience)
+        self._beside = Outage("the state folder", 2 * patience)
         self._backend = _backend(url, self._hand_over, patience)
+        self.driver: Driver | None = None
+        """This process as the one that drives, if it does."""
         try:
-            migrate(self._backend.engine)
+            self._open(patience, drives=drives)
         except BaseException:
             self._backend.close()
+            self._backend.lock.release()
             raise
 
     async def write(
@@ -62,7 +81,7 @@ class Store:
         """Run a store function in its own transaction, committed before this returns.
 
         Raises:
-            Busy: another process held the database, or the rows, for too long; nothing changed.
+            Busy: the database is away for longer than the caller waits; nothing is half done.
         """
 
         def work(conn: Connection) -> T:
@@ -70,17 +89,73 @@ class Store:
             self.before_commit(conn)
             return outcome
 
-        return await self._backend.write(work)
+        async def attempt() -> T:
+            if self.driver is not None:
+                self.driver.check()
+            with standing_still():
+                return await self._backend.write(work)
+
+        return await self._outage.ride(attempt, writes=True)
 
     async def read(
         self, fn: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        """Run a store function that changes nothing, on one consistent snapshot."""
-        return await self._backend.read(lambda conn: fn(conn, *args, **kwargs))
+        """Run a store function that changes nothing, on one consistent snapshot.
+
+        Raises:
+            Busy: the database is away for longer than the caller waits.
+        """
+
+        async def attempt() -> T:
+            with standing_still():
+                return await self._backend.read(lambda conn: fn(conn, *args, **kwargs))
+
+        return await self._outage.ride(attempt)
+
+    async def ride(self, attempt: Callable[[], Awaitable[T]]) -> T:
+        """Make an attempt at what is kept beside the database, as if it was in it.
+
+        Raises:
+            Busy: the attempt raised it for longer than the caller waits.
+        """
+        return await self._beside.ride(attempt)
+
+    async def probe(self) -> None:
+        """Write something, to see whether that can be done.
+
+        Raises:
+            Busy: not now.
+        """
+        await self.write(_probe)
+
+    def drop_waiting(self) -> None:
+        """Refuse what waits for the database: somebody else drives, and it is nobody's any more."""
+        self._outage.drop()
+        self._beside.drop()
+
+    def stop_waiting(self) -> None:
+        """Have nobody wait for the database from now on: the process is about to end."""
+        self._outage.end()
+        self._beside.end()
+        self._backend.give_up()
 
     def close(self) -> None:
         """Finish the writes that wait and close the database."""
         self._backend.close()
+        if self.driver is not None:
+            self.driver.close()
+
+    def _open(self, patience: float, *, drives: bool) -> None:
+        engine, lock = self._backend.engine, self._backend.lock
+        if drives or not is_current(engine):
+            # Under whoever drives, the schema stays as it is.
+            lock.take(patience)
+            migrate(engine)
+        if drives:
+            lock.claim()
+            self.driver = Driver(lock, self._outage.wake)
+        else:
+            lock.release()
 
     def _hand_over(self, box: Outbox) -> None:
         self.deliver(box)
@@ -90,10 +165,19 @@ def _nothing_more(conn: Connection) -> None:
     """Most transactions are whole with their function."""
 
 
+def _probe(conn: Connection) -> None:
+    if count_transaction(conn, _PROBE) is None:
+        join_writers(conn, _PROBE, None)
+
+
 def _backend(
     url: str, deliver: Callable[[Outbox], None], patience: float
 ) -> SqliteBackend | PostgresBackend:
     if url.startswith("sqlite:///"):
-        return SqliteBackend(Path(url.removeprefix("sqlite:///")), deliver, patience)
+        path = Path(url.removeprefix("sqlite:///"))
+        try:
+            return SqliteBackend(path, deliver, patience)
+        except OSError as error:
+            raise Busy(reason=f"{path} cannot be opened: {error.strerror}") from error
     psycopg = url.replace("postgresql://", "postgresql+psycopg://", 1)
     return PostgresBackend(psycopg, deliver, patience)

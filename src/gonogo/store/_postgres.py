@@ -3,29 +3,63 @@
 Serialization failures and deadlocks run the function again: it has no effect but its statements.
 So does a row that is there although the function did not see it: another transaction was committed
 between the look and the insert, and the next look sees it.
+
+Each connection has a row of its own in `writers`, which every transaction on it counts up. Where a
+connection is cut in the middle of a COMMIT, this tells what came of it; and whoever takes the
+database over ends what earlier drivers have begun by deleting the rows.
 """
 
 import asyncio
+import secrets
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-import anyio
-import anyio.to_thread
-from sqlalchemy import Connection, create_engine, event
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy import Connection, Engine, NullPool, create_engine, event, make_url
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
-from gonogo.domain.errors import Busy
+from gonogo.domain.errors import Busy, Internal
 from gonogo.store._outbox import Outbox, open_outbox
+from gonogo.store.driver import AdvisoryLock, count_transaction, join_writers, last_transaction
 from gonogo.store.log import flush
+from gonogo.store.outage import Pool, is_away, raise_told
 
 Work = Callable[[Connection], Any]
-_POOL = 10
+_POOL, _READERS = 10, 4
 _TRIES = 5
-_AGAIN = frozenset({"40001", "40P01"})
-_TAKEN = "23505"
-_NOT_AVAILABLE = "55P03"
+_AGAIN = frozenset({"40001", "40P01", "23505"})
+_OVERTAKEN = "Another process has taken the database over"
+_WRITER = "gonogo.writer"
+_PAUSE = 0.5
+_LINE: dict[str, str] = {
+    "connect_timeout": "4", "keepalives_idle": "4", "keepalives_interval": "2",
+    "keepalives_count": "2", "tcp_user_timeout": "8000",
+}  # fmt: skip
+"""When a server that does not answer counts as away: seconds, the last in milliseconds."""
+
+
+@dataclass(slots=True)
+class _Asked:
+    """A function that is to be run, for as long as somebody waits for it."""
+
+    work: Work
+    loop: asyncio.AbstractEventLoop
+    is_left: bool = False
+    """Whoever asked was told that it could not be done in time: so it is not."""
+
+
+@dataclass(slots=True, eq=False)
+class _Doubt(Exception):
+    """A COMMIT whose answer never came."""
+
+    writer: str
+    number: int
+    box: Outbox
+    outcome: Any
+    answer: "asyncio.Task[Any]" = field(init=False)
+    """Gives the outcome, or raises `Busy` when nothing was written."""
 
 
 class PostgresBackend:
@@ -33,57 +67,154 @@ class PostgresBackend:
 
     def __init__(self, url: str, deliver: Callable[[Outbox], None], patience: float) -> None:
         self._deliver = deliver
-        self.engine = create_engine(url, pool_size=_POOL, max_overflow=0, pool_pre_ping=True)
-        event.listen(self.engine, "connect", partial(_prepare, patience))
-        self._writers = anyio.CapacityLimiter(_POOL - 4)
-        self._readers = anyio.CapacityLimiter(4)
+        self._closed = False
+        self.engine = _engine(url, patience, pool_size=_POOL, max_overflow=0, pool_timeout=patience)
+        alone = _engine(url, patience, poolclass=NullPool, isolation_level="AUTOCOMMIT")
+        self.lock = AdvisoryLock(alone)
+        self._writers = Pool(_POOL - _READERS, "gonogo-writer")
+        self._readers = Pool(_READERS, "gonogo-reader")
+        self._doubts: set[asyncio.Task[Any]] = set()
 
     async def write(self, work: Work) -> Any:  # noqa: ANN401 - what the function gives
         """Run a function in a transaction that is committed before this returns.
 
-        What the transaction sets going is handed over by the thread that committed, so that a
-        caller who is cancelled meanwhile loses nothing.
+        A caller who is cancelled before the COMMIT has changed nothing. What the transaction sets
+        going is handed over by the thread that committed, so that one who is cancelled in the
+        middle of it loses nothing.
+
+        Raises:
+            Busy: the database is away; nothing was written.
         """
-        loop = asyncio.get_running_loop()
-        return await anyio.to_thread.run_sync(
-            partial(self._write, work, loop), limiter=self._writers, abandon_on_cancel=False
-        )
+        if self._closed:
+            raise Internal("The database is closed")
+        asked = _Asked(work, asyncio.get_running_loop())
+        try:
+            return await self._writers.run(partial(self._write, asked))
+        except asyncio.CancelledError:
+            asked.is_left = True
+            raise
+        except _Doubt as doubt:
+            return await asyncio.shield(doubt.answer)
 
     async def read(self, work: Work) -> Any:  # noqa: ANN401 - what the function gives
-        """Run a function on one consistent snapshot."""
-        return await anyio.to_thread.run_sync(partial(self._read, work), limiter=self._readers)
+        """Run a function on one consistent snapshot.
+
+        Raises:
+            Busy: the database is away.
+        """
+        return await self._readers.run(partial(self._read, work))
+
+    def give_up(self) -> None:
+        """Find out no longer what came of a COMMIT."""
+        for doubt in self._doubts:
+            doubt.cancel()
 
     def close(self) -> None:
-        """Close every connection."""
+        """Finish what was begun, and close every connection."""
+        self._closed = True
+        self._writers.close()
+        self._readers.close()
         self.engine.dispose()
 
-    def _write(self, work: Work, loop: asyncio.AbstractEventLoop) -> Any:  # noqa: ANN401
+    def _write(self, asked: _Asked) -> Any:  # noqa: ANN401
         for tries_left in reversed(range(_TRIES)):
             try:
-                with self.engine.begin() as conn:
-                    box = open_outbox(conn)
-                    outcome = work(conn)
-                    flush(conn)
-            except DBAPIError as error:
-                _check_again(error, tries_left)
+                with self.engine.connect() as conn:
+                    box, outcome = self._transact(conn, asked)
+            except SQLAlchemyError as error:
+                if not tries_left or _state(error) not in _AGAIN:
+                    raise_told(error)
             else:
                 # Whoever asked may be gone, its event loop closed: what is committed stays so.
                 with suppress(RuntimeError):
-                    loop.call_soon_threadsafe(self._deliver, box)
+                    asked.loop.call_soon_threadsafe(self._deliver, box)
                 return outcome
-        raise Busy("The database was too busy; try again in a moment")
+        raise AssertionError("the last try raises")
+
+    def _transact(self, conn: Connection, asked: _Asked) -> tuple[Outbox, Any]:
+        writer = self._writer_of(conn)
+        box = open_outbox(conn)
+        outcome = asked.work(conn)
+        flush(conn)
+        number = count_transaction(conn, writer)
+        if number is None:
+            del conn.info[_WRITER]
+            raise Busy(reason=_OVERTAKEN)
+        if asked.is_left:
+            raise Busy(reason="nobody waits for it any more")
+        try:
+            conn.commit()
+        except DBAPIError as error:
+            if not is_away(error):
+                raise
+            doubt = _Doubt(writer, number, box, outcome)
+            with suppress(RuntimeError):
+                asked.loop.call_soon_threadsafe(self._pursue, doubt)
+            raise doubt from error
+        return box, outcome
+
+    def _writer_of(self, conn: Connection) -> str:
+        """The name under which a connection counts its transactions."""
+        if _WRITER not in conn.info:
+            name = secrets.token_hex(8)
+            if not join_writers(conn, name, self.lock.fence):
+                raise Busy(reason=_OVERTAKEN)
+            conn.commit()
+            conn.info[_WRITER] = name
+        return conn.info[_WRITER]
+
+    def _pursue(self, doubt: _Doubt) -> None:
+        doubt.answer = asyncio.ensure_future(self._find_out(doubt))
+        self._doubts.add(doubt.answer)
+        doubt.answer.add_done_callback(self._found_out)
+
+    def _found_out(self, answer: "asyncio.Task[Any]") -> None:
+        self._doubts.discard(answer)
+        # Nobody may be left to ask for what it raised.
+        if not answer.cancelled():
+            answer.exception()
+
+    async def _find_out(self, doubt: _Doubt) -> Any:  # noqa: ANN401 - what the function gave
+        while True:
+            try:
+                last = await self._writers.run(partial(self._last_of, doubt.writer))
+                break
+            except Busy:
+                await asyncio.sleep(_PAUSE)
+        if last is None and self.lock.fence is None:
+            raise Internal("Whether this was written is not known: look before it is done again")
+        if last != doubt.number:
+            raise Busy(reason="the transaction was cut off before it was committed")
+        self._deliver(doubt.box)
+        return doubt.outcome
+
+    def _last_of(self, writer: str) -> int | None:
+        try:
+            with self.engine.connect() as conn:
+                return last_transaction(conn, writer)
+        except SQLAlchemyError as error:
+            raise_told(error)
 
     def _read(self, work: Work) -> Any:  # noqa: ANN401
-        with self.engine.connect().execution_options(isolation_level="REPEATABLE READ") as conn:
-            return work(conn)
+        try:
+            conn = self.engine.connect().execution_options(isolation_level="REPEATABLE READ")
+            with conn:
+                return work(conn)
+        except SQLAlchemyError as error:
+            raise_told(error)
 
 
-def _check_again(error: DBAPIError, tries_left: int) -> None:
-    state = getattr(error.orig, "sqlstate", None)
-    if state == _NOT_AVAILABLE:
-        raise Busy("The database stayed locked; try again in a moment") from error
-    if state not in _AGAIN and (state != _TAKEN or not tries_left):
-        raise error
+def _state(error: SQLAlchemyError) -> str | None:
+    return getattr(getattr(error, "orig", None), "sqlstate", None)
+
+
+def _engine(url: str, patience: float, **more: Any) -> Engine:  # noqa: ANN401 - create_engine's
+    named = make_url(url)
+    # What the operator says of the line in the URL holds.
+    line = {name: value for name, value in _LINE.items() if name not in named.query}
+    engine = create_engine(named, connect_args=line, **more)
+    event.listen(engine, "connect", partial(_prepare, patience))
+    return engine
 
 
 def _prepare(patience: float, raw: Any, _record: object) -> None:  # noqa: ANN401

@@ -29,9 +29,10 @@ from gonogo.store._undo_schema import checkpoints, file_changes, model_requests,
 
 __all__ = [
     "METADATA", "answers", "approvals", "audit", "audit_floors", "chains", "checkpoints",
-    "comments", "deliveries", "events", "file_changes", "grants", "links", "logins", "messages",
-    "model_requests", "plan_revisions", "plans", "principals", "session_rules", "sessions",
-    "subtasks", "timers", "tokens", "tool_calls", "turns", "votes", "watches",
+    "comments", "deliveries", "drivers", "events", "file_changes", "grants", "links", "logins",
+    "messages", "model_requests", "plan_revisions", "plans", "principals", "session_rules",
+    "sessions", "subtasks", "timers", "tokens", "tool_calls", "turns", "votes", "watches",
+    "writers",
 ]  # fmt: skip
 
 principals = table(
@@ -302,4 +303,18 @@ answers = table(
     Column("request_digest", Clean, nullable=False),
     Column("answer", Json, nullable=False),
     Column("created_at", Utc, nullable=False),
+)
+
+# Who carries work out: a number that each takeover counts up.
+drivers = table(
+    "drivers",
+    Column("id", Clean, primary_key=True),
+    Column("fence", Integer, nullable=False),
+)
+
+# The connections of PostgreSQL that write, each with the number of its last transaction.
+writers = table(
+    "writers",
+    Column("id", Clean, primary_key=True),
+    Column("number", SERIAL, nullable=False),
 )

@@ -9,25 +9,25 @@ import asyncio
 import queue
 import sqlite3
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import anyio
-import anyio.to_thread
 from sqlalchemy import URL, Connection, Engine, create_engine, event
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import QueuePool
 
-from gonogo.domain.errors import Busy, Internal
+from gonogo.domain.errors import Internal
 from gonogo.store._outbox import Outbox, open_outbox
 from gonogo.store._prepared import Direct
+from gonogo.store.driver import FileLock
 from gonogo.store.log import flush
+from gonogo.store.outage import Pool, is_away, raise_told, told
 
 Work = Callable[[Connection], Any]
-_BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_BUSY_SNAPSHOT, sqlite3.SQLITE_LOCKED})
 _GROUP = 256
 _READERS = 4
 
@@ -50,13 +50,22 @@ class SqliteBackend:
         self._closed = False
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.engine = _engine(path, patience)
-        self._limiter = anyio.CapacityLimiter(_READERS)
+        # Beside the file itself, by whatever link it is named.
+        self.lock = FileLock(path.resolve().with_name(f"{path.resolve().name}.lock"))
+        self._readers = Pool(_READERS, "gonogo-reader")
         self._items: queue.SimpleQueue[_Item | None] = queue.SimpleQueue()
+        self._conn: Connection | None = None
         self._thread = threading.Thread(target=self._serve, name="gonogo-writer", daemon=True)
         self._thread.start()
 
     async def write(self, work: Work) -> Any:  # noqa: ANN401 - what the function gives
-        """Run a function in a transaction that is committed before this returns."""
+        """Run a function in a transaction that is committed before this returns.
+
+        What nobody waits for any more when its turn comes is not begun.
+
+        Raises:
+            Busy: the database is away; nothing was written.
+        """
         if self._closed:
             raise Internal("The database is closed")
         loop = asyncio.get_running_loop()
@@ -65,28 +74,55 @@ class SqliteBackend:
         return await item.answer
 
     async def read(self, work: Work) -> Any:  # noqa: ANN401 - what the function gives
-        """Run a function on one consistent snapshot."""
-        return await anyio.to_thread.run_sync(partial(self._read, work), limiter=self._limiter)
+        """Run a function on one consistent snapshot.
+
+        Raises:
+            Busy: the database is away.
+        """
+        return await self._readers.run(partial(self._read, work))
+
+    def give_up(self) -> None:
+        """Nothing goes on here that nobody waits for."""
 
     def close(self) -> None:
         """Finish what is queued and let go of the file."""
         self._closed = True
         self._items.put(None)
         self._thread.join()
+        self._readers.close()
         self.engine.dispose()
 
     def _read(self, work: Work) -> Any:  # noqa: ANN401
-        with Direct(self.engine) as conn:
-            conn.exec_driver_sql("BEGIN")
-            try:
+        try:
+            with Direct(self.engine) as conn, _snapshot(conn):
                 return work(conn)
-            finally:
-                conn.exec_driver_sql("ROLLBACK")
+        except (SQLAlchemyError, sqlite3.Error) as error:
+            raise_told(error)
 
     def _serve(self) -> None:
-        with Direct(self.engine) as conn:
-            while (items := self._next_group()) is not None:
-                self._run_group(conn, items)
+        while (items := self._next_group()) is not None:
+            try:
+                self._run_group(self._connection(), items)
+            except BaseException as error:  # The writer must outlive any failure.
+                self._let_go()
+                for item in items:
+                    item.error = item.error or told(error)
+            for item in items:
+                # Whoever asked may be gone, its event loop closed: what is committed stays so.
+                with suppress(RuntimeError):
+                    item.loop.call_soon_threadsafe(self._answer, item)
+        self._let_go()
+
+    def _connection(self) -> Connection:
+        self._conn = self._conn or Direct(self.engine)
+        return self._conn
+
+    def _let_go(self) -> None:
+        """Begin anew with the file: what was wrong with it may be held in the connection."""
+        conn, self._conn = self._conn, None
+        if conn is not None:
+            conn.invalidate()
+            conn.close()
 
     def _next_group(self) -> list[_Item] | None:
         first = self._items.get()
@@ -105,20 +141,11 @@ class SqliteBackend:
         return group
 
     def _run_group(self, conn: Connection, items: list[_Item]) -> None:
-        try:
-            _raw(conn).execute("BEGIN IMMEDIATE")
-            for item in items:
-                _run_item(conn, item, alone=len(items) == 1)
-            _raw(conn).execute("COMMIT")
-        except BaseException as error:  # The writer must outlive any failure.
-            if _raw(conn).in_transaction:
-                _raw(conn).execute("ROLLBACK")
-            for item in items:
-                item.error = item.error or _told(error)
+        _raw(conn).execute("BEGIN IMMEDIATE")
         for item in items:
-            # Whoever asked may be gone, its event loop closed: what is committed stays committed.
-            with suppress(RuntimeError):
-                item.loop.call_soon_threadsafe(self._answer, item)
+            if not item.answer.cancelled():
+                _run_item(conn, item, alone=len(items) == 1)
+        _raw(conn).execute("COMMIT")
 
     def _answer(self, item: _Item) -> None:
         try:
@@ -146,6 +173,9 @@ def _run_item(conn: Connection, item: _Item, *, alone: bool) -> None:
         item.outcome = item.work(conn)
         flush(conn)
     except Exception as error:
+        # SQLite may have rolled everything back by itself; the others try again as well.
+        if is_away(error):
+            raise
         item.error = error
         raw.execute("ROLLBACK" if alone else "ROLLBACK TO one")
         if alone:
@@ -158,10 +188,18 @@ def _raw(conn: Connection) -> sqlite3.Connection:
     return conn.connection.driver_connection  # type: ignore[return-value]
 
 
-def _told(error: BaseException) -> BaseException:
-    if getattr(error, "sqlite_errorcode", None) in _BUSY:
-        return Busy("The database stayed locked; try again in a moment")
-    return error
+@contextmanager
+def _snapshot(conn: Connection) -> Generator[None]:
+    try:
+        conn.exec_driver_sql("BEGIN")
+        yield
+        conn.exec_driver_sql("ROLLBACK")
+    except BaseException as error:
+        if is_away(error):
+            conn.invalidate()
+        else:
+            conn.exec_driver_sql("ROLLBACK")
+        raise
 
 
 def _engine(path: Path, patience: float) -> Engine:

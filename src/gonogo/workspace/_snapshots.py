@@ -14,6 +14,7 @@ import json
 import logging
 import os
 import stat
+import tempfile
 import threading
 import time
 from collections import defaultdict
@@ -23,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gonogo.domain.canonical import content_hash
-from gonogo.domain.errors import ToolFailed
+from gonogo.domain.errors import Busy, ToolFailed
 from gonogo.workspace._apply import apply, recover
 from gonogo.workspace._git import Git, blob_id, intake, outlet, write_blob
 from gonogo.workspace._index import Desk, Index, Known, now_in, open_store, settled
@@ -48,6 +49,7 @@ _LOG = logging.getLogger(__name__)
 _NO_LIMITS = Limits()
 _USUAL_MODES = (0o644, 0o755)
 _NOWHERE = Path()
+_PROBE = 1 << 20
 
 
 class Snapshots:
@@ -68,14 +70,31 @@ class Snapshots:
         """By workspace, what was given out of it, and when."""
         self._guard = threading.Lock()
 
+    def probe(self) -> None:
+        """Write something beside the store, to see whether that can be done.
+
+        Raises:
+            Busy: not now.
+        """
+        try:
+            folder = self._git.folder.parent
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=folder) as file:
+                file.write(bytes(_PROBE))
+                file.flush()
+        except OSError as error:
+            raise Busy(reason=f"the state folder cannot be written: {error}") from error
+
     def take(self, workspace: Workspace) -> Tree:
         """Hold what is in the workspace now.
 
         Raises:
-            ToolFailed: `too_large`, `timeout`, or `io_error`, as when the disk is full. Nothing
-                was held then.
+            ToolFailed: `too_large`, `timeout`, or `io_error`.
+            Busy: the store cannot be written now, as when its disk is full.
+
+        Either way nothing was held.
         """
-        with _said():
+        with self._writing():
             self._git.prepare()
             desk = self._desk(workspace.root)
             with desk.held(), open_store(self._git.folder):
@@ -90,7 +109,7 @@ class Snapshots:
         Args:
             root: The workspace that it belongs to.
         """
-        with _said():
+        with self._writing():
             self._git.prepare()
             with open_store(self._git.folder):
                 said = self._git.run("hash-object", "-w", "--no-filters", "--stdin", given=data)
@@ -101,8 +120,9 @@ class Snapshots:
 
         Raises:
             ToolFailed: `io_error`, `bad_path`, or `too_large`.
+            Busy: the store cannot be written now.
         """
-        with _said(), root_opened(workspace.root) as root:
+        with self._writing(), root_opened(workspace.root) as root:
             try:
                 with parent_opened(root, check_path(path)) as (folder, name):
                     status = os.lstat(name, dir_fd=folder)
@@ -264,7 +284,7 @@ class Snapshots:
         self._given.pop(root, None)
         others = {root_: ids for root_, ids in given.items() if root_ != root}
         if desk.folder.exists():
-            with _said(), desk.held():
+            with self._writing(), desk.held():
                 desk.forget(kept)
         return self._swept(kept, others, NO_GRACE)
 
@@ -276,7 +296,7 @@ class Snapshots:
     def _swept(self, keep: Iterable[str], given: Mapping[Path, Iterable[str]], grace: float) -> int:
         if not (self._git.folder / "HEAD").exists():
             return 0
-        with _said(), open_store(self._git.folder, alone=True):
+        with self._writing(), open_store(self._git.folder, alone=True):
             return sweep(self._git, {*keep, *(id_ for ids in given.values() for id_ in ids)}, grace)
 
     def _give(self, root: Path, name: str) -> str:
@@ -307,6 +327,18 @@ class Snapshots:
                 raise
             # The store has lost contents that the index speaks of: read everything again.
             return taking.run(index.distrusted())
+
+    @contextmanager
+    def _writing(self) -> Generator[None]:
+        """Tell the store's own trouble, which passes, from what is wrong with a workspace."""
+        try:
+            yield
+        except (ToolFailed, OSError) as error:
+            if isinstance(error, OSError) or error.kind == "io_error":
+                self.probe()
+            if isinstance(error, OSError):
+                raise ToolFailed("io_error", f"No snapshot: {error}") from error
+            raise
 
     def _desk(self, root: Path) -> Desk:
         with self._guard:
@@ -370,14 +402,6 @@ class _Taking:
         ]
         lines.append(b"100644 %s\tmeta\0" % name.strip())
         return Tree(self.git.index(self.desk.folder / "git-index", b"".join(lines)))
-
-
-@contextmanager
-def _said() -> Generator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise ToolFailed("io_error", f"No snapshot: {error}") from error
 
 
 def _known(found: Found, data: bytes, signature: tuple[int, int, int, int, int] | None) -> Known:

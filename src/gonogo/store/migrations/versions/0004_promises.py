@@ -42,6 +42,8 @@ _END = sa.text(
 _PROPOSED = frozenset({"draft", "awaiting_approval"})
 _ENDED = frozenset({"completed", "failed", "partial", "cancelled"})
 
+_SERIAL = sa.Integer().with_variant(sa.BigInteger(), "postgresql")
+
 
 def upgrade() -> None:
     """Add what is new, put right what earlier versions wrote, let go of what nobody reads."""
@@ -51,6 +53,8 @@ def upgrade() -> None:
     _approved_revisions()
     _accounts()
     _watches()
+    _drivers()
+    _writers()
 
 
 def _absences() -> None:
@@ -147,3 +151,25 @@ def _watches() -> None:
         sqlite_strict=True,
     )
     op.create_index(op.f("ix_watches_session_id"), "watches", ["session_id"])
+
+
+def _drivers() -> None:
+    """Which takeover of the database the one is that drives now."""
+    op.create_table(
+        "drivers",
+        sa.Column("id", sa.Text(), nullable=False),
+        sa.Column("fence", sa.Integer(), nullable=False),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_drivers")),
+        sqlite_strict=True,
+    )
+
+
+def _writers() -> None:
+    """The connections that write, each with the number of its last transaction."""
+    op.create_table(
+        "writers",
+        sa.Column("id", sa.Text(), nullable=False),
+        sa.Column("number", _SERIAL, nullable=False),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_writers")),
+        sqlite_strict=True,
+    )

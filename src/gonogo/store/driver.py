@@ -1,0 +1,394 @@
+"""The driver: of all processes on one database the one that carries work out.
+
+It holds a lock for as long as it lives, so a second one is refused: on SQLite a lock on a file
+beside the database, on PostgreSQL a session-level advisory lock on a connection of its own. That
+connection can be cut while the process lives. So each driver also has a fence, a number that grows
+with every takeover: what an earlier driver writes after one is refused by the database, whatever it
+believes. A driver that finds the lock free and its fence unmoved has missed nothing.
+
+An advisory lock belongs to a process of the server. Behind a pooler that shares these between its
+clients, whoever comes next would hold it: that is found out before it is taken.
+"""
+
+import fcntl
+import logging
+import os
+import secrets
+import socket
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from functools import partial
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Any, Protocol
+
+import anyio
+from sqlalchemy import Connection, Engine, bindparam, delete, select, text, update
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.exc import DBAPIError
+
+from gonogo.domain.errors import Busy, Conflict
+from gonogo.store._rows import put
+from gonogo.store._schema import drivers, writers
+from gonogo.store.outage import Pool, raise_told
+
+_LOG = logging.getLogger(__name__)
+_BEAT, _GLANCE = 2.0, 0.1
+_APART = 3
+"""Connections beside each other that show whether a pooler shares out processes of the server."""
+_KIND = 0x676F6E6F
+"""The upper half of the advisory lock's key; the lower one is the schema that holds the tables."""
+_THE_ONE = "driver"
+_SCHEMA = text(
+    "SELECT coalesce("
+    "(SELECT relnamespace FROM pg_class WHERE oid = to_regclass('alembic_version')),"
+    " (SELECT oid FROM pg_namespace WHERE nspname = current_schema()))::bigint"
+)
+_PID = text("SELECT pg_backend_pid()")
+_NAME = text("SELECT set_config('application_name', :name, false)")
+_END = text("SELECT pg_terminate_backend(:pid)")
+_TRY = text("SELECT pg_try_advisory_lock(:key)")
+_OURS = "locktype = 'advisory' AND granted AND classid = :kind AND objid = :schema AND objsubid = 1"
+_HELD = text(
+    "SELECT pg_backend_pid() AS pid, EXISTS (SELECT FROM pg_locks"  # noqa: S608 - our own words
+    f" WHERE pid = pg_backend_pid() AND {_OURS}) AS held"
+)
+_HOLDER = text(
+    "SELECT application_name, pid FROM pg_locks JOIN pg_stat_activity USING (pid)"  # noqa: S608
+    " WHERE database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+    f" AND {_OURS}"
+)
+_FENCE = select(drivers.c.fence).where(drivers.c.id == _THE_ONE)
+_TAKE_OVER = (
+    insert(drivers)
+    .values(id=_THE_ONE, fence=1)
+    .on_conflict_do_update(index_elements=[drivers.c.id], set_={"fence": drivers.c.fence + 1})
+    .returning(drivers.c.fence)
+)
+_END_ALL = delete(writers)
+_HOLD_FENCE = _FENCE.with_for_update(read=True)
+_COUNT = (
+    update(writers)
+    .where(writers.c.id == bindparam("writer"))
+    .values(number=writers.c.number + 1)
+    .returning(writers.c.number)
+)
+_COUNTED = select(writers.c.number).where(writers.c.id == bindparam("writer")).with_for_update()
+
+
+def join_writers(conn: Connection, writer: str, fence: int | None) -> bool:
+    """Have a connection count its transactions under a name of its own.
+
+    Args:
+        fence: The driver's; None for a process that does not drive.
+
+    Returns:
+        False: somebody else drives since.
+    """
+    # Held against a takeover at this moment, which would not see the new row.
+    if fence is not None and conn.execute(_HOLD_FENCE).scalar() != fence:
+        return False
+    put(conn, writers, {"id": writer, "number": 0})
+    return True
+
+
+def count_transaction(conn: Connection, writer: str) -> int | None:
+    """The number of the transaction that runs; None when a takeover ended its connection."""
+    return conn.execute(_COUNT, {"writer": writer}).scalar()
+
+
+def last_transaction(conn: Connection, writer: str) -> int | None:
+    """The number of the last transaction that a connection committed, once none of its runs."""
+    return conn.execute(_COUNTED, {"writer": writer}).scalar()
+
+
+class DriverLock(Protocol):
+    """What only one process has."""
+
+    fence: int | None
+    """The number of this driver; None before it drives, and where no driver can lose its lock."""
+
+    def take(self, seconds: float) -> None:
+        """Take the lock; a process that is about to end is waited for.
+
+        Raises:
+            Conflict: another process has it; the text names it.
+            Busy: the database is away.
+        """
+        ...
+
+    def claim(self) -> None:
+        """Begin to drive: from now on nobody who drove before can write."""
+        ...
+
+    def is_held(self) -> bool:
+        """Whether the lock is still ours."""
+        ...
+
+    def regain(self, seconds: float) -> bool:
+        """Take the lock again that was lost. False: somebody else has driven meanwhile.
+
+        Raises:
+            Conflict, Busy: as `take` does.
+        """
+        ...
+
+    def release(self) -> None:
+        """Let others have it."""
+        ...
+
+
+class FileLock:
+    """A lock on a file beside a SQLite database. The kernel frees it when the process ends."""
+
+    fence: int | None = None
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._handle: int | None = None
+
+    def take(self, seconds: float) -> None:
+        """See `DriverLock.take`."""
+        until = monotonic() + seconds
+        try:
+            handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise Busy(reason=f"{self._path} cannot be locked: {error.strerror}") from error
+        while not _locked(handle):
+            if monotonic() >= until:
+                holder = os.pread(handle, 20, 0).decode(errors="replace").strip()
+                os.close(handle)
+                raise Conflict(
+                    f"Process {holder or 'unknown'} already drives {self._path.stem}; stop it, or "
+                    "set GONOGO_DB to another database"
+                )
+            sleep(_GLANCE)
+        self._handle = handle
+        # Only for those who are refused; the disk may be full.
+        with suppress(OSError):
+            os.ftruncate(handle, 0)
+            os.pwrite(handle, b"%d\n" % os.getpid(), 0)
+
+    def claim(self) -> None:
+        """See `DriverLock.claim`."""
+
+    def is_held(self) -> bool:
+        """See `DriverLock.is_held`."""
+        return self._handle is not None
+
+    def regain(self, seconds: float) -> bool:
+        """See `DriverLock.regain`."""
+        self.take(seconds)
+        return True
+
+    def release(self) -> None:
+        """See `DriverLock.release`."""
+        if self._handle is not None:
+            os.close(self._handle)
+            self._handle = None
+
+
+def _locked(handle: int) -> bool:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+class AdvisoryLock:
+    """A session-level advisory lock on PostgreSQL. All methods block."""
+
+    def __init__(self, engine: Engine) -> None:
+        """Take nothing yet.
+
+        Args:
+            engine: Makes a new connection each time, which commits each statement by itself.
+        """
+        self.fence: int | None = None
+        self._engine = engine
+        self._conn: Connection | None = None
+        self._pid = 0
+        self._name = f"gonogo {os.getpid()} on {socket.gethostname()[:20]} {secrets.token_hex(6)}"
+
+    def take(self, seconds: float) -> None:
+        """See `DriverLock.take`."""
+        try:
+            self._conn = self._conn or self._connected()
+            self._take(self._conn, monotonic() + seconds)
+        except DBAPIError as error:
+            self.release()
+            raise_told(error)
+        except Conflict:
+            self.release()
+            raise
+
+    def _take(self, conn: Connection, until: float) -> None:
+        key = _key(conn)
+        while not conn.execute(_TRY, {"key": key["kind"] << 32 | key["schema"]}).scalar():
+            holder = conn.execute(_HOLDER, key).first()
+            if holder is not None and holder.application_name == self._name:
+                # Our own connection that was lost; the server does not know it yet.
+                conn.execute(_END, {"pid": holder.pid})
+            elif monotonic() >= until:
+                raise Conflict(_refusal(holder))
+            sleep(_GLANCE)
+
+    def claim(self) -> None:
+        """See `DriverLock.claim`."""
+        assert self._conn is not None  # noqa: S101 - the lock was taken
+        try:
+            fence = self._conn.execute(_TAKE_OVER).scalar_one()
+            # Waits for what runs; whatever begins later finds its row gone.
+            self._conn.execute(_END_ALL)
+        except DBAPIError as error:
+            self.release()
+            raise_told(error)
+        self.fence = fence
+
+    def is_held(self) -> bool:
+        """See `DriverLock.is_held`."""
+        if self._conn is None:
+            return False
+        try:
+            found = self._conn.execute(_HELD, _key(self._conn)).one()
+        except DBAPIError:
+            return False
+        return found.held and found.pid == self._pid
+
+    def regain(self, seconds: float) -> bool:
+        """See `DriverLock.regain`."""
+        self.release()
+        self.take(seconds)
+        assert self._conn is not None  # noqa: S101 - taken one line above
+        try:
+            return self._conn.execute(_FENCE).scalar() == self.fence
+        except DBAPIError as error:
+            raise_told(error)
+
+    def release(self) -> None:
+        """See `DriverLock.release`."""
+        conn, self._conn = self._conn, None
+        if conn is not None:
+            conn.invalidate()
+            conn.close()
+
+    def _connected(self) -> Connection:
+        conn = self._engine.connect()
+        try:
+            conn.execute(_NAME, {"name": self._name})
+            self._pid = conn.execute(_PID).scalar_one()
+            self._check_unshared(conn)
+        except BaseException:
+            conn.close()
+            raise
+        return conn
+
+    def _check_unshared(self, conn: Connection) -> None:
+        """Refuse a pooler that gives a client now this process of the server and now that one."""
+        with ExitStack() as others:
+            for _ in range(_APART):
+                other = others.enter_context(self._engine.connect())
+                other.exec_driver_sql("BEGIN")
+                lent = other.execute(_PID).scalar() == self._pid
+                # Not asked where the other has it, which may be all that the pooler has.
+                if lent or conn.execute(_PID).scalar() != self._pid:
+                    raise Conflict(
+                        "GONOGO_DB leads to a pooler that shares connections between clients, so "
+                        "nothing could keep a second gonogo from the same work; name the server "
+                        "itself, or a pool in session mode"
+                    )
+
+
+def _key(conn: Connection) -> dict[str, int]:
+    schema = conn.execute(_SCHEMA).scalar()
+    if schema is None:
+        raise Conflict("The search_path of GONOGO_DB names no schema that exists")
+    return {"kind": _KIND, "schema": schema}
+
+
+def _refusal(holder: Any) -> str:  # noqa: ANN401 - a database row
+    who = "another process" if holder is None else f"{holder.application_name or 'a process'}"
+    where = "" if holder is None else f" (process {holder.pid} of the server)"
+    return (
+        f"The database is already driven by {who}{where}; stop that one, set GONOGO_DB to another "
+        "database, or work through the one that drives"
+    )
+
+
+class Driver:
+    """This process as the one that drives, for as long as it can be sure of that."""
+
+    def __init__(self, lock: DriverLock, goes_on: Callable[[], None]) -> None:
+        """Drive under a lock that was taken and claimed.
+
+        Args:
+            goes_on: Told when this process drives again.
+        """
+        self.problem: str | None = None
+        """Why it does not drive at this moment."""
+        self._lock, self._told = lock, goes_on
+        self._threads = Pool(1, "gonogo-driver")
+
+    def check(self) -> None:
+        """Check that this process drives.
+
+        Raises:
+            Busy: not at this moment.
+        """
+        if self.problem is not None:
+            raise Busy(
+                "This process does not drive the database now; try again in a moment",
+                reason=self.problem,
+            )
+
+    async def stay(self) -> None:
+        """Drive until somebody else does; a lock that is lost is taken again at once."""
+        while True:
+            await anyio.sleep(_BEAT)
+            if await self._threads.run(self._lock.is_held):
+                continue
+            self._stops("the connection that holds the lock of the driver is lost")
+            if not await self._regained():
+                return
+            self._goes_on()
+
+    async def take_over(self) -> None:
+        """Drive anew, once nobody else does; what is known of the database is out of date then."""
+        while True:
+            try:
+                await self._threads.run(partial(self._lock.take, 0))
+                await self._threads.run(self._lock.claim)
+            except Busy:
+                await anyio.sleep(_BEAT)
+            except Conflict as taken:
+                self._stops(str(taken))
+                await anyio.sleep(_BEAT)
+            else:
+                self._goes_on()
+                return
+
+    def close(self) -> None:
+        """Let others drive."""
+        self._threads.close()
+        self._lock.release()
+
+    async def _regained(self) -> bool:
+        while True:
+            try:
+                return await self._threads.run(partial(self._lock.regain, _BEAT))
+            except Busy:
+                await anyio.sleep(_BEAT / 4)
+            except Conflict as taken:
+                self._stops(str(taken))
+                return False
+
+    def _stops(self, problem: str) -> None:
+        if problem != self.problem:
+            _LOG.warning("nothing new begins: %s", problem)
+        self.problem = problem
+
+    def _goes_on(self) -> None:
+        _LOG.warning("this process drives the database again")
+        self.problem = None
+        self._told()

@@ -1,0 +1,240 @@
+"""A database that is away: what runs waits for it, and whoever asks is told in time.
+
+Away is whatever passes without anybody's fault in the work: the server restarts, connections are
+cut, the disk is full, the file is locked or can only be read. A job, a timer or a stream waits as
+long as that takes, since what it would write is known nowhere else; a request waits a few seconds
+and is then refused with `Busy`. The log says once that the database is away, and when it is back.
+
+Of an error that the driver raises, its own code decides (https://sqlite.org/rescode.html,
+https://www.postgresql.org/docs/current/errcodes-appendix.html), never its text.
+"""
+
+import asyncio
+import logging
+import math
+import sqlite3
+from collections.abc import Awaitable, Callable, Generator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
+from random import uniform
+from time import monotonic
+from typing import NoReturn, TypeVar
+
+import anyio
+from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, PendingRollbackError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+
+from gonogo.domain.errors import Busy
+
+T = TypeVar("T")
+_LOG = logging.getLogger(__name__)
+_SQLITE = frozenset(
+    {
+        sqlite3.SQLITE_PERM, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_NOMEM,
+        sqlite3.SQLITE_READONLY, sqlite3.SQLITE_INTERRUPT, sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_PROTOCOL, sqlite3.SQLITE_NOTADB,
+    }
+)  # fmt: skip
+"""Primary result codes: nothing is wrong with the statement."""
+_POSTGRES = ("08", "53", "55P03", "57", "58", "25006", "25P03", "40", "XX001", "XX002")
+"""How the SQLSTATE of such an error begins. A lost connection has none."""
+_FIRST, _LONGEST = 0.05, 2.0
+_LATE = "The database does not answer in time; try again in a moment"
+_patient: ContextVar[bool] = ContextVar("patient", default=False)
+_watch: ContextVar["Stopwatch | None"] = ContextVar("watch", default=None)
+
+
+def told(error: BaseException) -> BaseException:
+    """`Busy` in the place of an error that says that the database is away; else the error."""
+    if not is_away(error):
+        return error
+    cause = getattr(error, "orig", None) or error
+    return Busy(reason=" ".join(str(cause).split()) or type(cause).__name__)
+
+
+def raise_told(error: Exception) -> NoReturn:
+    """Raise what `told` makes of an error."""
+    said = told(error)
+    if said is error:
+        raise error
+    raise said from error
+
+
+def is_away(error: BaseException) -> bool:
+    """Whether the same work may well succeed later, as nothing is wrong with it."""
+    cause = getattr(error, "orig", None) or error
+    if isinstance(cause, sqlite3.Error):
+        return getattr(cause, "sqlite_errorcode", 0) & 0xFF in _SQLITE
+    if isinstance(error, DBAPIError):
+        state: str | None = getattr(cause, "sqlstate", None)
+        if state is not None:
+            return state.startswith(_POSTGRES)
+        return error.connection_invalidated or isinstance(error, OperationalError | InterfaceError)
+    # A connection that was lost inside a savepoint can do nothing but say so.
+    return isinstance(error, PoolTimeout | PendingRollbackError)
+
+
+@contextmanager
+def patiently() -> Generator[None]:
+    """What is read and written inside waits for the database, however long it is away."""
+    token = _patient.set(True)
+    try:
+        yield
+    finally:
+        _patient.reset(token)
+
+
+@contextmanager
+def standing_still() -> Generator[None]:
+    """The time inside counts for no deadline that a stopwatch holds."""
+    watch = _watch.get()
+    with watch.stopped() if watch else nullcontext():
+        yield
+
+
+class Pool:
+    """Threads for what may hang. Whoever asked can leave; what had not begun then never does."""
+
+    def __init__(self, threads: int, name: str) -> None:
+        self._threads = ThreadPoolExecutor(threads, name)
+
+    async def run(self, work: Callable[[], T]) -> T:
+        """Call a function in one of the threads."""
+        return await asyncio.wrap_future(self._threads.submit(work))
+
+    def close(self) -> None:
+        """Finish what has been asked for."""
+        self._threads.shutdown()
+
+
+class Stopwatch:
+    """Holds a deadline back for as long as the work under it waits for the database."""
+
+    def __init__(self) -> None:
+        self.stood = 0.0
+        """Seconds for which it stood still so far."""
+        self._scope: anyio.CancelScope | None = None
+        self._waiting = 0
+        self._since = self._left = 0.0
+
+    @contextmanager
+    def holding(self, scope: anyio.CancelScope) -> Generator[None]:
+        """Hold the deadline of a scope back for what runs inside."""
+        self._scope = scope
+        token = _watch.set(self)
+        try:
+            yield
+        finally:
+            _watch.reset(token)
+
+    @contextmanager
+    def stopped(self) -> Generator[None]:
+        """Stand still inside; several may be inside at once."""
+        assert self._scope is not None  # noqa: S101 - only what it holds finds it
+        if not self._waiting:
+            self._since = anyio.current_time()
+            self._left, self._scope.deadline = self._scope.deadline - self._since, math.inf
+        self._waiting += 1
+        try:
+            yield
+        finally:
+            self._waiting -= 1
+            if not self._waiting:
+                now = anyio.current_time()
+                self.stood += now - self._since
+                self._scope.deadline = now + self._left
+
+
+class Outage:
+    """Whether something that is needed is away, and what those who need it do about it."""
+
+    def __init__(self, what: str, patience: float) -> None:
+        """Nothing is known yet.
+
+        Args:
+            what: Its name in the log.
+            patience: Seconds that those wait who do not wait patiently.
+        """
+        self._what, self._patience = what, patience
+        self._since: float | None = None
+        self._by_write = False
+        self._news = anyio.Event()
+        self._era = 0
+        self._is_over = False
+
+    async def ride(self, attempt: Callable[[], Awaitable[T]], *, writes: bool = False) -> T:
+        """Make an attempt, and make it again while what it needs is away.
+
+        Args:
+            attempt: Raises `Busy` when that is so; it has changed nothing then.
+            writes: It writes; that something can be read does not show that this is back.
+
+        Raises:
+            Busy: it is away for longer than the caller waits, or nobody may wait any more.
+        """
+        if _patient.get():
+            return await self._insist(attempt, writes)
+        with anyio.move_on_after(self._patience):
+            return await self._insist(attempt, writes)
+        late = Busy(_LATE)
+        self._missed(late, writes)
+        raise late
+
+    def wake(self) -> None:
+        """Have those who wait try again at once."""
+        news, self._news = self._news, anyio.Event()
+        news.set()
+
+    def drop(self) -> None:
+        """Refuse those who wait now: what they would write is nobody's any more."""
+        self._era += 1
+        self.wake()
+
+    def end(self) -> None:
+        """Have nobody wait from now on; each may still try once."""
+        self._is_over = True
+        self.drop()
+
+    async def _insist(self, attempt: Callable[[], Awaitable[T]], writes: bool) -> T:
+        era, delay = self._era, 0.0
+        while True:
+            try:
+                outcome = await attempt()
+            except Busy as error:
+                if self._is_over or self._is_no_news():
+                    raise
+                # One cut connection says little: the second attempt has a new one.
+                if delay:
+                    self._missed(error, writes)
+                await self._pause(delay)
+                if era != self._era:
+                    raise
+                delay = min(max(2 * delay, _FIRST), _LONGEST)
+            else:
+                self._found(writes)
+                return outcome
+
+    def _is_no_news(self) -> bool:
+        """Whether one who is in a hurry need not try twice."""
+        known = self._since is not None and monotonic() - self._since > self._patience
+        return known and not _patient.get()
+
+    async def _pause(self, delay: float) -> None:
+        news = self._news
+        with standing_still(), anyio.move_on_after(delay * uniform(0.8, 1.2)):  # noqa: S311
+            await news.wait()
+
+    def _missed(self, error: Busy, writes: bool) -> None:
+        self._by_write = self._by_write or writes
+        if self._since is None:
+            self._since = monotonic()
+            _LOG.warning("work waits for %s: %s", self._what, error.reason)
+
+    def _found(self, writes: bool) -> None:
+        if self._since is None or (self._by_write and not writes):
+            return
+        _LOG.warning("%s is back after %.1f s", self._what, monotonic() - self._since)
+        self._since, self._by_write = None, False
+        self.wake()

@@ -1,0 +1,371 @@
+"""A database that goes away under a store: nothing is lost, nothing is written twice."""
+
+import logging
+import random
+import sqlite3
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import cast
+
+import anyio
+import pytest
+from anyio.to_thread import run_sync as in_thread
+from sqlalchemy import event
+
+from fakes.between import Breaking, breaking
+from fakes.disk import small_disk
+from fakes.postgres import Server
+from fakes.rows import NOW, begin
+from gonogo.domain.errors import Busy, Conflict
+from gonogo.domain.events import AssistantMessage
+from gonogo.store import Connection, Outbox, Store, log, patiently
+from gonogo.store._migrate import version_of
+from gonogo.store._sqlite import SqliteBackend
+from gonogo.store.log import events_after
+from gonogo.store.sessions import session_of, set_session
+from store.test_schema import engine_of
+
+LIMIT = 120
+AT_ONCE, EACH = 8, 12
+
+
+def say(conn: Connection, what: str) -> str:
+    log.tell(conn, "s1", NOW, AssistantMessage(content=what))
+    return what
+
+
+class Sayers:
+    """Some who each say something again and again, patiently."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.answered: list[str] = []
+        self.handed_over: list[str] = []
+        store.deliver = self._take
+
+    def _take(self, box: Outbox) -> None:
+        self.handed_over += [body["content"] for body in box.events]
+
+    async def say_all(self, trouble: Callable[[], Awaitable[object]], *, times: int) -> None:
+        """Say everything, while trouble comes some times."""
+        with anyio.fail_after(LIMIT):
+            async with anyio.create_task_group() as group:
+                for who in range(AT_ONCE):
+                    group.start_soon(self._say, f"{who}")
+                for _ in range(times):
+                    await trouble()
+                    await anyio.sleep(random.random() / 10)
+
+    async def _say(self, who: str) -> None:
+        for number in range(EACH):
+            with patiently():
+                self.answered.append(await self.store.write(say, f"{who}.{number}"))
+
+    async def all_is_said_once(self) -> None:
+        with patiently():
+            told = await self.store.read(events_after, "s1", 0, 10_000)
+        wanted = Counter(f"{who}.{number}" for who in range(AT_ONCE) for number in range(EACH))
+        assert Counter(body["content"] for body in told) == wanted
+        assert Counter(self.answered) == Counter(self.handed_over) == wanted
+        assert [body["seq"] for body in told] == list(range(1, len(told) + 1))
+
+
+@pytest.fixture
+def database(mortal_postgres: Server) -> Iterator[str]:
+    name = mortal_postgres.make()
+    yield name
+    if not mortal_postgres.runs:
+        mortal_postgres.start()
+    mortal_postgres.drop(name)
+
+
+@contextmanager
+def opened(url: str, **more: float) -> Iterator[Store]:
+    store = Store(url, **more)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+async def test_a_server_that_stops_and_starts_again_loses_nothing(
+    mortal_postgres: Server, database: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    ways = iter([True, False, True])
+
+    async def restart() -> None:
+        await in_thread(partial(mortal_postgres.stop, at_once=next(ways)))
+        await in_thread(mortal_postgres.start)
+
+    with opened(mortal_postgres.url(database)) as store:
+        await store.write(begin)
+        sayers = Sayers(store)
+        with caplog.at_level(logging.WARNING):
+            await sayers.say_all(restart, times=3)
+        await sayers.all_is_said_once()
+
+    said = [r.getMessage().split(":")[0] for r in caplog.records if "store" in r.name]
+    assert said.count("work waits for the database") <= 3
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_connections_that_are_cut_twelve_times_lose_nothing(
+    mortal_postgres: Server, database: str, seed: int
+) -> None:
+    random.seed(seed)
+    with opened(mortal_postgres.url(database)) as store:
+        await store.write(begin)
+        sayers = Sayers(store)
+        cut = partial(in_thread, mortal_postgres.cut, database)
+        await sayers.say_all(cut, times=12)
+        await sayers.all_is_said_once()
+
+
+@pytest.fixture
+def line(mortal_postgres: Server, tmp_path: Path) -> Iterator[Breaking]:
+    with breaking(tmp_path / "line", mortal_postgres.folder) as made:
+        yield made
+
+
+@pytest.mark.parametrize("breaks", ["before", "after"])
+@pytest.mark.parametrize("patient", [True, False])
+async def test_a_commit_whose_answer_does_not_come_is_neither_lost_nor_repeated(
+    line: Breaking, database: str, breaks: str, patient: bool
+) -> None:
+    with opened(line.url(database)) as store:
+        await store.write(begin)
+        sayers = Sayers(store)
+        for number in range(6):
+            line.breaks = breaks
+            with anyio.fail_after(LIMIT):
+                if patient:
+                    with patiently():
+                        assert await store.write(say, f"{number}") == f"{number}"
+                else:
+                    assert await store.write(say, f"{number}") == f"{number}"
+        told = [body["content"] for body in await store.read(events_after, "s1", 0)]
+
+    assert line.broken == 6
+    assert told == sayers.handed_over == [f"{number}" for number in range(6)]
+
+
+async def test_what_a_commit_in_doubt_set_going_is_handed_over_though_nobody_waits_any_more(
+    line: Breaking, mortal_postgres: Server, database: str
+) -> None:
+    with opened(line.url(database), patience=0.2) as store:
+        with patiently():
+            await store.write(begin)
+        sayers = Sayers(store)
+        line.breaks, line.is_shut = "after", True
+        with anyio.fail_after(LIMIT):
+            with pytest.raises(Busy):
+                await store.write(say, "in doubt")
+            assert sayers.handed_over == []
+            line.is_shut = False
+            while not sayers.handed_over:  # noqa: ASYNC110 - it tells nobody
+                await anyio.sleep(0.01)
+            with patiently():
+                told = await store.read(events_after, "s1", 0)
+
+    assert sayers.handed_over == ["in doubt"]
+    assert [body["content"] for body in told] == ["in doubt"]
+
+
+async def test_what_was_rolled_back_with_its_line_sets_nothing_going(
+    line: Breaking, database: str
+) -> None:
+    with opened(line.url(database), patience=0.2) as store:
+        with patiently():
+            await store.write(begin)
+        sayers = Sayers(store)
+        line.breaks, line.is_shut = "before", True
+        with anyio.fail_after(LIMIT):
+            with pytest.raises(Busy):
+                await store.write(say, "never")
+            line.is_shut = False
+            with patiently():
+                await store.write(say, "later")
+                told = await store.read(events_after, "s1", 0)
+
+    assert sayers.handed_over == ["later"]
+    assert [body["content"] for body in told] == ["later"]
+
+
+async def test_a_line_that_is_lost_inside_a_part_of_a_transaction_is_an_outage_too(
+    mortal_postgres: Server, database: str
+) -> None:
+    cuts = [1]
+
+    def work(conn: Connection) -> None:
+        from gonogo.store import part
+
+        with part(conn):
+            say(conn, "whole")
+            if cuts:
+                cuts.pop()
+                mortal_postgres.cut(database)
+            set_session(conn, "s1", title="new")
+
+    with opened(mortal_postgres.url(database)) as store:
+        await store.write(begin)
+        with anyio.fail_after(LIMIT), patiently():
+            await store.write(work)
+            told = await store.read(events_after, "s1", 0)
+            found = await store.read(session_of, "s1")
+
+    assert [body["content"] for body in told] == ["whole"]
+    assert found is not None
+    assert found.title == "new"
+
+
+async def test_a_server_that_is_away_is_said_in_time_and_is_no_empty_database(
+    mortal_postgres: Server, database: str
+) -> None:
+    url = mortal_postgres.url(database)
+    engine = engine_of(url)
+    with opened(url, patience=0.5) as store:
+        await store.write(begin)
+        mortal_postgres.stop()
+        with anyio.fail_after(LIMIT):
+            with pytest.raises(Busy):
+                await store.read(session_of, "s1")
+            with pytest.raises(Busy):
+                await store.write(say, "never")
+            with pytest.raises(Busy):
+                await store.probe()
+        with pytest.raises(Busy):
+            version_of(engine)
+        with pytest.raises(Busy):
+            Store(url)
+        mortal_postgres.start()
+        with anyio.fail_after(LIMIT), patiently():
+            await store.probe()
+            assert await store.read(events_after, "s1", 0) == []
+    assert version_of(engine) is not None
+    engine.dispose()
+
+
+def test_what_is_no_database_is_no_empty_one(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("What is this?\n" * 1000)
+    for name in ("file", "file/below.db"):
+        with pytest.raises(Busy):
+            Store(f"sqlite:///{tmp_path / name}")
+
+    assert (tmp_path / "file").read_text() == "What is this?\n" * 1000
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    yield
+    other.execute("ROLLBACK")
+    other.close()
+
+
+async def test_a_file_that_another_process_locks_for_long_is_waited_for(tmp_path: Path) -> None:
+    path = tmp_path / "gonogo.db"
+    with opened(f"sqlite:///{path}", patience=0.2) as store:
+        with patiently():
+            await store.write(begin)
+        sayers = Sayers(store)
+        with anyio.fail_after(LIMIT):
+            async with anyio.create_task_group() as group:
+                with locked(path):
+                    with pytest.raises(Busy):
+                        await store.write(say, "never")
+                    with patiently():
+                        group.start_soon(store.write, say, "later")
+                    with pytest.raises(Busy):
+                        await store.write(say, "nor this")
+                    assert await store.read(events_after, "s1", 0) == []
+            told = await store.read(events_after, "s1", 0)
+
+    assert [body["content"] for body in told] == sayers.handed_over == ["later"]
+
+
+async def test_a_full_disk_that_is_freed_loses_nothing(tmp_path: Path) -> None:
+    with (
+        small_disk(tmp_path / "disk") as disk,
+        opened(f"sqlite:///{disk.folder / 'gonogo.db'}", patience=0.5) as store,
+    ):
+        with patiently():
+            await store.write(begin)
+        sayers = Sayers(store)
+
+        async def trouble() -> None:
+            await in_thread(disk.fill)
+            with pytest.raises(Busy):
+                await store.probe()
+            await in_thread(disk.free)
+
+        await sayers.say_all(trouble, times=3)
+        await sayers.all_is_said_once()
+
+
+async def test_a_disk_that_is_read_only_is_written_again_once_it_can_be(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk") as disk:
+        url = f"sqlite:///{disk.folder / 'gonogo.db'}"
+        with opened(url) as store:
+            await store.write(begin)
+        disk.allow_writing(False)
+        with pytest.raises(Busy):
+            Store(url, drives=True)
+        disk.allow_writing(True)
+        with opened(url) as store, anyio.fail_after(LIMIT):
+            await store.write(say, "there")
+            told = await store.read(events_after, "s1", 0)
+
+    assert [body["content"] for body in told] == ["there"]
+
+
+def fills(conn: Connection) -> None:
+    set_session(conn, "s1", title="x" * 4_000_000)
+
+
+def refuses(conn: Connection) -> None:
+    del conn
+    raise Conflict("no")
+
+
+@contextmanager
+def no_room(store: Store) -> Iterator[None]:
+    """A database file that may not grow."""
+
+    def limit(raw: sqlite3.Connection, _record: object) -> None:
+        raw.execute("PRAGMA max_page_count = 100")
+
+    backend = cast("SqliteBackend", store._backend)
+    event.listen(backend.engine, "connect", limit)
+    backend._let_go()
+    yield
+    event.remove(backend.engine, "connect", limit)
+
+
+async def test_who_is_refused_beside_one_who_has_no_room_stays_refused(tmp_path: Path) -> None:
+    outcomes: dict[str, str] = {}
+    with opened(f"sqlite:///{tmp_path / 'gonogo.db'}", patience=1) as store:
+        with patiently():
+            await store.write(begin)
+
+        async def ask(fn: Callable[[Connection], object]) -> None:
+            try:
+                await store.write(fn)
+            except (Busy, Conflict) as error:
+                outcomes[fn.__name__] = type(error).__name__
+
+        with anyio.fail_after(LIMIT):
+            with no_room(store):
+                async with anyio.create_task_group() as group:
+                    group.start_soon(ask, fills)
+                    group.start_soon(ask, refuses)
+            with patiently():
+                await store.write(fills)
+                found = await store.read(session_of, "s1")
+
+    assert outcomes == {"fills": "Busy", "refuses": "Conflict"}
+    assert found is not None
+    assert len(found.title or "") == 4_000_000
