@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 from gonogo.domain.plan import Subtask
-from gonogo.domain.timeline import Span, actual_path, merged
+from gonogo.domain.timeline import Span, actual_path, elapsed, merged
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 
@@ -21,6 +21,11 @@ def test_times_that_overlap_are_counted_once():
 
     assert found == [span(0, 4), span(5, 6)]
     assert sum(each.seconds for each in found) == 5
+
+
+def test_no_time_is_less_than_none_when_the_clock_was_set_back():
+    assert elapsed(NOW, NOW + timedelta(seconds=1.5)) == 1.5
+    assert elapsed(NOW, NOW - timedelta(seconds=1.5)) == span(2, 1).seconds == 0
 
 
 DIAMOND = (subtask("a"), subtask("b", "a"), subtask("c", "a"), subtask("d", "b", "c"))

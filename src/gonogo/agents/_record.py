@@ -16,6 +16,7 @@ from gonogo.domain.conversation import Reply, ToolAnswer
 from gonogo.domain.events import CallFacts, ResultFacts, ToolCalled, ToolResulted
 from gonogo.domain.gate import ToolClass
 from gonogo.domain.records import Approval, CallRow
+from gonogo.domain.timeline import elapsed
 from gonogo.policy import CONTROL
 from gonogo.store import Connection, log, new_id
 from gonogo.store.calls import (
@@ -203,7 +204,7 @@ def tell_result(
     error: str | None = None,
 ) -> None:
     """A call has its result."""
-    took = (now - call.started_at).total_seconds() * 1000 if call.started_at else None
+    took = elapsed(call.started_at, now) * 1000 if call.started_at else None
     facts = ResultFacts(
         status=_WIRE.get(status, "failed"), duration_ms=took,
         resolution=True if call.status is _C.UNKNOWN else None,

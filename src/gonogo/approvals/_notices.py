@@ -10,6 +10,7 @@ from gonogo.domain.approval_state import ApprovalStatus
 from gonogo.domain.events import ApprovalChanged, ApprovalFacts
 from gonogo.domain.records import Approval, Vote
 from gonogo.domain.review import Review, reviewer_name
+from gonogo.domain.timeline import elapsed
 from gonogo.store import Connection, log
 from gonogo.store.sessions import spoken_in
 from gonogo.texts import say
@@ -68,7 +69,7 @@ def tell_escalated(conn: Connection, approval: Approval, review: Review, now: da
 
 def tell_warning(conn: Connection, approval: Approval, now: datetime) -> None:
     """The question is about to expire."""
-    left = (approval.expires_at - now).total_seconds() if approval.expires_at else 0
+    left = elapsed(now, approval.expires_at) if approval.expires_at else 0
     content = say(
         "approval_warning", spoken_in(conn, approval.session_id), minutes=max(1, round(left / 60)),
         subject=approval.subject,
@@ -89,7 +90,7 @@ def tell_closed(
     event = _changed(
         "approval_resolved", approval, status=status,
         decided_by=ruling.by.name if ruling else None,
-        waited_seconds=(now - approval.created_at).total_seconds() if answered else None,
+        waited_seconds=elapsed(approval.created_at, now) if answered else None,
         voted_by=list(ruling.agreed) or None if ruling else None,
     )  # fmt: skip
     log.tell(conn, approval.session_id, now, event)
@@ -103,7 +104,7 @@ def tell_closed(
 
 
 def _waited(approval: Approval, now: datetime) -> float:
-    return round((now - approval.created_at).total_seconds(), 3)
+    return round(elapsed(approval.created_at, now), 3)
 
 
 def _note(

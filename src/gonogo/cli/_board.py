@@ -20,6 +20,7 @@ from gonogo.domain.kinds import worker_name
 from gonogo.domain.plan_state import PlanStatus
 from gonogo.domain.plan_views import GraphNode, PlanGraph
 from gonogo.domain.subtask_state import SUBTASK, SubtaskStatus
+from gonogo.domain.timeline import elapsed
 from gonogo.texts import duration, say
 
 _S = SubtaskStatus
@@ -142,7 +143,7 @@ def _facts(node: GraphNode, as_of: datetime, locale: str, since: float) -> Itera
     if node.status not in (_S.PENDING, _S.COMPLETED, _S.RUNNING):
         yield state_of(node, locale)
     if node.started_at is not None and node.status is not _S.PENDING:
-        took = ((node.finished_at or as_of) - node.started_at).total_seconds()
+        took = elapsed(node.started_at, node.finished_at or as_of)
         yield duration(took + (0.0 if node.finished_at else since), locale)
     if node.attempt > 1:
         yield say("graph_attempt", locale, attempt=node.attempt)

@@ -14,6 +14,7 @@ from gonogo.cli._rails import Row, rails
 from gonogo.cli._tree import MARKS, stages
 from gonogo.domain.kinds import worker_name
 from gonogo.domain.plan_views import GraphNode, PlanGraph
+from gonogo.domain.timeline import elapsed
 from gonogo.texts import duration, say
 
 _NARROWEST = 20
@@ -48,7 +49,7 @@ def timeline_lines(graph: PlanGraph, *, width: int, locale: str) -> Iterator[str
     told = [_told(node, graph, locale) for node in graph.nodes]
     bar = width - name - 2 - max(map(cell_len, told), default=0) - 1
     if bar >= _BAR:
-        total = duration((last - first).total_seconds(), locale)
+        total = duration(elapsed(first, last), locale)
         yield fitted(" " * (name + 1) + "0" + total.rjust(bar), width)
     for node, text in zip(graph.nodes, told, strict=True):
         drawn = f"|{_bar(node, first, last, bar)}|" if bar >= _BAR else ""
@@ -87,7 +88,7 @@ def _label(node: GraphNode, graph: PlanGraph, locale: str) -> str:
 def _facts(node: GraphNode, graph: PlanGraph, locale: str) -> Iterator[str]:
     yield state_of(node, locale)
     if node.started_at is not None:
-        seconds = ((node.finished_at or graph.as_of) - node.started_at).total_seconds()
+        seconds = elapsed(node.started_at, node.finished_at or graph.as_of)
         yield duration(seconds, locale)
     if node.waited_seconds:
         yield say("graph_waited", locale, time=duration(node.waited_seconds, locale))
@@ -131,11 +132,11 @@ def _begin(node: GraphNode) -> datetime | None:
 
 def _bar(node: GraphNode, first: datetime, last: datetime, width: int) -> str:
     cells = [" "] * width
-    whole = max((last - first).total_seconds(), 0.001)
+    whole = max(elapsed(first, last), 0.001)
 
     def fill(since: datetime, until: datetime, sign: str) -> None:
-        begin = min(width - 1, round((since - first).total_seconds() / whole * width))
-        end = max(begin + 1, round((until - first).total_seconds() / whole * width))
+        begin = min(width - 1, round(elapsed(first, since) / whole * width))
+        end = max(begin + 1, round(elapsed(first, until) / whole * width))
         cells[begin : min(end, width)] = sign * (min(end, width) - begin)
 
     if node.started_at is not None:

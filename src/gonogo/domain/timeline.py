@@ -7,6 +7,11 @@ from typing import NamedTuple
 from gonogo.domain.plan import Subtask
 
 
+def elapsed(since: datetime, until: datetime) -> float:
+    """The seconds from one moment to a later one; none where the clock was set back between."""
+    return max(0.0, (until - since).total_seconds())
+
+
 class Span(NamedTuple):
     """From one moment to another."""
 
@@ -16,7 +21,7 @@ class Span(NamedTuple):
     @property
     def seconds(self) -> float:
         """How long."""
-        return (self.until - self.since).total_seconds()
+        return elapsed(self.since, self.until)
 
 
 def merged(spans: Iterable[Span]) -> list[Span]:

@@ -6,7 +6,7 @@ come, and written together as compare-and-sets.
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, cast
 
 from gonogo.domain.errors import Conflict, NotFound
@@ -14,6 +14,7 @@ from gonogo.domain.plan_state import ENDED, PlanStatus
 from gonogo.domain.records import Plan, SubtaskRow
 from gonogo.domain.schedule import Round, Standing, count_ended, schedule
 from gonogo.domain.subtask_state import SUBTASK, SubtaskStatus
+from gonogo.domain.timeline import elapsed
 from gonogo.engine._pace import Pace
 from gonogo.engine._shape import Shape, shape_of
 from gonogo.store import Connection
@@ -30,8 +31,6 @@ from gonogo.store.plans import (
     subtask_row,
     subtask_rows,
 )
-
-_MS = timedelta(milliseconds=1)
 
 
 def result_of(row: SubtaskRow) -> dict[str, Any]:
@@ -251,7 +250,7 @@ class Board:
             since: When it began, if the caller knows; else its row does.
         """
         began = since or self.whole_row(subtask_id).active_since
-        return 0 if began is None else max(0, round((self.now - began) / _MS))
+        return 0 if began is None else round(1000 * elapsed(began, self.now))
 
 
 def _is_pending(row: Standing) -> bool:

@@ -14,6 +14,7 @@ from gonogo.domain.failure_patterns import Patterns
 from gonogo.domain.records import Job
 from gonogo.domain.schedule import STRATEGIES, Strategy
 from gonogo.domain.subtask_state import SubtaskStatus
+from gonogo.domain.timeline import elapsed
 from gonogo.engine._batches import Batches
 from gonogo.engine._board import Board
 from gonogo.engine._outcomes import (
@@ -138,7 +139,7 @@ class Engine(People):
         limit = work.subtask.timeout or self.timeout
         if limit is None or work.since is None:
             return limit
-        return max(0.0, limit - (self.clock() - work.since).total_seconds())
+        return max(0.0, limit - elapsed(work.since, self.clock()))
 
     async def _write_done(self, done: Sequence[Done]) -> None:
         await self.store.write(self.finish, done, self.clock())

@@ -7,6 +7,7 @@ from datetime import datetime
 from gonogo.domain.budget import OF_STARTS, Excess, Limits, excess, in_force
 from gonogo.domain.plan_state import PlanStatus
 from gonogo.domain.records import Plan
+from gonogo.domain.timeline import elapsed
 from gonogo.engine import _tell
 from gonogo.engine._board import Board, goes_on
 from gonogo.store import Connection
@@ -79,4 +80,4 @@ class Spending:
 
 def _seconds(board: Board) -> float:
     since = board.plan.started_at
-    return (board.now - since).total_seconds() if since else 0.0
+    return elapsed(since, board.now) if since else 0.0

@@ -21,6 +21,7 @@ from gonogo.domain.events import (
 )
 from gonogo.domain.failure import Category, Failure
 from gonogo.domain.subtask_state import SubtaskStatus
+from gonogo.domain.timeline import elapsed
 from gonogo.engine._board import Board
 from gonogo.store import log
 
@@ -76,7 +77,7 @@ def ended(
         result=result,
         error=FailureFacts(**failure.model_dump(mode="json")) if failure else None,
         reason=reason,
-        duration_seconds=round((board.now - since).total_seconds(), 6) if since else None,
+        duration_seconds=round(elapsed(since, board.now), 6) if since else None,
         attempt=attempt,
     )
     kind: Any = f"subtask_{status}" if status else "subtask_retrying"
@@ -122,7 +123,7 @@ def changed(
     """A person changed the plan's course, or a quota did."""
     plan, is_over = board.plan, kind == "plan_cancelled"
     ran = plan.started_at if is_over else None
-    took = round((board.now - ran).total_seconds(), 6) if ran else None
+    took = round(elapsed(ran, board.now), 6) if ran else None
     facts = PlanChangedFacts(
         plan_id=plan.id, by=by, reason=reason, until=until, duration_seconds=took,
         revision=plan.revision if is_over else None,

@@ -24,6 +24,7 @@ from gonogo.domain.plan_changes import plan_changes
 from gonogo.domain.plan_state import ENDED
 from gonogo.domain.records import Approval, FileChange, Plan, SubtaskRow
 from gonogo.domain.subtask_state import SubtaskStatus
+from gonogo.domain.timeline import elapsed
 from gonogo.domain.undo import FOLDER, State, came_to, shown_path
 from gonogo.domain.visible import visible_json
 from gonogo.orchestrator._brief import cut, shaped
@@ -105,7 +106,7 @@ def account_of(conn: Connection, plan: Plan) -> PlanEndedFacts:
         skipped=_count(rows, _S.SKIPPED),
         cancelled=_count(rows, _S.CANCELLED),
         refused=len(refused) or None,
-        duration_seconds=round((ended - began).total_seconds(), 6) if began and ended else 0.0,
+        duration_seconds=round(elapsed(began, ended), 6) if began and ended else 0.0,
         revision=plan.revision,
     )
 

@@ -11,6 +11,7 @@ from gonogo.domain.budget import WORDS, Excess, Limits
 from gonogo.domain.canonical import digest
 from gonogo.domain.errors import InvalidMessage
 from gonogo.domain.records import Approval, Plan
+from gonogo.domain.timeline import elapsed
 from gonogo.store import Connection
 from gonogo.store.plans import plan_of
 from gonogo.store.sessions import spoken_in
@@ -59,7 +60,7 @@ class BudgetKind:
         plan = plan_of(conn, approval.plan_id or "")
         if what == "seconds" and plan is not None and plan.started_at is not None:
             # The time that the question itself took is not held against the plan.
-            base = max(base, (now - plan.started_at).total_seconds())
+            base = max(base, elapsed(plan.started_at, now))
         return {what: base + self.limits.get(what, limit)}
 
 
@@ -94,7 +95,7 @@ def _check_used(conn: Connection, plan_id: str, limits: Limits, now: datetime) -
     used = used_by_plan(conn, plan_id).by_word() | {"subtasks": runs_of_plan(conn, plan)}
     used |= used_by_session(conn, plan.session_id).by_word("session_")
     if plan.started_at is not None:
-        used["seconds"] = (now - plan.started_at).total_seconds()
+        used["seconds"] = elapsed(plan.started_at, now)
     low = [what for what, limit in limits.items() if limit <= used.get(what, 0)]
     if low:
         said = "; ".join(f"{what}: {used[what]:g} used, {limits[what]:g} given" for what in low)

@@ -34,6 +34,7 @@ from gonogo.domain.failure import is_away, quota_pause
 from gonogo.domain.plan import Revision
 from gonogo.domain.plan_state import PlanStatus
 from gonogo.domain.records import CallRow, Job, Plan
+from gonogo.domain.timeline import elapsed
 from gonogo.engine import REPLAN, Superseded
 from gonogo.orchestrator._planning import Planning
 from gonogo.orchestrator._proposal import ARCHITECT
@@ -86,8 +87,7 @@ class Talk:
         if not conversation(conn, session.id, thread.name):
             told = UserText(content=self.brief(conn, plan, session.spoken))
             say(conn, session.id, thread.name, told, now, agent=ARCHITECT)
-        due = datetime.fromisoformat(began) + timedelta(seconds=timeout)
-        return thread, max(0.0, (due - now).total_seconds())
+        return thread, max(0.0, timeout - elapsed(datetime.fromisoformat(began), now))
 
     def rest(self, conn: Connection, plan: Plan) -> None:
         """The search waits; what that takes is not the search's."""

@@ -18,6 +18,7 @@ from gonogo.domain.canonical import digest
 from gonogo.domain.errors import InvalidMessage, ModelFailed
 from gonogo.domain.events import ModelWaited, WaitFacts
 from gonogo.domain.records import Approval, Plan
+from gonogo.domain.timeline import elapsed
 from gonogo.engine import MODEL
 from gonogo.store import Connection, log
 from gonogo.store.sessions import spoken_in
@@ -89,7 +90,7 @@ def ask_about_model(
 ) -> None:
     """Ask a person what is to become of a plan whose model has not answered for too long."""
     locale = spoken_in(conn, plan.session_id) or DEFAULT
-    minutes = f"{(now - absence.since).total_seconds() / 60:.0f}"
+    minutes = f"{elapsed(absence.since, now) / 60:.0f}"
     details = {
         "about": MODEL, "since": absence.since.isoformat(), "tries": absence.tries,
         "error": absence.error,

@@ -19,6 +19,7 @@ from gonogo.domain.analytics import (
 )
 from gonogo.domain.errors import InvalidMessage
 from gonogo.domain.principal import Principal
+from gonogo.domain.timeline import elapsed
 from gonogo.runtime._parts import Parts
 from gonogo.runtime._sessions import visible, whose
 from gonogo.store import Connection
@@ -109,7 +110,7 @@ def _plans(found: Counted) -> PlanOutcomes:
         success_rate=rate(by_status.get("completed", 0), ended),
         replans=sum(int(row[2]) for row in found.plans),
         rollbacks=found.rollbacks,
-        duration_seconds=percentiles(_seconds(*row) for row in found.plan_times),
+        duration_seconds=percentiles(elapsed(*row) for row in found.plan_times),
     )
 
 
@@ -129,7 +130,7 @@ def _subtasks(name: str, found: Counted, wanted: Callable[[Any], bool]) -> Subta
         ended=sum(by_status.values()),
         retries=sum(int(row.retries) for row in counted),
         success_rate=rate(completed, completed + failed),
-        duration_seconds=percentiles(_seconds(row.started_at, row.finished_at) for row in times),
+        duration_seconds=percentiles(elapsed(row.started_at, row.finished_at) for row in times),
     )
 
 
@@ -146,7 +147,7 @@ def _kind(kind: str, found: Counted) -> ApprovalOutcomes:
         asked=sum(counts.values()),
         pending=counts.pop(_PENDING, 0),
         answers=counts,
-        latency_seconds=percentiles(_seconds(row.created_at, row.decided_at) for row in answers),
+        latency_seconds=percentiles(elapsed(row.created_at, row.decided_at) for row in answers),
     )
 
 
@@ -164,7 +165,3 @@ def _added(pairs: Iterable[tuple[str, int]]) -> dict[str, int]:
     for name, number in pairs:
         found[name] += number
     return dict(sorted(found.items()))
-
-
-def _seconds(since: datetime, until: datetime) -> float:
-    return (until - since).total_seconds()

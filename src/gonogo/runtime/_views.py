@@ -21,6 +21,7 @@ from gonogo.domain.plan_views import (
 from gonogo.domain.records import Approval, Comment, GrantRow, Plan, Session, SubtaskRow, Vote
 from gonogo.domain.review import Review, reviewer_name
 from gonogo.domain.subtask_state import SUBTASK, SubtaskStatus
+from gonogo.domain.timeline import elapsed
 from gonogo.domain.views import GrantView, SessionView
 
 
@@ -148,7 +149,7 @@ def subtask_view(subtask: Subtask, row: SubtaskRow) -> SubtaskView:
         reason=row.reason,
         started_at=since,
         finished_at=until,
-        duration_seconds=(until - since).total_seconds() if since and until else None,
+        duration_seconds=elapsed(since, until) if since and until else None,
     )
 
 
@@ -212,7 +213,7 @@ def usage_view(plan: Plan, runs: int, used: Used, now: datetime) -> UsageView:
         tokens=used.input_tokens + used.output_tokens,
         cost=used.cost_micros / 1_000_000,
         unpriced_requests=used.unpriced,
-        seconds=round((until - since).total_seconds(), 3) if since else 0.0,
+        seconds=round(elapsed(since, until), 3) if since else 0.0,
         subtasks=runs,
     )
 

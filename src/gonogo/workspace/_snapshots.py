@@ -189,7 +189,7 @@ class Snapshots:
         """
         if not (self._git.folder / "HEAD").exists():
             return [None for _ in pairs]
-        with _said(), open_store(self._git.folder):
+        with self._writing(), open_store(self._git.folder):
             return self._trees.changed_lines(pairs)
 
     def state(self, tree: Tree, path: str) -> FileState | None:

@@ -43,7 +43,7 @@ function Times({ plan }: { plan: PlanView }) {
     );
   }
   const end = plan.finished_at === undefined ? now : Date.parse(plan.finished_at);
-  const seconds = (end - Date.parse(plan.started_at)) / 1_000;
+  const seconds = Math.max(0, (end - Date.parse(plan.started_at)) / 1_000);
   const took = span(seconds, t);
   return (
     <Text size="sm" c="dimmed">
