@@ -2,7 +2,7 @@
 
 import pytest
 
-from fakes.world import calls, of, plan, says, step, write
+from fakes.world import calls, of, plan, run, says, step, write
 from gonogo.approvals import Question
 from gonogo.domain.approval_state import ApprovalKind
 from gonogo.domain.errors import AlreadyDecided, Conflict, InvalidMessage
@@ -179,6 +179,22 @@ async def test_room_that_another_question_leaves_is_used_as_well(make):
             await world.ask({
                 "type": "hitl_decision", "approval_id": question.approval_id, "decision": "approve",
             })  # fmt: skip
+        await world.until("plan_completed", status="completed")
+
+
+async def test_what_was_let_start_finds_room_for_its_own_questions(make):
+    steps = [step(f"s{n}", approval_required=True) for n in range(5)]
+    threads = {each["id"]: [calls(run("make it")), says(each["id"])] for each in steps}
+    lines = {"main/architect": [plan(*steps)], **threads}
+    async with make(lines, max_pending_approvals=2) as world:
+        await world.decide_plan(await world.propose())
+        for _ in range(10):
+            oldest, *others = await world.pending()
+            assert len(others) < 2
+            await world.ask({
+                "type": "hitl_decision", "approval_id": oldest.approval_id, "decision": "approve",
+            })  # fmt: skip
+            await world.idle()
         await world.until("plan_completed", status="completed")
 
 

@@ -204,7 +204,8 @@ class Rounds(Spending):
                 self._skip(board, subtask_id, f"{blocker} did not complete")
             left = [key for key in found.start if not self._declined(board, key)]
             waiting = [key for key in left if self._asks_first(board, key)]
-            asking += self._hold(board, waiting, len(asking))
+            working = board.count_running() + len(left) - len(waiting)
+            asking += self._hold(board, waiting, len(asking) + working)
             board.write()
             settled = not waiting and len(left) == len(found.start)
             if settled or board.plan.status is not PlanStatus.RUNNING:
@@ -231,14 +232,17 @@ class Rounds(Spending):
             return False
         return not is_let_start(board.conn, plan.id, plan.revision, subtask_id)
 
-    def _hold(self, board: Board, waiting: Sequence[str], asking: int) -> Sequence[str]:
+    def _hold(self, board: Board, waiting: Sequence[str], taken: int) -> Sequence[str]:
         """Mark those that wait for a person, as far as there is room for their questions.
 
         The rest is asked about later. Gives those to ask about.
+
+        Args:
+            taken: Room that others of this plan need: each that runs may have to ask as well.
         """
         if not waiting:
             return ()
-        fits = waiting[: max(0, self.room_to_ask(board.conn, board.plan) - asking)]
+        fits = waiting[: max(0, self.room_to_ask(board.conn, board.plan) - taken)]
         for subtask_id in fits:
             board.move(subtask_id, _S.WAITING_APPROVAL)
         board.later.update(waiting[len(fits) :])
