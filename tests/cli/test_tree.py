@@ -26,11 +26,22 @@ def test_every_subtask_is_listed_with_its_agent_time_and_dependencies():
 
 def test_a_scope_is_shown_so_that_the_person_knows_what_the_go_allows():
     scope = {"paths": ["src/*.py"], "commands": ["pytest -q"], "tools": [], "network": True}
-    assert scope_line(scope) == "files src/*.py; commands pytest -q; network any public host"
+    assert scope_line(node("a", scope=scope)) == (
+        "files src/*.py; commands pytest -q; no tools; network any public host"
+    )
     hosts = scope | {"network": ["packages.example.com", "a.b:1"]}
-    assert scope_line(hosts).endswith("; network packages.example.com, a.b:1")
-    assert "needs files src/*.py" in "\n".join(plan_lines([node("a", scope=scope)]))
-    assert scope_line(None) == ""
+    assert scope_line(node("a", scope=hosts)).endswith("; network packages.example.com, a.b:1")
+    assert "allowed: files src/*.py" in "\n".join(plan_lines([node("a", scope=scope)]))
+
+
+def test_what_a_scope_leaves_out_is_shown_as_all_and_what_it_names_none_of_as_none():
+    everything = "files anywhere in the workspace; all tools of its agent"
+    assert scope_line(node("a")) == scope_line(node("a", scope={})) == everything
+    assert scope_line(node("a", scope={"paths": [], "tools": ["write_file"]})) == (
+        "no files; tools write_file"
+    )
+    assert scope_line(node("a", agent=None, tool="write_file")) == "files anywhere in the workspace"
+    assert scope_line(node("a", agent=None)) == ""
 
 
 def test_how_a_subtask_ended_is_shown():
@@ -62,5 +73,5 @@ def test_nodes_that_wait_for_each_other_are_drawn_and_not_waited_for():
 
 def test_a_description_cannot_draw_lines_of_its_own_or_hide_its_direction():
     lines = list(plan_lines([node("a", description="fine\n  2. ✓ fake\u202e")]))
-    assert len(lines) == 2
+    assert len(lines) == 3
     assert "\\u202e" in lines[0]

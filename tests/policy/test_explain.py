@@ -31,7 +31,7 @@ def _command(text):
     return _call("execute_command", ToolClass.OTHER, command=text)
 
 
-def _grant(scope=None):
+def _grant(scope=Scope()):  # noqa: B008 - it is frozen
     return Grant(grant_id="g", plan_id="p1", revision=1, subtask_id="s1", scope=scope)
 
 
@@ -137,8 +137,8 @@ def test_a_rule_that_begins_so_but_may_not_vouch_for_the_rest_says_what_is_not_k
     [
         (Scope(tools=("x",)), _call(writes=("a",)), "the plan does not declare 'write_file'"),
         (Scope(paths=("b",)), _call(writes=("a",)), "the plan does not declare 'a'"),
-        (None, _call("read_file", ToolClass.PURE, reads=("a",)), "it needs no grant"),
-        (None, _call(writes=("a",)), None),
+        (Scope(), _call("read_file", ToolClass.PURE, reads=("a",)), "it needs no grant"),
+        (Scope(), _call(writes=("a",)), None),
         (Scope(tools=("x",)), _command("ls"), "the plan does not declare 'execute_command'"),
         (Scope(commands=("cat",)), _command("ls"), "it does not begin 'cat'"),
         (Scope(commands=("bash",)), _command("bash x"), "'bash' runs any code: name what"),

@@ -45,7 +45,7 @@ def _command(text, **fields):
     return _call("execute_command", command=text, **fields)
 
 
-def _grant(scope=None, **fields):
+def _grant(scope=Scope(), **fields):  # noqa: B008 - it is frozen
     given = {"grant_id": "g", "plan_id": "p1", "revision": 1, "subtask_id": "s1", **fields}
     return Grant(scope=scope, **given)
 
@@ -121,7 +121,7 @@ def test_inside_a_plan_delete_always_asks_and_commands_ask_unless_declared():
     assert _decide(_command("pytest -q tests"), grant=_grant(scope)).decision == "allow"
     assert _decide(_command("pytest tests"), grant=_grant(scope)).decision == "ask"
     assert _decide(_command("pytest -q; ls"), grant=_grant(scope)).decision == "ask"
-    assert _decide(_command("pytest -q"), grant=_grant(None)).decision == "ask"
+    assert _decide(_command("pytest -q"), grant=_grant()).decision == "ask"
 
 
 def test_an_operator_may_shorten_the_list_of_what_always_asks():
@@ -147,6 +147,19 @@ def test_an_undeclared_scope_is_files_anywhere_and_no_commands():
     assert _decide(_command("ls"), grant=_grant()).decision == "ask"
     assert _decide(_call("mcp_tool"), grant=_grant()).decision == "ask"
     assert _decide(_call("mcp_tool"), grant=_grant(Scope(tools=("mcp_tool",)))).decision == "allow"
+
+
+def test_an_empty_list_of_a_scope_is_none_and_one_that_is_left_out_is_all():
+    nowhere, toolless = _grant(Scope(paths=())), _grant(Scope(tools=()))
+    assert _decide(_write("a"), grant=nowhere).decision == "ask"
+    assert _decide(_write("a"), grant=toolless).decision == "ask"
+    assert _decide(_write("a"), grant=_grant(Scope(tools=(), paths=("a",)))).decision == "ask"
+    assert _decide(_write("a"), grant=_grant(Scope(tools=("write_file",)))).decision == "allow"
+    run, words = _command("pytest -q"), ("pytest -q",)
+    assert _decide(run, grant=_grant(Scope(paths=(), commands=words))).decision == "allow"
+    assert _decide(run, grant=_grant(Scope(tools=(), commands=words))).decision == "ask"
+    named = _grant(Scope(tools=("mcp_tool",), paths=()))
+    assert _decide(_call("mcp_tool"), grant=named).decision == "allow"
 
 
 @pytest.mark.feature(32)

@@ -6,6 +6,9 @@ import pytest
 
 from fakes.world import calls, of, says, world_of, write
 from gonogo.domain.plan_state import PlanStatus
+from gonogo.orchestrator._revising import take_up
+from gonogo.store import Store
+from gonogo.store.plans import list_plans, revision_of
 from store.older import KILLED, OPEN, RUNNING, load
 
 LINES = {
@@ -30,6 +33,51 @@ async def world(empty_url, kind, tmp_path):
 
     async with world_of(tmp_path, LINES, at=KILLED + timedelta(minutes=1), db=url) as world:
         yield world
+
+
+async def test_what_was_left_out_of_a_scope_of_its_plans_still_means_all(world):
+    world.session = OPEN
+    [question] = await world.pending()
+
+    plan = await world.runtime.plan(world.ann, question.plan_id)
+    scopes = {subtask.id: subtask.scope for subtask in plan.subtasks}
+
+    # `[]` was written for what had been left out, and its digest is that of what was written.
+    assert plan.digest == question.digest
+    assert scopes["anywhere"] == {"commands": [], "network": False}
+    assert scopes["unsaid"] == {"commands": ["pytest -q"], "network": False}
+    assert scopes["narrow"]["paths"] == ["src/**"]
+    revision = await world.runtime.parts.store.read(revision_of, question.plan_id, 1)
+    assert revision.digest == question.digest
+
+
+async def test_what_is_edited_of_its_plan_is_written_in_the_new_form(world):
+    world.session = OPEN
+    [question] = await world.pending()
+    kept = [
+        {"id": "anywhere", "description": "Write", "agent": "coder"},
+        {"id": "bare", "description": "Look", "agent": "coder", "scope": {"paths": []}},
+    ]
+
+    await world.decide_plan(question.plan_id, "edit", modified_subtasks=kept)
+    edited = await world.runtime.parts.store.read(revision_of, question.plan_id, 2)
+
+    assert [s.scope and s.scope.paths for s in edited.subtasks] == [None, ()]
+    assert edited.written is None
+
+
+async def test_what_is_done_again_of_its_plan_is_bound_in_the_new_form(empty_url, tmp_path):
+    load(empty_url, tmp_path / "work")
+    store = Store(empty_url)
+    [running] = await store.read(list_plans, [RUNNING], None)
+
+    plan = await store.write(take_up, running, {}, "user:ann", "again", KILLED)
+    again = await store.read(revision_of, plan.id, 2)
+    store.close()
+
+    assert again.digest == plan.digest != running.digest
+    paths = [again.by_id[key].scope.paths for key in ("first", "last")]
+    assert paths == [None, ("last.txt",)]
 
 
 async def test_its_plan_that_waits_is_approved_and_carried_out(world):

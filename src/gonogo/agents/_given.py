@@ -84,6 +84,6 @@ def _grant(conn: Connection, thread: Thread) -> tuple[Grant | None, datetime | N
         plan_id=row.plan_id,
         revision=row.revision,
         subtask_id=row.subtask_id,
-        scope=Scope.model_validate(row.scope) if row.scope is not None else None,
+        scope=Scope.model_validate(row.scope or {}),
     )
     return grant, row.created_at

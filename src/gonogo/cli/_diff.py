@@ -82,8 +82,8 @@ def _added(subtasks: Iterable[Subtask]) -> Iterator[str]:
         yield f"+ {_headline(subtask)}"
         if subtask.dependencies:
             yield f"    after {', '.join(map(one_line, subtask.dependencies))}"
-        if subtask.scope and (needs := scope_line(subtask.scope.model_dump(mode="json"))):
-            yield f"    needs {needs}"
+        if needs := scope_line(subtask.model_dump(mode="json")):
+            yield f"    allowed: {needs}"
 
 
 def _changed(changes: Iterable[Mapping[str, Any]]) -> Iterator[str]:

@@ -169,8 +169,7 @@ def _grant(view: CallView) -> Grant | None:
         return None
     return Grant(
         grant_id="", plan_id=view.plan_id or "", revision=view.revision or 0,
-        subtask_id=view.subtask_id or "",
-        scope=Scope.model_validate(view.scope) if view.scope is not None else None,
+        subtask_id=view.subtask_id or "", scope=Scope.model_validate(view.scope or {}),
     )  # fmt: skip
 
 

@@ -26,8 +26,8 @@ def plan_lines(subtasks: Sequence[Node]) -> Iterator[str]:
     for number, subtask in enumerate(subtasks, start=1):
         yield f"{number:>3}. {_headline(subtask)}"
         yield f"     {_facts(subtask)}"
-        if needs := scope_line(subtask.get("scope")):
-            yield f"     needs {needs}"
+        if allowed := scope_line(subtask):
+            yield f"     allowed: {allowed}"
         for name, value in _rules(subtask):
             yield f"     {name}: {value}"
         if outcome := _outcome(subtask):
@@ -59,16 +59,24 @@ def stages(nodes: Sequence[Node]) -> list[list[Node]]:
     return _by_depth(nodes, depth)
 
 
-def scope_line(scope: Mapping[str, Any] | None) -> str:
-    """What a subtask declared that it needs, in a few words."""
-    if not scope:
-        return ""
-    parts = [
-        f"{word} {', '.join(one_line(str(value), None) for value in scope[name])}"
-        for name, word in (("paths", "files"), ("commands", "commands"), ("tools", "tools"))
-        if scope.get(name)
-    ]
+def scope_line(subtask: Node) -> str:
+    """What a subtask may do without a question, in a few words."""
+    scope: Node = subtask.get("scope") or {}
+    agent = subtask.get("agent")
+    parts: list[str] = []
+    if agent or subtask.get("tool"):
+        parts.append(_declared("files", scope.get("paths"), "files anywhere in the workspace"))
+    if scope.get("commands"):
+        parts.append(_declared("commands", scope["commands"], ""))
+    if agent:
+        parts.append(_declared("tools", scope.get("tools"), "all tools of its agent"))
     return "; ".join([*parts, *_network(scope.get("network"))])
+
+
+def _declared(word: str, values: Sequence[object] | None, unsaid: str) -> str:
+    if not values:
+        return unsaid if values is None else f"no {word}"
+    return f"{word} {', '.join(one_line(str(value), None) for value in values)}"
 
 
 def _network(wanted: object) -> Iterator[str]:

@@ -52,19 +52,20 @@ def reach_of(
     own = own_tool(subtask)
     offered = frozenset((own,) if own else profile.tools)
     # A scope that names no tools means ours: a foreign one is never meant unless it is named.
-    usable = offered.intersection(scope.tools or (t for t in offered if own or not server_of(t)))
+    ours = (tool for tool in offered if own or not server_of(tool))
+    usable = offered.intersection(ours if scope.tools is None else scope.tools)
     changing = any(tools.get(t) in _CHANGING and t != COMMAND_TOOL for t in usable)
     limits = profile.may_write
-    declared = scope.paths or own_paths(subtask)
+    declared = (own_paths(subtask) or None) if scope.paths is None else scope.paths
     beyond = limits is not None and bool(declared) and not overlaps.any(declared, limits)
-    writes = declared or limits or (EVERYTHING,)
+    writes = (limits or (EVERYTHING,)) if declared is None else declared
     if not changing or limits == () or beyond:
         writes = ()
     return Reach(
         offered=offered,
         usable=usable,
         writes=writes,
-        bounded=bool(declared) or limits is not None,
+        bounded=declared is not None or limits is not None,
         beyond_profile=beyond or (bool(scope.paths) and not changing),
         commands=(*scope.commands, *own_command(subtask)),
     )

@@ -141,19 +141,20 @@ def _worker(look: _Look, subtask: Subtask) -> _Found:
 
 def _scope(look: _Look, subtask: Subtask, scope: Scope) -> _Found:
     reach = look.reach[subtask.id]
-    for tool in scope.tools:
+    named = scope.tools or ()
+    for tool in named:
         if tool not in look.tools:
             yield _finding(_E, "unknown_tool", subtask, tool=tool)
         elif look.tools[tool] is ToolClass.IRREVERSIBLE:
             yield _finding(_W, "irreversible_tool", subtask, tool=tool)
-    lacking = [tool for tool in scope.tools if tool in look.tools and tool not in reach.offered]
+    lacking = [tool for tool in named if tool in look.tools and tool not in reach.offered]
     if lacking and reach.offered:
         severity = _W if reach.usable else _E
         yield _finding(severity, "tools_not_offered", subtask, tools=_listed(lacking))
     if subtask.tool and look.tools.get(subtask.tool) is ToolClass.IRREVERSIBLE:
         yield _finding(_W, "irreversible_tool", subtask, tool=subtask.tool)
     if reach.beyond_profile and reach.offered:
-        yield _finding(_W, "cannot_write", subtask, paths=_listed(scope.paths))
+        yield _finding(_W, "cannot_write", subtask, paths=_listed(scope.paths or ()))
     if reach.writes and not reach.bounded:
         yield _finding(_W, "no_scope" if subtask.scope is None else "no_paths", subtask)
     yield from _paths(subtask, scope)
@@ -162,13 +163,13 @@ def _scope(look: _Look, subtask: Subtask, scope: Scope) -> _Found:
 
 def _outside(look: _Look, subtask: Subtask, scope: Scope) -> _Found:
     """What the subtask's own tool writes although its scope names other files."""
-    for path in own_paths(subtask) if scope.paths else ():
-        if not look.overlaps.any((path,), scope.paths):
+    for path in () if scope.paths is None else own_paths(subtask):
+        if not look.overlaps.any((path,), scope.paths or ()):
             yield _finding(_W, "outside_scope", subtask, what=path)
 
 
 def _paths(subtask: Subtask, scope: Scope) -> _Found:
-    for path in scope.paths:
+    for path in scope.paths or ():
         names = path.split("/")
         if path.startswith(("/", "~")) or ".." in names:
             yield _finding(_W, "path_outside", subtask, path=path)

@@ -112,8 +112,7 @@ class Grant(Frozen):
     plan_id: str
     revision: int
     subtask_id: str
-    scope: Scope | None = None
-    """None: file tools may write anywhere in the workspace but protected paths; no commands."""
+    scope: Scope = Scope()
 
     @property
     def name(self) -> str:

@@ -37,17 +37,33 @@ class Frozen(BaseModel):
 
 
 class Scope(Frozen):
-    """What a subtask declares that it needs; approving the plan grants it."""
+    """What a subtask declares that it needs; approving the plan grants it.
 
-    tools: tuple[str, ...] = ()
-    """Tool names; empty means every tool of the agent's profile."""
-    paths: tuple[str, ...] = ()
-    """Globs, relative to the workspace, that file tools may write."""
+    A subtask without a scope is one with an empty one.
+    """
+
+    tools: tuple[str, ...] | None = None
+    """Tool names; None means every tool of the agent's profile."""
+    paths: tuple[str, ...] | None = None
+    """Globs, relative to the workspace, that file tools may write; None means all of it."""
     commands: tuple[str, ...] = ()
     """Command prefixes, as words of argv: `pytest -q` covers `pytest -q tests`."""
     network: Network = False
     """What commands may reach that the scope allows: nothing, any public host (`true`), or a list
     of hosts."""
+
+
+FORM = 2
+"""Of subtasks as they are stored."""
+
+
+def as_meant(written: Mapping[str, Any]) -> dict[str, Any]:
+    """A subtask that was stored in form 1, in today's: there `[]` was what had been left out."""
+    scope = written.get("scope")
+    if scope is None:
+        return dict(written)
+    meant = {k: v for k, v in scope.items() if v != [] or k not in {"tools", "paths"}}
+    return {**written, "scope": meant}
 
 
 class RetryPolicy(Frozen):
@@ -105,11 +121,14 @@ class Revision(Frozen):
     number: int
     goal: str
     subtasks: tuple[Subtask, ...]
+    written: tuple[dict[str, Any], ...] | None = Field(default=None, exclude=True, repr=False)
+    """The subtasks as an older gonogo wrote them, where their form is another one."""
 
     @property
     def digest(self) -> str:
         """What an approval of this revision binds."""
-        return digest(self.model_dump(mode="json", exclude_none=True))
+        bound = self.model_dump(mode="json", exclude_none=True)
+        return digest(bound if self.written is None else bound | {"subtasks": self.written})
 
     def subtask(self, subtask_id: str) -> Subtask:
         """The subtask of that id.

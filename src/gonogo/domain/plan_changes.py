@@ -39,5 +39,6 @@ def plan_diff(before: Revision, after: Revision) -> PlanDiff:
 
 
 def _changed(before: Subtask, after: Subtask) -> dict[str, Any]:
-    old, new = before.model_dump(mode="json"), after.model_dump(mode="json")
-    return {k: {"from": old[k], "to": new[k]} for k in new if old[k] != new[k]}
+    old, new = (s.model_dump(mode="json", exclude_none=True) for s in (before, after))
+    names = (name for name in type(after).model_fields if old.get(name) != new.get(name))
+    return {name: {"from": old.get(name), "to": new.get(name)} for name in names}

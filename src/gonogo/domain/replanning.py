@@ -150,9 +150,7 @@ def _still_asks(old: Subtask, new: Subtask, kept: Collection[str]) -> bool:
 
 
 def _scope_stays(old: Subtask, new: Subtask, kept: Collection[str]) -> bool:
-    if old.scope is None or new.scope is None:
-        return old.scope == new.scope
-    return _names_nothing_new(old.scope, new.scope)
+    return _names_nothing_new(old.scope or Scope(), new.scope or Scope())
 
 
 WITHIN: Mapping[str, Rule] = {
@@ -186,15 +184,15 @@ def _never(old: object, new: object) -> bool:
     return False
 
 
-def _is_part(old: Sequence[str], new: Sequence[str]) -> bool:
-    # An empty list may mean all or nothing, so it is no part of another one.
-    return bool(old) and bool(new) and set(new) <= set(old)
+def _is_part(old: Sequence[str] | None, new: Sequence[str] | None) -> bool:
+    # All tools of an agent are not all that can be named: a foreign one is not among them.
+    return old is not None and new is not None and set(new) <= set(old)
 
 
 COVERS: Mapping[str, Callable[[Any, Any], bool]] = {
     "tools": _is_part,
-    "paths": _is_part,
-    "commands": lambda old, new: set(new) <= set(old),
+    "paths": lambda old, new: old is None or _is_part(old, new),
+    "commands": _is_part,
     "network": network_covers,
 }
 """Of each field of a scope that is another one, whether the old one covers the new one."""

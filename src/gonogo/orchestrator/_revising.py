@@ -51,7 +51,7 @@ def take_up(
     """
     check_approved(plan)
     number = count_revisions(conn, plan.id) + 1
-    revision = current_revision(conn, plan).model_copy(update={"number": number})
+    revision = current_revision(conn, plan).model_copy(update={"number": number, "written": None})
     add_revision(conn, revision, now, by, reason, kept=kept)
     floor = told_progress(conn, plan)
     if not revise_plan(conn, plan, revision, floor, approved_revision=number):
@@ -106,7 +106,7 @@ def told_progress(conn: Connection, plan: Plan) -> int:
 
 
 def _grant(plan: Plan, subtask: Subtask, now: datetime) -> GrantRow:
-    scope = subtask.scope.model_dump(mode="json") if subtask.scope else None
+    scope = subtask.scope.model_dump(mode="json", exclude_none=True) if subtask.scope else None
     return GrantRow(
         id=new_id("grant"), session_id=plan.session_id, plan_id=plan.id, revision=plan.revision,
         subtask_id=subtask.id, scope=scope, status="active", created_at=now, ended_at=None,

@@ -13,7 +13,6 @@ from pathlib import PurePosixPath
 from gonogo.domain.gate import Call, Grant, Verdict
 from gonogo.domain.network import network_covers
 from gonogo.domain.paths import write_guard
-from gonogo.domain.plan import Scope
 from gonogo.domain.reason import because, together
 from gonogo.policy._commands import Command, Part, read_command
 from gonogo.policy._deny import refusal, words_of
@@ -151,7 +150,7 @@ def _unbounded(
 
 
 def _network(grant: Grant | None) -> bool | tuple[str, ...]:
-    return False if grant is None or grant.scope is None else grant.scope.network
+    return False if grant is None else grant.scope.network
 
 
 def _by_rule(
@@ -342,8 +341,7 @@ def _briefly(text: str) -> str:
 
 def _declared(grant: Grant | None) -> Iterator[str]:
     """What others run and the plan declares by its very path."""
-    scope = None if grant is None else grant.scope
-    for path in () if scope is None else scope.paths:
+    for path in (grant.scope.paths if grant else None) or ():
         if is_literal(path) and write_guard(path) == "ask":
             yield path
 
@@ -385,8 +383,8 @@ def _rule_covers(part: Part, call: Call, rules: Rules) -> Iterator[Cover]:
 def _grant_covers(part: Part, call: Call, grant: Grant | None) -> Iterator[Cover]:
     if grant is None:
         return
-    scope = grant.scope or Scope()
-    if scope.tools and call.tool not in scope.tools:
+    scope = grant.scope
+    if scope.tools is not None and call.tool not in scope.tools:
         yield Cover(
             grant.name, "", 0, because("the plan does not declare {tool!r}", tool=call.tool)
         )

@@ -186,7 +186,7 @@ def _sensitive(call: Call, rules: Rules, grant: Grant | None) -> Verdict | None:
                 "secret",
                 because("{path!r} may hold secrets, and a model would see them", path=path),
             )
-    declared = grant.scope.paths if grant is not None and grant.scope is not None else ()
+    declared = (grant.scope.paths if grant else None) or ()
     for path in _changes(call):
         if write_guard(path) is None or _named(path, call, rules):
             continue
@@ -215,13 +215,11 @@ def _outside_grant(call: Call, grant: Grant) -> str | None:
     """Why the approved plan does not allow a call, if it does not."""
     if call.tool_class in (ToolClass.CONTROL, ToolClass.PURE):
         return because("it needs no grant")
-    scope = grant.scope
-    declared: Sequence[str] = scope.tools if scope is not None else ()
-    changes = _changes(call)
-    if call.tool not in declared and (declared or not changes):
+    scope, changes = grant.scope, _changes(call)
+    # Who names no tools means those that change files, and those may change any.
+    if not changes if scope.tools is None else call.tool not in scope.tools:
         return because("the plan does not declare {tool!r}", tool=call.tool)
-    paths = scope.paths if scope is not None else ()
-    missed = [path for path in changes if paths and not covers(paths, path)]
+    missed = [] if scope.paths is None else [p for p in changes if not covers(scope.paths, p)]
     return because("the plan does not declare {path!r}", path=missed[0]) if missed else None
 
 

@@ -153,6 +153,7 @@ plan_revisions = table(
     Column("digest", Clean, nullable=False),
     Column("goal", Clean, nullable=False),
     Column("subtasks", Json, nullable=False),
+    Column("form", Integer, nullable=False, server_default="1"),
     Column("created_at", Utc, nullable=False),
     Column("created_by", Clean, nullable=False),
     Column("reason", Clean, nullable=False),

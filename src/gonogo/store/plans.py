@@ -12,7 +12,7 @@ from sqlalchemy import Connection, bindparam, func, select, update
 
 from gonogo.domain.errors import Conflict
 from gonogo.domain.kinds import worker_name
-from gonogo.domain.plan import Revision, Subtask
+from gonogo.domain.plan import FORM, Revision, Subtask, as_meant
 from gonogo.domain.plan_state import BOUND, PLAN, PlanStatus
 from gonogo.domain.records import GrantRow, Plan, SubtaskRow
 from gonogo.domain.schedule import Standing
@@ -139,6 +139,7 @@ def add_revision(
         "digest": revision.digest,
         "goal": revision.goal,
         "subtasks": [s.model_dump(mode="json", exclude_none=True) for s in revision.subtasks],
+        "form": FORM,
         "created_at": now,
         "created_by": created_by,
         "reason": reason,
@@ -404,9 +405,13 @@ def _kept_revision(plan_id: str, number: int, digest: str) -> list[Revision]:
 
 
 def _revision(row: Any) -> Revision:  # noqa: ANN401 - a database row
+    is_older = row.form < FORM
     return Revision(
         plan_id=row.plan_id,
         number=row.number,
         goal=row.goal,
-        subtasks=_SUBTASKS.validate_python(row.subtasks),
+        subtasks=_SUBTASKS.validate_python(
+            [as_meant(s) for s in row.subtasks] if is_older else row.subtasks
+        ),
+        written=tuple(row.subtasks) if is_older else None,
     )

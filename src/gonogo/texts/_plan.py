@@ -117,8 +117,7 @@ def _entry(number: int, subtask: Subtask, locale: str) -> str:
         f"{number}. **{subtask.id}**: {_line(subtask.description)}",
         f"   - {' · '.join(facts)}",
     ]
-    needs = _needs(subtask.scope, locale)
-    if needs:
+    if needs := _needs(subtask, locale):
         lines.append(f"   - {say('summary_needs', locale, needs='; '.join(needs))}")
     lines += [f"   - {line}" for line in _rules(subtask, locale)]
     return "\n".join(lines)
@@ -161,19 +160,23 @@ def _after(subtask: Subtask, locale: str) -> str:
     return say("summary_after", locale, dependencies=_quoted(subtask.dependencies))
 
 
-def _needs(scope: Scope | None, locale: str) -> list[str]:
-    if scope is None:
-        return []
-    needs = [
-        say(f"summary_{name}", locale, **{name: _quoted(values)})
-        for name, values in (
-            ("tools", scope.tools),
-            ("paths", scope.paths),
-            ("commands", scope.commands),
-        )
-        if values
-    ]
+def _needs(subtask: Subtask, locale: str) -> list[str]:
+    """What it may do without a question once it is approved."""
+    scope = subtask.scope or Scope()
+    needs: list[str] = []
+    if subtask.agent is not None:
+        needs.append(_declared("tools", scope.tools, locale))
+    if subtask.agent is not None or subtask.tool is not None:
+        needs.append(_declared("paths", scope.paths, locale))
+    if scope.commands:
+        needs.append(_declared("commands", scope.commands, locale))
     return [*needs, *_network(scope, locale)]
+
+
+def _declared(name: str, values: Sequence[str] | None, locale: str) -> str:
+    if not values:
+        return say(f"summary_{'any' if values is None else 'no'}_{name}", locale)
+    return say(f"summary_{name}", locale, **{name: _quoted(values)})
 
 
 def _network(scope: Scope, locale: str) -> list[str]:

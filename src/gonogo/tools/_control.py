@@ -43,9 +43,19 @@ _SUBTASK: dict[str, Any] = {
             "type": "object",
             "description": "What it needs; approving the plan grants it.",
             "properties": {
-                "tools": _STRINGS,
-                "paths": {**_STRINGS, "description": "Globs of files that it may write."},
-                "commands": {**_STRINGS, "description": "Command prefixes, such as `pytest -q`."},
+                "tools": {
+                    **_STRINGS,
+                    "description": "Left out: all of its agent. `[]`: none.",
+                },
+                "paths": {
+                    **_STRINGS,
+                    "description": "Globs of files that it may write. Left out: anywhere in the"
+                    " workspace. `[]`: none.",
+                },
+                "commands": {
+                    **_STRINGS,
+                    "description": "Command prefixes, such as `pytest -q`. None unless said.",
+                },
                 "network": {
                     "anyOf": [{"type": "boolean"}, _STRINGS],
                     "description": "Hosts that its commands reach over HTTP(S), such as"

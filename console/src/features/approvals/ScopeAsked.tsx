@@ -1,14 +1,14 @@
 import { Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useTranslation } from "react-i18next";
-import { type ApprovalView, getPlanOptions, type Scope } from "@/shared/api";
-import { useScopeParts, visible } from "@/shared/ui";
+import { type ApprovalView, getPlanOptions } from "@/shared/api";
+import { type Bounded, useScopeParts, visible } from "@/shared/ui";
 import classes from "./Approvals.module.css";
 import { Fact } from "./Facts";
 
 /** What a subtask may do without a question. */
-export function ScopeAsked({ scope }: { scope: Scope | undefined }) {
-  const parts = useScopeParts()(scope);
+export function ScopeAsked({ subtask }: { subtask: Bounded }) {
+  const parts = useScopeParts()(subtask);
   return parts.length === 0 ? null : (
     <dl className={classes.facts}>
       {parts.map(([name, values]) => (
@@ -36,11 +36,7 @@ export function ScopeLeft({ approval }: { approval: ApprovalView }) {
       <Text size="sm" fw={600}>
         {t("approvals.scopeOf", { id: subtask.id })}
       </Text>
-      {subtask.scope === undefined ? (
-        <Text size="sm">{t("approvals.noScope")}</Text>
-      ) : (
-        <ScopeAsked scope={subtask.scope} />
-      )}
+      <ScopeAsked subtask={subtask} />
     </div>
   );
 }

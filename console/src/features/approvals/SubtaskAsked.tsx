@@ -1,7 +1,6 @@
 import { Text, Title } from "@mantine/core";
 import { useTranslation } from "react-i18next";
-import type { Scope } from "@/shared/api";
-import { countBlanks, Json, visible } from "@/shared/ui";
+import { type Bounded, countBlanks, Json, visible } from "@/shared/ui";
 import { ScopeAsked } from "./ScopeAsked";
 
 /** What is decided with a subtask: what it does, by whom, after what, and what it may touch. */
@@ -19,7 +18,7 @@ export function SubtaskAsked({ subtask }: { subtask: Record<string, unknown> }) 
       <Text size="xs" c="dimmed">
         {visible(facts.filter(Boolean).join(" · "))}
       </Text>
-      <ScopeAsked scope={scope as Scope | undefined} />
+      <ScopeAsked subtask={{ agent, tool, scope } as Bounded} />
       {rest.length > 0 && <Json value={Object.fromEntries(rest)} isWhole />}
     </div>
   );

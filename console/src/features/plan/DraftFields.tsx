@@ -96,15 +96,20 @@ export function DraftFields({
   );
 }
 
-const LISTS = ["paths", "commands", "tools"] as const;
+/** Lists by their names, with what it means to leave one out. */
+const LISTS = [
+  ["paths", "anyPath"],
+  ["commands", undefined],
+  ["tools", "anyTool"],
+] as const;
 
-/** What the approval of the plan is to grant to the subtask; without any, every question is asked. */
+/** What the approval of the plan is to grant to the subtask. */
 function ScopeFields({
   scope,
   onChange,
 }: {
   scope: Scope | undefined;
-  onChange: (scope: Scope | undefined) => void;
+  onChange: (scope: Scope) => void;
 }) {
   const { t } = useTranslation();
   const network = scope?.network ?? false;
@@ -113,15 +118,27 @@ function ScopeFields({
       <Text size="sm" fw={600} className={classes.wide}>
         {t("plan.scope.title")}
       </Text>
-      {LISTS.map((name) => (
-        <TagsInput
-          key={name}
-          label={t(`plan.scope.${name}`)}
-          value={[...(scope?.[name] ?? [])]}
-          splitChars={[]}
-          acceptValueOnBlur
-          onChange={(values) => onChange({ ...scope, [name]: values })}
-        />
+      {LISTS.map(([name, unsaid]) => (
+        <div key={name}>
+          <TagsInput
+            label={t(`plan.scope.${name}`)}
+            value={[...(scope?.[name] ?? [])]}
+            disabled={unsaid !== undefined && scope?.[name] === undefined}
+            splitChars={[]}
+            acceptValueOnBlur
+            onChange={(values) => onChange({ ...scope, [name]: values })}
+          />
+          {unsaid !== undefined && (
+            <Switch
+              mt={4}
+              label={t(`plan.scope.${unsaid}`)}
+              checked={scope?.[name] === undefined}
+              onChange={({ currentTarget }) =>
+                onChange({ ...scope, [name]: currentTarget.checked ? undefined : [] })
+              }
+            />
+          )}
+        </div>
       ))}
       <TagsInput
         label={t("plan.scope.network")}
@@ -135,14 +152,6 @@ function ScopeFields({
         checked={network === true}
         onChange={(event) => onChange({ ...scope, network: event.currentTarget.checked })}
       />
-      {scope !== undefined && (
-        <Switch
-          className={classes.wide}
-          label={t("plan.scope.declared")}
-          checked
-          onChange={() => onChange(undefined)}
-        />
-      )}
     </>
   );
 }

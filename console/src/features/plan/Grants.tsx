@@ -7,9 +7,9 @@ import { Code, useScopeParts } from "@/shared/ui";
 export function Grants({ plan }: { plan: PlanView }) {
   const { t } = useTranslation();
   const partsOf = useScopeParts("short");
-  const granted = plan.subtasks.flatMap(({ id, scope }) => {
-    const parts = partsOf(scope).map(([name, values]) => `${name} ${values.join(", ")}`);
-    return parts.length === 0 ? [] : [`${id}: ${parts.join("; ")}`];
+  const granted = plan.subtasks.flatMap((subtask) => {
+    const parts = partsOf(subtask).map(([name, values]) => `${name} ${values.join(", ")}`);
+    return parts.length === 0 ? [] : [`${subtask.id}: ${parts.join("; ")}`];
   });
   return granted.length === 0 ? null : (
     <div>

@@ -3,7 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import type { ReactNode } from "react";
 import { useTranslation } from "react-i18next";
 import { Link } from "react-router";
-import { type GraphNode, listCheckpointsOptions, type PlanView, type Scope } from "@/shared/api";
+import { type GraphNode, listCheckpointsOptions, type PlanView } from "@/shared/api";
 import { Code, exact, Json, useScopeParts } from "@/shared/ui";
 import classes from "./SubtaskFacts.module.css";
 import { span, useElapsed } from "./times";
@@ -13,7 +13,7 @@ export function SubtaskFacts({ plan, node }: { plan: PlanView; node: GraphNode }
   const { t, i18n } = useTranslation();
   const took = useElapsed(node);
   const moment = (at: string | undefined) => at && exact(at, i18n.language);
-  const { scope, error, retry_policy } = node;
+  const { error, retry_policy } = node;
   return (
     <dl className={classes.facts}>
       <Fact name={t("plan.fact.agent")}>{node.agent}</Fact>
@@ -36,7 +36,7 @@ export function SubtaskFacts({ plan, node }: { plan: PlanView; node: GraphNode }
       <Fact name={t("plan.fact.condition")} wide>
         {node.condition && <Code text={node.condition} />}
       </Fact>
-      {scope && <ScopeFacts scope={scope} />}
+      <ScopeFacts node={node} />
       <Fact name={t("plan.fact.inputs")} wide>
         {node.inputs && <Json value={node.inputs} />}
       </Fact>
@@ -77,9 +77,9 @@ function Failing({ error }: { error: Record<string, unknown> }) {
 }
 
 /** What the approval of the plan grants to a subtask. */
-function ScopeFacts({ scope }: { scope: Scope }) {
+function ScopeFacts({ node }: { node: GraphNode }) {
   const partsOf = useScopeParts();
-  return partsOf(scope).map(([name, values]) => (
+  return partsOf(node).map(([name, values]) => (
     <Fact key={name} name={name} wide>
       <Code text={values.join("\n")} />
     </Fact>

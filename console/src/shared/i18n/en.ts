@@ -156,7 +156,6 @@ export const en = {
     parts: "As it was understood",
     asks: "asks first",
     scopeOf: "What {{id}} may do without a question",
-    noScope: "It declares no scope.",
     agent: "Agent",
     editedBy: "Edited by",
     session: "Session",

@@ -160,7 +160,6 @@ export const ru: Language = {
     parts: "Как она понята",
     asks: "спрашивает первой",
     scopeOf: "Что {{id}} можно без вопроса",
-    noScope: "Границы не объявлены.",
     agent: "Агент",
     editedBy: "Изменил",
     session: "Сессия",

@@ -1,19 +1,25 @@
 import { useTranslation } from "react-i18next";
 import type { Scope } from "@/shared/api";
 
-/** What a scope lets be done without a question, by what it is about; what it has none of is left out. */
+/** Who carries a subtask out, and what its scope is, as far as that is known. */
+export type Bounded = Readonly<{ agent?: string; tool?: string; scope?: Scope }>;
+
+/** What a subtask may do without a question, by what it is about. */
 export function useScopeParts(
   form: "long" | "short" = "long",
-): (scope: Scope | undefined) => [string, readonly string[]][] {
+): (subtask: Bounded) => [string, readonly string[]][] {
   const { t } = useTranslation();
   const names = form === "long" ? "plan.scope" : "plan.scope.short";
-  return (scope) => {
-    const { paths = [], commands = [], tools = [], network = false } = scope ?? {};
+  const named = (values: readonly string[] | undefined, unsaid: string) =>
+    values === undefined ? [unsaid] : values.length > 0 ? values : [t("plan.scope.none")];
+  return ({ agent, tool, scope }) => {
+    const worker = agent ?? tool;
+    const { paths, commands = [], tools, network = false } = scope ?? {};
     const hosts = Array.isArray(network) ? network : network ? [t("plan.scope.anyHost")] : [];
     const parts: [string, readonly string[]][] = [
-      [t(`${names}.paths`), paths],
+      [t(`${names}.paths`), worker === undefined ? [] : named(paths, t("plan.scope.anyPath"))],
       [t(`${names}.commands`), commands],
-      [t(`${names}.tools`), tools],
+      [t(`${names}.tools`), agent === undefined ? [] : named(tools, t("plan.scope.anyTool"))],
       [t(`${names}.network`), hosts],
     ];
     return parts.filter(([, values]) => values.length > 0);

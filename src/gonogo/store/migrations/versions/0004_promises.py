@@ -1,6 +1,7 @@
 """What keeps the promises; each function says what of it."""
 
-from collections.abc import Mapping
+import json
+from collections.abc import Callable, Mapping
 from itertools import groupby
 from typing import Any
 
@@ -55,6 +56,38 @@ def upgrade() -> None:
     _watches()
     _drivers()
     _writers()
+    _forms()
+
+
+def _forms() -> None:
+    """Say of revisions which form they have, and write the rest in the new one.
+
+    Tools and paths that were left out were written as empty lists. Revisions stay as they are,
+    since their digests bind what is stored.
+    """
+    op.add_column(
+        "plan_revisions", sa.Column("form", sa.Integer(), nullable=False, server_default="1")
+    )
+    _rewrite("grants", "scope", _scope_as_meant, "scope LIKE '%[]%'")
+    _rewrite("approvals", "details", _details_as_meant, "kind = 'subtask' AND status = 'pending'")
+
+
+def _rewrite(table: str, column: str, meant: Callable[[Any], Any], where: str) -> None:
+    conn = op.get_bind()
+    found = conn.execute(sa.text(f"SELECT id, {column} FROM {table} WHERE {where}"))  # noqa: S608 - our own words
+    change = sa.text(f"UPDATE {table} SET {column} = :new WHERE id = :id")  # noqa: S608 - our own words
+    for key, text in found.all():
+        conn.execute(change, {"id": key, "new": json.dumps(meant(json.loads(text)))})
+
+
+def _scope_as_meant(scope: dict[str, Any]) -> dict[str, Any]:
+    return {k: v for k, v in scope.items() if v or k not in {"tools", "paths"}}
+
+
+def _details_as_meant(details: dict[str, Any]) -> dict[str, Any]:
+    if scope := details["subtask"].get("scope"):
+        details["subtask"]["scope"] = _scope_as_meant(scope)
+    return details
 
 
 def _absences() -> None:
