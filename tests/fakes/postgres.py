@@ -87,6 +87,21 @@ class Server:
         self._process.send_signal(signal.SIGQUIT if at_once else signal.SIGINT)
         self._process.wait(_SECONDS)
 
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Have it keep its connections, and answer nothing."""
+        try:
+            self._signal(signal.SIGSTOP)
+            yield
+        finally:
+            self._signal(signal.SIGCONT)
+
+    def _signal(self, number: int) -> None:
+        pid = self._process.pid
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text()
+        for each in (pid, *map(int, children.split())):
+            os.kill(each, number)
+
     def cut(self, database: str) -> int:
         """Cut every connection to a database. Gives how many there were."""
         found = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s"

@@ -1,7 +1,9 @@
 """A runtime drives its database as long as no other process does, and begins anew after that."""
 
+import time
 from collections.abc import AsyncIterator
-from contextlib import aclosing
+from contextlib import aclosing, suppress
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,13 +13,18 @@ import pytest
 from anyio.to_thread import run_sync as in_thread
 from sqlalchemy import create_engine, text
 
+from fakes.rows import NOW
 from fakes.world import LIMIT, World, calls, plan, says, step, world_of, write
+from gonogo.dispatch import Hub, LocalDispatcher
+from gonogo.domain.audit_views import AuditReport
 from gonogo.domain.conversation import ModelRequest
 from gonogo.domain.errors import Busy, Conflict
 from gonogo.domain.events import AssistantMessage
 from gonogo.llm import ScriptedModel
 from gonogo.runtime import Runtime
-from gonogo.store import Connection, Store, driver, log
+from gonogo.runtime.driving import Driving
+from gonogo.store import Connection, Store, auditing, driver, log
+from gonogo.telemetry import Metrics
 
 on_postgres = pytest.mark.parametrize("kind", ["postgresql"])
 
@@ -50,7 +57,10 @@ async def taken_over(world: World) -> Store:
     async with anyio.create_task_group() as group:
 
         async def wait() -> None:
-            found.append(await in_thread(partial(Store, url, drives=True, patience=LIMIT)))
+            while not found:
+                # The lock that is cut may be this one's already.
+                with suppress(Busy):
+                    found.append(await in_thread(partial(Store, url, drives=True, patience=LIMIT)))
 
         group.start_soon(wait)
         with anyio.fail_after(LIMIT):
@@ -147,9 +157,40 @@ async def plans(world: World) -> list[str]:
 
 
 def say(conn: Connection, session: str, what: str) -> None:
-    from datetime import UTC, datetime
-
     log.tell(conn, session, datetime.now(UTC), AssistantMessage(content=what))
+
+
+async def test_a_start_with_much_to_take_up_is_not_refused_as_if_the_database_was_away(
+    database_url: str,
+) -> None:
+    def take_up(_conn: Connection, _now: datetime) -> None:
+        time.sleep(1)
+
+    store = Store(database_url, drives=True, patience=0.2)
+    dispatcher = LocalDispatcher(store, {}, lambda conn, timer, now: None, lambda: NOW)
+    driving = Driving(
+        store=store, dispatcher=dispatcher, hub=Hub(), metrics=Metrics(), clock=lambda: NOW,
+        take_up=take_up,
+    )  # fmt: skip
+    with anyio.fail_after(LIMIT):
+        async with anyio.create_task_group() as group:
+            await group.start(driving.serve)
+            group.cancel_scope.cancel()
+    store.close()
+
+
+async def test_a_long_walk_over_the_audit_log_is_not_refused_as_if_the_database_was_away(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    walk = auditing.verify
+
+    def slow(*given: Any) -> AuditReport:
+        time.sleep(3)
+        return walk(*given)
+
+    monkeypatch.setattr(auditing, "verify", slow)
+    monkeypatch.setattr(world.runtime.parts.store._outage, "_patience", 2)
+    assert (await world.runtime.verify_audit(world.ann)).problems == []
 
 
 @on_postgres

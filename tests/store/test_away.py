@@ -21,7 +21,7 @@ from fakes.postgres import Server
 from fakes.rows import NOW, begin
 from gonogo.domain.errors import Busy, Conflict
 from gonogo.domain.events import AssistantMessage
-from gonogo.store import Connection, Outbox, Store, log, patiently
+from gonogo.store import Connection, Outbox, Store, _postgres, driver, log, patiently
 from gonogo.store._migrate import version_of
 from gonogo.store._sqlite import SqliteBackend
 from gonogo.store.log import events_after
@@ -246,6 +246,28 @@ async def test_a_server_that_is_away_is_said_in_time_and_is_no_empty_database(
             assert await store.read(events_after, "s1", 0) == []
     assert version_of(engine) is not None
     engine.dispose()
+
+
+@pytest.mark.parametrize("is_asked", [True, False], ids=["asked", "idle"])
+async def test_a_server_that_never_answers_holds_up_neither_who_asks_nor_the_end(
+    mortal_postgres: Server, database: str, monkeypatch: pytest.MonkeyPatch, is_asked: bool
+) -> None:
+    monkeypatch.setattr(driver, "_BEAT", 0.05)
+    monkeypatch.setattr(_postgres, "_MANNERS", 0.2)
+    store = Store(mortal_postgres.url(database), drives=True, patience=0.5)
+    with anyio.fail_after(LIMIT):
+        await store.write(begin)
+        async with anyio.create_task_group() as group:
+            assert store.driver is not None
+            group.start_soon(store.driver.stay)
+            with mortal_postgres.frozen():
+                for ask in (store.read, store.write) if is_asked else ():
+                    with pytest.raises(Busy):
+                        await ask(session_of, "s1")
+                await anyio.sleep(0.2)
+                group.cancel_scope.cancel()
+                store.stop_waiting()
+                await in_thread(store.close, abandon_on_cancel=True)
 
 
 def test_what_is_no_database_is_no_empty_one(tmp_path: Path) -> None:

@@ -174,11 +174,7 @@ async def taken_over(url: str, engine: Engine, stack: ExitStack) -> Store:
             found.append(await in_thread(lambda: Store(url, drives=True, patience=LIMIT)))
 
         group.start_soon(wait)
-        with anyio.fail_after(LIMIT):
-            while not found:
-                if lock_pids(engine):
-                    await in_thread(cut_lock, engine)
-                await anyio.sleep(0.3)
+        await in_thread(cut_lock, engine)
     stack.callback(found[0].close)
     return found[0]
 

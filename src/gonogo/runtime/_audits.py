@@ -14,7 +14,7 @@ from gonogo.domain.principal import Principal, Role
 from gonogo.runtime._parts import Parts
 from gonogo.runtime._people import OWNER
 from gonogo.runtime._sessions import visible, whose
-from gonogo.store import Connection, audit_log, auditing
+from gonogo.store import Connection, audit_log, auditing, log, patiently
 from gonogo.store.auditing import Stretch
 from gonogo.store.people import names
 
@@ -76,7 +76,10 @@ class Audits:
             anchors: Kept elsewhere; where they say that chains stood, they must stand.
         """
         principal.require(Role.VIEWER)
-        return await self.parts.store.read(auditing.verify, anchors)
+        # This tells whether the database is away; that a long walk takes its time is not that.
+        await self.parts.store.read(log.audit_head, SYSTEM)
+        with patiently():
+            return await self.parts.store.read(auditing.verify, anchors)
 
     async def anchor_audit(self, principal: Principal) -> AuditAnchor:
         """Note where every chain stands; the anchor's text is for keeping elsewhere.

@@ -30,15 +30,11 @@ class Driving:
     """Sets going what was left undone."""
 
     async def serve(self, *, task_status: Any = anyio.TASK_STATUS_IGNORED) -> None:  # noqa: ANN401
-        """Drive until cancelled; started once what was left undone is under way.
-
-        Raises:
-            Busy: the database is away before that.
-        """
+        """Drive until cancelled; started once what was left undone is under way."""
         driver = self.store.driver
         assert driver is not None  # noqa: S101 - this process opened the store to drive
-        await self._drive(task_status)
         with patiently():
+            await self._drive(task_status)
             while True:
                 await driver.take_over()
                 self.hub.refresh()

@@ -141,9 +141,10 @@ class Store:
 
     def close(self) -> None:
         """Finish the writes that wait and close the database."""
-        self._backend.close()
-        if self.driver is not None:
-            self.driver.close()
+        with self._backend.ending():
+            self._backend.close()
+            if self.driver is not None:
+                self.driver.close()
 
     def _open(self, patience: float, *, drives: bool) -> None:
         engine, lock = self._backend.engine, self._backend.lock

@@ -10,12 +10,16 @@ database over ends what earlier drivers have begun by deleting the rows.
 """
 
 import asyncio
+import os
 import secrets
-from collections.abc import Callable
-from contextlib import suppress
+import socket
+import threading
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
+from weakref import WeakSet
 
 from sqlalchemy import Connection, Engine, NullPool, create_engine, event, make_url
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
@@ -33,6 +37,8 @@ _AGAIN = frozenset({"40001", "40P01", "23505"})
 _OVERTAKEN = "Another process has taken the database over"
 _WRITER = "gonogo.writer"
 _PAUSE = 0.5
+_MANNERS = 2.0
+"""Seconds that a server may take to answer when this process is about to end."""
 _LINE: dict[str, str] = {
     "connect_timeout": "4", "keepalives_idle": "4", "keepalives_interval": "2",
     "keepalives_count": "2", "tcp_user_timeout": "8000",
@@ -68,8 +74,10 @@ class PostgresBackend:
     def __init__(self, url: str, deliver: Callable[[Outbox], None], patience: float) -> None:
         self._deliver = deliver
         self._closed = False
-        self.engine = _engine(url, patience, pool_size=_POOL, max_overflow=0, pool_timeout=patience)
-        alone = _engine(url, patience, poolclass=NullPool, isolation_level="AUTOCOMMIT")
+        self._lines: WeakSet[Any] = WeakSet()
+        opened = partial(_engine, url, partial(self._prepare, patience))
+        self.engine = opened(pool_size=_POOL, max_overflow=0, pool_timeout=patience)
+        alone = opened(poolclass=NullPool, isolation_level="AUTOCOMMIT")
         self.lock = AdvisoryLock(alone)
         self._writers = Pool(_POOL - _READERS, "gonogo-writer")
         self._readers = Pool(_READERS, "gonogo-reader")
@@ -109,12 +117,34 @@ class PostgresBackend:
         for doubt in self._doubts:
             doubt.cancel()
 
+    @contextmanager
+    def ending(self) -> Generator[None]:
+        """What is closed inside does not wait for a server that never answers."""
+        cut = threading.Timer(_MANNERS, self._cut)
+        cut.start()
+        try:
+            yield
+        finally:
+            cut.cancel()
+
     def close(self) -> None:
         """Finish what was begun, and close every connection."""
         self._closed = True
         self._writers.close()
         self._readers.close()
         self.engine.dispose()
+
+    def _prepare(self, patience: float, raw: Any, _record: object) -> None:  # noqa: ANN401
+        with raw.cursor() as cursor:
+            cursor.execute(f"SET lock_timeout = {round(patience * 1000)}")
+        raw.commit()
+        self._lines.add(raw)
+
+    def _cut(self) -> None:
+        """Have every thread that waits for the server find its connection lost."""
+        for line in list(self._lines):
+            with suppress(Exception), socket.socket(fileno=os.dup(line.fileno())) as held:
+                held.shutdown(socket.SHUT_RDWR)
 
     def _write(self, asked: _Asked) -> Any:  # noqa: ANN401
         for tries_left in reversed(range(_TRIES)):
@@ -208,16 +238,10 @@ def _state(error: SQLAlchemyError) -> str | None:
     return getattr(getattr(error, "orig", None), "sqlstate", None)
 
 
-def _engine(url: str, patience: float, **more: Any) -> Engine:  # noqa: ANN401 - create_engine's
+def _engine(url: str, prepare: Callable[..., None], **more: Any) -> Engine:  # noqa: ANN401
     named = make_url(url)
     # What the operator says of the line in the URL holds.
     line = {name: value for name, value in _LINE.items() if name not in named.query}
     engine = create_engine(named, connect_args=line, **more)
-    event.listen(engine, "connect", partial(_prepare, patience))
+    event.listen(engine, "connect", prepare)
     return engine
-
-
-def _prepare(patience: float, raw: Any, _record: object) -> None:  # noqa: ANN401
-    with raw.cursor() as cursor:
-        cursor.execute(f"SET lock_timeout = {round(patience * 1000)}")
-    raw.commit()

@@ -10,7 +10,7 @@ import queue
 import sqlite3
 import threading
 from collections.abc import Callable, Generator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -83,6 +83,10 @@ class SqliteBackend:
 
     def give_up(self) -> None:
         """Nothing goes on here that nobody waits for."""
+
+    def ending(self) -> AbstractContextManager[None]:
+        """What is closed inside ends by itself: a file answers, or says that it cannot."""
+        return nullcontext()
 
     def close(self) -> None:
         """Finish what is queued and let go of the file."""
