@@ -160,6 +160,13 @@ class Settings(BaseSettings):
     """Days after its end, and after its last rollback, for which a plan can be rolled back. Then
     its snapshots are given up, to make room; 0 keeps them for ever."""
 
+    accept_restored: bool = False
+    """Open a database that is older than what was last known of it: one that lost its log, or an
+    old copy. For one start, by `gonogo db migrate --accept-restored`; set for good, a loss is no
+    longer noticed but in the audit log."""
+    retention_days: Annotated[float, Field(ge=0)] = 0
+    """Days after which a session is deleted, with all that was said and done in it, when it is over
+    and nothing happened in it; 0 keeps all for ever."""
     keep_audit_days: Annotated[float, Field(ge=0)] = 0
     """Days for which entries of the audit log cannot be removed, not even by an admin who exported
     them; 0 keeps them for ever."""
@@ -345,6 +352,11 @@ class Settings(BaseSettings):
     def rules(self) -> Path:
         """The user's own rules file; it need not exist."""
         return self.config / "rules.toml"
+
+    @property
+    def drafts(self) -> Path:
+        """The folder with edits of plans that were not sent yet; it need not exist."""
+        return self.home / "drafts"
 
     @property
     def hooks_file(self) -> Path:

@@ -50,8 +50,10 @@ def test_an_anchor_finds_a_log_that_was_made_anew(gonogo, home, told, tmp_path):
     assert json.loads(gonogo("audit", "anchor", "--json").stdout)["text"] == anchor.strip()
     with sqlite3.connect(home / "gonogo.db") as database:
         database.execute("DELETE FROM audit")
+        database.execute("DELETE FROM tokens")
         database.execute(f"UPDATE chains SET audit_seq = 0, audit_hash = '{'0' * 64}'")  # noqa: S608
     database.close()
+    (home / "gonogo.db-heads").unlink()
     assert gonogo("audit", "verify").returncode == 0
     found = gonogo("audit", "verify", "--anchor", str(file))
     assert found.returncode == 1
@@ -84,14 +86,14 @@ def test_old_entries_are_removed_only_where_that_is_set_and_only_once_they_are_i
 
 
 def _add_old_session(database, at):
-    from gonogo.domain.chain import GENESIS, entry_hash, hashed
+    from gonogo.domain.chain import GENESIS
 
-    body = hashed("s_old", 1, at, "user:ann", "plan.approved", "p1", {})
-    digest = entry_hash(GENESIS, body)
-    database.execute(
-        "INSERT INTO audit VALUES (?,?,?,?,?,?,?,?,?)",
-        ("s_old", 1, at, "user:ann", "plan.approved", "p1", "{}", GENESIS, digest),
+    seq, end = database.execute("SELECT audit_seq, audit_hash FROM chains").fetchone()
+    opened = _add_entry(
+        database, ("system", seq + 1, at, "user:ann", "session.opened", "s_old"), end
     )
+    database.execute("UPDATE chains SET audit_seq = ?, audit_hash = ?", (seq + 1, opened))
+    digest = _add_entry(database, ("s_old", 1, at, "user:ann", "plan.approved", "p1"), GENESIS)
     names = (
         "id, principal_id, workspace, spoken, tool_host, agent, last_seq, audit_seq, audit_hash, "
         "deleted, created_at, updated_at"
@@ -100,3 +102,16 @@ def _add_old_session(database, at):
         f"INSERT INTO sessions ({names}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?)",  # noqa: S608
         ("s_old", "user:ann", "/w", "en", "server", "coder", 0, 1, digest, 0, at, at),
     )
+
+
+def _add_entry(database, said, prev):
+    """An entry of an earlier version, without a seal. Gives its hash."""
+    from gonogo.domain.chain import entry_hash, hashed
+
+    digest = entry_hash(prev, hashed(*said, {}))
+    database.execute(
+        "INSERT INTO audit (chain, seq, ts, actor, action, subject, details, prev_hash, hash) "
+        "VALUES (?,?,?,?,?,?,?,?,?)",
+        (*said, "{}", prev, digest),
+    )
+    return digest

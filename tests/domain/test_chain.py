@@ -19,7 +19,10 @@ from gonogo.domain.chain import (
     entry_hash,
     hashed,
     heads_digest,
+    new_salt,
     read_anchors,
+    seal_of,
+    sealed,
 )
 from gonogo.domain.errors import InvalidMessage
 
@@ -35,6 +38,27 @@ def chained(chain, entries):
     return found
 
 
+def sealed_chain(chain, entries):
+    """Entries of the present form: what they say is sealed."""
+    found, prev = [], GENESIS
+    for seq, (action, subject, details) in enumerate(entries, 1):
+        salt = new_salt()
+        seal = seal_of(salt, chain, subject, details)
+        digest = entry_hash(prev, sealed(chain, seq, TIME, "ann", action, subject, seal))
+        found.append(Link(
+            chain=chain, seq=seq, ts=TIME, actor="ann", action=action, subject=subject,
+            details=details, prev_hash=prev, hash=digest, seal=seal, salt=salt,
+        ))  # fmt: skip
+        prev = digest
+    return found
+
+
+def erased(link):
+    """An entry that says nothing any more."""
+    subject = link.subject if link.chain == SYSTEM else ""
+    return replace(link, subject=subject, details={}, salt=None)
+
+
 def head(links):
     return Head(chain=links[-1].chain, seq=links[-1].seq, hash=links[-1].hash)
 
@@ -47,6 +71,11 @@ SYS = chained(
     SYSTEM, [("session.opened", {}), (ANCHORED, {"moved": MOVED}), ("session.deleted", {})]
 )
 ALL = S1 + S2 + SYS
+T1 = sealed_chain("t1", [("did", "a file", {"n": n}) for n in range(4)])
+T_SYS = sealed_chain(
+    SYSTEM, [("session.opened", "t1", {"at": "/w"}), ("session.deleted", "t1", {}),
+             ("did", "t1", {"n": 1})],
+)  # fmt: skip
 ANCHOR = Anchor(at=TIME, seq=2, hash=SYS[1].hash, chains=2, heads=heads_digest(HEADS))
 
 
@@ -118,6 +147,49 @@ def test_any_two_lines_that_changed_places_are_found(one, other):
     harmed = [*ALL]
     harmed[one], harmed[other] = harmed[other], harmed[one]
     assert bool(checked(lines(harmed)).problems) == (one != other)
+
+
+def sealed_lines(*chains):
+    return [*(link.line() for links in chains for link in links), end(chains)]
+
+
+SEALED = [*T1, *T_SYS]
+SEALED_CHANGES = {**CHANGES, "seal": "3" * 64, "salt": "4" * 32}
+
+
+@given(st.integers(0, len(SEALED) - 1), st.sampled_from(sorted(SEALED_CHANGES)))
+def test_any_changed_field_of_a_sealed_entry_is_found(place, field):
+    assert checked(sealed_lines(T1, T_SYS)).problems == []
+    harmed = [*SEALED]
+    harmed[place] = replace(harmed[place], **{field: SEALED_CHANGES[field]})
+    assert checked([*(link.line() for link in harmed), end([T1, T_SYS])]).problems
+
+
+def test_what_was_said_can_be_erased_where_its_session_was_deleted():
+    gone = [erased(link) for link in T1]
+    opened = [erased(T_SYS[0]), *T_SYS[1:]]
+    assert checked(sealed_lines(gone, opened)).problems == []
+    # Which were deleted, only the whole of the system's chain can tell.
+    assert checked(sealed_lines(gone)).problems == []
+    assert checked(sealed_lines(gone, T_SYS[1:])).problems == []
+
+
+def test_what_was_said_cannot_be_erased_or_changed_unseen_otherwise():
+    gone = [*T1[:2], erased(T1[2]), *T1[3:]]
+    kept = sealed_chain(SYSTEM, [("session.opened", "t1", {}), ("did", "t1", {})])
+    found = checked(sealed_lines(gone, kept)).problems
+    assert found == ["t1 #3: what it said is gone, and no deletion is on record"]
+    found = checked(sealed_lines(T1, [kept[0], erased(kept[1])])).problems
+    assert found == ["system #2: what it said is gone, and no deletion is on record"]
+    for change in ({"subject": "other"}, {"details": {"n": 1}}, {"seal": "0" * 64}):
+        other = [*gone[:2], replace(gone[2], **change), *gone[3:]]
+        assert "t1 #3: its content was changed" in checked(sealed_lines(other, T_SYS)).problems
+
+
+def test_a_seal_tells_nothing_without_its_salt():
+    first, second = (sealed_chain("t1", [("did", "a", {"n": 1})])[0] for _ in range(2))
+    assert first.seal != second.seal
+    assert erased(first).line().count(first.salt) == 0
 
 
 @given(st.integers(0, len(ALL)))

@@ -15,8 +15,14 @@ Row = dict[str, Any]
 _ALL = select(literal_column("*"))
 TABLES = (
     "sessions turns messages events plans plan_revisions subtasks tool_calls approvals grants "
-    "audit chains timers answers model_requests"
+    "audit chains timers answers model_requests texts"
 ).split()
+_FORMS = (
+    {"ensure_ascii": False},
+    {"ensure_ascii": False, "separators": (",", ":")},
+    {},
+    {"separators": (",", ":")},
+)
 _JSON = frozenset(
     "body subtasks result details decision arguments proposed_arguments base_hashes "
     "effects verdict scope answer".split()
@@ -74,6 +80,10 @@ class Evidence:
             found[row["chain"]].append(row)
         return found
 
+    def is_kept(self, session_id: str) -> bool:
+        """Whether a session is there, and was not deleted."""
+        return session_id in self.sessions and not self.sessions[session_id]["deleted"]
+
     def started(self, *, control: bool = False) -> list[Row]:
         """Calls that were set going.
 
@@ -109,9 +119,11 @@ def read(
     engine = create_engine(url)
     try:
         with engine.connect() as conn:
+            texts = {row.digest: row.text for row in conn.execute(_ALL.select_from(table("texts")))}
             tables = {
                 name: [
-                    _decoded(row._mapping) for row in conn.execute(_ALL.select_from(table(name)))
+                    _decoded(row._mapping, texts)
+                    for row in conn.execute(_ALL.select_from(table(name)))
                 ]
                 for name in names
             }
@@ -132,8 +144,30 @@ def _flaws(conn: Any) -> list[str]:
     return [line for line in said if line != "ok"] + keys
 
 
-def _decoded(row: Any) -> Row:
+def _decoded(row: Any, texts: dict[str, str]) -> Row:
     return {
-        name: json.loads(value) if name in _JSON and isinstance(value, str) else value
+        name: _value(value, texts) if name in _JSON and isinstance(value, str) else value
         for name, value in row.items()
     }
+
+
+def _value(text: str, texts: dict[str, str]) -> Any:
+    """A column's value; after a blank come references to long texts."""
+    value = json.loads(text)
+    return _referred(value, texts) if text.startswith(" ") else value
+
+
+def _referred(value: Any, texts: dict[str, str]) -> Any:
+    match value:
+        case {"$": ["text", digest], **others} if not others:
+            return texts[digest]
+        case {"$": ["json", form, inner], **others} if not others:
+            return json.dumps(_referred(inner, texts), **_FORMS[form])
+        case {"$": ["itself", inner], **others} if not others:
+            return {"$": _referred(inner, texts)}
+        case dict():
+            return {name: _referred(inner, texts) for name, inner in value.items()}
+        case list():
+            return [_referred(inner, texts) for inner in value]
+        case _:
+            return value

@@ -24,7 +24,8 @@ from gonogo.domain.principal import Principal, Role
 from gonogo.llm import ScriptedModel
 from gonogo.runtime import Extensions, Receipt, Runtime
 from gonogo.settings import Settings
-from gonogo.store import Connection
+from gonogo.store import Connection, Store
+from gonogo.store.auditing import verify
 from gonogo.store.log import events_after
 from gonogo.store.timers import set_timer
 
@@ -123,7 +124,7 @@ class World:
         self.extensions: Extensions | None = None
         """In the place of what is installed, from the next start on."""
         self.honest = True
-        """Its audit is whole: the story does not meddle with it, or has old entries removed."""
+        """Its audit is whole: the story does not meddle with the database."""
         self._stop = anyio.Event()
         self._stopped = anyio.Event()
         self._open = anyio.Event()
@@ -358,5 +359,14 @@ async def world_of(
                 await world.stop()
     if world.honest:
         # Whatever was told here: each thing that ran or was decided says in the audit why.
-        problems = unreasoned(world.settings.db or root / "home" / "gonogo.db")
+        database = world.settings.db or f"sqlite:///{root / 'home' / 'gonogo.db'}"
+        problems = [*unreasoned(database), *await _audit_problems(database)]
         assert problems == [], problems
+
+
+async def _audit_problems(url: str) -> list[str]:
+    store = Store(url)
+    try:
+        return (await store.read(verify)).problems
+    finally:
+        store.close()

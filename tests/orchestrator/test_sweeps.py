@@ -8,10 +8,10 @@ import pytest
 from fakes import rows
 from gonogo.domain.errors import ToolFailed
 from gonogo.domain.records import Job
-from gonogo.orchestrator import SWEEP, Sweeps
+from gonogo.orchestrator import SWEEP, Erasures, Sweeps
 from gonogo.store import Store
 from gonogo.store.timers import due_timers, first_timer
-from gonogo.workspace import Snapshots
+from gonogo.workspace import Snapshots, Traffic, Workspace
 
 DAY = timedelta(days=1)
 
@@ -26,11 +26,25 @@ class Broken(Snapshots):
         raise ToolFailed("io_error", "the disk is gone")
 
 
+def sweeper(store: Store, snapshots: Snapshots, days: float) -> Sweeps:
+    async def at_rest(_: object) -> None: ...
+
+    erasures = Erasures(
+        store=store, snapshots=snapshots, traffic=Traffic(), open_workspace=Workspace,
+        drafts=Path("nowhere"), clock=lambda: rows.NOW, at_rest=at_rest, end=lambda _: None,
+    )  # fmt: skip
+    return Sweeps(
+        store=store, snapshots=snapshots, clock=lambda: rows.NOW, erasures=erasures, days=days,
+        retention=0,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("days", [0, 30])
 @pytest.mark.parametrize("snapshots", [Snapshots, Broken])
 async def test_a_sweep_has_the_next_one_come_a_day_later_although_it_fails(
-    store: Store, tmp_path: Path, snapshots: type[Snapshots]
+    store: Store, tmp_path: Path, snapshots: type[Snapshots], days: float
 ) -> None:
-    sweeps = Sweeps(store=store, snapshots=snapshots(tmp_path), clock=lambda: rows.NOW, days=30)
+    sweeps = sweeper(store, snapshots(tmp_path), days)
     await sweeps.job(Job(SWEEP, "snapshots"))
 
     [timer] = await store.read(due_timers, rows.NOW + DAY)
@@ -40,16 +54,8 @@ async def test_a_sweep_has_the_next_one_come_a_day_later_although_it_fails(
 async def test_a_start_has_a_sweep_come_soon_and_puts_off_none_that_is_to_come(
     store: Store, tmp_path: Path
 ) -> None:
-    sweeps = Sweeps(store=store, snapshots=Snapshots(tmp_path), clock=lambda: rows.NOW, days=30)
+    sweeps = sweeper(store, Snapshots(tmp_path), 30)
     await store.write(sweeps.arm, rows.NOW)
     await store.write(sweeps.arm, rows.NOW + DAY)
 
     assert await store.read(first_timer) == rows.NOW + timedelta(minutes=10)
-
-
-async def test_where_all_is_kept_for_ever_nothing_is_swept(store: Store, tmp_path: Path) -> None:
-    sweeps = Sweeps(store=store, snapshots=Broken(tmp_path), clock=lambda: rows.NOW, days=0)
-    await store.write(sweeps.arm, rows.NOW)
-    await sweeps.job(Job(SWEEP, "snapshots"))
-
-    assert await store.read(first_timer) is None

@@ -11,6 +11,7 @@ from fakes.world import call, calls, plan, says, step, world_of, write
 from gonogo.domain.chain import FileCheck, read_anchors
 from gonogo.domain.principal import Role
 from gonogo.server import create_app
+from gonogo.store.auditing import verify
 
 LINES = {
     "main/architect": [plan(step("one"))],
@@ -21,6 +22,8 @@ LINES = {
 STARTED = text("SELECT id FROM tool_calls WHERE started_at IS NOT NULL AND tool <> 'create_plan'")
 AUDIT = "/api/v1/audit"
 HEAD = {"chain": "s", "seq": 1, "hash": "0" * 64}
+HEAD_OF = text("SELECT hash FROM audit WHERE chain = :chain AND seq = :seq")
+DECISIVE = (".asked", ".approved", "tool.allowed")
 PRUNE = {"before": "2020-01-01T00:00:00Z", "heads": [HEAD]}
 
 
@@ -216,3 +219,99 @@ async def test_what_a_person_caused_names_them_and_what_ran_says_why(world):
     assert said[0]
     assert all(why.startswith("approved plan") for why in said[0]), said[0]
     assert all(why.startswith("подтверждённый план") for why in said[1]), said[1]
+
+
+class Undone(Exception):
+    pass
+
+
+async def cut(world, chain, seq):
+    """What verify finds once a chain ends after an entry, and its head says so."""
+    table, key = ("chains", "chain") if chain == "system" else ("sessions", "id")
+    found = []
+
+    def attempt(conn):
+        head = conn.execute(HEAD_OF, {"chain": chain, "seq": seq}).scalar() or "0" * 64
+        where = {"chain": chain, "seq": seq, "hash": head}
+        conn.execute(text("DELETE FROM audit WHERE chain = :chain AND seq > :seq"), where)
+        conn.execute(
+            text(f"UPDATE {table} SET audit_seq = :seq, audit_hash = :hash WHERE {key} = :chain"),  # noqa: S608
+            where,
+        )
+        found.extend([verify(conn, only=chain).problems, verify(conn).problems])
+        raise Undone
+
+    with pytest.raises(Undone):
+        await world.runtime.parts.store.write(attempt)
+    assert found[0] == found[1]
+    return found[0]
+
+
+async def test_a_chain_that_was_emptied_or_cut_off_with_its_head_is_found(world):
+    await story(world)
+    entries = await world.audit()
+    last = max(entry.seq for entry in entries if entry.action.endswith(DECISIVE))
+
+    assert await cut(world, world.session, len(entries)) == []
+    for seq in range(last):
+        found = await cut(world, world.session, seq)
+        assert any("is in the database, and no entry" in problem for problem in found), seq
+        assert all(problem.startswith(world.session) for problem in found)
+
+
+async def test_the_systems_chain_cannot_lose_its_end_either(world):
+    await story(world)
+    _, secret = await world.runtime.create_token(world.runtime.owner, "eve", Role.VIEWER)
+    eve = await world.runtime.authenticate(secret)
+    [token] = [t for t in await world.runtime.list_tokens(world.runtime.owner) if t.name == "eve"]
+    await world.runtime.revoke_token(world.runtime.owner, token.token_id)
+    entries = await world.audit(session="system")
+
+    for seq in range(len(entries)):
+        found = await cut(world, "system", seq)
+        assert any(f"no entry {entries[-1].action} is" in problem for problem in found), seq
+    assert (entries[-1].action, eve.name) == ("token.revoked", "eve")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "DELETE FROM approvals WHERE kind = 'tool'",
+        "DELETE FROM tool_calls WHERE tool = 'list_files'",
+        "UPDATE approvals SET decided_by = 'user:eve' WHERE kind = 'tool'",
+        "UPDATE approvals SET status = 'rejected' WHERE kind = 'plan'",
+        "UPDATE approvals SET digest = 'sha256:0' WHERE kind = 'plan'",
+        "UPDATE tool_calls SET digest = 'sha256:0' WHERE tool = 'write_file'",
+        "UPDATE grants SET status = 'revoked'",
+        "UPDATE tool_calls SET started_at = NULL, id = id || 'x' WHERE tool = 'write_file'",
+        "UPDATE sessions SET deleted = 1",
+    ],
+)
+async def test_what_the_database_holds_and_what_the_chains_say_is_one(world, statement):
+    world.honest = False
+    await story(world)
+
+    await world.runtime.parts.store.write(lambda conn: conn.execute(text(statement)))
+    whole = await world.runtime.verify_audit(world.ann)
+
+    assert not whole.ok
+    assert all("database" in problem for problem in whole.problems)
+
+
+async def test_one_session_is_verified_by_itself_for_those_who_may_see_it(world):
+    world.honest = False
+    await story(world)
+    other = await world.runtime.open_session(world.bob)
+    await world.runtime.parts.store.write(
+        lambda conn: conn.execute(text("DELETE FROM approvals WHERE kind = 'tool'"))
+    )
+
+    async with await client(world, "root", Role.ADMIN) as root:
+        harmed = await root.get(f"{AUDIT}/verify", params={"session_id": world.session})
+        whole = await root.get(f"{AUDIT}/verify", params={"session_id": other.session_id})
+        none = await root.get(f"{AUDIT}/verify", params={"session_id": "nobody"})
+    async with await client(world, "eve", Role.VIEWER) as eve:
+        others = await eve.get(f"{AUDIT}/verify", params={"session_id": world.session})
+
+    assert (harmed.json()["ok"], whole.json()["ok"]) == (False, True)
+    assert (none.status_code, others.status_code) == (404, 404)

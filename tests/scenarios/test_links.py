@@ -292,6 +292,7 @@ async def test_a_link_of_a_plan_that_was_edited_decides_nothing_of_the_new_one(l
 async def test_what_changed_under_a_link_makes_it_stale(linked):
     async with linked() as world, browser(world) as http:
         question, made = await asked(world)
+        world.honest = False
         await world.runtime.parts.store.write(_other_digest, question.approval_id)
         answer = await decide(http, made.url)
 

@@ -201,7 +201,7 @@ class StandIn:
         return known[1]
 
     async def store_answer(
-        self, principal: Principal, key: str, asked: str, answer: dict[str, Any]
+        self, principal: Principal, key: str, asked: str, answer: dict[str, Any], about: str
     ) -> None:
         if self.away is not None:
             raise self.away

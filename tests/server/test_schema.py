@@ -49,6 +49,7 @@ PATHS = """
 /agents get
 /tools get
 /tools/accept post
+/maintenance/vacuum post
 /servers get
 /models get
 /policy get

@@ -221,26 +221,26 @@ async def test_an_anchor_tells_of_chains_that_were_rewritten_whole(store):
         anchors=[anchor],
     )  # fmt: skip
     assert cut.problems == ["s2 #3: an anchor says another hash"]
-    whole = [*_anew("s2", 3, "bob"), *_anew(SYSTEM, 2, "bob")]
+    whole = [*_anew("s2", 3, "bob"), *_anew(SYSTEM, 2, "bob", "session.opened", "s")]
     assert (await harmed(store, *whole)).ok
     found = await harmed(store, *whole, anchors=[anchor])
     assert "it is not there" in found.problems[0]
 
 
-def _anew(chain, count, actor):
+def _anew(chain, count, actor, action="did", subject="x"):
     """A whole chain made up anew, with hashes that fit: what only an anchor can tell."""
     yield f"DELETE FROM audit WHERE chain = '{chain}'"
     prev = GENESIS
     for seq in range(1, count + 1):
         body = {
             "chain": chain, "seq": seq, "ts": "2026-11-21T12:00:00.000000Z", "actor": actor,
-            "action": "did", "subject": "x", "details": {},
+            "action": action, "subject": f"{subject}{seq}", "details": {},
         }  # fmt: skip
         digest = log.entry_hash(prev, body)
         yield (
             "INSERT INTO audit (chain, seq, ts, actor, action, subject, details, prev_hash, hash) "
-            f"VALUES ('{chain}', {seq}, '{body['ts']}', '{actor}', 'did', 'x', '{{}}', '{prev}', "
-            f"'{digest}')"
+            f"VALUES ('{chain}', {seq}, '{body['ts']}', '{actor}', '{action}', '{subject}{seq}', "
+            f"'{{}}', '{prev}', '{digest}')"
         )
         prev = digest
     table, key = ("chains", "chain") if chain == SYSTEM else ("sessions", "id")

@@ -123,8 +123,8 @@ async def test_a_conversation_is_kept_in_order_for_each_thread(store):
     await store.write(talk)
     assert await store.read(sessions.conversation, "s1", MAIN) == said
     assert await store.read(sessions.conversation, "s1", "p1/1/a") == [UserText(content="sub")]
-    rows = await store.read(lambda conn: [tuple(r) for r in sessions.history(conn, "s1")])
-    assert [row[2] for row in rows] == [MAIN, MAIN, MAIN, "p1/1/a"]
+    rows = await store.read(sessions.history, "s1")
+    assert [row.thread for row in rows] == [MAIN, MAIN, MAIN, "p1/1/a"]
 
 
 async def test_a_plan_and_its_revision_are_read_as_they_were_made(store):

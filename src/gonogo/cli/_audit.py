@@ -58,11 +58,20 @@ def show(
 
 
 @app.command("verify", **EXACT, epilog=example(
-    "gonogo audit verify", "gonogo audit verify --anchor anchors.txt",
+    "gonogo audit verify", "gonogo audit verify --session s_0192",
+    "gonogo audit verify --anchor anchors.txt",
     "gonogo audit verify --export log.jsonl",
 ))  # fmt: skip
 def verify(
     export: Exported = None,
+    session: Annotated[
+        str | None,
+        typer.Option(
+            "--session",
+            help="Only this session's chain, and the system's.",
+            autocompletion=session_ids,
+        ),
+    ] = None,
     anchor: Annotated[
         str | None, typer.Option("--anchor", help="Anchors, or a file with some, one a line.")
     ] = None,
@@ -70,9 +79,12 @@ def verify(
 ) -> None:
     """Check that no entry was changed, removed or moved; exit code 1 if one was.
 
-    With --export a file is checked, and no server is needed.
+    What people decided and what ran needs its entry, too. With --export a file is checked, and no
+    server is needed.
     """
-    carry_out(_verify, export, anchor, json)
+    if export is not None and session is not None:
+        raise typer.BadParameter("--session looks at the database; it does not go with --export")
+    carry_out(_verify, export, session, anchor, json)
 
 
 @app.command("export", **EXACT, epilog=example("gonogo audit export --since 30d -o log.jsonl"))
@@ -134,7 +146,7 @@ async def _show(
     return show_entries(entries, chains=session is None, json=json)
 
 
-async def _verify(export: Path | None, anchor: str | None, json: bool) -> Exit:
+async def _verify(export: Path | None, session: str | None, anchor: str | None, json: bool) -> Exit:
     from gonogo.cli._audit_files import check_file, check_heads
     from gonogo.cli._owner import connected
 
@@ -144,7 +156,7 @@ async def _verify(export: Path | None, anchor: str | None, json: bool) -> Exit:
         if report is not None:
             return _told(report, json)
     async with connected() as client:
-        report = await client.verify_audit(anchors)
+        report = await client.verify_audit(anchors, session)
     if export is not None:
         report = check_heads(export, report)
     return _told(report, json)

@@ -26,8 +26,6 @@ from gonogo.domain.plan_views import FindingView, RevisionView
 from gonogo.domain.visible import visible
 from gonogo.texts import say
 
-_FOLDER = "drafts"
-
 
 @dataclass(frozen=True, slots=True)
 class Draft:
@@ -92,7 +90,7 @@ def form_of(name: str) -> Form:
 def plan_editor(client: Client, person: Person, locale: str, form: str | None = None) -> PlanEditor:
     """An editor of plans for this command; its form is that of the settings if none is named."""
     settings = read_settings()
-    folder = settings.home / _FOLDER
+    folder = settings.drafts
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     named = form_of(form or settings.plan_format)
     return PlanEditor(client=client, person=person, form=named, folder=folder, locale=locale)

@@ -1,6 +1,10 @@
 """`gonogo sessions`: what has been talked about."""
 
-from gonogo.cli._exits import Exit, carry_out
+from typing import Annotated
+
+import typer
+
+from gonogo.cli._exits import Exit, Stop, carry_out
 from gonogo.cli._options import EXACT, Json, Limit, SessionId, example, group
 
 app = group("Sessions: conversations, each bound to one workspace.")
@@ -16,6 +20,15 @@ def list_sessions(limit: Limit = 20, json: Json = False) -> None:
 def show_session(session_id: SessionId, json: Json = False) -> None:
     """Show a session's messages, and what waits for you."""
     carry_out(_show, session_id, json)
+
+
+@app.command("delete", **EXACT, epilog=example("gonogo sessions delete s_0192"))
+def delete_session(
+    session_id: SessionId,
+    yes: Annotated[bool, typer.Option("--yes", help="Without asking.")] = False,
+) -> None:
+    """Delete a session with all that was said and done in it; what runs in it is ended."""
+    carry_out(_delete, session_id, yes)
 
 
 async def _list(limit: int, json: bool) -> Exit:
@@ -48,3 +61,27 @@ async def _show(session_id: str, json: bool) -> Exit:
         for approval in pending.pending_approvals:
             line(f"waits: {approval.approval_id} {one_line(approval.subject, 1000)}")
         return Exit.DONE
+
+
+async def _delete(session_id: str, yes: bool) -> Exit:
+    from gonogo.cli._ask import Person
+    from gonogo.cli._escape import one_line
+    from gonogo.cli._owner import connected
+    from gonogo.cli._print import line
+    from gonogo.cli._setup import environment, own_locale
+    from gonogo.texts import say
+
+    locale, named = own_locale(), one_line(session_id)
+    if not yes:
+        person = Person(environment())
+        if not person.is_there:
+            raise Stop("Nobody can be asked here; say --yes to delete it", Exit.USAGE)
+        options = {
+            "delete": say("cli_session_delete", locale), "keep": say("cli_session_keep", locale),
+        }  # fmt: skip
+        if await person.choose(say("cli_session_sure", locale, session=named), options) != "delete":
+            return Exit.DONE
+    async with connected() as client:
+        await client.delete_session(session_id)
+    line(say("cli_session_deleted", locale, session=named))
+    return Exit.DONE

@@ -114,11 +114,18 @@ def serve(
     no_auth: Annotated[
         bool, typer.Option("--no-auth", help="Ask for no token; only on a loopback address.")
     ] = False,
+    accept_restored: Annotated[
+        bool,
+        typer.Option("--accept-restored", help="Go on with a database that lost what it had."),
+    ] = False,
 ) -> None:
     """Serve HTTP, SSE and WebSocket until stopped."""
     from gonogo.cli._serve import Address, run_server
 
-    given = {"host": host, "port": port, "workspace": workspace, "db": db, "model": model}
+    given = {
+        "host": host, "port": port, "workspace": workspace, "db": db, "model": model,
+        "accept_restored": accept_restored or None,
+    }  # fmt: skip
     carry_out(run_server, Address(auth=not no_auth), given)
 
 

@@ -44,9 +44,15 @@ class Audits(Wire):
         where = {"before": before, "limit": limit, "locale": locale}
         return await self._get("/audit", Audit, **where, **asdict(wanted))
 
-    async def verify_audit(self, anchor: str | None = None) -> AuditReport:
-        """Whether every audit chain is whole, and still has what the anchors say."""
-        return await self._get("/audit/verify", AuditReport, anchor=anchor)
+    async def verify_audit(
+        self, anchor: str | None = None, session_id: str | None = None
+    ) -> AuditReport:
+        """Whether the audit chains are whole, say what the database holds, and what anchors say.
+
+        Args:
+            session_id: Look at this session's chain alone, and at the system's.
+        """
+        return await self._get("/audit/verify", AuditReport, anchor=anchor, session_id=session_id)
 
     async def anchor_audit(self) -> AuditAnchor:
         """Note where every chain stands; keep the text elsewhere."""

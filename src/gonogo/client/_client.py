@@ -30,6 +30,7 @@ from gonogo.domain.views import (
     ServerView,
     TokenView,
     ToolView,
+    Vacuumed,
 )
 
 
@@ -70,6 +71,13 @@ class Client(Audits, Waiting, Undo, Approvals):
     async def policy(self) -> PolicyView:
         """The rules that were read there; for admins."""
         return await self._get("/policy", PolicyView)
+
+    async def vacuum(self, *, dry_run: bool = False) -> Vacuumed:
+        """Give back the room that the server's database and snapshots do not need; for admins.
+
+        However long it takes, it is waited for.
+        """
+        return await self._post("/maintenance/vacuum", Vacuumed, {"dry_run": dry_run}, timeout=None)
 
     async def grants(self, *, session_id: str | None = None) -> list[GrantView]:
         """What approved plans may do without a question."""

@@ -101,9 +101,15 @@ class Wire:
     async def _get(self, path: str, model: type[T], **query: _Query) -> T:
         return _read(model, await self._ask("GET", path, params=_params(query)))
 
-    async def _post(self, path: str, model: type[T], body: Mapping[str, Any] | None = None) -> T:
+    async def _post(
+        self,
+        path: str,
+        model: type[T],
+        body: Mapping[str, Any] | None = None,
+        **options: Any,  # noqa: ANN401 - of the request
+    ) -> T:
         headers = {KEY: uuid4().hex}
-        answer = await self._ask("POST", path, json=body or {}, headers=headers)
+        answer = await self._ask("POST", path, json=body or {}, headers=headers, **options)
         return _read(model, answer)
 
     async def _patch(self, path: str, model: type[T], body: Mapping[str, Any]) -> T:

@@ -4,7 +4,7 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -32,6 +32,7 @@ class _Slot:
 
     scope: anyio.CancelScope | None = None
     stopped: bool = False
+    ended: anyio.Event = field(default_factory=anyio.Event)
 
     def stop(self) -> None:
         self.stopped = True
@@ -100,6 +101,17 @@ class LocalDispatcher:
         """Whether no job runs or is about to."""
         return not self._running and not self._boxes
 
+    @property
+    def serves(self) -> bool:
+        """Whether jobs are run here."""
+        return self._group is not None
+
+    async def at_rest(self, keys: Collection[str]) -> None:
+        """Wait until no job with one of these keys runs, of whatever kind."""
+        for (_, key), slot in list(self._running.items()):
+            if key in keys:
+                await slot.ended.wait()
+
     def take(self, box: Outbox) -> None:
         """Set going what a committed transaction left to do. May be called outside any task."""
         self._boxes.append(box)
@@ -142,6 +154,7 @@ class LocalDispatcher:
                         await self._handle(job)
         finally:
             del self._running[key]
+            slot.ended.set()
         again = self._again.pop(key, None)
         if again is not None:
             self.submit(again)

@@ -21,6 +21,11 @@ class AuditEntry(View):
     details: dict[str, Any]
     prev_hash: str
     hash: str
+    seal: str | None = None
+    """What the hash covers in the place of the details: SHA-256 of the salt and of them. An entry
+    of an earlier version has none."""
+    salt: str | None = None
+    """An entry with a seal and no salt says nothing any more: its session was deleted."""
     about: str | None = None
     """The subject, and of a call the command or the file."""
     why: str | None = None

@@ -4,11 +4,16 @@ The same rules hold for the rows of the database and for the lines of an exporte
 hash is SHA-256 of the hash before it and the entry's canonical JSON; a chain begins with
 `GENESIS`. The heads of many chains fold into one digest: SHA-256 of their lines `chain seq hash`,
 sorted.
+
+What an entry says stands beside the chain: the hash covers it by a seal, SHA-256 of a random salt
+and of what is said. Once what is said is erased, and the salt with it, the seal keeps the chain
+whole and tells nothing. Entries that were made before there were seals are covered as they stand.
 """
 
 import hashlib
 import json
 import re
+import secrets
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
@@ -20,6 +25,8 @@ SYSTEM = "system"
 """The chain of what belongs to no session: sessions, tokens, policy, the audit log itself."""
 GENESIS = "0" * 64
 ANCHORED, PRUNED = "audit.anchored", "audit.pruned"
+OPENED, DELETED, ERASED = "session.opened", "session.deleted", "session.erased"
+_PLACES = (PRUNED, ERASED)
 _ANCHOR = re.compile(
     r"gonogo-anchor-1 (?P<at>\S+) system#(?P<seq>[1-9]\d{0,9}) (?P<hash>[0-9a-f]{64}) "
     r"chains=(?P<chains>\d{1,10}) heads=(?P<heads>[0-9a-f]{64})"
@@ -39,14 +46,37 @@ class Link:
     details: Any
     prev_hash: str
     hash: str
+    seal: str | None = None
+    """None: it was made before there were seals."""
+    salt: str | None = None
+    """None in a sealed entry: what it said was erased."""
+
+    @property
+    def is_erased(self) -> bool:
+        """Whether what it said is gone, and its seal left."""
+        return self.seal is not None and self.salt is None
+
+    @property
+    def is_true(self) -> bool:
+        """Whether it says what its hash covers."""
+        at = (self.chain, self.seq, self.ts, self.actor, self.action, self.subject)
+        if self.seal is None:
+            return entry_hash(self.prev_hash, hashed(*at, self.details)) == self.hash
+        if self.salt is None:
+            said = self.details == {} and (self.chain == SYSTEM or not self.subject)
+        else:
+            said = seal_of(self.salt, self.chain, self.subject, self.details) == self.seal
+        return said and entry_hash(self.prev_hash, sealed(*at, self.seal)) == self.hash
 
     def line(self) -> str:
         """The entry as a line of an export: JSON in plain ASCII."""
-        return json.dumps({name: getattr(self, name) for name in _FIELDS})
+        names = _FIELDS if self.seal is None else (*_FIELDS, *_SEALED)
+        return json.dumps({name: getattr(self, name) for name in names})
 
 
-_FIELDS = tuple(Link.__annotations__)
-_NUMBERS = frozenset({"seq"})
+_SEALED = ("seal", "salt")
+_FIELDS = tuple(name for name in Link.__annotations__ if name not in _SEALED)
+_TYPES: dict[str, tuple[type, ...]] = {"seq": (int,), "salt": (str, type(None))}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,11 +132,33 @@ def entry_hash(prev_hash: str, entry: Mapping[str, Any]) -> str:
 def hashed(
     chain: str, seq: int, ts: str, actor: str, action: str, subject: str, details: object
 ) -> dict[str, Any]:
-    """What of an entry its hash covers."""
+    """What the hash of an entry without a seal covers."""
     return {
         "chain": chain, "seq": seq, "ts": ts, "actor": actor, "action": action,
         "subject": subject, "details": details,
     }  # fmt: skip
+
+
+def sealed(
+    chain: str, seq: int, ts: str, actor: str, action: str, subject: str, seal: str
+) -> dict[str, Any]:
+    """What the hash of a sealed entry covers."""
+    covered = {
+        "chain": chain, "seq": seq, "ts": ts, "actor": actor, "action": action, "seal": seal,
+    }  # fmt: skip
+    # That a session was opened and deleted stays said, by its id, once all else is erased.
+    return covered | {"subject": subject} if chain == SYSTEM else covered
+
+
+def seal_of(salt: str, chain: str, subject: str, details: object) -> str:
+    """The seal of what an entry says: its details, and in a session's chain its subject."""
+    said = {"details": details} if chain == SYSTEM else {"details": details, "subject": subject}
+    return hashlib.sha256((salt + canonical_json(said)).encode()).hexdigest()
+
+
+def new_salt() -> str:
+    """What keeps a seal from telling what was sealed: 128 bits that nobody can guess."""
+    return secrets.token_hex(16)
 
 
 def read_json(text: str) -> Any:  # noqa: ANN401 - any JSON value
@@ -137,6 +189,8 @@ class Walk:
         """Begin where a chain does, or after what was removed of it."""
         self.chain = chain
         self.seq, self.hash = (floor.seq, floor.hash) if floor else (0, GENESIS)
+        self.erased: dict[str, int] = {}
+        """Sessions of which entries say nothing any more, each with the first of those."""
 
     def step(self, link: Link) -> Iterator[str]:
         """Take the next entry, and tell what is wrong with it."""
@@ -145,11 +199,11 @@ class Walk:
             yield f"{where}: expected entry {self.seq + 1}; one is missing"
         if link.prev_hash != self.hash:
             yield f"{where}: does not follow the entry before it"
-        body = hashed(
-            link.chain, link.seq, link.ts, link.actor, link.action, link.subject, link.details
-        )
-        if entry_hash(link.prev_hash, body) != link.hash:
+        if not link.is_true:
             yield f"{where}: its content was changed"
+        if link.is_erased:
+            session = link.subject if link.chain == SYSTEM else link.chain
+            self.erased.setdefault(session, link.seq)
         self.seq, self.hash = link.seq, link.hash
 
 
@@ -159,7 +213,12 @@ class Record:
     def __init__(self, anchors: Iterable[Anchor] = ()) -> None:
         self.anchors = {anchor.seq: anchor for anchor in anchors}
         self.sessions: set[str] = set()
+        self.deleted: set[str] = set()
+        self.ends: dict[str, Head] = {}
+        """Where the chains of erased sessions ended; nothing is added to them."""
         self.removed: dict[str, Head] = {}
+        self.since: dict[str, str] = {}
+        """By chain, the time from before which all that was removed is."""
         self.heads: dict[str, Head] = {}
         self.moved: dict[tuple[str, int], str] = {}
         """By place, the hash that the chain itself says stood there."""
@@ -171,11 +230,15 @@ class Record:
         """Look at the next entry of the system's chain."""
         # What was tampered with is told by its hash; here it must only do no harm.
         match link.action, link.details:
-            case "session.opened", _:
+            case action, _ if action == OPENED:
                 self.sessions.add(link.subject)
-            case "audit.pruned", {"last": int(last), "hash": str(digest)}:
-                self.removed[link.subject] = Head(chain=link.subject, seq=last, hash=digest)
-            case "audit.anchored", {"moved": moved} if isinstance(moved, list):
+            case action, _ if action == DELETED:
+                self.deleted.add(link.subject)
+            case action, {"last": int(last), "hash": str(digest)} if action in _PLACES:
+                places = self.removed if action == PRUNED else self.ends
+                places[link.subject] = Head(chain=link.subject, seq=last, hash=digest)
+                self.since[link.subject] = str(link.details.get("before", ""))
+            case action, {"moved": moved} if action == ANCHORED and isinstance(moved, list):
                 self._move(cast("list[Any]", moved))
             case _:
                 pass
@@ -191,6 +254,12 @@ class Record:
                     self.moved[chain, seq] = digest
                 case _:
                     pass
+
+    def not_deleted(self, chain: str, erased: Mapping[str, int]) -> Iterator[str]:
+        """Entries of a chain that say nothing any more, although their session was not deleted."""
+        for session, seq in sorted(erased.items()):
+            if session not in self.deleted:
+                yield f"{chain} #{seq}: what it said is gone, and no deletion is on record"
 
     def end(self) -> None:
         """There are no more entries."""
@@ -230,6 +299,7 @@ class FileCheck:
         self._wanted = {(head.chain, head.seq): head.hash for head in heads}
         self._digest = hashlib.sha256()
         self._is_whole = False
+        self._erased: dict[str, dict[str, int]] = {}
 
     def take(self, text: str) -> None:
         """Look at the next line."""
@@ -249,6 +319,10 @@ class FileCheck:
         self._end_chain()
         self.record.end()
         self.problems += self.record.problems
+        # A file that has not all of the system's chain cannot tell what was deleted.
+        if SYSTEM in self._seen and all(head.chain != SYSTEM for head in self.begins):
+            for chain, erased in self._erased.items():
+                self.problems += self.record.not_deleted(chain, erased)
         if not self._is_whole:
             self.problems.append("the file has no end: a part of it is missing")
         begins = {head.chain: head.seq for head in self.begins}
@@ -290,6 +364,7 @@ class FileCheck:
             head = Head(chain=self._walk.chain, seq=self._walk.seq, hash=self._walk.hash)
             self._digest.update(f"{head.chain} {head.seq} {head.hash}\n".encode())
             self.ends.append(head)
+            self._erased[self._walk.chain] = self._walk.erased
             self._walk = None
 
     def _close(self, end: object) -> None:
@@ -322,10 +397,9 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _link(value: dict[str, Any]) -> Link:
-    if set(value) != set(_FIELDS):
+    if set(value) not in ({*_FIELDS}, {*_FIELDS, *_SEALED}):
         raise InvalidMessage("it has not the fields of an audit entry")
-    for name in _FIELDS:
-        wanted = int if name in _NUMBERS else str
-        if name != "details" and type(value[name]) is not wanted:
+    for name, found in value.items():
+        if name != "details" and type(found) not in _TYPES.get(name, (str,)):
             raise InvalidMessage(f"its {name} is not of the right type")
     return Link(**value)

@@ -33,6 +33,26 @@ class SessionView(View):
     updated_at: datetime
 
 
+class StateRoom(View):
+    """What the state of an installation takes, in bytes."""
+
+    database: int
+    free: int
+    """Of the database, what is known to be needed by nothing."""
+    log: int
+    """What the database writes first of all."""
+    snapshots: int
+
+
+class Vacuumed(View):
+    """What there was before room was given back, and what is left."""
+
+    dry_run: bool
+    """Nothing was done: `after` is what would be left at most."""
+    before: StateRoom
+    after: StateRoom
+
+
 class SessionList(View):
     """A page of sessions; `total` counts all of them."""
 

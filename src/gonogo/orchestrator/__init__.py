@@ -31,8 +31,10 @@ from gonogo.orchestrator._tool_step import ToolStep
 from gonogo.orchestrator._turns import Turns
 from gonogo.orchestrator._undo import Rollbacks, Rolled
 from gonogo.orchestrator.absences import AbsenceKind, ask_about_model
+from gonogo.orchestrator.erasures import ERASE, Erasures
 
 __all__ = [
+    "ERASE",
     "REPLAN_QUESTION",
     "SWEEP",
     "AbsenceKind",
@@ -42,6 +44,7 @@ __all__ = [
     "BudgetKind",
     "BuiltInKinds",
     "Controls",
+    "Erasures",
     "Inbox",
     "InterventionKind",
     "Kept",

@@ -68,18 +68,25 @@ class Audits:
         return await self.parts.store.read(_page, principal, wanted, before, limit)
 
     async def verify_audit(
-        self, principal: Principal, anchors: Sequence[Anchor] = ()
+        self,
+        principal: Principal,
+        anchors: Sequence[Anchor] = (),
+        session_id: str | None = None,
     ) -> AuditReport:
-        """Walk every audit chain, and name each entry that was changed, removed or moved.
+        """Walk the audit chains, and name each entry that was changed, removed or moved.
 
         Args:
             anchors: Kept elsewhere; where they say that chains stood, they must stand.
+            session_id: Look at this session's chain alone, and at the system's.
+
+        Raises:
+            NotFound: there is no such session that the principal may see.
         """
         principal.require(Role.VIEWER)
         # This tells whether the database is away; that a long walk takes its time is not that.
-        await self.parts.store.read(log.audit_head, SYSTEM)
+        await self.parts.store.read(log.extent_of, SYSTEM)
         with patiently():
-            return await self.parts.store.read(auditing.verify, anchors)
+            return await self.parts.store.read(_verify, principal, anchors, session_id)
 
     async def anchor_audit(self, principal: Principal) -> AuditAnchor:
         """Note where every chain stands; the anchor's text is for keeping elsewhere.
@@ -177,6 +184,16 @@ class Audits:
                 return
             yield "".join(link.line() + "\n" for link in page), len(page), page[-1].hash
             after = page[-1].seq
+
+
+def _verify(
+    conn: Connection, principal: Principal, anchors: Sequence[Anchor], session_id: str | None
+) -> AuditReport:
+    if session_id is not None and not (
+        whose(principal) is None and auditing.has_chain(conn, session_id)
+    ):
+        visible(conn, principal, session_id)
+    return auditing.verify(conn, anchors, session_id)
 
 
 def _entries(

@@ -11,7 +11,7 @@ from gonogo.domain.records import CallRow, SubtaskRow, Timer
 from gonogo.domain.subtask_state import SubtaskStatus
 from gonogo.engine import PLAN_TIMERS, REPLAN, Engine, Work
 from gonogo.hooks import HOOK
-from gonogo.orchestrator import SWEEP, Turns
+from gonogo.orchestrator import ERASE, SWEEP, Turns
 from gonogo.store import Connection, go_on
 from gonogo.store.calls import call_of, open_calls
 from gonogo.store.comments import plans_in_revision
@@ -86,7 +86,9 @@ class Timers:
                 self.engine.advance(conn, timer.key, now)
             case kind if kind == SWEEP:
                 go_on(conn, SWEEP, timer.key)
-            case kind if kind in {f"{AGAIN}{job}" for job in ("turn", REPLAN, HOOK, SWEEP, WATCH)}:
+            case kind if kind in {
+                f"{AGAIN}{job}" for job in ("turn", REPLAN, HOOK, SWEEP, WATCH, ERASE)
+            }:
                 go_on(conn, timer.kind.removeprefix(AGAIN), timer.key)
             case _:
                 pass

@@ -9,7 +9,7 @@ from gonogo.domain.records import MAIN, CallRow
 from gonogo.domain.views import MessageView
 from gonogo.store import Connection
 from gonogo.store.calls import thread_calls
-from gonogo.store.sessions import history, history_in
+from gonogo.store.sessions import MessageRow, history, history_in
 
 
 def history_of(conn: Connection, session_id: str) -> Iterator[MessageView]:
@@ -30,7 +30,7 @@ def said_by_people(conn: Connection, session_id: str) -> Iterator[MessageView]:
             yield from _views(row, {})
 
 
-def _views(row: Any, calls: dict[str, CallRow]) -> Iterator[MessageView]:  # noqa: ANN401 - a row
+def _views(row: MessageRow, calls: dict[str, CallRow]) -> Iterator[MessageView]:
     message = MESSAGE.validate_python(row.body)
     place = _place_of(row)
     if isinstance(message, ToolAnswer | PlanAccount):
@@ -43,7 +43,7 @@ def _views(row: Any, calls: dict[str, CallRow]) -> Iterator[MessageView]:  # noq
     yield from _results(message.calls, calls, place)
 
 
-def _place_of(row: Any) -> dict[str, Any]:  # noqa: ANN401 - a row
+def _place_of(row: MessageRow) -> dict[str, Any]:
     parts = row.thread.split("#")[0].rsplit("/", 1)
     subtask_id = parts[1] if len(parts) == 2 else None
     return {"agent": row.agent, "subtask_id": subtask_id, "created_at": row.created_at}

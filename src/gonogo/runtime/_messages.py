@@ -29,6 +29,7 @@ from gonogo.runtime._receipt import Once, Receipt
 from gonogo.runtime._sessions import visible
 from gonogo.store import Connection, log, people
 from gonogo.store.calls import call_of
+from gonogo.store.erasing import was_erased
 from gonogo.store.plans import plan_of
 from gonogo.store.sessions import open_turns, session_of, turn_of
 from gonogo.store.timers import drop_timer
@@ -128,6 +129,8 @@ class Messages(Decisions):
         self, conn: Connection, principal: Principal, session_id: str | None
     ) -> tuple[Session, bool]:
         found = session_of(conn, session_id) if session_id else None
+        if found is None and session_id and was_erased(conn, session_id):
+            raise NotFound(f"No session found with id={session_id}")
         if found is None:
             new = self.new_session(conn, principal, session_id, None, None, None, None)
             return new, True

@@ -32,6 +32,7 @@ from gonogo.engine import MODEL, REPLAN, Engine, Retreat, Work
 from gonogo.hooks import HOOK, Sender
 from gonogo.llm import Model, ModelSettings, open_model
 from gonogo.orchestrator import (
+    ERASE,
     REPLAN_QUESTION,
     SWEEP,
     AbsenceKind,
@@ -41,6 +42,7 @@ from gonogo.orchestrator import (
     BudgetKind,
     BuiltInKinds,
     Controls,
+    Erasures,
     Inbox,
     InterventionKind,
     PlanKind,
@@ -139,6 +141,7 @@ class Parts:
     answering: Answering
     rollbacks: Rollbacks
     sweeps: Sweeps
+    erasures: Erasures
     sender: Sender
     turns: Turns
     inbox: Inbox
@@ -169,7 +172,10 @@ def open_parts(
         drives: Be the process that carries out what is in the database.
     """
     more = extensions or Extensions.installed()
-    store = Store(settings.db or f"sqlite:///{settings.home / 'gonogo.db'}", drives=drives)
+    store = Store(
+        settings.db or f"sqlite:///{settings.home / 'gonogo.db'}", drives=drives,
+        accept_restored=settings.accept_restored,
+    )  # fmt: skip
     try:
         return build(settings, environment, model, clock, more, store)
     except BaseException:
@@ -213,9 +219,7 @@ def build(
         store=store, traffic=traces.traffic, open_workspace=gate.open_workspace,
         snapshots=traces.snapshots, clock=clock,
     )  # fmt: skip
-    sweeps = Sweeps(
-        store=store, snapshots=traces.snapshots, clock=clock, days=settings.keep_checkpoints_days
-    )
+    erasures, sweeps = _open_sweeps(settings, traces, clock, hub, lambda: dispatcher)
     hands = Hands(
         store=store, desk=desk, gate=gate, clock=clock, traces=traces,
         watches=Watches(
@@ -321,19 +325,40 @@ def build(
             REPLAN: search.job,
             SWEEP: sweeps.job,
             WATCH: hands.watches.job,
+            ERASE: erasures.job,
             HOOK: sender.job,
         },
         sender.before(Timers(desk=desk, engine=engine, hands=hands, went_on=went_on).fire),
         clock,
-        aside={HOOK},
+        aside={HOOK, ERASE},
     )
     return Parts(
         settings=settings, clock=clock, store=store, hub=hub, metrics=metrics, desk=desk,
         gate=gate, hands=hands, engine=engine, planning=planning, replanning=replanning,
-        answering=answering, rollbacks=rollbacks, sweeps=sweeps, sender=sender, turns=turns,
+        answering=answering, rollbacks=rollbacks, sweeps=sweeps, erasures=erasures, sender=sender,
+        turns=turns,
         inbox=Inbox(locale=settings.locale), dispatcher=dispatcher, model=slot,
         profiles=profiles, tools=kit.tools, servers=kit.servers, went_on=went_on,
         closing=anyio.Event(), bearers=open_bearers(settings, clock),
+    )  # fmt: skip
+
+
+def _open_sweeps(
+    settings: Settings,
+    traces: Traces,
+    clock: Clock,
+    hub: Hub,
+    dispatcher: Callable[[], LocalDispatcher],
+) -> tuple[Erasures, Sweeps]:
+    """What takes away what is kept for nobody."""
+    erasures = Erasures(
+        store=traces.store, snapshots=traces.snapshots, traffic=traces.traffic,
+        open_workspace=traces.open_workspace, drafts=settings.drafts, clock=clock,
+        at_rest=lambda keys: dispatcher().at_rest(keys), end=hub.end,
+    )  # fmt: skip
+    return erasures, Sweeps(
+        store=traces.store, snapshots=traces.snapshots, clock=clock, erasures=erasures,
+        days=settings.keep_checkpoints_days, retention=settings.retention_days,
     )  # fmt: skip
 
 

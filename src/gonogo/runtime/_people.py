@@ -131,8 +131,13 @@ class People:
         key: str,
         request_digest: str,
         answer: Any,  # noqa: ANN401
+        about: str = "",
     ) -> None:
-        """Keep an answer for a repeat of its request."""
+        """Keep an answer for a repeat of its request.
+
+        Args:
+            about: The path that was asked.
+        """
         row = {
             "principal_id": principal.id,
             "key": key,
@@ -140,7 +145,7 @@ class People:
             "answer": answer,
             "created_at": self.parts.clock(),
         }
-        await self.parts.store.write(rows.keep_answer, row)
+        await self.parts.store.write(rows.keep_answer, row, about)
 
     async def _recognised(self, bearers: Bearers, token: str) -> Principal:
         try:

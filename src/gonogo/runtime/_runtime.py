@@ -39,6 +39,7 @@ from gonogo.runtime._sessions import visible
 from gonogo.runtime._streams import Streams
 from gonogo.runtime._undo import Undo
 from gonogo.runtime.driving import Driving
+from gonogo.runtime.maintenance import Maintenance
 from gonogo.settings import Settings
 from gonogo.store import Connection, Outbox, log
 from gonogo.telemetry import Metrics
@@ -63,6 +64,7 @@ class Runtime(
     Streams,
     People,
     ForeignServers,
+    Maintenance,
 ):
     """Everything that a door may ask of gonogo.
 
@@ -109,9 +111,9 @@ class Runtime(
         try:
             await remember(parts)
             async with anyio.create_task_group() as group:
+                await parts.store.write(_open, parts)
                 if idle:
                     await driving.count_questions()
-                    await parts.store.write(log.start_system_chain)
                 else:
                     if parts.servers is not None:
                         await group.start(parts.servers.serve)
@@ -263,9 +265,18 @@ class Runtime(
         await anyio.to_thread.run_sync(self.parts.store.close)
 
 
-def _take_up(parts: Parts, conn: Connection, now: datetime) -> None:
+def _open(conn: Connection, parts: Parts) -> None:
     log.start_system_chain(conn)
+    if parts.store.missing:
+        log.note(
+            conn, log.SYSTEM, parts.clock(), actor=People.owner.id, action="database.accepted",
+            subject=log.SYSTEM, missing=parts.store.missing,
+        )  # fmt: skip
+
+
+def _take_up(parts: Parts, conn: Connection, now: datetime) -> None:
     recover(conn, parts.engine, now)
+    parts.erasures.recover(conn)
     parts.sweeps.arm(conn, now)
     parts.sender.recover(conn, now)
 

@@ -18,6 +18,7 @@ from gonogo.runtime._questions import view_of
 from gonogo.runtime._views import session_view
 from gonogo.store import Connection, log, new_id
 from gonogo.store.calls import pending_approvals
+from gonogo.store.erasing import was_erased
 from gonogo.store.plans import plan_of
 from gonogo.store.session_rules import end_rules
 from gonogo.store.sessions import (
@@ -107,14 +108,20 @@ class Sessions:
         return await self.session(principal, session_id)
 
     async def delete_session(self, principal: Principal, session_id: str) -> None:
-        """Delete a session: whatever it runs is stopped; its id is not used again.
+        """Delete a session: whatever it runs is stopped, and nothing that was said in it stays.
+
+        That it was, and who opened and deleted it, stays in the audit log; its id is not used
+        again. What takes long to erase is erased after this returns.
 
         Raises:
             NotFound: there is none of that id that the principal may see.
         """
         principal.require(Role.OPERATOR)
-        await self.parts.store.write(self._delete, principal, session_id)
-        self.parts.hub.end(session_id)
+        workspace = await self.parts.store.write(self._delete, principal, session_id)
+        if self.parts.dispatcher.serves:
+            await self.parts.erasures.done(session_id)
+        else:
+            await self.parts.erasures.erase(workspace)
 
     async def history(
         self, principal: Principal, session_id: str, *, by_people: bool = False
@@ -167,7 +174,8 @@ class Sessions:
         wanted = session_id or new_id("s")
         if not _ID.fullmatch(wanted):
             raise InvalidMessage("session_id: 1 to 128 letters, digits, or any of _ . : -")
-        if session_of(conn, wanted) is not None:
+        known = session_of(conn, wanted) is not None or was_erased(conn, wanted)
+        if known or wanted == log.SYSTEM:
             raise Conflict(f"The session id {wanted} is taken")
         host = tool_host or "server"
         if host not in _TOOL_HOSTS:
@@ -218,7 +226,7 @@ class Sessions:
             changed |= {"locale": locale, "spoken": resolve(wanted, session.spoken)}
         set_session(conn, session_id, **changed)
 
-    def _delete(self, conn: Connection, principal: Principal, session_id: str) -> None:
+    def _delete(self, conn: Connection, principal: Principal, session_id: str) -> str:
         session = visible(conn, principal, session_id)
         now = self.parts.clock()
         plan = plan_of(conn, session.active_plan_id) if session.active_plan_id else None
@@ -229,10 +237,8 @@ class Sessions:
             self.parts.turns.cancel(conn, turn, principal.id, now)
         self.parts.hands.watches.abandon(conn, session_id)
         end_rules(conn, session_id, now)
-        set_session(conn, session_id, deleted=True, updated_at=now)
-        log.note(
-            conn, log.SYSTEM, now, actor=principal.id, action="session.deleted", subject=session_id
-        )
+        self.parts.erasures.begin(conn, session, principal.id, now)
+        return session.workspace
 
 
 def visible(conn: Connection, principal: Principal, session_id: str) -> Session:

@@ -67,7 +67,8 @@ async def kept(caller: Caller, body: BaseModel, action: Callable[[], Awaitable[S
         outcome = await action()
         # It has been done, which is not to be denied because the answer cannot be kept.
         with suppress(Busy):
-            await caller.runtime.store_answer(caller.principal, key, asked, outcome)
+            path = caller.request.url.path
+            await caller.runtime.store_answer(caller.principal, key, asked, outcome, path)
         return outcome
 
 

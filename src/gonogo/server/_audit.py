@@ -90,10 +90,14 @@ async def read_audit(
 async def verify_audit(
     caller: Authenticated,
     anchor: Annotated[str | None, Query(min_length=1, max_length=8_000)] = None,
+    session_id: Filter = None,
 ) -> Response:
-    """Whether every audit chain is whole, and still has what the anchors say."""
+    """Whether the audit chains are whole, say what the database holds, and what the anchors say.
+
+    With `session_id` only that session's chain is looked at, and the system's.
+    """
     anchors = read_anchors(anchor) if anchor is not None else ()
-    return answer(await caller.runtime.verify_audit(caller.principal, anchors))
+    return answer(await caller.runtime.verify_audit(caller.principal, anchors, session_id))
 
 
 @router.get(

@@ -62,6 +62,12 @@ class Nothing(Request):
     """A request whose path says it all."""
 
 
+class VacuumOrder(Request):
+    """Whether room is given back, or only what would come of it is said."""
+
+    dry_run: bool = False
+
+
 class RollbackOrder(Request):
     """What is undone: all since a checkpoint, by default the latest, one subtask, or all."""
 
@@ -216,6 +222,6 @@ REQUESTS = (
     *_MESSAGES, Sent, NewSession, SessionChange, Nothing, PlanAnswer, ReplanReason, CancelReason,
     NewComment, PlanDraft, RollbackOrder, Tried,
     ApprovalAnswer, NamedAnswer, Answers, NewLink, NewRule, Entry, NewToken, Prune,
-    Accepted,
+    Accepted, VacuumOrder,
 )  # fmt: skip
 """Every request model, for the schema."""

@@ -1,4 +1,4 @@
-"""What there is: agents, tools, models, grants, and what came of the work."""
+"""What there is: agents, tools, models, grants, what came of the work, and what all of it takes."""
 
 from typing import Annotated
 
@@ -8,9 +8,9 @@ from gonogo.domain.analytics import Analytics
 from gonogo.domain.kinds import COMMAND_TOOL
 from gonogo.domain.pages import Agents, Calls, Grants, Models, Servers, Tools
 from gonogo.domain.principal import Role
-from gonogo.domain.views import AcceptedTool, Judgement, PolicyView
+from gonogo.domain.views import AcceptedTool, Judgement, PolicyView, Vacuumed
 from gonogo.server._answers import answer, once
-from gonogo.server._bodies import Accepted, Tried
+from gonogo.server._bodies import Accepted, Tried, VacuumOrder
 from gonogo.server._body import read_body
 from gonogo.server._caller import Authenticated
 from gonogo.server._params import Filter, Moment, Name
@@ -44,6 +44,22 @@ async def accept_tool(caller: Authenticated) -> Response:
     body = await read_body(caller.request, Accepted)
     runtime = caller.runtime
     return await once(caller, body, lambda: runtime.accept_tool(caller.principal, body.name), 200)
+
+
+@router.post(
+    "/maintenance/vacuum", response_model=Vacuumed, openapi_extra=takes(VacuumOrder, required=False)
+)
+async def vacuum(caller: Authenticated) -> Response:
+    """Give back the room that the database and the snapshots do not need. For admins.
+
+    Whatever is written meanwhile waits until it is done.
+    """
+    body = await read_body(caller.request, VacuumOrder)
+
+    async def vacuumed() -> Vacuumed:
+        return await caller.runtime.vacuum(caller.principal, dry_run=body.dry_run)
+
+    return await once(caller, body, vacuumed)
 
 
 @router.get("/models", response_model=Models)

@@ -18,7 +18,7 @@ from sqlalchemy import Connection
 
 from gonogo.domain.errors import Busy
 from gonogo.store._migrate import is_current, migrate
-from gonogo.store._outbox import Outbox, go_on, outbox, part, stop
+from gonogo.store._outbox import Footprint, Outbox, go_on, outbox, part, stop
 from gonogo.store._postgres import PostgresBackend
 from gonogo.store._sqlite import SqliteBackend
 from gonogo.store.driver import Driver, count_transaction, join_writers
@@ -26,8 +26,8 @@ from gonogo.store.ids import new_id
 from gonogo.store.outage import Outage, Stopwatch, patiently, standing_still
 
 __all__ = [
-    "Connection", "Outbox", "Stopwatch", "Store", "go_on", "new_id", "outbox", "part", "patiently",
-    "stop",
+    "Connection", "Footprint", "Outbox", "Stopwatch", "Store", "go_on", "new_id", "outbox", "part",
+    "patiently", "stop",
 ]  # fmt: skip
 
 P = ParamSpec("P")
@@ -45,6 +45,7 @@ class Store:
         *,
         patience: float = 4.0,
         drives: bool = False,
+        accept_restored: bool = False,
     ) -> None:
         """Open the database and bring it to the current schema.
 
@@ -54,10 +55,12 @@ class Store:
             patience: Seconds that a transaction waits for another one's lock. Who does not wait
                 `patiently` waits twice as long for the database.
             drives: Be the process that carries work out.
+            accept_restored: Go on with a database that is older than what is known of it.
 
         Raises:
-            Conflict: the database was made by a newer gonogo; or another process drives it, and
-                this one was to drive as well, or to change the schema.
+            Conflict: the database was made by a newer gonogo, or is older than what is known of it;
+                or another process drives it, and this one was to drive as well, or to change the
+                schema.
             Busy: the database is away.
         """
         self.deliver = deliver
@@ -68,8 +71,10 @@ class Store:
         self._backend = _backend(url, self._hand_over, patience)
         self.driver: Driver | None = None
         """This process as the one that drives, if it does."""
+        self.missing: list[str] = []
+        """What was in the database once and is not there, as was accepted."""
         try:
-            self._open(patience, drives=drives)
+            self._open(patience, drives=drives, accept_restored=accept_restored)
         except BaseException:
             self._backend.close()
             self._backend.lock.release()
@@ -128,6 +133,23 @@ class Store:
         """
         await self.write(_probe)
 
+    async def room(self) -> Footprint:
+        """What the database takes."""
+        return await self._backend.room()
+
+    async def vacuum(self) -> None:
+        """Give back what the database does not need any more.
+
+        Raises:
+            Conflict: there is not enough room on the disk to do it.
+            Busy: somebody else held the database for too long.
+        """
+        await self._backend.vacuum()
+
+    async def settle(self) -> bool:
+        """Have what was erased lie in no log of the database either. False: not just now."""
+        return await self._backend.settle()
+
     def drop_waiting(self) -> None:
         """Refuse what waits for the database: somebody else drives, and it is nobody's any more."""
         self._outage.drop()
@@ -146,11 +168,14 @@ class Store:
             if self.driver is not None:
                 self.driver.close()
 
-    def _open(self, patience: float, *, drives: bool) -> None:
+    def _open(self, patience: float, *, drives: bool, accept_restored: bool) -> None:
         engine, lock = self._backend.engine, self._backend.lock
-        if drives or not is_current(engine):
+        changes = drives or not is_current(engine)
+        if changes:
             # Under whoever drives, the schema stays as it is.
             lock.take(patience)
+        self.missing = self._backend.missing(accept=accept_restored)
+        if changes:
             migrate(engine)
         if drives:
             lock.claim()

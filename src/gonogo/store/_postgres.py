@@ -21,11 +21,12 @@ from functools import partial
 from typing import Any
 from weakref import WeakSet
 
-from sqlalchemy import Connection, Engine, NullPool, create_engine, event, make_url
+from sqlalchemy import Connection, Engine, NullPool, create_engine, event, func, make_url, select
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from gonogo.domain.errors import Busy, Internal
-from gonogo.store._outbox import Outbox, open_outbox
+from gonogo.store._metadata import METADATA
+from gonogo.store._outbox import Footprint, Outbox, open_outbox, remember_texts
 from gonogo.store.driver import AdvisoryLock, count_transaction, join_writers, last_transaction
 from gonogo.store.log import flush
 from gonogo.store.outage import Pool, is_away, raise_told
@@ -77,6 +78,7 @@ class PostgresBackend:
         self._lines: WeakSet[Any] = WeakSet()
         opened = partial(_engine, url, partial(self._prepare, patience))
         self.engine = opened(pool_size=_POOL, max_overflow=0, pool_timeout=patience)
+        self._recent = remember_texts(self.engine)
         alone = opened(poolclass=NullPool, isolation_level="AUTOCOMMIT")
         self.lock = AdvisoryLock(alone)
         self._writers = Pool(_POOL - _READERS, "gonogo-writer")
@@ -111,6 +113,26 @@ class PostgresBackend:
             Busy: the database is away.
         """
         return await self._readers.run(partial(self._read, work))
+
+    async def vacuum(self) -> None:
+        """Have the room of what was deleted be used again; what is free at the end is given back.
+
+        Raises:
+            Busy: the database is away, or somebody else held a table for too long.
+        """
+        await self._writers.run(self._vacuum)
+
+    async def room(self) -> Footprint:
+        """What our tables take."""
+        return await self.read(_room)
+
+    async def settle(self) -> bool:
+        """PostgreSQL gives back what was deleted by itself, by its autovacuum."""
+        return True
+
+    def missing(self, *, accept: bool = False) -> list[str]:
+        """Nothing: the server keeps what it has said that it has."""
+        return []
 
     def give_up(self) -> None:
         """Find out no longer what came of a COMMIT."""
@@ -155,6 +177,7 @@ class PostgresBackend:
                 if not tries_left or _state(error) not in _AGAIN:
                     raise_told(error)
             else:
+                self._recent.add(box.texts)
                 # Whoever asked may be gone, its event loop closed: what is committed stays so.
                 with suppress(RuntimeError):
                     asked.loop.call_soon_threadsafe(self._deliver, box)
@@ -225,6 +248,14 @@ class PostgresBackend:
         except SQLAlchemyError as error:
             raise_told(error)
 
+    def _vacuum(self) -> None:
+        try:
+            with self.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as conn:
+                for table in METADATA.sorted_tables:
+                    conn.exec_driver_sql(f'VACUUM (ANALYZE) "{table.name}"')
+        except SQLAlchemyError as error:
+            raise_told(error)
+
     def _read(self, work: Work) -> Any:  # noqa: ANN401
         try:
             conn = self.engine.connect().execution_options(isolation_level="REPEATABLE READ")
@@ -232,6 +263,15 @@ class PostgresBackend:
                 return work(conn)
         except SQLAlchemyError as error:
             raise_told(error)
+
+
+def _room(conn: Connection) -> Footprint:
+    return Footprint(
+        sum(
+            conn.execute(select(func.pg_total_relation_size(table.name))).scalar_one()
+            for table in METADATA.sorted_tables
+        )
+    )
 
 
 def _state(error: SQLAlchemyError) -> str | None:

@@ -25,19 +25,21 @@ from sqlalchemy import (
     update,
 )
 
+from gonogo.store.texts import packed_rows, whole_rows
+
 T = TypeVar("T")
 Params = Mapping[str, Any]
 
 
 def one(conn: Connection, statement: Executable, params: Params, record: type[T]) -> T | None:
     """The one row as a record, or None."""
-    row = conn.execute(statement, dict(params)).mappings().one_or_none()
-    return None if row is None else record(**row)
+    found = many(conn, statement, params, record)
+    return found[0] if found else None
 
 
 def many(conn: Connection, statement: Executable, params: Params, record: type[T]) -> list[T]:
     """The rows as records, in the statement's order."""
-    return [record(**row) for row in conn.execute(statement, dict(params)).mappings()]
+    return [record(**row) for row in whole_rows(conn, statement, params)]
 
 
 def rows(conn: Connection, statement: Executable, params: Params) -> list[Row[Any]]:
@@ -75,7 +77,7 @@ def row_of(record: Any) -> dict[str, Any]:  # noqa: ANN401 - any of the records
 def put(conn: Connection, table: Table, values: dict[str, Any] | Sequence[Params]) -> None:
     """Insert one row, or several of the same shape."""
     if values:
-        conn.execute(_insert(table), values)
+        conn.execute(_insert(table), packed_rows(conn, table, values))
 
 
 def change(conn: Connection, table: Table, where: Params, to: Params) -> bool:

@@ -24,14 +24,14 @@ from gonogo.store._desk_schema import (
     votes,
 )
 from gonogo.store._metadata import METADATA, SERIAL, table
-from gonogo.store._types import Clean, Flag, Json, Utc, Word
+from gonogo.store._types import Clean, Flag, Json, Shared, Utc, Word
 from gonogo.store._undo_schema import checkpoints, file_changes, model_requests, watches
 
 __all__ = [
     "METADATA", "answers", "approvals", "audit", "audit_floors", "chains", "checkpoints",
     "comments", "deliveries", "drivers", "events", "file_changes", "grants", "links", "logins",
     "messages", "model_requests", "plan_revisions", "plans", "principals", "session_rules",
-    "sessions", "subtasks", "timers", "tokens", "tool_calls", "turns", "votes", "watches",
+    "sessions", "subtasks", "texts", "timers", "tokens", "tool_calls", "turns", "votes", "watches",
     "writers",
 ]  # fmt: skip
 
@@ -98,7 +98,7 @@ messages = table(
     Column("thread", Clean, nullable=False),
     Column("turn_id", Clean),
     Column("agent", Clean),
-    Column("body", Json, nullable=False),
+    Column("body", Shared, nullable=False),
     Column("created_at", Utc, nullable=False),
     Index(None, "session_id", "thread", "id"),
 )
@@ -109,7 +109,15 @@ events = table(
     Column("seq", Integer, primary_key=True, autoincrement=False),
     Column("ts", Utc, nullable=False),
     Column("type", Clean, nullable=False),
-    Column("body", Json, nullable=False),
+    Column("body", Shared, nullable=False),
+)
+
+texts = table(
+    "texts",
+    Column("digest", Clean, primary_key=True),
+    Column("session_id", Clean, ForeignKey("sessions.id"), nullable=False),
+    Column("text", Clean, nullable=False),
+    Index(None, "session_id"),
 )
 
 plans = table(
@@ -201,8 +209,8 @@ tool_calls = table(
     Column("agent", Clean, nullable=False),
     Column("tool", Clean, nullable=False),
     Column("tool_class", Word(ToolClass), nullable=False),
-    Column("arguments", Json, nullable=False),
-    Column("proposed_arguments", Json),
+    Column("arguments", Shared, nullable=False),
+    Column("proposed_arguments", Shared),
     Column("base_hashes", Json, nullable=False),
     Column("effects", Json, nullable=False),
     Column("digest", Clean, nullable=False),
@@ -210,7 +218,7 @@ tool_calls = table(
     Column("verdict", Json, nullable=False),
     Column("approval_id", Clean),
     Column("retry_of", Clean),
-    Column("result", Json),
+    Column("result", Shared),
     Column("error", Clean),
     Column("created_at", Utc, nullable=False),
     Column("started_at", Utc),
@@ -227,7 +235,7 @@ approvals = table(
     Column("session_id", Clean, ForeignKey("sessions.id"), nullable=False),
     Column("kind", Word(ApprovalKind, others=True), nullable=False),
     Column("subject", Clean, nullable=False),
-    Column("details", Json, nullable=False),
+    Column("details", Shared, nullable=False),
     Column("reason", Clean, nullable=False),
     Column("digest", Clean, nullable=False),
     Column("status", Word(ApprovalStatus), nullable=False),
@@ -240,7 +248,7 @@ approvals = table(
     Column("expires_at", Utc),
     Column("decided_by", Clean),
     Column("decided_at", Utc),
-    Column("decision", Json),
+    Column("decision", Shared),
     Column("requested_by", Clean),
     Column("review", Json),
     Column("group_key", Clean),
@@ -275,9 +283,11 @@ audit = table(
     Column("actor", Clean, nullable=False),
     Column("action", Clean, nullable=False),
     Column("subject", Clean, nullable=False),
-    Column("details", Json, nullable=False),
+    Column("details", Shared, nullable=False),
     Column("prev_hash", Clean, nullable=False),
     Column("hash", Clean, nullable=False),
+    Column("seal", Clean),
+    Column("salt", Clean),
     # All chains by time: whoever reads the log has a page of it without a walk through the rest.
     Index(None, "ts", "chain", "seq"),
 )
@@ -304,6 +314,7 @@ answers = table(
     Column("request_digest", Clean, nullable=False),
     Column("answer", Json, nullable=False),
     Column("created_at", Utc, nullable=False),
+    Column("session_id", Clean, ForeignKey("sessions.id")),
 )
 
 # Who carries work out: a number that each takeover counts up.

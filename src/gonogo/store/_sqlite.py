@@ -6,8 +6,11 @@ one function does wrong undoes only its own changes, and many at once share one 
 """
 
 import asyncio
+import os
 import queue
+import shutil
 import sqlite3
+import stat
 import threading
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
@@ -20,14 +23,17 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import QueuePool
 
-from gonogo.domain.errors import Internal
-from gonogo.store._outbox import Outbox, open_outbox
+from gonogo.domain.errors import Conflict, Internal
+from gonogo.store._outbox import Footprint, Outbox, open_outbox, remember_texts
 from gonogo.store._prepared import Direct
 from gonogo.store.driver import FileLock
+from gonogo.store.known_heads import KnownHeads
 from gonogo.store.log import flush
 from gonogo.store.outage import Pool, is_away, raise_told, told
 
 Work = Callable[[Connection], Any]
+_COPIES = 2
+"""A file that is made anew lies beside the old one, and in the log as well."""
 _GROUP = 256
 _READERS = 4
 
@@ -37,6 +43,8 @@ class _Item:
     work: Work
     loop: asyncio.AbstractEventLoop
     answer: "asyncio.Future[Any]"
+    bare: bool = False
+    """It is no transaction, and runs alone."""
     outcome: Any = None
     error: BaseException | None = None
     box: Outbox | None = None
@@ -48,12 +56,17 @@ class SqliteBackend:
     def __init__(self, path: Path, deliver: Callable[[Outbox], None], patience: float) -> None:
         self._deliver = deliver
         self._closed = False
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        # Whatever lies beside the file lies beside the file itself, by whatever link it is named.
+        self._path = path.resolve()
+        _make_private(self._path)
         self.engine = _engine(path, patience)
-        # Beside the file itself, by whatever link it is named.
-        self.lock = FileLock(path.resolve().with_name(f"{path.resolve().name}.lock"))
+        self._recent = remember_texts(self.engine)
+        self._known = KnownHeads(self._path)
+        self.lock = FileLock(self._path.with_name(f"{self._path.name}.lock"))
         self._readers = Pool(_READERS, "gonogo-reader")
         self._items: queue.SimpleQueue[_Item | None] = queue.SimpleQueue()
+        self._next: list[_Item | None] = []
+        """What was taken from the queue and is not of the group that was gathered."""
         self._conn: Connection | None = None
         self._thread = threading.Thread(target=self._serve, name="gonogo-writer", daemon=True)
         self._thread.start()
@@ -66,10 +79,39 @@ class SqliteBackend:
         Raises:
             Busy: the database is away; nothing was written.
         """
+        return await self._order(work)
+
+    async def settle(self) -> bool:
+        """Bring the log into the file and empty it. False: somebody reads what is in it."""
+        return await self._order(_empty_log, bare=True)
+
+    async def vacuum(self) -> None:
+        """Make the file anew without the gaps in it; writes wait until that is done.
+
+        Raises:
+            Conflict: there is not enough room on the disk.
+            Busy: somebody else held the file for too long.
+        """
+        room = await self.room()
+        free = shutil.disk_usage(self._path.parent).free
+        if free < _COPIES * (room.bytes - room.free):
+            raise Conflict(
+                f"To make the database anew takes {_COPIES} times the room that it needs, and only "
+                f"{free >> 20} MiB are free in {self._path.parent}"
+            )
+        await self._order(_vacuum, bare=True)
+
+    async def room(self) -> Footprint:
+        """What the file takes, and its log."""
+        room = await self.read(_room)
+        log = self._path.with_name(f"{self._path.name}-wal")
+        return room._replace(log=log.stat().st_size if log.exists() else 0)
+
+    async def _order(self, work: Work, *, bare: bool = False) -> Any:  # noqa: ANN401
         if self._closed:
             raise Internal("The database is closed")
         loop = asyncio.get_running_loop()
-        item = _Item(work, loop, loop.create_future())
+        item = _Item(work, loop, loop.create_future(), bare=bare)
         self._items.put(item)
         return await item.answer
 
@@ -80,6 +122,22 @@ class SqliteBackend:
             Busy: the database is away.
         """
         return await self._readers.run(partial(self._read, work))
+
+    def missing(self, *, accept: bool = False) -> list[str]:
+        """What was in the file and is not there any more.
+
+        Args:
+            accept: Go on with what is there.
+
+        Raises:
+            Conflict: something is missing, and that is not accepted.
+            Busy: the file cannot be read.
+        """
+        try:
+            with self.engine.connect() as conn:
+                return self._known.missing(conn, accept=accept)
+        except SQLAlchemyError as error:
+            raise_told(error)
 
     def give_up(self) -> None:
         """Nothing goes on here that nobody waits for."""
@@ -116,6 +174,7 @@ class SqliteBackend:
                 with suppress(RuntimeError):
                     item.loop.call_soon_threadsafe(self._answer, item)
         self._let_go()
+        self._known.write()
 
     def _connection(self) -> Connection:
         self._conn = self._conn or Direct(self.engine)
@@ -129,27 +188,40 @@ class SqliteBackend:
             conn.close()
 
     def _next_group(self) -> list[_Item] | None:
-        first = self._items.get()
+        first = self._next.pop() if self._next else self._first()
         if first is None:
             return None
         group = [first]
-        while len(group) < _GROUP:
+        while len(group) < _GROUP and not first.bare:
             try:
                 item = self._items.get_nowait()
             except queue.Empty:
                 break
-            if item is None:
-                self._items.put(None)
+            if item is None or item.bare:
+                self._next.append(item)
                 break
             group.append(item)
         return group
 
+    def _first(self) -> _Item | None:
+        while True:
+            try:
+                return self._items.get(timeout=self._known.due)
+            except queue.Empty:
+                self._known.write()
+
     def _run_group(self, conn: Connection, items: list[_Item]) -> None:
+        if items[0].bare:
+            items[0].outcome = items[0].work(conn)
+            return
         _raw(conn).execute("BEGIN IMMEDIATE")
         for item in items:
             if not item.answer.cancelled():
                 _run_item(conn, item, alone=len(items) == 1)
         _raw(conn).execute("COMMIT")
+        for box in (item.box for item in items if item.box and item.error is None):
+            self._recent.add(box.texts)
+            self._known.saw(box.extents)
 
     def _answer(self, item: _Item) -> None:
         try:
@@ -157,6 +229,22 @@ class SqliteBackend:
                 self._deliver(item.box)
         finally:
             _settle(item)
+
+
+def _make_private(path: Path) -> None:
+    """Have the database be its owner's alone, whatever its folder allows; its log is made like it.
+
+    The file is not opened here: to close it would let go of the locks that this process has on it.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with suppress(FileExistsError):
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    for name in ("", "-wal", "-shm"):
+        file = path.with_name(f"{path.name}{name}")
+        # Another user's, or one that cannot be written, stays as it is.
+        with suppress(OSError):
+            if stat.S_IMODE(file.stat().st_mode) & 0o077:
+                file.chmod(0o600)
 
 
 def _settle(item: _Item) -> None:
@@ -180,12 +268,44 @@ def _run_item(conn: Connection, item: _Item, *, alone: bool) -> None:
         # SQLite may have rolled everything back by itself; the others try again as well.
         if is_away(error):
             raise
-        item.error = error
+        item.error = told(error)
         raw.execute("ROLLBACK" if alone else "ROLLBACK TO one")
         if alone:
             raw.execute("BEGIN IMMEDIATE")
     if not alone:
         raw.execute("RELEASE one")
+
+
+def _vacuum(conn: Connection) -> None:
+    raw = _raw(conn)
+    # The copy may be larger than the memory.
+    raw.execute("PRAGMA temp_store=FILE")
+    try:
+        raw.execute("VACUUM")
+    finally:
+        raw.execute("PRAGMA temp_store=MEMORY")
+    _empty_log(conn)
+
+
+def _room(conn: Connection) -> Footprint:
+    raw = _raw(conn)
+    pages, free, size = (
+        raw.execute(f"PRAGMA {name}").fetchone()[0]
+        for name in ("page_count", "freelist_count", "page_size")
+    )
+    return Footprint(pages * size, free * size)
+
+
+def _empty_log(conn: Connection) -> bool:
+    # Whoever reads is not waited for: until they are done, nobody could write.
+    raw = _raw(conn)
+    (patience,) = raw.execute("PRAGMA busy_timeout").fetchone()
+    raw.execute("PRAGMA busy_timeout=0")
+    try:
+        (busy, *_) = raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    finally:
+        raw.execute(f"PRAGMA busy_timeout={patience}")
+    return not busy
 
 
 def _raw(conn: Connection) -> sqlite3.Connection:
@@ -224,6 +344,8 @@ def _prepare(raw: sqlite3.Connection, _record: object) -> None:
         "journal_mode=WAL",
         "synchronous=FULL",
         "foreign_keys=ON",
+        # What is deleted is overwritten, and not left in the file until something else needs it.
+        "secure_delete=ON",
         "temp_store=MEMORY",
         "cache_size=-16000",
     ):

@@ -7,6 +7,7 @@ both. Both then compare, order and return exactly the same values.
 
 import json
 import re
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import lru_cache
@@ -95,6 +96,33 @@ class Json(TypeDecorator[Any]):
     def process_result_value(self, value: str | None, dialect: Dialect) -> Any:  # noqa: ANN401
         """From text."""
         return None if value is None else json.loads(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """A JSON value whose long texts are elsewhere, by references; see `texts`."""
+
+    value: Any
+
+
+class Shared(Json):
+    """Any JSON value, with its long texts or without them.
+
+    One without them has a blank before it, which JSON allows and no encoder of ours writes.
+    """
+
+    cache_ok = True
+
+    def process_bind_param(self, value: Any, dialect: Dialect) -> str | None:  # noqa: ANN401
+        """To text."""
+        if isinstance(value, Packed):
+            return f" {super().process_bind_param(value.value, dialect)}"
+        return super().process_bind_param(value, dialect)
+
+    def process_result_value(self, value: str | None, dialect: Dialect) -> Any:  # noqa: ANN401
+        """From text."""
+        found = super().process_result_value(value, dialect)
+        return Packed(found) if value is not None and value.startswith(" ") else found
 
 
 class Flag(TypeDecorator[bool]):

@@ -23,6 +23,7 @@ checkpoints = table(
     Column("swept_at", Utc),
     Index(None, "plan_id", "created_at"),
     Index(None, "plan_id", "revision", "subtask_id", "attempt"),
+    Index(None, "session_id"),
 )
 
 file_changes = table(
@@ -41,6 +42,7 @@ file_changes = table(
     Column("created_at", Utc, nullable=False),
     Index(None, "plan_id", "id"),
     Index(None, "workspace", "path", "id"),
+    Index(None, "session_id"),
 )
 
 watches = table(

@@ -14,7 +14,7 @@ from sqlalchemy import Connection, Select, bindparam, func, select, tuple_
 
 from gonogo.domain.audit_log import AuditFilter, AuditPlace
 from gonogo.domain.audit_views import AuditEntry
-from gonogo.store._rows import rows
+from gonogo.store._rows import many, rows
 from gonogo.store._schema import audit, principals, sessions
 from gonogo.store._types import Clean, Utc
 from gonogo.store.auditing import END, START
@@ -76,8 +76,7 @@ def chain_entries(
 ) -> list[AuditEntry]:
     """Those entries of one chain that are wanted, oldest first."""
     asked = {"of": chain, "after": after, "limit": limit, "until": wanted.until, **_given(wanted)}
-    found = conn.execute(_of_chain(bool(wanted.actors), bool(wanted.action)), asked)
-    return [AuditEntry(**row) for row in found.mappings()]
+    return many(conn, _of_chain(bool(wanted.actors), bool(wanted.action)), asked, AuditEntry)
 
 
 def newest_entries(
@@ -102,7 +101,7 @@ def newest_entries(
         span |= {"since": edge.ts, "from_of": edge.chain, "from_nth": edge.seq}
     asked = {**_given(wanted), **span, "owner": owner, "limit": limit + 1}
     statement = _newest(bool(wanted.actors), bool(wanted.action), owner is not None)
-    found = [AuditEntry(**row) for row in conn.execute(statement, asked).mappings()]
+    found = many(conn, statement, asked, AuditEntry)
     page = found[:limit]
     if len(found) > limit:
         return page[::-1], _place(page[-1])

@@ -1,17 +1,19 @@
 """The audit chains as a whole: verified, read by the stretch, anchored, and shortened.
 
-A chain is shortened from its beginning only, and only where nothing of its session is under way.
-What was removed leaves a floor: the place and hash that the rest must follow. A floor counts only
-if the system's chain, which is never shortened, says who removed those entries.
+Each chain must be whole, and say what the database holds. A chain is shortened from its beginning
+only, and only where nothing of its session is under way. What was removed leaves a floor: the place
+and hash that the rest must follow. A floor counts only if the system's chain, which is never
+shortened, says who removed those entries.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from sqlalchemy import (
     Connection,
+    Dialect,
     Text,
     and_,
     bindparam,
@@ -23,6 +25,7 @@ from sqlalchemy import (
     select,
     type_coerce,
     union,
+    union_all,
 )
 
 from gonogo.domain.approval_state import ApprovalStatus
@@ -41,11 +44,14 @@ from gonogo.domain.chain import (
 )
 from gonogo.domain.errors import Conflict
 from gonogo.domain.plan_state import ENDED
+from gonogo.domain.reconciliation import Reconciliation
 from gonogo.domain.turn_state import TurnStatus
 from gonogo.store import log
-from gonogo.store._rows import change, put, rows
+from gonogo.store._rows import change, many, put, rows
 from gonogo.store._schema import approvals, audit, audit_floors, chains, plans, sessions, turns
-from gonogo.store._types import stamp
+from gonogo.store._types import Packed, Shared, stamp
+from gonogo.store.holdings import held_of, held_of_system, known_in
+from gonogo.store.texts import whole_rows
 
 START, END = (
     datetime.fromisoformat("1970-01-01T00:00:00Z"),
@@ -55,18 +61,37 @@ _PAGE = 500
 _MOVED = 500
 """Heads that one entry of an anchor names."""
 _BEFORE_ALL = -(2**31)
+_ENDS = union_all(
+    select(sessions.c.id.label("chain"), sessions.c.audit_seq, sessions.c.audit_hash),
+    # Of sessions that were erased.
+    select(chains.c.chain, chains.c.audit_seq, chains.c.audit_hash).where(chains.c.chain != SYSTEM),
+).subquery("ends")
 _CHAINS = union(
     select(audit.c.chain),
     select(audit_floors.c.chain),
+    select(_ENDS.c.chain).where(_ENDS.c.audit_seq > 0),
     select(chains.c.chain).where(chains.c.audit_seq > 0),
-    select(sessions.c.id).where(sessions.c.audit_seq > 0),
 )
-# Times and details as text: what somebody put there need not be either.
+
+
+class AsWritten(Shared):
+    """Details as they stand: what somebody put there need not be JSON."""
+
+    cache_ok = True
+
+    def process_result_value(self, value: str | None, dialect: Dialect) -> Any:  # noqa: ANN401
+        """From text."""
+        try:
+            found = read_json(value or "")
+        except ValueError:
+            # Its hash will say that it was changed.
+            return value
+        return Packed(found) if value and value.startswith(" ") else found
+
+
+_AS_WRITTEN = {"ts": Text(), "details": AsWritten()}
 _LINK = select(
-    *(
-        type_coerce(column, Text).label(column.name) if column.name in {"ts", "details"} else column
-        for column in audit.c
-    )
+    *(type_coerce(each, _AS_WRITTEN.get(each.name, each.type)).label(each.name) for each in audit.c)
 )
 _LINKS = (
     _LINK.where(
@@ -77,12 +102,9 @@ _LINKS = (
     .order_by(audit.c.seq)
     .limit(bindparam("limit"))
 )
-_HASH = select(audit.c.hash).where(audit.c.chain == bindparam("of"), audit.c.seq == bindparam("at"))
 _FLOORS = select(audit_floors)
-_HEADS = select(sessions.c.id, sessions.c.audit_seq, sessions.c.audit_hash).where(
-    sessions.c.audit_seq > 0
-)
-_SESSIONS = select(sessions.c.id)
+_HEADS = select(_ENDS).where(_ENDS.c.audit_seq > 0)
+_SESSIONS = select(_ENDS.c.chain)
 _ANCHORS = _LINK.where(audit.c.chain == SYSTEM, audit.c.action == ANCHORED).order_by(audit.c.seq)
 _SINCE = bindparam("since", type_=audit.c.ts.type)
 _UNTIL = bindparam("until", type_=audit.c.ts.type)
@@ -100,36 +122,36 @@ _WINDOWS = (
     .limit(_PAGE)
 )
 _IDLE = or_(
-    sessions.c.deleted == 1,
+    exists().where(sessions.c.id == _ENDS.c.chain, sessions.c.deleted == 1),
     and_(
         ~exists().where(
-            turns.c.session_id == sessions.c.id,
+            turns.c.session_id == _ENDS.c.chain,
             turns.c.status.in_([TurnStatus.QUEUED, TurnStatus.RUNNING, TurnStatus.PARKED]),
         ),
-        ~exists().where(plans.c.session_id == sessions.c.id, plans.c.status.not_in(sorted(ENDED))),
+        ~exists().where(plans.c.session_id == _ENDS.c.chain, plans.c.status.not_in(sorted(ENDED))),
         ~exists().where(
-            approvals.c.session_id == sessions.c.id,
+            approvals.c.session_id == _ENDS.c.chain,
             approvals.c.status == ApprovalStatus.PENDING,
         ),
     ),
 )
 _YOUNGEST = (
     select(func.min(audit.c.seq))
-    .where(audit.c.chain == sessions.c.id, audit.c.ts >= bindparam("before", type_=audit.c.ts.type))
+    .where(audit.c.chain == _ENDS.c.chain, audit.c.ts >= bindparam("before", type_=audit.c.ts.type))
     .scalar_subquery()
 )
 _REMOVE_FROM = (func.coalesce(audit_floors.c.seq, 0) + 1).label("first")
-_REMOVE_TO = func.coalesce(_YOUNGEST - 1, sessions.c.audit_seq).label("last")
+_REMOVE_TO = func.coalesce(_YOUNGEST - 1, _ENDS.c.audit_seq).label("last")
 _REMOVABLE = (
-    select(sessions.c.id.label("chain"), _REMOVE_FROM, _REMOVE_TO)
-    .select_from(sessions.outerjoin(audit_floors, audit_floors.c.chain == sessions.c.id))
+    select(_ENDS.c.chain, _REMOVE_FROM, _REMOVE_TO)
+    .select_from(_ENDS.outerjoin(audit_floors, audit_floors.c.chain == _ENDS.c.chain))
     .where(
-        sessions.c.id > bindparam("after"),
-        or_(bindparam("only", "") == "", sessions.c.id == bindparam("only")),
+        _ENDS.c.chain > bindparam("after"),
+        or_(bindparam("only", "") == "", _ENDS.c.chain == bindparam("only")),
         _IDLE,
         _REMOVE_TO >= _REMOVE_FROM,
     )
-    .order_by(sessions.c.id)
+    .order_by(_ENDS.c.chain)
     .limit(_PAGE)
 )
 _REMOVE = delete(audit).where(audit.c.chain == bindparam("of"), audit.c.seq <= bindparam("last"))
@@ -149,65 +171,122 @@ def chain_names(conn: Connection) -> list[str]:
     return sorted(conn.execute(_CHAINS).scalars())
 
 
+def has_chain(conn: Connection, chain: str) -> bool:
+    """Whether a session is there, or was erased: its chain may have no entry."""
+    return chain in {*conn.execute(_SESSIONS).scalars()}
+
+
 def links(
     conn: Connection, chain: str, after: int = _BEFORE_ALL, upto: int = 2**31 - 1, limit: int = 100
 ) -> list[Link]:
     """Entries of one chain as their hashes see them, oldest first."""
-    found = conn.execute(_LINKS, {"of": chain, "after": after, "upto": upto, "limit": limit})
-    return [_link(dict(row)) for row in found.mappings()]
+    found = {"of": chain, "after": after, "upto": upto, "limit": limit}
+    # What is hashed is what the database has, and not what this process remembers.
+    return [Link(**row) for row in whole_rows(conn, _LINKS, found, afresh=True)]
 
 
 def verify_chain(
     conn: Connection,
     chain: str,
     floor: Head | None = None,
-    seen: Callable[[Link], None] = lambda link: None,
 ) -> tuple[int, list[str]]:
     """Walk one audit chain. Gives the number of entries and what is wrong with them.
 
     Args:
         floor: Up to where entries were removed.
-        seen: Told of each entry.
     """
-    walk, problems, count = Walk(chain, floor), list[str](), 0
-    after = _BEFORE_ALL
-    while page := links(conn, chain, after):
-        for link in page:
-            problems.extend(walk.step(link))
-            seen(link)
-        count, after = count + len(page), page[-1].seq
-    head = log.audit_head(conn, chain)
-    if head is not None and head != (walk.seq, walk.hash):
-        problems.append(f"{chain}: the chain ends at {walk.seq}, its head says {head[0]}")
-    return count, problems
+    walked = _walked(conn, chain, floor)
+    return walked.entries, walked.problems
 
 
-def verify(conn: Connection, anchors: Iterable[Anchor] = ()) -> AuditReport:
-    """Walk every chain, hold the floors and the anchors against them, and tell what is wrong."""
-    record, gone = Record(anchors), removed(conn)
+def verify(
+    conn: Connection, anchors: Iterable[Anchor] = (), only: str | None = None
+) -> AuditReport:
+    """Walk the chains, and hold the floors, the anchors and the database against them.
+
+    Args:
+        only: Look at this session's chain alone, and at the system's.
+    """
+    gone = [floor for floor in removed(conn) if only in (None, floor.chain)]
     floors = {row.chain: Head(chain=row.chain, seq=row.seq, hash=row.hash) for row in gone}
-    names = chain_names(conn)
-    entries, problems = verify_chain(conn, SYSTEM, seen=record.take)
-    record.end()
-    problems += [*record.problems, *_unwitnessed(record, floors), *_lost(conn, record)]
-    for chain in names:
-        if chain != SYSTEM:
-            count, found = verify_chain(conn, chain, floors.get(chain))
-            entries, problems = entries + count, [*problems, *found]
+    system, record = _system(conn, anchors)
+    # A chain that was emptied has no name any more, and its session still holds what was done.
+    found = {*chain_names(conn), *conn.execute(_SESSIONS).scalars()} - {SYSTEM}
+    names = sorted(name for name in found if only in (None, name))
+    walks = [system, *(_session(conn, name, floors, record) for name in names)]
+    problems = [*system.problems, *record.problems]
+    problems += [
+        problem
+        for about, problem in (*_unwitnessed(record, floors), *_lost(conn, record))
+        if only in (None, about)
+    ]
+    problems += [problem for walked in walks[1:] for problem in walked.problems]
     problems += [
         f"{chain} #{seq}: an anchor says another hash"
         for (chain, seq), digest in sorted(record.moved.items())
-        if not _is_older(chain, seq, floors) and _hash_at(conn, chain, seq, floors) != digest
-    ]
+        if only in (None, chain)
+        and not _is_older(chain, seq, floors) and _hash_at(conn, chain, seq, floors) != digest
+    ]  # fmt: skip
     older = [
         AuditHead(chain=head.chain, seq=head.seq, hash=head.hash)
         for head in sorted(record.anchored, key=lambda head: (head.chain, head.seq))
         if _is_older(head.chain, head.seq, floors)
     ]
     return AuditReport(
-        ok=not problems, chains=len(names), entries=entries, problems=problems,
-        removed=gone, older=older,
+        ok=not problems, chains=sum(walked.walk.seq > 0 for walked in walks),
+        entries=sum(walked.entries for walked in walks), problems=problems, removed=gone,
+        older=older,
     )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Walked:
+    """A chain that was walked from its beginning to its end."""
+
+    walk: Walk
+    entries: int
+    problems: list[str]
+
+
+def _walked(
+    conn: Connection, chain: str, floor: Head | None, *seen: Callable[[Link], None]
+) -> _Walked:
+    walk, problems, count = Walk(chain, floor), list[str](), 0
+    after = _BEFORE_ALL
+    while page := links(conn, chain, after):
+        for link in page:
+            problems.extend(walk.step(link))
+            for told in seen:
+                told(link)
+        count, after = count + len(page), page[-1].seq
+    extent = log.extent_of(conn, chain)
+    if extent is not None and extent[:2] != (walk.seq, walk.hash):
+        problems.append(f"{chain}: the chain ends at {walk.seq}, its head says {extent.entries}")
+    return _Walked(walk=walk, entries=count, problems=problems)
+
+
+def _system(conn: Connection, anchors: Iterable[Anchor]) -> tuple[_Walked, Record]:
+    record, said = Record(anchors), Reconciliation()
+    walked = _walked(conn, SYSTEM, None, record.take, said.take)
+    record.end()
+    walked.problems.extend(record.not_deleted(SYSTEM, walked.walk.erased))
+    walked.problems.extend(said.problems(SYSTEM, held_of_system(conn), (), ""))
+    return walked, record
+
+
+def _session(conn: Connection, chain: str, floors: Mapping[str, Head], record: Record) -> _Walked:
+    said = Reconciliation()
+    walked = _walked(conn, chain, floors.get(chain), said.take)
+    walked.problems.extend(record.not_deleted(chain, walked.walk.erased))
+    end = record.ends.get(chain)
+    if end is not None and (end.seq, end.hash) != (walked.walk.seq, walked.walk.hash):
+        walked.problems.append(f"{chain}: it ended at {end.seq} when its session was erased")
+    # What the database holds of a session that was deleted goes, bit by bit.
+    if chain not in record.deleted:
+        since = record.since.get(chain, "")
+        facts, known = held_of(conn, chain), known_in(conn, chain)
+        walked.problems.extend(said.problems(chain, facts, known, since))
+    return walked
 
 
 def removed(conn: Connection) -> list[AuditRemoved]:
@@ -252,10 +331,10 @@ def prune(
         stretch = next(iter(removable(conn, "", head.chain, before)), None)
         if stretch is None or not stretch.first <= head.seq <= stretch.last:
             continue
-        if conn.execute(_HASH, {"of": head.chain, "at": head.seq}).scalar() != head.hash:
+        if log.hash_at(conn, head.chain, head.seq) != head.hash:
             raise Conflict(f"{head.chain} #{head.seq} is not the entry that was exported")
         conn.execute(_REMOVE, {"of": head.chain, "last": head.seq})
-        _set_floor(conn, head, now)
+        set_floor(conn, head, now)
         log.note(
             conn, SYSTEM, now, actor=by, action=PRUNED, subject=head.chain,
             first=stretch.first, last=head.seq, hash=head.hash, before=stamp(before),
@@ -267,13 +346,13 @@ def prune(
 def set_anchor(conn: Connection, by: str, now: datetime) -> None:
     """Have the system's chain say where all others stand, unless it just said so."""
     known, last = _anchored(conn)
-    end = log.audit_head(conn, SYSTEM)
+    end = log.extent_of(conn, SYSTEM)
     heads = {
-        row.id: Head(chain=row.id, seq=row.audit_seq, hash=row.audit_hash)
+        row.chain: Head(chain=row.chain, seq=row.audit_seq, hash=row.audit_hash)
         for row in conn.execute(_HEADS)
     }
     moved = [head for name, head in sorted(heads.items()) if known.get(name) != head]
-    if not moved and last is not None and end is not None and last.seq == end[0]:
+    if not moved and last is not None and end is not None and last.seq == end.entries:
         return
     digest = heads_digest({**known, **heads}.values())
     for part in list(_parts(moved)) or [[]]:
@@ -296,8 +375,7 @@ def last_anchor(conn: Connection) -> Anchor:
 
 def _anchored(conn: Connection) -> tuple[dict[str, Head], Link | None]:
     record, last = Record(), None
-    for row in conn.execute(_ANCHORS).mappings():
-        last = _link(dict(row))
+    for last in many(conn, _ANCHORS, {}, Link):
         record.take(last)
     return record.heads, last
 
@@ -307,19 +385,20 @@ def _parts(heads: list[Head]) -> Iterator[list[Head]]:
         yield heads[start : start + _MOVED]
 
 
-def _unwitnessed(record: Record, floors: dict[str, Head]) -> Iterator[str]:
+def _unwitnessed(record: Record, floors: dict[str, Head]) -> Iterator[tuple[str, str]]:
     for chain in sorted({*floors, *record.removed}):
         floor, said = floors.get(chain), record.removed.get(chain)
         if floor != said:
             upto = floor.seq if floor else 0
             told = said.seq if said else 0
-            yield f"{chain}: entries up to {upto} are gone, {told} of them by a removal on record"
+            said = f"{chain}: entries up to {upto} are gone, {told} of them by a removal on record"
+            yield chain, said
 
 
-def _lost(conn: Connection, record: Record) -> Iterator[str]:
+def _lost(conn: Connection, record: Record) -> Iterator[tuple[str, str]]:
     there = set(conn.execute(_SESSIONS).scalars())
     for session in sorted(record.sessions - there):
-        yield f"{session}: the session is on record, and its whole chain is gone"
+        yield session, f"{session}: the session is on record, and its whole chain is gone"
 
 
 def _is_older(chain: str, seq: int, floors: dict[str, Head]) -> bool:
@@ -330,19 +409,11 @@ def _hash_at(conn: Connection, chain: str, seq: int, floors: dict[str, Head]) ->
     floor = floors.get(chain)
     if floor is not None and floor.seq == seq:
         return floor.hash
-    return conn.execute(_HASH, {"of": chain, "at": seq}).scalar()
+    return log.hash_at(conn, chain, seq)
 
 
-def _set_floor(conn: Connection, head: Head, now: datetime) -> None:
+def set_floor(conn: Connection, head: Head, now: datetime) -> None:
+    """Keep up to where entries of a chain were removed; whoever does it notes why."""
     to = {"seq": head.seq, "hash": head.hash, "removed_at": now}
     if not change(conn, audit_floors, {"chain": head.chain}, to):
         put(conn, audit_floors, {"chain": head.chain, **to})
-
-
-def _link(row: dict[str, Any]) -> Link:
-    try:
-        details = read_json(row["details"])
-    except ValueError:
-        # As it stands: its hash will say that it was changed.
-        details = row["details"]
-    return Link(**{**row, "details": details})

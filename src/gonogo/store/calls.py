@@ -11,6 +11,7 @@ from gonogo.domain.call_state import CALL, CallStatus, was_refused
 from gonogo.domain.records import Approval, CallRow
 from gonogo.store._rows import among, by, change, columns_of, many, one, put, row_of
 from gonogo.store._schema import approvals, tool_calls
+from gonogo.store.texts import packed_row
 
 _THREAD_CALLS = (
     select(*columns_of(tool_calls, CallRow))
@@ -98,8 +99,8 @@ _ACTED = (
 )
 _OVER_OF_PLAN = (
     select(
-        tool_calls.c.id, tool_calls.c.subtask_id, tool_calls.c.tool, tool_calls.c.arguments,
-        tool_calls.c.error,
+        tool_calls.c.id.label("call_id"), tool_calls.c.subtask_id, tool_calls.c.tool,
+        tool_calls.c.arguments, tool_calls.c.error,
     )
     .where(
         tool_calls.c.session_id == bindparam("session_id"),
@@ -121,12 +122,12 @@ _DOUBTED = (
     .where(_IN_DOUBT, approvals.c.revision == bindparam("revision"))
 )
 _PERHAPS_DONE = (
-    select(tool_calls.c.tool, tool_calls.c.arguments, approvals.c.created_at)
+    select(tool_calls.c.tool, tool_calls.c.arguments, approvals.c.created_at.label("asked_at"))
     .select_from(_OF_CALLS)
     .where(_IN_DOUBT, among(approvals.c.status, ("pending", "edited", "expired", "cancelled")))
 )
 _LET_RUN = (
-    select(tool_calls.c.tool, tool_calls.c.arguments, approvals.c.created_at)
+    select(tool_calls.c.tool, tool_calls.c.arguments, approvals.c.created_at.label("asked_at"))
     .select_from(_OF_CALLS)
     .where(
         approvals.c.plan_id == bindparam("plan_id"),
@@ -195,7 +196,8 @@ def move_call(conn: Connection, call: CallRow, status: CallStatus, **to: Any) ->
 def set_call(conn: Connection, call: CallRow, status: CallStatus, **to: Any) -> bool:  # noqa: ANN401
     """The compare-and-set of `move_call`, for callers that checked every move on the way."""
     where = {"id": call.id, "status": call.status, "digest": call.digest}
-    return change(conn, tool_calls, where, {"status": status, **to})
+    to = {"status": status, **packed_row(conn, tool_calls, call.session_id, to)}
+    return change(conn, tool_calls, where, to)
 
 
 def has_acted(conn: Connection, session_id: str, plan_id: str, subtask_id: str) -> bool:
@@ -220,10 +222,11 @@ def refused_calls(
     """What a plan, or one of its subtasks, asked for and did not get, oldest first."""
     params = {"session_id": session_id, "plan_id": plan_id}
     if subtask_id is None:
-        found = conn.execute(_OVER_OF_PLAN, params)
+        found = many(conn, _OVER_OF_PLAN, params, RefusedCall)
     else:
-        found = conn.execute(_OVER_OF_SUBTASK, {**params, "subtask_id": subtask_id})
-    return [RefusedCall(*row) for row in found if was_refused(row.error)]
+        within = {**params, "subtask_id": subtask_id}
+        found = many(conn, _OVER_OF_SUBTASK, within, RefusedCall)
+    return [call for call in found if was_refused(call.error)]
 
 
 def add_approval(conn: Connection, approval: Approval) -> None:
@@ -316,10 +319,10 @@ def perhaps_done(conn: Connection, plan_id: str) -> list[Begun]:
 
     Their outcome was unknown, and a person said that they are done, or nobody said anything.
     """
-    found = [Begun(*row) for row in conn.execute(_PERHAPS_DONE, {"plan_id": plan_id})]
+    found = many(conn, _PERHAPS_DONE, {"plan_id": plan_id}, Begun)
     if not found:
         return []
-    since = [Begun(*row) for row in conn.execute(_LET_RUN, {"plan_id": plan_id})]
+    since = many(conn, _LET_RUN, {"plan_id": plan_id}, Begun)
     return [each for each in found if not any(_is_after(one, each) for one in since)]
 
 
@@ -366,6 +369,5 @@ def close_approval(
         IllegalTransition: the approval is not pending.
     """
     APPROVAL.check(approval.status, status, approval.id)
-    return change(
-        conn, approvals, {"id": approval.id, "status": "pending"}, {"status": status, **to}
-    )
+    to = {"status": status, **packed_row(conn, approvals, approval.session_id, to)}
+    return change(conn, approvals, {"id": approval.id, "status": "pending"}, to)

@@ -8,6 +8,7 @@ from sqlalchemy import Connection, and_, bindparam, or_, select
 
 from gonogo.domain.gate import ToolClass
 from gonogo.store._schema import approvals, grants, sessions, tool_calls
+from gonogo.store.texts import whole_rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,5 +82,5 @@ def judged_calls(
 
 
 def _records(conn: Connection, statement: Any, params: dict[str, Any]) -> list[JudgedCall]:  # noqa: ANN401
-    found = [dict(row) for row in conn.execute(statement, params).mappings()]
+    found = whole_rows(conn, statement, params)
     return [JudgedCall(granted=fields.pop("grant_id") is not None, **fields) for fields in found]

@@ -10,22 +10,28 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, select, update
+from sqlalchemy import Connection, bindparam, null, select, union_all, update
 
 from gonogo.domain.audit_views import AuditEntry
-from gonogo.domain.chain import GENESIS, SYSTEM, entry_hash, hashed
+from gonogo.domain.chain import GENESIS, SYSTEM, entry_hash, new_salt, seal_of, sealed
+from gonogo.domain.errors import NotFound
 from gonogo.domain.events import Event
-from gonogo.store._outbox import outbox
-from gonogo.store._rows import put
+from gonogo.store._outbox import Extent, outbox
+from gonogo.store._rows import many, put
 from gonogo.store._schema import audit, chains, events, sessions
 from gonogo.store._types import as_kept, clean, stamp
+from gonogo.store.texts import whole_rows
 
-_HEAD = {
-    True: select(chains.c.audit_seq, chains.c.audit_hash).where(chains.c.chain == bindparam("of")),
-    False: select(sessions.c.audit_seq, sessions.c.audit_hash).where(
+_EXTENT = union_all(
+    select(sessions.c.audit_seq, sessions.c.audit_hash, sessions.c.last_seq).where(
         sessions.c.id == bindparam("of")
     ),
-}
+    # The system's, and those of sessions that were erased.
+    select(chains.c.audit_seq, chains.c.audit_hash, null()).where(
+        chains.c.chain == bindparam("of")
+    ),
+)
+_HASH = select(audit.c.hash).where(audit.c.chain == bindparam("of"), audit.c.seq == bindparam("at"))
 _ADVANCE_SYSTEM = (
     update(chains)
     .where(chains.c.chain == bindparam("of"))
@@ -131,7 +137,11 @@ def note(
 
 
 def flush(conn: Connection) -> None:
-    """Write what the transaction told. The backends call it once, before the commit."""
+    """Write what the transaction told. The backends call it once, before the commit.
+
+    Raises:
+        NotFound: a session that was told of is gone.
+    """
     # In one order for all, so that no two transactions wait for each other's chain.
     for chain, pending in sorted(outbox(conn).pending.items()):
         if pending.bodies or pending.notes:
@@ -154,20 +164,24 @@ def events_after(
     conn: Connection, session_id: str, after: int, limit: int = 500
 ) -> list[dict[str, Any]]:
     """The events that follow a place in a session's log, oldest first."""
-    found = conn.execute(_AFTER, {"of": session_id, "after": after, "limit": limit})
-    return [_wire(session_id, row.seq, row.ts, row.body) for row in found]
+    found = whole_rows(conn, _AFTER, {"of": session_id, "after": after, "limit": limit})
+    return [_wire(session_id, row["seq"], row["ts"], row["body"]) for row in found]
 
 
 def entries(conn: Connection, chain: str, after: int = 0, limit: int = 1000) -> list[AuditEntry]:
     """Entries of one audit chain, oldest first."""
-    found = conn.execute(_ENTRIES, {"of": chain, "after": after, "limit": limit})
-    return [AuditEntry(**row) for row in found.mappings()]
+    return many(conn, _ENTRIES, {"of": chain, "after": after, "limit": limit}, AuditEntry)
 
 
-def audit_head(conn: Connection, chain: str) -> tuple[int, str] | None:
-    """Where an audit chain ends by what its head says, and the hash there."""
-    row = conn.execute(_HEAD[chain == SYSTEM], {"of": chain}).one_or_none()
-    return None if row is None else (row.audit_seq, row.audit_hash)
+def extent_of(conn: Connection, chain: str) -> Extent | None:
+    """Where a chain stands by what its head says, also of a session that was erased."""
+    row = conn.execute(_EXTENT, {"of": chain}).one_or_none()
+    return None if row is None else Extent(*row)
+
+
+def hash_at(conn: Connection, chain: str, seq: int) -> str | None:
+    """The hash of an entry, if it is there."""
+    return conn.execute(_HASH, {"of": chain, "at": seq}).scalar()
 
 
 def _pending(conn: Connection, chain: str) -> Pending:
@@ -177,12 +191,16 @@ def _pending(conn: Connection, chain: str) -> Pending:
 def _flush_chain(conn: Connection, chain: str, pending: Pending) -> None:
     if chain == SYSTEM:
         head = conn.execute(_ADVANCE_SYSTEM, {"of": chain, "notes": len(pending.notes)}).one()
-        _write_notes(conn, chain, pending.notes, head)
+        digest = _write_notes(conn, chain, pending.notes, head)
+        outbox(conn).extents[chain] = Extent(head.audit_seq, digest)
         return
     counts = {"told": len(pending.bodies), "notes": len(pending.notes)}
     at = pending.bodies[-1][0] if pending.bodies else pending.notes[-1].now
-    head = conn.execute(_ADVANCE, {"of": chain, "at": at, **counts}).one()
-    _write_notes(conn, chain, pending.notes, head)
+    head = conn.execute(_ADVANCE, {"of": chain, "at": at, **counts}).one_or_none()
+    if head is None:
+        raise NotFound(f"No session found with id={chain}")
+    digest = _write_notes(conn, chain, pending.notes, head)
+    outbox(conn).extents[chain] = Extent(head.audit_seq, digest, head.last_seq)
     rows: list[dict[str, Any]] = [
         {"session_id": chain, "seq": seq, "ts": now, "type": body["type"], "body": body}
         for seq, (now, body) in enumerate(pending.bodies, head.last_seq - counts["told"] + 1)
@@ -196,27 +214,28 @@ def _write_notes(
     chain: str,
     notes: Sequence[_Note],
     head: Any,  # noqa: ANN401 - a database row
-) -> None:
-    if notes:
-        rows = list(_chained(chain, head.audit_seq - len(notes), head.audit_hash, notes))
-        put(conn, audit, rows)
-        conn.execute(_SET_HASH[chain == SYSTEM], {"of": chain, "hash": rows[-1]["hash"]})
+) -> str:
+    """Add entries to a chain. Gives the hash that it ends with."""
+    if not notes:
+        return head.audit_hash
+    rows = list(_chained(chain, head.audit_seq - len(notes), head.audit_hash, notes))
+    put(conn, audit, rows)
+    digest = rows[-1]["hash"]
+    conn.execute(_SET_HASH[chain == SYSTEM], {"of": chain, "hash": digest})
+    return digest
 
 
 def _chained(chain: str, seq: int, prev: str, notes: Iterable[_Note]) -> Iterable[dict[str, Any]]:
     for item in notes:
         seq += 1
-        entry = hashed(
-            chain,
-            seq,
-            stamp(item.now),
-            clean(item.actor),
-            item.action,
-            clean(item.subject),
-            item.details,
-        )
-        digest = entry_hash(prev, entry)
-        yield {**entry, "ts": item.now, "prev_hash": prev, "hash": digest}
+        actor, subject, salt = clean(item.actor), clean(item.subject), new_salt()
+        seal = seal_of(salt, chain, subject, item.details)
+        covered = sealed(chain, seq, stamp(item.now), actor, item.action, subject, seal)
+        digest = entry_hash(prev, covered)
+        yield {
+            **covered, "ts": item.now, "subject": subject, "details": item.details,
+            "prev_hash": prev, "hash": digest, "salt": salt,
+        }  # fmt: skip
         prev = digest
 
 
@@ -226,5 +245,5 @@ def _wire(session_id: str, seq: int, ts: datetime, body: dict[str, Any]) -> dict
 
 def start_system_chain(conn: Connection) -> None:
     """Make the system chain's head if there is none yet."""
-    if audit_head(conn, SYSTEM) is None:
+    if extent_of(conn, SYSTEM) is None:
         put(conn, chains, {"chain": SYSTEM, "audit_seq": 0, "audit_hash": GENESIS})

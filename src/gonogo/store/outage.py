@@ -25,7 +25,7 @@ import anyio
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, PendingRollbackError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from gonogo.domain.errors import Busy
+from gonogo.domain.errors import Busy, NotFound
 
 T = TypeVar("T")
 _LOG = logging.getLogger(__name__)
@@ -47,7 +47,12 @@ _watch: ContextVar["Stopwatch | None"] = ContextVar("watch", default=None)
 
 
 def told(error: BaseException) -> BaseException:
-    """`Busy` in the place of an error that says that the database is away; else the error."""
+    """`Busy` in the place of an error that says that the database is away; else the error.
+
+    One that says that a row refers to nothing becomes `NotFound`: what it belongs to was deleted.
+    """
+    if _refers_to_nothing(error):
+        return NotFound("It belongs to a session that was deleted meanwhile")
     if not is_away(error):
         return error
     cause = getattr(error, "orig", None) or error
@@ -74,6 +79,12 @@ def is_away(error: BaseException) -> bool:
         return error.connection_invalidated or isinstance(error, OperationalError | InterfaceError)
     # A connection that was lost inside a savepoint can do nothing but say so.
     return isinstance(error, PoolTimeout | PendingRollbackError)
+
+
+def _refers_to_nothing(error: BaseException) -> bool:
+    cause = getattr(error, "orig", None) or error
+    sqlite = getattr(cause, "sqlite_errorcode", None) == sqlite3.SQLITE_CONSTRAINT_FOREIGNKEY
+    return sqlite or getattr(cause, "sqlstate", None) == "23503"
 
 
 @contextmanager

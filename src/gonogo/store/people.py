@@ -1,14 +1,17 @@
 """Principals, tokens, and the answers kept for repeated requests."""
 
+import json
+import re
 from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, func, or_, select
+from sqlalchemy import Connection, bindparam, delete, func, or_, select, union_all
 
 from gonogo.domain.bearer import Sight
 from gonogo.store._rows import change, put, rows
-from gonogo.store._schema import answers, principals, tokens
+from gonogo.store._schema import answers, approvals, plans, principals, sessions, tokens
+from gonogo.store._types import Clean, Utc
 
 _NAMES = select(principals.c.id, principals.c.name).where(
     principals.c.id.in_(bindparam("ids", expanding=True))
@@ -30,6 +33,16 @@ _STANDING = (
 _SIGHT = select(principals.c.id, principals.c.name, principals.c.sight).where(
     principals.c.id == bindparam("who")
 )
+_NAMED = re.compile(
+    r'"session_id": ?"([^"\\\\]+)"|\b((?:plan|appr)_[0-9a-f]{32}|(?<=/sessions/)[\w.:-]+)'
+)
+_IDS = bindparam("ids", type_=Clean(), expanding=True)
+_WHOSE = union_all(
+    select(sessions.c.id.label("session_id")).where(sessions.c.id.in_(_IDS)),
+    select(plans.c.session_id).where(plans.c.id.in_(_IDS)),
+    select(approvals.c.session_id).where(approvals.c.id.in_(_IDS)),
+)
+_FORGET = delete(answers).where(answers.c.created_at < bindparam("before", type_=Utc()))
 _ANSWER = select(answers.c.request_digest, answers.c.answer).where(
     answers.c.principal_id == bindparam("principal_id"), answers.c.key == bindparam("key")
 )
@@ -107,7 +120,27 @@ def kept_answer(conn: Connection, principal_id: str, key: str) -> Any:  # noqa: 
     return found[0] if found else None
 
 
-def keep_answer(conn: Connection, row: dict[str, Any]) -> None:
-    """Keep an answer for a repeat of its request; the first one stays."""
+def keep_answer(conn: Connection, row: dict[str, Any], about: str = "") -> None:
+    """Keep an answer for a repeat of its request; the first one stays.
+
+    One about a session that is gone is not kept.
+
+    Args:
+        about: What was asked, such as a path: it may name the session, as the answer may.
+    """
+    named = {match[0] or match[1] for match in _NAMED.findall(f"{about} {_said(row['answer'])}")}
+    found = rows(conn, _WHOSE, {"ids": sorted(named)}) if named else []
+    if named and not found:
+        return
     if kept_answer(conn, row["principal_id"], row["key"]) is None:
-        put(conn, answers, row)
+        put(conn, answers, {**row, "session_id": found[0].session_id if found else None})
+
+
+def forget_answers(conn: Connection, before: datetime) -> int:
+    """Forget the answers to requests from before a time. Gives how many there were."""
+    return conn.execute(_FORGET, {"before": before}).rowcount
+
+
+def _said(answer: dict[str, Any]) -> str:
+    """An answer as a text in which ids are found, also in what it holds as JSON."""
+    return " ".join([json.dumps(answer), *(each for each in answer.values() if type(each) is str)])

@@ -1,9 +1,8 @@
 """Sessions: their rows, their turns and their messages."""
 
-from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, bindparam, func, select
 
@@ -14,6 +13,7 @@ from gonogo.domain.turn_state import TURN, TurnStatus
 from gonogo.store._rows import among, by, change, columns_of, many, one, put, row_of, rows
 from gonogo.store._schema import messages, sessions, turns
 from gonogo.store.log import GENESIS
+from gonogo.store.texts import whole_rows
 
 _OF_PRINCIPAL = (
     select(*columns_of(sessions, Session))
@@ -63,7 +63,11 @@ _THREAD = (
     )
     .order_by(messages.c.id)
 )
-_HISTORY = select(messages).where(messages.c.session_id == bindparam("of")).order_by(messages.c.id)
+_HISTORY = (
+    select(messages.c.thread, messages.c.agent, messages.c.body, messages.c.created_at)
+    .where(messages.c.session_id == bindparam("of"))
+    .order_by(messages.c.id)
+)
 _HISTORY_IN = _HISTORY.where(messages.c.thread == bindparam("thread"))
 
 
@@ -231,15 +235,24 @@ def say(
 
 def conversation(conn: Connection, session_id: str, thread: str) -> list[Message]:
     """A conversation's messages in order."""
-    found = conn.execute(_THREAD, {"session_id": session_id, "thread": thread})
-    return [MESSAGE.validate_python(row.body) for row in found]
+    found = whole_rows(conn, _THREAD, {"session_id": session_id, "thread": thread})
+    return [MESSAGE.validate_python(row["body"]) for row in found]
 
 
-def history(conn: Connection, session_id: str) -> Iterable[Any]:
-    """All conversations of a session as rows `(thread, agent, body, created_at, …)`."""
-    return rows(conn, _HISTORY, {"of": session_id})
+class MessageRow(NamedTuple):
+    """One message of a conversation, as it is kept."""
+
+    thread: str
+    agent: str | None
+    body: dict[str, Any]
+    created_at: datetime
 
 
-def history_in(conn: Connection, session_id: str, thread: str) -> Iterable[Any]:
-    """One conversation of a session, as rows like those of `history`."""
-    return rows(conn, _HISTORY_IN, {"of": session_id, "thread": thread})
+def history(conn: Connection, session_id: str) -> list[MessageRow]:
+    """All conversations of a session."""
+    return many(conn, _HISTORY, {"of": session_id}, MessageRow)
+
+
+def history_in(conn: Connection, session_id: str, thread: str) -> list[MessageRow]:
+    """One conversation of a session."""
+    return many(conn, _HISTORY_IN, {"of": session_id, "thread": thread}, MessageRow)

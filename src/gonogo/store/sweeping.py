@@ -7,7 +7,7 @@ from sqlalchemy import Connection, bindparam, exists, func, select, update
 
 from gonogo.domain.call_state import CallStatus
 from gonogo.domain.plan_state import ENDED
-from gonogo.store._schema import plans, tool_calls
+from gonogo.store._schema import plans, sessions, tool_calls
 from gonogo.store._undo_schema import checkpoints, file_changes
 
 _YOUNG = exists().where(
@@ -28,17 +28,23 @@ _MARK = (
 _LAST = select(func.max(checkpoints.c.swept_at, type_=checkpoints.c.swept_at.type)).where(
     checkpoints.c.plan_id == bindparam("plan_id")
 )
+# Nobody asks for what a deleted session had.
+_LIVE = select(sessions.c.id).where(sessions.c.deleted == 0)
 _TREES = select(checkpoints.c.tree).where(
-    checkpoints.c.tree.is_not(None), checkpoints.c.swept_at.is_(None)
-)
+    checkpoints.c.tree.is_not(None), checkpoints.c.swept_at.is_(None),
+    checkpoints.c.session_id.in_(_LIVE),
+)  # fmt: skip
 _STARTED = select(tool_calls.c.tree).where(
-    tool_calls.c.tree.is_not(None), tool_calls.c.status == CallStatus.STARTED
-)
+    tool_calls.c.tree.is_not(None), tool_calls.c.status == CallStatus.STARTED,
+    tool_calls.c.session_id.in_(_LIVE),
+)  # fmt: skip
 _GIVEN_UP = exists().where(
     checkpoints.c.plan_id == file_changes.c.plan_id,
     checkpoints.c.swept_at >= file_changes.c.created_at,
 )
-_CHANGES = select(file_changes.c.before, file_changes.c.after).where(~_GIVEN_UP)
+_CHANGES = select(file_changes.c.before, file_changes.c.after).where(
+    ~_GIVEN_UP, file_changes.c.session_id.in_(_LIVE)
+)
 
 
 def give_up_snapshots(conn: Connection, before: datetime, now: datetime) -> int:

@@ -372,6 +372,16 @@ ENGLISH = {
     "cli_audit_broken": "The audit log has been changed:",
     "cli_audit_removed": "{chain}: entries up to {seq} were exported and removed on {on}.",
     "cli_audit_older": "{chain} #{seq}: removed since the anchor; check it with --export FILE.",
+    "cli_room_database": "Database: {before}, now {after}.",
+    "cli_room_log": "Its log: {before}, now {after}.",
+    "cli_room_snapshots": "Snapshots: {before}, now {after}.",
+    "cli_room_dry": "Nothing was done: this is what would be left at most.",
+    "cli_session_deleted": "Session {session} is deleted, with all that was said and done in it.",
+    "cli_session_delete": "delete it",
+    "cli_session_keep": "keep it",
+    "cli_session_sure": "Delete session {session} for ever, with its plans and messages? After "
+    "that, its changes to files cannot be undone. Its entries in the audit log stay, without their "
+    "content.",
     "cli_audit_pruned": "Exported to {file}, and removed from {chains} chains.",
     # plans drawn
     "state_pending": "not started",

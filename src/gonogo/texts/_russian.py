@@ -359,6 +359,15 @@ RUSSIAN = {
     "cli_audit_broken": "Журнал был изменён:",
     "cli_audit_removed": "{chain}: записи до {seq} выгружены и удалены {on}.",
     "cli_audit_older": "{chain} #{seq}: удалено после якоря; проверьте с --export ФАЙЛ.",
+    "cli_room_database": "База данных: было {before}, стало {after}.",
+    "cli_room_log": "Её журнал: было {before}, стало {after}.",
+    "cli_room_snapshots": "Снимки файлов: было {before}, стало {after}.",
+    "cli_room_dry": "Ничего не изменено: столько останется самое большее.",
+    "cli_session_deleted": "Сессия {session} удалена вместе со всем, что в ней было.",
+    "cli_session_delete": "удалить",
+    "cli_session_keep": "оставить",
+    "cli_session_sure": "Удалить сессию {session} навсегда, с её планами и сообщениями? Отменить "
+    "её правки в файлах будет нельзя. В журнале аудита останутся записи без содержания.",
     "cli_audit_pruned": "Выгружено в {file}, удалено из цепочек: {chains}.",
     # plans drawn
     "state_pending": "не начата",

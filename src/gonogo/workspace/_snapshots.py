@@ -18,7 +18,7 @@ import tempfile
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,7 +41,7 @@ from gonogo.workspace._states import (
     git_mode,
     kept_mode,
 )
-from gonogo.workspace._sweep import GRACE, NO_GRACE, pack, sweep
+from gonogo.workspace._sweep import GRACE, NO_GRACE, pack, sweep, useless
 from gonogo.workspace._trees import Trees
 from gonogo.workspace._workspace import Workspace
 
@@ -266,7 +266,16 @@ class Snapshots:
         Raises:
             ToolFailed: `io_error` or `timeout`; whatever is needed is still there.
         """
-        return self._swept(keep, self._given_since(time.monotonic() - grace), grace)
+        return self._swept(keep, self._given_since(time.monotonic() - grace), grace, sweep)
+
+    def useless(self, keep: Iterable[str]) -> int:
+        """The bytes that a sweep would give back, about.
+
+        Raises:
+            ToolFailed: `io_error` or `timeout`.
+        """
+        given = self._given_since(time.monotonic() - GRACE)
+        return self._swept(keep, given, GRACE, useless)
 
     def forget(self, root: Path, keep: Iterable[str]) -> int:
         """Remove at once what is held for nobody, however young it is.
@@ -286,18 +295,24 @@ class Snapshots:
         if desk.folder.exists():
             with self._writing(), desk.held():
                 desk.forget(kept)
-        return self._swept(kept, others, NO_GRACE)
+        return self._swept(kept, others, NO_GRACE, sweep)
 
     @property
     def size(self) -> int:
         """The bytes that the store takes."""
         return sum(path.lstat().st_size for path in self._git.folder.rglob("*") if path.is_file())
 
-    def _swept(self, keep: Iterable[str], given: Mapping[Path, Iterable[str]], grace: float) -> int:
+    def _swept(
+        self,
+        keep: Iterable[str],
+        given: Mapping[Path, Iterable[str]],
+        grace: float,
+        how: Callable[[Git, Iterable[str], float], int],
+    ) -> int:
         if not (self._git.folder / "HEAD").exists():
             return 0
         with self._writing(), open_store(self._git.folder, alone=True):
-            return sweep(self._git, {*keep, *(id_ for ids in given.values() for id_ in ids)}, grace)
+            return how(self._git, {*keep, *(id_ for ids in given.values() for id_ in ids)}, grace)
 
     def _give(self, root: Path, name: str) -> str:
         with self._guard:

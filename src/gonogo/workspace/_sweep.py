@@ -16,6 +16,7 @@ import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from gonogo.workspace._git import IMPORT_LIMIT, Git
@@ -57,6 +58,23 @@ def pack(git: Git) -> None:
             path.unlink(missing_ok=True)
 
 
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """What there is in a store, and what of it is needed."""
+
+    loose: Mapping[str, Path]
+    packs: Mapping[Path, set[str]]
+    reached: set[str]
+    horizon: int
+
+    @property
+    def useless(self) -> set[str]:
+        """What can go."""
+        return {*self.loose, *(name for names in self.packs.values() for name in names)} - (
+            self.reached
+        )
+
+
 def sweep(git: Git, keep: Iterable[str], grace: float = GRACE) -> int:
     """Remove what is not needed, while nobody takes a snapshot.
 
@@ -65,6 +83,25 @@ def sweep(git: Git, keep: Iterable[str], grace: float = GRACE) -> int:
     Raises:
         ToolFailed: `io_error` or `timeout`; whatever is needed is still there.
     """
+    held = _held(git, keep, grace)
+    _clear_up(git.folder)
+    gone = [path for name, path in held.loose.items() if name not in held.reached]
+    done = sum(_removed(path, held.horizon) for path in gone)
+    return done + _sweep_packs(git, held.packs, held.reached)
+
+
+def useless(git: Git, keep: Iterable[str], grace: float = GRACE) -> int:
+    """The bytes that a sweep would give back, about.
+
+    Raises:
+        ToolFailed: `io_error` or `timeout`.
+    """
+    told = "".join(f"{name}\n" for name in sorted(_held(git, keep, grace).useless)).encode()
+    said = git.run("cat-file", "--batch-check=%(objectsize:disk)", given=told)
+    return sum(int(line) for line in said.split() if line.isdigit())
+
+
+def _held(git: Git, keep: Iterable[str], grace: float) -> _Held:
     horizon = now_in(git.folder) - round(grace * 1e9)
     loose = dict(_loose(git.folder))
     packs = {index: _packed(git, index) for index in _packs(git.folder)}
@@ -73,11 +110,7 @@ def sweep(git: Git, keep: Iterable[str], grace: float = GRACE) -> int:
     for index, names in packs.items():
         if not _is_old(index.with_suffix(".pack"), horizon):
             needed |= names
-    reached = _reached(git, needed)
-    _clear_up(git.folder)
-    gone = [path for name, path in loose.items() if name not in reached]
-    done = sum(_removed(path, horizon) for path in gone)
-    return done + _sweep_packs(git, packs, reached)
+    return _Held(loose, packs, _reached(git, needed), horizon)
 
 
 def _clear_up(folder: Path) -> None:

@@ -57,6 +57,9 @@ def upgrade() -> None:
     _drivers()
     _writers()
     _forms()
+    _seals()
+    _texts()
+    _sessions_that_can_go()
 
 
 def _forms() -> None:
@@ -206,3 +209,36 @@ def _writers() -> None:
         sa.PrimaryKeyConstraint("id", name=op.f("pk_writers")),
         sqlite_strict=True,
     )
+
+
+def _seals() -> None:
+    op.add_column("audit", sa.Column("seal", sa.Text(), nullable=True))
+    op.add_column("audit", sa.Column("salt", sa.Text(), nullable=True))
+
+
+def _texts() -> None:
+    op.create_table(
+        "texts",
+        sa.Column("digest", sa.Text(), nullable=False),
+        sa.Column("session_id", sa.Text(), nullable=False),
+        sa.Column("text", sa.Text(), nullable=False),
+        sa.ForeignKeyConstraint(["session_id"], ["sessions.id"], name=op.f("fk_texts_session_id")),
+        sa.PrimaryKeyConstraint("digest", name=op.f("pk_texts")),
+        sqlite_strict=True,
+    )
+    op.create_index(op.f("ix_texts_session_id"), "texts", ["session_id"])
+
+
+def _sessions_that_can_go() -> None:
+    # What is kept for a session is found by it, and whose an answer is is known.
+    op.create_index(op.f("ix_file_changes_session_id"), "file_changes", ["session_id"])
+    op.create_index(op.f("ix_checkpoints_session_id"), "checkpoints", ["session_id"])
+    with op.batch_alter_table("answers") as answers:
+        answers.add_column(
+            sa.Column(
+                "session_id",
+                sa.Text(),
+                sa.ForeignKey("sessions.id", name=op.f("fk_answers_session_id")),
+                nullable=True,
+            )
+        )

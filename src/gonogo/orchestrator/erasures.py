@@ -1,0 +1,146 @@
+"""Erasures: nothing of what was said and done in a deleted session stays.
+
+A session is deleted in one transaction, and from then on nobody sees it. Erasing it is a job: it
+waits until whatever ran in the session has ended, takes its snapshots and contents away, then its
+rows, and last that there was such a session but in the audit log. Sessions that are over and that
+nobody touched for as long as they are kept are deleted in the same way.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Collection, Iterable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.to_thread
+
+from gonogo.domain.chain import DELETED, SYSTEM
+from gonogo.domain.errors import ToolFailed
+from gonogo.domain.records import Job, Session
+from gonogo.store import Connection, Store, go_on, log
+from gonogo.store.erasing import (
+    deleted_sessions,
+    end_session,
+    erase_rows,
+    expired_sessions,
+    keys_of,
+)
+from gonogo.store.session_rules import end_rules
+from gonogo.store.sessions import set_session
+from gonogo.store.sweeping import kept_objects
+from gonogo.workspace import Snapshots, Traffic, Workspace
+
+_LOG = logging.getLogger(__name__)
+ERASE = "erase"
+"""The job that erases the deleted sessions of one workspace."""
+_SETTLINGS, _PAUSE = 20, 0.25
+"""How often it is tried that the database's log is emptied, and seconds between."""
+_PATIENCE = 5.0
+"""Seconds for which whoever deletes a session waits until it is erased."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Erasures:
+    """Erases sessions that were deleted."""
+
+    store: Store
+    snapshots: Snapshots
+    traffic: Traffic
+    open_workspace: Callable[[Path], Workspace]
+    drafts: Path
+    """Where people's edits of plans are kept while they are not sent."""
+    clock: Callable[[], datetime]
+    at_rest: Callable[[Collection[str]], Awaitable[None]]
+    """Waits until no job with one of these keys runs."""
+    end: Callable[[str], None]
+    """Ends what follows a session."""
+    _alone: anyio.Lock = field(default_factory=anyio.Lock)
+    _waited_for: dict[str, anyio.Event] = field(default_factory=dict[str, anyio.Event])
+
+    def begin(self, conn: Connection, session: Session, by: str, now: datetime, **why: Any) -> None:  # noqa: ANN401
+        """Delete a session in which nothing is under way any more."""
+        set_session(conn, session.id, deleted=True, updated_at=now)
+        log.note(conn, SYSTEM, now, actor=by, action=DELETED, subject=session.id, **why)
+        go_on(conn, ERASE, session.workspace)
+
+    def recover(self, conn: Connection) -> None:
+        """After a start: erase what was deleted and is still there."""
+        for workspace in {deleted.workspace for deleted in deleted_sessions(conn)}:
+            go_on(conn, ERASE, workspace)
+
+    async def done(self, session_id: str) -> None:
+        """Wait until a session that was deleted is erased, if that does not take too long."""
+        self.end(session_id)
+        event = self._waited_for.setdefault(session_id, anyio.Event())
+        with anyio.move_on_after(_PATIENCE):
+            found = await self.store.read(deleted_sessions)
+            if session_id in {deleted.id for deleted in found}:
+                await event.wait()
+        self._waited_for.pop(session_id, None)
+
+    async def expire(self, days: float) -> None:
+        """Delete the sessions that are over, and in which nothing happened for so many days."""
+        while found := await self.store.write(self._expire, days, self.clock()):
+            for session in found:
+                self.end(session.id)
+
+    def _expire(self, conn: Connection, days: float, now: datetime) -> list[Session]:
+        found = expired_sessions(conn, now - timedelta(days=days))
+        for session in found:
+            end_rules(conn, session.id, now)
+            why = f"nothing happened in it for {days:g} days"
+            self.begin(conn, session, "gonogo", now, reason=why)
+        return found
+
+    async def job(self, job: Job) -> None:
+        """Erase what was deleted in one workspace."""
+        await self.erase(job.key)
+
+    async def erase(self, workspace: str) -> None:
+        """Erase the sessions of a workspace that were deleted."""
+        found = await self.store.read(deleted_sessions, workspace)
+        keys = await self.store.read(keys_of, [deleted.id for deleted in found])
+        await self.at_rest(keys)
+        await self._forget_files(Path(workspace), keys)
+        for deleted in found:
+            while not await self.store.write(erase_rows, deleted.id):
+                pass
+            await self.store.write(end_session, deleted.id, self.clock())
+        await self._settle()
+        for deleted in found:
+            if deleted.id in self._waited_for:
+                self._waited_for[deleted.id].set()
+
+    async def _settle(self) -> None:
+        for _ in range(_SETTLINGS):
+            if await self.store.settle():
+                return
+            await anyio.sleep(_PAUSE)
+
+    async def _forget_files(self, root: Path, keys: Collection[str]) -> None:
+        """Take away what there is beside the database, while nobody is at work in the workspace."""
+        await anyio.to_thread.run_sync(_remove_drafts, self.drafts, keys)
+        async with self.traffic.alone(root), self._alone:
+            keep = await self.store.read(kept_objects)
+            await anyio.to_thread.run_sync(self._forget, root, keep)
+
+    def _forget(self, root: Path, keep: set[str]) -> None:
+        try:
+            if root.is_dir():
+                self.snapshots.recover(self.open_workspace(root))
+        except (ToolFailed, OSError) as failure:
+            _LOG.warning("what a rollback left in %s is still there: %s", root, failure)
+        try:
+            self.snapshots.forget(root, keep)
+        except ToolFailed as failure:
+            # The next sweep takes what is left: nobody asks for it any more.
+            _LOG.warning("snapshots of %s are still there: %s", root, failure)
+
+
+def _remove_drafts(folder: Path, keys: Iterable[str]) -> None:
+    named = {*keys}
+    for draft in folder.glob("*-*"):
+        if draft.name.rpartition("-")[0] in named:
+            draft.unlink(missing_ok=True)

@@ -1,0 +1,237 @@
+"""Erasing a session: nothing of what was said or done in it stays, but that it was.
+
+First its rows go, a bounded number in each transaction, so that nobody waits long. Last goes the
+session's own row, to which all others refer: from then on nobody can add one. What is left is its
+audit chain, without what the entries said, and the system's entries that it was opened, deleted and
+erased, by whom and when. Cut off anywhere, the same begins again and comes to the same.
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Delete,
+    Select,
+    Table,
+    bindparam,
+    delete,
+    exists,
+    func,
+    or_,
+    select,
+    tuple_,
+    union_all,
+    update,
+)
+
+from gonogo.domain.approval_state import ApprovalStatus
+from gonogo.domain.chain import ERASED, OPENED, PRUNED, SYSTEM, Head
+from gonogo.domain.plan_state import ENDED
+from gonogo.domain.records import Session
+from gonogo.domain.turn_state import TURN
+from gonogo.store import log
+from gonogo.store._desk_schema import comments, deliveries, links, session_rules, votes
+from gonogo.store._rows import columns_of, many, put, rows
+from gonogo.store._schema import (
+    answers,
+    approvals,
+    audit,
+    chains,
+    events,
+    grants,
+    messages,
+    plan_revisions,
+    plans,
+    sessions,
+    subtasks,
+    texts,
+    timers,
+    tool_calls,
+    turns,
+)
+from gonogo.store._types import Clean, Utc
+from gonogo.store._undo_schema import checkpoints, file_changes, model_requests, watches
+from gonogo.store.auditing import set_floor
+
+_AT_ONCE = 2_000
+"""Rows that one transaction takes away."""
+_SESSIONS_AT_ONCE = 100
+_OF = bindparam("of", type_=Clean())
+
+
+def _ids(table: Table, column: str = "id") -> Select[Any]:
+    return select(table.c[column]).where(table.c.session_id == _OF)
+
+
+_PLANS, _QUESTIONS = _ids(plans), _ids(approvals)
+_SUBTASKS = select(subtasks.c.key).where(subtasks.c.plan_id.in_(_PLANS))
+_OWN: Sequence[tuple[Table, ColumnElement[bool]]] = (
+    (
+        timers,
+        or_(
+            *(
+                timers.c.key.in_(found)
+                for found in (
+                    _PLANS, _QUESTIONS, _SUBTASKS, _ids(turns), _ids(tool_calls), _ids(deliveries)
+                )
+            )
+        ),
+    ),
+    (votes, votes.c.approval_id.in_(_QUESTIONS)),
+    (links, links.c.approval_id.in_(_QUESTIONS)),
+    (subtasks, subtasks.c.plan_id.in_(_PLANS)),
+    (plan_revisions, plan_revisions.c.plan_id.in_(_PLANS)),
+    *(
+        (table, table.c.session_id == _OF)
+        # What refers to others comes before them.
+        for table in (
+            events, messages, texts, answers, deliveries, approvals, tool_calls, file_changes,
+            checkpoints, comments, session_rules, grants, model_requests, watches, plans, turns,
+        )
+    ),
+)  # fmt: skip
+"""What belongs to a session, in an order in which it can go."""
+
+
+def _some(table: Table, own: ColumnElement[bool]) -> Delete:
+    key = list(table.primary_key.columns)
+    found = select(*key).where(own).limit(bindparam("most"))
+    return delete(table).where(tuple_(*key).in_(found))
+
+
+_DELETES = [_some(table, own) for table, own in _OWN]
+_DELETED = (
+    select(sessions.c.id, sessions.c.workspace)
+    .where(sessions.c.deleted == 1)
+    .order_by(sessions.c.id)
+)
+_HOLD = (
+    select(sessions.c.audit_seq, sessions.c.audit_hash)
+    .where(sessions.c.id == _OF, sessions.c.deleted == 1)
+    .with_for_update()
+)
+_ERASED = select(chains.c.chain).where(chains.c.chain == _OF)
+_UNSEALED = (
+    select(audit.c.seq, audit.c.hash)
+    .where(audit.c.chain == _OF, audit.c.seal.is_(None))
+    .order_by(audit.c.seq.desc())
+    .limit(1)
+)
+_FIRST = select(func.min(audit.c.seq)).where(audit.c.chain == _OF)
+_REMOVE = delete(audit).where(audit.c.chain == _OF, audit.c.seq <= bindparam("upto"))
+_SILENCE = (
+    update(audit)
+    .where(audit.c.chain == _OF, audit.c.seal.is_not(None))
+    .values(subject="", details={}, salt=None)
+)
+_SILENCE_SYSTEM = (
+    update(audit)
+    .where(
+        audit.c.chain == SYSTEM, audit.c.action == OPENED, audit.c.subject == _OF,
+        audit.c.seal.is_not(None),
+    )
+    .values(details={}, salt=None)
+)  # fmt: skip
+_EXPIRED = (
+    select(*columns_of(sessions, Session))
+    .where(
+        sessions.c.deleted == 0,
+        sessions.c.updated_at < bindparam("before", type_=Utc()),
+        ~exists().where(
+            turns.c.session_id == sessions.c.id, turns.c.status.not_in(sorted(TURN.terminal))
+        ),
+        ~exists().where(
+            plans.c.session_id == sessions.c.id,
+            # A rollback that was cut off is still to be finished.
+            or_(plans.c.status.not_in(sorted(ENDED)), plans.c.rollback.is_not(None)),
+        ),
+        ~exists().where(
+            approvals.c.session_id == sessions.c.id,
+            approvals.c.status == ApprovalStatus.PENDING,
+        ),
+    )
+    .order_by(sessions.c.updated_at, sessions.c.id)
+    .limit(_SESSIONS_AT_ONCE)
+    .with_for_update()
+)
+_END = delete(sessions).where(sessions.c.id == _OF)
+_JOBS = union_all(_ids(turns), _PLANS, _SUBTASKS)
+
+
+class Deleted(NamedTuple):
+    """A session that was deleted, and is not erased yet."""
+
+    id: str
+    workspace: str
+
+
+def expired_sessions(conn: Connection, before: datetime) -> list[Session]:
+    """Some of the sessions in which nothing is under way, nor happened since a time."""
+    return many(conn, _EXPIRED, {"before": before}, Session)
+
+
+def deleted_sessions(conn: Connection, workspace: str | None = None) -> list[Deleted]:
+    """The sessions that are to be erased: all, or those of a workspace."""
+    found = [Deleted(*row) for row in conn.execute(_DELETED)]
+    return [deleted for deleted in found if workspace in (None, deleted.workspace)]
+
+
+def keys_of(conn: Connection, session_ids: Iterable[str]) -> frozenset[str]:
+    """The keys of all jobs that sessions can have had: their turns, plans and subtasks."""
+    return frozenset(
+        key for each in session_ids for key in conn.execute(_JOBS, {"of": each}).scalars()
+    )
+
+
+def was_erased(conn: Connection, session_id: str) -> bool:
+    """Whether there was a session of that id, which is gone."""
+    return session_id != SYSTEM and bool(rows(conn, _ERASED, {"of": session_id}))
+
+
+def erase_rows(conn: Connection, session_id: str, most: int = _AT_ONCE) -> bool:
+    """Take away some of what belongs to a deleted session. False: there may be more."""
+    left = most
+    for statement in _DELETES:
+        left -= conn.execute(statement, {"of": session_id, "most": left}).rowcount
+        if left <= 0:
+            return False
+    return True
+
+
+def end_session(conn: Connection, session_id: str, now: datetime) -> None:
+    """Take away the last of a deleted session, and what its audit entries say."""
+    of = {"of": session_id}
+    # Held, so that whoever is still about to add something waits, and then cannot.
+    held = rows(conn, _HOLD, of)
+    if not held:
+        return
+    while not erase_rows(conn, session_id):
+        pass
+    _remove_unsealed(conn, session_id, now)
+    conn.execute(_SILENCE, of)
+    conn.execute(_SILENCE_SYSTEM, of)
+    conn.execute(_END, of)
+    head = {"audit_seq": held[0].audit_seq, "audit_hash": held[0].audit_hash}
+    put(conn, chains, {"chain": session_id, **head})
+    log.note(
+        conn, SYSTEM, now, actor="gonogo", action=ERASED, subject=session_id,
+        last=held[0].audit_seq, hash=held[0].audit_hash,
+    )  # fmt: skip
+
+
+def _remove_unsealed(conn: Connection, session_id: str, now: datetime) -> None:
+    """Entries from before there were seals say what they say, and so cannot stay."""
+    of = {"of": session_id}
+    last = conn.execute(_UNSEALED, of).one_or_none()
+    if last is None:
+        return
+    first = conn.execute(_FIRST, of).scalar()
+    conn.execute(_REMOVE, {**of, "upto": last.seq})
+    set_floor(conn, Head(chain=session_id, seq=last.seq, hash=last.hash), now)
+    log.note(
+        conn, SYSTEM, now, actor="gonogo", action=PRUNED, subject=session_id,
+        first=first, last=last.seq, hash=last.hash, reason="its session was deleted",
+    )  # fmt: skip

@@ -1,0 +1,212 @@
+"""Long texts, each kept once in its session: calls, events, messages and the audit say the same.
+
+What a model writes is in its reply, in its call, in the event that tells of the call, and in the
+audit entry that allows it. In a column that is `Shared`, a long string lies in the table `texts`,
+and its row refers to it; whoever reads the row gets the string. Rows that refer to nothing are
+plain JSON, as they are where there was no such table yet.
+
+A string that is itself JSON (a model's arguments as it wrote them) is kept by what it holds, where
+that gives back the same string; so what is within it is kept once too.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
+from typing import Any, cast
+
+from sqlalchemy import Connection, Executable, Table, bindparam, exists, insert, select
+
+from gonogo.domain.chain import SYSTEM
+from gonogo.domain.errors import Refused
+from gonogo.domain.strict_json import loads
+from gonogo.store._outbox import outbox, recent_texts, texts_of
+from gonogo.store._schema import texts
+from gonogo.store._types import Clean, Packed, Shared, clean
+
+LONG = 256
+"""Characters from which a string is kept once. A shorter one takes less room than the reference."""
+_AT_ONCE = 16
+_DEEPEST = 64
+"""Levels of a value that are looked into."""
+_MARK = "$"
+"""The only key of an object that stands for something else: `{"$": [how, what]}`."""
+_TEXT, _JSON, _ITSELF = "text", "json", "itself"
+_COMPACT = (",", ":")
+_FORMS: tuple[Mapping[str, Any], ...] = (
+    {"ensure_ascii": False},
+    {"ensure_ascii": False, "separators": _COMPACT},
+    {},
+    {"separators": _COMPACT},
+)
+"""The ways in which programs write JSON."""
+
+_NEW = {name: bindparam(f"new_{name}", type_=Clean()) for name in ("digest", "session_id", "text")}
+_ADD = insert(texts).from_select(
+    list(_NEW), select(*_NEW.values()).where(~exists().where(texts.c.digest == _NEW["digest"]))
+)
+_PLACES = [f"digest_{place}" for place in range(_AT_ONCE)]
+_FIND = select(texts.c.digest, texts.c.text).where(
+    texts.c.digest.in_([bindparam(place, type_=Clean()) for place in _PLACES])
+)
+
+
+Rows = Mapping[str, Any] | Sequence[Mapping[str, Any]]
+
+
+def packed_rows(conn: Connection, table: Table, rows: Rows) -> Rows:
+    """Rows that are to be inserted, with their long texts kept in their sessions."""
+    if not _shared(table):
+        return rows
+    if isinstance(rows, Mapping):
+        return packed_row(conn, table, rows[_owner(table)], rows)
+    return [packed_row(conn, table, row[_owner(table)], row) for row in rows]
+
+
+def packed_row(
+    conn: Connection, table: Table, session_id: str, row: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """A row, or some columns of it, with its long texts kept in its session."""
+    if session_id == SYSTEM:
+        return row
+    found: dict[str, str] = {}
+    packed = {
+        name: Packed(_packed(session_id, row[name], found))
+        for name in _shared(table)
+        if row.get(name)
+    }
+    if not found:
+        return row
+    _keep(conn, session_id, found)
+    return {**row, **packed}
+
+
+def whole_rows(
+    conn: Connection, statement: Executable, params: Mapping[str, Any], *, afresh: bool = False
+) -> list[Any]:
+    """The rows that a statement gives, as dictionaries, with their texts.
+
+    Args:
+        afresh: Whatever is remembered, read the texts that the database has.
+    """
+    found = [dict(row) for row in conn.execute(statement, dict(params)).mappings()]
+    packed = [(row, name) for row in found for name, value in row.items() if type(value) is Packed]
+    if packed:
+        # First to see which texts are wanted, so that they are read together.
+        wanted: dict[str, str] = {}
+        for row, name in packed:
+            _unpacked(row[name].value, lambda digest: wanted.setdefault(digest, ""))
+        wanted |= _texts(conn, wanted) if afresh else _known_texts(conn, wanted)
+        for row, name in packed:
+            row[name] = _unpacked(row[name].value, wanted.__getitem__)
+    return found
+
+
+@cache
+def _shared(table: Table) -> tuple[str, ...]:
+    return tuple(column.name for column in table.columns if isinstance(column.type, Shared))
+
+
+def _owner(table: Table) -> str:
+    return "session_id" if "session_id" in table.columns else "chain"
+
+
+def _packed(session_id: str, value: Any, found: dict[str, str], depth: int = 0) -> Any:  # noqa: ANN401 - JSON
+    def within(inner: Any) -> Any:  # noqa: ANN401 - JSON
+        return _packed(session_id, inner, found, depth + 1)
+
+    if depth == _DEEPEST:
+        return value
+    if isinstance(value, str):
+        return _packed_text(session_id, value, found, within)
+    if isinstance(value, list | tuple):
+        return [within(item) for item in cast("Sequence[Any]", value)]
+    if not isinstance(value, dict):
+        return value
+    packed = {name: within(field) for name, field in cast("dict[str, Any]", value).items()}
+    return {_MARK: [_ITSELF, packed[_MARK]]} if {*packed} == {_MARK} else packed
+
+
+def _packed_text(
+    session_id: str, text: str, found: dict[str, str], within: Callable[[Any], Any]
+) -> Any:  # noqa: ANN401 - JSON
+    if len(text) < LONG or clean(text) != text:
+        return text
+    if text[0] in "{[" and (read := _as_json(text)) is not None:
+        return {_MARK: [_JSON, read[0], within(read[1])]}
+    digest = hashlib.sha256(f"{session_id}\0{text}".encode()).hexdigest()[:32]
+    found[digest] = text
+    return {_MARK: [_TEXT, digest]}
+
+
+def _as_json(text: str) -> tuple[int, Any] | None:
+    """The way of writing JSON that gives a text, and what is so written."""
+    try:
+        inner = loads(text)
+    except Refused:
+        return None
+    for number, form in enumerate(_FORMS):
+        if json.dumps(inner, **form) == text:
+            return number, inner
+    return None
+
+
+def _keep(conn: Connection, session_id: str, found: Mapping[str, str]) -> None:
+    ours, recent = outbox(conn).texts, recent_texts(conn)
+    new = {
+        digest: text
+        for digest, text in found.items()
+        if digest not in ours and recent.get(digest) is None
+    }
+    if new:
+        conn.execute(
+            _ADD,
+            [
+                {"new_digest": digest, "new_session_id": session_id, "new_text": text}
+                for digest, text in new.items()
+            ],
+        )
+        ours.update(new)
+
+
+def _known_texts(conn: Connection, wanted: Iterable[str]) -> dict[str, str]:
+    ours, recent = texts_of(conn), recent_texts(conn)
+    known = {
+        digest: text
+        for digest in wanted
+        if (text := ours.get(digest) or recent.get(digest)) is not None
+    }
+    found = _texts(conn, {*wanted} - known.keys())
+    recent.add(found)
+    return known | found
+
+
+def _texts(conn: Connection, wanted: Iterable[str]) -> dict[str, str]:
+    digests, found = sorted(wanted), dict[str, str]()
+    for start in range(0, len(digests), _AT_ONCE):
+        some = digests[start : start + _AT_ONCE]
+        params = dict(zip(_PLACES, [*some, *some[:1] * (_AT_ONCE - len(some))], strict=True))
+        found |= {row.digest: row.text for row in conn.execute(_FIND, params)}
+    return found
+
+
+def _unpacked(value: Any, text_of: Callable[[str], str], depth: int = 0) -> Any:  # noqa: ANN401 - JSON
+    def within(inner: Any) -> Any:  # noqa: ANN401 - JSON
+        return _unpacked(inner, text_of, depth + 1)
+
+    if depth == _DEEPEST:
+        return value
+    if isinstance(value, list):
+        return [within(item) for item in cast("list[Any]", value)]
+    if not isinstance(value, dict):
+        return value
+    fields = cast("dict[str, Any]", value)
+    match fields.get(_MARK) if len(fields) == 1 else None:
+        case [how, str(digest)] if how == _TEXT:
+            return text_of(digest)
+        case [how, int(form), inner] if how == _JSON and 0 <= form < len(_FORMS):
+            return json.dumps(within(inner), **_FORMS[form])
+        case [how, inner] if how == _ITSELF:
+            return {_MARK: within(inner)}
+        case _:
+            return {name: within(field) for name, field in fields.items()}

@@ -1,0 +1,67 @@
+"""Keeping an installation small and in order, from the command line."""
+
+import json
+import sqlite3
+
+import pytest
+
+
+@pytest.fixture
+def session(gonogo, home, tmp_path):
+    """A session in which something was said: no model is there, and the question is kept."""
+    gonogo("token", "create", "--role", "viewer", "--name", "ann")
+    gonogo("run", "Say banana", "--model", "test:none", "-C", str(tmp_path))
+    [found] = json.loads(gonogo("sessions", "list", "--json").stdout)["sessions"]
+    return found["session_id"]
+
+
+def holds(home, word):
+    return [p for p in home.rglob("*") if p.is_file() and word in p.read_bytes()]
+
+
+def test_room_is_given_back_and_said_in_bytes(gonogo, home):
+    gonogo("token", "create", "--role", "viewer", "--name", "ann")
+    hoped = gonogo("db", "vacuum", "--dry-run")
+    done = gonogo("db", "vacuum", "--json")
+
+    assert (hoped.returncode, done.returncode) == (0, 0)
+    assert "Nothing was done" in hoped.stdout
+    assert hoped.stdout.count("iB, now ") == 3
+    told = json.loads(done.stdout)
+    assert told["dry_run"] is False
+    assert told["after"]["database"] == (home / "gonogo.db").stat().st_size
+    assert "Nothing was done" not in gonogo("db", "vacuum").stdout
+
+
+def test_a_session_is_deleted_only_when_that_was_said(gonogo, home, terminal, session):
+    assert holds(home, b"banana")
+    asked = gonogo("sessions", "delete", session)
+    assert (asked.returncode, "--yes" in asked.stderr) == (2, True)
+
+    line = terminal("sessions", "delete", session)
+    line.expect(session)
+    line.type("k\n")
+    assert line.end() == 0
+    assert gonogo("sessions", "show", session).returncode == 0
+    done = gonogo("sessions", "delete", session, "--yes")
+    assert (done.returncode, session in done.stdout) == (0, True)
+    assert gonogo("sessions", "delete", session, "--yes").returncode == 1
+    assert holds(home, b"banana") == []
+    assert gonogo("audit", "verify").returncode == 0
+
+
+def test_an_old_database_is_opened_once_that_was_accepted(gonogo, home):
+    gonogo("token", "create", "--role", "viewer", "--name", "ann")
+    with sqlite3.connect(home / "gonogo.db") as database:
+        database.execute("DELETE FROM audit WHERE seq > 1")
+        database.execute("UPDATE chains SET audit_seq = 1")
+    database.close()
+
+    for words in (("plans", "list"), ("db", "migrate"), ("serve", "--port", "0")):
+        refused = gonogo(*words)
+        assert refused.returncode == 1
+        assert "--accept-restored" in refused.stderr
+        assert "Traceback" not in refused.stderr
+    assert gonogo("db", "migrate", "--accept-restored").returncode == 0
+    assert gonogo("plans", "list").returncode == 0
+    assert "database.accepted" in gonogo("audit", "show", "--session", "system").stdout

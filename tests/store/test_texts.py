@@ -1,0 +1,244 @@
+"""Long texts: what several rows of a session say alike is kept once, and read as it was."""
+
+import json
+from contextlib import suppress
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sqlalchemy import text
+
+from fakes.rows import NOW, approval, begin, begin_plan, call
+from gonogo.domain.call_state import CallStatus
+from gonogo.domain.conversation import Reply, ToolRequest, UserText
+from gonogo.domain.events import AssistantMessage
+from gonogo.store import Store, auditing, log, part
+from gonogo.store._types import as_kept
+from gonogo.store.calls import (
+    add_approval,
+    add_calls,
+    approval_of,
+    call_of,
+    close_approval,
+    perhaps_done,
+    refused_calls,
+    set_call,
+)
+from gonogo.store.sessions import conversation, history, say
+from gonogo.store.texts import LONG
+
+WRITTEN = "def f() -> None:\n    ...  # «ünï» 😀\n" * 40
+
+
+def kept(conn, session="s1"):
+    found = conn.execute(text("SELECT text FROM texts WHERE session_id = :of"), {"of": session})
+    return sorted(found.scalars())
+
+
+def raw(conn, table):
+    return [str(tuple(row)) for row in conn.execute(text(f"SELECT * FROM {table}"))]  # noqa: S608
+
+
+def story(conn, session="s1", written=WRITTEN):
+    """One text in a reply, its call, its event, its audit entry and a question about it."""
+    given = {"path": "a.py", "content": written}
+    raw_ = {"parts": [{"args": json.dumps(given, ensure_ascii=False)}]}
+    reply = Reply(calls=(ToolRequest(id="c1", name="write_file", arguments=given),), raw=raw_)
+    say(conn, session, "main", reply, NOW)
+    add_calls(conn, [call("c1", session_id=session, arguments=given)])
+    log.tell(conn, session, NOW, AssistantMessage(content=written))
+    log.note(conn, session, NOW, actor="ann", action="did", subject="x", arguments=given)
+    add_approval(conn, approval("a1", session_id=session, details={"arguments": given}))
+    set_call(conn, call_of(conn, "c1"), CallStatus.AWAITING_APPROVAL, result={"output": written})
+    close_approval(conn, approval_of(conn, "a1"), "edited", decision={"arguments": given})
+
+
+async def test_one_text_in_many_places_lies_in_the_database_once(store):
+    await store.write(begin)
+    await store.write(story)
+
+    tables = ("messages", "tool_calls", "events", "audit", "approvals")
+    assert await store.read(kept) == [WRITTEN]
+    for table in tables:
+        assert not any("def f" in row for row in await store.read(raw, table)), table
+
+
+async def test_whoever_reads_gets_the_text(store, database_url):
+    await store.write(begin)
+    await store.write(story)
+    # Nothing that this one remembers.
+    other = Store(database_url)
+    for each in (store, other):
+        [reply] = await each.read(conversation, "s1", "main")
+        [said] = await each.read(history, "s1")
+        [event] = await each.read(log.events_after, "s1", 0)
+        [entry] = await each.read(log.entries, "s1")
+        made, asked = await each.read(call_of, "c1"), await each.read(approval_of, "a1")
+        assert reply.calls[0].arguments["content"] == WRITTEN
+        assert json.loads(reply.raw["parts"][0]["args"])["content"] == WRITTEN
+        assert said.body["calls"][0]["arguments"]["content"] == WRITTEN
+        assert event["content"] == WRITTEN
+        assert entry.details["arguments"]["content"] == WRITTEN
+        assert made.arguments["content"] == made.result["output"] == WRITTEN
+        assert asked.details["arguments"] == asked.decision["arguments"] == made.arguments
+        assert await each.read(auditing.verify_chain, "s1") == (1, [])
+    other.close()
+
+
+async def test_sessions_share_no_text(store):
+    await store.write(begin, "s1", "s2")
+    for session in ("s1", "s2"):
+        await store.write(log.tell, session, NOW, AssistantMessage(content=WRITTEN))
+
+    assert await store.read(kept, "s1") == await store.read(kept, "s2") == [WRITTEN]
+
+
+async def test_a_text_that_was_changed_breaks_the_chain_that_speaks_of_it(store):
+    await store.write(begin)
+    await store.write(story)
+    await store.write(lambda conn: conn.execute(text("UPDATE texts SET text = 'other'")))
+
+    # It is seen by a process that still remembers the text, too.
+    _, problems = await store.read(auditing.verify_chain, "s1")
+    assert problems == ["s1 #1: its content was changed"]
+
+
+async def test_a_text_of_a_part_that_was_undone_is_kept_when_it_comes_again(store):
+    def undone(conn):
+        with part(conn):
+            say(conn, "s1", "main", UserText(content=WRITTEN), NOW)
+            raise KeyError
+
+    def work(conn):
+        with suppress(KeyError):
+            undone(conn)
+        say(conn, "s1", "main", UserText(content=WRITTEN), NOW)
+
+    await store.write(begin)
+    await store.write(work)
+
+    assert await store.read(kept) == [WRITTEN]
+
+
+async def test_a_text_of_a_transaction_that_failed_is_kept_when_it_comes_again(store):
+    def fail(conn):
+        say(conn, "s1", "main", UserText(content=WRITTEN), NOW)
+        raise KeyError
+
+    await store.write(begin)
+    with pytest.raises(KeyError):
+        await store.write(fail)
+    await store.write(say, "s1", "main", UserText(content=WRITTEN), NOW)
+
+    assert await store.read(kept) == [WRITTEN]
+
+
+async def test_short_texts_and_odd_ones_stay_where_they_are(store):
+    await store.write(begin)
+    for content in ("x" * (LONG - 1), "x\x00y" * LONG, "\ud800" * LONG):
+        await store.write(log.tell, "s1", NOW, AssistantMessage(content=content))
+    [short, nul, half] = await store.read(log.events_after, "s1", 0)
+
+    assert await store.read(kept) == []
+    assert (short["content"], nul["content"]) == ("x" * (LONG - 1), "x\x00y" * LONG)
+    assert half["content"] == "\ufffd" * LONG
+
+
+LETTERS = st.text(alphabet=st.sampled_from('ab"\\{}[]$:,é\x00\ud800\n '), max_size=8)
+LONG_ONES = st.builds(lambda text, more: text + more * LONG, LETTERS, LETTERS)
+WORDS = st.sampled_from(["text", "json", "itself", "$", "0", WRITTEN])
+SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | WORDS
+    | LETTERS
+)
+VALUES = st.recursive(
+    SCALARS | LONG_ONES,
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["$", "a", "text"]), inner, max_size=3)
+        | st.dictionaries(st.just("$"), inner, max_size=1)
+        | st.builds(lambda value, how: json.dumps(value, **how), inner, st.sampled_from(
+            [{}, {"separators": (",", ":")}, {"ensure_ascii": False}, {"indent": 1}]
+        ))
+    ),
+    max_leaves=12,
+)  # fmt: skip
+
+
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(VALUES)
+async def test_any_value_is_read_as_it_was_written(store, value):
+    def work(conn):
+        if not conn.execute(text("SELECT id FROM sessions")).first():
+            begin(conn)
+        conn.execute(text("DELETE FROM tool_calls"))
+        add_calls(conn, [call("c1", result=value, arguments={"$": value})])
+
+    await store.write(work)
+    found = await store.read(call_of, "c1")
+
+    assert (found.result, found.arguments) == (as_kept(value), {"$": as_kept(value)})
+
+
+async def test_a_value_deeper_than_anybody_looks_is_read_as_it_was_written(store):
+    value: object = WRITTEN
+    for _ in range(300):
+        value = [value]
+    await store.write(begin)
+    await store.write(add_calls, [call("c1", result=value, arguments={"a": WRITTEN})])
+
+    assert (await store.read(call_of, "c1")).result == value
+
+
+async def test_a_row_of_the_time_before_is_plain_whatever_it_holds(store):
+    """References are only where a row says that it has some."""
+    odd = {"$": ["text", "0" * 32]}
+    await store.write(begin)
+    await store.write(add_calls, [call("c1", arguments={"a": 1})])
+    await store.write(
+        lambda conn: conn.execute(
+            text("UPDATE tool_calls SET arguments = :odd"), {"odd": json.dumps(odd)}
+        )
+    )
+
+    assert (await store.read(call_of, "c1")).arguments == odd
+
+
+@pytest.mark.parametrize(
+    "harm",
+    ['{"$": ["text", "gone"]}', '{"$": ["json", 9, 1]}', '{"$": ["json", "x", 1]}',
+     '{"$": ["itself"]}', '{"$": ["text", [1]]}', '{"$": 1}', "[" * 5000],
+)  # fmt: skip
+async def test_a_row_that_somebody_broke_breaks_no_verification(store, harm):
+    await store.write(begin)
+    await store.write(log.note, "s1", NOW, actor="ann", action="did", subject="x", why=WRITTEN)
+    await store.write(
+        lambda conn: conn.execute(text("UPDATE audit SET details = :harm"), {"harm": f" {harm}"})
+    )
+
+    _, problems = await store.read(auditing.verify_chain, "s1")
+    assert problems == ["s1 #1: its content was changed"]
+
+
+async def test_what_is_told_of_calls_has_their_texts(store, database_url):
+    def work(conn):
+        given = {"path": "a.py", "content": WRITTEN}
+        begin_plan(conn)
+        for status, error in ((CallStatus.DENIED, "policy_denied: no"), (CallStatus.UNKNOWN, None)):
+            add_calls(conn, [call(f"c_{status}", plan_id="p1", subtask_id="a", arguments=given)])
+            set_call(conn, call_of(conn, f"c_{status}"), status, error=error)
+        doubt = approval("a1", plan_id="p1", kind="intervention", call_id="c_unknown")
+        add_approval(conn, doubt)
+
+    await store.write(begin)
+    await store.write(work)
+    other = Store(database_url)
+    for each in (store, other):
+        [refused] = await each.read(refused_calls, "s1", "p1")
+        [doubted] = await each.read(perhaps_done, "p1")
+        assert refused.arguments["content"] == doubted.arguments["content"] == WRITTEN
+    other.close()
