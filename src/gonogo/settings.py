@@ -359,6 +359,11 @@ class Settings(BaseSettings):
         return self.home / "drafts"
 
     @property
+    def taken(self) -> Path:
+        """The folder with what people had taken away from workspaces; it need not exist."""
+        return self.home / "taken"
+
+    @property
     def hooks_file(self) -> Path:
         """The hooks file; it need not exist."""
         return self.hooks or self.config / "hooks.toml"

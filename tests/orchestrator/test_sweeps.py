@@ -31,7 +31,8 @@ def sweeper(store: Store, snapshots: Snapshots, days: float) -> Sweeps:
 
     erasures = Erasures(
         store=store, snapshots=snapshots, traffic=Traffic(), open_workspace=Workspace,
-        drafts=Path("nowhere"), clock=lambda: rows.NOW, at_rest=at_rest, end=lambda _: None,
+        drafts=Path("nowhere"), taken=Path("nowhere"), clock=lambda: rows.NOW, at_rest=at_rest,
+        end=lambda _: None,
     )  # fmt: skip
     return Sweeps(
         store=store, snapshots=snapshots, clock=lambda: rows.NOW, erasures=erasures, days=days,

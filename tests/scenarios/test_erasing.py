@@ -77,6 +77,11 @@ async def story(world, word):
     await world.until("plan_completed")
     (world.settings.drafts).mkdir(exist_ok=True)
     (world.settings.drafts / f"{plan_id}-1.md").write_text(f"typed {word}")
+    [*_, called] = await world.audit("tool.allowed")
+    taken = world.settings.taken / called.details["call_id"] / "closed"
+    taken.mkdir(parents=True)
+    (taken / "x").write_text(f"made {word}")
+    taken.chmod(0o000)
     await world.idle()
     return plan_id
 

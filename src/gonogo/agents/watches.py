@@ -58,8 +58,8 @@ class Watches:
     guards: Guards
     traffic: Traffic
     open_workspace: Callable[[Path], Workspace]
-    home: Path
-    """Our own folder: what is taken away lies in it."""
+    taken: Path
+    """Where what people have taken away lies, a folder for each call."""
     clock: Callable[[], datetime]
     resume: Callable[[Connection, CallRow, datetime], None]
     """Goes on with whatever a held call belongs to, once it has its end."""
@@ -169,7 +169,7 @@ class Watches:
         self.desk.open(conn, _question(call, names, self._place(call), locale, problem), now)
 
     def _place(self, call: CallRow) -> Path:
-        return self.home / "taken" / call.id
+        return self.taken / call.id
 
     # Answers ----------------------------------------------------------------------------------
 

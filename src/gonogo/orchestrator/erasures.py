@@ -7,6 +7,8 @@ nobody touched for as long as they are kept are deleted in the same way.
 """
 
 import logging
+import os
+import shutil
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -51,6 +53,8 @@ class Erasures:
     open_workspace: Callable[[Path], Workspace]
     drafts: Path
     """Where people's edits of plans are kept while they are not sent."""
+    taken: Path
+    """Where what people had taken away lies, a folder for each call."""
     clock: Callable[[], datetime]
     at_rest: Callable[[Collection[str]], Awaitable[None]]
     """Waits until no job with one of these keys runs."""
@@ -122,6 +126,7 @@ class Erasures:
     async def _forget_files(self, root: Path, keys: Collection[str]) -> None:
         """Take away what there is beside the database, while nobody is at work in the workspace."""
         await anyio.to_thread.run_sync(_remove_drafts, self.drafts, keys)
+        await anyio.to_thread.run_sync(_remove_taken, self.taken, keys)
         async with self.traffic.alone(root), self._alone:
             keep = await self.store.read(kept_objects)
             await anyio.to_thread.run_sync(self._forget, root, keep)
@@ -144,3 +149,18 @@ def _remove_drafts(folder: Path, keys: Iterable[str]) -> None:
     for draft in folder.glob("*-*"):
         if draft.name.rpartition("-")[0] in named:
             draft.unlink(missing_ok=True)
+
+
+def _remove_taken(folder: Path, keys: Collection[str]) -> None:
+    for call in folder.glob("*"):
+        if call.name in keys:
+            _open_folders(call)
+            shutil.rmtree(call)
+
+
+def _open_folders(top: Path) -> None:
+    """A command may have closed what it made to everybody."""
+    for root, folders, _ in os.walk(top):
+        for inner in (Path(root, name) for name in folders):
+            if not inner.is_symlink():
+                inner.chmod(0o700)

@@ -224,7 +224,7 @@ def build(
         store=store, desk=desk, gate=gate, clock=clock, traces=traces,
         watches=Watches(
             store=store, desk=desk, guards=gate.guards, traffic=traces.traffic,
-            home=settings.home, open_workspace=gate.open_workspace, clock=clock,
+            taken=settings.taken, open_workspace=gate.open_workspace, clock=clock,
             resume=lambda conn, call, now: went_on.of_call(conn, call, now),
         ),
         means=open_means(settings),
@@ -353,7 +353,8 @@ def _open_sweeps(
     """What takes away what is kept for nobody."""
     erasures = Erasures(
         store=traces.store, snapshots=traces.snapshots, traffic=traces.traffic,
-        open_workspace=traces.open_workspace, drafts=settings.drafts, clock=clock,
+        open_workspace=traces.open_workspace, drafts=settings.drafts, taken=settings.taken,
+        clock=clock,
         at_rest=lambda keys: dispatcher().at_rest(keys), end=hub.end,
     )  # fmt: skip
     return erasures, Sweeps(

@@ -158,7 +158,7 @@ _EXPIRED = (
     .with_for_update()
 )
 _END = delete(sessions).where(sessions.c.id == _OF)
-_JOBS = union_all(_ids(turns), _PLANS, _SUBTASKS)
+_JOBS = union_all(_ids(turns), _PLANS, _SUBTASKS, _ids(tool_calls))
 
 
 class Deleted(NamedTuple):
@@ -180,7 +180,7 @@ def deleted_sessions(conn: Connection, workspace: str | None = None) -> list[Del
 
 
 def keys_of(conn: Connection, session_ids: Iterable[str]) -> frozenset[str]:
-    """The keys of all jobs that sessions can have had: their turns, plans and subtasks."""
+    """The keys of all jobs that sessions can have had: their turns, plans, subtasks, calls."""
     return frozenset(
         key for each in session_ids for key in conn.execute(_JOBS, {"of": each}).scalars()
     )
