@@ -260,7 +260,7 @@ def run_again(conn: Connection, call: CallRow, now: datetime) -> CallRow:
     """A new call in the place of one whose outcome is not known."""
     position = next_position(conn, call.session_id, call.thread)
     again = replace(
-        call, id=new_id("call"), position=position, status=_C.ALLOWED, retry_of=call.id,
+        call, id=new_id("call"), position=position, status=_C.ALLOWED, retry_of=call.id, judgings=0,
         created_at=now, started_at=None, finished_at=None,
     )  # fmt: skip
     add_calls(conn, [again])
