@@ -247,6 +247,9 @@ class Settings(BaseSettings):
     """MiB that one command may move over the network."""
     sandbox: bool = True
     """Run commands in bubblewrap where it works; off, commands that run repository code ask."""
+    readers: bool = True
+    """Run commands that only read, such as `ls` or `git status`, without a question where the
+    sandbox works: there they can write nothing and reach nothing. Off, they ask."""
 
     unattended: bool = False
     """Nobody can answer: what would ask is denied."""

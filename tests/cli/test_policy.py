@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from gonogo.demo import lay_out
+from gonogo.workspace import Sandbox
 
 RULES = """\
 [[rule]]
@@ -64,6 +65,21 @@ def test_an_explanation_for_people_names_each_rule_with_why_it_does_not_fit(gono
     other = gonogo(*words[:-1], "ls -la; make", env={"GONOGO_LOCALE": "ru"})
     assert other.stdout.startswith("ask: ни одно правило не разрешает 'make'\n")
     assert f"    user:1  {rules}:1  ничто в ней не начинается с " in other.stdout
+
+
+@pytest.mark.skipif(Sandbox.detect() is None, reason="bubblewrap does not work here")
+def test_readers_are_a_rule_of_what_runs_and_not_of_the_rules_alone(gonogo, project):
+    explain = ("policy", "explain", "-C", str(project), "--json", "--", "ls")
+    found = json.loads(gonogo(*explain).stdout)
+    off = json.loads(gonogo(*explain, env={"GONOGO_READERS": "false"}).stdout)
+    checked = json.loads(gonogo("policy", "check", "--", "ls").stdout)
+
+    assert (found["decision"], found["rule"]) == ("allow", "builtin:readers")
+    assert (found["steps"][-1]["step"], found["read_only"]) == ("readers", True)
+    assert (off["decision"], off["rule"], off["steps"][-1]["step"]) == (
+        "ask", "default:other", "default",
+    )  # fmt: skip
+    assert checked["decision"] == "ask"
 
 
 def test_a_file_tool_is_explained_for_its_path_in_the_hands_of_an_agent(gonogo, rules, tmp_path):

@@ -9,6 +9,7 @@ from gonogo.domain.foreign import Sighting, Standing
 from gonogo.domain.views import CallView
 from gonogo.policy import load_rules
 from gonogo.settings import Settings
+from gonogo.workspace import Sandbox
 
 TOOL = "mcp__docs__search"
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -68,3 +69,23 @@ def test_a_question_that_nobody_was_there_for_is_denied_again_whatever_language_
 ):
     assert judge.again(called(3, reason=said)).decision == "deny"
     assert judge.again(called(3, reason="it asks")).decision == "ask"
+
+
+def listed(rule, decision):
+    return CallView(
+        call_id="c", session_id="s", agent="coder", tool_name="execute_command",
+        tool_class="pure" if decision == "allow" else "other", arguments={"command": "ls"},
+        decision=decision, rule=rule, created_at=START,
+    )  # fmt: skip
+
+
+@pytest.mark.skipif(Sandbox.detect() is None, reason="bubblewrap does not work here")
+def test_what_only_read_reads_again_and_what_asked_although_it_reads_asks_again(judge, tmp_path):
+    found = judge.again(listed("builtin:readers", "allow"))
+    assert (found.decision, found.rule) == ("allow", "builtin:readers")
+    asked = judge.again(listed("default:other", "ask"))
+    assert (asked.decision, asked.rule) == ("ask", "default:other")
+
+    off = Settings(home=tmp_path / "home", config=tmp_path / "config", readers=False)
+    bare = Judge(off, load_rules(None, None), {}).again(listed("builtin:readers", "allow"))
+    assert (bare.decision, bare.rule) == ("ask", "default:other")

@@ -49,7 +49,7 @@ async def test_the_consoles_fixture_of_a_walk_is_what_the_runtime_writes(make, t
     lines = {
         "main/architect": [plan(step("first"), step("second", "first", approval_required=True))],
         "main/orchestrator": [says("Yes?")],
-        "first": [calls(write("a.txt"), run("echo hello")), says("Made.")],
+        "first": [calls(write("a.txt"), run("printf hello")), says("Made.")],
         "second": [says("Nothing was left to do.")],
     }
     async with make(lines) as world:

@@ -56,8 +56,8 @@ async def test_a_question_about_a_command_says_how_it_was_read_and_which_part_as
         [asked] = (await world.runtime.approvals(world.ann, ApprovalFilter())).approvals
 
         ls, push = asked.details["parts"]
-        assert ls == {"text": "ls 'a b'", "joined_by": "", "asks": True}
-        assert push == {"text": "git push -f", "joined_by": "&&", "asks": False}
+        assert ls == {"text": "ls 'a b'", "joined_by": "", "asks": False}
+        assert push == {"text": "git push -f", "joined_by": "&&", "asks": True}
         assert asked.details["rule"] == "default:other"
 
 

@@ -13,7 +13,7 @@ BUSY = {
     "main/architect": [plan(*(step(n) for n in NAMES), step("join", *NAMES, agent="debug"))],
     "main/orchestrator": [says("Yes?")],
     **{n: [calls(write(f"{n}.txt"), call("list_files")), says("word " * 40)] for n in NAMES},
-    "join": [calls(run("ls")), says("joined")],
+    "join": [calls(run("make")), says("joined")],
 }
 
 

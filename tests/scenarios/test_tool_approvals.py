@@ -406,7 +406,7 @@ async def test_a_command_runs_in_the_sandbox_once_approved(make):
 
 @pytest.mark.feature(217)
 async def test_why_a_call_asks_or_is_denied_is_said_in_the_language_of_the_session(make):
-    lines = coder(calls(run("rm -rf /")), calls(run("ls")), says("Готово"))
+    lines = coder(calls(run("rm -rf /")), calls(run("make")), says("Готово"))
     async with make(lines) as world:
         opened = await world.runtime.open_session(world.ann, locale="ru")
         world.session = opened.session_id
@@ -419,7 +419,7 @@ async def test_why_a_call_asks_or_is_denied_is_said_in_the_language_of_the_sessi
         assert (
             asked_for["metadata"]["reason"]
             == approval.reason
-            == "ни одно правило не разрешает 'ls'"
+            == "ни одно правило не разрешает 'make'"
         )
         [entry] = await world.audit("tool.denied")
         assert entry.details["reason"] == "удаляет /"

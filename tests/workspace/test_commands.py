@@ -332,3 +332,41 @@ async def test_a_read_only_box_shows_the_workspace_and_lets_nothing_change_it(
     assert done.exit_code != 0
     assert sorted(path.name for path in workspace.root.iterdir()) == ["a.txt"]
     assert (workspace.root / "a.txt").read_text() == "as it was\n"
+
+
+@boxed_only
+async def test_a_read_only_box_shows_nothing_of_a_repository_around_the_workspace(
+    workspace: Workspace,
+) -> None:
+    script = "echo $GIT_CEILING_DIRECTORIES"
+    above = f"{workspace.root.parent}\n"
+    assert (await run(workspace, script, read_only=True)).output == above
+    assert (await run(workspace, script)).output == "\n"
+
+
+async def test_without_a_box_nothing_runs_that_is_to_write_nothing(workspace: Workspace) -> None:
+    with pytest.raises(ToolFailed, match="nothing keeps a command from writing") as refused:
+        await run(workspace, "touch made", sandbox=None, read_only=True)
+    assert refused.value.kind == "io_error"
+    assert not (workspace.root / "made").exists()
+
+
+@boxed_only
+async def test_a_secret_is_empty_by_its_other_names_too(workspace: Workspace) -> None:
+    (workspace.root / "deep").mkdir()
+    (workspace.root / "secrets").mkdir()
+    for secret in (".env", "secrets/a"):
+        (workspace.root / secret).write_text("5d1f0c\n")
+    os.link(workspace.root / ".env", workspace.root / "deep/plain")
+    os.link(workspace.root / "deep/plain", workspace.root / "shown")
+    os.link(workspace.root / "secrets/a", workspace.root / "other")
+    (workspace.root / "mine").write_text("mine\n")
+    os.link(workspace.root / "mine", workspace.root / "mine too")
+    script = "cat deep/plain shown other 'mine too' 2>/dev/null"
+
+    done = await run(workspace, script, shown=lambda path: False)
+    some = await run(workspace, script, shown=lambda path: path == "shown")
+
+    assert done.output == "mine\n"
+    assert some.output == "5d1f0c\nmine\n"
+    assert (await run(workspace, script)).output == "5d1f0c\n" * 3 + "mine\n"

@@ -102,6 +102,8 @@ class Gate:
     """Where commands find theirs."""
     guards: Guards = field(default_factory=Guards)
     """What commands must not change."""
+    readers: bool = False
+    """Commands that only read run without a question where the sandbox holds them to it."""
 
     async def judge(
         self,
@@ -176,7 +178,8 @@ class Gate:
         )
         reason = say("model_denied", thread.locale, reason=found.reason)
         return Gated(
-            tool=tool.name, tool_class=tool.tool_class, arguments=call.arguments, verdict=found,
+            tool=tool.name, tool_class=ToolClass.PURE if found.read_only else tool.tool_class,
+            arguments=call.arguments, verdict=found,
             digest=call.digest(rules.version), base_hashes=call.base_hashes,
             effects=ready.effects, preview=mark_blanks(visible(ready.preview)),
             error=f"{_refusal(found)}: {reason}" if found.decision == "deny" else None,
@@ -211,7 +214,7 @@ class Gate:
     async def _explained(
         self, thread: Thread, ready: _Ready, rules: Rules, grant: Grant | None, changed: str = ""
     ) -> tuple[Verdict, Trace]:
-        call, conditions = ready.call, self._conditions(thread)
+        call, conditions = ready.call, self._conditions(thread, ready.call)
         if ready.around is not None:
             conditions = replace(conditions, own_programs=ready.around.own)
         if changed:
@@ -229,7 +232,7 @@ class Gate:
         reason = together((_BEGUN_BEFORE, UNATTENDED))
         return Verdict(decision="deny", reason=reason, rule=rule)
 
-    def _conditions(self, thread: Thread) -> Conditions:
+    def _conditions(self, thread: Thread, call: Call) -> Conditions:
         return Conditions(
             attended=self.attended,
             repo_trusted=self.repo_trusted,
@@ -238,6 +241,7 @@ class Gate:
             home=str(self.home),
             auto_approve=thread.auto_approve,
             max_write_globs=self.profile(thread).limits,
+            readers=self._holds_readers(thread, call),
             writes_barred=self.bars_writes(thread),
             outside=self._outside(thread),
             matching=self._matching(thread),
@@ -261,6 +265,22 @@ class Gate:
     def bars_writes(self, thread: Thread) -> bool:
         """Whether the agent writes nothing, and the sandbox sees to it for its commands."""
         return self.sandbox is not None and self.profile(thread).may_write == ()
+
+    def writes_nothing(self, thread: Thread, found: Verdict, *, asked: bool) -> bool:
+        """Whether the sandbox sees to it that a call writes nothing in the workspace.
+
+        Args:
+            asked: A person saw the call as it was written.
+        """
+        return not asked and (found.read_only or self.bars_writes(thread))
+
+    def _holds_readers(self, thread: Thread, call: Call) -> bool:
+        """Whether a command that only reads would run where it can do nothing else.
+
+        What rules of review speak of is for those whom they name.
+        """
+        held = self.readers and self.sandbox is not None and not thread.remote
+        return held and call.access.command is not None and self.reviewed(call) is None
 
     def _outside(self, thread: Thread) -> Callable[[str], bool]:
         """Whether a path that a command names leads out of the workspace, or is no file in it."""

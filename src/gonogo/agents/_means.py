@@ -44,7 +44,7 @@ class Means:
             run_as=None if asked else gated.verdict.run_as,
             hidden=(gate.home, *self.hidden),
             network=self._network(gated, asked=asked),
-            read_only=not asked and gate.bars_writes(thread),
+            read_only=gate.writes_nothing(thread, gated.verdict, asked=asked),
             shown=None if asked else _shown(gate.rules),
             may_change=everything if asked else partial(covers, gated.verdict.expects),
             ceilings=self.ceilings,

@@ -67,10 +67,10 @@ class Hands:
     async def run_allowed(self, thread: Thread, call: CallRow, gated: Gated) -> None:
         """Run a proposed call that a rule or a grant allows.
 
-        A pure call is written once, with its result; any other is `started` first.
+        A call of a pure tool is written once, with its result; any other is `started` first.
         """
         tool = self.gate.tools[call.tool]
-        if gated.tool_class is ToolClass.PURE and not thread.remote:
+        if tool.tool_class is ToolClass.PURE and not thread.remote:
             result, error = await self.carry_out(thread, tool, gated)
             await self.store.write(self._whole, thread, call, gated, result, error, self.clock())
             return
@@ -154,9 +154,11 @@ class Hands:
         """A call that has had no effect yet, or whose effect is the same however often it runs."""
         asked = call.approval_id is not None
         gated = await self.gate.judge(thread, call.tool, call.arguments)
-        # What let it start may be gone: a grant that was revoked meanwhile starts nothing again.
+        # What let it start may be gone: a grant that was revoked meanwhile starts nothing again,
+        # and what was held to reading runs nowhere else.
         allowed = gated.verdict.decision == "allow" or (asked and gated.error is None)
-        if gated.digest != call.digest or not allowed:
+        same = (gated.digest, gated.tool_class) == (call.digest, call.tool_class)
+        if not (allowed and same):
             await self._doubted(thread, call, Before(trace), STOPPED)
             return
         try:
@@ -276,7 +278,8 @@ class Hands:
         )
 
     def _may_change_anything(self, thread: Thread, gated: Gated, *, asked: bool) -> bool:
-        return not gated.effects and (asked or not self.gate.bars_writes(thread))
+        barred = self.gate.writes_nothing(thread, gated.verdict, asked=asked)
+        return not (gated.effects or barred)
 
     def _way(
         self, thread: Thread, gated: Gated, *, asked: bool

@@ -108,7 +108,8 @@ def waits_for_person(call: CallRow, retried: set[str | None]) -> bool:
 def file_outcome(root: Path, call: CallRow) -> Literal["after", "before", "unknown"]:
     """Whether a file tool's effects are all there (`after`), none (`before`), or `unknown`."""
     if not call.effects:
-        return "before" if call.tool_class is ToolClass.IDEMPOTENT else "unknown"
+        again = {ToolClass.PURE, ToolClass.IDEMPOTENT}
+        return "before" if call.tool_class in again else "unknown"
     workspace = Workspace(root)
     try:
         for effect in call.effects:

@@ -124,6 +124,7 @@ class Judge:
         limits = profile.limits if profile else None
         return Conditions(
             workspace="/", home=str(self._settings.home), sandboxed=self._sandboxed,
+            readers=self._settings.readers and self._sandboxed and not _is_uncovered(view),
             repo_trusted=self._settings.repo_trusted, max_write_globs=limits,
             writes_barred=self._sandboxed and limits == (),
             attended=not (view.reason or "").endswith(_NOBODY), changed=changed,
@@ -156,16 +157,25 @@ def _call(view: CallView) -> Call | None:
     except (ToolFailed, KeyError):
         return None
     return Call(
-        tool=view.tool_name, tool_class=ToolClass(view.tool_class), agent=view.agent,
+        tool=view.tool_name, tool_class=_class(view, access), agent=view.agent,
         arguments=view.arguments, access=access, plan_id=view.plan_id, revision=view.revision,
         subtask_id=view.subtask_id,
     )  # fmt: skip
 
 
+def _class(view: CallView, access: Access) -> ToolClass:
+    # A command was pure where it could only read.
+    return ToolClass.OTHER if access.command is not None else ToolClass(view.tool_class)
+
+
+def _is_uncovered(view: CallView) -> bool:
+    """A default decided: what else would allow the call did not cover it, or was not in use."""
+    return (view.rule or "").startswith(_UNCOVERED)
+
+
 def _grant(view: CallView) -> Grant | None:
-    # A default decided although there was a grant: it did not cover the call, or was not in use.
     known = view.plan_id and view.revision and view.subtask_id
-    if not (view.granted and known) or (view.rule or "").startswith(_UNCOVERED):
+    if not (view.granted and known) or _is_uncovered(view):
         return None
     return Grant(
         grant_id="", plan_id=view.plan_id or "", revision=view.revision or 0,

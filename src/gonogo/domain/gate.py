@@ -99,6 +99,8 @@ class Verdict(Frozen):
     instead of the text that was written."""
     network: Network = False
     """What the command may reach when no person looks at it."""
+    read_only: bool = False
+    """The command is allowed only where it can write nothing and reach nothing."""
     expects: tuple[str, ...] = ()
     """Globs of the guarded names that a command makes or changes, as whoever allowed it knows."""
     definition: str | None = None

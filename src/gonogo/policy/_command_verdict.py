@@ -6,7 +6,7 @@ completely, part by part, and then what runs is the canonical form.
 
 import glob
 import posixpath
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
@@ -26,6 +26,8 @@ from gonogo.policy.conditions import Conditions
 from gonogo.policy.products import products
 from gonogo.policy.rules import Decision, Rule, Rules
 
+READERS = "builtin:readers"
+"""What allows commands that only read."""
 _MAX_READ = 250_000
 _MAX_SHOWN = 200
 """Letters of a part that its reason shows; the question shows all of them."""
@@ -275,6 +277,7 @@ class _Judging:
         covers = [one for one in found if isinstance(one, Cover)]
         by_grant = any(cover.by_grant for cover in covers)
         vouched = zip(self.command.parts, covers, strict=True)
+        reads = any(cover.rule == READERS for cover in covers)
         made = products(((part.argv, cover.words) for part, cover in vouched), self.place.cwd)
         # What a rule vouches for was not approved with the network in view.
         granted = _network(self.grant) if all(cover.by_grant for cover in covers) else False
@@ -283,8 +286,9 @@ class _Judging:
             reason=together(dict.fromkeys(cover.reason for cover in covers)),
             rule="+".join(dict.fromkeys(cover.rule for cover in covers)),
             source="grant" if by_grant else "rule",
-            run_as=self.command.render(),
+            run_as=self.command.render(vouched=not reads),
             network=self.call.access.network or granted,
+            read_only=reads,
             expects=(*made, *_declared(self.grant if by_grant else None)),
         )
 
@@ -299,18 +303,35 @@ class _Judging:
     def _cover_of(self, part: Part) -> Cover | Objection:
         """Who allows this part; else why it asks."""
         why: str | None = None
-        for stage, covers_of in (
-            (Stage.ALLOW, _rule_covers(part, self.call, self.rules)),
-            (Stage.GRANT, _grant_covers(part, self.call, self.grant)),
-        ):
+        for stage, covers in self._covers_of(part):
             step = self.trace.enter(stage, shown(part))
-            for cover in covers_of:
+            for cover in covers:
                 problem = cover.misfit or self._unvouched(part, cover.words)
                 if step.take(cover.rule, problem):
                     return cover
                 why = why or (None if cover.misfit else problem)
         why = why or uncovered(self.call, _subject(part, self.place), self.grant)
         return Objection(part, f"default:{self.call.tool_class}", why, Stage.DEFAULT)
+
+    def _covers_of(self, part: Part) -> Iterator[tuple[Stage, Iterable[Cover]]]:
+        yield Stage.ALLOW, _rule_covers(part, self.call, self.rules)
+        yield Stage.GRANT, _grant_covers(part, self.call, self.grant)
+        if self.conditions.readers:
+            reason = because("it only reads, and runs where nothing else can be done")
+            yield Stage.READERS, [Cover(READERS, reason, 0, self._more_than_reads())]
+
+    def _more_than_reads(self) -> str | None:
+        """Why the whole of it cannot run where it can only read, or shows too much there."""
+        if self.call.access.network:
+            return because("it asks for the network")
+        for part in self.command.parts:
+            if not part.only_reads:
+                return because("{part!r} is not known to only read", part=_briefly(shown(part)))
+            if part.reveals:
+                return because(
+                    "{part!r} may show a secret by another name", part=_briefly(shown(part))
+                )
+        return None
 
     def _unvouched(self, part: Part, words: int) -> str | None:
         """What about a part nobody vouches for who allows its first `words` words."""

@@ -39,6 +39,11 @@ class Part:
         return not self.runs_code and not self.reading.problems
 
     @property
+    def reveals(self) -> bool:
+        """Whether it may show a secret that none of its words names, and that is not left out."""
+        return self.known is not None and self.known.reveals(self.reading)
+
+    @property
     def is_git(self) -> bool:
         """Whether it reads the repository's own git settings."""
         return self.argv[0] == "git"
@@ -64,11 +69,15 @@ class Part:
         rest = (self.known.words[n] for n in self.reading.operands if n >= within)
         return next(filter(None, (judge_argument(word, place) for word in rest)), None)
 
-    def render(self) -> str:
-        """The source that runs: words quoted, with the options that keep it harmless."""
+    def render(self, *, vouched: bool = True) -> str:
+        """The source that runs: words quoted, with the options that keep it harmless.
+
+        Args:
+            vouched: Somebody allows what it shows of a repository's history.
+        """
         if self.known is None:
             return self.simple.render()
-        source = self.known.render(self.reading)
+        source = self.known.render(self.reading, vouched=vouched)
         return " ".join(["!"] * self.simple.negated + [source, *self.simple.redirects])
 
 
@@ -82,11 +91,12 @@ class Command:
     """Empty when it was not understood."""
     suspicion: Suspicion
 
-    def render(self) -> str:
+    def render(self, *, vouched: bool = True) -> str:
         """What runs when nobody looks at it."""
         joiners = {"": "", ";": "; "}
         return "".join(
-            joiners.get(part.simple.joined_by, f" {part.simple.joined_by} ") + part.render()
+            joiners.get(part.simple.joined_by, f" {part.simple.joined_by} ")
+            + part.render(vouched=vouched)
             for part in self.parts
         )
 

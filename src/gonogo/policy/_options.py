@@ -25,6 +25,7 @@ _GIT_SETTINGS = (
     "protocol.allow=never", "submodule.recurse=false",
 )  # fmt: skip
 _LETTER = re.compile("[a-z]")
+_SETS = ("first", "lists", "needs", "recursive", "reveals")
 _MODULES = frozenset({"pytest", "mypy"})
 _PYTHONS = frozenset({"python", "python3"})
 _GNU = frozenset(
@@ -64,6 +65,9 @@ class Table:
     exclude: str = ""
     exclude_directory: str = ""
     walking: str = ""
+    reveals: frozenset[str] = frozenset()
+    objects: str = ""
+    history: bool = False
 
     @property
     def turns(self) -> frozenset[str]:
@@ -107,17 +111,39 @@ class Known:
     words: tuple[Word, ...]
     """What follows the head."""
 
-    def render(self, reading: Reading) -> str:
-        """The command as bash source, with the options that keep it harmless."""
+    def render(self, reading: Reading, *, vouched: bool = True) -> str:
+        """The command as bash source, with the options that keep it harmless.
+
+        Args:
+            vouched: Somebody allows what it shows of a repository's history.
+        """
         program, *subcommand = self.head
         own = [
             quote(reading.written[n]) if n in reading.written else word.render()
             for n, word in enumerate(self.words)
         ]
         end = len(own) if reading.end is None else reading.end
-        guards = _excluded(self.table) if _walks(self.table, reading.seen) else []
-        before = [program, *(_git_settings() if program == "git" else ()), *subcommand]
-        return " ".join([*before, *self._hardened(reading), *own[:end], *guards, *own[end:]])
+        walks = _walks(self.table, reading.seen)
+        guards = _excluded(self.table) if walks and self.table.exclude else []
+        secrets = _unseen() if walks and self.table.history and not vouched else []
+        settings = _git_settings() if program == "git" else ()
+        # A submodule's own difference would show what is left out here.
+        flat = ("-c", "diff.submodule=short") if secrets else ()
+        before = [program, *settings, *flat, *subcommand]
+        after = [*own[:end], *guards, *own[end:], *secrets]
+        return " ".join([*before, *self._hardened(reading), *after])
+
+    def reveals(self, reading: Reading) -> bool:
+        """Whether it may show a secret that no word names, and that is not left out."""
+        if not _walks(self.table, reading.seen):
+            return False
+        if not self.table.reveals.isdisjoint(reading.seen):
+            return True
+        revisions = (n for n in reading.operands if reading.end is None or n < reading.end)
+        return bool(self.table.objects) and any(
+            self.words[n].is_glob or re.search(self.table.objects, self.words[n].text)
+            for n in revisions
+        )
 
     def _hardened(self, reading: Reading) -> Iterator[str]:
         # Who vouches for what is not in the table of a program that runs code means what it does.
@@ -155,8 +181,6 @@ def _known_git(words: Sequence[Word]) -> Known | None:
 
 
 def _walks(table: Table, seen: Iterable[str]) -> bool:
-    if not table.exclude:
-        return False
     return not table.recursive or not table.recursive.isdisjoint(seen)
 
 
@@ -168,6 +192,13 @@ def _excluded(table: Table) -> list[str]:
         table.exclude_directory.format(named(name)) for name in (*SECRET_DIRECTORIES, ".git")
     ]
     return [quote(word) for word in (*table.walking.split(), *names, *directories)]
+
+
+@cache
+def _unseen() -> list[str]:
+    """Pathspecs of git that leave out what may hold secrets."""
+    globs = (*SECRET_NAMES, *(f"{name}/**" for name in SECRET_DIRECTORIES))
+    return [quote(f":(exclude,icase,glob)**/{glob}") for glob in globs]
 
 
 def _any_case(name: str) -> str:
@@ -205,7 +236,7 @@ def _load(name: str) -> dict[str, Any]:
 
 
 def _table(fields: Mapping[str, Any], more: str) -> Table:
-    sets = {key: frozenset(fields.get(key, ())) for key in ("first", "lists", "needs", "recursive")}
+    sets = {key: frozenset(fields.get(key, ())) for key in _SETS}
     plain = {"options", "operands", "hardened", *sets}
     return Table(
         options=dict(map(_option, f"{fields.get('options', '')} {more}".split())),

@@ -16,6 +16,7 @@ class Stage(StrEnum):
     ASK = "ask rules"
     ALLOW = "allow rules"
     GRANT = "grant"
+    READERS = "readers"
     DEFAULT = "default"
     UNATTENDED = "unattended"
 

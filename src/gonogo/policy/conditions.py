@@ -36,6 +36,9 @@ class Conditions:
     """The plan's grant allows calls; else each asks."""
     max_write_globs: tuple[str, ...] | None = None
     """The only paths that the agent's profile may write; None is any."""
+    readers: bool = False
+    """A command of which each part is known to only read needs no question: whoever asks runs it
+    where nothing can be written and nothing reached."""
     writes_barred: bool = False
     """Commands that nobody looks at run where the workspace cannot be written."""
     changed: str | None = None

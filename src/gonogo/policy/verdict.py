@@ -1,8 +1,8 @@
 """The verdict on a call: one pure function of the call, the rules, the conditions and the grant.
 
 Order: built-in deny, deny rules, what always asks, ask rules, allow rules, the approved plan's
-grant, the default of the tool's class. What is not understood asks; when nobody can be asked,
-asking is denying.
+grant, readers where the caller holds them, the default of the tool's class. What is not understood
+asks; when nobody can be asked, asking is denying.
 """
 
 import posixpath

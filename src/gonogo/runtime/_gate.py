@@ -39,6 +39,7 @@ def open_gate(
         rules=load_rules(settings.admin_rules, settings.rules),
         sandbox=Sandbox.detect() if settings.sandbox else None,
         attended=not settings.unattended, repo_trusted=settings.repo_trusted,
+        readers=settings.readers,
     )  # fmt: skip
 
 

@@ -30,6 +30,7 @@ RUSSIAN_REASONS: Mapping[str, str] = {
     "ask rules": "правила, которые спрашивают",
     "allow rules": "правила, которые разрешают",
     "grant": "разрешение плана",
+    "readers": "команды, которые только читают",
     "default": "по умолчанию",
     "unattended": "без людей",
     # Calls of which nobody knows what came
@@ -66,6 +67,8 @@ RUSSIAN_REASONS: Mapping[str, str] = {
     "it names no command": "не называет команды",
     "it names nothing that {path!r} covers": "не называет ничего, что охватывает {path!r}",
     "it needs no grant": "разрешения плана не требует",
+    "it asks for the network": "просит доступ в сеть",
+    "it only reads, and runs where nothing else can be done": "команда только читает и выполняется там, где ничего другого сделать нельзя",  # noqa: E501
     "no rule allows {subject}": "ни одно правило не разрешает {subject}",
     "nothing in it {begins}": "ничто в ней {begins}",
     "begins with {words!r}": "не начинается с {words!r}",
@@ -77,6 +80,8 @@ RUSSIAN_REASONS: Mapping[str, str] = {
     "the plan declares no commands": "план не объявляет команд",
     "the plan does not declare {path!r}": "план не объявляет {path!r}",
     "the plan does not declare {tool!r}": "план не объявляет {tool!r}",
+    "{part!r} is not known to only read": "неизвестно, только ли читает {part!r}",
+    "{part!r} may show a secret by another name": "{part!r} может показать секрет под другим именем",  # noqa: E501
     "{part!r} does not fit: nothing in it {begins}": "{part!r} не подходит: ничто в ней {begins}",
     "{subject} asks each time, whatever the plan allows": "{subject} спрашивает каждый раз, что бы ни разрешал план",  # noqa: E501
     "{subject} is outside the scope of subtask {subtask!r}": "{subject} вне границ подзадачи {subtask!r}",  # noqa: E501

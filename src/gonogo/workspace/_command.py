@@ -109,9 +109,12 @@ async def run_command(  # noqa: PLR0913 - each is a choice of the caller
 
     Raises:
         ToolFailed: `file_not_found` or `symlink_escape` for `cwd`, `io_error` when there is no
-            bash, or when its box cannot be built, `too_many_files` when nobody can say what the
-            box has to guard: then nothing of it has run.
+            bash, or when its box cannot be built, or there is none for `read_only`,
+            `too_many_files` when nobody can say what the box has to guard: then nothing of it has
+            run.
     """
+    if read_only and sandbox is None:
+        raise ToolFailed("io_error", "Without a sandbox nothing keeps a command from writing")
     started = time.perf_counter()
     box = Box(
         workspace=workspace.root,
@@ -343,6 +346,8 @@ def _environment(box: Box, home: str, mark: str, *, networked: bool) -> dict[str
         "GIT_OPTIONAL_LOCKS": "0",
         "GIT_TERMINAL_PROMPT": "0",
         MARK: mark,
+        # Nothing of a repository around the workspace is shown to who only reads.
+        **({"GIT_CEILING_DIRECTORIES": str(box.workspace.parent)} if box.read_only else {}),
         **(more if networked else {}),
     }
 

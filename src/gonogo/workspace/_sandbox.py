@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from stat import S_ISREG
 
 from gonogo.domain.errors import ToolFailed
 from gonogo.workspace._filter import filter_fd
@@ -155,6 +156,7 @@ def _mounts(box: Box) -> Iterable[str]:
     mounts += [(path, "--ro-bind-try") for path in _kept(box, empty, hidden)]
     mounts.append((box.workspace, "--ro-bind" if box.read_only else "--bind"))
     secret = {path for path in guarded.secret if not box.shows(path)}
+    secret |= {path for path in _second_names(box.workspace, secret) if not box.shows(path)}
     mounts += [(path, "--ro-bind-try") for path in _bound(box, guarded, secret)]
     mounts.sort(key=lambda mount: (len(mount[0].parts), mount[1] != "--tmpfs"))
     for path, option in mounts:
@@ -174,6 +176,33 @@ def _bound(box: Box, guarded: Guarded, covered: Collection[Path]) -> list[Path]:
         path for path in map(Path, (sys.prefix, sys.base_prefix)) if box.workspace in path.parents
     }
     return _outermost({*guarded.protected, *own, *programs[:BOUND_LIMIT]})
+
+
+def _second_names(workspace: Path, secrets: Iterable[Path]) -> Iterable[Path]:
+    """The names in the workspace of files that have several, of which one is a secret's."""
+    found = (_file_number(path) for path in secrets)
+    wanted = {number for number, names in filter(None, found) if names > 1}
+    folders = [workspace] if wanted else []
+    inodes = {inode for _, inode in wanted}
+    while folders:
+        try:
+            entries = list(os.scandir(folders.pop()))
+        except OSError:
+            continue  # gone meanwhile, or nobody's to read
+        folders += [Path(each) for each in entries if each.is_dir(follow_symlinks=False)]
+        for path in (Path(each) for each in entries if each.inode() in inodes):
+            number = _file_number(path)
+            if number is not None and number[0] in wanted:
+                yield path
+
+
+def _file_number(path: Path) -> tuple[tuple[int, int], int] | None:
+    """A file's device and inode, and how many names it has; None for what is no file."""
+    try:
+        found = path.lstat()
+    except OSError:
+        return None
+    return ((found.st_dev, found.st_ino), found.st_nlink) if S_ISREG(found.st_mode) else None
 
 
 def _outermost(paths: Collection[Path]) -> list[Path]:
