@@ -105,7 +105,7 @@ def script(subtasks):
 
 def told(path, key, replies):
     more = ["built/**"] if key == "ignored" else []
-    commands = ["ls", "cat", "chmod"] if key.startswith("lie") else ["touch", "chmod"]
+    commands = ["ls", "cat", "chmod"] if key.startswith("lie") else ["touch", "chmod +x"]
     return key, path, commands, more, replies
 
 

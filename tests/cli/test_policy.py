@@ -63,7 +63,7 @@ def test_an_explanation_for_people_names_each_rule_with_why_it_does_not_fit(gono
     assert "не рассматривалось" in russian.stdout
 
     other = gonogo(*words[:-1], "ls -la; make", env={"GONOGO_LOCALE": "ru"})
-    assert other.stdout.startswith("ask: ни одно правило не разрешает 'make'\n")
+    assert other.stdout.startswith("ask: 'make': ни одно правило не разрешает 'make'\n")
     assert f"    user:1  {rules}:1  ничто в ней не начинается с " in other.stdout
 
 

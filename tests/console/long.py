@@ -19,7 +19,7 @@ from gonogo.domain.events import (
     ToolResulted,
 )
 from gonogo.domain.records import MAIN, CallRow
-from gonogo.store import Connection, Store, log
+from gonogo.store import Connection, Store, log, patiently
 from gonogo.store.calls import add_calls
 from gonogo.store.sessions import add_session, say
 
@@ -38,7 +38,8 @@ def fill(database: Path, session_id: str, turns: int) -> None:
 def _write(database: Path, session_id: str, turns: int) -> None:
     store = Store(f"sqlite:///{database}")
     try:
-        anyio.run(store.write, _fill, session_id, turns)
+        with patiently():
+            anyio.run(store.write, _fill, session_id, turns)
     finally:
         store.close()
 

@@ -372,8 +372,9 @@ async def test_a_budget_that_is_spent_meanwhile_is_asked_about(store: Store) -> 
         await shop.until_paused(plan_id)
         await looked(shop, plan_id, 1)
         await shop.later(2)
-        plan = await when(shop, plan_id, lambda plan: asked)
-        assert (plan.pause_reason, plan.paused_until) == ("budget", None)
+        plan = await when(shop, plan_id, lambda plan: plan.pause_reason == "budget")
+        assert asked
+        assert plan.paused_until is None
         assert provider.asked == ["a"]
 
 

@@ -218,7 +218,7 @@ class Floor:
 
     def _register(self, engine: Engine) -> None:
         budgets = BudgetKind(limits=engine.budget, extend=engine.extend, give_up=engine.give_up)
-        of_plans = {REPLAN_QUESTION: ToReplan(engine), "budget": budgets}
+        others = {REPLAN_QUESTION: ToReplan(engine), "budget": budgets}
         self.desk.kinds.update(
             {
                 ApprovalKind.SUBTASK: SubtaskKind(
@@ -226,9 +226,7 @@ class Floor:
                 ),
                 ApprovalKind.TOOL: ToWork(engine),
                 ApprovalKind.PLAN: ToPlan(engine),
-                ApprovalKind.INTERVENTION: InterventionKind(
-                    of_calls=ToWork(engine), of_plans=of_plans
-                ),
+                ApprovalKind.INTERVENTION: InterventionKind(of_calls=ToWork(engine), others=others),
             }
         )
 

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import Integer, text
 
 from fakes.world import World, calls, of, says, world_of, write
-from gonogo.store import Connection
+from gonogo.store import Connection, patiently
 from gonogo.store._schema import METADATA
 
 SESSIONS = 10_000
@@ -82,7 +82,8 @@ async def test_ten_thousand_waiting_sessions_cost_no_task_no_timer_and_no_thread
             "session": world.session, "turn": asked["turn_id"], "call": question.call_id,
             "approval": question.approval_id,
         }  # fmt: skip
-        await world.runtime.parts.store.write(copy_session, ids, SESSIONS)
+        with patiently():
+            await world.runtime.parts.store.write(copy_session, ids, SESSIONS)
 
         await world.restart()
         many = await weigh(world)

@@ -52,9 +52,8 @@ async def test_where_too_many_files_lie_a_person_may_let_a_command_run_once(make
         await world.until("approval_requested", kind="tool")
         [asked] = await world.pending()
 
-        assert asked.reason.startswith("the workspace has too many files")
+        assert "the workspace has too many files" in asked.reason
         assert asked.reason.endswith("not looked at: data")
-        assert asked.details["rule"] == "builtin:too-many-files"
         assert world.read("made") is None
 
         await world.ask({"type": "hitl_decision", "call_id": asked.call_id, "decision": "approve"})

@@ -120,7 +120,7 @@ def test_calls_are_shown_with_their_difference_and_answered_by_a_key_or_elsewher
     [waiting] = json.loads(elsewhere("approvals", "list", "--json"))["approvals"]
     elsewhere("approvals", "decide", waiting["approval_id"], "reject")
     at.shows("Answered meanwhile by")
-    ended = at.shows("CODE=0")
+    ended = at.shows("CODE=4")
     assert "It is done: \\x1b[2J see note.md." in ended
     assert not (tmp_path / "other.md").exists()
 

@@ -20,7 +20,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gonogo.domain.canonical import content_hash
-from gonogo.domain.errors import ToolFailed
+from gonogo.domain.errors import Busy, ToolFailed
 from gonogo.workspace import Workspace, _stage
 from gonogo.workspace._git import blob_id
 from gonogo.workspace._index import Desk
@@ -515,7 +515,7 @@ def test_a_workspace_that_went_away_and_a_store_that_is_not_there_yet_are_said(
         snapshots.take(workspace)
     (place / "file").write_text("in the way")
     root.mkdir()
-    with refused("io_error"):
+    with pytest.raises(Busy):
         Snapshots(place / "file" / "store").take(workspace)
 
 

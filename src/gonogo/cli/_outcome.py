@@ -18,6 +18,8 @@ class Outcome:
         """The plan that was put before the person, while it is not over."""
         self.is_paused = False
         """A person has paused it."""
+        self.is_held = False
+        """A person has approved it, to be started later."""
         self._exit = Exit.DONE
         self._denied = False
         self._asked: tuple[str, str] | None = None
@@ -45,6 +47,8 @@ class Outcome:
             case "plan_paused" | "plan_resumed":
                 by_itself = facts.get("reason") in BY_ITSELF
                 self.is_paused = event["type"] == "plan_paused" and not by_itself
+            case "plan_approved":
+                self.is_held = bool(facts.get("held"))
             case "plan_completed":
                 self._end(_ENDS.get(facts["status"], Exit.FAILED))
             case "plan_rejected" | "plan_cancelled":

@@ -312,7 +312,7 @@ class Conversation:
             self._tell_way_back("cli_asked")
         if self.outcome.is_paused:
             self._tell_how("cli_paused", plan_id=plan_id)
-        if self._answers.left or question or plan_id:
+        if self._answers.left or question or (plan_id and not self.outcome.is_held):
             return Exit.WAITS
         return self.outcome.exit
 
