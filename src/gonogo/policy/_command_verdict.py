@@ -25,12 +25,14 @@ from gonogo.policy._trace import Stage, Step, Trace
 from gonogo.policy.conditions import Conditions
 from gonogo.policy.products import products
 from gonogo.policy.rules import Decision, Rule, Rules
+from gonogo.policy.scripts import judge_told, names_script, paths_in
 
 READERS = "builtin:readers"
 """What allows commands that only read."""
 _MAX_READ = 250_000
 _MAX_SHOWN = 200
 """Letters of a part that its reason shows; the question shows all of them."""
+_MOVING = frozenset({"cd", "pushd", "popd"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,14 +204,17 @@ def _doubt(part: Part, call: Call, conditions: Conditions) -> tuple[str, str] | 
         return "git-folder", because("git in a subfolder may find another repository's settings")
     if part.runs_code and (found := _unheld(part, call, conditions)):
         return found
-    for path in dict.fromkeys(_touched(part, call.access.cwd or "", conditions)):
+    touched = _touched(part.reading.files, part.reading.patterns, call.access.cwd or "", conditions)
+    found = _leads_out(touched, conditions)
+    return None if found is None else ("outside", found)
+
+
+def _leads_out(paths: Iterable[str], conditions: Conditions) -> str | None:
+    """Why it matters where one of some paths leads on the disk."""
+    for path in dict.fromkeys(paths):
         if conditions.outside(path):
-            return (
-                "outside",
-                because(
-                    "{path!r} leads out of the workspace, to a secret or to no file at all",
-                    path=path,
-                ),
+            return because(
+                "{path!r} leads out of the workspace, to a secret or to no file at all", path=path
             )
     return None
 
@@ -230,14 +235,16 @@ def _unheld(part: Part, call: Call, conditions: Conditions) -> tuple[str, str] |
     return None
 
 
-def _touched(part: Part, cwd: str, conditions: Conditions) -> Iterator[str]:
-    """All paths that its words may name: as they stand, by a pattern, behind an option.
+def _touched(
+    files: Iterable[str], patterns: Iterable[str], cwd: str, conditions: Conditions
+) -> Iterator[str]:
+    """All paths that words may name: as they stand, by a pattern, behind an option.
 
     Each in one spelling, relative to the workspace where it lies in it, and with the folders
     above it: what is outside stays so, whatever stands below.
     """
-    found = [posixpath.join(cwd, path) for path in part.reading.files if path != "/dev/null"]
-    for pattern in part.reading.patterns:
+    found = [posixpath.join(cwd, path) for path in files if path != "/dev/null"]
+    for pattern in patterns:
         found += conditions.matching(posixpath.join(glob.escape(cwd), pattern))
     below = conditions.workspace.rstrip("/") + "/"
     for path in filter(None, found):
@@ -306,7 +313,7 @@ class _Judging:
         for stage, covers in self._covers_of(part):
             step = self.trace.enter(stage, shown(part))
             for cover in covers:
-                problem = cover.misfit or self._unvouched(part, cover.words)
+                problem = cover.misfit or self._unvouched(part, cover)
                 if step.take(cover.rule, problem):
                     return cover
                 why = why or (None if cover.misfit else problem)
@@ -333,12 +340,37 @@ class _Judging:
                 )
         return None
 
-    def _unvouched(self, part: Part, words: int) -> str | None:
-        """What about a part nobody vouches for who allows its first `words` words."""
-        if problem := part.unknown(words, self.place):
+    def _unvouched(self, part: Part, cover: Cover) -> str | None:
+        """What about a part nobody vouches for who allows its first words."""
+        if self._is_script(part, cover):
+            problem = self._told_script(part, cover.words)
+        else:
+            problem = part.unknown(cover.words, self.place)
+        if problem:
             return problem
         unheld = None if part.only_reads else _unheld(part, self.call, self.conditions)
         return unheld[1] if unheld else None
+
+    def _is_script(self, part: Part, cover: Cover) -> bool:
+        """Whether the plan declares Python code of the workspace itself."""
+        # Behind a `cd` nobody here knows where that would be looked for.
+        if not cover.by_grant or part.known or self._moves:
+            return False
+        words = part.simple.words
+        count = names_script(words, self.place, self.conditions.outside)
+        return 0 < count <= cover.words and not any(word.is_glob for word in words[: cover.words])
+
+    @property
+    def _moves(self) -> bool:
+        return any(part.argv[0] in _MOVING for part in self.command.parts)
+
+    def _told_script(self, part: Part, vouched: int) -> str | None:
+        words = part.simple.words[vouched:]
+        if problem := judge_told(words, self.place):
+            return problem
+        named = [path for word in words for path in paths_in(word.text)]
+        cwd = self.call.access.cwd or ""
+        return _leads_out(_touched(named, (), cwd, self.conditions), self.conditions)
 
     def _asks(self, objections: Sequence[Objection]) -> Verdict:
         """The question, for what the gravest parts are about."""

@@ -50,8 +50,11 @@ def judge_unknown(words: Sequence[Word], place: Place) -> Reading:
 
 def judge_argument(word: Word, place: Place) -> str | None:
     """What is wrong with a word of which nobody knows what it is taken for."""
-    if problem := argument(word.text, word.is_glob, place):
-        return problem
+    return argument(word.text, word.is_glob, place) or matched_guard(word, place)
+
+
+def matched_guard(word: Word, place: Place) -> str | None:
+    """Why nothing may touch one of the files that a pattern matches."""
     folder = "" if place.cwd == "." else glob.escape(place.cwd)
     matched = place.matching(posixpath.join(folder, word.pattern)) if word.is_glob else ()
     return next(filter(None, map(guarded, matched)), None)

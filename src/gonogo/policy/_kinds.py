@@ -153,7 +153,12 @@ def argument(word: str, is_glob: bool, place: Place) -> str | None:
     """
     if not _PLAIN_ARGUMENT.fullmatch(word) or "://" in word:
         return because("{word!r} is not known to be harmless", word=word)
-    return path(word, is_glob, place) or guarded(_relative(word, place) or ".")
+    return path(word, is_glob, place) or guarded(inside_of(word, place))
+
+
+def inside_of(word: str, place: Place) -> str:
+    """The path that a word names, relative to the workspace; that itself for one that leads out."""
+    return _relative(word, place) or "."
 
 
 def guarded(inside: str) -> str | None:
