@@ -1,4 +1,4 @@
-"""Python code of the workspace that a plan declares may be told anything but what leads elsewhere."""
+"""Python code of the workspace that a plan declares may be told all but what leads elsewhere."""
 
 import glob
 from functools import partial
@@ -61,7 +61,7 @@ def judge(
 TOLD = [
     "hello --json", "--json", "-q -v -n 5", "-c", "-m", "-i", "add note --tag=home", "-osrc/a.txt",
     "--out=src/a.txt", "--out src/a.txt", "-I src", "key=value", "@src/a.txt", "+1", "src/*.py",
-    "a:b:c", "--", "-", "-- -x", "--limit=-1", "x,y,z", "100%", "--no-color", "-W error",
+    "a:b:c", "--", "-", "-- -x", "--limit=-1", "x,y,z", "100%", "''", "--no-color", "-W error",
 ]  # fmt: skip
 
 

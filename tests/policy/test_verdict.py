@@ -181,14 +181,14 @@ def test_a_scope_cannot_declare_what_no_rule_may():
 
 
 def test_a_scope_vouches_for_its_own_words_only():
-    scope = Scope(commands=("ruff check --fix", "cargo test --release", "git commit"))
+    scope = Scope(commands=("ruff check --fix", "cargo test --release", "git push"))
     allowed = _decide(
         _command("ruff check --fix src && cargo test --release x"), grant=_grant(scope)
     )
     assert (allowed.decision, allowed.source) == ("allow", "grant")
     assert allowed.run_as == "ruff check --fix src && cargo test --release x"
     for text in ("ruff check --fix --add-noqa", "cargo test --release --config=x",
-                 "cargo test --release /etc", "git commit -m x"):  # fmt: skip
+                 "cargo test --release /etc", "git push"):  # fmt: skip
         assert _decide(_command(text), grant=_grant(scope)).decision == "ask"
 
 

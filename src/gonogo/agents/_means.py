@@ -37,15 +37,18 @@ class Means:
             asked: A person saw the call as it was written; else a command runs as it was parsed,
                 and sees no secrets of the workspace.
         """
+        as_git = gated.verdict.git_as
         return Bench(
             workspace=gate.open_workspace(thread.workspace),
             sandbox=gate.sandbox,
             base_hashes=gated.base_hashes,
-            run_as=None if asked else gated.verdict.run_as,
+            run_as=as_git or (None if asked else gated.verdict.run_as),
+            writes_git=as_git is not None,
             hidden=(gate.home, *self.hidden),
             network=self._network(gated, asked=asked),
             read_only=gate.writes_nothing(thread, gated.verdict, asked=asked),
-            shown=None if asked else _shown(gate.rules),
+            # To git alone, which shows nothing of them.
+            shown=None if asked or as_git else _shown(gate.rules),
             may_change=everything if asked else partial(covers, gated.verdict.expects),
             ceilings=self.ceilings,
             command_timeout=self.command_timeout,

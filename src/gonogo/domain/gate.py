@@ -97,6 +97,9 @@ class Verdict(Frozen):
     run_as: str | None = None
     """For a command that no person looks at: the parsed form, each word quoted, that is run
     instead of the text that was written."""
+    git_as: str | None = None
+    """For a command that writes in the workspace's repository, whoever allows it: the form that is
+    run where git can write there, and obeys nothing of it."""
     network: Network = False
     """What the command may reach when no person looks at it."""
     read_only: bool = False

@@ -83,7 +83,18 @@ def command_verdict(
         or _unbounded(call, conditions, grant, trace)
         or judging.covered()
     )
-    return _unlooked(found, call, trace)
+    return _in_its_box(_unlooked(found, call, trace), command)
+
+
+def _in_its_box(found: Verdict, command: Command) -> Verdict:
+    """The verdict, with how a command runs that writes in the repository."""
+    if not command.writes_git or found.decision == "deny":
+        return found
+    if found.decision == "allow":
+        return found.model_copy(update={"git_as": found.run_as})
+    told = because("git runs it without hooks, filters, an editor or a signature")
+    changed = {"reason": together((found.reason, told)), "git_as": command.render("person")}
+    return found.model_copy(update=changed)
 
 
 def _unreadable(text: str, trace: Trace) -> Verdict | None:
@@ -226,7 +237,8 @@ def _unheld(part: Part, call: Call, conditions: Conditions) -> tuple[str, str] |
         return "no-sandbox", because(
             "{program!r} runs the repository's code, and there is no sandbox", program=program
         )
-    if conditions.max_write_globs is not None and not conditions.writes_barred:
+    barred = conditions.writes_barred and not part.writes_git
+    if conditions.max_write_globs is not None and not barred:
         return "profile", because(
             "{program!r} may write where the agent {agent!r} may not",
             program=program,
@@ -293,7 +305,7 @@ class _Judging:
             reason=together(dict.fromkeys(cover.reason for cover in covers)),
             rule="+".join(dict.fromkeys(cover.rule for cover in covers)),
             source="grant" if by_grant else "rule",
-            run_as=self.command.render(vouched=not reads),
+            run_as=self.command.render("nobody" if reads else "rules"),
             network=self.call.access.network or granted,
             read_only=reads,
             expects=(*made, *_declared(self.grant if by_grant else None)),
@@ -301,11 +313,19 @@ class _Judging:
 
     def _doubt_of(self, part: Part) -> Objection | None:
         step = self.trace.enter(Stage.ASK_BUILT_IN, shown(part))
-        doubt = _doubt(part, self.call, self.conditions)
+        doubt = _doubt(part, self.call, self.conditions) or self._mixed(part)
         if doubt is None:
             return None
         step.take(f"builtin:{doubt[0]}")
         return Objection(part, f"builtin:{doubt[0]}", doubt[1])
+
+    def _mixed(self, part: Part) -> tuple[str, str] | None:
+        if not part.writes_git or self.command.writes_git:
+            return None
+        return "git-alone", because(
+            "git writes in the repository only where nothing else runs: run 'git add' and"
+            " 'git commit' by themselves"
+        )
 
     def _cover_of(self, part: Part) -> Cover | Objection:
         """Who allows this part; else why it asks."""
@@ -348,6 +368,8 @@ class _Judging:
             problem = part.unknown(cover.words, self.place)
         if problem:
             return problem
+        if part.writes_git and not cover.by_grant:
+            return because("it writes in the repository, which only a plan or a person allows")
         unheld = None if part.only_reads else _unheld(part, self.call, self.conditions)
         return unheld[1] if unheld else None
 

@@ -11,7 +11,7 @@ from gonogo.domain.reason import because
 from gonogo.policy._judge import judge, judge_argument, judge_unknown
 from gonogo.policy._kinds import Place
 from gonogo.policy._loose import Suspicion, suspect
-from gonogo.policy._options import Known, Reading, known
+from gonogo.policy._options import Known, Reading, Voucher, known
 from gonogo.policy._shell import ParsedCommand, Simple, Unparsed, parse_command
 from gonogo.policy._word import literal
 
@@ -44,6 +44,11 @@ class Part:
         return self.known is not None and self.known.reveals(self.reading)
 
     @property
+    def writes_git(self) -> bool:
+        """Whether it writes in the repository, and git can do so without starting anything."""
+        return self.known is not None and self.known.table.writes_git
+
+    @property
     def is_git(self) -> bool:
         """Whether it reads the repository's own git settings."""
         return self.argv[0] == "git"
@@ -69,15 +74,11 @@ class Part:
         rest = (self.known.words[n] for n in self.reading.operands if n >= within)
         return next(filter(None, (judge_argument(word, place) for word in rest)), None)
 
-    def render(self, *, vouched: bool = True) -> str:
-        """The source that runs: words quoted, with the options that keep it harmless.
-
-        Args:
-            vouched: Somebody allows what it shows of a repository's history.
-        """
+    def render(self, voucher: Voucher = "rules") -> str:
+        """The source that runs: words quoted, with the options that keep it harmless."""
         if self.known is None:
             return self.simple.render()
-        source = self.known.render(self.reading, vouched=vouched)
+        source = self.known.render(self.reading, voucher)
         return " ".join(["!"] * self.simple.negated + [source, *self.simple.redirects])
 
 
@@ -91,12 +92,16 @@ class Command:
     """Empty when it was not understood."""
     suspicion: Suspicion
 
-    def render(self, *, vouched: bool = True) -> str:
-        """What runs when nobody looks at it."""
+    @property
+    def writes_git(self) -> bool:
+        """Whether all of it writes in the repository as `Part.writes_git` says."""
+        return bool(self.parts) and all(part.writes_git for part in self.parts)
+
+    def render(self, voucher: Voucher = "rules") -> str:
+        """What runs in its place."""
         joiners = {"": "", ";": "; "}
         return "".join(
-            joiners.get(part.simple.joined_by, f" {part.simple.joined_by} ")
-            + part.render(vouched=vouched)
+            joiners.get(part.simple.joined_by, f" {part.simple.joined_by} ") + part.render(voucher)
             for part in self.parts
         )
 

@@ -188,6 +188,13 @@ def _range(head: str) -> bool:
     return ".." in head and not re.search(r"(^|/)\.\.(/|$)", head)
 
 
+def pathspec(word: str, is_glob: bool, place: Place) -> str | None:
+    """A path that git takes as it stands: no magic, and no pattern of its own."""
+    if word.startswith(":") or "\\" in word or (not is_glob and re.search(r"[*?\[]", word)):
+        return because("{word!r} is more to git than a path", word=word)
+    return path(word, is_glob, place)
+
+
 def git_lines(word: str, is_glob: bool, place: Place) -> str | None:
     """`START,END` or `START,END:PATH` of log and blame."""
     found = re.fullmatch(rf"{_GIT_LINE},?{_GIT_LINE}(?::(?P<path>[^:]+))?", word)
@@ -281,6 +288,7 @@ KINDS: dict[str, Kind] = {
     "unplugged": unplugged,
     "runner": runner,
     "revision": revision,
+    "pathspec": pathspec,
     "git_lines": git_lines,
     "git_format": git_format,
     "sed_print": sed_print,

@@ -24,6 +24,13 @@ _GIT_SETTINGS = (
     "gpg.ssh.program=false", "gpg.x509.program=false", "log.showSignature=false",
     "protocol.allow=never", "submodule.recurse=false",
 )  # fmt: skip
+_GIT_WRITING = (
+    "core.editor=true", "core.attributesFile=/dev/null", "commit.gpgSign=false", "gc.auto=0",
+    "maintenance.auto=false",
+)  # fmt: skip
+"""What git would start besides, where it writes."""
+Voucher = Literal["nobody", "rules", "person"]
+"""Who lets a command run: rules and plans, or a person who sees it, or none of them."""
 _LETTER = re.compile("[a-z]")
 _SETS = ("first", "lists", "needs", "recursive", "reveals")
 _MODULES = frozenset({"pytest", "mypy"})
@@ -68,6 +75,8 @@ class Table:
     reveals: frozenset[str] = frozenset()
     objects: str = ""
     history: bool = False
+    writes_git: bool = False
+    sweeps: bool = False
 
     @property
     def turns(self) -> frozenset[str]:
@@ -111,11 +120,12 @@ class Known:
     words: tuple[Word, ...]
     """What follows the head."""
 
-    def render(self, reading: Reading, *, vouched: bool = True) -> str:
+    def render(self, reading: Reading, voucher: Voucher = "rules") -> str:
         """The command as bash source, with the options that keep it harmless.
 
         Args:
-            vouched: Somebody allows what it shows of a repository's history.
+            voucher: Who allows it. What shows a repository's history leaves out secrets unless
+                somebody does, and what takes files in unless a person looks at it.
         """
         program, *subcommand = self.head
         own = [
@@ -125,13 +135,24 @@ class Known:
         end = len(own) if reading.end is None else reading.end
         walks = _walks(self.table, reading.seen)
         guards = _excluded(self.table) if walks and self.table.exclude else []
-        secrets = _unseen() if walks and self.table.history and not vouched else []
-        settings = _git_settings() if program == "git" else ()
+        secrets = _unseen() if self._leaves_out(reading, voucher, walks=walks) else []
         # A submodule's own difference would show what is left out here.
-        flat = ("-c", "diff.submodule=short") if secrets else ()
-        before = [program, *settings, *flat, *subcommand]
+        flat = ("-c", "diff.submodule=short") if secrets and self.table.history else ()
+        before = [program, *self._settings(), *flat, *subcommand]
         after = [*own[:end], *guards, *own[end:], *secrets]
         return " ".join([*before, *self._hardened(reading), *after])
+
+    def _leaves_out(self, reading: Reading, voucher: Voucher, *, walks: bool) -> bool:
+        if self.table.history:
+            return walks and voucher == "nobody"
+        # Without a word `git add` takes in nothing, and with these everything.
+        takes = self.table.sweeps and bool(reading.operands or reading.seen)
+        return takes and voucher != "person"
+
+    def _settings(self) -> Iterator[str]:
+        if self.head[0] == "git":
+            yield from _git_settings()
+            yield from _as_options(_GIT_WRITING) if self.table.writes_git else ()
 
     def reveals(self, reading: Reading) -> bool:
         """Whether it may show a secret that no word names, and that is not left out."""
@@ -208,8 +229,11 @@ def _any_case(name: str) -> str:
 
 @cache
 def _git_settings() -> tuple[str, ...]:
-    settings = (word for setting in _GIT_SETTINGS for word in ("-c", quote(setting)))
-    return ("--no-pager", "--no-optional-locks", *settings)
+    return ("--no-pager", "--no-optional-locks", *_as_options(_GIT_SETTINGS))
+
+
+def _as_options(settings: Iterable[str]) -> Iterator[str]:
+    return (word for setting in settings for word in ("-c", quote(setting)))
 
 
 @cache

@@ -35,8 +35,7 @@ def names_script(words: Sequence[Word], place: Place, outside: Callable[[str], b
     if len(argv) < 2 or not _PYTHON.fullmatch(argv[0]):
         return 0
     if argv[1] == "-m":
-        found = _module(argv[2], place) if len(argv) > 2 else []
-        count = 3
+        found, count = _module("".join(argv[2:3]), place), 3
     else:
         found, count = _file(argv[1], place), 2
     lies_here = bool(found) and not any(guarded(each) or outside(each) for each in found)

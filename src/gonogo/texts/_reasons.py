@@ -33,6 +33,11 @@ RUSSIAN_REASONS: Mapping[str, str] = {
     "readers": "команды, которые только читают",
     "default": "по умолчанию",
     "unattended": "без людей",
+    # Writing in a repository
+    "git runs it without hooks, filters, an editor or a signature": "git выполнит её без хуков, фильтров, редактора и подписи",  # noqa: E501
+    "git writes in the repository only where nothing else runs: run 'git add' and 'git commit' by themselves": "git пишет в репозиторий только там, где больше ничего не выполняется: запускайте 'git add' и 'git commit' отдельно",  # noqa: E501
+    "it writes in the repository, which only a plan or a person allows": "она пишет в репозиторий, а это разрешает только план или человек",  # noqa: E501
+    "{word!r} is more to git than a path": "{word!r} для git больше, чем путь",
     # Calls of which nobody knows what came
     "gonogo stopped while it ran": "gonogo остановился, пока она шла",
     "its client has not told the result in time": "клиент не сообщил результат вовремя",

@@ -78,6 +78,8 @@ class Bench:
     programs: Mapping[str, str] = field(default_factory=dict[str, str])
     """The full paths of programs that a command names."""
     ceilings: Ceilings = field(default_factory=Ceilings)
+    writes_git: bool = False
+    """A command in the sandbox may write in the workspace's repository."""
     read_only: bool = False
     """A command in the sandbox may not write in the workspace."""
     search_path: str = DEFAULT_PATH

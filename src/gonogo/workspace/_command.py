@@ -18,6 +18,7 @@ from contextlib import (
     nullcontext,
 )
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from secrets import token_hex
 from shlex import quote
@@ -41,10 +42,12 @@ from gonogo.workspace._sandbox import PRIVATE_HOME, TRIES, Box, Sandbox, nothing
 from gonogo.workspace._sign import GIVE, Sign, sign_of
 from gonogo.workspace._workspace import Workspace
 from gonogo.workspace.guards import Guarded
+from gonogo.workspace.repositories import held, plain_settings
 
 NO_PROGRAMS: Mapping[str, str] = MappingProxyType({})
 OUTPUT_CAP = 64 * 1024
 """Bytes of output that are kept when the caller names no cap."""
+_ALONE = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_ATTR_NOSYSTEM": "1"}
 _PROGRAM = re.compile(r"[A-Za-z_][A-Za-z0-9_.+-]*")
 _LIMITS = f"""
 while read -r limit; do ulimit $limit 2>/dev/null; done <<<"$3"
@@ -80,6 +83,7 @@ async def run_command(  # noqa: PLR0913 - each is a choice of the caller
     hidden: Sequence[Path] = (),
     network: Network | None = None,
     read_only: bool = False,
+    writes_git: bool = False,
     shown: Callable[[str], bool] | None = None,
     may_change: Callable[[str], bool] = nothing,
     guards: Guarded | None = None,
@@ -99,6 +103,8 @@ async def run_command(  # noqa: PLR0913 - each is a choice of the caller
         hidden: Folders and files that the box does not show.
         network: What it reaches; None is nothing. Without a box there is no telling.
         read_only: The box shows the workspace, and nothing in it can be changed.
+        writes_git: The box shows the workspace's repository so that git can write in it, and finds
+            there no settings by which it would start anything. For git alone.
         shown: Which of the workspace's secrets the box shows, by path; None is all of them.
         may_change: Which installed programs the box lets be changed, by path.
         guards: What the box guards, as it was found lately.
@@ -122,6 +128,7 @@ async def run_command(  # noqa: PLR0913 - each is a choice of the caller
         hidden=tuple(hidden),
         search_path=Programs(path=search_path).elsewhere(workspace.root),
         read_only=read_only,
+        writes_git=writes_git,
         shown=shown,
         may_change=may_change,
         guards=guards,
@@ -293,14 +300,21 @@ async def _spawn(
     argv = [bash, "--noprofile", "--norc", "-c", _LIMITS, "gonogo", bash, inside.script]
     argv += [inside.ceilings.ulimits, inherited.way]
     relative = box.cwd.relative_to(workspace.root).as_posix()
-    with _boxed(inside.sandbox) as filter_, workspace.folder(relative) as folder:
+    settings = await anyio.to_thread.run_sync(_settings, inside)
+    with (
+        _boxed(inside.sandbox) as filter_,
+        held(settings) as held_settings,
+        workspace.folder(relative) as folder,
+    ):
         fds = inherited.fds if filter_ is None else (filter_, *inherited.fds)
+        fds = (*held_settings, *fds)
         if inherited.door is not None:
             argv = inherited.door.through(argv)
         if inherited.line is not None:
             argv = inherited.line.kept(argv)
         if inside.sandbox is not None:
-            argv = await anyio.to_thread.run_sync(inside.sandbox.wrap, argv, box, filter_)
+            wrap = partial(inside.sandbox.wrap, argv, box, filter_, held_settings)
+            argv = await anyio.to_thread.run_sync(wrap)
         # By its descriptor: a folder that is swapped for a link now is not followed.
         here = f"/proc/self/fd/{folder}" if sys.platform == "linux" else str(box.cwd)
         try:
@@ -328,6 +342,13 @@ def _pinned(name: str, path: str, *, own: bool) -> str:
     return f'{name}() {{ {path} "$@"; }}; ' if own else f"hash -p {path} {name}; "
 
 
+def _settings(inside: _Inside) -> dict[Path, bytes]:
+    """What git is shown in the place of settings of repositories, in a box where it writes."""
+    if inside.sandbox is None or not inside.box.writes_git:
+        return {}
+    return plain_settings(inside.box.guarded(), inside.box.search_path)
+
+
 def _boxed(sandbox: Sandbox | None) -> AbstractContextManager[int | None]:
     return nullcontext() if sandbox is None else filter_fd()
 
@@ -348,6 +369,7 @@ def _environment(box: Box, home: str, mark: str, *, networked: bool) -> dict[str
         MARK: mark,
         # Nothing of a repository around the workspace is shown to who only reads.
         **({"GIT_CEILING_DIRECTORIES": str(box.workspace.parent)} if box.read_only else {}),
+        **(_ALONE if box.writes_git else {}),
         **(more if networked else {}),
     }
 

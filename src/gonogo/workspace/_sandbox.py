@@ -11,8 +11,9 @@ import pwd
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from stat import S_ISREG
 
@@ -20,6 +21,7 @@ from gonogo.domain.errors import ToolFailed
 from gonogo.workspace._filter import filter_fd
 from gonogo.workspace._programs import DEFAULT_PATH, find_program
 from gonogo.workspace.guards import SCAN_LIMIT, Guarded, guarded_paths
+from gonogo.workspace.repositories import obeyed, own_repository
 
 PRIVATE_HOME = "/run/home"
 """The home of commands in the box, where /run is empty and its own."""
@@ -59,6 +61,8 @@ class Box:
     search_path: str = DEFAULT_PATH
     read_only: bool = False
     """The workspace too."""
+    writes_git: bool = False
+    """The workspace's own repository may be written, but for what git obeys in it."""
     shown: Callable[[str], bool] | None = None
     """Which files of the workspace that look like secrets are shown, by their paths; None is all
     of them."""
@@ -112,11 +116,18 @@ class Sandbox:
                     return sandbox
         return None
 
-    def wrap(self, argv: Sequence[str], box: Box, filter_: int | None = None) -> list[str]:
+    def wrap(
+        self,
+        argv: Sequence[str],
+        box: Box,
+        filter_: int | None = None,
+        contents: Mapping[int, Path] | None = None,
+    ) -> list[str]:
         """The command line that runs `argv` in the box.
 
         Args:
             filter_: A descriptor that gives the filter of system calls.
+            contents: Descriptors that give what files hold in the box, and these.
         """
         box = box if self.sizes else replace(box, temporary=0)
         return [
@@ -124,6 +135,9 @@ class Sandbox:
             *("--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL"),
             *("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"),
             *_mounts(box),
+            *chain.from_iterable(
+                ("--ro-bind-data", str(fd), str(path)) for fd, path in (contents or {}).items()
+            ),
             *(["--seccomp", str(filter_)] if filter_ is not None else []),
             *("--dir", PRIVATE_HOME, "--chdir", str(box.cwd), "--"),
             *argv,
@@ -175,7 +189,10 @@ def _bound(box: Box, guarded: Guarded, covered: Collection[Path]) -> list[Path]:
     own = {
         path for path in map(Path, (sys.prefix, sys.base_prefix)) if box.workspace in path.parents
     }
-    return _outermost({*guarded.protected, *own, *programs[:BOUND_LIMIT]})
+    protected = {*guarded.protected}
+    if box.writes_git and (repository := own_repository(box.workspace)) in protected:
+        protected = {*protected - {repository}, *obeyed(repository)}
+    return _outermost({*protected, *own, *programs[:BOUND_LIMIT]})
 
 
 def _second_names(workspace: Path, secrets: Iterable[Path]) -> Iterable[Path]:
