@@ -389,3 +389,21 @@ def test_a_tool_that_writes_outside_its_subtasks_scope_is_shown_before_it_asks()
 
     assert "outside_scope" in found("docs/a.md")
     assert "outside_scope" not in found("src/a.py")
+
+
+def test_a_declared_command_that_asks_all_the_same_is_shown_with_the_reason():
+    scope = Scope(commands=("git push", "whoami", "pytest -q", "bash"))
+    asks = {("a", "git push"): "why it asks"}
+    found = look(
+        step("a", agent="debug", scope=scope),
+        asks=lambda subtask, command: asks.get((subtask.id, command)),
+        takes_no_more=lambda command: command in {"git push", "whoami", "bash"},
+    )
+    told = {f.code: (f.severity, f.fields) for f in found}
+
+    assert told["command_asks"] == (
+        "warning", {"subtask": "a", "command": "git push", "problem": "why it asks"}
+    )  # fmt: skip
+    assert told["command_whole"] == ("info", {"subtask": "a", "command": "whoami"})
+    assert [f.fields["command"] for f in found if f.code == "prefix_refused"] == ["bash"]
+    assert [f.code for f in found].count("command_whole") == 1

@@ -24,6 +24,22 @@ async def test_findings_stand_beside_the_plan_and_in_its_text(tmp_path: Path) ->
 
 
 @pytest.mark.feature(204)
+async def test_a_declared_command_that_asks_all_the_same_is_said_in_the_language_of_the_session(
+    tmp_path: Path,
+) -> None:
+    one = plan(step("one", scope={"commands": ["git push", "python3 -m notes", "whoami"]}))
+    async with world_of(tmp_path, {"main/architect": [one]}, locale="ru") as world:
+        shown = (await world.say("Сделай", agent="architect"))[-1]
+
+        said = {f["code"]: f["message"] for f in shown["metadata"]["findings"]}
+        assert said["command_asks"] == (
+            "one: git push всё равно будет спрашивать: 'git push' нет в закрытом наборе команд git"
+        )
+        assert said["command_whole"].startswith("one: whoami выполняется как есть")
+        assert not any("notes" in message for message in said.values())
+
+
+@pytest.mark.feature(204)
 async def test_a_finding_that_is_an_error_keeps_the_plan_from_a_person_and_the_model_is_told(
     tmp_path: Path,
 ) -> None:

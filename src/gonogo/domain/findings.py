@@ -21,6 +21,7 @@ from gonogo.domain.irreversible import irreversible
 from gonogo.domain.kinds import COMMAND_TOOL, SubtaskType
 from gonogo.domain.paths import write_guard
 from gonogo.domain.plan import Frozen, Revision, Scope, Subtask, critical_path
+from gonogo.domain.reason import Said
 from gonogo.domain.references import references
 
 MAX_FINDINGS = 200
@@ -44,7 +45,7 @@ class Finding(Frozen):
     severity: FindingSeverity
     code: str
     subtask_id: str | None = None
-    fields: dict[str, str] = {}
+    fields: dict[str, Said] = {}
     """What the text is filled in with."""
 
     @property
@@ -63,6 +64,8 @@ def findings(
     agents: Mapping[str, ProfileFacts],
     tools: Mapping[str, ToolClass],
     prefix_problem: Callable[[str], str | None],
+    asks: Callable[[Subtask, str], str | None] = lambda subtask, command: None,
+    takes_no_more: Callable[[str], bool] = lambda command: False,
     attended: bool = True,
 ) -> tuple[Finding, ...]:
     """Look a plan over: errors first, then warnings, each in the order of the subtasks.
@@ -70,9 +73,13 @@ def findings(
     Args:
         revision: Its graph was checked: without cycles and unknown dependencies.
         prefix_problem: Why the beginning of a command may not be allowed; None if it may.
+        asks: Why a command that a subtask declares asks all the same; None if it does not.
+        takes_no_more: Whether every word behind a command asks.
         attended: Somebody can be asked while the plan runs.
     """
-    look = _Look(revision.subtasks, agents, tools, prefix_problem, attended)
+    look = _Look(
+        revision.subtasks, agents, tools, prefix_problem, asks, takes_no_more, attended
+    )  # fmt: skip
     each = (_of_subtask(look, subtask) for subtask in look.subtasks)
     found = [*chain.from_iterable(each), *_overlapping(look), *_of_plan(look)]
     order = list(FindingSeverity)
@@ -91,6 +98,8 @@ class _Look:
     agents: Mapping[str, ProfileFacts]
     tools: Mapping[str, ToolClass]
     prefix_problem: Callable[[str], str | None]
+    asks: Callable[[Subtask, str], str | None]
+    takes_no_more: Callable[[str], bool]
     attended: bool
     above: Mapping[str, frozenset[str]] = field(init=False)
     reach: Mapping[str, Reach] = field(init=False)
@@ -115,8 +124,13 @@ def _finding(
         severity=severity,
         code=code,
         subtask_id=own.get("subtask"),
-        fields=own | {name: str(value) for name, value in fields.items()},
+        fields=own | {name: _word(value) for name, value in fields.items()},
     )
+
+
+def _word(value: object) -> str:
+    # A reason is said in the language of whoever reads it.
+    return value if isinstance(value, str) else str(value)
 
 
 def _of_subtask(look: _Look, subtask: Subtask) -> _Found:
@@ -186,6 +200,10 @@ def _commands(look: _Look, subtask: Subtask) -> _Found:
         problem = look.prefix_problem(command)
         if problem is not None:
             yield _finding(_W, "prefix_refused", subtask, command=command, problem=problem)
+        elif (why := look.asks(subtask, command)) is not None:
+            yield _finding(_W, "command_asks", subtask, command=command, problem=why)
+        elif look.takes_no_more(command):
+            yield _finding(_I, "command_whole", subtask, command=command)
     for command in reach.commands:
         final = irreversible(command)
         if final is not None:

@@ -1,6 +1,6 @@
 """A revision as it is put before a person: what it says, what is noticed about it, the question."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -13,10 +13,11 @@ from gonogo.domain.events import PlanFacts, PlanNotified
 from gonogo.domain.findings import Finding, FindingSeverity
 from gonogo.domain.plan import Revision, critical_path
 from gonogo.domain.plan_changes import PlanChanges
+from gonogo.domain.reason import Reason
 from gonogo.domain.records import Approval, Plan, Session
 from gonogo.store import Connection, log
 from gonogo.store.comments import comments_of
-from gonogo.texts import plan_summary
+from gonogo.texts import plan_summary, told
 from gonogo.texts import say as text
 
 ARCHITECT = "architect"
@@ -46,7 +47,7 @@ class Proposals:
         return [
             {
                 **finding.model_dump(mode="json", exclude={"fields"}, exclude_none=True),
-                "message": text(finding.key, locale, **finding.fields),
+                "message": text(finding.key, locale, **_said(finding.fields, locale)),
             }
             for finding in self.look_over(revision)
         ]
@@ -121,4 +122,12 @@ def _as_json(changes: PlanChanges) -> dict[str, Any]:
         "added": [s.model_dump(mode="json", exclude_none=True) for s in changes.added],
         "removed": [s.id for s in changes.removed],
         "changed": [{"id": key, "fields": fields} for key, fields in changes.changed],
+    }
+
+
+def _said(fields: Mapping[str, str], locale: str) -> dict[str, str]:
+    """What a finding names, reasons in the language that it is read in."""
+    return {
+        name: told(value, locale) if isinstance(value, Reason) else value
+        for name, value in fields.items()
     }

@@ -13,6 +13,7 @@ from gonogo.policy._tables import BadRules
 from gonogo.policy._trace import Look, Stage, Step, Trace
 from gonogo.policy.conditions import ALWAYS_ASK, Conditions
 from gonogo.policy.contexts import PolicyContext, check_command, load_contexts, read_contexts
+from gonogo.policy.declared import asks_anyway, takes_no_more
 from gonogo.policy.people import Known, review_findings
 from gonogo.policy.products import products_of
 from gonogo.policy.reviews import Reviews, load_reviews
@@ -42,6 +43,7 @@ __all__ = [
     "Trace",
     "Unparsed",
     "as_toml",
+    "asks_anyway",
     "check_command",
     "covers",
     "explain",
@@ -60,5 +62,6 @@ __all__ = [
     "review_findings",
     "session_rule",
     "suggest",
+    "takes_no_more",
     "verdict",
 ]

@@ -24,7 +24,7 @@ from gonogo.approvals import Desk
 from gonogo.dispatch import Hub, LocalDispatcher
 from gonogo.domain.approval_state import GUARDED_NAMES, ApprovalKind
 from gonogo.domain.findings import Finding, findings
-from gonogo.domain.plan import PLANNERS, Revision
+from gonogo.domain.plan import PLANNERS, Revision, Subtask
 from gonogo.domain.plan_state import PlanStatus
 from gonogo.domain.records import Plan
 from gonogo.domain.review import Doings
@@ -65,7 +65,7 @@ from gonogo.orchestrator import (
     checkpoint_starts,
     retreat,
 )
-from gonogo.policy import ALWAYS_ASK, read_prefix
+from gonogo.policy import ALWAYS_ASK, Conditions, asks_anyway, read_prefix, takes_no_more
 from gonogo.runtime._counted import CountedModel
 from gonogo.runtime._desk import open_desk, replan_rules
 from gonogo.runtime._extensions import Extensions
@@ -275,7 +275,7 @@ def build(
             workers=frozenset(profiles) - PLANNERS, tools=kit.tools, kinds=subtasks.kinds
         ).read,
         max_parallel=settings.max_parallel,
-        proposals=Proposals(desk=desk, look_over=_look_over(settings, doings)),
+        proposals=Proposals(desk=desk, look_over=_look_over(settings, doings, gate)),
         end_unfinished=engine.end_unfinished,
         closing=lambda conn, plan, now: _end_searches(conn, plan, now, replanning, answering),
     )  # fmt: skip
@@ -376,12 +376,26 @@ def _retreat(
     return retreat(rollbacks, check) if settings.on_failure == "rollback" else None
 
 
-def _look_over(settings: Settings, doings: Doings) -> Callable[[Revision], Sequence[Finding]]:
+def _look_over(
+    settings: Settings, doings: Doings, gate: Gate
+) -> Callable[[Revision], Sequence[Finding]]:
     def problem(prefix: str) -> str | None:
         found = read_prefix(prefix)
         return found if isinstance(found, str) else None
 
     return partial(
         findings, agents=doings.agents, tools=doings.tools, prefix_problem=problem,
+        asks=partial(_asks_anyway, gate, doings), takes_no_more=takes_no_more,
         attended=not settings.unattended,
     )  # fmt: skip
+
+
+def _asks_anyway(gate: Gate, doings: Doings, subtask: Subtask, command: str) -> str | None:
+    """Why a command asks although a subtask declares it, as far as one knows without a look."""
+    may_write = doings.agents[subtask.agent].may_write if subtask.agent in doings.agents else None
+    conditions = Conditions(
+        workspace="/", home=str(gate.home), repo_trusted=gate.repo_trusted,
+        sandboxed=gate.sandbox is not None, max_write_globs=may_write,
+        writes_barred=gate.sandbox is not None and may_write == (),
+    )  # fmt: skip
+    return asks_anyway(command, subtask.agent or "", gate.rules, conditions)

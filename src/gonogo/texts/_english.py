@@ -157,6 +157,8 @@ ENGLISH = {
     "finding_path_protected": "{subtask}: {path} is protected and will be denied",
     "finding_commands_without_tool": "{subtask} declares {commands} and cannot run commands",
     "finding_prefix_refused": "{subtask}: {command} will ask each time: {problem}",
+    "finding_command_asks": "{subtask}: {command} will ask all the same: {problem}",
+    "finding_command_whole": "{subtask}: {command} runs as it stands; more words behind it ask",
     "finding_irreversible_tool": "{subtask}: {tool} cannot be taken back",
     "finding_irreversible_command": "{subtask}: `{command}` cannot be taken back",
     "finding_overlapping_writers": (

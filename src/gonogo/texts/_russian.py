@@ -149,6 +149,10 @@ RUSSIAN = {
     "finding_path_protected": "{subtask}: {path} защищён, запись будет запрещена",
     "finding_commands_without_tool": "{subtask}: указаны {commands}, но выполнять команды нечем",
     "finding_prefix_refused": "{subtask}: {command} будет спрашивать каждый раз: {problem}",
+    "finding_command_asks": "{subtask}: {command} всё равно будет спрашивать: {problem}",
+    "finding_command_whole": (
+        "{subtask}: {command} выполняется как есть; с другими словами в конце будет вопрос"
+    ),
     "finding_irreversible_tool": "{subtask}: действие {tool} необратимо",
     "finding_irreversible_command": "{subtask}: `{command}` необратимо",
     "finding_overlapping_writers": (
