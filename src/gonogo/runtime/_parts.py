@@ -392,7 +392,8 @@ def _look_over(
 
 def _asks_anyway(gate: Gate, doings: Doings, subtask: Subtask, command: str) -> str | None:
     """Why a command asks although a subtask declares it, as far as one knows without a look."""
-    may_write = doings.agents[subtask.agent].may_write if subtask.agent in doings.agents else None
+    profile = doings.agents.get(subtask.agent or "")
+    may_write = None if profile is None else profile.may_write
     conditions = Conditions(
         workspace="/", home=str(gate.home), repo_trusted=gate.repo_trusted,
         sandboxed=gate.sandbox is not None, max_write_globs=may_write,
