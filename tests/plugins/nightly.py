@@ -31,10 +31,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_configure(config: pytest.Config) -> None:
+def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     """Tell test modules, which ask when they are imported, and other processes of this run."""
-    if config.option.nightly:
+    if early_config.known_args_namespace.nightly:
         os.environ[_NIGHTLY] = "1"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Give each test more time."""
+    if config.option.nightly:
         config.option.timeout = SECONDS
 
 
