@@ -12,7 +12,9 @@ from gonogo.agents._gate import leads_out
 from gonogo.domain.gate import Access, Call, Grant, ToolClass, Verdict
 from gonogo.domain.plan import Scope
 from gonogo.policy import Conditions, Rules, RuleText, make_rule, make_rules, verdict
-from gonogo.policy.scripts import paths_in
+from gonogo.policy._kinds import Place
+from gonogo.policy._word import literal
+from gonogo.policy.scripts import names_script, paths_in
 from gonogo.workspace import Workspace
 
 
@@ -191,6 +193,14 @@ def test_the_other_parts_of_a_command_are_covered_by_themselves(root):
     declared = "python3 -m notes"
     assert judge(root, f"{declared} -x | {declared} -y", declared).decision == "allow"
     assert judge(root, f"{declared} -x | sh", declared).decision == "ask"
+
+
+@pytest.mark.parametrize("text", ["-", "-i", "-c", "../x.py", "/etc/x.py", ".env", ""])
+def test_an_option_and_a_path_elsewhere_are_no_file_of_the_workspace(text):
+    place = Place(workspace="/ws", matching=lambda pattern: [pattern])
+    here = names_script([literal("python3"), literal("tool.py")], place, lambda path: False)
+    there = names_script([literal("python3"), literal(text)], place, lambda path: False)
+    assert (here, there) == (2, 0)
 
 
 @given(head=st.from_regex(r"\A(?:-[a-z]{1,4}|--[a-z-]+=|[a-z]+[=:,@+]|[=@+:,])\Z"))
