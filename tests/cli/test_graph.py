@@ -245,7 +245,7 @@ def test_a_difference_shows_what_was_added_removed_and_changed():
         "- old: Do less (coder)",
         "+ new: Do\\x1b more (debug)",
         "    after a",
-        "    needs commands pytest -q",
+        "    allowed: files anywhere in the workspace; commands pytest -q; all tools of its agent",
         "~ a",
         "    description: Do it → Do it well",
         '    dependencies: none → ["b"]',

@@ -111,6 +111,7 @@ def test_a_later_revision_is_shown_with_its_cause_its_changes_and_its_findings()
         "- b",
         "+ c: Do\\x1b more (debug)",
         "    after a",
+        "    allowed: files anywhere in the workspace; all tools of its agent",
         "~ a",
         "    timeout: none → 60.0",
         "! warning: c\\u200b has no scope",

@@ -146,12 +146,12 @@ def _flaws(conn: Any) -> list[str]:
 
 def _decoded(row: Any, texts: dict[str, str]) -> Row:
     return {
-        name: _value(value, texts) if name in _JSON and isinstance(value, str) else value
+        name: stored_value(value, texts) if name in _JSON and isinstance(value, str) else value
         for name, value in row.items()
     }
 
 
-def _value(text: str, texts: dict[str, str]) -> Any:
+def stored_value(text: str, texts: dict[str, str]) -> Any:
     """A column's value; after a blank come references to long texts."""
     value = json.loads(text)
     return _referred(value, texts) if text.startswith(" ") else value

@@ -125,6 +125,7 @@ class Pooler(Between):
 
     def __init__(self, folder: Path, server: Path, size: int) -> None:
         self._free: list[socket.socket] = []
+        self._all: list[socket.socket] = []
         self._made, self._size = 0, size
         self._news = threading.Condition()
         self._greeting = b""
@@ -132,7 +133,7 @@ class Pooler(Between):
 
     def close(self) -> None:
         super().close()
-        for far in self._free:
+        for far in self._all:
             far.close()
 
     def _serve(self, near: socket.socket, startup: bytes) -> None:
@@ -174,6 +175,7 @@ class Pooler(Between):
 
     def _greeted(self, startup: bytes) -> socket.socket:
         far, greeting, kind = self._connected(startup), b"", b""
+        self._all.append(far)
         while kind != _READY:
             kind, said = _message(far)
             greeting += kind + struct.pack("!I", len(said) + 4) + said

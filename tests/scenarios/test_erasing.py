@@ -315,7 +315,7 @@ async def test_by_default_all_are_kept(make):
 async def test_a_session_that_waits_for_a_person_or_has_a_plan_to_go_on_with_is_kept(make):
     script = {
         "main/architect": [plan(step("a"))],
-        "main/coder": [calls(run("true"))],
+        "main/coder": [calls(run("touch x"))],
         "a": [calls(write("a.txt")), says("done")],
     }
     async with make(script, retention_days=1, approval_expiry_tool=None) as world:

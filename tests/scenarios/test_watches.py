@@ -422,8 +422,9 @@ async def test_a_session_that_is_deleted_leaves_nothing_that_nobody_let_be_there
         await world.runtime.delete_session(world.ann, world.session)
         await world.idle()
 
-        assert taken(world, asked) == {".git/hooks/pre-commit", ".envrc"}
+        assert taken(world, asked) == set()
         assert not (world.folder / ".git").exists()
+        assert not (world.folder / ".envrc").exists()
 
 
 async def test_what_cannot_be_taken_away_is_asked_about_once_more(make, monkeypatch):

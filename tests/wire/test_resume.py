@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
+from durability.evidence import stored_value
 from wire.deployment import WAIT, Deployment
 from wire.forms import followed
 from wire.outcomes import last_seq
@@ -103,9 +104,10 @@ def test_logs_put_together_across_random_disconnects_equal_the_database(
     kept = shared.rows(
         "SELECT seq, body FROM events WHERE session_id = :id ORDER BY seq", id=scene.session_id
     )
+    texts = {row.digest: row.text for row in shared.rows("SELECT digest, text FROM texts")}
     assert [event["seq"] for event in whole] == list(range(1, len(kept) + 1))
     for row, event in zip(kept, whole, strict=True):
-        stored = json.loads(row.body)
+        stored = stored_value(row.body, texts)
         assert stored == {name: event[name] for name in stored}
     for reader in readers:
         assert reader.problem is None

@@ -6,7 +6,7 @@ from typing import Any
 
 from gonogo.dispatch import Follower
 from gonogo.domain.approval_views import DecisionAnswer
-from gonogo.domain.errors import InvalidCursor, NotFound
+from gonogo.domain.errors import Busy, InvalidCursor, NotFound
 from gonogo.domain.principal import Principal
 from gonogo.domain.records import Session
 from gonogo.runtime._parts import Parts
@@ -100,8 +100,13 @@ class Streams:
     async def _kept(self, session_id: str, cursor: int) -> AsyncGenerator[Body]:
         while True:
             # Who follows waits anyway; the stream is kept open meanwhile.
-            with patiently():
-                page = await self.parts.store.read(events_after, session_id, cursor)
+            try:
+                with patiently():
+                    page = await self.parts.store.read(events_after, session_id, cursor)
+            except Busy:
+                if self.parts.closing.is_set():
+                    return
+                raise
             for body in page:
                 cursor = body["seq"]
                 yield body

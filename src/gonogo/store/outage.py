@@ -112,8 +112,16 @@ class Pool:
         self._threads = ThreadPoolExecutor(threads, name)
 
     async def run(self, work: Callable[[], T]) -> T:
-        """Call a function in one of the threads."""
-        return await asyncio.wrap_future(self._threads.submit(work))
+        """Call a function in one of the threads.
+
+        Raises:
+            Busy: they are closed.
+        """
+        try:
+            begun = self._threads.submit(work)
+        except RuntimeError as error:
+            raise Busy(reason="the database is closed") from error
+        return await asyncio.wrap_future(begun)
 
     def close(self) -> None:
         """Finish what has been asked for."""
