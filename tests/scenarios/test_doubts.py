@@ -3,6 +3,7 @@ no replan, no retry and no rollback has it done once more in the dark.
 """
 
 from contextlib import asynccontextmanager
+from datetime import timedelta
 
 import anyio
 import pytest
@@ -286,17 +287,17 @@ async def test_where_it_takes_too_long_a_person_is_asked_and_the_plan_is_still_s
         assert deploys(world.folder) == 1
 
 
-async def test_a_budget_that_is_spent_in_between_is_asked_about_and_goes_on_with_more(make):
+async def test_time_that_is_spent_in_between_is_asked_about_and_goes_on_with_more(make):
     lines = script(SAME)
-    async with cut_off(make, lines, budget_requests=2) as (world, plan_id, question):
+    async with cut_off(make, lines, budget_plan_seconds=600) as (world, plan_id, question):
         await world.runtime.replan(world.ann, plan_id, "More")
+        world.clock.ahead += timedelta(hours=1)
         await settle(world, question)
         await world.idle()
-        for _ in range(3):
-            for asked in await world.pending():
-                if asked.details.get("about") == "budget":
-                    await settle(world, asked, "approve")
-                    await world.idle()
+        [asked] = await world.pending()
+        assert asked.details["about"] == "budget"
+        assert (await standing(world, plan_id))[0] == "replanning"
+        await settle(world, asked, "approve")
         await world.until("plan_notification", revision=2)
 
         assert (await standing(world, plan_id))[2]["x"] == "completed"

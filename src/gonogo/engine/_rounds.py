@@ -188,11 +188,13 @@ class Rounds(Spending):
         """Have the next revision looked for, unless something has to be settled first."""
         left, plan = board.unsettled(), board.plan
         asked = any(board.rows[key].status is _S.WAITING_APPROVAL for key in left)
-        if plan.paused_until is not None:
+        rests = asked or plan.pause_reason is not None
+        # What was settled and has no room in its workspace starts when it gets some.
+        if plan.paused_until is not None or (left and not rests):
             return
-        if asked or plan.pause_reason is not None:
+        if rests:
             _tell.final(board)
-        elif not left:
+        else:
             go_on(board.conn, REPLAN, board.plan.id)
 
     def _next_round(self, board: Board, room: int | None) -> tuple[Round, list[str]]:
