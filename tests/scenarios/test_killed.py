@@ -7,10 +7,24 @@ import re
 from contextlib import contextmanager
 from pathlib import Path
 
+import anyio
 import pytest
 
 from fakes import mortal
-from fakes.world import a_while, call, calls, is_running, of, on_both, plan, run, says, step, write
+from fakes.world import (
+    LIMIT,
+    a_while,
+    call,
+    calls,
+    is_running,
+    of,
+    on_both,
+    plan,
+    run,
+    says,
+    step,
+    write,
+)
 
 
 @contextmanager
@@ -233,7 +247,10 @@ async def test_names_that_a_command_left_are_asked_about_after_a_kill_while_it_r
     with process(born, tmp_path, None, MAKES, BUILD) as events:
         plan_id = seen(events, "plan_notification")["metadata"]["plan_id"]
     go = {"type": "plan_decision", "plan_id": plan_id, "decision": "approve"}
-    with process(born, tmp_path, None, MAKES, go):
+    with process(born, tmp_path, None, MAKES, go), anyio.fail_after(LIMIT):
+        # The shell that runs it all has the mark on its command line before it has made anything.
+        while not (tmp_path / "work" / ".envrc").exists():  # noqa: ASYNC110 - files tell nobody
+            await anyio.sleep(0.01)
         await is_running(mark)
     await is_running(mark, False)
     async with make(MAKES) as world:
