@@ -6,6 +6,8 @@ import anyio
 
 from fakes.asked import until_asked
 from fakes.world import call, calls, run, says, write
+from gonogo.acp._questions import decided, options_of
+from gonogo.domain.approval_views import ApprovalView
 
 READ = call("read_file", path="a.txt")
 SCRIPT = {
@@ -58,6 +60,21 @@ async def test_calls_show_what_they_do_and_run_when_they_are_allowed(editor, fol
     assert (shown.kind, shown.title, read.kind) == ("execute", "`cat a.txt`", "read")
     ended = {u.tool_call_id: u for u in pad.of("tool_call_update") if u.status == "completed"}
     assert "three" in ended[shown.tool_call_id].content[0].content.text
+
+
+async def test_words_are_allowed_the_whole_plan_where_that_is_offered():
+    asked = ApprovalView.model_validate({
+        "approval_id": "a", "request_id": "c", "kind": "tool", "request_type": "tool",
+        "session_id": "s", "subject": "execute_command", "tool_name": "execute_command",
+        "details": {"words_for_plan": "touch x"}, "reason": "why", "digest": "d",
+        "status": "pending", "created_at": "2026-01-01T00:00:00Z", "call_id": "c",
+    })  # fmt: skip
+    words = [each.option_id for each in options_of(asked, "en", forms=False)]
+    assert words == ["approve", "approve_plan", "approve_session", "reject"]
+    sent = [decided(asked, word) for word in words]
+    assert [each["decision"] for each in sent] == ["approve"] * 3 + ["reject"]
+    assert [each["for_plan"] for each in sent] == [False, True, False, False]
+    assert [each["for_session"] for each in sent] == [False, False, True, False]
 
 
 async def test_a_call_is_rejected_changed_or_left_as_the_person_chooses(editor, folder, provider):

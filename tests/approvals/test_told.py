@@ -346,6 +346,18 @@ async def test_what_is_allowed_for_the_rest_of_a_session_is_what_all_of_them_all
     assert decided.decision["approved_by"] == ["a", "b", "c"]
 
 
+@pytest.mark.parametrize("only", range(3))
+async def test_a_rule_that_one_of_them_allows_one_plan_alone_holds_there_alone(started, only):
+    desk = office(Review(needed=3))
+    asked = await ask(started, desk)
+    for number, name in enumerate("abc"):
+        who = Principal(id=f"user:{name}", name=name, role=Role.OPERATOR)
+        ruling = Ruling(word=APPROVE, by=who, rule=WRITES, for_plan=number == only)
+        decided = await started.write(desk.decide, asked.id, ruling, NOW)
+
+    assert (decided.decision["rule"]["tool"], decided.decision["for_plan"]) == (WRITES.tool, True)
+
+
 async def test_edits_count_together_only_when_they_are_the_same(started):
     desk = office(Review(needed=2))
     asked = await ask(started, desk)

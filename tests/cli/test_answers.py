@@ -38,11 +38,11 @@ class Reader(Person):
 class Client:
     """Has one question open."""
 
-    def __init__(self, *lines: str) -> None:
+    def __init__(self, *lines: str, **details: str) -> None:
         self.asked = ApprovalView.model_validate({
             "approval_id": "a", "request_id": "c", "kind": "tool", "request_type": "tool",
             "session_id": "s", "subject": "execute_command", "tool_name": "execute_command",
-            "details": {"agent": "coder", "preview": "\n".join(lines)}, "reason": "why",
+            "details": {"agent": "coder", "preview": "\n".join(lines), **details}, "reason": "why",
             "digest": "d", "status": "pending", "created_at": "2026-01-01T00:00:00Z",
             "arguments": {"command": "\n".join(lines)},
         })  # fmt: skip
@@ -52,8 +52,8 @@ class Client:
         return PendingApprovals.model_validate(found)
 
 
-async def answered(person: Reader, *lines: str) -> list[dict[str, Any]]:
-    client: Any = Client(*lines)
+async def answered(person: Reader, *lines: str, **details: str) -> list[dict[str, Any]]:
+    client: Any = Client(*lines, **details)
     return await Answers(client, "s", person, Wish(), "en").to_what_waits()
 
 
@@ -93,3 +93,12 @@ async def test_a_short_command_is_shown_whole_line_by_line():
 
     assert person.read[2:5] == ["  echo ok", "  ", "  touch x"]
     assert person.options == [["approve", "edit", "reject"]]
+
+
+async def test_a_command_of_a_plan_can_be_allowed_for_the_plan_where_that_is_offered():
+    person = Reader("these_words")
+
+    [message] = await answered(person, "touch x", words_for_plan="touch x")
+
+    assert person.options == [["approve", "these_words", "edit", "reject"]]
+    assert (message["decision"], message["for_plan"]) == ("approve", True)

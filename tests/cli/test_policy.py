@@ -127,6 +127,8 @@ def test_a_rule_of_one_session_is_added_explained_listed_and_removed(gonogo, pro
 
     plan = gonogo("approvals", "decide", waiting["approval_id"], "approve", "--for-session")
     no = gonogo("approvals", "decide", waiting["approval_id"], "reject", "--for-session")
+    longer = ("--for-session", "--for-plan")
+    both = gonogo("approvals", "decide", waiting["approval_id"], "approve", *longer)
     added = gonogo("policy", "add", of, "allow", "--command", "pytest -q", "--reason", "quick")
     broad = gonogo("policy", "add", of, "allow", "--command", "bash")
     explained = gonogo("policy", "explain", "--session", of, "--json", "--", "pytest", "-q")
@@ -138,6 +140,7 @@ def test_a_rule_of_one_session_is_added_explained_listed_and_removed(gonogo, pro
     left = json.loads(gonogo("policy", "list", of, "--json").stdout)
 
     assert (plan.returncode, no.returncode, broad.returncode) == (2, 2, 2)
+    assert (both.returncode, "one of --for-session and --for-plan" in both.stderr) == (2, True)
     assert added.stdout.startswith("session:1 rule_")
     assert json.loads(explained.stdout)["rule"] == "session:1"
     assert json.loads(reviewed.stdout)["rule"] == "default:other"

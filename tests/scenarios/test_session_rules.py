@@ -2,7 +2,7 @@
 
 import pytest
 
-from fakes.world import call, calls, of, run, says, write
+from fakes.world import call, calls, of, plan, run, says, step, write
 from gonogo.domain.errors import Forbidden, InvalidMessage, NotFound
 from gonogo.domain.principal import Principal, Role
 
@@ -140,3 +140,76 @@ async def test_rules_survive_a_restart_and_end_with_the_session(make):
         await world.runtime.delete_session(world.ann, world.session)
         with pytest.raises(NotFound):
             await world.runtime.session_rules(world.ann, world.session)
+
+
+SAY = "touch one.txt"
+SCOPE = {"tools": ["execute_command"], "commands": ["make check"]}
+PLANNED = {
+    "main/architect": [plan(step("a", scope=SCOPE), step("b", "a", scope=SCOPE))],
+    "a": [calls(run(SAY)), says("a")],
+    "b": [calls(run(SAY)), calls(run(f"{SAY} two.txt")), says("b")],
+    "main/coder": [calls(run(SAY)), says("Done")],
+    "main/orchestrator": [says("Yes?")],
+}  # fmt: skip
+
+
+async def test_words_that_are_allowed_a_plan_run_in_that_plan_and_nowhere_else(make):
+    async with make(PLANNED) as world:
+        await world.decide_plan(await world.propose())
+        [first] = await world.pending()
+        assert first.details["words_for_plan"] == SAY
+        await world.decide(first.call_id, for_plan=True)
+
+        [other] = await world.pending()
+        assert other.arguments["command"] == f"{SAY} two.txt"
+        assert (await world.audit("tool.allowed"))[-1].details["rule"] == "session:1"
+        [rule] = await world.runtime.session_rules(world.ann, world.session)
+        assert rule.rule == allow(tool="execute_command", agent="coder", command=SAY, exact=True)
+        assert rule.plan_id == first.plan_id
+        [made] = await world.audit("rule.made")
+        assert made.details["plan_id"] == first.plan_id
+        [decided] = await world.audit("tool.approved")
+        assert decided.details["decision"]["for_plan"] is True
+        await world.decide(other.call_id, "reject")
+        assert len(asked(await world.say("Go", "coder"))) == 1
+
+
+async def test_words_that_a_plan_was_allowed_ask_again_once_that_is_taken_back(make):
+    lines = [calls(run(SAY)), calls(run(f"{SAY} two.txt")), calls(run(SAY)), says("b")]
+    async with make(PLANNED | {"b": lines}) as world:
+        await world.decide_plan(await world.propose())
+        [first] = await world.pending()
+        with pytest.raises(InvalidMessage, match="either for_session or for_plan"):
+            await world.decide(first.call_id, for_plan=True, for_session=True)
+        await world.decide(first.call_id, for_plan=True)
+        [other] = await world.pending()
+        await world.runtime.remove_session_rule(world.ann, world.session, "session:1")
+        await world.decide(other.call_id)
+        assert [each.arguments["command"] for each in await world.pending()] == [SAY]
+
+
+async def test_a_call_of_no_plan_is_allowed_no_plan(make):
+    async with make(PLANNED) as world:
+        [only] = asked(await world.say("Go", "coder"))
+        [question] = await world.pending()
+        assert "words_for_plan" not in question.details
+        with pytest.raises(InvalidMessage, match="belongs to no plan"):
+            await world.decide(only, for_plan=True)
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["git push", "touch b && cat a.txt", "cat /etc/hostname", "rm a.txt"],
+)
+async def test_a_plan_is_never_offered_words_that_always_ask(make, command):
+    lines = {
+        "main/architect": [plan(step("a"))], "a": [calls(run(command)), says("a")],
+        "main/orchestrator": [says("Yes?")],
+    }  # fmt: skip
+    async with make(lines) as world:
+        await world.decide_plan(await world.propose())
+        [question] = await world.pending()
+        assert "words_for_plan" not in question.details
+        with pytest.raises(InvalidMessage, match="for_plan"):
+            await world.decide(question.call_id, for_plan=True)
+        assert await world.runtime.session_rules(world.ann, world.session) == []

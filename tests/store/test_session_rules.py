@@ -12,7 +12,7 @@ def _add(conn, rule_id, session_id="s1"):
     number = next_rule(conn, session_id)
     rule = SessionRule(
         id=rule_id, session_id=session_id, position=number, rule={"decision": "ask"},
-        made_by="ann", created_at=NOW, ended_at=None,
+        made_by="ann", created_at=NOW, ended_at=None, plan_id=None,
     )  # fmt: skip
     add_rule(conn, rule)
     return number

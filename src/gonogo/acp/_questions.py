@@ -25,7 +25,7 @@ from gonogo.domain.messages import HitlDecision, PlanDecision
 from gonogo.domain.visible import visible_json
 from gonogo.texts import say
 
-REVISE, EDIT = "revise", "edit"
+REVISE, EDIT, FOR_PLAN = "revise", "edit", "approve_plan"
 CHANGES = "changes"
 """The field of a form that says what is to be different in a plan."""
 # A client that nobody sits at takes the first option of a kind: what it declines is rejected.
@@ -34,7 +34,8 @@ _PLAN: tuple[tuple[str, schema.PermissionOptionKind], ...] = (
     (REVISE, "reject_once"),
 )  # fmt: skip
 _TOOL: tuple[tuple[str, schema.PermissionOptionKind], ...] = (
-    ("approve", "allow_once"), ("approve_session", "allow_always"), (EDIT, "allow_once"),
+    ("approve", "allow_once"), (FOR_PLAN, "allow_always"), ("approve_session", "allow_always"),
+    (EDIT, "allow_once"),
     ("reject", "reject_once"),
 )  # fmt: skip
 _OTHER: tuple[tuple[str, schema.PermissionOptionKind], ...] = (
@@ -67,7 +68,7 @@ def options_of(
     return [
         schema.PermissionOption(option_id=word, kind=kind, name=say(f"editor_{word}", locale))
         for word, kind in given
-        if forms or word != EDIT
+        if (forms or word != EDIT) and (word != FOR_PLAN or "words_for_plan" in approval.details)
     ]
 
 
@@ -128,8 +129,9 @@ def decided(approval: ApprovalView, word: str) -> dict[str, Any]:
         )  # fmt: skip
     else:
         decision = HitlDecision(
-            approval_id=approval.approval_id, decision=word.removesuffix("_session"),
+            approval_id=approval.approval_id, decision=word.split("_")[0],
             digest=approval.digest, for_session=word.endswith("_session"),
+            for_plan=word == FOR_PLAN,
         )  # fmt: skip
     return decision.model_dump(mode="json", exclude_none=True)
 

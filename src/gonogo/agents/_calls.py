@@ -70,8 +70,9 @@ class CallKind:
                 self._tell_allowed(conn, call, ruling, now, call.digest, call.arguments)
                 if ruling.rule is not None:
                     make_session_rule(
-                        conn, call.session_id, ruling.rule, ruling.by, now, call_id=call.id
-                    )
+                        conn, call.session_id, ruling.rule, ruling.by, now,
+                        call.plan_id if ruling.for_plan else None, call_id=call.id,
+                    )  # fmt: skip
             case DecisionWord.EDIT:
                 self._edit(conn, call, ruling, now)
             case _:

@@ -10,7 +10,7 @@ from typing import Any
 import anyio.to_thread
 
 from gonogo.agents._foreign import allowed_tools, change_of, may_call
-from gonogo.agents._given import Giving, nothing_given
+from gonogo.agents._given import Given, Giving, nothing_given
 from gonogo.agents._profiles import Profile
 from gonogo.agents._remote import remote_access
 from gonogo.agents._thread import Thread
@@ -66,6 +66,8 @@ class Gated:
     """The rules that held for it; None: it was refused before any was looked at."""
     around: Surroundings | None = None
     """What a command would meet here."""
+    words: str | None = None
+    """The words that a person may allow the plan too, where they are asked about them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,12 +150,14 @@ class Gate:
             ready = await self._prepared(thread, self.tools[name], arguments)
         except (InvalidArguments, ToolFailed) as error:
             return str(error)
+        return await self._narrowest(thread, ready, await self.given(thread))
+
+    async def _narrowest(self, thread: Thread, ready: _Ready, given: Given) -> RuleText | str:
         call = ready.call
         text = narrowest(call, ALWAYS_ASK)
         rule = text if isinstance(text, str) else session_rule(0, text, "")
         if isinstance(text, str) or isinstance(rule, str):
             return str(rule)
-        given = await self.given(thread)
         rules = self.rules_for(call, (*given.rules, rule))
         found, _ = await self._explained(thread, ready, rules, None)
         return text if found.decision == "allow" else f"no rule is enough: {found.reason}"
@@ -176,6 +180,9 @@ class Gate:
         found = found.model_copy(
             update={"reason": told(found.reason, thread.locale), "definition": call.definition}
         )
+        words: RuleText | str = ""
+        if found.decision == "ask" and thread.plan_id and call.access.command is not None:
+            words = await self._narrowest(thread, ready, given)
         reason = say("model_denied", thread.locale, reason=found.reason)
         return Gated(
             tool=tool.name, tool_class=ToolClass.PURE if found.read_only else tool.tool_class,
@@ -184,6 +191,7 @@ class Gate:
             effects=ready.effects, preview=mark_blanks(visible(ready.preview)),
             error=f"{_refusal(found)}: {reason}" if found.decision == "deny" else None,
             trace=trace, access=call.access, rules=rules, around=ready.around,
+            words=None if isinstance(words, str) else words.command,
         )  # fmt: skip
 
     async def _prepared(self, thread: Thread, tool: Tool, arguments: dict[str, Any]) -> _Ready:

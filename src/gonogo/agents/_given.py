@@ -62,7 +62,7 @@ def given_in(store: Store) -> Giving:
 
 
 def _given(conn: Connection, thread: Thread) -> Given:
-    rules = rules_of(conn, thread.session_id)
+    rules = rules_of(conn, thread.session_id, thread.plan_id)
     grant, granted_at = _grant(conn, thread)
     since = {rule.name: made_at for rule, made_at in rules}
     if grant is not None and granted_at is not None:

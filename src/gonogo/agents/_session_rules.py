@@ -13,9 +13,9 @@ from gonogo.store.session_rules import active_rules, add_rule, end_rule, next_ru
 _MOST = 256
 
 
-def rules_of(conn: Connection, session_id: str) -> list[tuple[Rule, datetime]]:
-    """The rules that hold in a session now, and when each was made."""
-    found = active_rules(conn, session_id)
+def rules_of(conn: Connection, session_id: str, plan_id: str | None) -> list[tuple[Rule, datetime]]:
+    """The rules that hold in a session now, or in a plan of it, and when each was made."""
+    found = [r for r in active_rules(conn, session_id) if r.plan_id in {None, plan_id}]
     kept = ((kept_rule(r.position, r.rule, r.made_by), r.created_at) for r in found)
     return [(rule, made_at) for rule, made_at in kept if rule is not None]
 
@@ -26,11 +26,13 @@ def make_session_rule(
     text: RuleText,
     by: Principal,
     now: datetime,
+    plan_id: str | None = None,
     **about: Any,  # noqa: ANN401 - JSON values
 ) -> SessionRule:
     """Make a rule that holds in a session from now on.
 
     Args:
+        plan_id: The plan that it holds in, where it is for no other.
         about: What else the audit log says of it.
 
     Raises:
@@ -46,12 +48,13 @@ def make_session_rule(
     written = text.model_dump(mode="json", exclude_defaults=True)
     made = SessionRule(
         id=new_id("rule"), session_id=session_id, position=position, rule=written,
-        made_by=by.name, created_at=now, ended_at=None,
+        made_by=by.name, created_at=now, ended_at=None, plan_id=plan_id,
     )  # fmt: skip
     add_rule(conn, made)
     log.note(
         conn, session_id, now, actor=by.id, action="rule.made", subject=checked.name,
-        rule_id=made.id, text=written, reason=checked.reason, **about,
+        rule_id=made.id, text=written, reason=checked.reason,
+        **about, **({"plan_id": plan_id} if plan_id else {}),
     )  # fmt: skip
     return made
 

@@ -34,6 +34,8 @@ def question_of_call(
     }  # fmt: skip
     if parts := parts_of(gated):
         details["parts"] = parts
+    if gated.words is not None:
+        details["words_for_plan"] = gated.words
     return Question(
         session_id=call.session_id, kind=ApprovalKind.TOOL, subject=call.tool,
         details=details | ({"edited_by": edited_by} if edited_by else {}),

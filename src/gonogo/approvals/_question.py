@@ -33,6 +33,8 @@ class Ruling:
     """What the kind worked out of `changes` before the transaction."""
     rule: RuleText | None = None
     """What the answer allows for the rest of the session, besides this once."""
+    for_plan: bool = False
+    """The rule holds in the plan of what was asked about, and nowhere else."""
     start: bool = True
     auto_approve_tools: bool = True
     after: int | None = None
@@ -49,6 +51,7 @@ class Ruling:
             "feedback": self.feedback,
             "changes": self.changes,
             "rule": self.rule and self.rule.model_dump(mode="json", exclude_defaults=True),
+            "for_plan": self.for_plan or None,
             "decided_name": self.by.name,
             "after": self.after,
             "approved_by": list(self.agreed) or None,

@@ -54,7 +54,7 @@ def _vote(approval: Approval, ruling: Ruling, now: datetime) -> Vote:
 
 def _stands(kept: Vote, vote: Vote) -> bool:
     """Whether the same person has said just this before."""
-    told = ("ballot", "decision", "rule", "start", "auto_approve_tools")
+    told = ("ballot", "decision", "rule", "for_plan", "start", "auto_approve_tools")
     return kept.principal_id == vote.principal_id and all(
         kept.ruling.get(name) == vote.ruling.get(name) for name in told
     )
@@ -66,6 +66,7 @@ def _together(ruling: Ruling, others: list[Vote]) -> Ruling:
     return replace(
         ruling,
         rule=ruling.rule if all(vote.ruling.get("rule") == rule for vote in others) else None,
+        for_plan=ruling.for_plan or any(vote.ruling.get("for_plan") for vote in others),
         auto_approve_tools=ruling.auto_approve_tools and free,
         agreed=(*(vote.name for vote in others), ruling.by.name),
     )

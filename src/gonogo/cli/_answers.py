@@ -26,6 +26,8 @@ from gonogo.texts import say
 _NOBODY = "Nobody is there to answer (--unattended)"
 _PLAN = ("approve", "edit", "hold", "reject", "comment", "send_back")
 _CALL = ("approve", "edit", "reject")
+_COMMAND = ("approve", "these_words", "edit", "reject")
+"""Of a command whose plan may be allowed the same words from now on."""
 _MORE = "more"
 """Shows the next page of a question that is long."""
 _GONE = frozenset({"conflict", "already_decided", "expired", "not_found"})
@@ -173,7 +175,7 @@ class Answers:
         if left:
             self._show(approval, left.pop(0), first=True)
         while True:
-            word = await self.person.choose(question, self._options(is_plan, len(left)))
+            word = await self.person.choose(question, self._options(approval, len(left)))
             if word is None:
                 return None
             if word == _MORE:
@@ -181,9 +183,13 @@ class Answers:
             elif message := await self._meant(approval, word):
                 return message
 
-    def _options(self, is_plan: bool, pages_left: int) -> dict[str, str]:
+    def _options(self, approval: ApprovalView, pages_left: int) -> dict[str, str]:
         """What can be answered: nothing is approved that was not shown."""
-        words = _PLAN if is_plan else _CALL if pages_left == 0 else (_MORE, "reject")
+        words = _PLAN if approval.kind == ApprovalKind.PLAN else _CALL
+        if pages_left:
+            words = (_MORE, "reject")
+        elif "words_for_plan" in approval.details:
+            words = _COMMAND
         return {word: say(f"cli_{word}", self.locale, pages=pages_left) for word in words}
 
     def _show(self, approval: ApprovalView, page: list[str], *, first: bool) -> None:
@@ -208,6 +214,8 @@ class Answers:
                     return None
                 self._sent_back[approval.plan_id or ""] = approval.approval_id
                 return {"type": FOLLOWS}
+            case "these_words":
+                return decision(approval, "approve") | {"for_plan": True}
             case _:
                 return decision(approval, word)
 

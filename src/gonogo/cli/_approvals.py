@@ -61,7 +61,7 @@ def show_approval(approval_id: ApprovalId, json: Json = False) -> None:
     **EXACT,
     epilog=example(
         "gonogo approvals decide a_0192 approve",
-        "gonogo approvals decide a_0192 approve --for-session",
+        "gonogo approvals decide a_0192 approve --for-plan",
         'gonogo approvals decide a_0192 reject --feedback "Too risky"',
         """gonogo approvals decide a_0192 edit --arguments '{"command": "pytest -q"}'""",
         "gonogo approvals decide --group a_0192 approve",
@@ -82,6 +82,10 @@ def decide(
         bool,
         typer.Option("--for-session", help="With approve: allow just this for the session too."),
     ] = False,
+    for_plan: Annotated[
+        bool,
+        typer.Option("--for-plan", help="With approve: allow just this for the plan too."),
+    ] = False,
     same_as: Annotated[
         str | None,
         typer.Option("--group", help="Answer all that are identical: a group, or one's id."),
@@ -93,7 +97,10 @@ def decide(
         carry_out(_decide_group, same_as, approval_id, decision, feedback, json)
     if decision is None:
         raise typer.BadParameter("an answer is missing: approve, edit, reject or hold")
-    carry_out(_decide, approval_id, decision.value, feedback, arguments, for_session, json)
+    if for_session and for_plan:
+        raise typer.BadParameter("give one of --for-session and --for-plan")
+    longer = "for_session" if for_session else "for_plan" if for_plan else None
+    carry_out(_decide, approval_id, decision.value, feedback, arguments, longer, json)
 
 
 @app.command(
@@ -203,15 +210,15 @@ async def _decide(
     word: str,
     feedback: str | None,
     arguments: str | None,
-    for_session: bool,
+    longer: str | None,
     json: bool,
 ) -> Exit:
     from gonogo.cli._decide import decide_one
 
-    if for_session and word != "approve":
-        raise Stop("--for-session goes with approve", Exit.USAGE)
+    if longer and word != "approve":
+        raise Stop(f"--{longer.replace('_', '-')} goes with approve", Exit.USAGE)
     edited = _given(word, arguments)
-    return await decide_one(approval_id, word, feedback, edited, for_session=for_session, json=json)
+    return await decide_one(approval_id, word, feedback, edited, longer=longer, json=json)
 
 
 def _given(word: str, arguments: str | None) -> object:

@@ -24,21 +24,24 @@ async def decide_one(
     feedback: str | None,
     edited: object,
     *,
-    for_session: bool = False,
+    longer: str | None = None,
     json: bool,
 ) -> Exit:
     """Answer a question.
 
     The process that owns the state folder carries on from there. Where this command is the owner,
     it stays until what the answer set going is over or waits again.
+
+    Args:
+        longer: `for_session` or `for_plan`, where the call is allowed from now on.
     """
     async with linked(read_settings(), goes_on=True) as link:
         approval = await link.client.approval(approval_id)
         message = decision(approval, word, feedback, edited)
-        if for_session and approval.kind != "tool":
-            raise Stop("--for-session is for tool calls only", Exit.USAGE)
-        if for_session:
-            message["for_session"] = True
+        if longer is not None and approval.kind != "tool":
+            raise Stop(f"--{longer.replace('_', '-')} is for tool calls only", Exit.USAGE)
+        if longer is not None:
+            message[longer] = True
         if link.runtime is not None:
             return await see_through(link, approval, message, Wish(json=json))
         await tell(link, approval.session_id, message)

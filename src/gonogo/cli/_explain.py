@@ -87,7 +87,8 @@ async def _in_session(session_id: str) -> _Place:
     async with connected() as client:
         session = await client.session(session_id)
         found = await client.session_rules(session_id)
-    kept = [kept_rule(int(r.name.split(":")[1]), r.rule, r.made_by) for r in found]
+    everywhere = [rule for rule in found if rule.plan_id is None]
+    kept = [kept_rule(int(r.name.split(":")[1]), r.rule, r.made_by) for r in everywhere]
     return _Place(
         workspace=Path(session.workspace), remote=session.tool_host == "client",
         rules=tuple(rule for rule in kept if rule is not None),

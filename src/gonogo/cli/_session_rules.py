@@ -36,4 +36,5 @@ async def remove_rule(session_id: str, rule: str) -> Exit:
 
 
 def _written(rule: SessionRuleView) -> str:
-    return visible_json(rule.rule)
+    where = f" in {rule.plan_id}" if rule.plan_id else ""
+    return f"{visible_json(rule.rule)}{where}"

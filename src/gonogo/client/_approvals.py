@@ -50,12 +50,14 @@ class Approvals(Wire):
         modified_arguments: Mapping[str, Any] | None = None,
         feedback: str | None = None,
         for_session: bool = False,
+        for_plan: bool = False,
     ) -> ApprovalView:
         """Answer one approval, without a stream of what follows.
 
         Args:
             digest: Of what was shown; given, the decision is refused if that has changed.
             for_session: With approve: a rule allows just this call for the rest of the session.
+            for_plan: The same for the rest of its plan.
 
         Raises:
             AlreadyDecided: naming who decided, and when.
@@ -68,6 +70,7 @@ class Approvals(Wire):
             "modified_arguments": modified_arguments,
             "feedback": feedback,
             "for_session": for_session or None,
+            "for_plan": for_plan or None,
         }
         path = f"/approvals/{named(approval_id)}/decision"
         return await self._post(path, ApprovalView, given(fields))

@@ -123,6 +123,14 @@ class HitlDecision(LenientRequest):
     feedback: Text | None = None
     for_session: bool = False
     """With approve: a rule allows just this call for the rest of the session."""
+    for_plan: bool = False
+    """With approve: a rule allows just this call for the rest of its plan."""
+
+    @model_validator(mode="after")
+    def _is_for_one(self) -> Self:
+        if self.for_session and self.for_plan:
+            raise ValueError("either for_session or for_plan")
+        return self
 
     @model_validator(mode="after")
     def _names_one_subject(self) -> Self:

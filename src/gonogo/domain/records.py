@@ -284,6 +284,8 @@ class SessionRule:
     made_by: str
     created_at: datetime
     ended_at: datetime | None
+    plan_id: str | None
+    """The plan that it holds in; None: it holds in the whole session."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

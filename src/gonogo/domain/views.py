@@ -104,6 +104,8 @@ class SessionRuleView(View):
     rule: dict[str, Any]
     made_by: str
     created_at: datetime
+    plan_id: str | None = None
+    """The plan that it holds in, where it does not hold in the whole session."""
 
 
 class CallView(View):

@@ -95,13 +95,15 @@ class Decisions(Sessions):
             changes=decision.modified_arguments,
         )  # fmt: skip
         _check_changes(ruling, "modified_arguments")
-        if ruling.word is not DecisionWord.EDIT and not decision.for_session:
+        lasts = decision.for_session or decision.for_plan
+        if ruling.word is not DecisionWord.EDIT and not lasts:
             return find, ruling
         approval = await self.parts.store.read(find)
         if ruling.word is DecisionWord.EDIT and approval.kind is ApprovalKind.TOOL:
             ruling = await self._edited(approval, ruling)
-        if decision.for_session:
-            ruling = await self._for_session(approval, ruling)
+        if lasts:
+            ruling = replace(ruling, for_plan=decision.for_plan)
+            ruling = await self._for_longer(approval, ruling)
         return lambda conn: approval, ruling
 
     async def approvals(
@@ -186,17 +188,20 @@ class Decisions(Sessions):
             raise PolicyDenied(gated.verdict.reason)
         return replace(ruling, prepared=gated)
 
-    async def _for_session(self, approval: Approval, ruling: Ruling) -> Ruling:
-        """Find the rule that allows just what was asked for the rest of the session."""
+    async def _for_longer(self, approval: Approval, ruling: Ruling) -> Ruling:
+        """Find the rule that allows just what was asked for the rest of the session or plan."""
+        said = "for_plan" if ruling.for_plan else "for_session"
         if ruling.word is not DecisionWord.APPROVE or approval.kind is not ApprovalKind.TOOL:
-            raise InvalidMessage("for_session: only a tool call is approved for a session")
+            raise InvalidMessage(f"{said}: only a tool call that is approved may run again")
+        if ruling.for_plan and approval.plan_id is None:
+            raise InvalidMessage(f"{said}: {approval.subject} belongs to no plan")
         session, call = await self.parts.store.read(_session_and_call, approval)
         await self.parts.store.read(check_owner, ruling.by, session.id)
         found = await self.parts.gate.narrowest(
             _thread_of(session, call), call.tool, call.arguments
         )
         if isinstance(found, str):
-            raise InvalidMessage(f"for_session: {found}")
+            raise InvalidMessage(f"{said}: {found}")
         return replace(ruling, rule=found)
 
 

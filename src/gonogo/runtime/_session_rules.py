@@ -92,5 +92,5 @@ def _rules(conn: Connection, principal: Principal, session_id: str) -> list[Sess
 def _view(row: SessionRule) -> SessionRuleView:
     return SessionRuleView(
         rule_id=row.id, session_id=row.session_id, name=f"session:{row.position}", rule=row.rule,
-        made_by=row.made_by, created_at=row.created_at,
+        made_by=row.made_by, created_at=row.created_at, plan_id=row.plan_id,
     )  # fmt: skip

@@ -139,6 +139,7 @@ class ApprovalAnswer(LenientRequest):
     modified_arguments: dict[str, Any] | None = None
     feedback: Text | None = None
     for_session: bool = False
+    for_plan: bool = False
 
 
 class NamedAnswer(ApprovalAnswer):

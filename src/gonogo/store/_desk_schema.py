@@ -44,6 +44,7 @@ session_rules = table(
     Column("made_by", Clean, nullable=False),
     Column("created_at", Utc, nullable=False),
     Column("ended_at", Utc),
+    Column("plan_id", Clean, ForeignKey("plans.id")),
     UniqueConstraint("session_id", "position"),
 )
 

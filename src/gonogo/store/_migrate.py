@@ -8,7 +8,7 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from gonogo.domain.errors import Conflict
 from gonogo.store.outage import raise_told
 
-HEAD = "0004"
+HEAD = "0005"
 _FOLDER = Path(__file__).parent / "migrations"
 _NO_TABLE = "42P01"
 

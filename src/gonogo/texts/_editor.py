@@ -3,6 +3,7 @@
 ENGLISH_EDITOR = {
     "editor_approve": "Approve",
     "editor_approve_session": "Approve, and allow this for the session",
+    "editor_approve_plan": "Approve, and allow these words for this plan",
     "editor_hold": "Approve, and start later",
     "editor_revise": "Ask for changes",
     "editor_edit": "Approve with changes…",
@@ -28,6 +29,7 @@ ENGLISH_EDITOR = {
 RUSSIAN_EDITOR = {
     "editor_approve": "Одобрить",
     "editor_approve_session": "Одобрить и разрешить это до конца сессии",
+    "editor_approve_plan": "Одобрить и разрешить эту команду до конца плана",
     "editor_hold": "Одобрить, но начать позже",
     "editor_revise": "Попросить изменить",
     "editor_edit": "Одобрить с изменениями…",

@@ -315,6 +315,7 @@ ENGLISH = {
     "cli_plan_question": "Carry out this plan?",
     "cli_tool_question": "Allow this?",
     "cli_approve": "approve",
+    "cli_these_words": "these words too, for this plan",
     "cli_edit": "edit",
     "cli_reject": "reject",
     "cli_more": "more: {pages} to read before you can approve",

@@ -87,7 +87,7 @@ def _decision(details: Mapping[str, Any], said: Mapping[str, Any], locale: str) 
     if said.get("changes") is not None:
         yield say("why_edited", locale)
     if said.get("rule"):
-        yield say("why_for_session", locale)
+        yield say("why_for_plan" if said.get("for_plan") else "why_for_session", locale)
     if said.get("feedback"):
         yield say("why_feedback", locale, text=said["feedback"])
 

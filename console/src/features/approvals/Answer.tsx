@@ -34,14 +34,15 @@ export function Answer({
       decision,
       feedback: draft.feedback.trim() || undefined,
       modified_arguments: decision === "edit" ? changes : undefined,
-      for_session: (decision === "approve" && draft.forSession) || undefined,
+      for_session: (decision === "approve" && draft.longer === "session") || undefined,
+      for_plan: (decision === "approve" && draft.longer === "plan") || undefined,
     };
     mutate(
-      { approvals: decision === "edit" || draft.forSession ? [approval] : asked, ruling },
+      { approvals: decision === "edit" || draft.longer ? [approval] : asked, ruling },
       {
         onSuccess: (answers) => {
           if (answers.every(({ ok }) => ok)) {
-            onDraft({ feedback: "", edit: undefined, forSession: false });
+            onDraft({ feedback: "", edit: undefined, longer: undefined });
           }
         },
       },
@@ -77,7 +78,7 @@ export function Answer({
           />
         </>
       )}
-      {isOpen && same.length > 1 && draft.edit === undefined && !draft.forSession && (
+      {isOpen && same.length > 1 && draft.edit === undefined && !draft.longer && (
         <Checkbox
           label={t("approvals.all", { number: same.length })}
           checked={!draft.isAlone}
@@ -85,12 +86,7 @@ export function Answer({
         />
       )}
       {isOpen && matter === "tool" && draft.edit === undefined && (
-        <Checkbox
-          label={t("approvals.forSession")}
-          description={t("approvals.forSessionHint")}
-          checked={draft.forSession}
-          onChange={(event) => onDraft({ forSession: event.currentTarget.checked })}
-        />
+        <Longer approval={approval} draft={draft} onDraft={onDraft} />
       )}
       {isOpen && (
         <Group gap="xs">
@@ -134,6 +130,42 @@ export function Answer({
         </Group>
       )}
     </Stack>
+  );
+}
+
+/** What an approval of a call allows besides this once. */
+function Longer({
+  approval,
+  draft,
+  onDraft,
+}: {
+  approval: ApprovalView;
+  draft: Draft;
+  onDraft: (changes: Partial<Draft>) => void;
+}) {
+  const { t } = useTranslation();
+  const words = approval.details.words_for_plan;
+  return (
+    <>
+      {typeof words === "string" && (
+        <Checkbox
+          label={t("approvals.forPlan")}
+          description={visible(words)}
+          checked={draft.longer === "plan"}
+          onChange={(event) =>
+            onDraft({ longer: event.currentTarget.checked ? "plan" : undefined })
+          }
+        />
+      )}
+      <Checkbox
+        label={t("approvals.forSession")}
+        description={t("approvals.forSessionHint")}
+        checked={draft.longer === "session"}
+        onChange={(event) =>
+          onDraft({ longer: event.currentTarget.checked ? "session" : undefined })
+        }
+      />
+    </>
   );
 }
 

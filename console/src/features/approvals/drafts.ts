@@ -5,12 +5,13 @@ export type Draft = {
   feedback: string;
   /** The text of an edit; absent: nothing is being edited. */
   edit?: string;
-  forSession: boolean;
+  /** What an approval allows besides this once. */
+  longer?: "session" | "plan";
   /** Only this one of several identical questions. */
   isAlone: boolean;
 };
 
-const NOTHING: Draft = { feedback: "", forSession: false, isAlone: false };
+const NOTHING: Draft = { feedback: "", isAlone: false };
 
 /** Begun answers by question: to look at another one loses nothing. */
 export function useDrafts(): {

@@ -51,7 +51,7 @@ function asked(more: Partial<ApprovalView>): ApprovalView {
 function shown(approval: ApprovalView, role = "operator", edit?: string): string {
   const queries = new QueryClient();
   queries.setQueryData(whoAmIQueryKey(), { id: "user:ann", name: "ann", role });
-  const draft = { feedback: "", forSession: false, isAlone: false, edit };
+  const draft = { feedback: "", isAlone: false, edit };
   const markup = renderToStaticMarkup(
     <I18nextProvider i18n={i18n}>
       <MantineProvider>
@@ -71,6 +71,13 @@ function shown(approval: ApprovalView, role = "operator", edit?: string): string
     .replace(/<[^>]*>/g, " ")
     .replace(/\s+/g, " ");
 }
+
+it("offers to allow a plan the words of a command, and shows them", () => {
+  const call = { kind: "tool", plan_id: "p", tool_name: "execute_command" };
+  const words = { words_for_plan: "touch x" };
+  expect(shown(asked({ ...call, details: words }))).toContain("for this plan too touch x");
+  expect(shown(asked({ ...call, details: {} }))).not.toContain("for this plan too");
+});
 
 it("shows a plan's subtasks with who does them and what they may touch, and what was noticed", () => {
   const details = {

@@ -208,6 +208,7 @@ export const en = {
     dropEdit: "Drop the edit",
     feedback: "Feedback",
     answer: "Your answer",
+    forPlan: "Allow these words for this plan too",
     forSession: "Allow it for this session",
     forSessionHint: "Makes the narrowest rule there is; refused where none is narrow enough.",
     editAs: "How to edit",
