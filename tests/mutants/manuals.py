@@ -377,7 +377,10 @@ def _parted(argv: Sequence[str], manual: Manual) -> tuple[list[str], list[str] |
         options.append(word)
         if bad := _bad(argv[0], word, manual):
             return options, bad
-        if _takes_next(word, manual) and words:
+        if argv[0] == "tree" and not word.startswith("--"):
+            # Each letter of a cluster that takes a value takes a word of its own.
+            del words[: sum(word.count(letter) for letter in manual.valued)]
+        elif _takes_next(word, manual) and words:
             words.pop(0)
         if argv[0] == "jq" and word in ("--arg", "--argjson"):
             del words[:2]
