@@ -3,7 +3,7 @@
 import pytest
 
 from gonogo.domain import pages
-from gonogo.domain.views import View
+from gonogo.domain.base import View
 
 WRAPS = {
     pages.Revisions: "revisions", pages.DecisionAnswers: "answers", pages.Agents: "agents",

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from math import ceil
 
-from gonogo.domain.views import View
+from gonogo.domain.base import View
 
 WINDOW = timedelta(days=30)
 """What is looked at when nobody says since when."""

@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from gonogo.domain.approval_state import ApprovalKind, ApprovalStatus
-from gonogo.domain.views import View
+from gonogo.domain.base import View
 
 
 class ReviewView(View):

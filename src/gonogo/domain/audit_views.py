@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any
 
-from gonogo.domain.views import View
+from gonogo.domain.base import View
 
 
 class AuditEntry(View):

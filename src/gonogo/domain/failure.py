@@ -7,6 +7,7 @@ A failure is typed where it happens. `classify` turns an exception of the tree i
 from enum import StrEnum
 from typing import Any
 
+from gonogo.domain.base import Frozen
 from gonogo.domain.errors import (
     Failed,
     GonogoError,
@@ -15,7 +16,7 @@ from gonogo.domain.errors import (
     PolicyDenied,
     ToolFailed,
 )
-from gonogo.domain.plan import Frozen, RetryPolicy
+from gonogo.domain.plan import RetryPolicy
 
 
 class Severity(StrEnum):

@@ -12,6 +12,7 @@ from itertools import chain
 from gonogo.domain._order import ancestors
 from gonogo.domain._reach import ProfileFacts as ProfileFacts
 from gonogo.domain._reach import Reach, own_paths, reach_of
+from gonogo.domain.base import Frozen
 from gonogo.domain.conditions import gives_no_answer, never_true, read_condition
 from gonogo.domain.errors import InvalidPlan
 from gonogo.domain.failure import Category
@@ -20,7 +21,7 @@ from gonogo.domain.globs import Overlaps
 from gonogo.domain.irreversible import irreversible
 from gonogo.domain.kinds import COMMAND_TOOL, SubtaskType
 from gonogo.domain.paths import write_guard
-from gonogo.domain.plan import Frozen, Revision, Scope, Subtask, critical_path
+from gonogo.domain.plan import Revision, Scope, Subtask, critical_path
 from gonogo.domain.reason import Said
 from gonogo.domain.references import references
 

@@ -3,9 +3,10 @@
 from enum import StrEnum
 from typing import Any, Literal
 
+from gonogo.domain.base import Frozen
 from gonogo.domain.canonical import digest
 from gonogo.domain.network import Network
-from gonogo.domain.plan import Frozen, Scope
+from gonogo.domain.plan import Scope
 from gonogo.domain.reason import Said
 
 

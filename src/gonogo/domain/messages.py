@@ -7,11 +7,10 @@ Older names are translated before the check, so the rest of gonogo knows one nam
 
 import re
 from collections.abc import Collection, Mapping
-from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar, cast
+from typing import Annotated, Any, Literal, Self, TypeVar, cast
 
 from pydantic import (
     BaseModel,
-    ConfigDict,
     Field,
     StringConstraints,
     ValidationError,
@@ -19,6 +18,7 @@ from pydantic import (
 )
 
 from gonogo.domain.approval_state import DecisionWord
+from gonogo.domain.base import ID, Id, LenientRequest, Text
 from gonogo.domain.defects import defect_of
 from gonogo.domain.errors import InvalidMessage, NotFound, UnknownType
 
@@ -29,9 +29,6 @@ REJECTED_TEXTS = ("User rejected", "Операция отклонена")
 """How older clients said no: as the error of a `tool_result`."""
 
 T = TypeVar("T", bound=BaseModel)
-ID = r"^[A-Za-z0-9_.:-]{1,128}$"
-Id = Annotated[str, StringConstraints(pattern=ID, strict=True)]
-Text = Annotated[str, StringConstraints(strict=True)]
 Why = Annotated[str, StringConstraints(min_length=1, max_length=4_000, strict=True)]
 """A person's reason for something."""
 Revision = Annotated[int, Field(ge=1, le=MAX_REVISION)]
@@ -46,26 +43,6 @@ def possible(name: str) -> str:
     if not re.fullmatch(ID, name):
         raise NotFound("There is nothing with this id")
     return name
-
-
-class Request(BaseModel):
-    """A message from a client: immutable, no unknown fields, no coercion."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
-    nulls: ClassVar[frozenset[str]] = frozenset()
-    """The fields of which null is a value."""
-
-
-class LenientRequest(Request):
-    """A message, or a decision by any path: a field that is null was left out."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _null_is_absent(cls, fields: Any) -> Any:  # noqa: ANN401 - as a stranger wrote it
-        if not isinstance(fields, dict):
-            return fields
-        given = cast("dict[str, Any]", fields)
-        return {n: value for n, value in given.items() if value is not None or n in cls.nulls}
 
 
 class UserMessage(LenientRequest):

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from gonogo.domain.approval_views import DecisionAnswer
 from gonogo.domain.audit_views import AuditEntry, AuditHead
+from gonogo.domain.base import View
 from gonogo.domain.plan_views import RevisionView
 from gonogo.domain.views import (
     AgentView,
@@ -16,7 +17,6 @@ from gonogo.domain.views import (
     SessionRuleView,
     TokenView,
     ToolView,
-    View,
 )
 
 

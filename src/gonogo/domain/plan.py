@@ -10,8 +10,9 @@ from collections.abc import Collection, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from typing import Annotated, Any, Literal, cast
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import Field, StringConstraints, ValidationError
 
+from gonogo.domain.base import Frozen
 from gonogo.domain.canonical import digest
 from gonogo.domain.defects import defect_of
 from gonogo.domain.errors import InvalidPlan, defects_of
@@ -28,12 +29,6 @@ _MINUTES = {"s": 1 / 60, "m": 1, "h": 60, "d": 1440, "с": 1 / 60, "м": 1, "ч"
 """By the first letter of the unit, English or Russian."""
 _ID = r"^[A-Za-z0-9_][A-Za-z0-9_-]{0,63}$"
 _KIND = r"^[a-z][a-z0-9_-]{0,63}$"
-
-
-class Frozen(BaseModel):
-    """A value that crosses a process boundary: immutable, and strict about its fields."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 class Scope(Frozen):

@@ -3,10 +3,10 @@
 from datetime import datetime
 from typing import Any, Literal, cast
 
+from gonogo.domain.base import View
 from gonogo.domain.plan import Subtask
 from gonogo.domain.plan_state import PlanStatus
 from gonogo.domain.subtask_state import SubtaskStatus
-from gonogo.domain.views import View
 
 
 class SubtaskView(View):

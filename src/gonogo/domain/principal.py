@@ -5,8 +5,8 @@ from datetime import datetime
 from enum import IntEnum
 from typing import Literal, cast
 
+from gonogo.domain.base import Frozen
 from gonogo.domain.errors import Forbidden
-from gonogo.domain.plan import Frozen
 
 RoleWord = Literal["viewer", "operator", "admin"]
 

@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from gonogo.domain._reach import ProfileFacts, reach_of
+from gonogo.domain.base import Frozen
 from gonogo.domain.gate import Access, ToolClass
 from gonogo.domain.globs import Overlaps
 from gonogo.domain.kinds import COMMAND_TOOL
-from gonogo.domain.plan import Frozen, Subtask
+from gonogo.domain.plan import Subtask
 from gonogo.domain.principal import Principal, Role
 
 RoleWord = Literal["operator", "admin"]

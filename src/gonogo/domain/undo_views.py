@@ -3,8 +3,8 @@
 from datetime import datetime
 from typing import Any, Literal
 
+from gonogo.domain.base import View
 from gonogo.domain.subtask_state import SubtaskStatus
-from gonogo.domain.views import View
 
 
 class CheckpointView(View):

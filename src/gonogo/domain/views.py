@@ -7,15 +7,8 @@ value is absent on the wire (`model_dump(exclude_none=True)`).
 from datetime import datetime
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict
-
+from gonogo.domain.base import View
 from gonogo.domain.principal import RoleWord
-
-
-class View(BaseModel):
-    """An immutable body."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
 
 
 class SessionView(View):

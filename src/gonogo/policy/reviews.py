@@ -23,10 +23,10 @@ from typing import Annotated, Any
 
 from pydantic import Field, StringConstraints, ValidationError
 
+from gonogo.domain.base import Frozen
 from gonogo.domain.defects import defect_of
 from gonogo.domain.globs import Overlaps
 from gonogo.domain.paths import folded
-from gonogo.domain.plan import Frozen
 from gonogo.domain.review import Deed, Review, RoleWord, reviewer_id, strictest
 from gonogo.policy._commands import Command, read_command
 from gonogo.policy._deny import words_of

@@ -19,10 +19,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError
 
+from gonogo.domain.base import Frozen
 from gonogo.domain.canonical import digest
 from gonogo.domain.defects import defect_of
 from gonogo.domain.paths import folded
-from gonogo.domain.plan import Frozen
 from gonogo.domain.reason import because
 from gonogo.policy._commands import covers_example
 from gonogo.policy._globs import covers, is_literal

@@ -7,9 +7,10 @@ from typing import Any
 from gonogo.approvals import review_of
 from gonogo.domain.approval_state import ApprovalKind
 from gonogo.domain.approval_views import ApprovalView, ReviewView, VoteView
+from gonogo.domain.base import Frozen
 from gonogo.domain.budget import Limits, Used
 from gonogo.domain.messages import PLAN_REQUEST
-from gonogo.domain.plan import Frozen, Revision, Subtask, critical_path
+from gonogo.domain.plan import Revision, Subtask, critical_path
 from gonogo.domain.plan_state import PlanStatus
 from gonogo.domain.plan_views import (
     CommentView,

@@ -8,13 +8,12 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, StringConstraints, WithJsonSchema, model_validator
 
+from gonogo.domain.base import LenientRequest, Request
 from gonogo.domain.messages import (
     Cancel,
     HitlDecision,
     Id,
-    LenientRequest,
     PlanDecision,
-    Request,
     Revision,
     SwitchAgent,
     Text,
