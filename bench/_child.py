@@ -13,7 +13,7 @@ from typing import Any
 import anyio
 
 from bench._world import asking, world
-from gonogo.domain.conversation import ModelRequest
+from gonogo.domain.tool_calls import ModelRequest
 from gonogo.llm import ScriptedModel
 
 _IDLE = 3.0

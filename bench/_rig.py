@@ -12,8 +12,8 @@ import anyio
 from gonogo.dispatch import LocalDispatcher
 from gonogo.domain.events import AssistantMessage
 from gonogo.domain.plan import Revision, Scope, Subtask
-from gonogo.domain.plan_state import PlanStatus
 from gonogo.domain.records import GrantRow, Job, Plan, Session
+from gonogo.domain.states import PlanStatus
 from gonogo.engine import Engine, Runner
 from gonogo.orchestrator import checkpoint_starts
 from gonogo.store import Connection, Store, go_on, log, new_id

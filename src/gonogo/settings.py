@@ -14,8 +14,7 @@ import platformdirs
 from pydantic import AliasChoices, Field, SecretStr, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from gonogo.domain.addresses import LOOPBACK
-from gonogo.domain.network import PrivateHosts
+from gonogo.domain.network import LOOPBACK, PrivateHosts
 
 DAY = 86_400.0
 Seconds = Annotated[float, Field(gt=0, le=366 * DAY)]

@@ -8,7 +8,7 @@ import pytest
 from adversary.test_tricks import outcomes
 from fakes.until import with_time_to_begin
 from fakes.world import LIMIT, call, calls, of, plan, run, says, step, write
-from gonogo.domain.conversation import Reply, ToolRequest
+from gonogo.domain.tool_calls import Reply, ToolRequest
 
 LONG = "x" * 10_000_000
 

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from adversary.ground import MARK
 from fakes.world import call, calls, of, plan, says, step, write
-from gonogo.domain.gate import Access, Call, Grant, ToolClass
 from gonogo.domain.plan import Revision, Scope, Subtask
 from gonogo.domain.replanning import next_revision, stays_within
+from gonogo.domain.tool_calls import Access, Call, Grant, ToolClass
 from gonogo.policy import Conditions, Rules, verdict
 
 WIDE = {"tools": ["write_file", "execute_command"], "commands": ["touch pwned"]}

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gonogo.domain.errors import ToolFailed
-from gonogo.domain.gate import Access, Call, ToolClass
 from gonogo.domain.paths import is_secret, write_guard
-from gonogo.domain.visible import undrawn
+from gonogo.domain.text_safety import undrawn
+from gonogo.domain.tool_calls import Access, Call, ToolClass
 from gonogo.policy import Conditions, RuleText, make_rule, make_rules, verdict
 from gonogo.workspace import Workspace
 

@@ -5,7 +5,7 @@ import pytest
 from adversary.ground import CANARIES, MARK
 from adversary.tricks import DECLARED, all_of
 from fakes.world import calls, of, plan, says, step
-from gonogo.domain.call_state import CallStatus
+from gonogo.domain.states import CallStatus
 from gonogo.store.calls import call_of
 
 WRITERS = [

@@ -7,10 +7,9 @@ import pytest
 from fakes import rows
 from gonogo.agents import CallKind, drop_call
 from gonogo.approvals import Desk, Ruling
-from gonogo.domain.approval_state import ApprovalKind, ApprovalStatus, DecisionWord
-from gonogo.domain.call_state import CallStatus
 from gonogo.domain.errors import Conflict
-from gonogo.domain.principal import Principal, Role
+from gonogo.domain.identity import Principal, Role
+from gonogo.domain.states import ApprovalKind, ApprovalStatus, CallStatus, DecisionWord
 from gonogo.store import Connection, Store, log
 from gonogo.store.calls import add_approval, add_calls, approval_of, call_of, count_pending
 

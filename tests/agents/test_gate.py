@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from gonogo.agents import Given, Thread, load_profiles
-from gonogo.domain.gate import Grant
 from gonogo.domain.plan import Scope
+from gonogo.domain.tool_calls import Grant
 from gonogo.policy import load_reviews
 from gonogo.runtime import bare_thread, open_gate
 from gonogo.settings import Settings

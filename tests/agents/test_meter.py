@@ -8,10 +8,10 @@ import pytest
 
 from fakes import rows
 from gonogo.agents import Meter, Thread, keep_reply
-from gonogo.domain.budget import BudgetSpent
-from gonogo.domain.conversation import ModelRequest, Reply, Usage, UserText
 from gonogo.domain.errors import ModelFailed
-from gonogo.domain.plan_state import PlanStatus
+from gonogo.domain.replanning import BudgetSpent
+from gonogo.domain.states import PlanStatus
+from gonogo.domain.tool_calls import ModelRequest, Reply, Usage, UserText
 from gonogo.store import Connection, Store
 from gonogo.store.plans import add_plan, add_revision, plan_of, set_plan
 from gonogo.store.sessions import add_session

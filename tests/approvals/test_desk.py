@@ -12,7 +12,6 @@ import pytest
 
 from fakes.rows import NOW, begin
 from gonogo.approvals import EXPIRE, WARN, Desk, Question, Refusal, Ruling, withdraw_all
-from gonogo.domain.approval_state import ApprovalKind, ApprovalStatus, DecisionWord
 from gonogo.domain.errors import (
     AlreadyDecided,
     Conflict,
@@ -22,8 +21,9 @@ from gonogo.domain.errors import (
     RateLimited,
 )
 from gonogo.domain.events import Done
-from gonogo.domain.principal import Principal, Role
+from gonogo.domain.identity import Principal, Role
 from gonogo.domain.records import Approval, Timer
+from gonogo.domain.states import ApprovalKind, ApprovalStatus, DecisionWord
 from gonogo.store import Connection, auditing, go_on, log
 from gonogo.store.calls import approval_of, count_pending, list_approvals
 from gonogo.store.timers import due_timers, first_timer

@@ -28,11 +28,11 @@ from gonogo.approvals import (
     is_reviewer,
     objection,
 )
-from gonogo.domain.approval_state import ApprovalStatus, DecisionWord
 from gonogo.domain.errors import AlreadyDecided, Conflict, Forbidden, InvalidMessage
-from gonogo.domain.principal import Principal, Role
+from gonogo.domain.identity import Principal, Role
 from gonogo.domain.records import Approval
-from gonogo.domain.review import Deed, Review
+from gonogo.domain.reviews import Deed, Review
+from gonogo.domain.states import ApprovalStatus, DecisionWord
 from gonogo.policy import BadRules, Reviews
 from gonogo.policy.reviews import ReviewRule, ReviewText
 from gonogo.store import auditing, log

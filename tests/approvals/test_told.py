@@ -7,11 +7,11 @@ import pytest
 
 from fakes.rows import NOW, begin, session
 from gonogo.approvals import EXPIRE, WARN, Desk, Matter, Question, Ruling
-from gonogo.domain.approval_state import ApprovalStatus, DecisionWord
+from gonogo.domain.identity import Principal, Role
 from gonogo.domain.plan import Subtask
-from gonogo.domain.principal import Principal, Role
 from gonogo.domain.records import Approval
-from gonogo.domain.review import Deed, Review
+from gonogo.domain.reviews import Deed, Review
+from gonogo.domain.states import ApprovalStatus, DecisionWord
 from gonogo.policy import Reviews, RuleText
 from gonogo.policy.reviews import ReviewRule, ReviewText
 from gonogo.store import log

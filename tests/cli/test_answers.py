@@ -7,7 +7,7 @@ from rich.console import RenderableType
 
 from gonogo.cli._answers import Answers, Wish
 from gonogo.cli._ask import Person
-from gonogo.domain.approval_views import ApprovalView, PendingApprovals
+from gonogo.domain.views import ApprovalView, PendingApprovals
 
 LONG = [f"line {number}" for number in range(1, 201)]
 

@@ -86,7 +86,7 @@ def test_old_entries_are_removed_only_where_that_is_set_and_only_once_they_are_i
 
 
 def _add_old_session(database, at):
-    from gonogo.domain.chain import GENESIS
+    from gonogo.domain.audit_chain import GENESIS
 
     seq, end = database.execute("SELECT audit_seq, audit_hash FROM chains").fetchone()
     opened = _add_entry(
@@ -106,7 +106,7 @@ def _add_old_session(database, at):
 
 def _add_entry(database, said, prev):
     """An entry of an earlier version, without a seal. Gives its hash."""
-    from gonogo.domain.chain import entry_hash, hashed
+    from gonogo.domain.audit_chain import entry_hash, hashed
 
     digest = entry_hash(prev, hashed(*said, {}))
     database.execute(

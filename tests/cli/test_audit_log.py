@@ -5,8 +5,8 @@ from datetime import timedelta
 
 from fakes.rows import NOW, audit_entry
 from gonogo.cli._audit_log import newest
-from gonogo.domain.audit_log import AuditFilter
-from gonogo.domain.pages import Audit
+from gonogo.domain.audit_chain import AuditFilter
+from gonogo.domain.views import Audit
 
 
 async def test_short_pages_are_followed_until_there_is_enough():

@@ -16,7 +16,7 @@ from gonogo.cli._show import Lines
 from gonogo.cli._talk import Conversation
 from gonogo.demo import lay_out
 from gonogo.domain.errors import Conflict, Forbidden, InvalidMessage
-from gonogo.domain.principal import Role
+from gonogo.domain.identity import Role
 
 LIMIT = 60
 

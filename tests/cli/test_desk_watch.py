@@ -8,7 +8,7 @@ import pytest
 
 from gonogo.cli._desk_watch import Desk, News, news_line
 from gonogo.client import Client
-from gonogo.domain.approval_views import ApprovalView
+from gonogo.domain.views import ApprovalView
 
 NOW = datetime(2026, 1, 1, 12, 30, tzinfo=UTC)
 

@@ -13,7 +13,7 @@ from gonogo.cli._foot import Foot, rows_taken
 from gonogo.cli._live import Live
 from gonogo.cli._markdown import Spoken
 from gonogo.cli._question import question_lines, question_texts
-from gonogo.domain.approval_views import ApprovalView
+from gonogo.domain.views import ApprovalView
 
 ERASED = "\r\x1b[K\x1b[A\x1b[K"
 """Two lines, taken away."""

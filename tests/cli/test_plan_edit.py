@@ -14,9 +14,9 @@ from gonogo.cli._exits import Stop
 from gonogo.cli._plan_edit import Drafts, PlanEditor, form_of
 from gonogo.cli._plan_text import MAX_TEXT
 from gonogo.client import Client, Unreachable
-from gonogo.domain.approval_views import ApprovalView
 from gonogo.domain.plan import Subtask
 from gonogo.domain.plan_views import RevisionView
+from gonogo.domain.views import ApprovalView
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 PLAN = [

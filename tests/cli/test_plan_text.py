@@ -8,7 +8,7 @@ from gonogo.cli._plan_markdown import MARKDOWN
 from gonogo.cli._plan_text import Flaw, marked, subtasks_of, unmarked
 from gonogo.cli._plan_yaml import YAML
 from gonogo.domain.plan import RetryPolicy, Scope, Subtask
-from gonogo.domain.visible import guarded, unescaped, visible
+from gonogo.domain.text_safety import guarded, unescaped, visible
 
 FORMS = (MARKDOWN, YAML)
 PIECES = (

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from gonogo.domain.undo_views import CheckpointDiff, RollbackView
+from gonogo.domain.plan_views import CheckpointDiff, RollbackView
 
 
 def test_what_the_demo_did_is_listed_and_undone(gonogo, tmp_path):

@@ -8,10 +8,9 @@ import pytest
 from gonogo.cli._diff import diff_lines, file_lines, revision_lines
 from gonogo.cli._paused import pause_lines, standing
 from gonogo.cli._question import question_lines
-from gonogo.domain.approval_views import ApprovalView
 from gonogo.domain.plan import Subtask
-from gonogo.domain.plan_views import PlanDiff, PlanView
-from gonogo.domain.undo_views import CheckpointDiff, FileDiff
+from gonogo.domain.plan_views import CheckpointDiff, FileDiff, PlanDiff, PlanView
+from gonogo.domain.views import ApprovalView
 
 NOW = datetime(2026, 3, 1, 12, 30, tzinfo=UTC)
 

@@ -8,8 +8,6 @@ from pathlib import Path
 import anyio
 
 from fakes.rows import NOW, call, session
-from gonogo.domain.call_state import CallStatus
-from gonogo.domain.conversation import Reply, ToolRequest, UserText
 from gonogo.domain.events import (
     AssistantMessage,
     CallFacts,
@@ -19,6 +17,8 @@ from gonogo.domain.events import (
     ToolResulted,
 )
 from gonogo.domain.records import MAIN, CallRow
+from gonogo.domain.states import CallStatus
+from gonogo.domain.tool_calls import Reply, ToolRequest, UserText
 from gonogo.store import Connection, Store, log, patiently
 from gonogo.store.calls import add_calls
 from gonogo.store.sessions import add_session, say

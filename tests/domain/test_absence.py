@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gonogo.domain.absence import Absence
 from gonogo.domain.errors import Conflict, ModelFailed
-from gonogo.domain.failure import is_away
+from gonogo.domain.failures import Absence, is_away
 
 NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)
 DOWN = ModelFailed("answered 503", http_status=503, transient=True)

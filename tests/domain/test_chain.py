@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gonogo.domain.chain import (
+from gonogo.domain.audit_chain import (
     ANCHORED,
     GENESIS,
     SYSTEM,

@@ -2,8 +2,8 @@
 
 import pytest
 
-from gonogo.domain.comments import checked_content, read_answers
 from gonogo.domain.errors import InvalidMessage, InvalidPlan
+from gonogo.domain.reviews import checked_content, read_answers
 
 
 def answer(key, said="So."):

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gonogo.domain.conversation import (
+from gonogo.domain.tool_calls import (
     MESSAGE,
     ModelRequest,
     PlanAccount,

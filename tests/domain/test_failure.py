@@ -13,7 +13,7 @@ from gonogo.domain.errors import (
     PolicyDenied,
     ToolFailed,
 )
-from gonogo.domain.failure import (
+from gonogo.domain.failures import (
     MAX_DELAY,
     TRANSIENT,
     Category,

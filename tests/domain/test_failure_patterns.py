@@ -14,12 +14,14 @@ from gonogo.domain.errors import (
     ModelNotConfigured,
     ToolFailed,
 )
-from gonogo.domain.failure import Category, Failure, Severity
-from gonogo.domain.failure_patterns import (
+from gonogo.domain.failures import (
     MAX_MESSAGE,
+    Category,
     Diagnosis,
+    Failure,
     FailureRule,
     Patterns,
+    Severity,
     diagnosed,
     hint_of,
 )

@@ -4,15 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gonogo.domain.findings import (
-    MAX_FINDINGS,
-    Finding,
-    FindingSeverity,
-    ProfileFacts,
-    findings,
-)
-from gonogo.domain.gate import ToolClass
+from gonogo.domain.findings import MAX_FINDINGS, Finding, FindingSeverity, ProfileFacts, findings
 from gonogo.domain.plan import RetryPolicy, Revision, Scope, Subtask, SubtaskType
+from gonogo.domain.tool_calls import ToolClass
 from gonogo.policy import read_prefix
 from gonogo.policy._globs import covers
 

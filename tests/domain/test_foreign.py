@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from gonogo.domain.foreign import (
+from gonogo.domain.tool_calls import (
     MOST_CHANGES,
     Sighting,
     Standing,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gonogo.domain.irreversible import irreversible
+from gonogo.domain.findings import irreversible
 from gonogo.domain.launchers import family, reads_words, started_at, starts_others
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gonogo.domain.letters import mixed_letters
+from gonogo.domain.text_safety import mixed_letters
 
 FINE = [
     "git push", "отчёт.txt", "отчёт_v2.txt", "src/Документы/план-final.md", "日本語abc", "naïve",

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gonogo.domain.conversation import Reply, ToolAnswer, ToolRequest, UserText
-from gonogo.domain.loops import LoopKind, LoopLimits, Stuck, stuck
+from gonogo.domain.replanning import LoopKind, LoopLimits, Stuck, stuck
+from gonogo.domain.tool_calls import Reply, ToolAnswer, ToolRequest, UserText
 
 NUMBERS = count()
 LIMITS = LoopLimits()

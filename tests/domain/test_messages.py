@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from gonogo.domain.approval_state import DecisionWord
 from gonogo.domain.errors import InvalidMessage, UnknownType
 from gonogo.domain.messages import (
     Cancel,
@@ -20,6 +19,7 @@ from gonogo.domain.messages import (
     parse_message,
     validated,
 )
+from gonogo.domain.states import DecisionWord
 
 
 @pytest.mark.parametrize(

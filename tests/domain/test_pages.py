@@ -2,7 +2,7 @@
 
 import pytest
 
-from gonogo.domain import pages
+from gonogo.domain import views as pages
 from gonogo.domain.base import View
 
 WRAPS = {

@@ -9,12 +9,13 @@ from hypothesis import strategies as st
 
 from fakes.rows import revision, subtask
 from gonogo.domain.errors import InvalidPlan
-from gonogo.domain.kinds import KindRule, Worker
 from gonogo.domain.plan import (
     MAX_DESCRIPTION,
     MAX_SUBTASKS,
+    KindRule,
     Revision,
     Subtask,
+    Worker,
     check_graph,
     critical_path,
     dependants,

@@ -3,7 +3,7 @@
 import pytest
 
 from gonogo.domain.errors import Forbidden
-from gonogo.domain.principal import Principal, Role
+from gonogo.domain.identity import Principal, Role
 
 
 @pytest.mark.parametrize("has", Role)

@@ -4,10 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gonogo.domain.errors import InvalidPlan
-from gonogo.domain.failure import classify
-from gonogo.domain.plan import Subtask
-from gonogo.domain.references import (
+from gonogo.domain.conditions import (
     MAX_TEXT,
     Reference,
     UnmetReference,
@@ -15,6 +12,9 @@ from gonogo.domain.references import (
     references,
     resolve,
 )
+from gonogo.domain.errors import InvalidPlan
+from gonogo.domain.failures import classify
+from gonogo.domain.plan import Subtask
 
 BUILD = {
     "status": "completed",

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gonogo.domain.errors import InvalidPlan
-from gonogo.domain.failure import Failure, Severity
+from gonogo.domain.failures import Failure, Severity
 from gonogo.domain.plan import RetryPolicy, Revision, Scope, Subtask
-from gonogo.domain.plan_changes import plan_changes
+from gonogo.domain.plan_views import plan_changes
 from gonogo.domain.replanning import (
     COVERS,
     WITHIN,

@@ -7,15 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fakes.rows import subtask
-from gonogo.domain.plan_state import PlanStatus
-from gonogo.domain.schedule import (
-    STRATEGIES,
-    Standing,
-    outcome,
-    remaining_minutes,
-    schedule,
-)
-from gonogo.domain.subtask_state import SUBTASK, SubtaskStatus
+from gonogo.domain.schedule import STRATEGIES, Standing, outcome, remaining_minutes, schedule
+from gonogo.domain.states import SUBTASK, PlanStatus, SubtaskStatus
 
 S = SubtaskStatus
 NOW = datetime(2026, 11, 21, tzinfo=UTC)

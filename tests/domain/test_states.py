@@ -4,13 +4,22 @@ from enum import StrEnum
 
 import pytest
 
-from gonogo.domain._machine import Machine
-from gonogo.domain.approval_state import APPROVAL, ApprovalStatus
-from gonogo.domain.call_state import CALL, CallStatus, was_refused
 from gonogo.domain.errors import IllegalTransition
-from gonogo.domain.plan_state import ENDED, PLAN, PlanStatus
-from gonogo.domain.subtask_state import SUBTASK, SubtaskStatus
-from gonogo.domain.turn_state import TURN, TurnStatus
+from gonogo.domain.states import (
+    APPROVAL,
+    CALL,
+    ENDED,
+    PLAN,
+    SUBTASK,
+    TURN,
+    ApprovalStatus,
+    CallStatus,
+    Machine,
+    PlanStatus,
+    SubtaskStatus,
+    TurnStatus,
+    was_refused,
+)
 
 DRAWN: dict[str, dict[str, str]] = {
     "plan": {

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 from gonogo.domain.plan import Subtask
-from gonogo.domain.timeline import Span, actual_path, elapsed, merged
+from gonogo.domain.schedule import Span, actual_path, elapsed, merged
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 

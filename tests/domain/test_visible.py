@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gonogo.domain.visible import guarded, mark_blanks, on_one_line, visible, visible_json
+from gonogo.domain.text_safety import guarded, mark_blanks, on_one_line, visible, visible_json
 
 DECEPTIVE = (
     "\x00\x1b\x7f\x9b\r\x85\xa0\xad\u034f\u115f\u1160\u17b4\u180b\u180e\u200b\u200d\u200e\u2028"

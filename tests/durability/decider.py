@@ -18,9 +18,9 @@ from durability.races import desk_of_races
 from fakes.rows import NOW
 from gonogo.approvals import Refusal, Ruling
 from gonogo.client import Client
-from gonogo.domain.approval_state import DecisionWord
 from gonogo.domain.errors import GonogoError
-from gonogo.domain.principal import Principal, Role
+from gonogo.domain.identity import Principal, Role
+from gonogo.domain.states import DecisionWord
 from gonogo.store import Store
 
 TASKS = 8

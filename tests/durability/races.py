@@ -17,7 +17,7 @@ from fakes.nursery import Nursery, python
 from fakes.rows import NOW, begin
 from gonogo.approvals import Desk, Question, Ruling
 from gonogo.domain.records import Approval
-from gonogo.domain.review import Review
+from gonogo.domain.reviews import Review
 from gonogo.policy.reviews import ReviewRule, Reviews, ReviewText
 from gonogo.store import Connection, log
 

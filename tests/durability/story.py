@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gonogo.domain.conversation import ModelRequest
+from gonogo.domain.tool_calls import ModelRequest
 
 SESSION = "story"
 FIRST, SECOND = "Bring both halves together", "How did it go?"

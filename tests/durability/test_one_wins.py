@@ -15,8 +15,8 @@ from durability.test_restart import is_a, living, until
 from fakes.postgres import Server as Postgres
 from fakes.world import Clock, call, calls, plan, step
 from gonogo.domain.errors import AlreadyDecided, Conflict
+from gonogo.domain.identity import Principal, Role
 from gonogo.domain.messages import parse_message
-from gonogo.domain.principal import Principal, Role
 from gonogo.llm import ScriptedModel
 from gonogo.runtime import Runtime
 from gonogo.settings import Settings

@@ -10,10 +10,9 @@ import pytest
 from fakes.rows import NOW
 from fakes.workshop import Workshop
 from gonogo.domain.errors import Busy, ModelFailed
-from gonogo.domain.failure import Category, Failure
-from gonogo.domain.plan_state import PlanStatus
+from gonogo.domain.failures import Category, Failure
 from gonogo.domain.records import Job
-from gonogo.domain.subtask_state import SubtaskStatus
+from gonogo.domain.states import PlanStatus, SubtaskStatus
 from gonogo.engine import Completed, Deferred, Failed, Outcome, Parked, Work
 
 _S = SubtaskStatus

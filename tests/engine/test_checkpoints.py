@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 
 from fakes.workshop import Workshop, done, key_of, parks_once
-from gonogo.domain.checkpoint import is_unchanged, read_standings, write_standings
-from gonogo.domain.failure import Category, Failure
+from gonogo.domain.failures import Category, Failure
 from gonogo.domain.records import Checkpoint
-from gonogo.domain.subtask_state import SubtaskStatus
+from gonogo.domain.states import SubtaskStatus
+from gonogo.domain.undo import is_unchanged, read_standings, write_standings
 from gonogo.engine import Failed, Outcome, Work
 from gonogo.store import Connection
 from gonogo.store.checkpoints import (

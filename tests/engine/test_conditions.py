@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from gonogo.domain.conditions import gives_no_answer, read_condition
 from gonogo.domain.errors import InvalidPlan
-from gonogo.domain.failure import classify
+from gonogo.domain.failures import classify
 from gonogo.engine._conditions import ConditionFailed, check_condition, holds
 
 RESULTS = {

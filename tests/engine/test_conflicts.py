@@ -12,8 +12,7 @@ from sqlalchemy import event
 from engine.test_holders import hangs
 from fakes.workshop import LIMIT, Workshop
 from gonogo.domain.errors import Conflict
-from gonogo.domain.plan_state import PlanStatus
-from gonogo.domain.subtask_state import SubtaskStatus
+from gonogo.domain.states import PlanStatus, SubtaskStatus
 from gonogo.engine import Completed, Work
 from gonogo.engine._batches import Batches
 from gonogo.store import Connection, outbox

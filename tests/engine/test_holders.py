@@ -5,10 +5,9 @@ import anyio
 import pytest
 
 from fakes.workshop import Workshop
-from gonogo.domain.failure import Failure
-from gonogo.domain.plan_state import PlanStatus
+from gonogo.domain.failures import Failure
 from gonogo.domain.records import Job
-from gonogo.domain.subtask_state import SubtaskStatus
+from gonogo.domain.states import PlanStatus, SubtaskStatus
 from gonogo.engine import Completed, Failed, Outcome, Superseded, Work
 from gonogo.store import Store
 

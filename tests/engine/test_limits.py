@@ -8,8 +8,7 @@ import pytest
 
 from fakes.workshop import Step, Workshop, parks_once
 from gonogo.domain.errors import InvalidMessage
-from gonogo.domain.plan_state import PlanStatus
-from gonogo.domain.subtask_state import SubtaskStatus
+from gonogo.domain.states import PlanStatus, SubtaskStatus
 from gonogo.engine import Completed, Outcome, Work
 from gonogo.store import Store
 

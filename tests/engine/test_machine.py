@@ -16,21 +16,16 @@ import pytest
 from hypothesis import HealthCheck, Phase, Verbosity, seed, settings
 from hypothesis import strategies as st
 from hypothesis.internal.conjecture import engine
-from hypothesis.stateful import (
-    RuleBasedStateMachine,
-    initialize,
-    rule,
-    run_state_machine_as_test,
-)
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
 from fakes import rows
 from fakes.floor import ANN, OUTCOMES, Floor, Ground, Held
 from fakes.floor_checks import ENDED, OVER, Checks
 from fakes.floor_files import Crash, Folder, Shelf
 from fakes.floor_undo import Rolling, Target
-from gonogo.domain.approval_state import ApprovalKind, DecisionWord
 from gonogo.domain.plan import RetryPolicy, Subtask
 from gonogo.domain.replanning import ReplanRules
+from gonogo.domain.states import ApprovalKind, DecisionWord
 from gonogo.store import Store
 from plugins.nightly import examples, is_nightly
 

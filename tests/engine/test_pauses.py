@@ -9,8 +9,7 @@ import pytest
 from fakes import rows
 from fakes.workshop import Step, Workshop, agrees, parks_once
 from gonogo.domain.errors import Conflict, ModelFailed
-from gonogo.domain.plan_state import PlanStatus
-from gonogo.domain.subtask_state import SubtaskStatus
+from gonogo.domain.states import PlanStatus, SubtaskStatus
 from gonogo.engine import Completed, Outcome, Work
 from gonogo.engine._board import Board
 from gonogo.store import Connection, Store

@@ -9,20 +9,12 @@ import pytest
 from fakes import rows
 from fakes.workshop import Workshop, parks_once
 from gonogo.domain.errors import Conflict, IllegalTransition, NotFound
-from gonogo.domain.failure import Category, Failure
-from gonogo.domain.plan_state import PlanStatus
+from gonogo.domain.failures import Category, Failure
 from gonogo.domain.records import Stop
-from gonogo.domain.subtask_state import SubtaskStatus
+from gonogo.domain.states import PlanStatus, SubtaskStatus
 from gonogo.engine import ADVANCE, REPLAN, Completed, Failed, Outcome, Work
 from gonogo.store import Connection, Outbox
-from gonogo.store.plans import (
-    active_grant,
-    add_grants,
-    add_plan,
-    add_revision,
-    grant_of,
-    move_plan,
-)
+from gonogo.store.plans import active_grant, add_grants, add_plan, add_revision, grant_of, move_plan
 from gonogo.store.sessions import add_session
 from gonogo.store.timers import due_timers
 

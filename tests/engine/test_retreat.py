@@ -1,8 +1,8 @@
 """Going back: what a failed attempt did is undone before its failure is written."""
 
 from fakes.workshop import Workshop
-from gonogo.domain.failure import Failure
-from gonogo.domain.subtask_state import SubtaskStatus
+from gonogo.domain.failures import Failure
+from gonogo.domain.states import SubtaskStatus
 from gonogo.engine import Failed, Outcome, Retreat, Work
 from gonogo.store import Connection, Store
 

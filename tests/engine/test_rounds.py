@@ -5,9 +5,8 @@ import anyio
 import pytest
 
 from fakes.workshop import Workshop, agrees, done, parks_once
-from gonogo.domain.failure import Category, Failure
-from gonogo.domain.plan_state import PlanStatus
-from gonogo.domain.subtask_state import SubtaskStatus
+from gonogo.domain.failures import Category, Failure
+from gonogo.domain.states import PlanStatus, SubtaskStatus
 from gonogo.engine import Completed, Failed, Outcome, Work
 
 _S = SubtaskStatus

@@ -5,10 +5,9 @@ import pytest
 
 from fakes.workshop import Workshop
 from gonogo.domain.errors import Conflict
-from gonogo.domain.failure import Category, Failure, Severity
-from gonogo.domain.plan_state import PlanStatus
+from gonogo.domain.failures import Category, Failure, Severity
 from gonogo.domain.replanning import ReplanRules
-from gonogo.domain.subtask_state import SubtaskStatus
+from gonogo.domain.states import PlanStatus, SubtaskStatus
 from gonogo.engine import Completed, Failed, Outcome, Work
 from gonogo.store import Store
 

@@ -8,10 +8,9 @@ import anyio
 import pytest
 
 from fakes.workshop import Step, Workshop, agrees, key_of, parks_once
-from gonogo.domain.budget import BudgetSpent, Excess
 from gonogo.domain.errors import Conflict, ModelFailed
-from gonogo.domain.plan_state import PlanStatus
-from gonogo.domain.subtask_state import SubtaskStatus
+from gonogo.domain.replanning import BudgetSpent, Excess
+from gonogo.domain.states import PlanStatus, SubtaskStatus
 from gonogo.engine import ROLLING_BACK, Completed, Outcome, Work
 from gonogo.store import Store
 from gonogo.store.plans import plan_of, set_plan

@@ -10,7 +10,7 @@ import anyio
 
 from fakes.world import World
 from gonogo.client import Client
-from gonogo.domain.principal import Role
+from gonogo.domain.identity import Role
 from gonogo.llm import ScriptedModel
 from gonogo.runtime import Runtime
 from gonogo.server import serve

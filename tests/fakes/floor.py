@@ -25,15 +25,13 @@ from fakes.floor_files import PERSON, Crash, Folder, Past, Shelf
 from fakes.floor_undo import LIMIT, Rolling, Target, Undo
 from gonogo.agents._traces import Trace
 from gonogo.approvals import EXPIRE, WARN, Desk, Ruling
-from gonogo.domain.approval_state import ApprovalKind, DecisionWord
-from gonogo.domain.canonical import content_hash
 from gonogo.domain.errors import Conflict, NotFound
-from gonogo.domain.failure import Category, Failure, Severity
-from gonogo.domain.failure_patterns import Patterns
+from gonogo.domain.failures import Category, Failure, Patterns, Severity
+from gonogo.domain.identity import Principal, Role
 from gonogo.domain.plan import Subtask
-from gonogo.domain.plan_state import PlanStatus
-from gonogo.domain.principal import Principal, Role
 from gonogo.domain.records import Approval, Job, Plan, SubtaskRow, Timer
+from gonogo.domain.states import ApprovalKind, DecisionWord, PlanStatus
+from gonogo.domain.strict_json import content_hash
 from gonogo.engine import (
     PLAN_TIMERS,
     REPLAN,

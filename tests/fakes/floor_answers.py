@@ -8,12 +8,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from gonogo.approvals import Desk, Question, Ruling
-from gonogo.domain.approval_state import ApprovalKind, DecisionWord
 from gonogo.domain.plan import Subtask
-from gonogo.domain.plan_state import PlanStatus
 from gonogo.domain.records import Approval, Plan
 from gonogo.domain.replanning import next_revision
-from gonogo.domain.subtask_state import SUBTASK
+from gonogo.domain.states import SUBTASK, ApprovalKind, DecisionWord, PlanStatus
 from gonogo.engine import REPLAN, Engine
 from gonogo.orchestrator import REPLAN_QUESTION
 from gonogo.orchestrator._revising import completed, mint_grants, told_progress

@@ -16,8 +16,8 @@ from typing import Any
 
 import anyio
 
+from gonogo.domain.identity import Principal, Role
 from gonogo.domain.messages import parse_message
-from gonogo.domain.principal import Principal, Role
 from gonogo.llm import ScriptedModel
 from gonogo.runtime import Runtime
 from gonogo.settings import Settings

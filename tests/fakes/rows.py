@@ -3,13 +3,11 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from gonogo.domain.approval_state import ApprovalKind, ApprovalStatus
-from gonogo.domain.audit_views import AuditEntry
-from gonogo.domain.call_state import CallStatus
-from gonogo.domain.gate import ToolClass
 from gonogo.domain.plan import Revision, Subtask
-from gonogo.domain.plan_state import PlanStatus
 from gonogo.domain.records import MAIN, Approval, CallRow, GrantRow, Plan, Session
+from gonogo.domain.report_views import AuditEntry
+from gonogo.domain.states import ApprovalKind, ApprovalStatus, CallStatus, PlanStatus
+from gonogo.domain.tool_calls import ToolClass
 from gonogo.store import Connection
 from gonogo.store.log import start_system_chain
 from gonogo.store.plans import add_plan, add_revision

@@ -11,19 +11,10 @@ import anyio
 from fakes import rows
 from gonogo.dispatch import LocalDispatcher
 from gonogo.domain.plan import Subtask, parse_subtasks
-from gonogo.domain.plan_state import PlanStatus
 from gonogo.domain.records import Job, Plan, SubtaskRow, Timer
 from gonogo.domain.schedule import outcome
-from gonogo.domain.subtask_state import SubtaskStatus
-from gonogo.engine import (
-    PLAN_TIMERS,
-    REPLAN,
-    Completed,
-    Engine,
-    Outcome,
-    Parked,
-    Work,
-)
+from gonogo.domain.states import PlanStatus, SubtaskStatus
+from gonogo.engine import PLAN_TIMERS, REPLAN, Completed, Engine, Outcome, Parked, Work
 from gonogo.orchestrator import checkpoint_starts
 from gonogo.store import Connection, Store, go_on, log, new_id
 from gonogo.store.plans import (

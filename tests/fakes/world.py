@@ -18,9 +18,9 @@ from anyio.abc import TaskGroup
 
 from durability.invariants import unreasoned
 from fakes.template import lay_out
-from gonogo.domain.conversation import ModelRequest, Reply
+from gonogo.domain.identity import Principal, Role
 from gonogo.domain.messages import parse_message
-from gonogo.domain.principal import Principal, Role
+from gonogo.domain.tool_calls import ModelRequest, Reply
 from gonogo.llm import ScriptedModel
 from gonogo.runtime import Extensions, Receipt, Runtime
 from gonogo.settings import Settings

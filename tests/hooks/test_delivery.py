@@ -17,10 +17,10 @@ from fakes import receiver as receivers
 from fakes.receiver import Received, answers, receiver
 from fakes.rows import NOW, begin
 from gonogo.approvals import Desk, Question, Ruling
-from gonogo.domain.approval_state import DecisionWord
-from gonogo.domain.outgoing import Delivery, DeliveryStatus
-from gonogo.domain.principal import Principal, Role
+from gonogo.domain.identity import Principal, Role
 from gonogo.domain.records import Job, Timer
+from gonogo.domain.reviews import Delivery, DeliveryStatus
+from gonogo.domain.states import DecisionWord
 from gonogo.hooks import DELIVERY, HOOK, Announcer, Hook, Sender
 from gonogo.store import Store, log
 from gonogo.store._desk_schema import deliveries

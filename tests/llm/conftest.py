@@ -3,7 +3,7 @@
 import pytest
 
 from fakes.openai_server import fake_openai
-from gonogo.domain.conversation import ModelRequest, ToolSchema, UserText
+from gonogo.domain.tool_calls import ModelRequest, ToolSchema, UserText
 from gonogo.llm import ModelSettings, open_model
 
 KEY = "sk-test-0123456789abcdef"

@@ -7,7 +7,7 @@ from hypothesis import strategies as some
 from pydantic_ai import messages as theirs
 from pydantic_ai.usage import RequestUsage
 
-from gonogo.domain.conversation import Reply, ToolAnswer, ToolRequest, UserText, repaired
+from gonogo.domain.tool_calls import Reply, ToolAnswer, ToolRequest, UserText, repaired
 from gonogo.llm.adapter import Wire, from_provider, to_provider
 from gonogo.llm.arguments import CUT_OFF
 

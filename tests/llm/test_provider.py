@@ -8,8 +8,8 @@ import re
 import anyio
 import pytest
 
-from gonogo.domain.conversation import Reply, ToolAnswer, ToolRequest, UserText
 from gonogo.domain.errors import ModelFailed
+from gonogo.domain.tool_calls import Reply, ToolAnswer, ToolRequest, UserText
 from gonogo.llm import open_model
 from gonogo.llm.provider import MAX_REPLY
 

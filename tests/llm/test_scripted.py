@@ -5,8 +5,8 @@ import json
 import anyio
 import pytest
 
-from gonogo.domain.conversation import ModelRequest, UserText
 from gonogo.domain.errors import ModelFailed
+from gonogo.domain.tool_calls import ModelRequest, UserText
 from gonogo.llm import ModelSettings, ScriptedModel, demo_model, open_model
 
 pytestmark = pytest.mark.anyio

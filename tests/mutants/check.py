@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from gonogo.domain.gate import Verdict
+from gonogo.domain.tool_calls import Verdict
 from gonogo.policy import ParsedCommand, PolicyContext, check_command, load_contexts, parse_command
 from mutants.bash import Ran, Traced, TracedBash
 from mutants.manuals import complaint

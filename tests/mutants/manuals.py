@@ -121,6 +121,18 @@ def _tar(argv: Sequence[str]) -> str | None:
     return next((f"tar {word}" for word in argv[1:] if ":" in word), None)
 
 
+def _with_dashes(argv: Sequence[str]) -> list[str]:
+    """Tar's bundle without a dash as options; the values of its letters come after all of it."""
+    first, *rest = argv[1:] or ("-",)
+    if first[:1] == "-":
+        return list(argv)
+    said = list[str]()
+    for letter in first:
+        said += [f"-{letter}", *(rest[:1] if letter == "f" else ())]
+        rest = rest[letter == "f" :]
+    return [argv[0], *said, *rest]
+
+
 def _tree(argv: Sequence[str]) -> str | None:
     """In its clusters a letter's value is always another word."""
     values = 0
@@ -289,6 +301,8 @@ def complaint(argv: Sequence[str], *, expanded: Iterable[str] = ()) -> str | Non
         return f"{argv[0]!r} is no program that only reads"
     if manual.also is not None and (found := manual.also(list(argv))):
         return found
+    if argv[0] == "tar":
+        argv = _with_dashes(argv)
     if manual.long_dash:
         return _starts(argv, set(expanded)) if argv[0] == "find" else None
     options, operands = _parted(argv, manual)

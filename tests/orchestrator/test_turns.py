@@ -7,10 +7,10 @@ import pytest
 
 from fakes import rows
 from fakes.world import call, calls, of, says, world_of
-from gonogo.domain.conversation import ModelRequest
 from gonogo.domain.errors import ModelFailed
 from gonogo.domain.records import Turn
-from gonogo.domain.turn_state import TurnStatus
+from gonogo.domain.states import TurnStatus
+from gonogo.domain.tool_calls import ModelRequest
 from gonogo.engine import Superseded
 from gonogo.orchestrator._turn import check, move
 from gonogo.store import Connection, Store

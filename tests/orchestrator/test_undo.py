@@ -8,10 +8,10 @@ import anyio.from_thread
 import pytest
 
 from fakes import rows
-from gonogo.domain.canonical import content_hash
 from gonogo.domain.errors import Conflict
-from gonogo.domain.plan_state import PlanStatus
 from gonogo.domain.records import Plan
+from gonogo.domain.states import PlanStatus
+from gonogo.domain.strict_json import content_hash
 from gonogo.orchestrator import Rollbacks, Rolled, wanted_rollback
 from gonogo.store import Connection, Store
 from gonogo.store.checkpoints import Doer, Touched, add_changes

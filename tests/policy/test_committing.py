@@ -2,8 +2,8 @@
 
 import pytest
 
-from gonogo.domain.gate import Access, Call, Grant, ToolClass, Verdict
 from gonogo.domain.plan import Scope
+from gonogo.domain.tool_calls import Access, Call, Grant, ToolClass, Verdict
 from gonogo.policy import Conditions, Rules, RuleText, make_rule, make_rules, verdict
 
 BOTH = ("git add", "git commit")

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gonogo.domain.gate import Access, Call, Grant, ToolClass
 from gonogo.domain.plan import Scope
+from gonogo.domain.tool_calls import Access, Call, Grant, ToolClass
 from gonogo.policy import Conditions, RuleText, Stage, explain, make_rule, make_rules, verdict
 
 HERE = Conditions(workspace="/ws", home="/home/u/.gonogo")

@@ -2,9 +2,9 @@
 
 import pytest
 
-from gonogo.domain.gate import Access, Call, Grant, ToolClass
 from gonogo.domain.network import read_network
 from gonogo.domain.plan import Scope
+from gonogo.domain.tool_calls import Access, Call, Grant, ToolClass
 from gonogo.policy import Conditions, Rules, RuleText, make_rule, make_rules, verdict
 
 HERE = Conditions(workspace="/work")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gonogo.domain.principal import Role
+from gonogo.domain.identity import Role
 from gonogo.policy import Known, load_reviews, review_findings
 from gonogo.texts import say
 

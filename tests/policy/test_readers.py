@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from gonogo.domain.gate import Access, Call, Grant, ToolClass
 from gonogo.domain.plan import Scope
+from gonogo.domain.tool_calls import Access, Call, Grant, ToolClass
 from gonogo.policy import Conditions, check_command, explain, load_contexts, make_rule, make_rules
 from gonogo.policy._options import _git
 from gonogo.policy.contexts import PolicyContext

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from gonogo.domain.gate import Access, Call, Grant, ToolClass
 from gonogo.domain.plan import Scope
+from gonogo.domain.tool_calls import Access, Call, Grant, ToolClass
 from gonogo.policy import (
     ALWAYS_ASK,
     Conditions,

@@ -5,10 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gonogo.domain.findings import ProfileFacts
-from gonogo.domain.gate import ToolClass
+from gonogo.domain.identity import Principal, Role
 from gonogo.domain.plan import Scope, Subtask
-from gonogo.domain.principal import Principal, Role
-from gonogo.domain.review import Deed, Doings, Review, reviewer_name, strictest
+from gonogo.domain.reviews import Deed, Doings, Review, reviewer_name, strictest
+from gonogo.domain.tool_calls import ToolClass
 from gonogo.policy import BadRules, load_reviews, load_rules
 from gonogo.policy._loose import UNKNOWN
 from gonogo.policy.reviews import _may_begin

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gonogo.agents._gate import leads_out
-from gonogo.domain.gate import Access, Call, Grant, ToolClass, Verdict
 from gonogo.domain.plan import Scope
+from gonogo.domain.tool_calls import Access, Call, Grant, ToolClass, Verdict
 from gonogo.policy import Conditions, Rules, RuleText, make_rule, make_rules, verdict
 from gonogo.policy._kinds import Place
 from gonogo.policy._word import literal

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gonogo.domain.gate import Access, Call, ToolClass
+from gonogo.domain.tool_calls import Access, Call, ToolClass
 from gonogo.policy import (
     ALWAYS_ASK,
     Conditions,

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gonogo.domain.gate import Access, Call, ToolClass
+from gonogo.domain.tool_calls import Access, Call, ToolClass
 from gonogo.policy import Answered, Conditions, as_toml, load_rules, suggest, verdict
 
 HERE = Conditions(workspace="/")

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from gonogo.domain.gate import Access, Call, Grant, ToolClass
 from gonogo.domain.plan import Scope
+from gonogo.domain.tool_calls import Access, Call, Grant, ToolClass
 from gonogo.policy import Conditions, Rules, RuleText, make_rule, make_rules, verdict
 
 HERE = Conditions(workspace="/ws", home="/home/u/.gonogo")

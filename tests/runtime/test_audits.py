@@ -8,8 +8,8 @@ import pytest
 from sqlalchemy import text
 
 from fakes.world import call, calls, plan, says, step, world_of, write
-from gonogo.domain.chain import FileCheck, read_anchors
-from gonogo.domain.principal import Role
+from gonogo.domain.audit_chain import FileCheck, read_anchors
+from gonogo.domain.identity import Role
 from gonogo.server import create_app
 from gonogo.store.auditing import verify
 

@@ -7,7 +7,7 @@ import pytest
 
 from fakes.world import world_of
 from gonogo.domain.errors import Unauthorized
-from gonogo.domain.principal import Role
+from gonogo.domain.identity import Role
 from gonogo.runtime._logins import LASTS
 
 

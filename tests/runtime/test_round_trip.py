@@ -7,11 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fakes.rows import NOW
-from gonogo.domain.kinds import KindRule, Worker
-from gonogo.domain.plan import RetryPolicy, Scope, Subtask, parse_subtasks
+from gonogo.domain.plan import KindRule, RetryPolicy, Scope, Subtask, Worker, parse_subtasks
 from gonogo.domain.plan_views import STANDING, SubtaskView, as_planned
 from gonogo.domain.records import SubtaskRow
-from gonogo.domain.subtask_state import SubtaskStatus
+from gonogo.domain.states import SubtaskStatus
 from gonogo.runtime._views import subtask_view
 
 JSON = st.recursive(

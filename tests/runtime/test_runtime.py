@@ -7,7 +7,7 @@ import pytest
 
 from fakes.world import LIMIT, calls, kinds, plan, says, step, world_of, write
 from gonogo.domain.errors import Conflict, Forbidden, InvalidMessage, NotFound, Unauthorized
-from gonogo.domain.principal import Principal, Role
+from gonogo.domain.identity import Principal, Role
 from gonogo.runtime import Runtime
 
 LINES = {

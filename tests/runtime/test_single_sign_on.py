@@ -19,8 +19,6 @@ from websockets.exceptions import ConnectionClosed
 from fakes.issuer import Provider, encoded, key_pair, maced, provider, signed
 from fakes.world import World, calls, says, world_of, write
 from gonogo.cli._checks import findings
-from gonogo.domain.approval_state import DecisionWord
-from gonogo.domain.bearer import Memory, Sight, principal_id
 from gonogo.domain.errors import (
     Forbidden,
     IdentityUnknown,
@@ -29,8 +27,9 @@ from gonogo.domain.errors import (
     NotValid,
     Unauthorized,
 )
-from gonogo.domain.outgoing import LinkState
-from gonogo.domain.principal import Role
+from gonogo.domain.identity import Memory, Role, Sight, principal_id
+from gonogo.domain.reviews import LinkState
+from gonogo.domain.states import DecisionWord
 from gonogo.server import Ready, create_app, serve
 from gonogo.settings import Settings
 

@@ -6,7 +6,7 @@ import pytest
 
 from fakes.world import LIMIT, calls, of, on_both, plan, run, says, step, write
 from gonogo.domain.errors import AlreadyDecided, GonogoError
-from gonogo.domain.principal import Principal, Role
+from gonogo.domain.identity import Principal, Role
 
 
 def people(count):

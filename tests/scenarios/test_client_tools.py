@@ -6,9 +6,9 @@ import pytest
 from sqlalchemy import update
 
 from fakes.world import call, calls, of, plan, run, says, step, write
-from gonogo.domain.call_state import CallStatus
 from gonogo.domain.errors import AlreadyDecided, Conflict, Forbidden, NotFound
-from gonogo.domain.principal import Role
+from gonogo.domain.identity import Role
+from gonogo.domain.states import CallStatus
 from gonogo.store._schema import tool_calls
 
 READ = {"main/coder": [calls(call("read_file", path="a.txt")), says("Read")]}

@@ -7,8 +7,6 @@ import pytest
 
 from fakes.world import call, calls, kinds, of, on_both, plan, says, step
 from gonogo.cli._question import question_lines
-from gonogo.domain.approval_state import ApprovalStatus
-from gonogo.domain.approval_views import ApprovalFilter
 from gonogo.domain.errors import (
     Conflict,
     Forbidden,
@@ -17,8 +15,10 @@ from gonogo.domain.errors import (
     NotFound,
     RateLimited,
 )
+from gonogo.domain.identity import Principal, Role
 from gonogo.domain.messages import PlanDecision
-from gonogo.domain.principal import Principal, Role
+from gonogo.domain.states import ApprovalStatus
+from gonogo.domain.views import ApprovalFilter
 from gonogo.runtime import Runtime
 
 TWO = (step("a"), step("b", "a"))

@@ -11,10 +11,10 @@ import pytest
 from sqlalchemy import text
 
 from fakes.world import LIMIT, a_while, calls, is_running, on_both, plan, run, says, step, write
-from gonogo.domain.conversation import UserText
 from gonogo.domain.errors import NotFound
 from gonogo.domain.events import Done
-from gonogo.domain.principal import Role
+from gonogo.domain.identity import Role
+from gonogo.domain.tool_calls import UserText
 from gonogo.orchestrator import SWEEP
 from gonogo.server import create_app
 from gonogo.store import log

@@ -12,9 +12,8 @@ import pytest
 
 from fakes.world import of, plan, says, step
 from gonogo.domain.errors import InvalidMessage
-from gonogo.domain.failure import Category
-from gonogo.domain.failure_patterns import FailureRule
-from gonogo.domain.kinds import Worker
+from gonogo.domain.failures import Category, FailureRule
+from gonogo.domain.plan import Worker
 from gonogo.engine import Kind, Outcome, Step
 from gonogo.runtime import Extensions, Runtime
 from gonogo.settings import Settings
@@ -110,8 +109,8 @@ async def test_a_wait_is_cancelled_at_once(make, installed):
     [
         (KINDS, "no_such_module:KIND", "cannot load no_such_module:KIND: ModuleNotFoundError"),
         (KINDS, f"{__name__}:NO_SUCH", "cannot load"),
-        (KINDS, "gonogo.domain.kinds:BUILT_IN", "a Kind with the name 'mine' is needed"),
-        (PATTERNS, "gonogo.domain.kinds:BUILT_IN", "a FailureRule is needed"),
+        (KINDS, "gonogo.domain.plan:BUILT_IN", "a Kind with the name 'mine' is needed"),
+        (PATTERNS, "gonogo.domain.plan:BUILT_IN", "a FailureRule is needed"),
         (STRATEGIES, "gonogo.domain.plan:MAX_SUBTASKS", "a function is needed"),
     ],
 )

@@ -10,8 +10,8 @@ from fakes.door import client_of
 from fakes.world import LIMIT, calls, plan, run, says, step, write
 from gonogo.cli._graph import graph_lines, timeline_lines
 from gonogo.cli._watch import Told, _follow
-from gonogo.domain.plan_state import PlanStatus
 from gonogo.domain.plan_views import PlanGraph
+from gonogo.domain.states import PlanStatus
 
 LINES = {
     "main/architect": [

@@ -5,8 +5,8 @@ from datetime import timedelta
 import pytest
 
 from fakes.world import call, calls, of, plan, says, step, write
-from gonogo.domain.approval_views import ApprovalFilter
 from gonogo.domain.errors import Forbidden, NotFound
+from gonogo.domain.views import ApprovalFilter
 
 READS = {
     "main/coder": [

@@ -4,10 +4,10 @@ import pytest
 
 from fakes.world import calls, of, plan, run, says, step, write
 from gonogo.approvals import Question
-from gonogo.domain.approval_state import ApprovalKind
 from gonogo.domain.errors import AlreadyDecided, Conflict, InvalidMessage
 from gonogo.domain.events import AssistantMessage
 from gonogo.domain.messages import HitlDecision
+from gonogo.domain.states import ApprovalKind
 from gonogo.store import log
 from gonogo.store.sessions import set_session
 

@@ -9,10 +9,10 @@ import pytest
 
 from fakes.receiver import receiver
 from fakes.world import LIMIT, calls, of, on_both, plan, says, step, write
-from gonogo.domain.approval_state import DecisionWord
 from gonogo.domain.errors import Conflict, Forbidden, NotFound
-from gonogo.domain.outgoing import LinkState
-from gonogo.domain.principal import Principal, Role
+from gonogo.domain.identity import Principal, Role
+from gonogo.domain.reviews import LinkState
+from gonogo.domain.states import DecisionWord
 from gonogo.server import create_app
 from gonogo.store.links import link_of
 from scenarios.test_hooks import hooks, secret  # noqa: F401 - fixtures

@@ -11,7 +11,7 @@ from gonogo.domain.errors import (
     InvalidPlan,
     NotFound,
 )
-from gonogo.domain.principal import Principal, Role
+from gonogo.domain.identity import Principal, Role
 
 TODO = plan(
     step("model", estimated_time="10 min"),

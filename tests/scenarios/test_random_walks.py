@@ -13,7 +13,7 @@ import pytest
 from fakes.world import LIMIT, call, calls, of, plan, run, says, step, write
 from gonogo.domain.errors import GonogoError
 from gonogo.domain.records import MAIN
-from gonogo.domain.subtask_state import SUBTASK
+from gonogo.domain.states import SUBTASK
 from gonogo.store.calls import open_calls
 from gonogo.store.sessions import open_turns
 

@@ -7,11 +7,11 @@ import pytest
 
 from fakes.world import call, calls, kinds, of, plan, run, says, step, write
 from gonogo.cli._reviews import review_lines
-from gonogo.domain.approval_state import ApprovalStatus
-from gonogo.domain.approval_views import ApprovalFilter
 from gonogo.domain.errors import Conflict, Forbidden, NotFound
+from gonogo.domain.identity import Principal, Role
 from gonogo.domain.messages import HitlDecision, PlanDecision
-from gonogo.domain.principal import Principal, Role
+from gonogo.domain.states import ApprovalStatus
+from gonogo.domain.views import ApprovalFilter
 from gonogo.policy import BadRules
 
 TWO = plan(step("one"), step("two", "one"))

@@ -4,7 +4,7 @@ import pytest
 
 from fakes.world import call, calls, of, plan, run, says, step, write
 from gonogo.domain.errors import Forbidden, InvalidMessage, NotFound
-from gonogo.domain.principal import Principal, Role
+from gonogo.domain.identity import Principal, Role
 
 TWICE = {
     "main/coder": [

@@ -9,7 +9,7 @@ import pytest
 
 from fakes.world import calls, on_both, plan, says, step, write
 from gonogo.domain.errors import Conflict, Forbidden
-from gonogo.domain.principal import Role
+from gonogo.domain.identity import Role
 from gonogo.server import create_app
 from gonogo.store import _sqlite
 

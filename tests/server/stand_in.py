@@ -16,14 +16,20 @@ from typing import Any
 
 import anyio
 
-from gonogo.domain.approval_views import DecisionAnswer
 from gonogo.domain.errors import Conflict, GonogoError, NotFound, Unauthorized
 from gonogo.domain.events import ErrorHappened
+from gonogo.domain.identity import Principal, Role
 from gonogo.domain.messages import SwitchAgent, UserMessage
-from gonogo.domain.plan_state import PlanStatus
 from gonogo.domain.plan_views import PlanView
-from gonogo.domain.principal import Principal, Role
-from gonogo.domain.views import AgentView, History, SessionList, SessionView, TokenView
+from gonogo.domain.states import PlanStatus
+from gonogo.domain.views import (
+    AgentView,
+    DecisionAnswer,
+    History,
+    SessionList,
+    SessionView,
+    TokenView,
+)
 from gonogo.runtime import Receipt
 from gonogo.telemetry import Metrics
 

@@ -6,10 +6,9 @@ import pytest
 
 from fakes.door import client_at, door_at
 from fakes.template import lay_out
-from gonogo.domain.approval_views import ApprovalList
 from gonogo.domain.errors import Conflict, Forbidden, InvalidCursor, InvalidMessage, NotFound
-from gonogo.domain.principal import Role
-from gonogo.domain.views import SessionView
+from gonogo.domain.identity import Role
+from gonogo.domain.views import ApprovalList, SessionView
 from gonogo.llm import ScriptedModel
 from gonogo.runtime import Runtime
 from gonogo.settings import Settings

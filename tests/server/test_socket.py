@@ -13,8 +13,8 @@ from websockets.frames import Frame, Opcode
 
 from fakes.sockets import connected
 from fakes.until import until
-from gonogo.domain.approval_views import DecisionAnswer
 from gonogo.domain.errors import Busy, Conflict
+from gonogo.domain.views import DecisionAnswer
 from gonogo.server import Limits
 
 TOKEN = {"Authorization": "Bearer token-a"}

@@ -11,7 +11,7 @@ from fakes.template import lay_out
 from fakes.until import until
 from gonogo.client import Client
 from gonogo.domain.errors import AlreadyDecided, Conflict, Forbidden, InvalidMessage, NotFound
-from gonogo.domain.principal import Role
+from gonogo.domain.identity import Role
 from gonogo.llm import ScriptedModel
 from gonogo.runtime import Runtime
 from gonogo.server import serve

@@ -7,11 +7,9 @@ import pytest
 from sqlalchemy import insert
 
 from fakes import rows
-from gonogo.domain.approval_state import ApprovalStatus
-from gonogo.domain.call_state import CallStatus
-from gonogo.domain.gate import ToolClass
 from gonogo.domain.plan import Subtask
-from gonogo.domain.plan_state import PlanStatus
+from gonogo.domain.states import ApprovalStatus, CallStatus, PlanStatus
+from gonogo.domain.tool_calls import ToolClass
 from gonogo.store import Connection, Store
 from gonogo.store._schema import model_requests, subtasks
 from gonogo.store.analytics import Counted, count

@@ -7,8 +7,7 @@ import pytest
 from sqlalchemy import event
 
 from fakes.rows import NOW, begin
-from gonogo.domain.audit_log import AuditFilter, AuditPlace
-from gonogo.domain.chain import SYSTEM
+from gonogo.domain.audit_chain import SYSTEM, AuditFilter, AuditPlace
 from gonogo.domain.errors import InvalidCursor
 from gonogo.store import audit_log, log
 from gonogo.store.people import keep_principal

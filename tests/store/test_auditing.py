@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import text
 
 from fakes.rows import NOW, begin
-from gonogo.domain.chain import GENESIS, SYSTEM, Head
+from gonogo.domain.audit_chain import GENESIS, SYSTEM, Head
 from gonogo.domain.errors import Conflict
 from gonogo.store import auditing, log
 from gonogo.store.sessions import set_session

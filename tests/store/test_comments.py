@@ -3,8 +3,8 @@
 from datetime import timedelta
 
 from fakes.rows import NOW, plan, session
-from gonogo.domain.plan_state import PlanStatus
 from gonogo.domain.records import Comment
+from gonogo.domain.states import PlanStatus
 from gonogo.store.comments import (
     add_comment,
     answer_comment,

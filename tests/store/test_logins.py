@@ -3,7 +3,7 @@
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from gonogo.domain.principal import Login
+from gonogo.domain.identity import Login
 from gonogo.store import logins
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import Connection, text
 
 from gonogo.domain.errors import Conflict
-from gonogo.domain.plan_state import PlanStatus
+from gonogo.domain.states import PlanStatus
 from gonogo.store import Store
 from gonogo.store._migrate import version_of
 from gonogo.store._schema import METADATA

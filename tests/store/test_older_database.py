@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from fakes.world import calls, of, says, world_of, write
-from gonogo.domain.plan_state import PlanStatus
+from gonogo.domain.states import PlanStatus
 from gonogo.orchestrator._revising import take_up
 from gonogo.store import Store
 from gonogo.store.plans import list_plans, revision_of

@@ -7,12 +7,8 @@ import anyio
 import pytest
 
 from fakes.rows import NOW, approval, begin, begin_plan, call, subtask
-from gonogo.domain.approval_state import ApprovalStatus
-from gonogo.domain.call_state import CallStatus
 from gonogo.domain.errors import Conflict, IllegalTransition
-from gonogo.domain.plan_state import PlanStatus
-from gonogo.domain.subtask_state import SubtaskStatus
-from gonogo.domain.turn_state import TurnStatus
+from gonogo.domain.states import ApprovalStatus, CallStatus, PlanStatus, SubtaskStatus, TurnStatus
 from gonogo.store import auditing, log
 from gonogo.store.calls import (
     add_approval,

@@ -17,14 +17,10 @@ from fakes.rows import (
     session,
     subtask,
 )
-from gonogo.domain.approval_state import ApprovalStatus
-from gonogo.domain.call_state import CallStatus
-from gonogo.domain.conversation import Reply, ToolAnswer, ToolRequest, UserText
-from gonogo.domain.plan_state import PlanStatus
 from gonogo.domain.records import MAIN, Timer
 from gonogo.domain.schedule import Standing
-from gonogo.domain.subtask_state import SubtaskStatus
-from gonogo.domain.turn_state import TurnStatus
+from gonogo.domain.states import ApprovalStatus, CallStatus, PlanStatus, SubtaskStatus, TurnStatus
+from gonogo.domain.tool_calls import Reply, ToolAnswer, ToolRequest, UserText
 from gonogo.store import calls, new_id, people, plans, sessions, timers
 
 S = SubtaskStatus

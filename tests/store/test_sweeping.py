@@ -6,8 +6,8 @@ from threading import Event
 import anyio
 
 from fakes import rows
-from gonogo.domain.plan_state import PlanStatus
 from gonogo.domain.records import Checkpoint
+from gonogo.domain.states import PlanStatus
 from gonogo.store import Connection, Store
 from gonogo.store.checkpoints import (
     Doer,

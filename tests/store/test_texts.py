@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from sqlalchemy import text
 
 from fakes.rows import NOW, approval, begin, begin_plan, call
-from gonogo.domain.call_state import CallStatus
-from gonogo.domain.conversation import Reply, ToolRequest, UserText
 from gonogo.domain.events import AssistantMessage
+from gonogo.domain.states import CallStatus
+from gonogo.domain.tool_calls import Reply, ToolRequest, UserText
 from gonogo.store import Store, auditing, log, part
 from gonogo.store._types import as_kept
 from gonogo.store.calls import (

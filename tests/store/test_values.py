@@ -8,10 +8,9 @@ from hypothesis import strategies as st
 from sqlalchemy import text
 
 from fakes.rows import NOW, approval, begin, begin_plan, call, session
-from gonogo.domain.approval_state import ApprovalKind, ApprovalStatus
-from gonogo.domain.conversation import UserText
 from gonogo.domain.events import AssistantMessage
-from gonogo.domain.gate import ToolClass
+from gonogo.domain.states import ApprovalKind, ApprovalStatus
+from gonogo.domain.tool_calls import ToolClass, UserText
 from gonogo.store import audit_log, auditing, log
 from gonogo.store._types import Flag, Json, Utc, Word, clean, stamp
 from gonogo.store.calls import add_approval, add_calls, approval_of, call_of, list_approvals

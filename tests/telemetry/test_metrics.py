@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gonogo.domain.conversation import Usage
+from gonogo.domain.tool_calls import Usage
 from gonogo.telemetry import Metrics
 
 

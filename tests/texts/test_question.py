@@ -1,7 +1,7 @@
 """A question for people without a client: what is asked, safe to look at, in their language."""
 
 from fakes.rows import approval, revision, subtask
-from gonogo.domain.approval_state import ApprovalKind
+from gonogo.domain.states import ApprovalKind
 from gonogo.texts import asked, plan_summary
 
 

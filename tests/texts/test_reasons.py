@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 from string import Formatter
 
-from gonogo.domain.letters import mixed_letters
-from gonogo.domain.reason import Reason, because, together
+from gonogo.domain.errors import Reason, because, together
+from gonogo.domain.text_safety import mixed_letters
 from gonogo.policy import Stage, check_command, load_contexts
 from gonogo.texts import told
 from gonogo.texts._reasons import RUSSIAN_REASONS

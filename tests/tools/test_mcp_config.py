@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from gonogo.domain.gate import ToolClass
+from gonogo.domain.tool_calls import ToolClass
 from gonogo.tools import load_servers
 
 ENVIRONMENT = {"PATH": "/bin", "HOME": "/home/ann", "TOKEN": "s3cret", "OTHER": "not asked for"}

@@ -14,8 +14,7 @@ import pytest
 from fakes.mcp_server import served_over_http, write_tools
 from fakes.world import is_running
 from gonogo.domain.errors import OutcomeUnknown, ToolFailed
-from gonogo.domain.foreign import Sighting, Standing
-from gonogo.domain.gate import ToolClass
+from gonogo.domain.tool_calls import Sighting, Standing, ToolClass
 from gonogo.tools import Bench, ServerConfig, Servers
 from gonogo.workspace import DEFAULT_PATH, Workspace
 

@@ -5,8 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from gonogo.domain.errors import InvalidArguments
-from gonogo.domain.foreign import Sighting, Standing
-from gonogo.domain.gate import ToolClass
+from gonogo.domain.tool_calls import Sighting, Standing, ToolClass
 from gonogo.tools import difference
 from gonogo.tools._mcp_tool import Definition, ForeignTool, Given, prepare, read_definition
 from gonogo.workspace import Workspace

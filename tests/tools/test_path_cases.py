@@ -18,8 +18,8 @@ import anyio
 import pytest
 
 from gonogo.domain.errors import InvalidArguments, ToolFailed
-from gonogo.domain.gate import ToolClass
 from gonogo.domain.paths import is_secret, write_guard
+from gonogo.domain.tool_calls import ToolClass
 from gonogo.tools import Bench, Prepared, builtin_tools
 from gonogo.workspace import Workspace
 from gonogo.workspace._beneath import exchange

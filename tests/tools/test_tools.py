@@ -9,10 +9,10 @@ import anyio
 import pytest
 
 from fakes.until import with_time_to_begin
-from gonogo.domain.canonical import content_hash
 from gonogo.domain.errors import InvalidArguments, ToolFailed
-from gonogo.domain.gate import Access, FileEffect, ToolClass
 from gonogo.domain.plan import MAX_SUBTASKS
+from gonogo.domain.strict_json import content_hash
+from gonogo.domain.tool_calls import Access, FileEffect, ToolClass
 from gonogo.tools import Bench, Prepared, builtin_tools
 from gonogo.workspace import Sandbox, Workspace
 

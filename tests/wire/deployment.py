@@ -18,7 +18,7 @@ import httpx
 from websockets.sync.client import connect
 
 from fakes.template import lay_out
-from gonogo.domain.principal import Role
+from gonogo.domain.identity import Role
 from gonogo.llm import ScriptedModel
 from gonogo.runtime import Runtime
 from gonogo.server import Limits, Ready, serve

@@ -18,7 +18,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.frames import Frame, Opcode
 from websockets.sync.connection import Connection
 
-from gonogo.domain.principal import Role
+from gonogo.domain.identity import Role
 from wire.deployment import FORGED, STREAM, WAIT, Deployment, deployed
 from wire.outcomes import (
     PATIENCE,

@@ -12,13 +12,7 @@ import pytest
 
 from gonogo.domain.errors import ToolFailed
 from gonogo.workspace import CommandOutput, Sandbox, Workspace, run_command
-from gonogo.workspace.guards import (
-    SCAN_LIMIT,
-    Guards,
-    guarded_paths,
-    is_harmless,
-    take_away,
-)
+from gonogo.workspace.guards import SCAN_LIMIT, Guards, guarded_paths, is_harmless, take_away
 
 BUBBLEWRAP = Sandbox.detect()
 boxed = pytest.mark.skipif(BUBBLEWRAP is None, reason="bubblewrap does not work here")

@@ -8,8 +8,8 @@ import anyio
 import pytest
 
 from gonogo.domain.errors import ToolFailed
-from gonogo.domain.gate import Access, Call, Grant, ToolClass
 from gonogo.domain.plan import Scope
+from gonogo.domain.tool_calls import Access, Call, Grant, ToolClass
 from gonogo.policy import Conditions, Rules, verdict
 from gonogo.workspace import CommandOutput, Sandbox, Workspace, run_command
 from gonogo.workspace.guards import guarded_paths

@@ -19,8 +19,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gonogo.domain.canonical import content_hash
 from gonogo.domain.errors import Busy, ToolFailed
+from gonogo.domain.strict_json import content_hash
 from gonogo.workspace import Workspace, _stage
 from gonogo.workspace._git import blob_id
 from gonogo.workspace._index import Desk

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gonogo.domain.canonical import content_hash
 from gonogo.domain.errors import ToolFailed
+from gonogo.domain.strict_json import content_hash
 from gonogo.workspace import Workspace
 from gonogo.workspace._beneath import best_opener, open_by_kernel, open_by_walk
 

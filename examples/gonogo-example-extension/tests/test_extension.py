@@ -3,8 +3,8 @@
 import pytest
 
 from gonogo.domain.errors import InvalidPlan
-from gonogo.domain.failure import Category
-from gonogo.domain.failure_patterns import Patterns
+from gonogo.domain.failures import Category
+from gonogo.domain.failures import Patterns
 from gonogo.domain.plan import parse_subtasks
 from gonogo.domain.schedule import Outlook
 from gonogo_example_extension import LICENCE, WAIT, shortest_first

@@ -10,7 +10,7 @@ from typing import Any
 
 from acp import schema
 
-from gonogo.domain.visible import guarded
+from gonogo.domain.text_safety import guarded
 
 _STATES: Mapping[str, schema.PlanEntryStatus] = {
     "running": "in_progress",

@@ -8,7 +8,7 @@ from typing import Any, cast
 from acp import schema
 from acp.helpers import text_block, tool_content, tool_diff_content
 
-from gonogo.domain.visible import visible
+from gonogo.domain.text_safety import visible
 
 Content = (
     schema.ContentToolCallContent | schema.FileEditToolCallContent | schema.TerminalToolCallContent

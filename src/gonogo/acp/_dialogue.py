@@ -32,10 +32,9 @@ from gonogo.acp._questions import (
 )
 from gonogo.acp._updates import Event, Update, Updates, said
 from gonogo.client import Client, Unreachable, error_of
-from gonogo.domain.approval_state import ApprovalKind
-from gonogo.domain.approval_views import ApprovalView
 from gonogo.domain.errors import Conflict, GonogoError, Internal, Refused
-from gonogo.domain.views import SessionView
+from gonogo.domain.states import ApprovalKind
+from gonogo.domain.views import ApprovalView, SessionView
 from gonogo.texts import say
 
 Act = Callable[[], Awaitable[None]]

@@ -19,10 +19,10 @@ from gonogo.acp._calls import (
     text_content,
     title_of,
 )
-from gonogo.domain.approval_state import ApprovalKind
-from gonogo.domain.approval_views import ApprovalView
 from gonogo.domain.messages import HitlDecision, PlanDecision
-from gonogo.domain.visible import visible_json
+from gonogo.domain.states import ApprovalKind
+from gonogo.domain.text_safety import visible_json
+from gonogo.domain.views import ApprovalView
 from gonogo.texts import say
 
 REVISE, EDIT, FOR_PLAN = "revise", "edit", "approve_plan"

@@ -13,7 +13,7 @@ from gonogo.acp._dialogue import Act, Dialogue
 from gonogo.acp._questions import decided, is_plan
 from gonogo.acp._router import refused
 from gonogo.client import Client
-from gonogo.domain.approval_views import ApprovalView
+from gonogo.domain.views import ApprovalView
 from gonogo.texts import say
 
 _HINTS = {"reject": "editor_why", "revise": "editor_changes"}

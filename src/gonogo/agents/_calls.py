@@ -10,11 +10,10 @@ from gonogo.agents._gate import Gated
 from gonogo.agents._session_rules import make_session_rule
 from gonogo.agents._standing import matter_of, question_of_call
 from gonogo.approvals import NOBODY, Desk, Matter, Ruling
-from gonogo.domain.approval_state import DecisionWord
-from gonogo.domain.call_state import CallStatus
 from gonogo.domain.errors import Conflict, InvalidMessage
 from gonogo.domain.events import CallDecision, ToolApproved, ToolRejected
 from gonogo.domain.records import Approval, CallRow
+from gonogo.domain.states import CallStatus, DecisionWord
 from gonogo.store import Connection, log
 from gonogo.store.calls import call_of
 from gonogo.store.sessions import spoken_in

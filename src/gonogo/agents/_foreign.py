@@ -3,10 +3,9 @@
 from typing import TYPE_CHECKING
 
 from gonogo.agents._thread import Thread
-from gonogo.domain.conversation import ToolSchema
-from gonogo.domain.foreign import Standing, server_of
-from gonogo.domain.reason import because
-from gonogo.domain.visible import visible
+from gonogo.domain.errors import because
+from gonogo.domain.text_safety import visible
+from gonogo.domain.tool_calls import Standing, ToolSchema, server_of
 
 if TYPE_CHECKING:
     from gonogo.agents._gate import Gate

@@ -15,13 +15,20 @@ from gonogo.agents._profiles import Profile
 from gonogo.agents._remote import remote_access
 from gonogo.agents._thread import Thread
 from gonogo.agents.surroundings import Surroundings, look_around
-from gonogo.domain.errors import InvalidArguments, ToolFailed
-from gonogo.domain.foreign import Standing, server_of
-from gonogo.domain.gate import Access, Call, FileEffect, Grant, ToolClass, Verdict
+from gonogo.domain.errors import InvalidArguments, ToolFailed, because, together
 from gonogo.domain.paths import is_secret
-from gonogo.domain.reason import because, together
 from gonogo.domain.records import CallRow
-from gonogo.domain.visible import mark_blanks, visible
+from gonogo.domain.text_safety import mark_blanks, visible
+from gonogo.domain.tool_calls import (
+    Access,
+    Call,
+    FileEffect,
+    Grant,
+    Standing,
+    ToolClass,
+    Verdict,
+    server_of,
+)
 from gonogo.policy import (
     ALWAYS_ASK,
     UNATTENDED,

@@ -6,9 +6,8 @@ from datetime import datetime
 
 from gonogo.agents._session_rules import rules_of
 from gonogo.agents._thread import Thread
-from gonogo.domain.foreign import Standing
-from gonogo.domain.gate import Call, Grant
 from gonogo.domain.plan import Scope
+from gonogo.domain.tool_calls import Call, Grant, Standing
 from gonogo.policy import Rule
 from gonogo.store import Connection, Store
 from gonogo.store.calls import Begun, perhaps_done

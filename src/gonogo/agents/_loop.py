@@ -25,24 +25,24 @@ from gonogo.agents._run import Hands
 from gonogo.agents._standing import is_at_work, question_of_call
 from gonogo.agents._thread import Thread
 from gonogo.approvals import Desk
-from gonogo.domain.call_state import CallStatus
-from gonogo.domain.conversation import (
+from gonogo.domain.errors import Failed as FailedError
+from gonogo.domain.events import AssistantMessage
+from gonogo.domain.failures import NoWork
+from gonogo.domain.records import CallRow
+from gonogo.domain.replanning import stuck
+from gonogo.domain.states import CallStatus
+from gonogo.domain.tool_calls import (
     Message,
     ModelRequest,
     PlanAccount,
     Reply,
+    ToolClass,
     UserText,
     accounted,
     continued,
     repaired,
     unfinished,
 )
-from gonogo.domain.errors import Failed as FailedError
-from gonogo.domain.events import AssistantMessage
-from gonogo.domain.failure import NoWork
-from gonogo.domain.gate import ToolClass
-from gonogo.domain.loops import stuck
-from gonogo.domain.records import CallRow
 from gonogo.llm import Model
 from gonogo.store import Connection, Store, log
 from gonogo.store.calls import begin_judging, end_judging, open_calls, thread_calls

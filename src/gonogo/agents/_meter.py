@@ -12,7 +12,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from gonogo.agents._thread import Thread
-from gonogo.domain.budget import (
+from gonogo.domain.errors import ModelFailed
+from gonogo.domain.records import ModelRequestRow, Plan
+from gonogo.domain.replanning import (
     DEFAULT_OUTPUT,
     OF_REQUESTS,
     OF_SESSIONS,
@@ -23,9 +25,7 @@ from gonogo.domain.budget import (
     in_force,
     tokens_of,
 )
-from gonogo.domain.conversation import ModelRequest, Reply
-from gonogo.domain.errors import ModelFailed
-from gonogo.domain.records import ModelRequestRow, Plan
+from gonogo.domain.tool_calls import ModelRequest, Reply
 from gonogo.store import Connection, Store, new_id
 from gonogo.store.plans import lock_plan
 from gonogo.store.usage import (

@@ -9,14 +9,12 @@ from gonogo.agents._gate import Gated
 from gonogo.agents._standing import question_of_doubt
 from gonogo.agents._thread import Thread
 from gonogo.approvals import Desk
-from gonogo.domain.approval_state import GUARDED_NAMES, ApprovalStatus
-from gonogo.domain.call_state import CALL, CallStatus
-from gonogo.domain.canonical import digest
-from gonogo.domain.conversation import Reply, ToolAnswer
 from gonogo.domain.events import CallFacts, ResultFacts, ToolCalled, ToolResulted
-from gonogo.domain.gate import ToolClass
 from gonogo.domain.records import Approval, CallRow
-from gonogo.domain.timeline import elapsed
+from gonogo.domain.schedule import elapsed
+from gonogo.domain.states import CALL, GUARDED_NAMES, ApprovalStatus, CallStatus
+from gonogo.domain.strict_json import digest
+from gonogo.domain.tool_calls import Reply, ToolAnswer, ToolClass
 from gonogo.policy import CONTROL
 from gonogo.store import Connection, log, new_id
 from gonogo.store.calls import (

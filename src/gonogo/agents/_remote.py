@@ -7,8 +7,8 @@ read as a way out is refused, and a patch is read as strictly as our own tool re
 from collections.abc import Mapping
 from typing import Any
 
-from gonogo.domain.gate import Access
 from gonogo.domain.network import read_network
+from gonogo.domain.tool_calls import Access
 from gonogo.tools import parse_patch
 from gonogo.workspace import compile_glob, elsewhere
 

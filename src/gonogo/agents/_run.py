@@ -17,11 +17,10 @@ from gonogo.agents._thread import Thread
 from gonogo.agents._traces import Trace, Traces
 from gonogo.agents.watches import Watches
 from gonogo.approvals import Desk
-from gonogo.domain.call_state import CallStatus
-from gonogo.domain.errors import OutcomeUnknown, ToolFailed
-from gonogo.domain.gate import ToolClass
-from gonogo.domain.reason import because
+from gonogo.domain.errors import OutcomeUnknown, ToolFailed, because
 from gonogo.domain.records import CallRow, Watch
+from gonogo.domain.states import CallStatus
+from gonogo.domain.tool_calls import ToolClass
 from gonogo.store import Connection, Store
 from gonogo.store.calls import call_of, open_calls
 from gonogo.store.timers import set_timer

@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import Any
 
 from gonogo.domain.errors import InvalidMessage, RateLimited
-from gonogo.domain.principal import Principal
+from gonogo.domain.identity import Principal
 from gonogo.domain.records import SessionRule
 from gonogo.policy import Rule, RuleText, kept_rule, session_rule
 from gonogo.store import Connection, log, new_id

@@ -7,12 +7,11 @@ from gonogo.agents._explained import parts_of
 from gonogo.agents._gate import Gated
 from gonogo.agents._remote import remote_access
 from gonogo.approvals import Matter, Question
-from gonogo.domain.approval_state import ApprovalKind
-from gonogo.domain.call_state import CallStatus
 from gonogo.domain.errors import ToolFailed
-from gonogo.domain.gate import Access, ToolClass
 from gonogo.domain.records import Approval, CallRow
-from gonogo.domain.review import deed_of
+from gonogo.domain.reviews import deed_of
+from gonogo.domain.states import ApprovalKind, CallStatus
+from gonogo.domain.tool_calls import Access, ToolClass
 from gonogo.texts import say, told
 from gonogo.workspace import Workspace
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from gonogo.agents._profiles import Profile
-from gonogo.domain.conversation import Reply
 from gonogo.domain.records import CallRow
+from gonogo.domain.tool_calls import Reply
 from gonogo.store import Connection
 from gonogo.store.plans import lock_plan
 from gonogo.store.sessions import lock_turn

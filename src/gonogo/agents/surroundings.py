@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gonogo.domain.gate import Access
+from gonogo.domain.tool_calls import Access
 from gonogo.policy import programs_of
 from gonogo.workspace import Guarded, Guards, Programs
 

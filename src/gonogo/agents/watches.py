@@ -21,25 +21,18 @@ from gonogo.agents._gate import Gated
 from gonogo.agents._standing import matter_of
 from gonogo.agents._thread import Thread
 from gonogo.approvals import NOBODY, Desk, Question, Ruling
-from gonogo.domain.approval_state import GUARDED_NAMES, ApprovalKind, DecisionWord
-from gonogo.domain.call_state import CallStatus
-from gonogo.domain.canonical import digest
 from gonogo.domain.errors import Conflict, InvalidMessage, ToolFailed
-from gonogo.domain.gate import Access
 from gonogo.domain.records import Approval, CallRow, Job, Watch
+from gonogo.domain.states import GUARDED_NAMES, ApprovalKind, CallStatus, DecisionWord
+from gonogo.domain.strict_json import digest
+from gonogo.domain.text_safety import visible
+from gonogo.domain.tool_calls import Access
 from gonogo.domain.undo import kept_path, real_path, shown_path
-from gonogo.domain.visible import visible
 from gonogo.policy import covers, products_of
 from gonogo.store import Connection, Store, log
 from gonogo.store.calls import call_of, set_call
 from gonogo.store.sessions import session_of, spoken_in
-from gonogo.store.watches import (
-    drop_watch,
-    give_away,
-    set_found,
-    watch_of,
-    watches_of_session,
-)
+from gonogo.store.watches import drop_watch, give_away, set_found, watch_of, watches_of_session
 from gonogo.texts import DEFAULT, say
 from gonogo.workspace import Guards, Traffic, Workspace, is_harmless, take_away, topmost
 

@@ -6,15 +6,7 @@ several have to approve, so many different people who may have done so, for just
 """
 
 from gonogo.approvals._desk import DESK_TIMERS, ESCALATE, EXPIRE, WARN, Desk, withdraw_all
-from gonogo.approvals._question import (
-    NOBODY,
-    Kind,
-    Matter,
-    Question,
-    Refusal,
-    Revisable,
-    Ruling,
-)
+from gonogo.approvals._question import NOBODY, Kind, Matter, Question, Refusal, Revisable, Ruling
 from gonogo.approvals._rights import is_reviewer, objection, review_of
 
 __all__ = [

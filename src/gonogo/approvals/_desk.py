@@ -9,23 +9,15 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from gonogo.approvals import _notices as notices
-from gonogo.approvals._question import (
-    NOBODY,
-    Kind,
-    Matter,
-    Question,
-    Refusal,
-    Revisable,
-    Ruling,
-)
+from gonogo.approvals._question import NOBODY, Kind, Matter, Question, Refusal, Revisable, Ruling
 from gonogo.approvals._rights import check_right, objection, review_of
 from gonogo.approvals._votes import counted, has_voted
-from gonogo.domain.approval_state import ApprovalKind, ApprovalStatus, DecisionWord
-from gonogo.domain.canonical import digest
 from gonogo.domain.errors import AlreadyDecided, Conflict, Expired, RateLimited
 from gonogo.domain.plan import Subtask
 from gonogo.domain.records import Approval
-from gonogo.domain.review import Deed, Review, strictest
+from gonogo.domain.reviews import Deed, Review, strictest
+from gonogo.domain.states import ApprovalKind, ApprovalStatus, DecisionWord
+from gonogo.domain.strict_json import digest
 from gonogo.policy import Reviews
 from gonogo.store import Connection, new_id
 from gonogo.store.calls import (
@@ -36,12 +28,7 @@ from gonogo.store.calls import (
     lock_approval,
     pending_approvals,
 )
-from gonogo.store.desk import (
-    askers_of_plan,
-    escalate_approval,
-    place_of_work,
-    requester_of,
-)
+from gonogo.store.desk import askers_of_plan, escalate_approval, place_of_work, requester_of
 from gonogo.store.timers import drop_timer, set_timer
 
 EXPIRE, WARN, ESCALATE = "approval_expiry", "approval_warning", "approval_escalation"

@@ -6,11 +6,11 @@ from typing import Any
 
 from gonogo.approvals._question import NOBODY, Ruling
 from gonogo.approvals._rights import review_of
-from gonogo.domain.approval_state import ApprovalStatus
 from gonogo.domain.events import ApprovalChanged, ApprovalFacts
 from gonogo.domain.records import Approval, Vote
-from gonogo.domain.review import Review, reviewer_name
-from gonogo.domain.timeline import elapsed
+from gonogo.domain.reviews import Review, reviewer_name
+from gonogo.domain.schedule import elapsed
+from gonogo.domain.states import ApprovalStatus
 from gonogo.store import Connection, log
 from gonogo.store.sessions import spoken_in
 from gonogo.texts import say

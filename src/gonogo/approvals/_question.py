@@ -4,13 +4,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Protocol, runtime_checkable
 
-from gonogo.domain.approval_state import ApprovalKind, DecisionWord
-from gonogo.domain.canonical import digest
 from gonogo.domain.errors import Refused
+from gonogo.domain.identity import Principal, Role
 from gonogo.domain.plan import Subtask
-from gonogo.domain.principal import Principal, Role
 from gonogo.domain.records import Approval
-from gonogo.domain.review import Deed
+from gonogo.domain.reviews import Deed
+from gonogo.domain.states import ApprovalKind, DecisionWord
+from gonogo.domain.strict_json import digest
 from gonogo.policy import RuleText
 from gonogo.store import Connection
 

@@ -1,11 +1,11 @@
 """Who may answer a question: what its review says of one person."""
 
 from gonogo.approvals._question import Ruling
-from gonogo.domain.approval_state import DecisionWord
 from gonogo.domain.errors import Forbidden
-from gonogo.domain.principal import Principal, Role
+from gonogo.domain.identity import Principal, Role
 from gonogo.domain.records import Approval
-from gonogo.domain.review import NO_REVIEW, Review, reviewer_name
+from gonogo.domain.reviews import NO_REVIEW, Review, reviewer_name
+from gonogo.domain.states import DecisionWord
 from gonogo.store import Connection
 from gonogo.store.desk import owner_of
 

@@ -11,7 +11,7 @@ from gonogo.cli._exits import Exit, Stop, carry_out
 from gonogo.cli._options import Json, Session, example
 
 if TYPE_CHECKING:
-    from gonogo.domain.analytics import Analytics, Percentiles, SubtaskOutcomes
+    from gonogo.domain.report_views import Analytics, Percentiles, SubtaskOutcomes
 
 EXAMPLE = example("gonogo analytics", "gonogo analytics --since 7d --json")
 _AGO = re.compile(r"(\d{1,5})([hdw])")

@@ -16,11 +16,11 @@ from gonogo.cli._plan_edit import Drafts, plan_editor
 from gonogo.cli._plan_text import as_json
 from gonogo.cli._question import decision, pages, question_lines, question_texts
 from gonogo.client import Client
-from gonogo.domain.approval_state import ApprovalKind
-from gonogo.domain.approval_views import ApprovalView
 from gonogo.domain.errors import GonogoError
+from gonogo.domain.states import ApprovalKind
 from gonogo.domain.strict_json import loads
-from gonogo.domain.visible import visible_json
+from gonogo.domain.text_safety import visible_json
+from gonogo.domain.views import ApprovalView
 from gonogo.texts import say
 
 _NOBODY = "Nobody is there to answer (--unattended)"

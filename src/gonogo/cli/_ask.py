@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from gonogo.cli._exits import Stop
-from gonogo.domain.visible import guarded
+from gonogo.domain.text_safety import guarded
 from gonogo.texts import say
 
 if TYPE_CHECKING:

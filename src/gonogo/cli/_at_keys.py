@@ -11,7 +11,7 @@ from rich.text import Text
 from gonogo.cli._ask import Person, chosen
 from gonogo.cli._foot import Foot
 from gonogo.cli._keys import END, Draft, Keyboard
-from gonogo.domain.visible import guarded, visible
+from gonogo.domain.text_safety import guarded, visible
 
 _NARROW = 10
 """Cells below which what is typed gets a line of its own."""

@@ -14,10 +14,8 @@ from gonogo.cli._setup import read_settings
 from gonogo.cli._talk import Conversation, Manner
 from gonogo.cli._terminal import conversing
 from gonogo.client import Client
-from gonogo.domain.approval_state import ApprovalKind
-from gonogo.domain.plan_state import ENDED, PlanStatus
 from gonogo.domain.plan_views import PlanView
-from gonogo.domain.subtask_state import SUBTASK
+from gonogo.domain.states import ENDED, SUBTASK, ApprovalKind, PlanStatus
 from gonogo.domain.views import MessageView, SessionView
 from gonogo.texts import resolve, say
 

@@ -10,7 +10,7 @@ from gonogo.cli._exits import Exit, Stop, carry_out
 from gonogo.cli._options import EXACT, Json, Limit, Session, example, group
 
 if TYPE_CHECKING:
-    from gonogo.domain.audit_views import AuditReport
+    from gonogo.domain.report_views import AuditReport
 
 app = group("The audit log: who did what, who allowed it and why.")
 _BATCH = 1_000
@@ -132,7 +132,7 @@ async def _show(
     from gonogo.cli._audit_log import newest, show_entries
     from gonogo.cli._owner import connected
     from gonogo.cli._setup import own_locale
-    from gonogo.domain.audit_log import AuditFilter
+    from gonogo.domain.audit_chain import AuditFilter
 
     since, until = (moment(each, datetime.now(UTC)) for each in span)
     wanted, locale = AuditFilter(**who, since=since, until=until), own_locale()

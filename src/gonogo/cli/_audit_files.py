@@ -8,8 +8,8 @@ from typing import Any, BinaryIO
 
 from gonogo.cli._exits import Exit, Stop
 from gonogo.cli._owner import Link
-from gonogo.domain.audit_views import AuditHead, AuditReport
-from gonogo.domain.chain import FileCheck, Head, read_anchors
+from gonogo.domain.audit_chain import FileCheck, Head, read_anchors
+from gonogo.domain.report_views import AuditHead, AuditReport
 
 
 async def write_out(link: Link, span: dict[str, Any]) -> None:

@@ -3,8 +3,8 @@
 from gonogo.cli._exits import Exit
 from gonogo.cli._print import facts, table
 from gonogo.client import Client
-from gonogo.domain.audit_log import AuditFilter
-from gonogo.domain.audit_views import AuditEntry
+from gonogo.domain.audit_chain import AuditFilter
+from gonogo.domain.report_views import AuditEntry
 
 _HEAD = ("seq", "time", "actor", "action", "subject", "why")
 

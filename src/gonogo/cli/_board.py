@@ -16,11 +16,10 @@ from gonogo.cli._escape import one_line
 from gonogo.cli._graph import fitted, state_of
 from gonogo.cli._rails import rails
 from gonogo.cli._tree import MARKS
-from gonogo.domain.kinds import worker_name
-from gonogo.domain.plan_state import PlanStatus
+from gonogo.domain.plan import worker_name
 from gonogo.domain.plan_views import GraphNode, PlanGraph
-from gonogo.domain.subtask_state import SUBTASK, SubtaskStatus
-from gonogo.domain.timeline import elapsed
+from gonogo.domain.schedule import elapsed
+from gonogo.domain.states import SUBTASK, PlanStatus, SubtaskStatus
 from gonogo.texts import duration, say
 
 _S = SubtaskStatus

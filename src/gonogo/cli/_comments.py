@@ -8,8 +8,8 @@ from gonogo.cli._owner import connected
 from gonogo.cli._print import facts, line
 from gonogo.cli._setup import own_locale
 from gonogo.client import Client
-from gonogo.domain.approval_views import ApprovalView
 from gonogo.domain.errors import GonogoError
+from gonogo.domain.views import ApprovalView
 from gonogo.texts import say
 
 

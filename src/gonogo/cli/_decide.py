@@ -14,7 +14,7 @@ from gonogo.cli._reviews import standing
 from gonogo.cli._setup import own_locale, read_settings
 from gonogo.cli._talk import Conversation, Manner
 from gonogo.cli._terminal import conversing
-from gonogo.domain.approval_views import ApprovalView, DecisionAnswer
+from gonogo.domain.views import ApprovalView, DecisionAnswer
 from gonogo.texts import resolve
 
 

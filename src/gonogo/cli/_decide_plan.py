@@ -14,8 +14,8 @@ from gonogo.cli._question import decision
 from gonogo.cli._reviews import standing
 from gonogo.cli._setup import environment, own_locale, read_settings
 from gonogo.client import Client
-from gonogo.domain.approval_state import ApprovalKind, ApprovalStatus
-from gonogo.domain.approval_views import ApprovalView
+from gonogo.domain.states import ApprovalKind, ApprovalStatus
+from gonogo.domain.views import ApprovalView
 from gonogo.texts import resolve, say
 
 _SUFFIXES = {".md": "markdown", ".markdown": "markdown", ".yaml": "yaml", ".yml": "yaml"}

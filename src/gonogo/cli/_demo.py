@@ -14,7 +14,7 @@ from gonogo.cli._owner import linked
 from gonogo.cli._run import talk
 from gonogo.cli._setup import environment, program, read_settings
 from gonogo.demo import TASKS, TestRun, lay_out, run_tests
-from gonogo.domain.visible import guarded
+from gonogo.domain.text_safety import guarded
 from gonogo.settings import Settings
 from gonogo.texts import say
 

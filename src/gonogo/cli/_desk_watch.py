@@ -22,9 +22,9 @@ from gonogo.cli._print import is_terminal, line, plain
 from gonogo.cli._reviews import standing
 from gonogo.cli._setup import environment, own_locale, program, read_settings
 from gonogo.client import Client, Unreachable
-from gonogo.domain.approval_state import ApprovalStatus
-from gonogo.domain.approval_views import ApprovalView
 from gonogo.domain.errors import NotFound
+from gonogo.domain.states import ApprovalStatus
+from gonogo.domain.views import ApprovalView
 from gonogo.texts import say
 
 _EVERY = 2.0

@@ -5,11 +5,9 @@ from typing import Any
 
 from gonogo.cli._escape import json_line, one_line
 from gonogo.cli._tree import scope_line
-from gonogo.domain.kinds import worker_name
-from gonogo.domain.plan import Subtask
-from gonogo.domain.plan_views import PlanDiff
-from gonogo.domain.undo_views import CheckpointDiff
-from gonogo.domain.visible import visible
+from gonogo.domain.plan import Subtask, worker_name
+from gonogo.domain.plan_views import CheckpointDiff, PlanDiff
+from gonogo.domain.text_safety import visible
 
 
 def diff_lines(diff: PlanDiff) -> Iterator[str]:

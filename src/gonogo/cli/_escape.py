@@ -1,6 +1,6 @@
-"""Text from models and tools as the terminal is given it: see `gonogo.domain.visible`."""
+"""Text from models and tools as the terminal is given it: see `gonogo.domain.text_safety`."""
 
-from gonogo.domain.visible import mark_blanks, on_one_line, visible, visible_json
+from gonogo.domain.text_safety import mark_blanks, on_one_line, visible, visible_json
 
 
 def spoken(text: str) -> str:

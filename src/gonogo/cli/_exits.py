@@ -84,7 +84,7 @@ def explained() -> Generator[None]:
 
 def complain(text: str) -> None:
     """Write one line about what went wrong."""
-    from gonogo.domain.visible import guarded
+    from gonogo.domain.text_safety import guarded
 
     typer.echo(f"gonogo: {guarded(text, lines=False)}", err=True)
 
@@ -167,7 +167,7 @@ def _with_more(error: "GonogoError") -> str:
 
 
 def _setting(error: "ValidationError") -> str:
-    from gonogo.domain.defects import in_words
+    from gonogo.domain.errors import in_words
 
     first = error.errors(include_url=False)[0]
     name = "_".join(str(part) for part in first["loc"]).upper() or "SETTINGS"

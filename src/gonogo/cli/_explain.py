@@ -13,9 +13,9 @@ from gonogo.cli._owner import connected
 from gonogo.cli._print import facts, line
 from gonogo.cli._seen import known_tools, remembered
 from gonogo.cli._setup import environment, read_settings
-from gonogo.domain.foreign import server_of
 from gonogo.domain.strict_json import loads
-from gonogo.domain.visible import visible
+from gonogo.domain.text_safety import visible
+from gonogo.domain.tool_calls import server_of
 from gonogo.policy import Rule, Rules, kept_rule, load_reviews, load_rules
 from gonogo.runtime import bare_thread, open_gate
 from gonogo.settings import Settings

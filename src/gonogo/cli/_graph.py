@@ -12,9 +12,9 @@ from rich.cells import cell_len, set_cell_size
 from gonogo.cli._escape import one_line
 from gonogo.cli._rails import Row, rails
 from gonogo.cli._tree import MARKS, stages
-from gonogo.domain.kinds import worker_name
+from gonogo.domain.plan import worker_name
 from gonogo.domain.plan_views import GraphNode, PlanGraph
-from gonogo.domain.timeline import elapsed
+from gonogo.domain.schedule import elapsed
 from gonogo.texts import duration, say
 
 _NARROWEST = 20

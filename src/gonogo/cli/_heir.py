@@ -19,16 +19,7 @@ import anyio.abc
 
 from gonogo.cli._folder import Folder, hold
 from gonogo.cli._interrupts import Interrupts
-from gonogo.cli._owner import (
-    GLANCE,
-    LOOK,
-    PATIENCE,
-    answers,
-    is_busy,
-    owning,
-    silent,
-    with_model,
-)
+from gonogo.cli._owner import GLANCE, LOOK, PATIENCE, answers, is_busy, owning, silent, with_model
 from gonogo.cli._setup import environment
 from gonogo.client import Client, EventBody
 from gonogo.domain.messages import ClientMessage

@@ -18,7 +18,7 @@ from gonogo.cli._show import Event, Lines
 from gonogo.client import Client
 from gonogo.domain.errors import GonogoError
 from gonogo.domain.plan_views import PlanGraph
-from gonogo.domain.visible import guarded
+from gonogo.domain.text_safety import guarded
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

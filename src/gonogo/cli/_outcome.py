@@ -5,7 +5,7 @@ from typing import Any
 
 from gonogo.cli._exits import Exit
 from gonogo.cli._paused import BY_ITSELF
-from gonogo.domain.call_state import was_refused
+from gonogo.domain.states import was_refused
 
 _ENDS = {"completed": Exit.DONE, "rejected": Exit.DENIED}
 

@@ -18,8 +18,7 @@ from gonogo.cli._folder import Folder, hold
 from gonogo.cli._interrupts import Interrupts
 from gonogo.cli._setup import environment, read_settings
 from gonogo.client import Client
-from gonogo.domain.plan_state import PlanStatus
-from gonogo.domain.subtask_state import SubtaskStatus
+from gonogo.domain.states import PlanStatus, SubtaskStatus
 from gonogo.settings import Settings
 
 if TYPE_CHECKING:
@@ -241,7 +240,7 @@ async def leave_token(runtime: "Runtime", folder: Folder) -> None:
     revoked is made anew.
     """
     from gonogo.domain.errors import Unauthorized
-    from gonogo.domain.principal import Role
+    from gonogo.domain.identity import Role
 
     with suppress(Unauthorized):
         await runtime.authenticate(folder.read_token() or "")

@@ -1,8 +1,8 @@
 """Why a plan is paused, until when, and what a person can do about it."""
 
 from gonogo.cli._escape import one_line
-from gonogo.domain.approval_views import ApprovalView
 from gonogo.domain.plan_views import PlanView
+from gonogo.domain.views import ApprovalView
 from gonogo.texts import say
 
 BY_ITSELF = frozenset({"quota", "model", "budget", "rollback"})

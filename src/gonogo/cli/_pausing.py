@@ -8,8 +8,7 @@ import anyio
 from gonogo.cli._ask import Person
 from gonogo.client import Client
 from gonogo.domain.errors import GonogoError, Refused
-from gonogo.domain.plan_state import ENDED, PlanStatus
-from gonogo.domain.subtask_state import SubtaskStatus
+from gonogo.domain.states import ENDED, PlanStatus, SubtaskStatus
 from gonogo.texts import say
 
 CANCEL, LEAVE = "cancel", "leave"

@@ -18,12 +18,11 @@ from gonogo.cli._plan_markdown import MARKDOWN
 from gonogo.cli._plan_text import FIELDS, Flaw, Form, as_json, marked, subtasks_of, unmarked
 from gonogo.cli._setup import read_settings
 from gonogo.client import Client
-from gonogo.domain.approval_views import ApprovalView
 from gonogo.domain.errors import GonogoError
 from gonogo.domain.plan import Revision, Subtask
-from gonogo.domain.plan_changes import plan_diff
-from gonogo.domain.plan_views import FindingView, RevisionView
-from gonogo.domain.visible import visible
+from gonogo.domain.plan_views import FindingView, RevisionView, plan_diff
+from gonogo.domain.text_safety import visible
+from gonogo.domain.views import ApprovalView
 from gonogo.texts import say
 
 

@@ -1,8 +1,8 @@
 r"""Plans as Markdown: a heading a subtask, its description as text, its fields as a list.
 
-Text is shown by the rule of `gonogo.domain.visible`, and so are blanks at its ends and at the ends
-of its lines, which editors may drop. A line of a description that would be read as a heading, a
-comment or a field has a backslash before it.
+Text is shown by the rule of `gonogo.domain.text_safety`, and so are blanks at its ends and at the
+ends of its lines, which editors may drop. A line of a description that would be read as a heading,
+a comment or a field has a backslash before it.
 """
 
 import re
@@ -14,7 +14,7 @@ from gonogo.cli._plan_text import FIELDS, MAX_TEXT, Flaw, Form, Reading, Written
 from gonogo.domain.errors import GonogoError
 from gonogo.domain.plan import RetryPolicy, Scope, Subtask
 from gonogo.domain.strict_json import loads
-from gonogo.domain.visible import unescaped, visible, visible_json
+from gonogo.domain.text_safety import unescaped, visible, visible_json
 from gonogo.texts import say
 
 _NAMES = tuple(name for name in FIELDS if name != "description")

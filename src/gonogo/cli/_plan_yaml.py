@@ -15,7 +15,7 @@ from gonogo.cli._plan_text import MAX_TEXT, Flaw, Form, Reading, Written
 from gonogo.domain.errors import GonogoError
 from gonogo.domain.plan import Subtask
 from gonogo.domain.strict_json import MAX_DEPTH, loads
-from gonogo.domain.visible import guarded
+from gonogo.domain.text_safety import guarded
 from gonogo.texts import say
 
 _untyped: Any = yaml

@@ -8,7 +8,7 @@ import typer
 from pydantic import BaseModel
 
 from gonogo.cli._exits import Exit
-from gonogo.domain.visible import guarded, visible, visible_json
+from gonogo.domain.text_safety import guarded, visible, visible_json
 from gonogo.texts import say
 
 if TYPE_CHECKING:

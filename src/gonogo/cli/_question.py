@@ -8,8 +8,8 @@ from gonogo.cli._diff import revision_lines
 from gonogo.cli._escape import json_line, spoken
 from gonogo.cli._exits import Exit, Stop
 from gonogo.cli._tree import plan_lines
-from gonogo.domain.approval_views import ApprovalView
-from gonogo.domain.visible import guarded, visible_json
+from gonogo.domain.text_safety import guarded, visible_json
+from gonogo.domain.views import ApprovalView
 
 if TYPE_CHECKING:
     from rich.text import Text

@@ -16,9 +16,8 @@ from gonogo.cli._seen import at, known_tools, seen_by
 from gonogo.cli._setup import read_settings
 from gonogo.client import Client
 from gonogo.domain.errors import ToolFailed
-from gonogo.domain.foreign import Standing, server_of
-from gonogo.domain.gate import Access, Call, Grant, ToolClass, Verdict
 from gonogo.domain.plan import Scope
+from gonogo.domain.tool_calls import Access, Call, Grant, Standing, ToolClass, Verdict, server_of
 from gonogo.domain.views import CallView
 from gonogo.policy import (
     UNATTENDED,

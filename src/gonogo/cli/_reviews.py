@@ -3,8 +3,8 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from gonogo.domain.approval_state import ApprovalStatus
-from gonogo.domain.approval_views import ApprovalView, ReviewView
+from gonogo.domain.states import ApprovalStatus
+from gonogo.domain.views import ApprovalView, ReviewView
 from gonogo.texts import say
 
 

@@ -8,7 +8,7 @@ from gonogo.cli._exits import Exit, carry_out
 from gonogo.cli._options import Json, PlanId, example
 
 if TYPE_CHECKING:
-    from gonogo.domain.undo_views import RollbackView
+    from gonogo.domain.plan_views import RollbackView
 
 LATEST = "latest"
 EXAMPLE = example(

@@ -6,8 +6,7 @@ from datetime import datetime
 
 from gonogo.cli._owner import connected
 from gonogo.client import Client
-from gonogo.domain.foreign import Sighting, Standing, foreign_name, server_of
-from gonogo.domain.gate import ToolClass
+from gonogo.domain.tool_calls import Sighting, Standing, ToolClass, foreign_name, server_of
 from gonogo.domain.views import ServerView, ToolView
 from gonogo.tools import Remembered, ServerConfig, Tool, builtin_tools, ending_tools
 

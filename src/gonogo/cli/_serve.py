@@ -14,8 +14,8 @@ from gonogo.cli._exits import Exit, Stop, complain
 from gonogo.cli._folder import Folder, hold
 from gonogo.cli._owner import GLANCE, leave_token
 from gonogo.cli._setup import read_settings
-from gonogo.domain.addresses import LOOPBACK
-from gonogo.domain.visible import visible
+from gonogo.domain.network import LOOPBACK
+from gonogo.domain.text_safety import visible
 from gonogo.settings import Settings
 from gonogo.telemetry import setup_logging
 from gonogo.texts import say

@@ -4,8 +4,8 @@ from gonogo.cli._exits import Exit
 from gonogo.cli._owner import connected, linked
 from gonogo.cli._print import facts, line, table
 from gonogo.cli._setup import read_settings
+from gonogo.domain.text_safety import visible_json
 from gonogo.domain.views import SessionRuleView
-from gonogo.domain.visible import visible_json
 
 
 async def list_rules(session_id: str, *, json: bool) -> Exit:

@@ -10,7 +10,7 @@ from rich.text import Text
 from gonogo.cli._diff import revision_lines
 from gonogo.cli._escape import one_line, spoken
 from gonogo.cli._tree import plan_lines
-from gonogo.domain.visible import guarded
+from gonogo.domain.text_safety import guarded
 
 Event = Mapping[str, Any]
 _SPOKEN = frozenset(

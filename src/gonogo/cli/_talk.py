@@ -24,8 +24,8 @@ from gonogo.cli._setup import program
 from gonogo.cli._show import Event, Screen
 from gonogo.client import Client
 from gonogo.domain.errors import GonogoError, Refused
-from gonogo.domain.plan_state import PlanStatus
 from gonogo.domain.plan_views import PlanView
+from gonogo.domain.states import PlanStatus
 from gonogo.texts import say
 
 _FAREWELL = 10.0

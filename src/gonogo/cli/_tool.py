@@ -114,7 +114,7 @@ def _object(text: str) -> dict[str, Any]:
 
 def _words(told: dict[str, Any]) -> str:
     from gonogo.cli._escape import spoken
-    from gonogo.domain.visible import visible_json
+    from gonogo.domain.text_safety import visible_json
 
     if told["decision"] == "deny":
         return f"Denied: {spoken(told['reason'])}"

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from gonogo.cli._escape import indented, json_line, one_line
-from gonogo.domain.kinds import worker_name
+from gonogo.domain.plan import worker_name
 from gonogo.domain.plan_views import SubtaskView
 
 MARKS = {

@@ -11,10 +11,10 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from gonogo.cli._exits import Exit, Stop, complain
 from gonogo.cli._setup import own_locale, read_settings
 from gonogo.domain.errors import InvalidMessage, Refused
-from gonogo.domain.gate import Verdict
-from gonogo.domain.principal import Role
+from gonogo.domain.identity import Role
 from gonogo.domain.strict_json import loads
-from gonogo.domain.visible import visible_json
+from gonogo.domain.text_safety import visible_json
+from gonogo.domain.tool_calls import Verdict
 from gonogo.policy import (
     Conditions,
     Known,

@@ -14,9 +14,9 @@ from gonogo.cli._owner import linked
 from gonogo.cli._print import facts, line, paper, plain
 from gonogo.cli._setup import own_locale, read_settings
 from gonogo.client import Client
-from gonogo.domain.plan_state import ENDED, PlanStatus
 from gonogo.domain.plan_views import PlanGraph
-from gonogo.domain.visible import guarded
+from gonogo.domain.states import ENDED, PlanStatus
+from gonogo.domain.text_safety import guarded
 from gonogo.texts import resolve, say
 
 Drawn = Callable[[PlanGraph], Iterator[str]]

@@ -4,8 +4,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gonogo.client._wire import Wire, given, named
-from gonogo.domain.approval_views import ApprovalList, ApprovalView, DecisionAnswer, LinkView
-from gonogo.domain.pages import DecisionAnswers
+from gonogo.domain.views import (
+    ApprovalList,
+    ApprovalView,
+    DecisionAnswer,
+    DecisionAnswers,
+    LinkView,
+)
 
 
 class Approvals(Wire):

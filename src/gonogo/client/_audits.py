@@ -5,10 +5,9 @@ from dataclasses import asdict
 from datetime import datetime
 
 from gonogo.client._wire import Wire
-from gonogo.domain.audit_log import AuditFilter
-from gonogo.domain.audit_views import AuditAnchor, AuditEntry, AuditHead, AuditReport
-from gonogo.domain.chain import Head
-from gonogo.domain.pages import Audit, AuditHeads
+from gonogo.domain.audit_chain import AuditFilter, Head
+from gonogo.domain.report_views import AuditAnchor, AuditEntry, AuditHead, AuditReport
+from gonogo.domain.views import Audit, AuditHeads
 
 _ANY = AuditFilter()
 

@@ -8,27 +8,25 @@ from gonogo.client._audits import Audits
 from gonogo.client._undo import Undo
 from gonogo.client._waiting import Waiting
 from gonogo.client._wire import named
-from gonogo.domain.analytics import Analytics
-from gonogo.domain.pages import (
-    Agents,
-    Calls,
-    Grants,
-    Health,
-    MadeToken,
-    Models,
-    Servers,
-    Tokens,
-    Tools,
-)
+from gonogo.domain.report_views import Analytics
 from gonogo.domain.views import (
     AcceptedTool,
+    Agents,
     AgentView,
+    Calls,
     CallView,
+    Grants,
     GrantView,
+    Health,
+    MadeToken,
     Me,
+    Models,
     PolicyView,
+    Servers,
     ServerView,
+    Tokens,
     TokenView,
+    Tools,
     ToolView,
     Vacuumed,
 )

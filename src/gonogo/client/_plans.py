@@ -5,7 +5,6 @@ from typing import Any
 
 from gonogo.client._wire import Wire, given, named
 from gonogo.domain.messages import PlanDecision
-from gonogo.domain.pages import Revisions
 from gonogo.domain.plan_views import (
     CommentList,
     CommentView,
@@ -17,6 +16,7 @@ from gonogo.domain.plan_views import (
     PlanView,
     RevisionView,
 )
+from gonogo.domain.views import Revisions
 
 
 class Plans(Wire):

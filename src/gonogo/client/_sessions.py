@@ -7,10 +7,15 @@ from pydantic import BaseModel
 
 from gonogo.client._events import EventBody
 from gonogo.client._wire import Question, Wire, given, named
-from gonogo.domain.approval_views import PendingApprovals
 from gonogo.domain.messages import ClientMessage
-from gonogo.domain.pages import SessionRules
-from gonogo.domain.views import History, SessionList, SessionRuleView, SessionView
+from gonogo.domain.views import (
+    History,
+    PendingApprovals,
+    SessionList,
+    SessionRules,
+    SessionRuleView,
+    SessionView,
+)
 
 
 class Sessions(Wire):

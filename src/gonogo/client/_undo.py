@@ -1,7 +1,7 @@
 """Checkpoints: list them, look at what they store, go back to them."""
 
 from gonogo.client._wire import Wire, given, named
-from gonogo.domain.undo_views import CheckpointDiff, CheckpointList, CheckpointState, RollbackView
+from gonogo.domain.plan_views import CheckpointDiff, CheckpointList, CheckpointState, RollbackView
 
 
 class Undo(Wire):

@@ -6,8 +6,8 @@ import anyio
 
 from gonogo.client._plans import Plans
 from gonogo.client._sessions import Sessions
-from gonogo.domain.plan_state import ENDED
 from gonogo.domain.plan_views import PlanView
+from gonogo.domain.states import ENDED
 
 _TELLING = ("plan_", "approval_")
 _OFTEN = frozenset({"plan_progress", "plan_commented"})

@@ -23,7 +23,7 @@
     ├── ModelNotConfigured         503
     ├── Busy                       503  what keeps the state is away; try again
     │   └── IdentityUnknown        503  no identity provider to check a token with
-    ├── BudgetSpent                429  in domain/budget.py, with the limit
+    ├── BudgetSpent                429  in domain/replanning.py, with the limit
     └── Internal                   500
     ToolFailed                     a tool's outcome that the model is told
     └── OutcomeUnknown             begun, and nobody knows what came of it
@@ -31,9 +31,11 @@
 `code` and `status` are those of the wire (docs/reference/protocol.md, §3).
 """
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
-from typing import ClassVar
+from typing import Annotated, ClassVar
+
+from pydantic import ValidationError, WrapValidator
 
 
 class GonogoError(Exception):
@@ -268,3 +270,63 @@ class OutcomeUnknown(ToolFailed):
     def __init__(self, why: str) -> None:
         super().__init__("unknown", why)
         self.why = why
+
+
+# What is wrong with something that a stranger wrote, in a few words.
+
+
+def defect_of(error: ValidationError, whole: str = "") -> str:
+    """The first thing that does not fit a model: the field, and what is wrong with it.
+
+    Args:
+        whole: What to name where it is no field of it; by default nothing is named.
+    """
+    first = error.errors(include_url=False, include_input=False)[0]
+    field = ".".join(str(part) for part in first["loc"]) or whole
+    said = in_words(first["msg"])
+    return f"{field}: {said}" if field else said
+
+
+def in_words(message: str) -> str:
+    """What a check of ours said, without pydantic's own word before it."""
+    return message.removeprefix("Value error, ")
+
+
+# Why something is so: a sentence in English that can still be said in another language.
+
+
+class Reason(str):
+    """A sentence that knows what it was made of (`texts.told` says it in another language)."""
+
+    __slots__ = ("fields", "template")
+
+    template: str
+    fields: dict[str, object]
+
+
+def because(template: str, /, **fields: object) -> Reason:
+    """Make a reason.
+
+    Args:
+        template: In English, as `str.format` reads it.
+        fields: What it names; reasons among them are said in the other language, too.
+    """
+    made = Reason(template.format(**fields))
+    made.template, made.fields = template, fields
+    return made
+
+
+def together(reasons: Iterable[str]) -> str:
+    """Several reasons, at least one, as one."""
+    whole, *others = reasons
+    for other in others:
+        whole = because("{first}; {then}", first=whole, then=other)
+    return whole
+
+
+def _kept(value: object, read: Callable[[object], str]) -> str:
+    return value if isinstance(value, Reason) else read(value)
+
+
+Said = Annotated[str, WrapValidator(_kept)]
+"""A field of a model that keeps a reason as it is; what was stored is read as plain text."""

@@ -4,26 +4,317 @@ An error says that the plan cannot work as it is written, and refuses it; a warn
 go wrong; information only tells. Every finding is a code with fields; the words are texts.
 """
 
+import re
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from itertools import chain
+from functools import lru_cache
+from itertools import chain, product
 
-from gonogo.domain._order import ancestors
-from gonogo.domain._reach import ProfileFacts as ProfileFacts
-from gonogo.domain._reach import Reach, own_paths, reach_of
 from gonogo.domain.base import Frozen
-from gonogo.domain.conditions import gives_no_answer, never_true, read_condition
-from gonogo.domain.errors import InvalidPlan
-from gonogo.domain.failure import Category
-from gonogo.domain.gate import ToolClass
-from gonogo.domain.globs import Overlaps
-from gonogo.domain.irreversible import irreversible
-from gonogo.domain.kinds import COMMAND_TOOL, SubtaskType
+from gonogo.domain.conditions import gives_no_answer, never_true, read_condition, references
+from gonogo.domain.errors import InvalidPlan, Said
+from gonogo.domain.failures import Category
+from gonogo.domain.launchers import started_at
 from gonogo.domain.paths import write_guard
-from gonogo.domain.plan import Revision, Scope, Subtask, critical_path
-from gonogo.domain.reason import Said
-from gonogo.domain.references import references
+from gonogo.domain.plan import (
+    COMMAND_TOOL,
+    Revision,
+    Scope,
+    Subtask,
+    SubtaskType,
+    ancestors,
+    critical_path,
+    own_tool,
+)
+from gonogo.domain.tool_calls import ToolClass, server_of
+
+# Commands that no checkpoint brings back, known by their words.
+#
+# This only points a person to them; whether a command may run is judged by the policy alone.
+
+_PROGRAMS = frozenset(
+    """rm rmdir unlink shred truncate dd mkfs wipefs dropdb dropuser twine terraform tofu pulumi
+    helm kubectl ansible-playbook aws gcloud az heroku fly flyctl vercel netlify wrangler mail
+    sendmail""".split()
+)
+_VERBS = {
+    "git": "push clean reset rm gc filter-branch".split(),
+    "gh": "pr release issue repo workflow api".split(),
+    "docker": "push rm rmi prune system volume".split(),
+    "podman": "push rm rmi prune system volume".split(),
+    "redis-cli": "flushall flushdb".split(),
+}
+_ANYWHERE = frozenset("publish deploy release upload drop destroy -delete --delete".split())
+"""Words that say it wherever they stand: `npm publish`, `make deploy`, `find . -delete`."""
+
+
+def irreversible(command: str) -> str | None:
+    """The part of a command that cannot be taken back, as far as its words tell."""
+    for part in re.split(r"[;&|\n]+", command):
+        words = [word.strip("'\"()`") for word in part.split()]
+        while words and "=" in words[0]:
+            del words[0]
+        for start in (0, *started_at(words)) if words else ():
+            if _tells(words[start:]):
+                return " ".join(words[start:])
+    return None
+
+
+def _tells(words: Sequence[str]) -> bool:
+    program, rest = words[0].rsplit("/", 1)[-1], words[1:]
+    if program in _PROGRAMS or program.startswith("mkfs."):
+        return True
+    if any(word in _VERBS.get(program, ()) for word in rest[:3]):
+        return True
+    return any(word.lower() in _ANYWHERE for word in rest)
+
+
+# Whether two globs have a path in common.
+#
+# Globs are those of scopes and profiles: relative to the workspace, `*` and `?` within a name, `**`
+# across folders, and a glob without a wildcard also covers what lies below it. The answer is exact,
+# by walking both as automata side by side, as long as it takes no longer than was allowed.
+
+MAX_GLOB = 256
+"""Characters; a longer glob counts as one that covers everything."""
+EVERYTHING = "**"
+_WILD = "*?"
+_MAX_PAIR = 20_000
+"""Steps for one pair of globs."""
+
+
+@dataclass(slots=True)
+class Overlaps:
+    """Compares globs, and remembers what it found.
+
+    What would take longer than `steps` in all is not compared: `exhausted` then says so.
+    """
+
+    steps: int = 250_000
+    exhausted: bool = False
+    _known: dict[tuple[str, str], str | None] = field(
+        default_factory=dict[tuple[str, str], str | None]
+    )
+
+    def any(self, ours: Sequence[str], theirs: Sequence[str]) -> str | None:
+        """A path that one of each covers, None if there is none.
+
+        Globs too hard to compare count as overlapping, and one of them stands for the path.
+        """
+        pairs = () if self.exhausted else product(map(_read, ours), map(_read, theirs))
+        for one, other in pairs:
+            self.exhausted = self.steps <= 0
+            if self.exhausted:
+                return None
+            self.steps -= 1
+            if one[1].startswith(other[1]) or other[1].startswith(one[1]):
+                found = self._common(one[0], other[0])
+                if found is not None:
+                    return found
+        return None
+
+    def _common(self, one: str, other: str) -> str | None:
+        pair = (one, other)
+        if pair not in self._known:
+            found, took = common_path(one, other)
+            self.steps -= took
+            self._known[pair] = found
+        return self._known[pair]
+
+
+def plain(glob: str) -> str:
+    """The glob as it is compared; one that covers everything is `**`."""
+    short = glob.removeprefix("./").rstrip("/")
+    return EVERYTHING if short in ("", ".") or len(short) > MAX_GLOB else short
+
+
+def common_path(one: str, other: str) -> tuple[str | None, int]:
+    """A path that both cover, if there is one, and the steps that finding out took."""
+    ours, theirs = _Automaton(plain(one)), _Automaton(plain(other))
+    seen: set[tuple[int, int, bool]] = set()
+    # A name has begun: paths hold no empty names, and neither begin nor end with a slash.
+    queue = deque([("", a, b, False) for a, b in product(ours.start, theirs.start)])
+    while queue:
+        path, a, b, begun = queue.popleft()
+        if (a, b, begun) in seen:
+            continue
+        seen.add((a, b, begun))
+        if begun and a in ours.ends and b in theirs.ends:
+            return path, len(seen)
+        if len(seen) > _MAX_PAIR:
+            return one, len(seen)
+        for letter, after, also in _moves(ours.moves[a], theirs.moves[b]):
+            if letter != "/" or begun:
+                queue.append((path + letter, after, also, letter != "/"))
+    return None, len(seen)
+
+
+@lru_cache(maxsize=4_096)
+def _read(glob: str) -> tuple[str, str]:
+    """The glob as it is compared, and its beginning without wildcards."""
+    short = plain(glob)
+    at = min((short.find(sign) for sign in _WILD if sign in short), default=len(short))
+    return short, short[:at]
+
+
+_ANY, _NAME = "any", "name"
+"""What a step takes: every character, or every one but a slash; else just that character."""
+_Moves = list[tuple[str, int]]
+
+
+def _moves(ours: _Moves, theirs: _Moves) -> Iterator[tuple[str, int, int]]:
+    for (mine, a), (other, b) in product(ours, theirs):
+        for letter in _letters(mine, other):
+            yield letter, a, b
+
+
+def _letters(one: str, other: str) -> Iterable[str]:
+    """Letters that stand for all that both steps take."""
+    wide = {_ANY: ("x", "/"), _NAME: ("x",)}
+    if one in wide and other in wide:
+        return wide[one] if one == other else ("x",)
+    if one in wide:
+        one, other = other, one
+    taken = other in (one, _ANY) or (other == _NAME and one != "/")
+    return (one,) if taken else ()
+
+
+class _Automaton:
+    """A glob as states and what leads from each to the next."""
+
+    def __init__(self, glob: str) -> None:
+        self.moves: list[_Moves] = [[]]
+        self._skips: list[list[int]] = [[]]
+        at = 0
+        for sign in _signs(glob):
+            at = self._add(at, sign)
+        ends = {at}
+        if not any(sign in glob for sign in (*_WILD, "[")):
+            below = self._state()
+            self.moves[at].append(("/", below))
+            self.moves[below].append((_ANY, below))
+            ends.add(below)
+        self.start = self._reach(0)
+        self.ends = {s for s in range(len(self.moves)) if ends & set(self._reach(s))}
+        self.moves = [
+            [(taken, after) for taken, to in moves for after in self._reach(to)]
+            for moves in self.moves
+        ]
+
+    def _state(self) -> int:
+        self.moves.append([])
+        self._skips.append([])
+        return len(self.moves) - 1
+
+    def _add(self, at: int, sign: str) -> int:
+        after = self._state()
+        if sign == "**/":
+            inside = self._state()
+            self._skips[at] += [after, inside]
+            self.moves[inside] += [(_ANY, inside), ("/", after)]
+        elif sign in ("*", "**"):
+            self._skips[at].append(after)
+            self.moves[after].append((_NAME if sign == "*" else _ANY, after))
+        else:
+            self.moves[at].append((_NAME if sign == "?" else sign, after))
+        return after
+
+    def _reach(self, state: int) -> list[int]:
+        """The states that one is in without taking a character."""
+        reached = [state]
+        for known in reached:
+            reached += [other for other in self._skips[known] if other not in reached]
+        return reached
+
+
+def _signs(glob: str) -> Iterator[str]:
+    at = 0
+    while at < len(glob):
+        size = 3 if glob.startswith("**/", at) else 2 if glob.startswith("**", at) else 1
+        yield glob[at : at + size]
+        at += size
+
+
+# What each subtask of a plan could do, from its scope and who carries it out.
+
+_CHANGING = frozenset({ToolClass.IDEMPOTENT, ToolClass.OTHER, ToolClass.IRREVERSIBLE})
+_PATH_ARGUMENTS = ("path", "source", "destination")
+_PATHLESS = "apply_patch"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProfileFacts:
+    """What findings need to know of an agent."""
+
+    tools: tuple[str, ...]
+    may_write: tuple[str, ...] | None = None
+    """Globs of the files that it may write; None: any, `()`: none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reach:
+    """What one subtask could do without a question, if the plan is approved."""
+
+    offered: frozenset[str]
+    """The tools of its agent, or the one that it calls itself."""
+    usable: frozenset[str]
+    """Those of them that its scope declares."""
+    writes: tuple[str, ...]
+    """Globs of what its file tools could write; empty when it cannot write."""
+    bounded: bool
+    """Something says where it writes: its scope, its profile, or its inputs."""
+    beyond_profile: bool
+    """It declares paths, and its agent may write none of them."""
+    commands: tuple[str, ...]
+
+
+def reach_of(
+    subtask: Subtask,
+    agents: Mapping[str, ProfileFacts],
+    tools: Mapping[str, ToolClass],
+    overlaps: Overlaps,
+) -> Reach:
+    """What a subtask could do."""
+    scope = subtask.scope or Scope()
+    profile = agents.get(subtask.agent or "", ProfileFacts(tools=()))
+    own = own_tool(subtask)
+    offered = frozenset((own,) if own else profile.tools)
+    # A scope that names no tools means ours: a foreign one is never meant unless it is named.
+    ours = (tool for tool in offered if own or not server_of(tool))
+    usable = offered.intersection(ours if scope.tools is None else scope.tools)
+    changing = any(tools.get(t) in _CHANGING and t != COMMAND_TOOL for t in usable)
+    limits = profile.may_write
+    declared = (own_paths(subtask) or None) if scope.paths is None else scope.paths
+    beyond = limits is not None and bool(declared) and not overlaps.any(declared, limits)
+    writes = (limits or (EVERYTHING,)) if declared is None else declared
+    if not changing or limits == () or beyond:
+        writes = ()
+    return Reach(
+        offered=offered,
+        usable=usable,
+        writes=writes,
+        bounded=declared is not None or limits is not None,
+        beyond_profile=beyond or (bool(scope.paths) and not changing),
+        commands=(*scope.commands, *own_command(subtask)),
+    )
+
+
+def own_paths(subtask: Subtask) -> tuple[str, ...]:
+    """The paths that a subtask with a tool of its own names in its inputs, if they are plain."""
+    if subtask.tool in (None, _PATHLESS) or not subtask.inputs:
+        return ()
+    named = [subtask.inputs[name] for name in _PATH_ARGUMENTS if name in subtask.inputs]
+    plain = [path for path in named if isinstance(path, str) and "${" not in path]
+    return tuple(plain) if len(plain) == len(named) else ()
+
+
+def own_command(subtask: Subtask) -> tuple[str, ...]:
+    """The command of a subtask that is one command and nothing else, if it is plain."""
+    command = (subtask.inputs or {}).get("command")
+    return (command,) if own_tool(subtask) == COMMAND_TOOL and isinstance(command, str) else ()
+
 
 MAX_FINDINGS = 200
 """More are counted, not listed."""

@@ -9,18 +9,11 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Annotated, Any, Literal, Self, TypeVar, cast
 
-from pydantic import (
-    BaseModel,
-    Field,
-    StringConstraints,
-    ValidationError,
-    model_validator,
-)
+from pydantic import BaseModel, Field, StringConstraints, ValidationError, model_validator
 
-from gonogo.domain.approval_state import DecisionWord
 from gonogo.domain.base import ID, Id, LenientRequest, Text
-from gonogo.domain.defects import defect_of
-from gonogo.domain.errors import InvalidMessage, NotFound, UnknownType
+from gonogo.domain.errors import InvalidMessage, NotFound, UnknownType, defect_of
+from gonogo.domain.states import DecisionWord
 
 PLAN_REQUEST = "plan-approval-"
 """A plan's approval is also known by this prefix and the plan's id."""
@@ -102,12 +95,6 @@ class HitlDecision(LenientRequest):
     """With approve: a rule allows just this call for the rest of the session."""
     for_plan: bool = False
     """With approve: a rule allows just this call for the rest of its plan."""
-
-    @model_validator(mode="after")
-    def _is_for_one(self) -> Self:
-        if self.for_session and self.for_plan:
-            raise ValueError("either for_session or for_plan")
-        return self
 
     @model_validator(mode="after")
     def _names_one_subject(self) -> Self:

@@ -13,7 +13,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Literal
 
-from gonogo.domain.visible import undrawn
+from gonogo.domain.text_safety import undrawn
 
 Guard = Literal["deny", "ask"]
 

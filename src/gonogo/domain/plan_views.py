@@ -1,12 +1,12 @@
-"""What clients are shown of plans: what they hold, how far they are, what was said of them."""
+"""What clients are shown of plans: how far they are, what changed, what was or can be undone."""
 
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, cast
 
 from gonogo.domain.base import View
-from gonogo.domain.plan import Subtask
-from gonogo.domain.plan_state import PlanStatus
-from gonogo.domain.subtask_state import SubtaskStatus
+from gonogo.domain.plan import Revision, Subtask
+from gonogo.domain.states import PlanStatus, SubtaskStatus
 
 
 class SubtaskView(View):
@@ -242,3 +242,141 @@ class PlanGraph(View):
     """The longest chain by what was estimated."""
     actual_path: list[str]
     """The chain that its end waited for, by what came of it so far."""
+
+
+# What changed between two revisions of a plan.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanChanges:
+    """Subtasks that came, went, or are other than they were."""
+
+    added: tuple[Subtask, ...]
+    removed: tuple[Subtask, ...]
+    changed: tuple[tuple[str, dict[str, Any]], ...]
+    """Subtask id, and by field `{"from", "to"}`."""
+
+
+def plan_changes(before: Revision, after: Revision) -> PlanChanges:
+    """What the second revision has otherwise than the first."""
+    old, new = before.by_id, after.by_id
+    fields = {key: _changed(old[key], new[key]) for key in new if key in old}
+    return PlanChanges(
+        added=tuple(subtask for key, subtask in new.items() if key not in old),
+        removed=tuple(subtask for key, subtask in old.items() if key not in new),
+        changed=tuple((key, each) for key, each in fields.items() if each),
+    )
+
+
+def plan_diff(before: Revision, after: Revision) -> PlanDiff:
+    """The same as clients are told."""
+    changes = plan_changes(before, after)
+    return PlanDiff(
+        plan_id=after.plan_id, from_revision=before.number, to_revision=after.number,
+        added=list(changes.added), removed=list(changes.removed),
+        changed=[{"id": key, "fields": fields} for key, fields in changes.changed],
+    )  # fmt: skip
+
+
+def _changed(before: Subtask, after: Subtask) -> dict[str, Any]:
+    old, new = (s.model_dump(mode="json", exclude_none=True) for s in (before, after))
+    names = (name for name in type(after).model_fields if old.get(name) != new.get(name))
+    return {name: {"from": old.get(name), "to": new.get(name)} for name in names}
+
+
+# What clients are shown of checkpoints and rollbacks.
+
+
+class CheckpointView(View):
+    """A place that a rollback can go back to.
+
+    `subtask_id` is the subtask that it was taken before; absent for one before a rollback. `tree`
+    is the snapshot of the workspace; absent while the subtask has had no effect.
+    """
+
+    checkpoint_id: str
+    session_id: str
+    plan_id: str
+    revision: int
+    subtask_id: str | None = None
+    attempt: int
+    reason: str
+    event_seq: int
+    tree: str | None = None
+    hash: str
+    created_at: datetime
+    swept_at: datetime | None = None
+    """When its snapshot was given up: it is listed, and cannot be gone back to."""
+
+
+class CheckpointList(View):
+    """A page of a plan's checkpoints, oldest first; `total` counts all of them."""
+
+    checkpoints: list[CheckpointView]
+    total: int
+
+
+class CheckpointSubtask(View):
+    """Where a subtask stood when a checkpoint was taken, and what had come of it."""
+
+    id: str
+    status: SubtaskStatus
+    result: Any = None
+    error: dict[str, Any] | None = None
+
+
+class CheckpointState(CheckpointView):
+    """A checkpoint with the state that it stores.
+
+    `verified`: it says what it said when it was written, and its snapshot is whole.
+    """
+
+    verified: bool
+    subtasks: list[CheckpointSubtask]
+
+
+class FileDiff(View):
+    """How one file differs; what could deceive stands as visible escapes."""
+
+    path: str
+    status: Literal["added", "deleted", "modified"]
+    diff: str
+    """A unified diff; empty where the content is not shown."""
+
+
+class CheckpointDiff(View):
+    """What differs between a checkpoint's snapshot and another one, or the workspace now."""
+
+    checkpoint_id: str
+    to: str | None = None
+    files: list[FileDiff]
+    truncated: bool = False
+
+
+class RollbackFile(View):
+    """What a rollback does about one file.
+
+    `shared`: it changed while a command ran, so it may be a person's edit. `reason` says why a
+    conflict stays as it is.
+    """
+
+    path: str
+    action: Literal["restore", "delete", "conflict", "shared"]
+    reason: str | None = None
+
+
+class RollbackView(View):
+    """What a rollback did; for a dry run, what it would do."""
+
+    plan_id: str
+    dry_run: bool
+    checkpoint_id: str | None = None
+    """The checkpoint that was taken before the rollback: going back to it undoes it."""
+    subtasks: list[str]
+    """The subtasks that are undone."""
+    files: list[RollbackFile]
+    restored: int
+    conflicts: int
+    shared: int
+    again: list[str] = []
+    """The subtasks that will run again when the plan goes on."""

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-from gonogo.domain.approval_state import ApprovalStatus
-from gonogo.domain.chain import DELETED, OPENED, SYSTEM, Link
+from gonogo.domain.audit_chain import DELETED, OPENED, SYSTEM, Link
+from gonogo.domain.states import ApprovalStatus
 
 _ASKED, ALLOWED = "asked", "tool.allowed"
 _CLOSED = frozenset(str(status) for status in ApprovalStatus if status != ApprovalStatus.PENDING)

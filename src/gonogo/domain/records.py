@@ -8,12 +8,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from gonogo.domain.approval_state import ApprovalKind, ApprovalStatus
-from gonogo.domain.call_state import CallStatus
-from gonogo.domain.gate import ToolClass
-from gonogo.domain.plan_state import PlanStatus
-from gonogo.domain.subtask_state import SubtaskStatus
-from gonogo.domain.turn_state import TurnStatus
+from gonogo.domain.states import (
+    ApprovalKind,
+    ApprovalStatus,
+    CallStatus,
+    PlanStatus,
+    SubtaskStatus,
+    TurnStatus,
+)
+from gonogo.domain.tool_calls import ToolClass
 
 MAIN = "main"
 """The thread of a session's own conversation; a subtask's thread is its key."""

@@ -9,11 +9,14 @@ blob and mode where they are known.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from datetime import UTC
 from itertools import pairwise
 from typing import Any
 
-from gonogo.domain.records import FileChange
+from gonogo.domain.records import Checkpoint, FileChange
+from gonogo.domain.states import SubtaskStatus
+from gonogo.domain.strict_json import digest
 
 State = dict[str, Any] | None
 FOLDER: dict[str, Any] = {"folder": True}
@@ -150,3 +153,42 @@ def shown_path(kept: str) -> str:
 
 def _letter(byte: int) -> str:
     return chr(byte) if byte < 0x80 else chr(0xDC00 + byte)
+
+
+# Checkpoints: how one says where every subtask stood, and the hash that shows it is unchanged.
+
+_S = SubtaskStatus
+_LETTERS = {
+    _S.PENDING: "p",
+    _S.RUNNING: "r",
+    _S.WAITING_APPROVAL: "w",
+    _S.COMPLETED: "c",
+    _S.FAILED: "f",
+    _S.SKIPPED: "s",
+    _S.CANCELLED: "x",
+}
+_LATER = frozenset({"hash", "swept_at"})
+_FACTS = tuple(field.name for field in fields(Checkpoint) if field.name not in _LATER)
+_WORDS = {letter: status for status, letter in _LETTERS.items()}
+
+
+def write_standings(statuses: Iterable[SubtaskStatus]) -> str:
+    """Where each subtask of a plan stands, in plan order, a letter each."""
+    return "".join([_LETTERS[status] for status in statuses])
+
+
+def read_standings(letters: str) -> list[SubtaskStatus]:
+    """What `write_standings` wrote."""
+    return [_WORDS[letter] for letter in letters]
+
+
+def checkpoint_hash(checkpoint: Checkpoint) -> str:
+    """The hash over everything that a checkpoint says, but for the hash that it carries."""
+    facts = {name: getattr(checkpoint, name) for name in _FACTS}
+    moment = checkpoint.created_at.astimezone(UTC)
+    return digest({**facts, "created_at": moment.isoformat(timespec="microseconds")})
+
+
+def is_unchanged(checkpoint: Checkpoint) -> bool:
+    """Whether a checkpoint says what it said when it was written."""
+    return checkpoint_hash(checkpoint) == checkpoint.hash

@@ -10,11 +10,9 @@ from datetime import datetime
 from typing import Any, cast
 
 from gonogo.domain.errors import Conflict, NotFound
-from gonogo.domain.plan_state import ENDED, PlanStatus
 from gonogo.domain.records import Plan, SubtaskRow
-from gonogo.domain.schedule import Round, Standing, count_ended, schedule
-from gonogo.domain.subtask_state import SUBTASK, SubtaskStatus
-from gonogo.domain.timeline import elapsed
+from gonogo.domain.schedule import Round, Standing, count_ended, elapsed, schedule
+from gonogo.domain.states import ENDED, SUBTASK, PlanStatus, SubtaskStatus
 from gonogo.engine._pace import Pace
 from gonogo.engine._shape import Shape, shape_of
 from gonogo.store import Connection

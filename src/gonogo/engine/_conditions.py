@@ -22,7 +22,7 @@ from gonogo.domain.conditions import (
     read_condition,
 )
 from gonogo.domain.errors import InvalidPlan
-from gonogo.domain.failure import Category, Classified, Severity
+from gonogo.domain.failures import Category, Classified, Severity
 
 if TYPE_CHECKING:
     from cel import Program

@@ -7,14 +7,12 @@ from datetime import datetime, timedelta
 
 import anyio
 
-from gonogo.domain.budget import BudgetSpent
 from gonogo.domain.errors import Busy, GonogoError, ModelFailed
-from gonogo.domain.failure import Category, Failure, is_away, quota_pause
-from gonogo.domain.failure_patterns import Patterns
+from gonogo.domain.failures import Category, Failure, Patterns, is_away, quota_pause
 from gonogo.domain.records import Job
-from gonogo.domain.schedule import STRATEGIES, Strategy
-from gonogo.domain.subtask_state import SubtaskStatus
-from gonogo.domain.timeline import elapsed
+from gonogo.domain.replanning import BudgetSpent
+from gonogo.domain.schedule import STRATEGIES, Strategy, elapsed
+from gonogo.domain.states import SubtaskStatus
 from gonogo.engine._batches import Batches
 from gonogo.engine._board import Board
 from gonogo.engine._outcomes import (

@@ -11,8 +11,7 @@ from typing import Any
 
 import anyio
 
-from gonogo.domain.kinds import KindRule
-from gonogo.domain.plan import Subtask
+from gonogo.domain.plan import KindRule, Subtask
 from gonogo.engine._outcomes import Completed, Outcome, Work
 
 

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from gonogo.domain.budget import Excess
 from gonogo.domain.errors import Conflict, ModelFailed
-from gonogo.domain.failure import Failure
+from gonogo.domain.failures import Failure
 from gonogo.domain.plan import Revision, Subtask
+from gonogo.domain.replanning import Excess
 from gonogo.store import Connection, Stopwatch
 
 

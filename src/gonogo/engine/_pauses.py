@@ -9,14 +9,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from gonogo.domain.absence import Absence
-from gonogo.domain.budget import Limits
 from gonogo.domain.errors import Conflict, ModelFailed
-from gonogo.domain.failure import Category, Failure
-from gonogo.domain.plan_state import ENDED, PlanStatus
+from gonogo.domain.failures import Absence, Category, Failure
 from gonogo.domain.records import Plan
+from gonogo.domain.replanning import Limits
 from gonogo.domain.schedule import Standing, outcome
-from gonogo.domain.subtask_state import SUBTASK, SubtaskStatus
+from gonogo.domain.states import ENDED, SUBTASK, PlanStatus, SubtaskStatus
 from gonogo.engine import _tell
 from gonogo.engine._board import Board, goes_on
 from gonogo.engine._outcomes import Deferred

@@ -5,9 +5,8 @@ from datetime import datetime
 from typing import Any
 
 from gonogo.domain.errors import Conflict
-from gonogo.domain.failure import Failure
-from gonogo.domain.plan_state import PlanStatus
-from gonogo.domain.subtask_state import SUBTASK, SubtaskStatus
+from gonogo.domain.failures import Failure
+from gonogo.domain.states import SUBTASK, PlanStatus, SubtaskStatus
 from gonogo.engine import _tell
 from gonogo.engine._board import Board
 from gonogo.engine._pauses import BY_ITSELF, MODEL, Pauses

@@ -9,16 +9,13 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from gonogo.domain.budget import Excess
-from gonogo.domain.checkpoint import write_standings
-from gonogo.domain.failure import Failure, classify, retry_delay
-from gonogo.domain.failure_patterns import REPLANNED, Diagnosis
+from gonogo.domain.failures import REPLANNED, Diagnosis, Failure, classify, retry_delay
 from gonogo.domain.plan import MAX_SUBTASKS, Revision, Subtask
-from gonogo.domain.plan_state import PlanStatus
 from gonogo.domain.records import Plan, SubtaskRow
-from gonogo.domain.replanning import ReplanRules, ReplanVerdict, replan_verdict
+from gonogo.domain.replanning import Excess, ReplanRules, ReplanVerdict, replan_verdict
 from gonogo.domain.schedule import Round
-from gonogo.domain.subtask_state import SubtaskStatus
+from gonogo.domain.states import PlanStatus, SubtaskStatus
+from gonogo.domain.undo import write_standings
 from gonogo.engine import _tell
 from gonogo.engine._board import Board, goes_on
 from gonogo.engine._conditions import ConditionFailed, holds

@@ -4,10 +4,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from gonogo.domain.budget import OF_STARTS, Excess, Limits, excess, in_force
-from gonogo.domain.plan_state import PlanStatus
 from gonogo.domain.records import Plan
-from gonogo.domain.timeline import elapsed
+from gonogo.domain.replanning import OF_STARTS, Excess, Limits, excess, in_force
+from gonogo.domain.schedule import elapsed
+from gonogo.domain.states import PlanStatus
 from gonogo.engine import _tell
 from gonogo.engine._board import Board, goes_on
 from gonogo.store import Connection

@@ -19,9 +19,9 @@ from gonogo.domain.events import (
     SubtaskStartedFacts,
     SwitchFacts,
 )
-from gonogo.domain.failure import Category, Failure
-from gonogo.domain.subtask_state import SubtaskStatus
-from gonogo.domain.timeline import elapsed
+from gonogo.domain.failures import Category, Failure
+from gonogo.domain.schedule import elapsed
+from gonogo.domain.states import SubtaskStatus
 from gonogo.engine._board import Board
 from gonogo.store import log
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, cast
 
-from gonogo.domain.canonical import canonical_json
+from gonogo.domain.strict_json import canonical_json
 from gonogo.store._types import stamp
 
 LONGEST_TEXT = 4_000

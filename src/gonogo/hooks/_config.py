@@ -17,10 +17,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, StrictBool, ValidationError, field_validator
 
-from gonogo.domain.addresses import address_problem
 from gonogo.domain.base import Frozen
-from gonogo.domain.defects import defect_of
-from gonogo.domain.errors import InvalidMessage
+from gonogo.domain.errors import InvalidMessage, defect_of
+from gonogo.domain.network import address_problem
 from gonogo.hooks._signing import read_secret
 from gonogo.tables import TableFile
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from gonogo.domain.outgoing import Delivery, DeliveryStatus
 from gonogo.domain.records import Approval
+from gonogo.domain.reviews import Delivery, DeliveryStatus
 from gonogo.hooks._body import body_of
 from gonogo.hooks._config import Hook
 from gonogo.store import Connection, go_on, log, new_id

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from gonogo.domain.outgoing import Delivery, DeliveryStatus
 from gonogo.domain.records import Job, Timer
+from gonogo.domain.reviews import Delivery, DeliveryStatus
 from gonogo.hooks._config import Hook
 from gonogo.hooks._outbox import HOOK
 from gonogo.store import Connection, Store, go_on, log

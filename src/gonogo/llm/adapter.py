@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from gonogo.domain.conversation import (
+from gonogo.domain.tool_calls import (
     Message,
     ModelRequest,
     Reply,

@@ -6,9 +6,8 @@ one way is a problem that the model is told of, never a guess.
 
 from typing import Any, cast
 
-from gonogo.domain.canonical import canonical_json
 from gonogo.domain.errors import InvalidMessage, TooLarge
-from gonogo.domain.strict_json import loads
+from gonogo.domain.strict_json import canonical_json, loads
 
 CUT_OFF = "The reply reached the output limit before the arguments were complete"
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from gonogo.domain.conversation import ModelRequest, Reply
+from gonogo.domain.tool_calls import ModelRequest, Reply
 
 OnText = Callable[[str], None]
 """Is given each new piece of the text while the model writes it."""

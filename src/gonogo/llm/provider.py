@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from gonogo.domain.conversation import ModelRequest, Reply, Usage
 from gonogo.domain.errors import GonogoError, ModelFailed
-from gonogo.domain.failure import is_away
+from gonogo.domain.failures import is_away
+from gonogo.domain.tool_calls import ModelRequest, Reply, Usage
 from gonogo.llm import adapter
 from gonogo.llm.failures import model_failed
 from gonogo.llm.model import ModelSettings, OnText

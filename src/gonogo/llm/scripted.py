@@ -12,8 +12,8 @@ from typing import Any
 
 import anyio
 
-from gonogo.domain.conversation import ModelRequest, Reply, ToolRequest, Usage
 from gonogo.domain.errors import ModelFailed, ModelNotConfigured
+from gonogo.domain.tool_calls import ModelRequest, Reply, ToolRequest, Usage
 from gonogo.llm.arguments import read_arguments
 from gonogo.llm.model import OnText, new_call_id
 from gonogo.llm.text import clean

@@ -17,8 +17,7 @@ from pydantic import ValidationError
 
 from gonogo import __version__
 from gonogo.client import Client
-from gonogo.domain.defects import defect_of
-from gonogo.domain.errors import GonogoError
+from gonogo.domain.errors import GonogoError, defect_of
 from gonogo.mcp._pipe import messages_on
 from gonogo.mcp._tools import OFFERS, Answer, Offer
 

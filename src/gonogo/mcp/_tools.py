@@ -9,10 +9,10 @@ import anyio
 from pydantic import BaseModel, ConfigDict, Field
 
 from gonogo.client import Client
-from gonogo.domain.approval_state import ApprovalStatus
-from gonogo.domain.approval_views import ApprovalView
 from gonogo.domain.errors import InvalidMessage, NotFound
 from gonogo.domain.plan_views import PlanView
+from gonogo.domain.states import ApprovalStatus
+from gonogo.domain.views import ApprovalView
 
 Answer = dict[str, Any]
 _MOST_TEXT, _MOST_ITEMS = 8_000, 100

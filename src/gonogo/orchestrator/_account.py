@@ -14,19 +14,16 @@ from typing import Any, NamedTuple
 import anyio
 import anyio.to_thread
 
-from gonogo.domain.approval_state import ApprovalKind, ApprovalStatus
-from gonogo.domain.budget import Used
 from gonogo.domain.errors import ToolFailed
 from gonogo.domain.events import PlanEndedFacts
-from gonogo.domain.kinds import worker_name
-from gonogo.domain.plan import Revision
-from gonogo.domain.plan_changes import plan_changes
-from gonogo.domain.plan_state import ENDED
+from gonogo.domain.plan import Revision, worker_name
+from gonogo.domain.plan_views import plan_changes
 from gonogo.domain.records import Approval, FileChange, Plan, SubtaskRow
-from gonogo.domain.subtask_state import SubtaskStatus
-from gonogo.domain.timeline import elapsed
+from gonogo.domain.replanning import Used
+from gonogo.domain.schedule import elapsed
+from gonogo.domain.states import ENDED, ApprovalKind, ApprovalStatus, SubtaskStatus
+from gonogo.domain.text_safety import visible_json
 from gonogo.domain.undo import FOLDER, State, came_to, shown_path
-from gonogo.domain.visible import visible_json
 from gonogo.orchestrator._brief import cut, shaped
 from gonogo.store import Connection, Store
 from gonogo.store.calls import RefusedCall, decided_of_plan, refused_calls

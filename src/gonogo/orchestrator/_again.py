@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from datetime import datetime
 
-from gonogo.domain.checkpoint import read_standings
 from gonogo.domain.errors import Conflict
 from gonogo.domain.plan import Revision
 from gonogo.domain.records import Plan, SubtaskRow
-from gonogo.domain.subtask_state import SUBTASK, SubtaskStatus
+from gonogo.domain.states import SUBTASK, SubtaskStatus
+from gonogo.domain.undo import read_standings
 from gonogo.orchestrator._revising import take_up
 from gonogo.orchestrator._rollback import BUSY, Undoing
 from gonogo.store import Connection

@@ -20,15 +20,13 @@ from gonogo.agents import (
     open_control,
 )
 from gonogo.approvals import Desk, Question
-from gonogo.domain.approval_state import ApprovalKind
-from gonogo.domain.call_state import CallStatus
-from gonogo.domain.conversation import Reply, UserText, says_nothing
 from gonogo.domain.errors import InvalidArguments
 from gonogo.domain.events import AssistantMessage
-from gonogo.domain.failure import Category, Failure
-from gonogo.domain.failure_patterns import Patterns
-from gonogo.domain.kinds import SubtaskType
+from gonogo.domain.failures import Category, Failure, Patterns
+from gonogo.domain.plan import SubtaskType
 from gonogo.domain.records import CallRow
+from gonogo.domain.states import ApprovalKind, CallStatus
+from gonogo.domain.tool_calls import Reply, UserText, says_nothing
 from gonogo.engine import Completed, Failed, Outcome, Parked, Step
 from gonogo.orchestrator._endings import Ending
 from gonogo.orchestrator._threads import Opening, Threads

@@ -18,17 +18,15 @@ from datetime import datetime
 from typing import Any
 
 from gonogo.approvals import Desk
-from gonogo.domain.approval_state import ApprovalStatus
-from gonogo.domain.budget import BudgetSpent
-from gonogo.domain.comments import MOST_OPEN, checked_content, read_answers
 from gonogo.domain.errors import Conflict, NotFound, RateLimited
 from gonogo.domain.events import CommentFacts, PlanChanged, PlanChangedFacts, PlanCommented
+from gonogo.domain.identity import Principal
 from gonogo.domain.plan import Revision
-from gonogo.domain.plan_changes import plan_changes
-from gonogo.domain.plan_state import PlanStatus
-from gonogo.domain.principal import Principal
+from gonogo.domain.plan_views import plan_changes
 from gonogo.domain.records import Approval, Comment, Plan
-from gonogo.domain.replanning import next_revision
+from gonogo.domain.replanning import BudgetSpent, next_revision
+from gonogo.domain.reviews import MOST_OPEN, checked_content, read_answers
+from gonogo.domain.states import ApprovalStatus, PlanStatus
 from gonogo.engine import REPLAN, Superseded
 from gonogo.orchestrator._comment_brief import brief
 from gonogo.orchestrator._planning import Planning

@@ -6,12 +6,12 @@ from datetime import datetime
 from typing import Any, cast
 
 from gonogo.approvals import Desk, Question, Ruling
-from gonogo.domain.approval_state import ApprovalKind, DecisionWord
-from gonogo.domain.budget import WORDS, Excess, Limits
-from gonogo.domain.canonical import digest
 from gonogo.domain.errors import InvalidMessage
 from gonogo.domain.records import Approval, Plan
-from gonogo.domain.timeline import elapsed
+from gonogo.domain.replanning import WORDS, Excess, Limits
+from gonogo.domain.schedule import elapsed
+from gonogo.domain.states import ApprovalKind, DecisionWord
+from gonogo.domain.strict_json import digest
 from gonogo.store import Connection
 from gonogo.store.plans import plan_of
 from gonogo.store.sessions import spoken_in

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from gonogo.domain.checkpoint import checkpoint_hash
 from gonogo.domain.events import CheckpointCreated, CheckpointFacts
 from gonogo.domain.records import Checkpoint, Plan
+from gonogo.domain.undo import checkpoint_hash
 from gonogo.engine import Start
 from gonogo.store import Connection, log, new_id
 from gonogo.store.checkpoints import add_checkpoints, head_of

@@ -2,11 +2,11 @@
 
 from typing import Any, cast
 
-from gonogo.domain.call_state import CallStatus
 from gonogo.domain.errors import InvalidArguments
-from gonogo.domain.failure import Failure
-from gonogo.domain.kinds import COMMAND_TOOL, READ_TOOL
+from gonogo.domain.failures import Failure
+from gonogo.domain.plan import COMMAND_TOOL, READ_TOOL
 from gonogo.domain.records import CallRow
+from gonogo.domain.states import CallStatus
 from gonogo.engine import Completed, Failed, Outcome, Parked, Step
 from gonogo.orchestrator._endings import invalid
 from gonogo.orchestrator._tool_step import ToolStep, tail_of

@@ -3,8 +3,8 @@
 import json
 from typing import Any
 
-from gonogo.domain.comments import comment_facts
 from gonogo.domain.records import Plan
+from gonogo.domain.reviews import comment_facts
 from gonogo.orchestrator._revising import completed
 from gonogo.store import Connection
 from gonogo.store.comments import comments_of

@@ -6,12 +6,11 @@ from datetime import datetime
 from typing import Any
 
 from gonogo.agents import Profile, end_call, open_control
-from gonogo.domain.call_state import CallStatus
 from gonogo.domain.errors import GonogoError, InvalidPlan
 from gonogo.domain.events import AssistantMessage
 from gonogo.domain.plan import Revision
 from gonogo.domain.records import MAIN, CallRow, Session, Turn
-from gonogo.domain.turn_state import TurnStatus
+from gonogo.domain.states import CallStatus, TurnStatus
 from gonogo.orchestrator._inbox import next_turn, tell_all_queued
 from gonogo.orchestrator._planning import Planning
 from gonogo.orchestrator._turn import check, move, restore, tell_switch

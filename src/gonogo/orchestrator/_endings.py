@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gonogo.domain.errors import InvalidArguments
-from gonogo.domain.failure import Category, Failure, Severity
+from gonogo.domain.failures import Category, Failure, Severity
 from gonogo.engine import Completed, Failed, Step
 
 

@@ -4,22 +4,13 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from gonogo.agents import end_call
-from gonogo.domain.call_state import CallStatus
 from gonogo.domain.events import AgentSwitched, AssistantMessage, SwitchFacts
-from gonogo.domain.plan_state import PlanStatus
 from gonogo.domain.records import MAIN, CallRow, Session, Turn
-from gonogo.domain.turn_state import TurnStatus
+from gonogo.domain.states import CallStatus, PlanStatus, TurnStatus
 from gonogo.store import Connection, go_on, log, new_id
 from gonogo.store.calls import open_calls
 from gonogo.store.plans import plan_of
-from gonogo.store.sessions import (
-    add_turn,
-    move_turn,
-    open_turns,
-    session_of,
-    set_session,
-    turn_of,
-)
+from gonogo.store.sessions import add_turn, move_turn, open_turns, session_of, set_session, turn_of
 from gonogo.texts import resolve, say
 
 ORCHESTRATOR = "orchestrator"

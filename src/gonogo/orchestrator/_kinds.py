@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from gonogo.domain.kinds import BUILT_IN, COMMAND_TOOL, READ_TOOL, SubtaskType, own_tool
+from gonogo.domain.plan import BUILT_IN, COMMAND_TOOL, READ_TOOL, SubtaskType, own_tool
 from gonogo.engine import Kind, Outcome, Step
 from gonogo.orchestrator._agent_step import AgentStep
 from gonogo.orchestrator._checks import check_command, check_file

@@ -5,11 +5,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from gonogo.approvals import Matter, Ruling
-from gonogo.domain.approval_state import DecisionWord
 from gonogo.domain.errors import Conflict
 from gonogo.domain.plan import Revision, dependants
-from gonogo.domain.plan_changes import plan_changes
+from gonogo.domain.plan_views import plan_changes
 from gonogo.domain.records import Approval, Plan, SubtaskRow
+from gonogo.domain.states import DecisionWord
 from gonogo.orchestrator._planning import Planning
 from gonogo.orchestrator._revising import also_asked, completed
 from gonogo.store import Connection

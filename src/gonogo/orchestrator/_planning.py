@@ -7,9 +7,6 @@ from typing import Any
 
 from gonogo.agents import end_call
 from gonogo.approvals import Desk, Ruling
-from gonogo.domain.approval_state import DecisionWord
-from gonogo.domain.call_state import CallStatus
-from gonogo.domain.conversation import PlanAccount, Reply, UserText
 from gonogo.domain.errors import Conflict, InvalidPlan, NotFound
 from gonogo.domain.events import (
     AgentSwitched,
@@ -22,10 +19,10 @@ from gonogo.domain.events import (
     SwitchFacts,
 )
 from gonogo.domain.plan import Revision, Subtask, with_types
-from gonogo.domain.plan_state import ENDED, PlanStatus
 from gonogo.domain.plan_views import as_planned
 from gonogo.domain.records import MAIN, Plan, Session, Turn
-from gonogo.domain.subtask_state import SubtaskStatus
+from gonogo.domain.states import ENDED, CallStatus, DecisionWord, PlanStatus, SubtaskStatus
+from gonogo.domain.tool_calls import PlanAccount, Reply, UserText
 from gonogo.orchestrator._account import account_of, execution_result
 from gonogo.orchestrator._inbox import ORCHESTRATOR, next_turn
 from gonogo.orchestrator._proposal import ARCHITECT, Proposals
@@ -33,14 +30,7 @@ from gonogo.orchestrator._revising import completed, mint_grants
 from gonogo.orchestrator._turn import wake
 from gonogo.store import Connection, log, new_id
 from gonogo.store.calls import open_calls, pending_of_plan
-from gonogo.store.plans import (
-    add_plan,
-    add_revision,
-    end_grants,
-    keep_account,
-    move_plan,
-    plan_of,
-)
+from gonogo.store.plans import add_plan, add_revision, end_grants, keep_account, move_plan, plan_of
 from gonogo.store.sessions import say, session_of, set_session, spoken_in, turn_of
 from gonogo.texts import DEFAULT, account, rejected_plan
 from gonogo.texts import say as text

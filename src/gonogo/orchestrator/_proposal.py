@@ -6,15 +6,14 @@ from datetime import datetime
 from typing import Any
 
 from gonogo.approvals import Desk, Matter, Question
-from gonogo.domain.approval_state import ApprovalKind
-from gonogo.domain.comments import standing_comments
-from gonogo.domain.errors import InvalidPlan
+from gonogo.domain.errors import InvalidPlan, Reason
 from gonogo.domain.events import PlanFacts, PlanNotified
 from gonogo.domain.findings import Finding, FindingSeverity
 from gonogo.domain.plan import Revision, critical_path
-from gonogo.domain.plan_changes import PlanChanges
-from gonogo.domain.reason import Reason
+from gonogo.domain.plan_views import PlanChanges
 from gonogo.domain.records import Approval, Plan, Session
+from gonogo.domain.reviews import standing_comments
+from gonogo.domain.states import ApprovalKind
 from gonogo.store import Connection, log
 from gonogo.store.comments import comments_of
 from gonogo.texts import plan_summary, told

@@ -4,11 +4,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from gonogo.domain.conditions import check_references, references
 from gonogo.domain.errors import InvalidArguments, InvalidPlan, defects_of
-from gonogo.domain.gate import ToolClass
-from gonogo.domain.kinds import KindRule
-from gonogo.domain.plan import Subtask, parse_subtasks
-from gonogo.domain.references import check_references, references
+from gonogo.domain.plan import KindRule, Subtask, parse_subtasks
+from gonogo.domain.tool_calls import ToolClass
 from gonogo.engine import check_condition
 from gonogo.tools import SchemaChecks, Tool
 

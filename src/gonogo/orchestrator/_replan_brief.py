@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from gonogo.domain.failure_patterns import hint_of
+from gonogo.domain.failures import hint_of
 from gonogo.domain.plan import Subtask
 from gonogo.domain.records import Plan, SubtaskRow
 from gonogo.orchestrator._brief import cut

@@ -17,15 +17,12 @@ from datetime import datetime
 from typing import Any
 
 from gonogo.approvals import Desk, Question, Ruling
-from gonogo.domain.approval_state import ApprovalKind, DecisionWord
-from gonogo.domain.budget import BudgetSpent
 from gonogo.domain.errors import Conflict, InvalidMessage, InvalidPlan
 from gonogo.domain.plan import Revision
-from gonogo.domain.plan_changes import plan_changes
-from gonogo.domain.plan_state import PlanStatus
+from gonogo.domain.plan_views import plan_changes
 from gonogo.domain.records import Approval, Plan
-from gonogo.domain.replanning import is_progress, next_revision, stays_within
-from gonogo.domain.subtask_state import SUBTASK, SubtaskStatus
+from gonogo.domain.replanning import BudgetSpent, is_progress, next_revision, stays_within
+from gonogo.domain.states import SUBTASK, ApprovalKind, DecisionWord, PlanStatus, SubtaskStatus
 from gonogo.engine import REPLAN, Engine, Superseded
 from gonogo.orchestrator._planning import Planning
 from gonogo.orchestrator._proposal import ARCHITECT

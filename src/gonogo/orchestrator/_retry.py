@@ -6,9 +6,8 @@ from typing import Any
 
 from gonogo.domain.errors import Conflict, NotFound
 from gonogo.domain.plan import Revision, dependants
-from gonogo.domain.plan_state import PlanStatus
 from gonogo.domain.records import Plan, SubtaskRow
-from gonogo.domain.subtask_state import SUBTASK, SubtaskStatus
+from gonogo.domain.states import SUBTASK, PlanStatus, SubtaskStatus
 from gonogo.engine import GOING
 from gonogo.orchestrator._planning import Planning
 from gonogo.orchestrator._proposal import ARCHITECT

@@ -8,7 +8,7 @@ from gonogo.domain.errors import Conflict
 from gonogo.domain.plan import Revision, Subtask, dependants
 from gonogo.domain.records import GrantRow, Plan, SubtaskRow
 from gonogo.domain.schedule import count_ended
-from gonogo.domain.subtask_state import SubtaskStatus
+from gonogo.domain.states import SubtaskStatus
 from gonogo.store import Connection, new_id
 from gonogo.store.checkpoints import undone_subtasks
 from gonogo.store.plans import (

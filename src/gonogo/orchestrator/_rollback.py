@@ -6,9 +6,8 @@ from typing import NamedTuple
 
 from gonogo.domain.errors import Conflict, NotFound
 from gonogo.domain.plan import Revision, dependants
-from gonogo.domain.plan_state import ENDED, PlanStatus
 from gonogo.domain.records import Checkpoint, FileChange, Plan, Session
-from gonogo.domain.subtask_state import SUBTASK, SubtaskStatus
+from gonogo.domain.states import ENDED, SUBTASK, PlanStatus, SubtaskStatus
 from gonogo.engine import unsettled
 from gonogo.store import Connection
 from gonogo.store.checkpoints import (

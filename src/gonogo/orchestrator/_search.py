@@ -14,27 +14,17 @@ from typing import Any, Literal, Protocol
 
 import anyio
 
-from gonogo.agents import (
-    Finished,
-    Handed,
-    Loop,
-    Resting,
-    Thread,
-    drop_call,
-    end_call,
-    open_control,
-)
+from gonogo.agents import Finished, Handed, Loop, Resting, Thread, drop_call, end_call, open_control
 from gonogo.approvals import Desk
 from gonogo.dispatch import AGAIN
-from gonogo.domain.budget import BudgetSpent
-from gonogo.domain.call_state import CallStatus
-from gonogo.domain.conversation import UserText
 from gonogo.domain.errors import Busy, GonogoError, InvalidPlan, ModelFailed
-from gonogo.domain.failure import is_away, quota_pause
+from gonogo.domain.failures import is_away, quota_pause
 from gonogo.domain.plan import Revision
-from gonogo.domain.plan_state import PlanStatus
 from gonogo.domain.records import CallRow, Job, Plan
-from gonogo.domain.timeline import elapsed
+from gonogo.domain.replanning import BudgetSpent
+from gonogo.domain.schedule import elapsed
+from gonogo.domain.states import CallStatus, PlanStatus
+from gonogo.domain.tool_calls import UserText
 from gonogo.engine import REPLAN, Superseded
 from gonogo.orchestrator._planning import Planning
 from gonogo.orchestrator._proposal import ARCHITECT

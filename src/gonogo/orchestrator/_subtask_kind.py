@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from gonogo.approvals import Desk, Matter, Question, Ruling
-from gonogo.domain.approval_state import ApprovalKind, DecisionWord
 from gonogo.domain.errors import InvalidMessage
-from gonogo.domain.failure import Category, Failure
+from gonogo.domain.failures import Category, Failure
 from gonogo.domain.plan import Revision, Subtask
 from gonogo.domain.records import Approval, Plan
+from gonogo.domain.states import ApprovalKind, DecisionWord
 from gonogo.store import Connection
 from gonogo.store.plans import revision_of, subtask_key
 from gonogo.store.sessions import spoken_in

@@ -9,12 +9,11 @@ from typing import Any
 
 from gonogo.agents import drop_call
 from gonogo.approvals import Desk
+from gonogo.domain.conditions import references, resolve
 from gonogo.domain.errors import GonogoError
-from gonogo.domain.failure import Category, Failure, Severity
-from gonogo.domain.failure_patterns import Patterns
-from gonogo.domain.kinds import BUILT_IN
+from gonogo.domain.failures import Category, Failure, Patterns, Severity
+from gonogo.domain.plan import BUILT_IN
 from gonogo.domain.records import SubtaskRow
-from gonogo.domain.references import references, resolve
 from gonogo.engine import Completed, Failed, Kind, Outcome, Step, Work, result_of
 from gonogo.orchestrator._account import told_refusals
 from gonogo.orchestrator._brief import shaped

@@ -6,7 +6,7 @@ from datetime import datetime
 from pathlib import Path
 
 from gonogo.agents import Profile, Speak, Thread
-from gonogo.domain.conversation import UserText
+from gonogo.domain.tool_calls import UserText
 from gonogo.engine import MODEL, Step, Work
 from gonogo.orchestrator._brief import brief
 from gonogo.store import Connection, Store

@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from gonogo.agents import RUNTIME, Loop, Resting, Speak, runtime_profile
-from gonogo.domain.call_state import BARRED, CallStatus
-from gonogo.domain.conversation import Reply, ToolRequest
-from gonogo.domain.failure import Category, Failure, Severity
-from gonogo.domain.failure_patterns import Patterns
-from gonogo.domain.kinds import COMMAND_TOOL
+from gonogo.domain.failures import Category, Failure, Patterns, Severity
+from gonogo.domain.plan import COMMAND_TOOL
 from gonogo.domain.records import CallRow
+from gonogo.domain.states import BARRED, CallStatus
+from gonogo.domain.tool_calls import Reply, ToolRequest
 from gonogo.engine import Failed, Outcome, Parked, Step
 from gonogo.orchestrator._threads import Opening, Threads
 from gonogo.store import new_id

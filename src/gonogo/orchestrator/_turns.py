@@ -8,13 +8,12 @@ from pathlib import Path
 
 from gonogo.agents import Finished, Handed, Loop, Resting, Thread, drop_call, keep_reply
 from gonogo.approvals import Desk
-from gonogo.domain.call_state import CallStatus
-from gonogo.domain.conversation import Reply, UserText
 from gonogo.domain.errors import Busy, GonogoError, ModelFailed
 from gonogo.domain.events import AssistantMessage, ErrorHappened
-from gonogo.domain.failure import is_away
+from gonogo.domain.failures import is_away
 from gonogo.domain.records import MAIN, CallRow, Job, Session, Turn
-from gonogo.domain.turn_state import TURN, TurnStatus
+from gonogo.domain.states import TURN, CallStatus, TurnStatus
+from gonogo.domain.tool_calls import Reply, UserText
 from gonogo.engine import Superseded
 from gonogo.orchestrator._controls import Controls
 from gonogo.orchestrator._inbox import next_turn, tell_all_queued

@@ -14,13 +14,21 @@ from typing import Any
 import anyio
 import anyio.to_thread
 
-from gonogo.domain.checkpoint import write_standings
 from gonogo.domain.errors import Conflict, ToolFailed
 from gonogo.domain.events import PlanRolledBack, RollbackFacts
-from gonogo.domain.plan_state import PlanStatus
+from gonogo.domain.plan_views import RollbackFile
 from gonogo.domain.records import Checkpoint, Plan
-from gonogo.domain.undo import FOLDER, PathUndo, Reckoning, State, real_path, reckon, shown_path
-from gonogo.domain.undo_views import RollbackFile
+from gonogo.domain.states import PlanStatus
+from gonogo.domain.undo import (
+    FOLDER,
+    PathUndo,
+    Reckoning,
+    State,
+    real_path,
+    reckon,
+    shown_path,
+    write_standings,
+)
 from gonogo.engine import RESUME, ROLLING_BACK
 from gonogo.orchestrator._again import run_again
 from gonogo.orchestrator._checkpoints import created, sealed

@@ -12,13 +12,13 @@ from typing import Any
 
 from gonogo.approvals import Desk, Question, Ruling
 from gonogo.dispatch import AGAIN
-from gonogo.domain.absence import Absence
-from gonogo.domain.approval_state import ApprovalKind, DecisionWord
-from gonogo.domain.canonical import digest
 from gonogo.domain.errors import InvalidMessage, ModelFailed
 from gonogo.domain.events import ModelWaited, WaitFacts
+from gonogo.domain.failures import Absence
 from gonogo.domain.records import Approval, Plan
-from gonogo.domain.timeline import elapsed
+from gonogo.domain.schedule import elapsed
+from gonogo.domain.states import ApprovalKind, DecisionWord
+from gonogo.domain.strict_json import digest
 from gonogo.engine import MODEL
 from gonogo.store import Connection, log
 from gonogo.store.sessions import spoken_in

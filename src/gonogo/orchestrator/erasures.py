@@ -18,7 +18,7 @@ from typing import Any
 import anyio
 import anyio.to_thread
 
-from gonogo.domain.chain import DELETED, SYSTEM
+from gonogo.domain.audit_chain import DELETED, SYSTEM
 from gonogo.domain.errors import ToolFailed
 from gonogo.domain.records import Job, Session
 from gonogo.store import Connection, Store, go_on, log

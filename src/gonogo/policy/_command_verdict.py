@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from gonogo.domain.gate import Call, Grant, Verdict
+from gonogo.domain.errors import because, together
 from gonogo.domain.network import network_covers
 from gonogo.domain.paths import write_guard
-from gonogo.domain.reason import because, together
+from gonogo.domain.tool_calls import Call, Grant, Verdict
 from gonogo.policy._commands import Command, Part, read_command
 from gonogo.policy._deny import refusal, words_of
 from gonogo.policy._globs import is_literal

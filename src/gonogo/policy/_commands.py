@@ -7,7 +7,7 @@ somebody allowed only if nothing beyond that beginning is unknown.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from gonogo.domain.reason import because
+from gonogo.domain.errors import because
 from gonogo.policy._judge import judge, judge_argument, judge_unknown
 from gonogo.policy._kinds import Place
 from gonogo.policy._loose import Suspicion, suspect

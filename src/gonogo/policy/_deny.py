@@ -5,8 +5,8 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from itertools import takewhile
 
+from gonogo.domain.errors import because
 from gonogo.domain.paths import write_guard
-from gonogo.domain.reason import because
 from gonogo.policy._loose import UNKNOWN, Suspicion
 
 Argv = tuple[str, ...]

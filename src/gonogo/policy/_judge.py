@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from gonogo.domain.reason import because
+from gonogo.domain.errors import because
 from gonogo.policy._kinds import Kind, Place, argument, guarded, listing, none
 from gonogo.policy._options import Known, Option, Reading, Table
 from gonogo.policy._word import Word

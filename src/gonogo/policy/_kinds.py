@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
+from gonogo.domain.errors import Reason, because
 from gonogo.domain.paths import SECRET_DIRECTORIES, SECRET_NAMES, is_secret, write_guard
-from gonogo.domain.reason import Reason, because
 from gonogo.policy.conditions import nothing_matches
 from gonogo.policy.jq import looks_out
 

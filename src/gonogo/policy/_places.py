@@ -8,7 +8,7 @@ import posixpath
 import re
 from collections.abc import Iterable, Iterator
 
-from gonogo.domain.globs import EVERYTHING
+from gonogo.domain.findings import EVERYTHING
 from gonogo.policy._loose import UNKNOWN
 
 _SYSTEM = re.compile(r"/(?:bin|dev|etc|lib|lib32|lib64|proc|sbin|sys|usr)(?:/|$)")

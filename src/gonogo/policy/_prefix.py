@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 
+from gonogo.domain.errors import because
 from gonogo.domain.launchers import (
     CONSOLES,
     FAR_RUNNERS,
@@ -17,7 +18,6 @@ from gonogo.domain.launchers import (
     family,
     starts_others,
 )
-from gonogo.domain.reason import because
 from gonogo.policy._shell import ParsedCommand, parse_command
 
 _FLAGS = frozenset(

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import tree_sitter_bash
 from tree_sitter import Language, Node, Parser
 
-from gonogo.domain.reason import because
+from gonogo.domain.errors import because
 from gonogo.policy._text import doubtful, spoofing
 from gonogo.policy._word import Word, read_word
 

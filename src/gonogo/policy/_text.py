@@ -3,8 +3,7 @@
 import unicodedata
 from collections.abc import Callable
 
-from gonogo.domain.letters import mixed_letters
-from gonogo.domain.visible import undrawn
+from gonogo.domain.text_safety import mixed_letters, undrawn
 
 _INVISIBLE = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
 _SPOOFING = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})

@@ -8,7 +8,7 @@ import glob
 import re
 from dataclasses import dataclass
 
-from gonogo.domain.reason import because
+from gonogo.domain.errors import because
 
 _BARE = re.compile(r"[A-Za-z0-9_@%+:,./-]+")
 _RESERVED = frozenset(

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gonogo.domain.errors import InvalidMessage
-from gonogo.domain.gate import Access, Call, ToolClass, Verdict
+from gonogo.domain.tool_calls import Access, Call, ToolClass, Verdict
 from gonogo.policy.conditions import Conditions
 from gonogo.policy.rules import COMMAND_TOOL, Rule, Rules, RuleText, make_rule, make_rules
 from gonogo.policy.verdict import verdict

@@ -2,9 +2,8 @@
 
 from collections.abc import Sequence
 
-from gonogo.domain.gate import Access, Call, Grant, ToolClass
-from gonogo.domain.kinds import COMMAND_TOOL
-from gonogo.domain.plan import Scope
+from gonogo.domain.plan import COMMAND_TOOL, Scope
+from gonogo.domain.tool_calls import Access, Call, Grant, ToolClass
 from gonogo.policy._commands import Part, read_command
 from gonogo.policy._kinds import Place
 from gonogo.policy._prefix import read_prefix

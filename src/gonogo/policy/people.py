@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from gonogo.domain.findings import Finding, FindingSeverity
-from gonogo.domain.principal import Principal, Role
-from gonogo.domain.review import Review, reviewer_name, strictest
+from gonogo.domain.identity import Principal, Role
+from gonogo.domain.reviews import Review, reviewer_name, strictest
 from gonogo.policy.reviews import ReviewRule, Reviews
 
 _PROVIDER = "oidc:"

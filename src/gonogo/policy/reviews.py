@@ -24,10 +24,10 @@ from typing import Annotated, Any
 from pydantic import Field, StringConstraints, ValidationError
 
 from gonogo.domain.base import Frozen
-from gonogo.domain.defects import defect_of
-from gonogo.domain.globs import Overlaps
+from gonogo.domain.errors import defect_of
+from gonogo.domain.findings import Overlaps
 from gonogo.domain.paths import folded
-from gonogo.domain.review import Deed, Review, RoleWord, reviewer_id, strictest
+from gonogo.domain.reviews import Deed, Review, RoleWord, reviewer_id, strictest
 from gonogo.policy._commands import Command, read_command
 from gonogo.policy._deny import words_of
 from gonogo.policy._kinds import Place

@@ -20,10 +20,9 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, ValidationError
 
 from gonogo.domain.base import Frozen
-from gonogo.domain.canonical import digest
-from gonogo.domain.defects import defect_of
+from gonogo.domain.errors import because, defect_of
 from gonogo.domain.paths import folded
-from gonogo.domain.reason import because
+from gonogo.domain.strict_json import digest
 from gonogo.policy._commands import covers_example
 from gonogo.policy._globs import covers, is_literal
 from gonogo.policy._prefix import plain_prefix, read_prefix

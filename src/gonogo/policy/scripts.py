@@ -12,8 +12,8 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from gonogo.domain.errors import because
 from gonogo.domain.launchers import MODULES
-from gonogo.domain.reason import because
 from gonogo.policy._judge import matched_guard
 from gonogo.policy._kinds import Place, guarded, inside_of, path
 from gonogo.policy._word import Word

@@ -8,8 +8,8 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from gonogo.domain.gate import Call, ToolClass
-from gonogo.domain.irreversible import irreversible
+from gonogo.domain.findings import irreversible
+from gonogo.domain.tool_calls import Call, ToolClass
 from gonogo.policy._commands import read_command
 from gonogo.policy._globs import is_literal
 from gonogo.policy._kinds import Place

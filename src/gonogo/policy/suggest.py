@@ -11,8 +11,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from gonogo.domain.gate import Call, Verdict
-from gonogo.domain.irreversible import irreversible
+from gonogo.domain.findings import irreversible
+from gonogo.domain.tool_calls import Call, Verdict
 from gonogo.policy._commands import read_command
 from gonogo.policy._globs import is_literal
 from gonogo.policy._kinds import Place

@@ -8,10 +8,10 @@ asks; when nobody can be asked, asking is denying.
 import posixpath
 from collections.abc import Sequence
 
-from gonogo.domain.gate import Call, Grant, ToolClass, Verdict
-from gonogo.domain.letters import mixed_letters
+from gonogo.domain.errors import because, together
 from gonogo.domain.paths import is_secret, write_guard
-from gonogo.domain.reason import because, together
+from gonogo.domain.text_safety import mixed_letters
+from gonogo.domain.tool_calls import Call, Grant, ToolClass, Verdict
 from gonogo.policy._command_verdict import command_verdict, uncovered
 from gonogo.policy._globs import covers, is_literal
 from gonogo.policy._kinds import leaves

@@ -5,7 +5,9 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Any
 
-from gonogo.domain.analytics import (
+from gonogo.domain.errors import InvalidMessage
+from gonogo.domain.identity import Principal
+from gonogo.domain.report_views import (
     WINDOW,
     Analytics,
     ApprovalOutcomes,
@@ -17,9 +19,7 @@ from gonogo.domain.analytics import (
     percentiles,
     rate,
 )
-from gonogo.domain.errors import InvalidMessage
-from gonogo.domain.principal import Principal
-from gonogo.domain.timeline import elapsed
+from gonogo.domain.schedule import elapsed
 from gonogo.runtime._parts import Parts
 from gonogo.runtime._sessions import visible, whose
 from gonogo.store import Connection

@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 
 from gonogo.approvals import is_reviewer, objection
-from gonogo.domain.approval_state import ApprovalStatus
-from gonogo.domain.approval_views import ApprovalFilter, ApprovalList, ApprovalView
 from gonogo.domain.errors import InvalidCursor, NotFound
-from gonogo.domain.principal import Principal, Role
+from gonogo.domain.identity import Principal, Role
 from gonogo.domain.records import Approval, Plan, Vote
+from gonogo.domain.states import ApprovalStatus
+from gonogo.domain.views import ApprovalFilter, ApprovalList, ApprovalView
 from gonogo.runtime._questions import view_of
 from gonogo.runtime._sessions import seen, seen_ids, seen_plan
 from gonogo.store import Connection

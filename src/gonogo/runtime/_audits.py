@@ -5,12 +5,11 @@ import json
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from datetime import datetime, timedelta
 
-from gonogo.domain.audit_log import AuditFilter, AuditPlace
-from gonogo.domain.audit_views import AuditAnchor, AuditEntry, AuditReport
-from gonogo.domain.chain import SYSTEM, Anchor, Head, end_of
+from gonogo.domain.audit_chain import SYSTEM, Anchor, AuditFilter, AuditPlace, Head, end_of
 from gonogo.domain.errors import Conflict, InvalidMessage, NotFound
-from gonogo.domain.pages import Audit
-from gonogo.domain.principal import Principal, Role
+from gonogo.domain.identity import Principal, Role
+from gonogo.domain.report_views import AuditAnchor, AuditEntry, AuditReport
+from gonogo.domain.views import Audit
 from gonogo.runtime._parts import Parts
 from gonogo.runtime._people import OWNER
 from gonogo.runtime._sessions import visible, whose

@@ -2,8 +2,8 @@
 
 from datetime import datetime
 
+from gonogo.domain.identity import Principal, Role
 from gonogo.domain.plan_views import CommentList, CommentView, PlanView
-from gonogo.domain.principal import Principal, Role
 from gonogo.domain.records import Comment, Plan
 from gonogo.runtime._approvals import readable_plan
 from gonogo.runtime._parts import Parts

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from gonogo.domain.conversation import ModelRequest, Reply
 from gonogo.domain.errors import ModelFailed
+from gonogo.domain.tool_calls import ModelRequest, Reply
 from gonogo.llm import Model
 
 

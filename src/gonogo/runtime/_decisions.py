@@ -7,30 +7,19 @@ from typing import Any
 
 from gonogo.agents import RUNTIME, Thread, runtime_profile
 from gonogo.approvals import Refusal, Ruling
-from gonogo.domain.approval_state import ApprovalKind, ApprovalStatus, DecisionWord
-from gonogo.domain.approval_views import ApprovalFilter, ApprovalList, ApprovalView
-from gonogo.domain.errors import (
-    InvalidArguments,
-    InvalidMessage,
-    NotFound,
-    PolicyDenied,
-    Refused,
-)
+from gonogo.domain.errors import InvalidArguments, InvalidMessage, NotFound, PolicyDenied, Refused
+from gonogo.domain.identity import Principal, Role
 from gonogo.domain.messages import HitlDecision, PlanDecision
-from gonogo.domain.principal import Principal, Role
 from gonogo.domain.records import Approval, CallRow, Session
+from gonogo.domain.states import ApprovalKind, ApprovalStatus, DecisionWord
+from gonogo.domain.views import ApprovalFilter, ApprovalList, ApprovalView
 from gonogo.runtime._approvals import list_views, may_see, readable_approval
 from gonogo.runtime._questions import view_of
 from gonogo.runtime._receipt import Receipt
 from gonogo.runtime._session_rules import check_owner
 from gonogo.runtime._sessions import Sessions, seen, seen_plan
 from gonogo.store import Connection, part
-from gonogo.store.calls import (
-    approval_of,
-    approval_of_call,
-    approval_of_plan,
-    call_of,
-)
+from gonogo.store.calls import approval_of, approval_of_call, approval_of_plan, call_of
 from gonogo.store.log import last_seq, told_in, told_seq
 from gonogo.store.sessions import session_of
 
@@ -95,6 +84,8 @@ class Decisions(Sessions):
             changes=decision.modified_arguments,
         )  # fmt: skip
         _check_changes(ruling, "modified_arguments")
+        if decision.for_session and decision.for_plan:
+            raise InvalidMessage("either for_session or for_plan")
         lasts = decision.for_session or decision.for_plan
         if ruling.word is not DecisionWord.EDIT and not lasts:
             return find, ruling

@@ -3,10 +3,10 @@
 from datetime import timedelta
 
 from gonogo.approvals import Desk
-from gonogo.domain.approval_state import ApprovalKind
-from gonogo.domain.failure import Severity
+from gonogo.domain.failures import Severity
 from gonogo.domain.replanning import ReplanRules
-from gonogo.domain.review import Doings
+from gonogo.domain.reviews import Doings
+from gonogo.domain.states import ApprovalKind
 from gonogo.policy import load_reviews
 from gonogo.settings import Settings
 from gonogo.store import Connection, go_on

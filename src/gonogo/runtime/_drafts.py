@@ -5,9 +5,9 @@ from typing import Any
 
 from gonogo.domain.errors import InvalidPlan
 from gonogo.domain.findings import FindingSeverity
+from gonogo.domain.identity import Principal
 from gonogo.domain.plan import critical_path
 from gonogo.domain.plan_views import FindingView, PlanCheck
-from gonogo.domain.principal import Principal
 from gonogo.orchestrator import Planning
 from gonogo.runtime._approvals import readable_plan
 from gonogo.runtime._parts import Parts

@@ -21,8 +21,8 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import TypeVar, cast
 
 from gonogo.domain.errors import InvalidMessage
-from gonogo.domain.failure_patterns import FailureRule, Patterns
-from gonogo.domain.kinds import BUILT_IN
+from gonogo.domain.failures import FailureRule, Patterns
+from gonogo.domain.plan import BUILT_IN
 from gonogo.domain.schedule import STRATEGIES, Strategy
 from gonogo.engine import Kind
 

@@ -2,9 +2,9 @@
 
 from typing import Literal
 
+from gonogo.domain.plan_views import CheckpointDiff, FileDiff
+from gonogo.domain.text_safety import visible
 from gonogo.domain.undo import kept_path, shown_path
-from gonogo.domain.undo_views import CheckpointDiff, FileDiff
-from gonogo.domain.visible import visible
 from gonogo.workspace import Change, Snapshots, Tree
 
 _FILES = 500

@@ -5,9 +5,9 @@ from functools import partial
 from pathlib import Path
 
 from gonogo.agents import Gate, Giving, Means, Profile, Thread, nothing_given
-from gonogo.domain.gate import Call
 from gonogo.domain.network import PrivateHosts
-from gonogo.domain.review import Review, deed_of
+from gonogo.domain.reviews import Review, deed_of
+from gonogo.domain.tool_calls import Call
 from gonogo.policy import Reviews, load_rules
 from gonogo.settings import Settings
 from gonogo.tools import Servers, Tool

@@ -6,9 +6,8 @@ from datetime import datetime
 from gonogo.agents import CLIENT_CALL, UNANSWERED, Hands, doubt
 from gonogo.approvals import DESK_TIMERS, Desk
 from gonogo.dispatch import AGAIN
-from gonogo.domain.call_state import CallStatus
 from gonogo.domain.records import CallRow, SubtaskRow, Timer
-from gonogo.domain.subtask_state import SubtaskStatus
+from gonogo.domain.states import CallStatus, SubtaskStatus
 from gonogo.engine import PLAN_TIMERS, REPLAN, Engine, Work
 from gonogo.hooks import HOOK
 from gonogo.orchestrator import ERASE, SWEEP, Turns

@@ -4,8 +4,8 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from gonogo.domain.conversation import MESSAGE, PlanAccount, Reply, ToolAnswer, ToolRequest
 from gonogo.domain.records import MAIN, CallRow
+from gonogo.domain.tool_calls import MESSAGE, PlanAccount, Reply, ToolAnswer, ToolRequest
 from gonogo.domain.views import MessageView
 from gonogo.store import Connection
 from gonogo.store.calls import thread_calls

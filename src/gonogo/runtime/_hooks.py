@@ -7,7 +7,7 @@ from typing import Any
 
 import anyio.to_thread
 
-from gonogo.domain.bearer import Memory
+from gonogo.domain.identity import Memory
 from gonogo.domain.records import Approval
 from gonogo.hooks import Announcer, Sender, load_hooks
 from gonogo.runtime._link_rows import link_key, link_url, may_decide, new_link, person

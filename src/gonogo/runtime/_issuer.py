@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, cast
 import anyio
 
 from gonogo.domain import strict_json
-from gonogo.domain.bearer import Head, fits
 from gonogo.domain.errors import GonogoError, IdentityUnknown, NotValid
+from gonogo.domain.identity import Head, fits
 from gonogo.settings import is_safe_address
 
 if TYPE_CHECKING:

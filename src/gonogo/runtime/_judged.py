@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from gonogo.domain.principal import Principal
+from gonogo.domain.identity import Principal
 from gonogo.domain.views import CallView
 from gonogo.runtime._parts import Parts
 from gonogo.runtime._sessions import visible, whose

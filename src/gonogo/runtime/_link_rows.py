@@ -7,12 +7,10 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from gonogo.approvals import is_reviewer, objection
-from gonogo.domain.approval_state import ApprovalStatus
-from gonogo.domain.bearer import Memory
-from gonogo.domain.outgoing import Link, LinkState, link_token
-from gonogo.domain.principal import Principal, Role
+from gonogo.domain.identity import Memory, Principal, Role
 from gonogo.domain.records import Approval
-from gonogo.domain.review import reviewer_name
+from gonogo.domain.reviews import Link, LinkState, link_token, reviewer_name
+from gonogo.domain.states import ApprovalStatus
 from gonogo.store import Connection, log, new_id
 from gonogo.store.desk import owner_of
 from gonogo.store.links import add_link

@@ -6,23 +6,15 @@ from datetime import timedelta
 import anyio.to_thread
 
 from gonogo.approvals import Refusal, Ruling
-from gonogo.domain.approval_state import DecisionWord
-from gonogo.domain.approval_views import LinkView
-from gonogo.domain.bearer import Memory
 from gonogo.domain.errors import Conflict, Forbidden, InvalidMessage, NotFound, Refused
-from gonogo.domain.outgoing import Link, LinkState, is_genuine, link_id_of
-from gonogo.domain.principal import Principal, Role
+from gonogo.domain.identity import Memory, Principal, Role
 from gonogo.domain.records import Approval
+from gonogo.domain.reviews import Link, LinkState, is_genuine, link_id_of
+from gonogo.domain.states import DecisionWord
+from gonogo.domain.views import LinkView
 from gonogo.runtime._approvals import readable_approval
 from gonogo.runtime._decisions import Decisions
-from gonogo.runtime._link_rows import (
-    hindrance,
-    link_key,
-    link_url,
-    new_link,
-    person,
-    state_of,
-)
+from gonogo.runtime._link_rows import hindrance, link_key, link_url, new_link, person, state_of
 from gonogo.store import Connection, log
 from gonogo.store.calls import approval_of
 from gonogo.store.links import link_of, open_links, revoke_link, use_link

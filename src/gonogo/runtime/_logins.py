@@ -9,7 +9,7 @@ import secrets
 from datetime import datetime, timedelta
 
 from gonogo.domain.errors import Unauthorized
-from gonogo.domain.principal import Login, Principal, Role
+from gonogo.domain.identity import Login, Principal, Role
 from gonogo.runtime._parts import Parts
 from gonogo.runtime._people import secret_hash
 from gonogo.store import logins as rows

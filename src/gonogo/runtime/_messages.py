@@ -6,11 +6,9 @@ from dataclasses import replace
 from typing import Concatenate, ParamSpec
 
 from gonogo.agents import CLIENT_CALL, end_call
-from gonogo.domain.approval_views import DecisionAnswer
-from gonogo.domain.call_state import CallStatus
 from gonogo.domain.errors import Conflict, GonogoError, InvalidMessage, NotFound
 from gonogo.domain.events import SessionInfo
-from gonogo.domain.gate import ToolClass
+from gonogo.domain.identity import Principal, Role
 from gonogo.domain.messages import (
     Cancel,
     ClientMessage,
@@ -20,10 +18,10 @@ from gonogo.domain.messages import (
     ToolResultMessage,
     UserMessage,
 )
-from gonogo.domain.plan_state import ENDED
-from gonogo.domain.principal import Principal, Role
 from gonogo.domain.records import CallRow, Session
-from gonogo.domain.turn_state import TurnStatus
+from gonogo.domain.states import ENDED, CallStatus, TurnStatus
+from gonogo.domain.tool_calls import ToolClass
+from gonogo.domain.views import DecisionAnswer
 from gonogo.runtime._decisions import Decisions
 from gonogo.runtime._receipt import Once, Receipt
 from gonogo.runtime._sessions import visible

@@ -16,17 +16,17 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from gonogo.domain import strict_json
-from gonogo.domain.bearer import (
+from gonogo.domain.errors import GonogoError, NotValid, Refused
+from gonogo.domain.identity import (
     MAX_TOKEN,
     Expected,
     Head,
     Memory,
     Person,
+    Role,
     read_claims,
     read_head,
 )
-from gonogo.domain.errors import GonogoError, NotValid, Refused
-from gonogo.domain.principal import Role
 from gonogo.runtime._issuer import BadProvider, Issuer
 from gonogo.settings import Settings
 

@@ -22,12 +22,11 @@ from gonogo.agents import (
 )
 from gonogo.approvals import Desk
 from gonogo.dispatch import Hub, LocalDispatcher
-from gonogo.domain.approval_state import GUARDED_NAMES, ApprovalKind
 from gonogo.domain.findings import Finding, findings
 from gonogo.domain.plan import PLANNERS, Revision, Subtask
-from gonogo.domain.plan_state import PlanStatus
 from gonogo.domain.records import Plan
-from gonogo.domain.review import Doings
+from gonogo.domain.reviews import Doings
+from gonogo.domain.states import GUARDED_NAMES, ApprovalKind, PlanStatus
 from gonogo.engine import MODEL, REPLAN, Engine, Retreat, Work
 from gonogo.hooks import HOOK, Sender
 from gonogo.llm import Model, ModelSettings, open_model

@@ -8,10 +8,9 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
-from gonogo.domain.bearer import Person, Sight, looks_signed
 from gonogo.domain.errors import Conflict, InvalidMessage, NoRole, NotFound, Unauthorized
-from gonogo.domain.letters import mixed_letters
-from gonogo.domain.principal import Principal, Role
+from gonogo.domain.identity import Person, Principal, Role, Sight, looks_signed
+from gonogo.domain.text_safety import mixed_letters
 from gonogo.domain.views import TokenView
 from gonogo.runtime._oidc import Bearers
 from gonogo.runtime._parts import Parts

@@ -5,10 +5,9 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from gonogo.domain.budget import Used, in_force
 from gonogo.domain.errors import Conflict, NotFound
+from gonogo.domain.identity import Principal, Role
 from gonogo.domain.plan import Revision
-from gonogo.domain.plan_changes import plan_diff
 from gonogo.domain.plan_views import (
     PlanDiff,
     PlanGraph,
@@ -16,9 +15,10 @@ from gonogo.domain.plan_views import (
     PlanStatusView,
     PlanView,
     RevisionView,
+    plan_diff,
 )
-from gonogo.domain.principal import Principal, Role
 from gonogo.domain.records import Plan, SubtaskRow
+from gonogo.domain.replanning import Used, in_force
 from gonogo.domain.views import GrantView
 from gonogo.orchestrator import Retry
 from gonogo.runtime._approvals import readable_plan

@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from gonogo.agents import explained
 from gonogo.domain.errors import NotFound
-from gonogo.domain.principal import Principal, Role
+from gonogo.domain.identity import Principal, Role
 from gonogo.domain.views import Judgement, PolicyView, RuleView
 from gonogo.policy import Rule
 from gonogo.policy.reviews import ReviewRule

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from gonogo.domain.approval_state import ApprovalKind, ApprovalStatus
-from gonogo.domain.approval_views import ApprovalView
 from gonogo.domain.records import Approval, Vote
+from gonogo.domain.states import ApprovalKind, ApprovalStatus
+from gonogo.domain.views import ApprovalView
 from gonogo.runtime._views import approval_view
 from gonogo.store import Connection
 from gonogo.store.comments import count_open_comments

@@ -5,8 +5,8 @@ from typing import Any, Literal
 
 from pydantic import TypeAdapter
 
-from gonogo.domain.approval_views import DecisionAnswer
-from gonogo.domain.principal import Principal
+from gonogo.domain.identity import Principal
+from gonogo.domain.views import DecisionAnswer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

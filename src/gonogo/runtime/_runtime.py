@@ -13,8 +13,8 @@ import anyio.to_thread
 
 from gonogo.agents import Gated
 from gonogo.domain.errors import Busy, Conflict, OutcomeUnknown, PolicyDenied
-from gonogo.domain.gate import ToolClass
-from gonogo.domain.principal import Principal, Role
+from gonogo.domain.identity import Principal, Role
+from gonogo.domain.tool_calls import ToolClass
 from gonogo.domain.undo import shown_path
 from gonogo.domain.views import AgentView, ToolView
 from gonogo.llm import Model, available_models

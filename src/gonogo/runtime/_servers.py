@@ -11,15 +11,15 @@ import anyio
 from gonogo.agents import Profile
 from gonogo.domain.errors import NotFound
 from gonogo.domain.findings import ProfileFacts
-from gonogo.domain.foreign import (
+from gonogo.domain.identity import Principal, Role
+from gonogo.domain.tool_calls import (
     MOST_CHANGES,
     MOST_SEEN,
     Sighting,
     Standing,
+    ToolClass,
     foreign_name,
 )
-from gonogo.domain.gate import ToolClass
-from gonogo.domain.principal import Principal, Role
 from gonogo.domain.views import AcceptedTool, ServerView, SightingView
 from gonogo.engine import Kind
 from gonogo.runtime._gate import open_programs

@@ -4,8 +4,8 @@ from typing import Any
 
 from gonogo.agents import make_session_rule, remove_session_rule
 from gonogo.domain.errors import Forbidden, NotFound
+from gonogo.domain.identity import Principal, Role
 from gonogo.domain.messages import validated
-from gonogo.domain.principal import Principal, Role
 from gonogo.domain.records import SessionRule
 from gonogo.domain.views import SessionRuleView
 from gonogo.policy import RuleText

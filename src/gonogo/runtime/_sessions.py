@@ -6,12 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from gonogo.approvals import withdraw_all
-from gonogo.domain.approval_views import PendingApprovals
 from gonogo.domain.errors import Conflict, Forbidden, InvalidMessage, NotFound
-from gonogo.domain.plan_state import ENDED
-from gonogo.domain.principal import Principal, Role
+from gonogo.domain.identity import Principal, Role
 from gonogo.domain.records import Plan, Session
-from gonogo.domain.views import History, SessionList, SessionView
+from gonogo.domain.states import ENDED
+from gonogo.domain.views import History, PendingApprovals, SessionList, SessionView
 from gonogo.runtime._history import history_of, said_by_people
 from gonogo.runtime._parts import Parts
 from gonogo.runtime._questions import view_of

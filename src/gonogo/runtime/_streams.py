@@ -5,10 +5,10 @@ from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
 from gonogo.dispatch import Follower
-from gonogo.domain.approval_views import DecisionAnswer
 from gonogo.domain.errors import Busy, InvalidCursor, NotFound
-from gonogo.domain.principal import Principal
+from gonogo.domain.identity import Principal
 from gonogo.domain.records import Session
+from gonogo.domain.views import DecisionAnswer
 from gonogo.runtime._parts import Parts
 from gonogo.runtime._receipt import Receipt
 from gonogo.runtime._sessions import visible

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from gonogo.domain.plan import Revision, Subtask, critical_path
 from gonogo.domain.plan_views import GraphNode, PlanGraph, Wait
 from gonogo.domain.records import Plan, SubtaskRow
-from gonogo.domain.timeline import Span, actual_path, merged
+from gonogo.domain.schedule import Span, actual_path, merged
 from gonogo.runtime._views import subtask_view
 from gonogo.store.calls import Asked
 

@@ -4,11 +4,9 @@ from pathlib import Path
 
 import anyio.to_thread
 
-from gonogo.domain.checkpoint import is_unchanged, read_standings
 from gonogo.domain.errors import Conflict, InvalidMessage, NotFound, ToolFailed
-from gonogo.domain.principal import Principal, Role
-from gonogo.domain.records import Checkpoint, Session, SubtaskRow
-from gonogo.domain.undo_views import (
+from gonogo.domain.identity import Principal, Role
+from gonogo.domain.plan_views import (
     CheckpointDiff,
     CheckpointList,
     CheckpointState,
@@ -16,6 +14,8 @@ from gonogo.domain.undo_views import (
     CheckpointView,
     RollbackView,
 )
+from gonogo.domain.records import Checkpoint, Session, SubtaskRow
+from gonogo.domain.undo import is_unchanged, read_standings
 from gonogo.orchestrator import Rolled, Undoing, wanted_rollback
 from gonogo.runtime._files import diff_view
 from gonogo.runtime._parts import Parts

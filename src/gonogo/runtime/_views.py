@@ -5,25 +5,16 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from gonogo.approvals import review_of
-from gonogo.domain.approval_state import ApprovalKind
-from gonogo.domain.approval_views import ApprovalView, ReviewView, VoteView
 from gonogo.domain.base import Frozen
-from gonogo.domain.budget import Limits, Used
 from gonogo.domain.messages import PLAN_REQUEST
 from gonogo.domain.plan import Revision, Subtask, critical_path
-from gonogo.domain.plan_state import PlanStatus
-from gonogo.domain.plan_views import (
-    CommentView,
-    PlanStatusView,
-    PlanView,
-    SubtaskView,
-    UsageView,
-)
+from gonogo.domain.plan_views import CommentView, PlanStatusView, PlanView, SubtaskView, UsageView
 from gonogo.domain.records import Approval, Comment, GrantRow, Plan, Session, SubtaskRow, Vote
-from gonogo.domain.review import Review, reviewer_name
-from gonogo.domain.subtask_state import SUBTASK, SubtaskStatus
-from gonogo.domain.timeline import elapsed
-from gonogo.domain.views import GrantView, SessionView
+from gonogo.domain.replanning import Limits, Used
+from gonogo.domain.reviews import Review, reviewer_name
+from gonogo.domain.schedule import elapsed
+from gonogo.domain.states import SUBTASK, ApprovalKind, PlanStatus, SubtaskStatus
+from gonogo.domain.views import ApprovalView, GrantView, ReviewView, SessionView, VoteView
 
 
 def session_view(session: Session) -> SessionView:

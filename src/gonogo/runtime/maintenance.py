@@ -6,7 +6,7 @@ from typing import Any
 import anyio.to_thread
 
 from gonogo.domain.errors import Conflict, ToolFailed
-from gonogo.domain.principal import Principal, Role
+from gonogo.domain.identity import Principal, Role
 from gonogo.domain.views import StateRoom, Vacuumed
 from gonogo.runtime._parts import Parts
 from gonogo.store.erasing import deleted_sessions

@@ -11,8 +11,8 @@ from typing import Any
 from fastapi import Request, Response
 from pydantic import BaseModel
 
-from gonogo.domain.canonical import digest
 from gonogo.domain.errors import Busy, Conflict, InvalidMessage, Refused
+from gonogo.domain.strict_json import digest
 from gonogo.server._caller import Caller
 from gonogo.server._problems import problem, problem_of, written
 

@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING, Annotated
 from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, Field
 
-from gonogo.domain.approval_state import ApprovalKind, ApprovalStatus
-from gonogo.domain.approval_views import (
+from gonogo.domain.errors import GonogoError, InvalidMessage, NotFound, Refused
+from gonogo.domain.identity import Role
+from gonogo.domain.messages import HitlDecision, PlanDecision
+from gonogo.domain.states import ApprovalKind, ApprovalStatus
+from gonogo.domain.views import (
     ApprovalFilter,
     ApprovalList,
     ApprovalView,
     DecisionAnswer,
+    DecisionAnswers,
     LinkView,
 )
-from gonogo.domain.errors import GonogoError, InvalidMessage, NotFound, Refused
-from gonogo.domain.messages import HitlDecision, PlanDecision
-from gonogo.domain.pages import DecisionAnswers
-from gonogo.domain.principal import Role
 from gonogo.server._answers import answer, once
 from gonogo.server._bodies import Answers, ApprovalAnswer, NamedAnswer, NewLink
 from gonogo.server._body import read_body

@@ -7,11 +7,10 @@ from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, Field, StringConstraints
 from starlette.responses import StreamingResponse
 
-from gonogo.domain.audit_log import AuditFilter, AuditPlace
-from gonogo.domain.audit_views import AuditAnchor, AuditEntry, AuditHead, AuditReport
-from gonogo.domain.chain import SYSTEM, Head, read_anchors
+from gonogo.domain.audit_chain import SYSTEM, AuditFilter, AuditPlace, Head, read_anchors
 from gonogo.domain.errors import GonogoError, InvalidCursor
-from gonogo.domain.pages import Audit, AuditHeads
+from gonogo.domain.report_views import AuditAnchor, AuditEntry, AuditHead, AuditReport
+from gonogo.domain.views import Audit, AuditHeads
 from gonogo.server._answers import answer, once
 from gonogo.server._bodies import Nothing, Prune
 from gonogo.server._body import read_body

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, StringConstraints, WithJsonSchema, model_validator
 
 from gonogo.domain.base import LenientRequest, Request
+from gonogo.domain.identity import RoleWord
 from gonogo.domain.messages import (
     Cancel,
     HitlDecision,
@@ -21,7 +22,6 @@ from gonogo.domain.messages import (
     UserMessage,
     Why,
 )
-from gonogo.domain.principal import RoleWord
 from gonogo.server._params import LANGUAGE, Language, Moment
 
 _MESSAGES = (UserMessage, SwitchAgent, PlanDecision, HitlDecision, ToolResultMessage, Cancel)

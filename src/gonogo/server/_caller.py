@@ -12,7 +12,7 @@ from fastapi import Depends, Request
 from starlette.requests import HTTPConnection
 
 from gonogo.domain.errors import Forbidden, Unauthorized
-from gonogo.domain.principal import Principal
+from gonogo.domain.identity import Principal
 from gonogo.server._door import Credential, Door
 from gonogo.server._limits import Bucket
 

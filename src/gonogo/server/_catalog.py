@@ -4,11 +4,21 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 
-from gonogo.domain.analytics import Analytics
-from gonogo.domain.kinds import COMMAND_TOOL
-from gonogo.domain.pages import Agents, Calls, Grants, Models, Servers, Tools
-from gonogo.domain.principal import Role
-from gonogo.domain.views import AcceptedTool, Judgement, PolicyView, Vacuumed
+from gonogo.domain.identity import Role
+from gonogo.domain.plan import COMMAND_TOOL
+from gonogo.domain.report_views import Analytics
+from gonogo.domain.views import (
+    AcceptedTool,
+    Agents,
+    Calls,
+    Grants,
+    Judgement,
+    Models,
+    PolicyView,
+    Servers,
+    Tools,
+    Vacuumed,
+)
 from gonogo.server._answers import answer, once
 from gonogo.server._bodies import Accepted, Tried, VacuumOrder
 from gonogo.server._body import read_body

@@ -12,7 +12,7 @@ from hashlib import sha256
 from time import monotonic
 
 from gonogo.domain.errors import Unauthorized
-from gonogo.domain.principal import Principal
+from gonogo.domain.identity import Principal
 
 CODE_SECONDS = 600.0
 KEPT = 1_000

@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
 from gonogo.domain.errors import GonogoError
+from gonogo.domain.identity import Principal
 from gonogo.domain.messages import (
     Cancel,
     ClientMessage,
@@ -16,7 +17,6 @@ from gonogo.domain.messages import (
     SwitchAgent,
     UserMessage,
 )
-from gonogo.domain.principal import Principal
 from gonogo.server._limits import Bucket, Rates, TooFast
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from gonogo.domain.errors import Busy, Failed, Unauthorized
-from gonogo.domain.principal import Principal
+from gonogo.domain.identity import Principal
 from gonogo.server._codes import Codes
 from gonogo.server._limits import Failures, Rates
 from gonogo.server.connections import Connections

@@ -15,8 +15,8 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from gonogo.domain.addresses import LOOPBACK
 from gonogo.domain.errors import Forbidden
+from gonogo.domain.network import LOOPBACK
 from gonogo.server._problems import problem, problem_of
 
 LINKS = "/d/"

@@ -3,7 +3,7 @@
 from fastapi import APIRouter, Request, Response
 
 from gonogo.domain.errors import Busy
-from gonogo.domain.pages import Health
+from gonogo.domain.views import Health
 from gonogo.server._answers import answer
 from gonogo.server._caller import caller_of, door_of
 from gonogo.telemetry import CONTENT_TYPE

@@ -10,9 +10,9 @@ from urllib.parse import parse_qs
 
 from fastapi import APIRouter, Request, Response
 
-from gonogo.domain.approval_state import DecisionWord
 from gonogo.domain.errors import Forbidden, InvalidMessage, NotFound, UnsupportedMedia
-from gonogo.domain.outgoing import LinkState
+from gonogo.domain.reviews import LinkState
+from gonogo.domain.states import DecisionWord
 from gonogo.server._body import read_bytes
 from gonogo.server._caller import address_of, door_of
 from gonogo.server._guard import LINKS

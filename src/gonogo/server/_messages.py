@@ -19,8 +19,8 @@ from gonogo.domain.errors import (
     PolicyDenied,
     Unauthorized,
 )
+from gonogo.domain.identity import Role
 from gonogo.domain.messages import ClientMessage, SwitchAgent, UserMessage, parse_message
-from gonogo.domain.principal import Role
 from gonogo.server._answers import Stored, idempotency_key, kept, request_digest
 from gonogo.server._bodies import Sent
 from gonogo.server._body import read_body

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
-from gonogo.domain.outgoing import LinkState
-from gonogo.domain.visible import visible
+from gonogo.domain.reviews import LinkState
+from gonogo.domain.text_safety import visible
 from gonogo.texts import LOCALES, asked, say
 
 if TYPE_CHECKING:

@@ -7,8 +7,6 @@ from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel
 
 from gonogo.domain.messages import PlanDecision
-from gonogo.domain.pages import Revisions
-from gonogo.domain.plan_state import PlanStatus
 from gonogo.domain.plan_views import (
     CommentList,
     CommentView,
@@ -19,8 +17,10 @@ from gonogo.domain.plan_views import (
     PlanStatusView,
     PlanView,
     RevisionView,
+    RollbackView,
 )
-from gonogo.domain.undo_views import RollbackView
+from gonogo.domain.states import PlanStatus
+from gonogo.domain.views import Revisions
 from gonogo.server._answers import answer, once
 from gonogo.server._bodies import (
     CancelReason,

@@ -13,8 +13,14 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
-from gonogo.domain.defects import in_words
-from gonogo.domain.errors import AlreadyDecided, Busy, GonogoError, InvalidMessage, Refused
+from gonogo.domain.errors import (
+    AlreadyDecided,
+    Busy,
+    GonogoError,
+    InvalidMessage,
+    Refused,
+    in_words,
+)
 from gonogo.server._limits import TooFast
 
 _CODES = {400: "invalid_message", 401: "unauthorized", 403: "forbidden", 404: "not_found"}

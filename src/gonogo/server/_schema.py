@@ -15,7 +15,7 @@ from pydantic.json_schema import models_json_schema
 
 from gonogo import __version__
 from gonogo.domain.events import EVENTS, AnyEvent
-from gonogo.domain.pages import Problem
+from gonogo.domain.views import Problem
 from gonogo.server._bodies import REQUESTS
 from gonogo.server._caller import Authenticated
 

@@ -23,8 +23,8 @@ import anyio.abc
 import uvicorn
 from fastapi import FastAPI
 
-from gonogo.domain.addresses import LOOPBACK
 from gonogo.domain.errors import Conflict, Forbidden
+from gonogo.domain.network import LOOPBACK
 from gonogo.domain.strict_json import MAX_BYTES
 from gonogo.server._app import create_app
 from gonogo.server._door import Limits

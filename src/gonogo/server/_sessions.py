@@ -5,11 +5,16 @@ from typing import Annotated
 
 from fastapi import APIRouter, Header, Query, Response
 
-from gonogo.domain.approval_views import PendingApprovals
 from gonogo.domain.errors import InvalidCursor
-from gonogo.domain.pages import SessionRules
-from gonogo.domain.principal import Role
-from gonogo.domain.views import History, SessionList, SessionRuleView, SessionView
+from gonogo.domain.identity import Role
+from gonogo.domain.views import (
+    History,
+    PendingApprovals,
+    SessionList,
+    SessionRules,
+    SessionRuleView,
+    SessionView,
+)
 from gonogo.server._answers import answer, once
 from gonogo.server._bodies import NewRule, NewSession, SessionChange
 from gonogo.server._body import read_body

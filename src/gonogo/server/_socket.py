@@ -19,7 +19,6 @@ from fastapi import APIRouter, WebSocket
 from starlette.websockets import WebSocketDisconnect
 
 from gonogo.domain import strict_json
-from gonogo.domain.approval_views import DecisionAnswer
 from gonogo.domain.errors import (
     Busy,
     Failed,
@@ -29,8 +28,9 @@ from gonogo.domain.errors import (
     RateLimited,
     Unauthorized,
 )
+from gonogo.domain.identity import Principal, Role
 from gonogo.domain.messages import parse_message
-from gonogo.domain.principal import Principal, Role
+from gonogo.domain.views import DecisionAnswer
 from gonogo.server._caller import address_of, door_of, presented
 from gonogo.server._counting import counted
 from gonogo.server._door import Credential, Door

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 
-from gonogo.domain.undo_views import CheckpointDiff, CheckpointList, CheckpointState
+from gonogo.domain.plan_views import CheckpointDiff, CheckpointList, CheckpointState
 from gonogo.server._answers import answer
 from gonogo.server._caller import Authenticated
 from gonogo.server._params import Filter, Name, Page

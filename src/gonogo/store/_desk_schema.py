@@ -5,7 +5,7 @@ And who looks at it in a browser.
 
 from sqlalchemy import Column, ForeignKey, Index, Integer, UniqueConstraint
 
-from gonogo.domain.outgoing import DeliveryStatus
+from gonogo.domain.reviews import DeliveryStatus
 from gonogo.store._metadata import table
 from gonogo.store._types import Clean, Json, Utc, Word
 

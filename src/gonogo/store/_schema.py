@@ -1,19 +1,16 @@
 """The tables. Migrations make them; a test compares the two."""
 
-from sqlalchemy import (
-    Column,
-    ForeignKey,
-    Index,
-    Integer,
-    UniqueConstraint,
-)
+from sqlalchemy import Column, ForeignKey, Index, Integer, UniqueConstraint
 
-from gonogo.domain.approval_state import ApprovalKind, ApprovalStatus
-from gonogo.domain.call_state import CallStatus
-from gonogo.domain.gate import ToolClass
-from gonogo.domain.plan_state import PlanStatus
-from gonogo.domain.subtask_state import SubtaskStatus
-from gonogo.domain.turn_state import TurnStatus
+from gonogo.domain.states import (
+    ApprovalKind,
+    ApprovalStatus,
+    CallStatus,
+    PlanStatus,
+    SubtaskStatus,
+    TurnStatus,
+)
+from gonogo.domain.tool_calls import ToolClass
 from gonogo.store._desk_schema import (
     audit_floors,
     comments,

@@ -24,8 +24,8 @@ from sqlalchemy import (
     type_coerce,
 )
 
-from gonogo.domain.analytics import SAMPLE
-from gonogo.domain.failure import Category
+from gonogo.domain.failures import Category
+from gonogo.domain.report_views import SAMPLE
 from gonogo.store._rows import rows
 from gonogo.store._schema import (
     approvals,

@@ -12,8 +12,8 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, bindparam, func, select, tuple_
 
-from gonogo.domain.audit_log import AuditFilter, AuditPlace
-from gonogo.domain.audit_views import AuditEntry
+from gonogo.domain.audit_chain import AuditFilter, AuditPlace
+from gonogo.domain.report_views import AuditEntry
 from gonogo.store._rows import many, rows
 from gonogo.store._schema import audit, principals, sessions
 from gonogo.store._types import Clean, Utc

@@ -28,9 +28,7 @@ from sqlalchemy import (
     union_all,
 )
 
-from gonogo.domain.approval_state import ApprovalStatus
-from gonogo.domain.audit_views import AuditHead, AuditRemoved, AuditReport
-from gonogo.domain.chain import (
+from gonogo.domain.audit_chain import (
     ANCHORED,
     PRUNED,
     SYSTEM,
@@ -43,9 +41,9 @@ from gonogo.domain.chain import (
     read_json,
 )
 from gonogo.domain.errors import Conflict
-from gonogo.domain.plan_state import ENDED
 from gonogo.domain.reconciliation import Reconciliation
-from gonogo.domain.turn_state import TurnStatus
+from gonogo.domain.report_views import AuditHead, AuditRemoved, AuditReport
+from gonogo.domain.states import ENDED, ApprovalStatus, TurnStatus
 from gonogo.store import log
 from gonogo.store._rows import change, many, put, rows
 from gonogo.store._schema import approvals, audit, audit_floors, chains, plans, sessions, turns

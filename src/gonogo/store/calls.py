@@ -6,9 +6,15 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, and_, bindparam, func, or_, select, update
 
-from gonogo.domain.approval_state import APPROVAL, GUARDED_NAMES, ApprovalStatus
-from gonogo.domain.call_state import CALL, CallStatus, was_refused
 from gonogo.domain.records import Approval, CallRow
+from gonogo.domain.states import (
+    APPROVAL,
+    CALL,
+    GUARDED_NAMES,
+    ApprovalStatus,
+    CallStatus,
+    was_refused,
+)
 from gonogo.store._rows import among, by, change, columns_of, many, one, put, row_of
 from gonogo.store._schema import approvals, tool_calls
 from gonogo.store.texts import packed_row

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, bindparam, delete, func, select
 
-from gonogo.domain.checkpoint import checkpoint_hash
 from gonogo.domain.records import Checkpoint, FileChange
+from gonogo.domain.undo import checkpoint_hash
 from gonogo.store._outbox import outbox
 from gonogo.store._rows import by, change, columns_of, many, one, put, row_of
 from gonogo.store._schema import sessions

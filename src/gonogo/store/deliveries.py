@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import Connection, bindparam, exists, select
 
-from gonogo.domain.outgoing import Delivery, DeliveryStatus
+from gonogo.domain.reviews import Delivery, DeliveryStatus
 from gonogo.store._desk_schema import deliveries
 from gonogo.store._rows import by, change, columns_of, many, one, put, row_of
 

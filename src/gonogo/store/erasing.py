@@ -27,11 +27,9 @@ from sqlalchemy import (
     update,
 )
 
-from gonogo.domain.approval_state import ApprovalStatus
-from gonogo.domain.chain import ERASED, OPENED, PRUNED, SYSTEM, Head
-from gonogo.domain.plan_state import ENDED
+from gonogo.domain.audit_chain import ERASED, OPENED, PRUNED, SYSTEM, Head
 from gonogo.domain.records import Session
-from gonogo.domain.turn_state import TURN
+from gonogo.domain.states import ENDED, TURN, ApprovalStatus
 from gonogo.store import log
 from gonogo.store._desk_schema import comments, deliveries, links, session_rules, votes
 from gonogo.store._rows import columns_of, many, put, rows

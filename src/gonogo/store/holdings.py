@@ -4,10 +4,9 @@ from collections.abc import Iterator
 
 from sqlalchemy import Connection, Text, bindparam, literal, select, type_coerce, union_all
 
-from gonogo.domain.approval_state import ApprovalStatus
-from gonogo.domain.call_state import CallStatus
-from gonogo.domain.chain import DELETED, OPENED, SYSTEM
+from gonogo.domain.audit_chain import DELETED, OPENED, SYSTEM
 from gonogo.domain.reconciliation import ALLOWED, Claim, Holding, claim_of_question
+from gonogo.domain.states import ApprovalStatus, CallStatus
 from gonogo.store._desk_schema import comments, links, session_rules
 from gonogo.store._schema import approvals, chains, grants, plans, sessions, tokens, tool_calls
 from gonogo.store._types import Clean

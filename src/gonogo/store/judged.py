@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import Connection, and_, bindparam, or_, select
 
-from gonogo.domain.gate import ToolClass
+from gonogo.domain.tool_calls import ToolClass
 from gonogo.store._schema import approvals, grants, sessions, tool_calls
 from gonogo.store.texts import whole_rows
 

@@ -4,7 +4,7 @@ from datetime import datetime
 
 from sqlalchemy import Connection, bindparam, select, update
 
-from gonogo.domain.outgoing import Link
+from gonogo.domain.reviews import Link
 from gonogo.store._desk_schema import links
 from gonogo.store._rows import by, columns_of, many, one, put, row_of
 

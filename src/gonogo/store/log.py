@@ -12,10 +12,10 @@ from typing import Any
 
 from sqlalchemy import Connection, bindparam, null, select, union_all, update
 
-from gonogo.domain.audit_views import AuditEntry
-from gonogo.domain.chain import GENESIS, SYSTEM, entry_hash, new_salt, seal_of, sealed
+from gonogo.domain.audit_chain import GENESIS, SYSTEM, entry_hash, new_salt, seal_of, sealed
 from gonogo.domain.errors import NotFound
 from gonogo.domain.events import Event
+from gonogo.domain.report_views import AuditEntry
 from gonogo.store._outbox import Extent, outbox
 from gonogo.store._rows import many, put
 from gonogo.store._schema import audit, chains, events, sessions

@@ -4,7 +4,7 @@ from datetime import datetime
 
 from sqlalchemy import Connection, bindparam, delete, select
 
-from gonogo.domain.principal import Login
+from gonogo.domain.identity import Login
 from gonogo.store._desk_schema import logins
 from gonogo.store._rows import change, columns_of, one, put, row_of
 from gonogo.store._schema import tokens

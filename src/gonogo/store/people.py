@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, bindparam, delete, func, or_, select, union_all
 
-from gonogo.domain.bearer import Sight
+from gonogo.domain.identity import Sight
 from gonogo.store._rows import change, put, rows
 from gonogo.store._schema import answers, approvals, plans, principals, sessions, tokens
 from gonogo.store._types import Clean, Utc

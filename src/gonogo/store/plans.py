@@ -11,12 +11,10 @@ from pydantic import TypeAdapter
 from sqlalchemy import Connection, bindparam, func, select, update
 
 from gonogo.domain.errors import Conflict
-from gonogo.domain.kinds import worker_name
-from gonogo.domain.plan import FORM, Revision, Subtask, as_meant
-from gonogo.domain.plan_state import BOUND, PLAN, PlanStatus
+from gonogo.domain.plan import FORM, Revision, Subtask, as_meant, worker_name
 from gonogo.domain.records import GrantRow, Plan, SubtaskRow
 from gonogo.domain.schedule import Standing
-from gonogo.domain.subtask_state import SUBTASK, SubtaskStatus
+from gonogo.domain.states import BOUND, PLAN, SUBTASK, PlanStatus, SubtaskStatus
 from gonogo.store._rows import (
     among,
     by,

@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, bindparam, func, select
 
-from gonogo.domain.conversation import MESSAGE, Message
 from gonogo.domain.errors import Conflict
 from gonogo.domain.records import Session, Turn
-from gonogo.domain.turn_state import TURN, TurnStatus
+from gonogo.domain.states import TURN, TurnStatus
+from gonogo.domain.tool_calls import MESSAGE, Message
 from gonogo.store._rows import among, by, change, columns_of, many, one, put, row_of, rows
 from gonogo.store._schema import messages, sessions, turns
 from gonogo.store.log import GENESIS

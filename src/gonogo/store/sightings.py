@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Connection, bindparam, delete, func, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
-from gonogo.domain.foreign import Sighting, Standing
+from gonogo.domain.tool_calls import Sighting, Standing
 from gonogo.store import log
 from gonogo.store._desk_schema import sightings
 from gonogo.store._rows import columns_of, many, row_of

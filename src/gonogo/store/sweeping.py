@@ -5,8 +5,7 @@ from typing import Any
 
 from sqlalchemy import Connection, bindparam, exists, func, select, update
 
-from gonogo.domain.call_state import CallStatus
-from gonogo.domain.plan_state import ENDED
+from gonogo.domain.states import ENDED, CallStatus
 from gonogo.store._schema import plans, sessions, tool_calls
 from gonogo.store._undo_schema import checkpoints, file_changes
 

@@ -17,7 +17,7 @@ from typing import Any, cast
 
 from sqlalchemy import Connection, Executable, Table, bindparam, exists, insert, select
 
-from gonogo.domain.chain import SYSTEM
+from gonogo.domain.audit_chain import SYSTEM
 from gonogo.domain.errors import Refused
 from gonogo.domain.strict_json import loads
 from gonogo.store._outbox import outbox, recent_texts, texts_of

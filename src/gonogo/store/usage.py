@@ -2,8 +2,8 @@
 
 from sqlalchemy import Connection, Executable, bindparam, case, func, select
 
-from gonogo.domain.budget import Used
 from gonogo.domain.records import ModelRequestRow, Plan
+from gonogo.domain.replanning import Used
 from gonogo.store._rows import change, put, row_of
 from gonogo.store._schema import model_requests, sessions, subtasks
 

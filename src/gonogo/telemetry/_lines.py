@@ -5,7 +5,7 @@ import logging
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
-from gonogo.domain.visible import visible
+from gonogo.domain.text_safety import visible
 
 _SECRET = frozenset({"api_key", "authorization", "cookie", "password", "secret", "token"})
 _CONTENT = frozenset(

@@ -10,8 +10,8 @@ from typing import Any
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
-from gonogo.domain.conversation import Usage
-from gonogo.domain.failure import Category
+from gonogo.domain.failures import Category
+from gonogo.domain.tool_calls import Usage
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 _WORK = (0.1, 0.5, 1, 5, 15, 60, 300, 900, 3_600, 14_400, 86_400)

@@ -5,10 +5,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gonogo.domain.events import PlanEndedFacts
-from gonogo.domain.kinds import own_tool
-from gonogo.domain.plan import Revision, Scope, Subtask, critical_path
-from gonogo.domain.plan_changes import PlanChanges
-from gonogo.domain.visible import visible, visible_json
+from gonogo.domain.plan import Revision, Scope, Subtask, critical_path, own_tool
+from gonogo.domain.plan_views import PlanChanges
+from gonogo.domain.text_safety import visible, visible_json
 from gonogo.texts._say import say
 
 _LONGEST = 4_000

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from gonogo.domain.approval_state import ApprovalKind
 from gonogo.domain.records import Approval
-from gonogo.domain.visible import visible, visible_json
+from gonogo.domain.states import ApprovalKind
+from gonogo.domain.text_safety import visible, visible_json
 from gonogo.texts._language import LOCALES
 from gonogo.texts._say import say
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from gonogo.domain.reason import Reason
+from gonogo.domain.errors import Reason
 from gonogo.texts._language import DEFAULT, resolve
 
 

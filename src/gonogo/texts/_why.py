@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, cast
 
-from gonogo.domain.audit_views import AuditEntry
+from gonogo.domain.report_views import AuditEntry
 from gonogo.texts._reasons import told
 from gonogo.texts._say import say
 from gonogo.texts._time import duration

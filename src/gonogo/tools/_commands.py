@@ -6,8 +6,8 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from gonogo.domain.errors import ToolFailed
-from gonogo.domain.gate import Access, ToolClass
 from gonogo.domain.network import read_network
+from gonogo.domain.tool_calls import Access, ToolClass
 from gonogo.tools._tool import Arguments, Bench, JsonObject, Prepared, Tool
 from gonogo.workspace import Reached, Workspace, run_command
 

@@ -4,8 +4,8 @@ from typing import Annotated, Any
 
 from pydantic import AliasChoices, ConfigDict, Field, WithJsonSchema
 
-from gonogo.domain.gate import ToolClass
 from gonogo.domain.plan import MAX_SUBTASKS
+from gonogo.domain.tool_calls import ToolClass
 from gonogo.tools._tool import Arguments, Prepared, Tool
 from gonogo.workspace import Workspace
 

@@ -24,12 +24,10 @@ from typing import Annotated, Any, Literal, cast
 
 from pydantic import Field, StrictBool, ValidationError, model_validator
 
-from gonogo.domain.addresses import address_problem
 from gonogo.domain.base import Frozen
-from gonogo.domain.defects import defect_of
-from gonogo.domain.errors import InvalidMessage
-from gonogo.domain.foreign import server_problem
-from gonogo.domain.gate import ToolClass
+from gonogo.domain.errors import InvalidMessage, defect_of
+from gonogo.domain.network import address_problem
+from gonogo.domain.tool_calls import ToolClass, server_problem
 from gonogo.tables import TableFile
 
 _PASSED_ON = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "TMPDIR", "SHELL")

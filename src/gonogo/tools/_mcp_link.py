@@ -17,9 +17,7 @@ import anyio.lowlevel
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from pydantic import ValidationError
 
-from gonogo.domain.defects import defect_of
-from gonogo.domain.errors import OutcomeUnknown, ToolFailed
-from gonogo.domain.reason import because
+from gonogo.domain.errors import OutcomeUnknown, ToolFailed, because, defect_of
 from gonogo.tools._mcp_config import ServerConfig
 from gonogo.tools._tool import JsonObject
 from gonogo.tools.chatter import MOST_MESSAGE, REQUEST, Chatter
@@ -236,12 +234,7 @@ class _Sifter:
 
     def _refuse(self, message: Any) -> None:  # noqa: ANN401 - JSONRPCRequest
         from mcp.shared.message import SessionMessage
-        from mcp_types import (
-            METHOD_NOT_FOUND,
-            ErrorData,
-            JSONRPCError,
-            JSONRPCResponse,
-        )
+        from mcp_types import METHOD_NOT_FOUND, ErrorData, JSONRPCError, JSONRPCResponse
 
         if message.method == "ping":
             answer = JSONRPCResponse(jsonrpc="2.0", id=message.id, result={})

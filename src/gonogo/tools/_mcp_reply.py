@@ -4,8 +4,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from gonogo.domain.errors import OutcomeUnknown, ToolFailed
-from gonogo.domain.reason import because
+from gonogo.domain.errors import OutcomeUnknown, ToolFailed, because
 from gonogo.tools._tool import JsonObject
 
 

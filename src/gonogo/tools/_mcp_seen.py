@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from gonogo.domain.errors import ToolFailed
-from gonogo.domain.foreign import Standing
+from gonogo.domain.tool_calls import Standing
 from gonogo.tools._mcp_config import ServerConfig
 from gonogo.tools._mcp_servers import Servers
 from gonogo.tools._mcp_tool import Definition

@@ -18,8 +18,7 @@ import anyio.abc
 import anyio.to_thread
 
 from gonogo.domain.errors import ToolFailed
-from gonogo.domain.foreign import Standing, foreign_name, server_of
-from gonogo.domain.gate import ToolClass
+from gonogo.domain.tool_calls import Standing, ToolClass, foreign_name, server_of
 from gonogo.tools._mcp_config import ServerConfig
 from gonogo.tools._mcp_link import MOST_TOOLS, Link, Listed, linked
 from gonogo.tools._mcp_reply import told

@@ -11,12 +11,10 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any, cast
 
-from gonogo.domain.canonical import canonical_json, digest
-from gonogo.domain.conversation import ToolSchema
 from gonogo.domain.errors import InvalidArguments, InvalidMessage
-from gonogo.domain.foreign import Standing, foreign_name, tool_problem
-from gonogo.domain.strict_json import check_text
-from gonogo.domain.visible import visible, visible_json
+from gonogo.domain.strict_json import canonical_json, check_text, digest
+from gonogo.domain.text_safety import visible, visible_json
+from gonogo.domain.tool_calls import Standing, ToolSchema, foreign_name, tool_problem
 from gonogo.tools._tool import Arguments, JsonObject, Prepared, Tool
 from gonogo.tools.schemas import SchemaChecks
 from gonogo.workspace import Workspace

@@ -6,9 +6,9 @@ from typing import Annotated
 
 from pydantic import Field
 
-from gonogo.domain.canonical import content_hash
 from gonogo.domain.errors import ToolFailed
-from gonogo.domain.gate import Access, FileEffect, ToolClass
+from gonogo.domain.strict_json import content_hash
+from gonogo.domain.tool_calls import Access, FileEffect, ToolClass
 from gonogo.tools._patch import FilePatch, apply_hunks, parse_patch
 from gonogo.tools._text import decoded, difference
 from gonogo.tools._tool import Arguments, Bench, JsonObject, Prepared, Tool, in_thread

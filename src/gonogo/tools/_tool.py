@@ -10,10 +10,8 @@ from typing import Any
 import anyio.to_thread
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from gonogo.domain.conversation import ToolSchema
-from gonogo.domain.defects import defect_of
-from gonogo.domain.errors import InvalidArguments, ToolFailed
-from gonogo.domain.gate import Access, FileEffect, ToolClass
+from gonogo.domain.errors import InvalidArguments, ToolFailed, defect_of
+from gonogo.domain.tool_calls import Access, FileEffect, ToolClass, ToolSchema
 from gonogo.tools.schemas import SchemaChecks
 from gonogo.workspace import (
     DEFAULT_PATH,

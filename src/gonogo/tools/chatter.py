@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import anyio
 
-from gonogo.domain.reason import Reason, because
+from gonogo.domain.errors import Reason, because
 
 MOST_MESSAGE = 4 << 20
 """Bytes of one message."""

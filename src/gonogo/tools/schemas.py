@@ -12,8 +12,7 @@ from functools import cached_property
 from time import thread_time
 from typing import Any, cast
 
-from gonogo.domain.canonical import canonical_json
-from gonogo.domain.strict_json import check_text
+from gonogo.domain.strict_json import canonical_json, check_text
 
 MOST_SCHEMA, DEEPEST = 64 << 10, 40
 """Characters of a schema as JSON, and how deep it may be nested."""

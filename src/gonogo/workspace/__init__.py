@@ -21,14 +21,7 @@ from gonogo.workspace._snapshots import Snapshots
 from gonogo.workspace._states import Change, FileState, Folders, Limits, LineCount, Tree
 from gonogo.workspace._traffic import Traffic
 from gonogo.workspace._workspace import READ_LIMIT, Stat, Workspace
-from gonogo.workspace.guards import (
-    Guarded,
-    GuardedName,
-    Guards,
-    is_harmless,
-    take_away,
-    topmost,
-)
+from gonogo.workspace.guards import Guarded, GuardedName, Guards, is_harmless, take_away, topmost
 
 __all__ = [
     "DEFAULT_PATH",

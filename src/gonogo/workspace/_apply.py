@@ -12,8 +12,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gonogo.domain.canonical import content_hash
 from gonogo.domain.errors import ToolFailed
+from gonogo.domain.strict_json import content_hash
 from gonogo.workspace._beneath import best_opener, rename_new
 from gonogo.workspace._failures import told
 from gonogo.workspace._git import Git, outlet

@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Sequence
 
 from gonogo.domain.errors import ToolFailed
-from gonogo.domain.visible import undrawn
+from gonogo.domain.text_safety import undrawn
 
 MAX_PATH = 4096
 MAX_NAME = 255

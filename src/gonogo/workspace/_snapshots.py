@@ -23,8 +23,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from gonogo.domain.canonical import content_hash
 from gonogo.domain.errors import Busy, ToolFailed
+from gonogo.domain.strict_json import content_hash
 from gonogo.workspace._apply import apply, recover
 from gonogo.workspace._git import Git, blob_id, intake, outlet, write_blob
 from gonogo.workspace._index import Desk, Index, Known, now_in, open_store, settled

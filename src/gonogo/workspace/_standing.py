@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
-from gonogo.domain.canonical import content_hash
 from gonogo.domain.errors import ToolFailed
+from gonogo.domain.strict_json import content_hash
 from gonogo.workspace._beneath import best_opener, open_component, opened
 from gonogo.workspace._content import READING, hash_all
 from gonogo.workspace._states import FileState, kept_mode, parents

@@ -6,8 +6,8 @@ import stat
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from gonogo.domain.canonical import content_hash
 from gonogo.domain.errors import ToolFailed
+from gonogo.domain.strict_json import content_hash
 from gonogo.workspace._git import EMPTY_TREE, Git, Outlet, check_id, outlet
 from gonogo.workspace._states import Change, FileState, Folders, LineCount, Tree, parents
 

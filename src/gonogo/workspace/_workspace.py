@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from gonogo.domain.canonical import content_hash
 from gonogo.domain.errors import ToolFailed
 from gonogo.domain.paths import is_secret, write_guard
+from gonogo.domain.strict_json import content_hash
 from gonogo.workspace import _names
 from gonogo.workspace._beneath import (
     Opener,

@@ -3,10 +3,8 @@
 from collections.abc import Iterable, Sequence
 
 from gonogo.domain.errors import InvalidPlan
-from gonogo.domain.failure import Category, Severity
-from gonogo.domain.failure_patterns import FailureRule
-from gonogo.domain.kinds import Worker
-from gonogo.domain.plan import Subtask
+from gonogo.domain.failures import Category, FailureRule, Severity
+from gonogo.domain.plan import Subtask, Worker
 from gonogo.domain.schedule import Outlook
 from gonogo.engine import Kind, Outcome, Step
 

@@ -1,19 +1,73 @@
-"""What a signed token of an identity provider must say before it counts.
-
-Only asymmetric signatures are known: with a shared secret whoever checks a token could make one.
-Nothing in a token's header is followed (`jku`, `x5u`, `jwk`, `x5c`): keys come from the provider
-that the operator named. The signature itself is checked elsewhere; here is what it covers.
-"""
+"""Who asks: a principal with a role, and how a token says who that is."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from enum import IntEnum
 from hashlib import sha256
-from typing import Any, cast
+from typing import Any, Literal, cast
 
-from gonogo.domain.errors import NoRole, NotValid
-from gonogo.domain.principal import Role
-from gonogo.domain.visible import visible
+from gonogo.domain.base import Frozen
+from gonogo.domain.errors import Forbidden, NoRole, NotValid
+from gonogo.domain.text_safety import visible
+
+RoleWord = Literal["viewer", "operator", "admin"]
+
+
+class Role(IntEnum):
+    """Each role may do what those below it may."""
+
+    VIEWER = 1
+    OPERATOR = 2
+    ADMIN = 3
+
+    @property
+    def word(self) -> RoleWord:
+        """The role's name on the wire."""
+        return cast("RoleWord", self.name.lower())
+
+
+class Principal(Frozen):
+    """A person or a machine account, as authenticated."""
+
+    id: str
+    name: str
+    role: Role
+    until: datetime | None = None
+    """When the credential ends by itself; None: when it is revoked."""
+
+    def require(self, role: Role) -> None:
+        """Check that this principal's role is enough.
+
+        Raises:
+            Forbidden: it is not.
+        """
+        if self.role < role:
+            raise Forbidden(f"This needs the role {role.word}; {self.name} is {self.role.word}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Login:
+    """Somebody who is signed in with a browser."""
+
+    secret_hash: str
+    principal_id: str
+    name: str
+    role: int
+    token_id: str | None
+    """The token that was shown; with it the login ends."""
+    created_at: datetime
+    expires_at: datetime
+    """When it is over unless it is used."""
+    ends_at: datetime | None
+    """When it is over even if it is."""
+
+
+# What a signed token of an identity provider must say before it counts.
+#
+# Only asymmetric signatures are known: with a shared secret whoever checks a token could make one.
+# Nothing in a token's header is followed (`jku`, `x5u`, `jwk`, `x5c`): keys come from the provider
+# that the operator named. The signature itself is checked elsewhere; here is what it covers.
 
 LEEWAY = timedelta(seconds=60)
 """How far the provider's clock may be ahead of ours. None for `exp`: over is over."""
