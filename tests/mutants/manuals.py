@@ -118,7 +118,11 @@ def _tar(argv: Sequence[str]) -> str | None:
     listing = any(re.fullmatch(r"-[tvzjJ]*t[tvzjJ]*(f.*)?|--list", word) for word in argv)
     if not listing and (first[:1] == "-" or "t" not in first):
         return "tar does not list"
-    return next((f"tar {word}" for word in argv[1:] if ":" in word), None)
+    if remote := next((word for word in argv[1:] if ":" in word), None):
+        return f"tar {remote}"
+    dashed = _with_dashes(argv)
+    archives = [word for before, word in pairwise(dashed) if re.fullmatch("-[tvzjJ]*f", before)]
+    return next((found for word in archives if (found := place(word))), None)
 
 
 def _with_dashes(argv: Sequence[str]) -> list[str]:
@@ -301,8 +305,6 @@ def complaint(argv: Sequence[str], *, expanded: Iterable[str] = ()) -> str | Non
         return f"{argv[0]!r} is no program that only reads"
     if manual.also is not None and (found := manual.also(list(argv))):
         return found
-    if argv[0] == "tar":
-        argv = _with_dashes(argv)
     if manual.long_dash:
         return _starts(argv, set(expanded)) if argv[0] == "find" else None
     options, operands = _parted(argv, manual)
@@ -380,7 +382,7 @@ def _letters(word: str, manual: Manual) -> str:
 def _parted(argv: Sequence[str], manual: Manual) -> tuple[list[str], list[str] | str]:
     options: list[str] = []
     operands: list[str] = []
-    words = list(argv[1:])
+    words = (_with_dashes(argv) if argv[0] == "tar" else list(argv))[1:]
     while words:
         word = words.pop(0)
         if word == "--":
