@@ -7,7 +7,7 @@ import pytest
 from gonogo.agents._profiles import BUILT_IN, load_profiles
 from gonogo.domain.errors import InvalidMessage
 from gonogo.domain.plan import PLANNERS
-from gonogo.policy._globs import covers
+from gonogo.policy.globs import covers
 
 READING = {"read_file", "list_files", "search_in_code"}
 WRITING = {

@@ -34,7 +34,7 @@ from gonogo.domain.records import Approval
 from gonogo.domain.reviews import Deed, Review
 from gonogo.domain.states import ApprovalStatus, DecisionWord
 from gonogo.policy import BadRules, Reviews
-from gonogo.policy.reviews import ReviewRule, ReviewText
+from gonogo.policy.reviewers import ReviewRule, ReviewText
 from gonogo.store import auditing, log
 from gonogo.store.calls import approval_of, list_approvals
 from gonogo.store.desk import escalate_approval, votes_of

@@ -13,7 +13,7 @@ from gonogo.domain.records import Approval
 from gonogo.domain.reviews import Deed, Review
 from gonogo.domain.states import ApprovalStatus, DecisionWord
 from gonogo.policy import Reviews, RuleText
-from gonogo.policy.reviews import ReviewRule, ReviewText
+from gonogo.policy.reviewers import ReviewRule, ReviewText
 from gonogo.store import log
 from gonogo.store.calls import approval_of
 from gonogo.store.desk import votes_of

@@ -8,7 +8,7 @@ from gonogo.domain.findings import MAX_FINDINGS, Finding, FindingSeverity, Profi
 from gonogo.domain.plan import RetryPolicy, Revision, Scope, Subtask, SubtaskType
 from gonogo.domain.tool_calls import ToolClass
 from gonogo.policy import read_prefix
-from gonogo.policy._globs import covers
+from gonogo.policy.globs import covers
 
 TOOLS = {
     "read_file": ToolClass.PURE,

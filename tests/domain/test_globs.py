@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gonogo.domain.findings import EVERYTHING, Overlaps, common_path, plain
-from gonogo.policy._globs import covers
+from gonogo.policy.globs import covers
 
 NAMES = ["".join(name) for size in (1, 2) for name in product("ab", repeat=size)]
 PATHS = [

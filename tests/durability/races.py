@@ -18,7 +18,7 @@ from fakes.rows import NOW, begin
 from gonogo.approvals import Desk, Question, Ruling
 from gonogo.domain.records import Approval
 from gonogo.domain.reviews import Review
-from gonogo.policy.reviews import ReviewRule, Reviews, ReviewText
+from gonogo.policy.reviewers import ReviewRule, Reviews, ReviewText
 from gonogo.store import Connection, log
 
 NAMES = ("ann", "bob")

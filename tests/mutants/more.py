@@ -1,7 +1,7 @@
 """Commands beyond the cases to make mutants of: each program of the tables at ordinary work."""
 
 from gonogo.policy import PolicyContext, read_contexts
-from gonogo.policy._options import _git, _programs
+from gonogo.policy.programs import _git, _programs
 
 EVERYTHING = "everything"
 """The context in which all programs with a table are allowed."""

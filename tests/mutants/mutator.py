@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gonogo.policy._options import Table, _git, _programs
+from gonogo.policy.programs import Table, _git, _programs
 
 _TOKEN = re.compile(
     r"""\s+|&&|\|\||;;|\|&|[;|&()<>{}]|(?:[^\s;|&()<>'"\\]|\\.|'[^']*'|"(?:[^"\\]|\\.)*")+|.""",

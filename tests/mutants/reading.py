@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gonogo.policy import ParsedCommand, Simple
-from gonogo.policy._word import Word
+from gonogo.policy.shell import Word
 from mutants.bash import Ran
 from mutants.workspace import MOUNTED_AT
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from gonogo.policy._options import Table, _git, _programs
-from gonogo.policy._word import quote
+from gonogo.policy.programs import Table, _git, _programs
+from gonogo.policy.shell import quote
 
 _VALUES = (
     ".env", "*.env", "*", ".*", "**", "!.env", "1", "src", "config", "link-to-outside",

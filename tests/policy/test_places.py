@@ -2,8 +2,8 @@
 
 import pytest
 
-from gonogo.policy._loose import UNKNOWN
-from gonogo.policy._places import places
+from gonogo.policy.reviewers import places
+from gonogo.policy.shell_heuristics import UNKNOWN
 
 ANYWHERE = ["**"]
 

@@ -11,8 +11,8 @@ import pytest
 from gonogo.domain.plan import Scope
 from gonogo.domain.tool_calls import Access, Call, Grant, ToolClass
 from gonogo.policy import Conditions, check_command, explain, load_contexts, make_rule, make_rules
-from gonogo.policy._options import _git
-from gonogo.policy.contexts import PolicyContext
+from gonogo.policy.dry_run import PolicyContext
+from gonogo.policy.programs import _git
 from gonogo.policy.rules import RuleText
 from gonogo.texts import told
 

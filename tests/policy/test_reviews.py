@@ -10,8 +10,8 @@ from gonogo.domain.plan import Scope, Subtask
 from gonogo.domain.reviews import Deed, Doings, Review, reviewer_name, strictest
 from gonogo.domain.tool_calls import ToolClass
 from gonogo.policy import BadRules, load_reviews, load_rules
-from gonogo.policy._loose import UNKNOWN
-from gonogo.policy.reviews import _may_begin
+from gonogo.policy.reviewers import _may_begin
+from gonogo.policy.shell_heuristics import UNKNOWN
 
 ANN = Principal(id="user:ann", name="ann", role=Role.OPERATOR)
 BOB = Principal(id="user:bob", name="bob", role=Role.OPERATOR)

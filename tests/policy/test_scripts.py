@@ -12,9 +12,9 @@ from gonogo.agents._gate import leads_out
 from gonogo.domain.plan import Scope
 from gonogo.domain.tool_calls import Access, Call, Grant, ToolClass, Verdict
 from gonogo.policy import Conditions, Rules, RuleText, make_rule, make_rules, verdict
-from gonogo.policy._kinds import Place
-from gonogo.policy._word import literal
+from gonogo.policy.kinds import Place
 from gonogo.policy.scripts import names_script, paths_in
+from gonogo.policy.shell import literal
 from gonogo.workspace import Workspace
 
 

@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gonogo.policy import ParsedCommand, Unparsed, check_command, parse_command, read_contexts
-from gonogo.policy._text import doubtful, spoofing
+from gonogo.policy.globs import doubtful, spoofing
 
 CONTEXT = read_contexts(
     {"A": {"allow": ["ls", "cat", "grep", "rg", "diff", "git status", "git diff"]}}

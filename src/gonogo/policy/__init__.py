@@ -5,21 +5,35 @@ what is not understood is never allowed; a compound command is never more allowe
 strictest part; what is allowed runs in its canonical form, not as it was written.
 """
 
-from gonogo.policy._commands import programs_of
-from gonogo.policy._globs import covers
-from gonogo.policy._prefix import read_prefix
-from gonogo.policy._shell import ParsedCommand, Simple, Unparsed, parse_command
-from gonogo.policy._tables import BadRules
-from gonogo.policy._trace import Look, Stage, Step, Trace
-from gonogo.policy.conditions import ALWAYS_ASK, Conditions
-from gonogo.policy.contexts import PolicyContext, check_command, load_contexts, read_contexts
 from gonogo.policy.declared import asks_anyway, takes_no_more
-from gonogo.policy.people import Known, review_findings
+from gonogo.policy.dry_run import (
+    Answered,
+    PolicyContext,
+    as_toml,
+    check_command,
+    load_contexts,
+    read_contexts,
+    suggest,
+)
+from gonogo.policy.globs import covers
+from gonogo.policy.prefixes import read_prefix
 from gonogo.policy.products import products_of
-from gonogo.policy.reviews import Reviews, load_reviews
-from gonogo.policy.rules import Rule, Rules, RuleText, load_rules, make_rule, make_rules
-from gonogo.policy.session import kept_rule, narrowest, session_rule
-from gonogo.policy.suggest import Answered, as_toml, suggest
+from gonogo.policy.programs import programs_of
+from gonogo.policy.reviewers import Known, Reviews, load_reviews, review_findings
+from gonogo.policy.rules import (
+    BadRules,
+    Rule,
+    Rules,
+    RuleText,
+    kept_rule,
+    load_rules,
+    make_rule,
+    make_rules,
+    narrowest,
+    session_rule,
+)
+from gonogo.policy.shell import ParsedCommand, Simple, Unparsed, parse_command
+from gonogo.policy.trace import ALWAYS_ASK, Conditions, Look, Stage, Step, Trace
 from gonogo.policy.verdict import CONTROL, UNATTENDED, explain, verdict
 
 __all__ = [

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 from gonogo.domain.plan import COMMAND_TOOL, Scope
 from gonogo.domain.tool_calls import Access, Call, Grant, ToolClass
-from gonogo.policy._commands import Part, read_command
-from gonogo.policy._kinds import Place
-from gonogo.policy._prefix import read_prefix
-from gonogo.policy._word import quote
-from gonogo.policy.conditions import Conditions
+from gonogo.policy.kinds import Place
+from gonogo.policy.prefixes import read_prefix
+from gonogo.policy.programs import Part, read_command
 from gonogo.policy.rules import Rules
+from gonogo.policy.shell import quote
+from gonogo.policy.trace import Conditions
 from gonogo.policy.verdict import verdict
 
 _PLAN, _SUBTASK = "plan", "subtask"

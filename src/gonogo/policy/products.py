@@ -11,9 +11,9 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 
 from gonogo.domain.paths import command_guard, installed
-from gonogo.policy._commands import Command, read_command
-from gonogo.policy._globs import is_literal
-from gonogo.policy._kinds import Place, leaves
+from gonogo.policy.globs import is_literal
+from gonogo.policy.kinds import Place, leaves
+from gonogo.policy.programs import Command, read_command
 
 Words = tuple[str, ...]
 Maker = Callable[[Sequence[str], str], Iterable[str]]

@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from gonogo.domain.errors import because
 from gonogo.domain.launchers import MODULES
-from gonogo.policy._judge import matched_guard
-from gonogo.policy._kinds import Place, guarded, inside_of, path
-from gonogo.policy._word import Word
+from gonogo.policy.kinds import Place, guarded, inside_of, path
+from gonogo.policy.programs import matched_guard
+from gonogo.policy.shell import Word
 
 _PYTHON = re.compile(r"python(?:3(?:\.\d+)?)?")
 _PLAIN = re.compile(r"(?!!)[^\s;|&$`<>()'\"\\]*")

@@ -12,13 +12,11 @@ from gonogo.domain.errors import because, together
 from gonogo.domain.paths import is_secret, write_guard
 from gonogo.domain.text_safety import mixed_letters
 from gonogo.domain.tool_calls import Call, Grant, ToolClass, Verdict
-from gonogo.policy._command_verdict import command_verdict, uncovered
-from gonogo.policy._globs import covers, is_literal
-from gonogo.policy._kinds import leaves
-from gonogo.policy._text import spoofing
-from gonogo.policy._trace import Stage, Trace
-from gonogo.policy.conditions import Conditions
+from gonogo.policy.command_verdict import command_verdict, uncovered
+from gonogo.policy.globs import covers, is_literal, spoofing
+from gonogo.policy.kinds import leaves
 from gonogo.policy.rules import Decision, Rule, Rules
+from gonogo.policy.trace import Conditions, Stage, Trace
 
 UNATTENDED = because("nobody can be asked")
 """How the reason of a denial ends that was a question, had there been somebody to ask."""

@@ -7,7 +7,7 @@ from gonogo.domain.errors import NotFound
 from gonogo.domain.identity import Principal, Role
 from gonogo.domain.views import Judgement, PolicyView, RuleView
 from gonogo.policy import Rule
-from gonogo.policy.reviews import ReviewRule
+from gonogo.policy.reviewers import ReviewRule
 from gonogo.runtime._gate import bare_thread
 from gonogo.runtime._parts import Parts
 

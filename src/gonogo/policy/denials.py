@@ -7,7 +7,7 @@ from itertools import takewhile
 
 from gonogo.domain.errors import because
 from gonogo.domain.paths import write_guard
-from gonogo.policy._loose import UNKNOWN, Suspicion
+from gonogo.policy.shell_heuristics import UNKNOWN, Suspicion
 
 Argv = tuple[str, ...]
 

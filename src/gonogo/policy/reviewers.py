@@ -14,7 +14,9 @@ A rule of review says who answers a question, not whether one is asked. A file w
 refused whole.
 """
 
-from collections.abc import Collection, Iterator
+import posixpath
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
@@ -25,18 +27,66 @@ from pydantic import Field, StringConstraints, ValidationError
 
 from gonogo.domain.base import Frozen
 from gonogo.domain.errors import defect_of
-from gonogo.domain.findings import Overlaps
+from gonogo.domain.findings import EVERYTHING, Finding, FindingSeverity, Overlaps
+from gonogo.domain.identity import Principal, Role
 from gonogo.domain.paths import folded
-from gonogo.domain.reviews import Deed, Review, RoleWord, reviewer_id, strictest
-from gonogo.policy._commands import Command, read_command
-from gonogo.policy._deny import words_of
-from gonogo.policy._kinds import Place
-from gonogo.policy._loose import UNKNOWN
-from gonogo.policy._places import places
-from gonogo.policy._prefix import plain_prefix
-from gonogo.policy._tables import RULES_FILE, BadRules
-from gonogo.policy._text import misread
-from gonogo.policy.rules import COMMAND_TOOL
+from gonogo.domain.reviews import Deed, Review, RoleWord, reviewer_id, reviewer_name, strictest
+from gonogo.policy.denials import words_of
+from gonogo.policy.globs import misread
+from gonogo.policy.kinds import Place
+from gonogo.policy.prefixes import plain_prefix
+from gonogo.policy.programs import Command, read_command
+from gonogo.policy.rules import COMMAND_TOOL, RULES_FILE, BadRules
+from gonogo.policy.shell_heuristics import UNKNOWN
+
+# Where in the workspace the words of a command may lead: for asking more people, never to allow.
+#
+# A word that is computed, or that leads out of the workspace, may lead anywhere in it: nobody here
+# knows what is in a variable, or where on the machine the workspace lies.
+
+_SYSTEM = re.compile(r"/(?:bin|dev|etc|lib|lib32|lib64|proc|sbin|sys|usr)(?:/|$)")
+"""Folders of the machine in which no workspace lies."""
+_CLASS = re.compile(r"\[[^]/]*\]")
+_OPTION = re.compile(r"-[A-Za-z]")
+
+
+def places(words: Iterable[str], cwd: str) -> Iterator[str]:
+    """Globs of what words may name, relative to the workspace; `**` for anything in it."""
+    for word in words:
+        for piece in _pieces(word):
+            yield from _place(piece, cwd)
+
+
+def _pieces(word: str) -> Iterator[str]:
+    """The word, and what an option or an operand of several parts may hold behind its name."""
+    yield word
+    if _OPTION.match(word):
+        yield word[2:]
+    yield from (piece for piece in re.split("[=:]", word)[1:] if not piece.startswith("//"))
+
+
+def _place(piece: str, cwd: str) -> Iterator[str]:
+    if not piece:
+        return
+    path = posixpath.normpath(posixpath.join(cwd, _as_glob(piece)))
+    if _SYSTEM.match(path) and UNKNOWN not in path:
+        return
+    if UNKNOWN in path or path.startswith(("/", "~")) or path.split("/")[0] == "..":
+        yield EVERYTHING
+        return
+    yield path
+    if "*" in path or "?" in path:
+        # A folder that it matches stands for what lies below.
+        yield f"{path}/{EVERYTHING}"
+
+
+def _as_glob(piece: str) -> str:
+    """What a shell would expand, as a glob of ours: a class of letters is any, braces anything."""
+    head, brace, _ = piece.partition("{")
+    if brace:
+        return EVERYTHING if ".." in piece else f"{posixpath.dirname(head) or '.'}/{EVERYTHING}"
+    return _CLASS.sub("?", piece)
+
 
 _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 _SELECTORS = ("kind", "tool", "agent", "command", "path")
@@ -237,3 +287,84 @@ def _may_begin(argv: tuple[str, ...], words: tuple[str, ...], declared: bool) ->
         return UNKNOWN in argv
     pairs = zip(argv, words, strict=False)
     return all(said == word or UNKNOWN in said for said, word in pairs)
+
+
+# Whether rules of review leave somebody to decide, by who there is.
+#
+# What a file says of itself is refused when it is read; that it asks for more people than there are
+# is only a finding, since people come and go.
+
+_PROVIDER = "oidc:"
+_MOST_NAMED = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """Who could ask and decide."""
+
+    people: Mapping[str, Role]
+    """Ids of principals, each with the best role of their tokens."""
+    others: bool = False
+    """An identity provider may bring people whom nobody has seen yet."""
+
+    def someone(self, principal_id: str) -> bool:
+        """Whether somebody has that id, as far as one knows."""
+        return principal_id in self.people or (self.others and principal_id.startswith(_PROVIDER))
+
+    def principals(self) -> Iterator[Principal]:
+        """Those whose roles are known."""
+        for who, role in self.people.items():
+            yield Principal(id=who, name=reviewer_name(who), role=role)
+
+
+def review_findings(reviews: Reviews, known: Known) -> list[Finding]:
+    """What is to be known of the rules of review before they are counted on."""
+    return [found for rule in reviews.rules for found in _of_rule(rule, reviews, known)]
+
+
+def _of_rule(rule: ReviewRule, reviews: Reviews, known: Known) -> Iterator[Finding]:
+    review = rule.review
+    named = [("reviewers", who) for who in review.reviewers or ()]
+    named += [("escalate_to", who) for who in review.escalate_to]
+    for field, who in named:
+        fields = {"field": field, "name": reviewer_name(who), "role": review.role}
+        if not known.someone(who):
+            yield _finding(rule, "review_nobody", fields)
+        elif known.people.get(who, Role.ADMIN) < Role[review.role.upper()]:
+            yield _finding(rule, "review_weak", fields)
+    yield from _too_few(rule, reviews, known)
+
+
+def _too_few(rule: ReviewRule, reviews: Reviews, known: Known) -> Iterator[Finding]:
+    """Who asks may not approve; so how many can is a matter of who asks."""
+    held = strictest([other.review for other in reviews.rules if rule.within(other)]).escalated()
+    if known.others and (held.reviewers is None or held.also_role is not None):
+        return
+    asking = [who for who in known.principals() if who.role >= Role.OPERATOR]
+    able = {who.name: _able(held, who, known) for who in asking}
+    short = [name for name, count in able.items() if count < held.needed]
+    fields = {"needed": str(held.needed), "able": str(max(able.values(), default=0))}
+    if len(short) == len(able):
+        yield _finding(rule, "review_too_few", fields)
+    elif short:
+        more = ["…"] if len(short) > _MOST_NAMED else []
+        fields["names"] = ", ".join([*short[:_MOST_NAMED], *more])
+        yield _finding(rule, "review_too_few_when", fields)
+
+
+def _able(held: Review, asks: Principal, known: Known) -> int:
+    """How many could approve what somebody asks for in their own session."""
+    everybody = [
+        who
+        for who in known.principals()
+        if held.admits(who) and held.has_role(who) and not held.bars(who, asks.id)
+    ]
+    if held.reviewers is None:
+        return sum(who.role >= Role.ADMIN or who.id == asks.id for who in everybody)
+    coming = {*held.reviewers, *held.also} - set(known.people)
+    return len(everybody) + sum(map(known.someone, coming))
+
+
+def _finding(rule: ReviewRule, code: str, fields: Mapping[str, str]) -> Finding:
+    named = {"rule": rule.name, "where": rule.where, **fields}
+    return Finding(severity=FindingSeverity.WARNING, code=code, fields=named)

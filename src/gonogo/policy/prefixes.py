@@ -18,7 +18,7 @@ from gonogo.domain.launchers import (
     family,
     starts_others,
 )
-from gonogo.policy._shell import ParsedCommand, parse_command
+from gonogo.policy.shell import ParsedCommand, parse_command
 
 _FLAGS = frozenset(
     """-q --quiet -v --verbose -y --yes --silent --offline --frozen --locked --isolated --no-sync

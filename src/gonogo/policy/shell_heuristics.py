@@ -19,7 +19,7 @@ from gonogo.domain.launchers import (
     started_at,
     starts_others,
 )
-from gonogo.policy._shell import nodes, syntax_tree
+from gonogo.policy.shell import nodes, syntax_tree
 
 UNKNOWN = "\ufffd"
 _MAX_NESTING = 3

@@ -8,8 +8,8 @@ from functools import lru_cache
 
 from gonogo.domain.errors import Reason, because
 from gonogo.domain.paths import SECRET_DIRECTORIES, SECRET_NAMES, is_secret, write_guard
-from gonogo.policy.conditions import nothing_matches
 from gonogo.policy.jq import looks_out
+from gonogo.policy.trace import nothing_matches
 
 # Where a class of letters ends, and so where the pattern does, is beyond doubt in this form only.
 _SED_CLASS = r"\[\^?(?:\[:[a-z]+:\]|[^\[\]/\\\n])+\]"

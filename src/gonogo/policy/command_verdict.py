@@ -14,18 +14,16 @@ from gonogo.domain.errors import because, together
 from gonogo.domain.network import network_covers
 from gonogo.domain.paths import write_guard
 from gonogo.domain.tool_calls import Call, Grant, Verdict
-from gonogo.policy._commands import Command, Part, read_command
-from gonogo.policy._deny import refusal, words_of
-from gonogo.policy._globs import is_literal
-from gonogo.policy._kinds import Place
-from gonogo.policy._prefix import read_prefix
-from gonogo.policy._shell import Unparsed
-from gonogo.policy._text import spoofing
-from gonogo.policy._trace import Stage, Step, Trace
-from gonogo.policy.conditions import Conditions
+from gonogo.policy.denials import refusal, words_of
+from gonogo.policy.globs import is_literal, spoofing
+from gonogo.policy.kinds import Place
+from gonogo.policy.prefixes import read_prefix
 from gonogo.policy.products import products
+from gonogo.policy.programs import Command, Part, read_command
 from gonogo.policy.rules import Decision, Rule, Rules
 from gonogo.policy.scripts import judge_told, names_script, paths_in
+from gonogo.policy.shell import Unparsed
+from gonogo.policy.trace import Conditions, Stage, Step, Trace
 
 READERS = "builtin:readers"
 """What allows commands that only read."""

@@ -1,0 +1,609 @@
+"""Known programs: which options and operands need no question, read from tables.
+
+An option that is not in a program's table asks, abbreviations included; so does a word that its
+kind refuses. Rendering adds the options that keep a known program harmless whatever the
+repository's own settings say.
+"""
+
+import glob
+import posixpath
+import re
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from importlib.resources import files
+from typing import Any, Literal
+
+from gonogo.domain.errors import because
+from gonogo.domain.paths import SECRET_DIRECTORIES, SECRET_NAMES
+from gonogo.policy.kinds import KINDS, Kind, Place, argument, guarded, listing, named, none
+from gonogo.policy.shell import ParsedCommand, Simple, Unparsed, Word, literal, parse_command, quote
+from gonogo.policy.shell_heuristics import Suspicion, suspect
+
+_GIT_HARMLESS = frozenset({"--no-pager", "-P", "--no-optional-locks"})
+_GIT_SETTINGS = (
+    "core.fsmonitor=false", "core.hooksPath=/dev/null", "core.pager=cat", "core.sshCommand=false",
+    "core.alternateRefsCommand=", "credential.helper=", "gpg.program=false",
+    "gpg.ssh.program=false", "gpg.x509.program=false", "log.showSignature=false",
+    "protocol.allow=never", "submodule.recurse=false",
+)  # fmt: skip
+_GIT_WRITING = (
+    "core.editor=true", "core.attributesFile=/dev/null", "commit.gpgSign=false", "gc.auto=0",
+    "maintenance.auto=false",
+)  # fmt: skip
+"""What git would start besides, where it writes."""
+Voucher = Literal["nobody", "rules", "person"]
+"""Who lets a command run: rules and plans, or a person who sees it, or none of them."""
+_LETTER = re.compile("[a-z]")
+_SETS = ("first", "lists", "needs", "recursive", "reveals")
+_MODULES = frozenset({"pytest", "mypy"})
+_PYTHONS = frozenset({"python", "python3"})
+_GNU = frozenset(
+    """ls cat head tail wc nl grep find stat du date sort uniq cut tr diff basename dirname sed cmp
+    comm sha256sum md5sum tar""".split()
+)
+"""Programs that are called `gls` and so on where the system has others of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """What stands after an option."""
+
+    kinds: tuple[Kind, ...] = ()
+    optional: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Table:
+    """What one program, or one of its subcommands, may be told; see programs.toml."""
+
+    options: Mapping[str, Option]
+    operands: tuple[Kind, ...]
+    style: Literal["getopt", "apart", "bundle", "find", "words"] = "getopt"
+    digits: bool = False
+    names: bool = False
+    runs_code: bool = False
+    argfiles: bool = False
+    stops: bool = False
+    needs_operand: bool = False
+    first: frozenset[str] = frozenset()
+    lists: frozenset[str] = frozenset()
+    needs: frozenset[str] = frozenset()
+    recursive: frozenset[str] = frozenset()
+    hardened: tuple[str, ...] = ()
+    instead: Mapping[str, str] = field(default_factory=dict[str, str])
+    exclude: str = ""
+    exclude_directory: str = ""
+    walking: str = ""
+    reveals: frozenset[str] = frozenset()
+    objects: str = ""
+    history: bool = False
+    writes_git: bool = False
+    sweeps: bool = False
+
+    @property
+    def turns(self) -> frozenset[str]:
+        """The options that change what operands are taken for."""
+        return self.first | self.lists | self.needs
+
+
+@dataclass(slots=True)
+class Reading:
+    """What was found in a command's words."""
+
+    seen: set[str] = field(default_factory=set[str])
+    """Options that were given."""
+    operands: list[int] = field(default_factory=list[int])
+    """Places of the words that are neither options nor their values."""
+    end: int | None = None
+    """Place of the `--` behind which no word is an option."""
+    problems: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
+    """Place of the word, and what is wrong with it."""
+    files: list[str] = field(default_factory=list[str])
+    """Paths that its words may name, one by one."""
+    patterns: list[str] = field(default_factory=list[str])
+    """Those that the shell looks for, as Python's glob reads them."""
+    written: dict[int, str] = field(default_factory=dict[int, str])
+    """Words that run in another form than they were given."""
+
+    def note(self, kind: Kind, word: str) -> None:
+        """Keep the path that a word of this kind names, if it names one."""
+        path = named(kind, word)
+        if path is not None:
+            self.files.append(path)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """A command whose program has a table."""
+
+    table: Table
+    head: tuple[str, ...]
+    """Program and subcommand, as rules name them."""
+    words: tuple[Word, ...]
+    """What follows the head."""
+
+    def render(self, reading: Reading, voucher: Voucher = "rules") -> str:
+        """The command as bash source, with the options that keep it harmless.
+
+        Args:
+            voucher: Who allows it. What shows a repository's history leaves out secrets unless
+                somebody does, and what takes files in unless a person looks at it.
+        """
+        program, *subcommand = self.head
+        own = [
+            quote(reading.written[n]) if n in reading.written else word.render()
+            for n, word in enumerate(self.words)
+        ]
+        end = len(own) if reading.end is None else reading.end
+        walks = _walks(self.table, reading.seen)
+        guards = _excluded(self.table) if walks and self.table.exclude else []
+        secrets = _unseen() if self._leaves_out(reading, voucher, walks=walks) else []
+        # A submodule's own difference would show what is left out here.
+        flat = ("-c", "diff.submodule=short") if secrets and self.table.history else ()
+        before = [program, *self._settings(), *flat, *subcommand]
+        after = [*own[:end], *guards, *own[end:], *secrets]
+        return " ".join([*before, *self._hardened(reading), *after])
+
+    def _leaves_out(self, reading: Reading, voucher: Voucher, *, walks: bool) -> bool:
+        if self.table.history:
+            return walks and voucher == "nobody"
+        # Without a word `git add` takes in nothing, and with these everything.
+        takes = self.table.sweeps and bool(reading.operands or reading.seen)
+        return takes and voucher != "person"
+
+    def _settings(self) -> Iterator[str]:
+        if self.head[0] == "git":
+            yield from _git_settings()
+            yield from _as_options(_GIT_WRITING) if self.table.writes_git else ()
+
+    def reveals(self, reading: Reading) -> bool:
+        """Whether it may show a secret that no word names, and that is not left out."""
+        if not _walks(self.table, reading.seen):
+            return False
+        if not self.table.reveals.isdisjoint(reading.seen):
+            return True
+        revisions = (n for n in reading.operands if reading.end is None or n < reading.end)
+        return bool(self.table.objects) and any(
+            self.words[n].is_glob or re.search(self.table.objects, self.words[n].text)
+            for n in revisions
+        )
+
+    def _hardened(self, reading: Reading) -> Iterator[str]:
+        # Who vouches for what is not in the table of a program that runs code means what it does.
+        if not (self.table.runs_code and reading.problems):
+            yield from (word for word in self.table.hardened if word not in reading.seen)
+
+
+def known(words: Sequence[Word]) -> Known | None:
+    """Look a command up; None when its program, or its subcommand, has no table."""
+    argv = [word.text for word in words]
+    if argv[0] == "git":
+        return _known_git(words)
+    head = 1
+    if argv[0] in _PYTHONS and argv[1:2] == ["-m"] and argv[2:3] and argv[2] in _MODULES:
+        return Known(table=_programs()[argv[2]], head=tuple(argv[:3]), words=tuple(words[3:]))
+    program = argv[0]
+    if program not in _programs() and program.removeprefix("g") in _GNU:
+        program = program[1:]
+    table = _programs().get(program)
+    if len(argv) > 1 and f"{program} {argv[1]}" in _programs():
+        head, table = 2, _programs()[f"{program} {argv[1]}"]
+    if table is None:
+        return None
+    return Known(table=table, head=tuple(argv[:head]), words=tuple(words[head:]))
+
+
+def _known_git(words: Sequence[Word]) -> Known | None:
+    rest = list(words[1:])
+    while rest and rest[0].text in _GIT_HARMLESS:
+        del rest[0]
+    table = _git().get(rest[0].text) if rest else None
+    if table is None:
+        return None
+    return Known(table=table, head=("git", rest[0].text), words=tuple(rest[1:]))
+
+
+def _walks(table: Table, seen: Iterable[str]) -> bool:
+    return not table.recursive or not table.recursive.isdisjoint(seen)
+
+
+@cache
+def _excluded(table: Table) -> list[str]:
+    named = str if "iglob" in table.exclude else _any_case
+    names = [table.exclude.format(named(name)) for name in SECRET_NAMES]
+    directories = [
+        table.exclude_directory.format(named(name)) for name in (*SECRET_DIRECTORIES, ".git")
+    ]
+    return [quote(word) for word in (*table.walking.split(), *names, *directories)]
+
+
+@cache
+def _unseen() -> list[str]:
+    """Pathspecs of git that leave out what may hold secrets."""
+    globs = (*SECRET_NAMES, *(f"{name}/**" for name in SECRET_DIRECTORIES))
+    return [quote(f":(exclude,icase,glob)**/{glob}") for glob in globs]
+
+
+def _any_case(name: str) -> str:
+    # `.ENV` is as secret as `.env`, and where nothing hides it these words alone keep it out.
+    return _LETTER.sub(lambda found: f"[{found[0]}{found[0].upper()}]", name)
+
+
+@cache
+def _git_settings() -> tuple[str, ...]:
+    return ("--no-pager", "--no-optional-locks", *_as_options(_GIT_SETTINGS))
+
+
+def _as_options(settings: Iterable[str]) -> Iterator[str]:
+    return (word for setting in settings for word in ("-c", quote(setting)))
+
+
+@cache
+def _programs() -> Mapping[str, Table]:
+    return {name: _table(fields, "") for name, fields in _load("programs.toml").items()}
+
+
+@cache
+def _git() -> Mapping[str, Table]:
+    sections = _load("git.toml")
+    shared = {name: sections.pop(f"{name} options")["options"] for name in ("diff", "log")}
+    return {
+        name: _table(
+            fields,
+            f"{shared['diff'] if fields.pop('diffs', False) else ''} "
+            f"{shared['log'] if fields.pop('commits', False) else ''}",
+        )
+        for name, fields in sections.items()
+    }
+
+
+def _load(name: str) -> dict[str, Any]:
+    return tomllib.loads(files("gonogo.policy").joinpath(name).read_text("utf-8"))
+
+
+def _table(fields: Mapping[str, Any], more: str) -> Table:
+    sets = {key: frozenset(fields.get(key, ())) for key in _SETS}
+    plain = {"options", "operands", "hardened", *sets}
+    return Table(
+        options=dict(map(_option, f"{fields.get('options', '')} {more}".split())),
+        operands=tuple(KINDS[name] for name in fields["operands"]),
+        hardened=tuple(fields.get("hardened", "").split()),
+        **sets,  # pyright: ignore[reportArgumentType] - the keys are those of the sets
+        **{key: value for key, value in fields.items() if key not in plain},
+    )
+
+
+def _option(written: str) -> tuple[str, Option]:
+    name, _, kinds = written.partition(":")
+    values = tuple(KINDS[kind] for kind in kinds.split(",") if kind)
+    return name.removesuffix("?"), Option(values, optional=name.endswith("?"))
+
+
+# Reads the words of one known program by its table, and says what about them is not known.
+
+
+def judge(command: Known, place: Place) -> Reading:
+    """Read the words of a known program."""
+    table = command.table
+    where = replace(place, names_only=table.names)
+    reading = Reading()
+    _Words(command.words, table, where, reading).read()
+    kinds = _kinds(table, reading)
+    for place_of, number in enumerate(reading.operands):
+        last = min(place_of, len(kinds) - 1)
+        word = command.words[number]
+        problem = kinds[last](word.text, word.is_glob, where)
+        reading.note(kinds[last], word.text)
+        if word.is_glob:
+            reading.patterns.append(word.pattern)
+        if word.is_glob and last < len(kinds) - 1:
+            problem = because("{word!r} may be several words where one is meant", word=word.text)
+        if problem:
+            reading.problems.append((number, problem))
+    # What was given and is not understood may be in the place of what seems to be missing.
+    missing = () if reading.problems else _missing(table, reading)
+    reading.problems += [(-1, problem) for problem in missing]
+    if table.argfiles:
+        reading.problems += _argument_files(command.words)
+    return reading
+
+
+def judge_unknown(words: Sequence[Word], place: Place) -> Reading:
+    """Read what follows the words that a rule names, for a program without a table."""
+    found = [(n, judge_argument(word, place)) for n, word in enumerate(words)]
+    return Reading(
+        problems=[(n, problem) for n, problem in found if problem],
+        files=[word.text for word in words],
+        patterns=[word.pattern for word in words if word.is_glob],
+    )
+
+
+def judge_argument(word: Word, place: Place) -> str | None:
+    """What is wrong with a word of which nobody knows what it is taken for."""
+    return argument(word.text, word.is_glob, place) or matched_guard(word, place)
+
+
+def matched_guard(word: Word, place: Place) -> str | None:
+    """Why nothing may touch one of the files that a pattern matches."""
+    folder = "" if place.cwd == "." else glob.escape(place.cwd)
+    matched = place.matching(posixpath.join(folder, word.pattern)) if word.is_glob else ()
+    return next(filter(None, map(guarded, matched)), None)
+
+
+def _argument_files(words: Sequence[Word]) -> Iterator[tuple[int, str]]:
+    for number, word in enumerate(words):
+        if word.text.startswith("@"):
+            yield number, because("{word!r} hides arguments", word=word.text.partition("::")[0])
+
+
+def _kinds(table: Table, reading: Reading) -> list[Kind]:
+    kinds = list(table.operands)
+    if len(kinds) > 1 and not table.first.isdisjoint(reading.seen):
+        del kinds[0]
+    if table.lists and table.lists.isdisjoint(reading.seen):
+        return [none]
+    return kinds
+
+
+def _missing(table: Table, reading: Reading) -> Iterator[str]:
+    if table.needs and table.needs.isdisjoint(reading.seen):
+        yield because("it is only known with {options}", options=" or ".join(sorted(table.needs)))
+    if table.needs_operand and not reading.operands:
+        yield because("it is only known with an operand")
+
+
+@dataclass(slots=True)
+class _Words:
+    """One pass over the words, the way the program itself makes it."""
+
+    words: Sequence[Word]
+    table: Table
+    place: Place
+    reading: Reading
+    at: int = 0
+
+    def read(self) -> None:
+        style, operands = self.table.style, self.reading.operands
+        while self.at < len(self.words):
+            word = self.words[self.at]
+            self.at += 1
+            dashed = word.text.startswith("-") and word.text != "-"
+            if style == "bundle" and self.at == 1 and not dashed:
+                self._bundle(word)
+            elif style == "words" or not dashed:
+                operands.append(self.at - 1)
+            elif word.text == "--" and style != "find":
+                self.reading.end = self.at - 1
+                operands.extend(range(self.at, len(self.words)))
+                return
+            else:
+                self._option(word.text)
+
+    def _bundle(self, word: Word) -> None:
+        """The first word of tar: letters of options, whose values are the words after it."""
+        if problem := listing(word.text, word.is_glob, self.place):
+            self._problem(problem)
+        else:
+            self._cluster(word.text, apart=True)
+
+    def _option(self, text: str) -> None:
+        if self.table.digits and re.fullmatch(r"-\d{1,9}", text):
+            return
+        if self.table.style == "find":
+            self._whole(text, None)
+        elif text.startswith("--"):
+            name, equals, value = text.partition("=")
+            self._whole(name, value if equals else None)
+        else:
+            self._cluster(text[1:], apart=self.table.style == "apart")
+
+    def _whole(self, name: str, value: str | None) -> None:
+        option = self._known(name)
+        if option is None:
+            return
+        if name in self.table.instead:
+            self.reading.written[self.at - 1] = self.table.instead[name]
+        self._values(name, option, value)
+
+    def _cluster(self, letters: str, *, apart: bool) -> None:
+        """Letters of options, of which one may have the rest for its value, or words of its own."""
+        number = self.at - 1
+        for place, letter in enumerate(letters):
+            name = f"-{letter}"
+            option = self._known(name)
+            if option is None:
+                return
+            if name in self.table.instead:
+                given = self.reading.written.get(number, f"-{letters}")
+                other = self.table.instead[name][1:]
+                self.reading.written[number] = f"{given[: place + 1]}{other}{given[place + 2 :]}"
+            if option.kinds and apart:
+                self._values(name, option, None)
+            elif option.kinds:
+                self._values(name, option, letters[place + 1 :] or None)
+                return
+
+    def _known(self, name: str) -> Option | None:
+        option = self.table.options.get(name)
+        if option is None:
+            self._problem(because("{name!r} is not a known option", name=name))
+            return None
+        self.reading.seen.add(name)
+        if self.reading.operands and (self.table.stops or name in self.table.turns):
+            self._problem(because("{name!r} may only stand before the operands", name=name))
+        return option
+
+    def _values(self, name: str, option: Option, value: str | None) -> None:
+        if value is not None and not option.kinds:
+            self._problem(because("{name!r} takes no value", name=name))
+            return
+        if value is not None and len(option.kinds) > 1:
+            self._problem(because("{name!r} takes words of their own", name=name))
+            return
+        if value is None and option.optional:
+            return
+        for number, kind in enumerate(option.kinds):
+            if number or value is None:
+                self._next_value(name, kind)
+            elif problem := kind(value, False, self.place):
+                self._problem(problem)
+            else:
+                self.reading.note(kind, value)
+
+    def _next_value(self, name: str, kind: Kind) -> None:
+        if self.at >= len(self.words):
+            self._problem(because("{name!r} lacks a value", name=name))
+            return
+        word = self.words[self.at]
+        self.at += 1
+        if word.is_glob:
+            self._problem(
+                because("{word!r} may be several words where one is meant", word=word.text)
+            )
+        elif problem := kind(word.text, False, self.place):
+            self._problem(problem)
+        else:
+            self.reading.note(kind, word.text)
+
+    def _problem(self, problem: str) -> None:
+        self.reading.problems.append((self.at - 1, problem))
+
+
+# What is known of one command: its parts with what is not known about each, and its suspicion.
+#
+# This is the shared ground of rules, grants and verdicts: a part is covered by a beginning that
+# somebody allowed only if nothing beyond that beginning is unknown.
+
+Covers = Callable[[tuple[str, ...]], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One simple command, looked up and read."""
+
+    simple: Simple
+    known: Known | None
+    reading: Reading
+    argv: tuple[str, ...]
+    """As rules name it: without options of git that change nothing."""
+
+    @property
+    def runs_code(self) -> bool:
+        """Whether it runs code of the repository, as far as one knows."""
+        return self.known is None or self.known.table.runs_code
+
+    @property
+    def only_reads(self) -> bool:
+        """Whether all of it is known to do nothing but read."""
+        return not self.runs_code and not self.reading.problems
+
+    @property
+    def reveals(self) -> bool:
+        """Whether it may show a secret that none of its words names, and that is not left out."""
+        return self.known is not None and self.known.reveals(self.reading)
+
+    @property
+    def writes_git(self) -> bool:
+        """Whether it writes in the repository, and git can do so without starting anything."""
+        return self.known is not None and self.known.table.writes_git
+
+    @property
+    def is_git(self) -> bool:
+        """Whether it reads the repository's own git settings."""
+        return self.argv[0] == "git"
+
+    def unknown(self, vouched: int, place: Place) -> str | None:
+        """What is not known about it, but for its first `vouched` words."""
+        if any(word.is_glob for word in self.simple.words[:vouched]):
+            return because("a pattern stands among the words that are allowed")
+        if self.known is None:
+            if self.is_git:
+                return because(
+                    "{command!r} is not in the closed set of git commands",
+                    command=" ".join(self.argv[:2]),
+                )
+            found = judge_unknown(self.simple.words[vouched:], place).problems
+            return found[0][1] if found else None
+        within = 0 if self.is_git else vouched - len(self.known.head)
+        problems = self.reading.problems
+        own = next((why for n, why in problems if n < 0 or n >= within), None)
+        if own or not problems:
+            return own
+        # Of what follows an option that no table knows, any word may be its value.
+        rest = (self.known.words[n] for n in self.reading.operands if n >= within)
+        return next(filter(None, (judge_argument(word, place) for word in rest)), None)
+
+    def render(self, voucher: Voucher = "rules") -> str:
+        """The source that runs: words quoted, with the options that keep it harmless."""
+        if self.known is None:
+            return self.simple.render()
+        source = self.known.render(self.reading, voucher)
+        return " ".join(["!"] * self.simple.negated + [source, *self.simple.redirects])
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command as a whole."""
+
+    text: str
+    parsed: ParsedCommand | Unparsed
+    parts: tuple[Part, ...]
+    """Empty when it was not understood."""
+    suspicion: Suspicion
+
+    @property
+    def writes_git(self) -> bool:
+        """Whether all of it writes in the repository as `Part.writes_git` says."""
+        return bool(self.parts) and all(part.writes_git for part in self.parts)
+
+    def render(self, voucher: Voucher = "rules") -> str:
+        """What runs in its place."""
+        joiners = {"": "", ";": "; "}
+        return "".join(
+            joiners.get(part.simple.joined_by, f" {part.simple.joined_by} ") + part.render(voucher)
+            for part in self.parts
+        )
+
+
+def read_command(text: str, place: Place) -> Command:
+    """Find out all that is known of a command."""
+    parsed = parse_command(text)
+    parts = parsed.parts if isinstance(parsed, ParsedCommand) else ()
+    return Command(text, parsed, tuple(_part(part, place) for part in parts), suspect(text))
+
+
+def programs_of(text: str) -> dict[str, bool]:
+    """The programs that a command names, and of each whether it is known to do nothing but read."""
+    command = read_command(text, Place(workspace="/"))
+    found: dict[str, bool] = {}
+    for part in command.parts:
+        found[part.argv[0]] = found.get(part.argv[0], False) or part.is_git or not part.runs_code
+    for argv in () if command.parts else command.suspicion.commands:
+        seen = known([literal(word) for word in argv])
+        found[argv[0]] = argv[0] == "git" or (seen is not None and not seen.table.runs_code)
+    return found
+
+
+def covers_example(covers: Covers, words: int, decision: str, example: str) -> bool:
+    """Whether a rule would apply to an example of a command."""
+    place = Place(workspace="/")
+    command = read_command(example, place)
+    if decision != "allow":
+        return any(covers(argv) for argv in command.suspicion.commands)
+    return bool(command.parts) and all(
+        covers(part.argv) and part.unknown(words, place) is None for part in command.parts
+    )
+
+
+def _part(simple: Simple, place: Place) -> Part:
+    found = known(simple.words)
+    if found and simple.argv[0] in place.own_programs and not found.table.runs_code:
+        # Whatever is called so in the workspace need not be what the table is about.
+        found = None
+    reading = judge(found, place) if found else judge_unknown(simple.words[1:], place)
+    argv = simple.argv
+    if found and found.head[0] == "git":
+        argv = (*found.head, *(word.text for word in found.words))
+    return Part(simple, found, reading, argv)
