@@ -10,7 +10,7 @@ from pathlib import Path
 from gonogo.domain.tool_calls import Verdict
 from gonogo.policy import ParsedCommand, PolicyContext, check_command, load_contexts, parse_command
 from mutants.bash import Ran, Traced, TracedBash
-from mutants.manuals import complaint
+from mutants.manuals import complaint, place
 from mutants.more import EVERYTHING, LINES, everything
 from mutants.mutator import Seed
 from mutants.reading import Pipeline, expected
@@ -182,9 +182,14 @@ def _by_manual(command: ParsedCommand, traced: Traced, context: PolicyContext) -
 
 
 def _is_a_script_that_a_rule_names(argv: Sequence[str], context: PolicyContext) -> bool:
-    """Whether a person's rule lets `npm run` do what a repository says; the manuals know nobody."""
+    """Whether a person's rule lets `npm run` do what a repository says; the manuals know nobody.
+
+    Plain words behind a script's name are for the script; files among them have to be its to read.
+    """
     named = (rule.words for rule in context.rules.of("allow"))
-    return len(argv) == 3 and tuple(argv[:2]) == ("npm", "run") and ("npm", "run") in named
+    if len(argv) < 3 or tuple(argv[:2]) != ("npm", "run") or ("npm", "run") not in named:
+        return False
+    return all(word[:1] != "-" and place(word) is None for word in argv[3:])
 
 
 def _statuses(run_as: str) -> tuple[int, ...]:
