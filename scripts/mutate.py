@@ -79,7 +79,7 @@ class Copy:
         now = next(self._times)
         os.utime(file, (now, now))
 
-    def run(self, tests: Sequence[str], limit: float, *more: str) -> int | None:
+    def run(self, tests: Sequence[str], limit: float) -> int | None:
         """Run tests up to the first that fails. Gives the exit code, None at the time limit.
 
         Args:
@@ -87,7 +87,7 @@ class Copy:
         """
         names, temporary = self.folder / ".tests", self.folder / "t"
         names.write_text("\n".join(tests))
-        command = [*PYTEST, "-x", f"--basetemp={temporary}", *more, f"@{names}"]
+        command = [*PYTEST, "-x", f"--basetemp={temporary}", "--cache-clear", f"@{names}"]
         environment = {**surroundings(self.folder), "TMPDIR": str(temporary)}
         temporary.mkdir(exist_ok=True)
         running = subprocess.Popen(
@@ -161,12 +161,12 @@ class Trial:
         while tests:
             limit = 60 + 3 * sum(self.reach.seconds[test] for test in tests)
             with copy.changed(change, source):
-                code = copy.run(tests, limit, "--cache-clear")
+                code = copy.run(tests, limit)
             if code in _ENDS:
                 return _ENDS[code]
             failed = copy.failed
             new = not failed or not self.sound.issuperset(failed)
-            if not new or copy.run(tests, limit, "--last-failed") == 0:
+            if not new or copy.run(failed or tests, limit) == 0:
                 self.sound.update(failed)
                 return "killed"
             # They fail without the change too, on a busy machine or since the code is another.
