@@ -16,7 +16,8 @@ from gonogo.domain.records import GrantRow, Job, Plan, Session
 from gonogo.domain.states import PlanStatus
 from gonogo.engine import Engine, Runner
 from gonogo.orchestrator import checkpoint_starts
-from gonogo.store import Connection, Store, go_on, log, new_id
+from gonogo.store import Connection, Store, go_on, new_id
+from gonogo.store import events as log
 from gonogo.store.plans import add_grants, add_plan, add_revision, move_plan, plan_of
 from gonogo.store.sessions import add_session
 

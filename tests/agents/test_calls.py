@@ -10,7 +10,8 @@ from gonogo.approvals import Desk, Ruling
 from gonogo.domain.errors import Conflict
 from gonogo.domain.identity import Principal, Role
 from gonogo.domain.states import ApprovalKind, ApprovalStatus, CallStatus, DecisionWord
-from gonogo.store import Connection, Store, log
+from gonogo.store import Connection, Store
+from gonogo.store import events as log
 from gonogo.store.calls import add_approval, add_calls, approval_of, call_of, count_pending
 
 ANN = Principal(id="ann", name="Ann", role=Role.OPERATOR)

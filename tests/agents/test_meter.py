@@ -14,8 +14,8 @@ from gonogo.domain.states import PlanStatus
 from gonogo.domain.tool_calls import ModelRequest, Reply, Usage, UserText
 from gonogo.store import Connection, Store
 from gonogo.store.plans import add_plan, add_revision, plan_of, set_plan
+from gonogo.store.reports import used_by_plan, used_by_session
 from gonogo.store.sessions import add_session
-from gonogo.store.usage import used_by_plan, used_by_session
 
 SIZE = 100
 """Tokens that the request below is estimated to take; the reply as many as the default."""

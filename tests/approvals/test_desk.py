@@ -24,9 +24,11 @@ from gonogo.domain.events import Done
 from gonogo.domain.identity import Principal, Role
 from gonogo.domain.records import Approval, Timer
 from gonogo.domain.states import ApprovalKind, ApprovalStatus, DecisionWord
-from gonogo.store import Connection, auditing, go_on, log
+from gonogo.store import Connection, go_on
+from gonogo.store import audit as auditing
+from gonogo.store import events as log
 from gonogo.store.calls import approval_of, count_pending, list_approvals
-from gonogo.store.timers import due_timers, first_timer
+from gonogo.store.jobs import due_timers, first_timer
 
 LIMIT = 60
 HOUR = timedelta(hours=1)

@@ -35,11 +35,12 @@ from gonogo.domain.reviews import Deed, Review
 from gonogo.domain.states import ApprovalStatus, DecisionWord
 from gonogo.policy import BadRules, Reviews
 from gonogo.policy.reviewers import ReviewRule, ReviewText
-from gonogo.store import auditing, log
+from gonogo.store import audit as auditing
+from gonogo.store import events as log
+from gonogo.store.approvals import escalate_approval, votes_of
 from gonogo.store.calls import approval_of, list_approvals
-from gonogo.store.desk import escalate_approval, votes_of
+from gonogo.store.jobs import due_timers, first_timer
 from gonogo.store.sessions import add_session, add_turn
-from gonogo.store.timers import due_timers, first_timer
 
 LIMIT = 60
 HOUR = timedelta(hours=1)

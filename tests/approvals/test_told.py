@@ -14,9 +14,9 @@ from gonogo.domain.reviews import Deed, Review
 from gonogo.domain.states import ApprovalStatus, DecisionWord
 from gonogo.policy import Reviews, RuleText
 from gonogo.policy.reviewers import ReviewRule, ReviewText
-from gonogo.store import log
+from gonogo.store import events as log
+from gonogo.store.approvals import votes_of
 from gonogo.store.calls import approval_of
-from gonogo.store.desk import votes_of
 from gonogo.store.sessions import add_session, add_turn
 
 HOUR = timedelta(hours=1)

@@ -19,7 +19,8 @@ from gonogo.domain.events import (
 from gonogo.domain.records import MAIN, CallRow
 from gonogo.domain.states import CallStatus
 from gonogo.domain.tool_calls import Reply, ToolRequest, UserText
-from gonogo.store import Connection, Store, log, patiently
+from gonogo.store import Connection, Store, patiently
+from gonogo.store import events as log
 from gonogo.store.calls import add_calls
 from gonogo.store.sessions import add_session, say
 

@@ -15,7 +15,7 @@ from gonogo.dispatch import AGAIN, LocalDispatcher, _local
 from gonogo.domain.errors import Busy
 from gonogo.domain.records import Job, Stop, Timer
 from gonogo.store import Outbox, Store, go_on, patiently
-from gonogo.store.timers import drop_timer, due_timers, first_timer, set_timer
+from gonogo.store.jobs import drop_timer, due_timers, first_timer, set_timer
 
 LIMIT = 60
 SECOND = timedelta(seconds=1)
@@ -462,8 +462,8 @@ async def test_a_job_that_gave_up_waiting_is_taken_up_later_and_is_no_defect(sto
 
 async def test_ten_thousand_timers_are_one_sleeping_task(store):
     def timers(conn):
-        from gonogo.store._rows import put
-        from gonogo.store._schema import timers as table
+        from gonogo.store.rows import put
+        from gonogo.store.schema import timers as table
 
         rows = [
             {"kind": "expiry", "key": f"{n}", "run_at": NOW + 3600 * SECOND} for n in range(10_000)

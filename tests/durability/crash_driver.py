@@ -49,7 +49,7 @@ from gonogo.llm import ScriptedModel
 from gonogo.llm.model import OnText
 from gonogo.runtime import Once, Runtime
 from gonogo.settings import Settings
-from gonogo.store import _sqlite
+from gonogo.store import sqlite as _sqlite
 from gonogo.tools import builtin_tools
 from gonogo.workspace import _content
 

@@ -19,7 +19,8 @@ from gonogo.approvals import Desk, Question, Ruling
 from gonogo.domain.records import Approval
 from gonogo.domain.reviews import Review
 from gonogo.policy.reviewers import ReviewRule, Reviews, ReviewText
-from gonogo.store import Connection, log
+from gonogo.store import Connection
+from gonogo.store import events as log
 
 NAMES = ("ann", "bob")
 SESSIONS = 10

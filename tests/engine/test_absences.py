@@ -16,8 +16,8 @@ from gonogo.domain.replanning import BudgetSpent, Excess
 from gonogo.domain.states import PlanStatus, SubtaskStatus
 from gonogo.engine import MODEL, ROLLING_BACK, Completed, Outcome, Work
 from gonogo.store import Store
+from gonogo.store.jobs import due_timers
 from gonogo.store.plans import plan_of, set_plan
-from gonogo.store.timers import due_timers
 
 _P, _S = PlanStatus, SubtaskStatus
 PATIENCE = 600.0

@@ -13,8 +13,8 @@ from gonogo.domain.states import PlanStatus, SubtaskStatus
 from gonogo.engine import Completed, Outcome, Work
 from gonogo.engine._board import Board
 from gonogo.store import Connection, Store
+from gonogo.store.jobs import due_timers
 from gonogo.store.plans import add_revision, move_plan, plan_of
-from gonogo.store.timers import due_timers
 
 _P, _S = PlanStatus, SubtaskStatus
 HOUR = 3_600.0

@@ -14,9 +14,9 @@ from gonogo.domain.records import Stop
 from gonogo.domain.states import PlanStatus, SubtaskStatus
 from gonogo.engine import ADVANCE, REPLAN, Completed, Failed, Outcome, Work
 from gonogo.store import Connection, Outbox
+from gonogo.store.jobs import due_timers
 from gonogo.store.plans import active_grant, add_grants, add_plan, add_revision, grant_of, move_plan
 from gonogo.store.sessions import add_session
-from gonogo.store.timers import due_timers
 
 _S = SubtaskStatus
 

@@ -53,11 +53,11 @@ from gonogo.orchestrator import (
     checkpoint_starts,
 )
 from gonogo.runtime._going_on import recover
-from gonogo.store import Connection, Outbox, Store, log, plans
-from gonogo.store._outbox import open_outbox
-from gonogo.store._prepared import Direct
+from gonogo.store import Connection, Outbox, Store, plans
+from gonogo.store import events as log
 from gonogo.store.calls import pending_of_plan
 from gonogo.store.checkpoints import Doer, Touched
+from gonogo.store.jobs import due_timers, first_timer, take_timer
 from gonogo.store.plans import (
     add_plan,
     add_revision,
@@ -66,8 +66,9 @@ from gonogo.store.plans import (
     plan_of,
     subtask_row,
 )
+from gonogo.store.prepared import Direct
 from gonogo.store.sessions import add_session
-from gonogo.store.timers import due_timers, first_timer, take_timer
+from gonogo.store.transaction import open_outbox
 
 ANN = Principal(id="ann", name="Ann", role=Role.OPERATOR)
 QUOTA = timedelta(seconds=90)

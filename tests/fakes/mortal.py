@@ -21,7 +21,7 @@ from gonogo.domain.messages import parse_message
 from gonogo.llm import ScriptedModel
 from gonogo.runtime import Runtime
 from gonogo.settings import Settings
-from gonogo.store import _sqlite
+from gonogo.store import sqlite as _sqlite
 
 SESSION = "mortal"
 

@@ -9,7 +9,7 @@ from gonogo.domain.report_views import AuditEntry
 from gonogo.domain.states import ApprovalKind, ApprovalStatus, CallStatus, PlanStatus
 from gonogo.domain.tool_calls import ToolClass
 from gonogo.store import Connection
-from gonogo.store.log import start_system_chain
+from gonogo.store.events import start_system_chain
 from gonogo.store.plans import add_plan, add_revision
 from gonogo.store.sessions import add_session
 

@@ -16,7 +16,9 @@ from gonogo.domain.schedule import outcome
 from gonogo.domain.states import PlanStatus, SubtaskStatus
 from gonogo.engine import PLAN_TIMERS, REPLAN, Completed, Engine, Outcome, Parked, Work
 from gonogo.orchestrator import checkpoint_starts
-from gonogo.store import Connection, Store, go_on, log, new_id
+from gonogo.store import Connection, Store, go_on, new_id
+from gonogo.store import events as log
+from gonogo.store.jobs import set_timer
 from gonogo.store.plans import (
     add_plan,
     add_revision,
@@ -29,7 +31,6 @@ from gonogo.store.plans import (
     subtask_rows,
 )
 from gonogo.store.sessions import add_session
-from gonogo.store.timers import set_timer
 
 LIMIT = 60.0
 Step = Callable[[Work], Awaitable[Outcome]]

@@ -25,9 +25,9 @@ from gonogo.llm import ScriptedModel
 from gonogo.runtime import Extensions, Receipt, Runtime
 from gonogo.settings import Settings
 from gonogo.store import Connection, Store
-from gonogo.store.auditing import verify
-from gonogo.store.log import events_after
-from gonogo.store.timers import set_timer
+from gonogo.store.audit import verify
+from gonogo.store.events import events_after
+from gonogo.store.jobs import set_timer
 
 Body = dict[str, Any]
 LIMIT = 60

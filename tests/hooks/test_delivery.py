@@ -22,11 +22,11 @@ from gonogo.domain.records import Job, Timer
 from gonogo.domain.reviews import Delivery, DeliveryStatus
 from gonogo.domain.states import DecisionWord
 from gonogo.hooks import DELIVERY, HOOK, Announcer, Hook, Sender
-from gonogo.store import Store, log
-from gonogo.store._desk_schema import deliveries
-from gonogo.store._rows import by, many
-from gonogo.store.deliveries import pending_deliveries, set_delivery
-from gonogo.store.timers import due_timers, first_timer
+from gonogo.store import Store
+from gonogo.store import events as log
+from gonogo.store.jobs import due_timers, first_timer, pending_deliveries, set_delivery
+from gonogo.store.rows import by, many
+from gonogo.store.schema import deliveries
 
 LIMIT = 60
 SECRET = b"s" * 32

@@ -10,7 +10,7 @@ from gonogo.domain.errors import ToolFailed
 from gonogo.domain.records import Job
 from gonogo.orchestrator import SWEEP, Erasures, Sweeps
 from gonogo.store import Store
-from gonogo.store.timers import due_timers, first_timer
+from gonogo.store.jobs import due_timers, first_timer
 from gonogo.workspace import Snapshots, Traffic, Workspace
 
 DAY = timedelta(days=1)

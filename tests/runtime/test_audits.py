@@ -11,7 +11,7 @@ from fakes.world import call, calls, plan, says, step, world_of, write
 from gonogo.domain.audit_chain import FileCheck, read_anchors
 from gonogo.domain.identity import Role
 from gonogo.server import create_app
-from gonogo.store.auditing import verify
+from gonogo.store.audit import verify
 
 LINES = {
     "main/architect": [plan(step("one"))],

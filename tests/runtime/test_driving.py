@@ -23,7 +23,9 @@ from gonogo.domain.tool_calls import ModelRequest
 from gonogo.llm import ScriptedModel
 from gonogo.runtime import Runtime
 from gonogo.runtime.driving import Driving
-from gonogo.store import Connection, Store, auditing, driver, log
+from gonogo.store import Connection, Store, driver
+from gonogo.store import audit as auditing
+from gonogo.store import events as log
 from gonogo.telemetry import Metrics
 
 on_postgres = pytest.mark.parametrize("kind", ["postgresql"])

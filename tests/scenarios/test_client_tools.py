@@ -9,7 +9,7 @@ from fakes.world import call, calls, of, plan, run, says, step, write
 from gonogo.domain.errors import AlreadyDecided, Conflict, Forbidden, NotFound
 from gonogo.domain.identity import Role
 from gonogo.domain.states import CallStatus
-from gonogo.store._schema import tool_calls
+from gonogo.store.schema import tool_calls
 
 READ = {"main/coder": [calls(call("read_file", path="a.txt")), says("Read")]}
 WRITE = {"main/coder": [calls(write("a.txt")), says("Answered")]}

@@ -17,11 +17,11 @@ from gonogo.domain.identity import Role
 from gonogo.domain.tool_calls import UserText
 from gonogo.orchestrator import SWEEP
 from gonogo.server import create_app
-from gonogo.store import log
-from gonogo.store._schema import METADATA
+from gonogo.store import events as log
+from gonogo.store.jobs import first_timer, set_timer
 from gonogo.store.plans import plan_of, set_plan
+from gonogo.store.schema import METADATA
 from gonogo.store.sessions import add_turn, say
-from gonogo.store.timers import first_timer, set_timer
 
 API = "/api/v1"
 RECORD = ("session.opened", "session.deleted", "session.erased")

@@ -8,7 +8,7 @@ from gonogo.domain.errors import AlreadyDecided, Conflict, InvalidMessage
 from gonogo.domain.events import AssistantMessage
 from gonogo.domain.messages import HitlDecision
 from gonogo.domain.states import ApprovalKind
-from gonogo.store import log
+from gonogo.store import events as log
 from gonogo.store.sessions import set_session
 
 BOTH = {

@@ -14,7 +14,7 @@ from gonogo.domain.identity import Principal, Role
 from gonogo.domain.reviews import LinkState
 from gonogo.domain.states import DecisionWord
 from gonogo.server import create_app
-from gonogo.store.links import link_of
+from gonogo.store.approvals import link_of
 from scenarios.test_hooks import hooks, secret  # noqa: F401 - fixtures
 
 PUBLIC = "https://gonogo.example:8443"
@@ -301,8 +301,8 @@ async def test_what_changed_under_a_link_makes_it_stale(linked):
 
 
 def _other_digest(conn, approval_id):
-    from gonogo.store._rows import change
-    from gonogo.store._schema import approvals
+    from gonogo.store.rows import change
+    from gonogo.store.schema import approvals
 
     assert change(conn, approvals, {"id": approval_id}, {"digest": "sha256:other"})
 

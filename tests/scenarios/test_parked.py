@@ -10,7 +10,7 @@ from sqlalchemy import Integer, text
 
 from fakes.world import World, calls, of, says, world_of, write
 from gonogo.store import Connection, patiently
-from gonogo.store._schema import METADATA
+from gonogo.store.schema import METADATA
 
 SESSIONS = 10_000
 OF_A_SESSION = {

@@ -11,7 +11,7 @@ from fakes.world import calls, on_both, plan, says, step, write
 from gonogo.domain.errors import Conflict, Forbidden
 from gonogo.domain.identity import Role
 from gonogo.server import create_app
-from gonogo.store import _sqlite
+from gonogo.store import sqlite as _sqlite
 
 LONG = "".join(f"line {number}\n" for number in range(20_000))
 

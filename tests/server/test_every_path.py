@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from gonogo.store._metadata import METADATA
+from gonogo.store.schema import METADATA
 from wire.deployment import Deployment, deployed
 from wire.states import Scene
 

@@ -9,7 +9,7 @@ from alembic import command
 from alembic.config import Config
 from sqlalchemy import Engine, create_engine
 
-from gonogo.store._migrate import _FOLDER
+from gonogo.store.migrate import _FOLDER
 
 _DUMP = Path(__file__).with_name("database_0003.sql")
 KILLED = datetime(2026, 1, 5, 12, 0, 2, tzinfo=UTC)

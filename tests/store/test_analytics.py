@@ -11,10 +11,10 @@ from gonogo.domain.plan import Subtask
 from gonogo.domain.states import ApprovalStatus, CallStatus, PlanStatus
 from gonogo.domain.tool_calls import ToolClass
 from gonogo.store import Connection, Store
-from gonogo.store._schema import model_requests, subtasks
-from gonogo.store.analytics import Counted, count
 from gonogo.store.calls import add_approval, add_calls
 from gonogo.store.plans import add_plan, add_revision, subtask_rows
+from gonogo.store.reports import Counted, count
+from gonogo.store.schema import model_requests, subtasks
 from gonogo.store.sessions import add_session, set_session
 
 NOW = rows.NOW

@@ -9,7 +9,8 @@ from sqlalchemy import event
 from fakes.rows import NOW, begin
 from gonogo.domain.audit_chain import SYSTEM, AuditFilter, AuditPlace
 from gonogo.domain.errors import InvalidCursor
-from gonogo.store import audit_log, log
+from gonogo.store import audit as audit_log
+from gonogo.store import events as log
 from gonogo.store.people import keep_principal
 from gonogo.store.sessions import set_session
 

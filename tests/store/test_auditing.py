@@ -10,7 +10,8 @@ from sqlalchemy import text
 from fakes.rows import NOW, begin
 from gonogo.domain.audit_chain import GENESIS, SYSTEM, Head
 from gonogo.domain.errors import Conflict
-from gonogo.store import auditing, log
+from gonogo.store import audit as auditing
+from gonogo.store import events as log
 from gonogo.store.sessions import set_session
 
 OLD, LATER = NOW - timedelta(days=100), NOW + timedelta(days=1)

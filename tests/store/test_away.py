@@ -21,11 +21,13 @@ from fakes.postgres import Server
 from fakes.rows import NOW, begin
 from gonogo.domain.errors import Busy, Conflict
 from gonogo.domain.events import AssistantMessage
-from gonogo.store import Connection, Outbox, Store, _postgres, driver, log, patiently
-from gonogo.store._migrate import version_of
-from gonogo.store._sqlite import SqliteBackend
-from gonogo.store.log import events_after
+from gonogo.store import Connection, Outbox, Store, driver, patiently
+from gonogo.store import events as log
+from gonogo.store import postgres as _postgres
+from gonogo.store.events import events_after
+from gonogo.store.migrate import version_of
 from gonogo.store.sessions import session_of, set_session
+from gonogo.store.sqlite import SqliteBackend
 from store.test_schema import engine_of
 
 LIMIT = 120

@@ -7,7 +7,9 @@ from sqlalchemy import text
 
 from fakes.nursery import Nursery
 from fakes.rows import begin
-from gonogo.store import Store, auditing, log
+from gonogo.store import Store
+from gonogo.store import audit as auditing
+from gonogo.store import events as log
 from store.writing import Writer
 
 MANY = 100_000

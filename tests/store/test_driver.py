@@ -17,10 +17,11 @@ from fakes.postgres import Server
 from fakes.rows import NOW, begin
 from gonogo.domain.errors import Busy, Conflict
 from gonogo.domain.events import AssistantMessage
-from gonogo.store import Connection, Store, driver, log
-from gonogo.store._migrate import HEAD
+from gonogo.store import Connection, Store, driver
+from gonogo.store import events as log
 from gonogo.store.driver import count_transaction
-from gonogo.store.log import events_after
+from gonogo.store.events import events_after
+from gonogo.store.migrate import HEAD
 from gonogo.store.sessions import session_of
 
 LIMIT = 60

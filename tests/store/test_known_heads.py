@@ -13,11 +13,12 @@ from sqlalchemy import text
 from fakes.rows import NOW, begin
 from gonogo.domain.errors import Conflict
 from gonogo.domain.events import Done
-from gonogo.store import Store, log
-from gonogo.store._outbox import Extent
+from gonogo.store import Store
+from gonogo.store import events as log
 from gonogo.store.erasing import end_session
 from gonogo.store.known_heads import KnownHeads
 from gonogo.store.sessions import set_session
+from gonogo.store.transaction import Extent
 
 
 @pytest.fixture

@@ -7,7 +7,8 @@ from sqlalchemy import text
 from fakes.rows import NOW, begin
 from gonogo.domain.errors import NotFound
 from gonogo.domain.events import AssistantMessage, Done
-from gonogo.store import auditing, log
+from gonogo.store import audit as auditing
+from gonogo.store import events as log
 from gonogo.store.sessions import session_of
 
 LIMIT = 60

@@ -9,11 +9,11 @@ from sqlalchemy import Connection, text
 from gonogo.domain.errors import Conflict
 from gonogo.domain.states import PlanStatus
 from gonogo.store import Store
-from gonogo.store._migrate import version_of
-from gonogo.store._schema import METADATA
 from gonogo.store.calls import open_calls
+from gonogo.store.migrate import version_of
+from gonogo.store.people import standing_of
 from gonogo.store.plans import check_approved, plan_of, standings
-from gonogo.store.sightings import standing_of
+from gonogo.store.schema import METADATA
 from store.older import upgrade
 from store.test_schema import differences, engine_of
 

@@ -11,9 +11,9 @@ from sqlalchemy.exc import IntegrityError
 
 from gonogo.domain.records import Timer
 from gonogo.store import Store
-from gonogo.store._prepared import Direct, _prepared
-from gonogo.store._rows import among, by
-from gonogo.store._schema import events, sessions, timers
+from gonogo.store.prepared import Direct, _prepared
+from gonogo.store.rows import among, by
+from gonogo.store.schema import events, sessions, timers
 
 NOW = datetime(2026, 11, 22, 9, 30, tzinfo=UTC)
 KINDS = (

@@ -9,7 +9,8 @@ import pytest
 from fakes.rows import NOW, approval, begin, begin_plan, call, subtask
 from gonogo.domain.errors import Conflict, IllegalTransition
 from gonogo.domain.states import ApprovalStatus, CallStatus, PlanStatus, SubtaskStatus, TurnStatus
-from gonogo.store import auditing, log
+from gonogo.store import audit as auditing
+from gonogo.store import events as log
 from gonogo.store.calls import (
     add_approval,
     add_calls,

@@ -21,7 +21,8 @@ from gonogo.domain.records import MAIN, Timer
 from gonogo.domain.schedule import Standing
 from gonogo.domain.states import ApprovalStatus, CallStatus, PlanStatus, SubtaskStatus, TurnStatus
 from gonogo.domain.tool_calls import Reply, ToolAnswer, ToolRequest, UserText
-from gonogo.store import calls, new_id, people, plans, sessions, timers
+from gonogo.store import calls, new_id, people, plans, sessions
+from gonogo.store import jobs as timers
 
 S = SubtaskStatus
 SECOND = timedelta(seconds=1)

@@ -11,8 +11,8 @@ from sqlalchemy import Engine, create_engine, text
 
 from gonogo.domain.errors import Conflict
 from gonogo.store import Store
-from gonogo.store._migrate import HEAD, version_of
-from gonogo.store._schema import METADATA
+from gonogo.store.migrate import HEAD, version_of
+from gonogo.store.schema import METADATA
 
 SOURCE = Path(__file__).parents[2] / "src"
 OPEN = """

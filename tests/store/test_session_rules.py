@@ -4,8 +4,14 @@ import anyio
 
 from fakes.rows import NOW, session
 from gonogo.domain.records import SessionRule
-from gonogo.store.session_rules import active_rules, add_rule, end_rule, end_rules, next_rule
-from gonogo.store.sessions import add_session
+from gonogo.store.sessions import (
+    active_rules,
+    add_rule,
+    add_session,
+    end_rule,
+    end_rules,
+    next_rule,
+)
 
 
 def _add(conn, rule_id, session_id="s1"):

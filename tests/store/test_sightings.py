@@ -5,8 +5,8 @@ from datetime import timedelta
 import anyio
 
 from fakes.rows import NOW
-from gonogo.store.log import start_system_chain
-from gonogo.store.sightings import accept, all_standings, count_seen, sight, standing_of
+from gonogo.store.events import start_system_chain
+from gonogo.store.people import accept, all_standings, count_seen, sight, standing_of
 
 NAME = "mcp__docs__search"
 

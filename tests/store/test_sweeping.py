@@ -17,8 +17,8 @@ from gonogo.store.checkpoints import (
     checkpoint_of,
     set_tree,
 )
+from gonogo.store.jobs import give_up_snapshots, given_up, kept_objects
 from gonogo.store.plans import lock_plan, plan_of, set_plan
-from gonogo.store.sweeping import give_up_snapshots, given_up, kept_objects
 
 DAY = timedelta(days=1)
 

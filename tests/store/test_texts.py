@@ -12,8 +12,9 @@ from fakes.rows import NOW, approval, begin, begin_plan, call
 from gonogo.domain.events import AssistantMessage
 from gonogo.domain.states import CallStatus
 from gonogo.domain.tool_calls import Reply, ToolRequest, UserText
-from gonogo.store import Store, auditing, log, part
-from gonogo.store._types import as_kept
+from gonogo.store import Store, part
+from gonogo.store import audit as auditing
+from gonogo.store import events as log
 from gonogo.store.calls import (
     add_approval,
     add_calls,
@@ -24,6 +25,7 @@ from gonogo.store.calls import (
     refused_calls,
     set_call,
 )
+from gonogo.store.columns import as_kept
 from gonogo.store.sessions import conversation, history, say
 from gonogo.store.texts import LONG
 

@@ -17,9 +17,10 @@ from fakes.rows import NOW, begin, session
 from gonogo.domain.errors import Busy, Conflict, Internal
 from gonogo.domain.events import AssistantMessage, Done
 from gonogo.domain.records import Job, Stop, Timer
-from gonogo.store import Outbox, Store, go_on, log, part, stop
+from gonogo.store import Outbox, Store, go_on, part, stop
+from gonogo.store import events as log
+from gonogo.store.jobs import first_timer, set_timer
 from gonogo.store.sessions import add_session, session_of, set_session
-from gonogo.store.timers import first_timer, set_timer
 
 LIMIT = 60
 

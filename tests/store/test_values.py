@@ -11,9 +11,11 @@ from fakes.rows import NOW, approval, begin, begin_plan, call, session
 from gonogo.domain.events import AssistantMessage
 from gonogo.domain.states import ApprovalKind, ApprovalStatus
 from gonogo.domain.tool_calls import ToolClass, UserText
-from gonogo.store import audit_log, auditing, log
-from gonogo.store._types import Flag, Json, Utc, Word, clean, stamp
+from gonogo.store import audit as audit_log
+from gonogo.store import audit as auditing
+from gonogo.store import events as log
 from gonogo.store.calls import add_approval, add_calls, approval_of, call_of, list_approvals
+from gonogo.store.columns import Flag, Json, Utc, Word, clean, stamp
 from gonogo.store.plans import subtask_rows
 from gonogo.store.sessions import add_session, conversation, say, session_of, set_session
 

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 from gonogo.domain.records import Watch
 from gonogo.store import Store, outbox
-from gonogo.store.watches import (
+from gonogo.store.plans import (
     WATCH,
     add_watch,
     drop_watch,

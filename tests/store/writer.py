@@ -10,7 +10,8 @@ import anyio
 
 from fakes.rows import NOW
 from gonogo.domain.events import AssistantMessage
-from gonogo.store import Connection, Store, log
+from gonogo.store import Connection, Store
+from gonogo.store import events as log
 
 TASKS = 8
 

@@ -14,7 +14,8 @@ from gonogo.domain.errors import Conflict, InvalidMessage
 from gonogo.domain.events import CallDecision, ToolApproved, ToolRejected
 from gonogo.domain.records import Approval, CallRow
 from gonogo.domain.states import CallStatus, DecisionWord
-from gonogo.store import Connection, log
+from gonogo.store import Connection
+from gonogo.store import events as log
 from gonogo.store.calls import call_of
 from gonogo.store.sessions import spoken_in
 from gonogo.texts import DEFAULT, say

@@ -44,7 +44,8 @@ from gonogo.domain.tool_calls import (
     unfinished,
 )
 from gonogo.llm import Model
-from gonogo.store import Connection, Store, log
+from gonogo.store import Connection, Store
+from gonogo.store import events as log
 from gonogo.store.calls import begin_judging, end_judging, open_calls, thread_calls
 from gonogo.store.sessions import conversation, say
 from gonogo.texts import say as text

@@ -28,7 +28,7 @@ from gonogo.domain.replanning import (
 from gonogo.domain.tool_calls import ModelRequest, Reply
 from gonogo.store import Connection, Store, new_id
 from gonogo.store.plans import lock_plan
-from gonogo.store.usage import (
+from gonogo.store.reports import (
     add_request,
     end_request,
     hold_session,

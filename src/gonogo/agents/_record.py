@@ -16,7 +16,8 @@ from gonogo.domain.states import CALL, GUARDED_NAMES, ApprovalStatus, CallStatus
 from gonogo.domain.strict_json import digest
 from gonogo.domain.tool_calls import Reply, ToolAnswer, ToolClass
 from gonogo.policy import CONTROL
-from gonogo.store import Connection, log, new_id
+from gonogo.store import Connection, new_id
+from gonogo.store import events as log
 from gonogo.store.calls import (
     add_calls,
     approval_of_call,
@@ -25,8 +26,8 @@ from gonogo.store.calls import (
     next_position,
     set_call,
 )
+from gonogo.store.plans import look_later
 from gonogo.store.sessions import session_of
-from gonogo.store.watches import look_later
 from gonogo.texts import say, told
 
 _C = CallStatus

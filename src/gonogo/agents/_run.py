@@ -23,8 +23,8 @@ from gonogo.domain.states import CallStatus
 from gonogo.domain.tool_calls import ToolClass
 from gonogo.store import Connection, Store
 from gonogo.store.calls import call_of, open_calls
-from gonogo.store.timers import set_timer
-from gonogo.store.watches import add_watch, watch_of
+from gonogo.store.jobs import set_timer
+from gonogo.store.plans import add_watch, watch_of
 from gonogo.tools import Tool
 
 _C = CallStatus

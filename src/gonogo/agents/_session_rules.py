@@ -7,8 +7,9 @@ from gonogo.domain.errors import InvalidMessage, RateLimited
 from gonogo.domain.identity import Principal
 from gonogo.domain.records import SessionRule
 from gonogo.policy import Rule, RuleText, kept_rule, session_rule
-from gonogo.store import Connection, log, new_id
-from gonogo.store.session_rules import active_rules, add_rule, end_rule, next_rule
+from gonogo.store import Connection, new_id
+from gonogo.store import events as log
+from gonogo.store.sessions import active_rules, add_rule, end_rule, next_rule
 
 _MOST = 256
 

@@ -29,10 +29,11 @@ from gonogo.domain.text_safety import visible
 from gonogo.domain.tool_calls import Access
 from gonogo.domain.undo import kept_path, real_path, shown_path
 from gonogo.policy import covers, products_of
-from gonogo.store import Connection, Store, log
+from gonogo.store import Connection, Store
+from gonogo.store import events as log
 from gonogo.store.calls import call_of, set_call
+from gonogo.store.plans import drop_watch, give_away, set_found, watch_of, watches_of_session
 from gonogo.store.sessions import session_of, spoken_in
-from gonogo.store.watches import drop_watch, give_away, set_found, watch_of, watches_of_session
 from gonogo.texts import DEFAULT, say
 from gonogo.workspace import Guards, Traffic, Workspace, is_harmless, take_away, topmost
 

@@ -20,6 +20,7 @@ from gonogo.domain.states import ApprovalKind, ApprovalStatus, DecisionWord
 from gonogo.domain.strict_json import digest
 from gonogo.policy import Reviews
 from gonogo.store import Connection, new_id
+from gonogo.store.approvals import askers_of_plan, escalate_approval, place_of_work, requester_of
 from gonogo.store.calls import (
     add_approval,
     approval_of,
@@ -28,8 +29,7 @@ from gonogo.store.calls import (
     lock_approval,
     pending_approvals,
 )
-from gonogo.store.desk import askers_of_plan, escalate_approval, place_of_work, requester_of
-from gonogo.store.timers import drop_timer, set_timer
+from gonogo.store.jobs import drop_timer, set_timer
 
 EXPIRE, WARN, ESCALATE = "approval_expiry", "approval_warning", "approval_escalation"
 DESK_TIMERS = frozenset({EXPIRE, WARN, ESCALATE})

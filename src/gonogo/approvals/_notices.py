@@ -11,7 +11,8 @@ from gonogo.domain.records import Approval, Vote
 from gonogo.domain.reviews import Review, reviewer_name
 from gonogo.domain.schedule import elapsed
 from gonogo.domain.states import ApprovalStatus
-from gonogo.store import Connection, log
+from gonogo.store import Connection
+from gonogo.store import events as log
 from gonogo.store.sessions import spoken_in
 from gonogo.texts import say
 

@@ -7,7 +7,7 @@ from gonogo.domain.records import Approval
 from gonogo.domain.reviews import NO_REVIEW, Review, reviewer_name
 from gonogo.domain.states import DecisionWord
 from gonogo.store import Connection
-from gonogo.store.desk import owner_of
+from gonogo.store.approvals import owner_of
 
 
 def review_of(approval: Approval) -> Review:

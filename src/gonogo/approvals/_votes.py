@@ -13,7 +13,7 @@ from gonogo.approvals._question import Ruling
 from gonogo.approvals._rights import review_of
 from gonogo.domain.records import Approval, Vote
 from gonogo.store import Connection
-from gonogo.store.desk import keep_vote, votes_of
+from gonogo.store.approvals import keep_vote, votes_of
 
 
 def counted(conn: Connection, approval: Approval, ruling: Ruling, now: datetime) -> Ruling | None:

@@ -14,7 +14,7 @@ from anyio.abc import TaskGroup
 from gonogo.domain.errors import Busy
 from gonogo.domain.records import Job, Stop, Timer
 from gonogo.store import Connection, Outbox, Store, patiently
-from gonogo.store.timers import due_timers, first_timer, set_timer, take_timer
+from gonogo.store.jobs import due_timers, first_timer, set_timer, take_timer
 
 _LOG = logging.getLogger(__name__)
 Handler = Callable[[Job], Awaitable[None]]

@@ -21,8 +21,8 @@ from gonogo.engine._outcomes import Deferred
 from gonogo.engine._rounds import ADVANCE, NO_PAUSE, PLAN_TIMEOUT, REPLAN, Rounds
 from gonogo.engine._spending import BUDGET, RESUME, RUNTIME
 from gonogo.store import Connection, stop
+from gonogo.store.jobs import drop_timer, set_timer
 from gonogo.store.sessions import spoken_in
-from gonogo.store.timers import drop_timer, set_timer
 from gonogo.texts import say
 
 _S = SubtaskStatus

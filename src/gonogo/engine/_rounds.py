@@ -24,8 +24,8 @@ from gonogo.engine._pace import Pace
 from gonogo.engine._spending import Spending
 from gonogo.store import Connection, go_on, stop
 from gonogo.store.calls import is_let_start
-from gonogo.store.sharing import count_elsewhere, plans_that_wait
-from gonogo.store.timers import drop_timer, set_timer
+from gonogo.store.jobs import drop_timer, set_timer
+from gonogo.store.plans import count_elsewhere, plans_that_wait
 
 _S = SubtaskStatus
 ADVANCE = "plan_advance"

@@ -11,9 +11,9 @@ from gonogo.domain.states import PlanStatus
 from gonogo.engine import _tell
 from gonogo.engine._board import Board, goes_on
 from gonogo.store import Connection
+from gonogo.store.jobs import drop_timer
+from gonogo.store.reports import runs_of_plan
 from gonogo.store.sessions import spoken_in
-from gonogo.store.timers import drop_timer
-from gonogo.store.usage import runs_of_plan
 from gonogo.texts import say
 
 RESUME = "plan_resume"

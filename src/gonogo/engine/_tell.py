@@ -23,7 +23,7 @@ from gonogo.domain.failures import Category, Failure
 from gonogo.domain.schedule import elapsed
 from gonogo.domain.states import SubtaskStatus
 from gonogo.engine._board import Board
-from gonogo.store import log
+from gonogo.store import events as log
 
 PRESENTER = "architect"
 """The agent that presents a plan and its results."""

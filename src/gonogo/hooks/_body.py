@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any, cast
 
 from gonogo.domain.strict_json import canonical_json
-from gonogo.store._types import stamp
+from gonogo.store.columns import stamp
 
 LONGEST_TEXT = 4_000
 """Characters of one text."""

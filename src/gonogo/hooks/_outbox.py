@@ -9,9 +9,10 @@ from gonogo.domain.records import Approval
 from gonogo.domain.reviews import Delivery, DeliveryStatus
 from gonogo.hooks._body import body_of
 from gonogo.hooks._config import Hook
-from gonogo.store import Connection, go_on, log, new_id
+from gonogo.store import Connection, go_on, new_id
+from gonogo.store import events as log
 from gonogo.store.calls import approval_of
-from gonogo.store.deliveries import add_delivery
+from gonogo.store.jobs import add_delivery
 
 HOOK = "hook"
 """The job that sends what a hook has to be told. Its key is the hook's name."""

@@ -18,15 +18,17 @@ from gonogo.domain.records import Job, Timer
 from gonogo.domain.reviews import Delivery, DeliveryStatus
 from gonogo.hooks._config import Hook
 from gonogo.hooks._outbox import HOOK
-from gonogo.store import Connection, Store, go_on, log
-from gonogo.store.deliveries import (
+from gonogo.store import Connection, Store, go_on
+from gonogo.store import events as log
+from gonogo.store.jobs import (
     delivery_of,
+    drop_timer,
     due_delivery,
     pending_deliveries,
     set_delivery,
+    set_timer,
     take_delivery,
 )
-from gonogo.store.timers import drop_timer, set_timer
 
 if TYPE_CHECKING:
     from gonogo.hooks._post import Post

@@ -37,7 +37,7 @@ from gonogo.store.plans import (
     revisions_of,
     subtask_rows,
 )
-from gonogo.store.usage import used_by_plan
+from gonogo.store.reports import used_by_plan
 from gonogo.texts import say
 from gonogo.workspace import Snapshots
 

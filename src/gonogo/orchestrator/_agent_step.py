@@ -30,7 +30,8 @@ from gonogo.domain.tool_calls import Reply, UserText, says_nothing
 from gonogo.engine import Completed, Failed, Outcome, Parked, Step
 from gonogo.orchestrator._endings import Ending
 from gonogo.orchestrator._threads import Opening, Threads
-from gonogo.store import Connection, log
+from gonogo.store import Connection
+from gonogo.store import events as log
 from gonogo.store.calls import open_calls
 from gonogo.store.sessions import conversation, say
 from gonogo.texts import say as text

@@ -33,15 +33,16 @@ from gonogo.orchestrator._planning import Planning
 from gonogo.orchestrator._proposal import ARCHITECT
 from gonogo.orchestrator._revising import also_asked, completed
 from gonogo.orchestrator._search import Talk
-from gonogo.store import Connection, go_on, log, new_id, stop
-from gonogo.store.calls import approval_of_plan, lock_approval
-from gonogo.store.comments import (
+from gonogo.store import Connection, go_on, new_id, stop
+from gonogo.store import events as log
+from gonogo.store.approvals import (
     add_comment,
     answer_comment,
     comments_of,
     count_open_comments,
     end_revising,
 )
+from gonogo.store.calls import approval_of_plan, lock_approval
 from gonogo.store.plans import add_revision, current_revision, plan_of, revise_plan, set_plan
 from gonogo.store.sessions import session_of, spoken_in
 from gonogo.texts import say as text

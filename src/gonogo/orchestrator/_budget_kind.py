@@ -14,8 +14,8 @@ from gonogo.domain.states import ApprovalKind, DecisionWord
 from gonogo.domain.strict_json import digest
 from gonogo.store import Connection
 from gonogo.store.plans import plan_of
+from gonogo.store.reports import runs_of_plan, used_by_plan, used_by_session
 from gonogo.store.sessions import spoken_in
-from gonogo.store.usage import runs_of_plan, used_by_plan, used_by_session
 from gonogo.texts import DEFAULT, say
 
 ABOUT = "budget"

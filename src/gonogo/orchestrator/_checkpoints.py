@@ -8,7 +8,8 @@ from gonogo.domain.events import CheckpointCreated, CheckpointFacts
 from gonogo.domain.records import Checkpoint, Plan
 from gonogo.domain.undo import checkpoint_hash
 from gonogo.engine import Start
-from gonogo.store import Connection, log, new_id
+from gonogo.store import Connection, new_id
+from gonogo.store import events as log
 from gonogo.store.checkpoints import add_checkpoints, head_of
 from gonogo.texts import say
 

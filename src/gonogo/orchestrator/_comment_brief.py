@@ -7,7 +7,7 @@ from gonogo.domain.records import Plan
 from gonogo.domain.reviews import comment_facts
 from gonogo.orchestrator._revising import completed
 from gonogo.store import Connection
-from gonogo.store.comments import comments_of
+from gonogo.store.approvals import comments_of
 from gonogo.store.plans import current_revision
 from gonogo.texts import say as text
 

@@ -14,7 +14,8 @@ from gonogo.domain.states import CallStatus, TurnStatus
 from gonogo.orchestrator._inbox import next_turn, tell_all_queued
 from gonogo.orchestrator._planning import Planning
 from gonogo.orchestrator._turn import check, move, restore, tell_switch
-from gonogo.store import Connection, Store, log
+from gonogo.store import Connection, Store
+from gonogo.store import events as log
 from gonogo.store.calls import open_calls
 from gonogo.store.sessions import session_of, set_turn_agent, turn_of
 from gonogo.texts import say as text

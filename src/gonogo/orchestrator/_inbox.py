@@ -7,7 +7,8 @@ from gonogo.agents import end_call
 from gonogo.domain.events import AgentSwitched, AssistantMessage, SwitchFacts
 from gonogo.domain.records import MAIN, CallRow, Session, Turn
 from gonogo.domain.states import CallStatus, PlanStatus, TurnStatus
-from gonogo.store import Connection, go_on, log, new_id
+from gonogo.store import Connection, go_on, new_id
+from gonogo.store import events as log
 from gonogo.store.calls import open_calls
 from gonogo.store.plans import plan_of
 from gonogo.store.sessions import add_turn, move_turn, open_turns, session_of, set_session, turn_of

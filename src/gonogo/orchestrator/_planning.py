@@ -28,7 +28,8 @@ from gonogo.orchestrator._inbox import ORCHESTRATOR, next_turn
 from gonogo.orchestrator._proposal import ARCHITECT, Proposals
 from gonogo.orchestrator._revising import completed, mint_grants
 from gonogo.orchestrator._turn import wake
-from gonogo.store import Connection, log, new_id
+from gonogo.store import Connection, new_id
+from gonogo.store import events as log
 from gonogo.store.calls import open_calls, pending_of_plan
 from gonogo.store.plans import add_plan, add_revision, end_grants, keep_account, move_plan, plan_of
 from gonogo.store.sessions import say, session_of, set_session, spoken_in, turn_of

@@ -14,8 +14,9 @@ from gonogo.domain.plan_views import PlanChanges
 from gonogo.domain.records import Approval, Plan, Session
 from gonogo.domain.reviews import standing_comments
 from gonogo.domain.states import ApprovalKind
-from gonogo.store import Connection, log
-from gonogo.store.comments import comments_of
+from gonogo.store import Connection
+from gonogo.store import events as log
+from gonogo.store.approvals import comments_of
 from gonogo.texts import plan_summary, told
 from gonogo.texts import say as text
 

@@ -29,7 +29,8 @@ from gonogo.orchestrator._proposal import ARCHITECT
 from gonogo.orchestrator._replan_brief import brief, reflection
 from gonogo.orchestrator._revising import also_asked, completed, mint_grants, told_progress
 from gonogo.orchestrator._search import Talk
-from gonogo.store import Connection, go_on, log
+from gonogo.store import Connection, go_on
+from gonogo.store import events as log
 from gonogo.store.calls import pending_of_plan
 from gonogo.store.plans import (
     add_revision,

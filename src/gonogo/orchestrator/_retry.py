@@ -12,7 +12,8 @@ from gonogo.engine import GOING
 from gonogo.orchestrator._planning import Planning
 from gonogo.orchestrator._proposal import ARCHITECT
 from gonogo.orchestrator._revising import take_up, undone
-from gonogo.store import Connection, log
+from gonogo.store import Connection
+from gonogo.store import events as log
 from gonogo.store.plans import current_revision, lock_plan, set_plan, subtask_rows
 from gonogo.store.sessions import session_of, set_session
 

@@ -16,9 +16,9 @@ from gonogo.store.checkpoints import (
     checkpoint_of,
     latest_checkpoint,
 )
+from gonogo.store.jobs import given_up
 from gonogo.store.plans import current_revision, plan_of, standings
 from gonogo.store.sessions import session_of
-from gonogo.store.sweeping import given_up
 
 BUSY = frozenset({SubtaskStatus.RUNNING, SubtaskStatus.WAITING_APPROVAL})
 _QUIET = ENDED | {PlanStatus.PAUSED}

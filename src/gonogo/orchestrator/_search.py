@@ -29,11 +29,12 @@ from gonogo.engine import REPLAN, Superseded
 from gonogo.orchestrator._planning import Planning
 from gonogo.orchestrator._proposal import ARCHITECT
 from gonogo.orchestrator.absences import ModelWait
-from gonogo.store import Connection, Stopwatch, Store, log
+from gonogo.store import Connection, Stopwatch, Store
+from gonogo.store import events as log
 from gonogo.store.calls import open_calls
+from gonogo.store.jobs import set_timer
 from gonogo.store.plans import plan_of, set_plan
 from gonogo.store.sessions import conversation, say, session_of
-from gonogo.store.timers import set_timer
 from gonogo.texts import say as text
 
 _TRIES = 3

@@ -15,9 +15,8 @@ from gonogo.domain.errors import ToolFailed
 from gonogo.domain.records import Job
 from gonogo.orchestrator.erasures import Erasures
 from gonogo.store import Connection, Store
+from gonogo.store.jobs import give_up_snapshots, has_timer, kept_objects, set_timer
 from gonogo.store.people import forget_answers
-from gonogo.store.sweeping import give_up_snapshots, kept_objects
-from gonogo.store.timers import has_timer, set_timer
 from gonogo.workspace import Snapshots
 
 _LOG = logging.getLogger(__name__)

@@ -6,7 +6,8 @@ from gonogo.domain.events import AgentSwitched, SwitchFacts
 from gonogo.domain.records import Turn
 from gonogo.domain.states import TurnStatus
 from gonogo.engine import Superseded
-from gonogo.store import Connection, go_on, log
+from gonogo.store import Connection, go_on
+from gonogo.store import events as log
 from gonogo.store.sessions import move_turn, session_of, turn_of
 
 

@@ -20,7 +20,8 @@ from gonogo.orchestrator._inbox import next_turn, tell_all_queued
 from gonogo.orchestrator._planning import is_held
 from gonogo.orchestrator._turn import check, move, restore, tell_switch, wake
 from gonogo.orchestrator.absences import ModelWait
-from gonogo.store import Connection, Store, log, stop
+from gonogo.store import Connection, Store, stop
+from gonogo.store import events as log
 from gonogo.store.calls import open_calls
 from gonogo.store.sessions import (
     lock_turn,

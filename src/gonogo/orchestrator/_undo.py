@@ -33,10 +33,11 @@ from gonogo.engine import RESUME, ROLLING_BACK
 from gonogo.orchestrator._again import run_again
 from gonogo.orchestrator._checkpoints import created, sealed
 from gonogo.orchestrator._rollback import Undoing, check_kept, check_quiet
-from gonogo.store import Connection, Store, log
+from gonogo.store import Connection, Store
+from gonogo.store import events as log
 from gonogo.store.checkpoints import Doer, Touched, add_changes, add_checkpoints, head_of
+from gonogo.store.jobs import drop_timer, set_timer
 from gonogo.store.plans import keep_account, lock_plan, set_plan, standings
-from gonogo.store.timers import drop_timer, set_timer
 from gonogo.texts import say
 from gonogo.workspace import (
     FileState,

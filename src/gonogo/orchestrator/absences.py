@@ -20,9 +20,10 @@ from gonogo.domain.schedule import elapsed
 from gonogo.domain.states import ApprovalKind, DecisionWord
 from gonogo.domain.strict_json import digest
 from gonogo.engine import MODEL
-from gonogo.store import Connection, log
+from gonogo.store import Connection
+from gonogo.store import events as log
+from gonogo.store.jobs import drop_timer, set_timer
 from gonogo.store.sessions import spoken_in
-from gonogo.store.timers import drop_timer, set_timer
 from gonogo.texts import DEFAULT, say
 
 

@@ -21,7 +21,8 @@ import anyio.to_thread
 from gonogo.domain.audit_chain import DELETED, SYSTEM
 from gonogo.domain.errors import ToolFailed
 from gonogo.domain.records import Job, Session
-from gonogo.store import Connection, Store, go_on, log
+from gonogo.store import Connection, Store, go_on
+from gonogo.store import events as log
 from gonogo.store.erasing import (
     deleted_sessions,
     end_session,
@@ -29,9 +30,8 @@ from gonogo.store.erasing import (
     expired_sessions,
     keys_of,
 )
-from gonogo.store.session_rules import end_rules
-from gonogo.store.sessions import set_session
-from gonogo.store.sweeping import kept_objects
+from gonogo.store.jobs import kept_objects
+from gonogo.store.sessions import end_rules, set_session
 from gonogo.workspace import Snapshots, Traffic, Workspace
 
 _LOG = logging.getLogger(__name__)

@@ -23,7 +23,7 @@ from gonogo.domain.schedule import elapsed
 from gonogo.runtime._parts import Parts
 from gonogo.runtime._sessions import visible, whose
 from gonogo.store import Connection
-from gonogo.store.analytics import Counted, count
+from gonogo.store.reports import Counted, count
 
 _PENDING = "pending"
 

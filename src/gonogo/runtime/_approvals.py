@@ -11,8 +11,8 @@ from gonogo.domain.views import ApprovalFilter, ApprovalList, ApprovalView
 from gonogo.runtime._questions import view_of
 from gonogo.runtime._sessions import seen, seen_ids, seen_plan
 from gonogo.store import Connection
+from gonogo.store.approvals import reviewed_of_plan, votes_of
 from gonogo.store.calls import approval_of, list_approvals
-from gonogo.store.desk import reviewed_of_plan, votes_of
 from gonogo.store.plans import plan_of
 from gonogo.store.sessions import session_of
 

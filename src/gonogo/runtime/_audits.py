@@ -13,8 +13,11 @@ from gonogo.domain.views import Audit
 from gonogo.runtime._parts import Parts
 from gonogo.runtime._people import OWNER
 from gonogo.runtime._sessions import visible, whose
-from gonogo.store import Connection, audit_log, auditing, log, patiently
-from gonogo.store.auditing import Stretch
+from gonogo.store import Connection, patiently
+from gonogo.store import audit as audit_log
+from gonogo.store import audit as auditing
+from gonogo.store import events as log
+from gonogo.store.audit import Stretch
 from gonogo.store.people import names
 
 _PAGE = 50

@@ -9,7 +9,7 @@ from gonogo.runtime._approvals import readable_plan
 from gonogo.runtime._parts import Parts
 from gonogo.runtime._views import comment_view, plan_view
 from gonogo.store import Connection
-from gonogo.store.comments import comments_of
+from gonogo.store.approvals import comments_of
 from gonogo.store.plans import current_revision, plan_of, subtask_rows
 
 

@@ -20,7 +20,7 @@ from gonogo.runtime._session_rules import check_owner
 from gonogo.runtime._sessions import Sessions, seen, seen_plan
 from gonogo.store import Connection, part
 from gonogo.store.calls import approval_of, approval_of_call, approval_of_plan, call_of
-from gonogo.store.log import last_seq, told_in, told_seq
+from gonogo.store.events import last_seq, told_in, told_seq
 from gonogo.store.sessions import session_of
 
 Find = Callable[[Connection], Approval]

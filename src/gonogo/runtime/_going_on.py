@@ -12,18 +12,19 @@ from gonogo.engine import PLAN_TIMERS, REPLAN, Engine, Work
 from gonogo.hooks import HOOK
 from gonogo.orchestrator import ERASE, SWEEP, Turns
 from gonogo.store import Connection, go_on
+from gonogo.store.approvals import plans_in_revision
 from gonogo.store.calls import call_of, open_calls
-from gonogo.store.comments import plans_in_revision
 from gonogo.store.plans import (
+    WATCH,
     live_plans,
     lock_plan,
+    resume_watches,
     revision_of,
     running_subtasks,
     subtask_key,
     subtask_row,
 )
 from gonogo.store.sessions import spoken_in, unfinished_turns
-from gonogo.store.watches import WATCH, resume_watches
 from gonogo.texts import DEFAULT
 
 

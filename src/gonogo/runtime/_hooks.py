@@ -15,7 +15,7 @@ from gonogo.runtime._oidc import memory_of
 from gonogo.runtime._questions import view_of
 from gonogo.settings import Settings
 from gonogo.store import Connection, Store
-from gonogo.store.links import link_of
+from gonogo.store.approvals import link_of
 from gonogo.store.sessions import spoken_in
 from gonogo.telemetry import Metrics
 from gonogo.texts import DEFAULT, asked

@@ -8,7 +8,7 @@ from gonogo.domain.views import CallView
 from gonogo.runtime._parts import Parts
 from gonogo.runtime._sessions import visible, whose
 from gonogo.store import Connection
-from gonogo.store.judged import JudgedCall, judged_calls
+from gonogo.store.calls import JudgedCall, judged_calls
 
 _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 _JUDGED_BY = ("path", "source", "destination", "patch", "command", "cwd")

@@ -11,9 +11,9 @@ from gonogo.domain.identity import Memory, Principal, Role
 from gonogo.domain.records import Approval
 from gonogo.domain.reviews import Link, LinkState, link_token, reviewer_name
 from gonogo.domain.states import ApprovalStatus
-from gonogo.store import Connection, log, new_id
-from gonogo.store.desk import owner_of
-from gonogo.store.links import add_link
+from gonogo.store import Connection, new_id
+from gonogo.store import events as log
+from gonogo.store.approvals import add_link, owner_of
 from gonogo.store.people import last_sight, names, standing
 
 _KEY_BYTES = 32

@@ -15,9 +15,10 @@ from gonogo.domain.views import LinkView
 from gonogo.runtime._approvals import readable_approval
 from gonogo.runtime._decisions import Decisions
 from gonogo.runtime._link_rows import hindrance, link_key, link_url, new_link, person, state_of
-from gonogo.store import Connection, log
+from gonogo.store import Connection
+from gonogo.store import events as log
+from gonogo.store.approvals import link_of, open_links, revoke_link, use_link
 from gonogo.store.calls import approval_of
-from gonogo.store.links import link_of, open_links, revoke_link, use_link
 from gonogo.store.sessions import spoken_in
 from gonogo.texts import DEFAULT
 

@@ -12,7 +12,7 @@ from gonogo.domain.errors import Unauthorized
 from gonogo.domain.identity import Login, Principal, Role
 from gonogo.runtime._parts import Parts
 from gonogo.runtime._people import secret_hash
-from gonogo.store import logins as rows
+from gonogo.store import people as rows
 from gonogo.store.people import token_by_secret
 
 LASTS = timedelta(days=1)

@@ -25,12 +25,13 @@ from gonogo.domain.views import DecisionAnswer
 from gonogo.runtime._decisions import Decisions
 from gonogo.runtime._receipt import Once, Receipt
 from gonogo.runtime._sessions import visible
-from gonogo.store import Connection, log, people
+from gonogo.store import Connection, people
+from gonogo.store import events as log
 from gonogo.store.calls import call_of
 from gonogo.store.erasing import was_erased
+from gonogo.store.jobs import drop_timer
 from gonogo.store.plans import plan_of
 from gonogo.store.sessions import open_turns, session_of, turn_of
-from gonogo.store.timers import drop_timer
 
 _LOG = logging.getLogger(__name__)
 _C = CallStatus

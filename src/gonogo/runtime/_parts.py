@@ -75,7 +75,7 @@ from gonogo.runtime._oidc import Bearers, open_bearers
 from gonogo.runtime._servers import classes_of, facts_of, open_toolkit
 from gonogo.settings import Settings
 from gonogo.store import Connection, Store
-from gonogo.store.watches import WATCH
+from gonogo.store.plans import WATCH
 from gonogo.telemetry import Metrics
 from gonogo.tools import Servers, Tool
 from gonogo.workspace import Limits, Snapshots, Traffic

@@ -14,9 +14,10 @@ from gonogo.domain.text_safety import mixed_letters
 from gonogo.domain.views import TokenView
 from gonogo.runtime._oidc import Bearers
 from gonogo.runtime._parts import Parts
-from gonogo.store import Connection, log, new_id
+from gonogo.store import Connection, new_id
+from gonogo.store import events as log
 from gonogo.store import people as rows
-from gonogo.store.desk import forget_votes
+from gonogo.store.approvals import forget_votes
 
 OWNER = Principal(id="local", name="local", role=Role.ADMIN)
 """Who works at the machine that owns the state folder."""

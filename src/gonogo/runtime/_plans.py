@@ -26,7 +26,8 @@ from gonogo.runtime._parts import Parts
 from gonogo.runtime._sessions import seen, seen_ids, seen_plan, visible
 from gonogo.runtime._timeline import Drawn, graph_view
 from gonogo.runtime._views import grant_view, plan_view, status_view, usage_view
-from gonogo.store import Connection, log
+from gonogo.store import Connection
+from gonogo.store import events as log
 from gonogo.store.calls import questions_of_plan, refused_calls
 from gonogo.store.plans import (
     current_revision,
@@ -38,7 +39,7 @@ from gonogo.store.plans import (
     revoke_grant,
     subtask_rows,
 )
-from gonogo.store.usage import runs_of_plan, used_by_plan
+from gonogo.store.reports import runs_of_plan, used_by_plan
 
 Found = tuple[Plan, Revision, list[SubtaskRow]]
 Verb = Callable[..., None]

@@ -7,8 +7,7 @@ from gonogo.domain.states import ApprovalKind, ApprovalStatus
 from gonogo.domain.views import ApprovalView
 from gonogo.runtime._views import approval_view
 from gonogo.store import Connection
-from gonogo.store.comments import count_open_comments
-from gonogo.store.desk import owner_of, votes_of
+from gonogo.store.approvals import count_open_comments, owner_of, votes_of
 
 
 def view_of(

@@ -41,7 +41,8 @@ from gonogo.runtime._undo import Undo
 from gonogo.runtime.driving import Driving
 from gonogo.runtime.maintenance import Maintenance
 from gonogo.settings import Settings
-from gonogo.store import Connection, Outbox, log
+from gonogo.store import Connection, Outbox
+from gonogo.store import events as log
 from gonogo.telemetry import Metrics
 
 _PATIENCE = 9.0

@@ -25,7 +25,7 @@ from gonogo.engine import Kind
 from gonogo.runtime._gate import open_programs
 from gonogo.settings import Settings
 from gonogo.store import Connection, Store
-from gonogo.store.sightings import accept, all_standings, count_seen, sight, standing_of
+from gonogo.store.people import accept, all_standings, count_seen, sight, standing_of
 from gonogo.tools import (
     Definition,
     ServerConfig,

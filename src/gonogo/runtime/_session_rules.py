@@ -12,7 +12,7 @@ from gonogo.policy import RuleText
 from gonogo.runtime._parts import Parts
 from gonogo.runtime._sessions import visible
 from gonogo.store import Connection
-from gonogo.store.session_rules import active_rules
+from gonogo.store.sessions import active_rules
 
 
 class SessionRules:

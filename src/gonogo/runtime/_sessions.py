@@ -15,13 +15,14 @@ from gonogo.runtime._history import history_of, said_by_people
 from gonogo.runtime._parts import Parts
 from gonogo.runtime._questions import view_of
 from gonogo.runtime._views import session_view
-from gonogo.store import Connection, log, new_id
+from gonogo.store import Connection, new_id
+from gonogo.store import events as log
 from gonogo.store.calls import pending_approvals
 from gonogo.store.erasing import was_erased
 from gonogo.store.plans import plan_of
-from gonogo.store.session_rules import end_rules
 from gonogo.store.sessions import (
     add_session,
+    end_rules,
     find_sessions,
     list_sessions,
     open_turns,

@@ -13,7 +13,7 @@ from gonogo.runtime._parts import Parts
 from gonogo.runtime._receipt import Receipt
 from gonogo.runtime._sessions import visible
 from gonogo.store import patiently
-from gonogo.store.log import events_after
+from gonogo.store.events import events_after
 
 Body = dict[str, Any]
 _PLAN_ENDS = frozenset({"plan_completed", "plan_cancelled"})

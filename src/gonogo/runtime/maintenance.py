@@ -10,7 +10,7 @@ from gonogo.domain.identity import Principal, Role
 from gonogo.domain.views import StateRoom, Vacuumed
 from gonogo.runtime._parts import Parts
 from gonogo.store.erasing import deleted_sessions
-from gonogo.store.sweeping import kept_objects
+from gonogo.store.jobs import kept_objects
 from gonogo.workspace import Snapshots
 
 

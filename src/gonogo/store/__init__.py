@@ -17,13 +17,12 @@ from typing import Concatenate, ParamSpec, TypeVar
 from sqlalchemy import Connection
 
 from gonogo.domain.errors import Busy
-from gonogo.store._migrate import is_current, migrate
-from gonogo.store._outbox import Footprint, Outbox, go_on, outbox, part, stop
-from gonogo.store._postgres import PostgresBackend
-from gonogo.store._sqlite import SqliteBackend
 from gonogo.store.driver import Driver, count_transaction, join_writers
-from gonogo.store.ids import new_id
+from gonogo.store.migrate import is_current, migrate
 from gonogo.store.outage import Outage, Stopwatch, patiently, standing_still
+from gonogo.store.postgres import PostgresBackend
+from gonogo.store.sqlite import SqliteBackend
+from gonogo.store.transaction import Footprint, Outbox, go_on, new_id, outbox, part, stop
 
 __all__ = [
     "Connection", "Footprint", "Outbox", "Stopwatch", "Store", "go_on", "new_id", "outbox", "part",

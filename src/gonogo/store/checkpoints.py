@@ -9,10 +9,9 @@ from sqlalchemy import Connection, bindparam, delete, func, select
 
 from gonogo.domain.records import Checkpoint, FileChange
 from gonogo.domain.undo import checkpoint_hash
-from gonogo.store._outbox import outbox
-from gonogo.store._rows import by, change, columns_of, many, one, put, row_of
-from gonogo.store._schema import sessions
-from gonogo.store._undo_schema import checkpoints, file_changes
+from gonogo.store.rows import by, change, columns_of, many, one, put, row_of
+from gonogo.store.schema import checkpoints, file_changes, sessions
+from gonogo.store.transaction import outbox
 
 _LAST_CHANGE = (
     select(func.coalesce(func.max(file_changes.c.id), 0))

@@ -28,9 +28,9 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.exc import DBAPIError
 
 from gonogo.domain.errors import Busy, Conflict
-from gonogo.store._rows import put
-from gonogo.store._schema import drivers, writers
 from gonogo.store.outage import Pool, raise_told
+from gonogo.store.rows import put
+from gonogo.store.schema import drivers, writers
 
 _LOG = logging.getLogger(__name__)
 _BEAT, _GLANCE = 2.0, 0.1

@@ -30,29 +30,36 @@ from sqlalchemy import (
 from gonogo.domain.audit_chain import ERASED, OPENED, PRUNED, SYSTEM, Head
 from gonogo.domain.records import Session
 from gonogo.domain.states import ENDED, TURN, ApprovalStatus
-from gonogo.store import log
-from gonogo.store._desk_schema import comments, deliveries, links, session_rules, votes
-from gonogo.store._rows import columns_of, many, put, rows
-from gonogo.store._schema import (
+from gonogo.store import events as log
+from gonogo.store.audit import set_floor
+from gonogo.store.columns import Clean, Utc
+from gonogo.store.rows import columns_of, many, put, rows
+from gonogo.store.schema import (
     answers,
     approvals,
     audit,
     chains,
+    checkpoints,
+    comments,
+    deliveries,
     events,
+    file_changes,
     grants,
+    links,
     messages,
+    model_requests,
     plan_revisions,
     plans,
+    session_rules,
     sessions,
     subtasks,
     texts,
     timers,
     tool_calls,
     turns,
+    votes,
+    watches,
 )
-from gonogo.store._types import Clean, Utc
-from gonogo.store._undo_schema import checkpoints, file_changes, model_requests, watches
-from gonogo.store.auditing import set_floor
 
 _AT_ONCE = 2_000
 """Rows that one transaction takes away."""

@@ -7,9 +7,19 @@ from sqlalchemy import Connection, Text, bindparam, literal, select, type_coerce
 from gonogo.domain.audit_chain import DELETED, OPENED, SYSTEM
 from gonogo.domain.reconciliation import ALLOWED, Claim, Holding, claim_of_question
 from gonogo.domain.states import ApprovalStatus, CallStatus
-from gonogo.store._desk_schema import comments, links, session_rules
-from gonogo.store._schema import approvals, chains, grants, plans, sessions, tokens, tool_calls
-from gonogo.store._types import Clean
+from gonogo.store.columns import Clean
+from gonogo.store.schema import (
+    approvals,
+    chains,
+    comments,
+    grants,
+    links,
+    plans,
+    session_rules,
+    sessions,
+    tokens,
+    tool_calls,
+)
 
 _OF = bindparam("of", type_=Clean())
 _QUESTIONS = select(

@@ -19,9 +19,9 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
 from gonogo.domain.errors import Conflict
-from gonogo.store._outbox import Extent
-from gonogo.store.log import extent_of, hash_at
+from gonogo.store.events import extent_of, hash_at
 from gonogo.store.outage import is_away, raise_told
+from gonogo.store.transaction import Extent
 
 _LOG = logging.getLogger(__name__)
 _EVERY = 1.0

@@ -1,17 +1,30 @@
-"""Principals, tokens, and the answers kept for repeated requests."""
+"""Principals, their tokens and logins, and what was seen of foreign tools."""
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, delete, func, or_, select, union_all
+from sqlalchemy import Connection, bindparam, delete, func, or_, select, union_all, update
+from sqlalchemy.dialects import postgresql, sqlite
 
-from gonogo.domain.identity import Sight
-from gonogo.store._rows import change, put, rows
-from gonogo.store._schema import answers, approvals, plans, principals, sessions, tokens
-from gonogo.store._types import Clean, Utc
+from gonogo.domain.identity import Login, Sight
+from gonogo.domain.tool_calls import Sighting, Standing
+from gonogo.store import events as log
+from gonogo.store.columns import Clean, Utc
+from gonogo.store.rows import change, columns_of, many, one, put, row_of, rows
+from gonogo.store.schema import (
+    answers,
+    approvals,
+    logins,
+    plans,
+    principals,
+    sessions,
+    sightings,
+    tokens,
+)
 
 _NAMES = select(principals.c.id, principals.c.name).where(
     principals.c.id.in_(bindparam("ids", expanding=True))
@@ -144,3 +157,155 @@ def forget_answers(conn: Connection, before: datetime) -> int:
 def _said(answer: dict[str, Any]) -> str:
     """An answer as a text in which ids are found, also in what it holds as JSON."""
     return " ".join([json.dumps(answer), *(each for each in answer.values() if type(each) is str)])
+
+
+# Who is signed in with a browser, kept by the hash of the secret that its cookie holds.
+
+KEPT = 50
+"""Logins of one principal; the oldest give way."""
+_FIND = (
+    select(*columns_of(logins, Login))
+    .outerjoin(tokens, tokens.c.id == logins.c.token_id)
+    .where(
+        logins.c.secret_hash == bindparam("secret_hash"),
+        logins.c.expires_at > bindparam("now"),
+        tokens.c.revoked_at.is_(None),
+    )
+)
+_EXPIRED = delete(logins).where(logins.c.expires_at <= bindparam("now"))
+_NEWEST = (
+    select(logins.c.secret_hash)
+    .where(logins.c.principal_id == bindparam("of"))
+    .order_by(logins.c.created_at.desc(), logins.c.secret_hash)
+    .limit(KEPT)
+)
+_OLDEST = delete(logins).where(
+    logins.c.principal_id == bindparam("of"), logins.c.secret_hash.not_in(_NEWEST)
+)
+_END = delete(logins).where(logins.c.secret_hash == bindparam("of"))
+
+
+def begin(conn: Connection, login: Login) -> None:
+    """Keep a login; those that are over, or too many, go."""
+    put(conn, logins, row_of(login))
+    conn.execute(_EXPIRED, {"now": login.created_at})
+    conn.execute(_OLDEST, {"of": login.principal_id})
+
+
+def find(conn: Connection, secret_hash: str, now: datetime) -> Login | None:
+    """The login with that secret, unless it is over or its token was revoked."""
+    return one(conn, _FIND, {"secret_hash": secret_hash, "now": now}, Login)
+
+
+def renew(conn: Connection, secret_hash: str, until: datetime) -> None:
+    """Have a login last longer; one that ended meanwhile stays so."""
+    change(conn, logins, {"secret_hash": secret_hash}, {"expires_at": until})
+
+
+def end(conn: Connection, secret_hash: str) -> None:
+    """End a login; one that is over already is no error."""
+    conn.execute(_END, {"of": secret_hash})
+
+
+# What was seen of the tools of foreign servers: appended, accepted, never changed.
+
+FIRST = "first sight"
+"""Who accepts a tool that was never seen before."""
+_ALL = select(*columns_of(sightings, Sighting)).order_by(sightings.c.name, sightings.c.position)
+_OF = _ALL.where(sightings.c.name == bindparam("of"))
+_ACCEPT = (
+    update(sightings)
+    .where(
+        sightings.c.name == bindparam("of"),
+        sightings.c.position == bindparam("at"),
+        sightings.c.accepted_at.is_(None),
+    )
+    .values(accepted_at=bindparam("now"), accepted_by=bindparam("by"))
+)
+_KEPT = 50
+"""Sightings of one tool; of those that are older only the accepted ones stay."""
+_FORGET_EARLIER = delete(sightings).where(
+    sightings.c.name == bindparam("of"),
+    sightings.c.position <= bindparam("up_to"),
+    sightings.c.accepted_at.is_(None),
+)
+# Two texts are compared: the tool as it is, and as it was accepted last.
+_STRIP = (
+    update(sightings)
+    .where(
+        sightings.c.name == bindparam("of"),
+        sightings.c.position.not_in([bindparam("now"), bindparam("accepted")]),
+    )
+    .values(definition={})
+)
+_COUNT = select(func.count(sightings.c.name.distinct())).where(
+    func.substr(sightings.c.name, 1, bindparam("length")) == bindparam("start")
+)
+# Not asked first: another process may see the same change at the same time.
+_KEEP = {
+    "sqlite": sqlite.insert(sightings).on_conflict_do_nothing().returning(sightings.c.name),
+    "postgresql": postgresql.insert(sightings).on_conflict_do_nothing().returning(sightings.c.name),
+}
+
+
+def standing_of(conn: Connection, name: str) -> Standing | None:
+    """What was seen of a tool; None: nothing yet."""
+    found = many(conn, _OF, {"of": name}, Sighting)
+    return Standing(found) if found else None
+
+
+def all_standings(conn: Connection) -> dict[str, Standing]:
+    """What was seen of every tool, by name."""
+    found: dict[str, list[Sighting]] = {}
+    for sighting in many(conn, _ALL, {}, Sighting):
+        found.setdefault(sighting.name, []).append(sighting)
+    return {name: Standing(several) for name, several in found.items()}
+
+
+def sight(
+    conn: Connection, name: str, digest: str, definition: Mapping[str, Any], now: datetime
+) -> Standing:
+    """Write down how a tool is described, if that is not as it was seen last."""
+    standing = standing_of(conn, name)
+    if standing is not None and standing.now.digest == digest:
+        return standing
+    seen = Sighting(
+        name=name, position=1 if standing is None else standing.now.position + 1, digest=digest,
+        definition=dict(definition), seen_at=now, accepted_at=None, accepted_by=None,
+    )  # fmt: skip
+    if standing is None:
+        seen = replace(seen, accepted_at=now, accepted_by=FIRST)
+    if conn.execute(_KEEP[conn.dialect.name], row_of(seen)).first() is not None:
+        log.note(
+            conn, log.SYSTEM, now, actor="gonogo", subject=name, digest=digest,
+            action="tool.seen" if standing is None else "tool.changed",
+            before=None if standing is None else standing.now.digest,
+        )  # fmt: skip
+        conn.execute(_FORGET_EARLIER, {"of": name, "up_to": seen.position - _KEPT})
+        kept = (standing and standing.as_accepted) or seen
+        conn.execute(_STRIP, {"of": name, "now": seen.position, "accepted": kept.position})
+    found = standing_of(conn, name)
+    assert found is not None  # noqa: S101 - it is there, by us or by another process
+    return found
+
+
+def count_seen(conn: Connection, start: str) -> int:
+    """How many tools were ever seen whose names begin so."""
+    return conn.execute(_COUNT, {"start": start, "length": len(start)}).scalar_one()
+
+
+def accept(conn: Connection, sighting: Sighting, by: str, now: datetime, *, actor: str) -> bool:
+    """Have a tool count as it was seen. False when somebody accepted that meanwhile.
+
+    Args:
+        by: The name of whoever accepts it.
+        actor: Their id.
+    """
+    where = {"of": sighting.name, "at": sighting.position}
+    if conn.execute(_ACCEPT, {**where, "now": now, "by": by}).rowcount == 0:
+        return False
+    log.note(
+        conn, log.SYSTEM, now, actor=actor, action="tool.accepted", subject=sighting.name,
+        digest=sighting.digest,
+    )  # fmt: skip
+    return True

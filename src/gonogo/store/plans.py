@@ -8,14 +8,14 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from pydantic import TypeAdapter
-from sqlalchemy import Connection, bindparam, func, select, update
+from sqlalchemy import Connection, and_, bindparam, delete, exists, func, or_, select, update
 
 from gonogo.domain.errors import Conflict
 from gonogo.domain.plan import FORM, Revision, Subtask, as_meant, worker_name
-from gonogo.domain.records import GrantRow, Plan, SubtaskRow
+from gonogo.domain.records import GrantRow, Plan, SubtaskRow, Watch
 from gonogo.domain.schedule import Standing
 from gonogo.domain.states import BOUND, PLAN, SUBTASK, PlanStatus, SubtaskStatus
-from gonogo.store._rows import (
+from gonogo.store.rows import (
     among,
     by,
     change,
@@ -27,7 +27,8 @@ from gonogo.store._rows import (
     row_of,
     rows,
 )
-from gonogo.store._schema import grants, plan_revisions, plans, subtasks
+from gonogo.store.schema import grants, plan_revisions, plans, sessions, subtasks, watches
+from gonogo.store.transaction import go_on
 
 _SUBTASKS: TypeAdapter[tuple[Subtask, ...]] = TypeAdapter(tuple[Subtask, ...])
 
@@ -413,3 +414,125 @@ def _revision(row: Any) -> Revision:  # noqa: ANN401 - a database row
         ),
         written=tuple(row.subtasks) if is_older else None,
     )
+
+
+# What the plans of one workspace share: room for the subtasks that run there.
+
+_WORKSPACE = select(sessions.c.workspace).where(sessions.c.id == bindparam("of"))
+_BEGUN = ("running", "paused", "replanning")
+_LOCK_WORKSPACE = select(
+    func.pg_advisory_xact_lock(func.hashtextextended(_WORKSPACE.scalar_subquery(), 0))
+)
+_OTHERS = (
+    select(plans.c.id)
+    .join(sessions, sessions.c.id == plans.c.session_id)
+    .where(
+        sessions.c.workspace == _WORKSPACE.scalar_subquery(),
+        plans.c.id != bindparam("plan_id"),
+    )
+)
+_RUN_ELSEWHERE = (
+    select(func.count())
+    .select_from(subtasks)
+    .where(
+        subtasks.c.status == "running",
+        subtasks.c.plan_id.in_(_OTHERS.where(among(plans.c.status, _BEGUN))),
+    )
+)
+_HAS_BEGUN = and_(subtasks.c.attempt > 0, subtasks.c.not_before.is_(None))
+_WAITERS = _OTHERS.where(
+    exists().where(
+        subtasks.c.plan_id == plans.c.id,
+        subtasks.c.revision == plans.c.revision,
+        subtasks.c.status == "pending",
+        # Of a plan that is sent back only what has begun may go on.
+        or_(plans.c.status == "running", and_(plans.c.status == "replanning", _HAS_BEGUN)),
+    ),
+).order_by(plans.c.id)
+
+
+def count_elsewhere(conn: Connection, session_id: str, plan_id: str) -> int:
+    """How many subtasks of other plans run in the workspace of a session.
+
+    Until the transaction ends nobody else counts there, so that two plans never take the same room.
+    """
+    if conn.dialect.name == "postgresql":
+        conn.execute(_LOCK_WORKSPACE, {"of": session_id})
+    return conn.execute(_RUN_ELSEWHERE, {"of": session_id, "plan_id": plan_id}).scalar_one()
+
+
+def plans_that_wait(conn: Connection, session_id: str, plan_id: str) -> list[str]:
+    """The other plans of the workspace that have something left to start.
+
+    They come in a circle from the one that asks, so that each has its turn.
+    """
+    found = conn.execute(_WAITERS, {"of": session_id, "plan_id": plan_id}).scalars().all()
+    return [key for key in found if key > plan_id] + [key for key in found if key < plan_id]
+
+
+# Watches: what stood guarded before a command, kept until somebody has looked after it.
+#
+# A row is written with the call's start and goes with what was seen afterwards, so that no end of
+# the process between the two lets a name pass unseen.
+
+WATCH = "watch"
+"""The job that looks after a call, or takes away what it left."""
+
+_OF = watches.c.call_id == bindparam("of")
+_DROP = delete(watches).where(_OF)
+_DUE = select(watches.c.call_id).where(watches.c.found.is_(None) | watches.c.taken_by.is_not(None))
+_OF_SESSION = select(*columns_of(watches, Watch)).where(
+    watches.c.session_id == bindparam("session_id")
+)
+_FOUND = (
+    update(watches)
+    .where(_OF, watches.c.found.is_(None))
+    .values(found=bindparam("names", type_=watches.c.found.type), ended=bindparam("how"))
+)
+_GIVE_AWAY = update(watches).where(_OF).values(taken_by=bindparam("by_whom"))
+
+
+def add_watch(conn: Connection, watch: Watch) -> None:
+    """Begin to watch, in the place of an earlier try of the same call."""
+    drop_watch(conn, watch.call_id)
+    put(conn, watches, row_of(watch))
+
+
+def watch_of(conn: Connection, call_id: str) -> Watch | None:
+    """The watch of a call."""
+    return one(conn, by(watches, Watch, "call_id"), {"call_id": call_id}, Watch)
+
+
+def watches_of_session(conn: Connection, session_id: str) -> list[Watch]:
+    """All watches of a session."""
+    return many(conn, _OF_SESSION, {"session_id": session_id}, Watch)
+
+
+def set_found(conn: Connection, call_id: str, found: Sequence[str], ended: str | None) -> bool:
+    """Write down what came. False when somebody else has, or the watch is over."""
+    params: dict[str, Any] = {"of": call_id, "names": list(found), "how": ended}
+    return conn.execute(_FOUND, params).rowcount > 0
+
+
+def give_away(conn: Connection, call_id: str, by_whom: str | None) -> None:
+    """Have what was found taken away; None: not any more."""
+    conn.execute(_GIVE_AWAY, {"of": call_id, "by_whom": by_whom})
+    if by_whom is not None:
+        go_on(conn, WATCH, call_id)
+
+
+def drop_watch(conn: Connection, call_id: str) -> bool:
+    """End a watch. False when it is over already."""
+    return conn.execute(_DROP, {"of": call_id}).rowcount > 0
+
+
+def look_later(conn: Connection, call_id: str) -> None:
+    """Have somebody look after a call whose owner goes away."""
+    if watch_of(conn, call_id) is not None:
+        go_on(conn, WATCH, call_id)
+
+
+def resume_watches(conn: Connection) -> None:
+    """After a start: whatever was to be looked at, or taken away, is."""
+    for call_id in conn.execute(_DUE).scalars().all():
+        go_on(conn, WATCH, call_id)

@@ -1,18 +1,18 @@
-"""Sessions: their rows, their turns and their messages."""
+"""Sessions, and the rules that hold in one of them alone."""
 
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, bindparam, func, select
+from sqlalchemy import Connection, bindparam, func, select, update
 
 from gonogo.domain.errors import Conflict
-from gonogo.domain.records import Session, Turn
+from gonogo.domain.records import Session, SessionRule, Turn
 from gonogo.domain.states import TURN, TurnStatus
 from gonogo.domain.tool_calls import MESSAGE, Message
-from gonogo.store._rows import among, by, change, columns_of, many, one, put, row_of, rows
-from gonogo.store._schema import messages, sessions, turns
-from gonogo.store.log import GENESIS
+from gonogo.store.events import GENESIS
+from gonogo.store.rows import among, by, change, columns_of, many, one, put, row_of, rows
+from gonogo.store.schema import messages, session_rules, sessions, turns
 from gonogo.store.texts import whole_rows
 
 _OF_PRINCIPAL = (
@@ -256,3 +256,52 @@ def history(conn: Connection, session_id: str) -> list[MessageRow]:
 def history_in(conn: Connection, session_id: str, thread: str) -> list[MessageRow]:
     """One conversation of a session."""
     return many(conn, _HISTORY_IN, {"of": session_id, "thread": thread}, MessageRow)
+
+
+# The rules of sessions: added, ended, never changed.
+
+_ACTIVE = (
+    select(*columns_of(session_rules, SessionRule))
+    .where(session_rules.c.session_id == bindparam("of"), session_rules.c.ended_at.is_(None))
+    .order_by(session_rules.c.position)
+)
+_HOLD = select(sessions.c.id).where(sessions.c.id == bindparam("of")).with_for_update()
+_NEXT = select(func.coalesce(func.max(session_rules.c.position), 0) + 1).where(
+    session_rules.c.session_id == bindparam("of")
+)
+_END = (
+    update(session_rules)
+    .where(session_rules.c.id == bindparam("of"), session_rules.c.ended_at.is_(None))
+    .values(ended_at=bindparam("at"))
+)
+_END_ALL = (
+    update(session_rules)
+    .where(session_rules.c.session_id == bindparam("of"), session_rules.c.ended_at.is_(None))
+    .values(ended_at=bindparam("at"))
+)
+
+
+def active_rules(conn: Connection, session_id: str) -> list[SessionRule]:
+    """The rules of a session that have not ended, in the order in which they were made."""
+    return many(conn, _ACTIVE, {"of": session_id}, SessionRule)
+
+
+def next_rule(conn: Connection, session_id: str) -> int:
+    """The number of a session's next rule, held until the transaction ends."""
+    conn.execute(_HOLD, {"of": session_id})
+    return conn.execute(_NEXT, {"of": session_id}).scalar_one()
+
+
+def add_rule(conn: Connection, rule: SessionRule) -> None:
+    """Insert a rule."""
+    put(conn, session_rules, row_of(rule))
+
+
+def end_rule(conn: Connection, rule_id: str, now: datetime) -> bool:
+    """End a rule. False when it has ended already."""
+    return conn.execute(_END, {"of": rule_id, "at": now}).rowcount == 1
+
+
+def end_rules(conn: Connection, session_id: str, now: datetime) -> None:
+    """End every rule of a session."""
+    conn.execute(_END_ALL, {"of": session_id, "at": now})

@@ -20,9 +20,9 @@ from sqlalchemy import Connection, Executable, Table, bindparam, exists, insert,
 from gonogo.domain.audit_chain import SYSTEM
 from gonogo.domain.errors import Refused
 from gonogo.domain.strict_json import loads
-from gonogo.store._outbox import outbox, recent_texts, texts_of
-from gonogo.store._schema import texts
-from gonogo.store._types import Clean, Packed, Shared, clean
+from gonogo.store.columns import Clean, Packed, Shared, clean
+from gonogo.store.schema import texts
+from gonogo.store.transaction import outbox, recent_texts, texts_of
 
 LONG = 256
 """Characters from which a string is kept once. A shorter one takes less room than the reference."""

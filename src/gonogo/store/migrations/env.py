@@ -5,7 +5,7 @@ Two processes that start at once migrate one after the other: the second finds n
 
 from alembic import context
 
-from gonogo.store._schema import METADATA
+from gonogo.store.schema import METADATA
 
 _LOCK = 0x676F6E6F676F
 connection = context.config.attributes["connection"]

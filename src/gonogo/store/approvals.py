@@ -1,16 +1,16 @@
-"""What the desk keeps beside its questions: who asked for the work, and who has approved so far."""
+"""What the desk keeps beside its questions: votes, comments on plans, links that decide."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, delete, exists, func, select
+from sqlalchemy import Connection, bindparam, delete, exists, func, select, update
 
-from gonogo.domain.records import Approval, Vote
-from gonogo.store._desk_schema import votes
-from gonogo.store._rows import change, columns_of, many, put, row_of
-from gonogo.store._schema import approvals, plans, sessions, tokens, turns
-from gonogo.store._types import Clean
+from gonogo.domain.records import Approval, Comment, Vote
+from gonogo.domain.reviews import Link
+from gonogo.store.columns import Clean
+from gonogo.store.rows import by, change, columns_of, many, one, put, row_of
+from gonogo.store.schema import approvals, comments, links, plans, sessions, tokens, turns, votes
 
 _VOTES = (
     select(*columns_of(votes, Vote))
@@ -105,3 +105,103 @@ def escalate_approval(
 def reviewed_of_plan(conn: Connection, plan_id: str) -> list[Approval]:
     """Every question about a plan, open or not, of which a rule of review spoke."""
     return many(conn, _REVIEWED_OF_PLAN, {"of": plan_id}, Approval)
+
+
+# Comments on plans, their answers, and which plans their planner is answering.
+
+_ALL = (
+    select(*columns_of(comments, Comment))
+    .where(comments.c.plan_id == bindparam("of"))
+    .order_by(comments.c.created_at, comments.c.id)
+)
+_COUNT_OPEN = (
+    select(func.count())
+    .select_from(comments)
+    .where(comments.c.plan_id == bindparam("of"), comments.c.answer.is_(None))
+)
+_ANSWER = (
+    update(comments)
+    .where(comments.c.id == bindparam("of"), comments.c.answer.is_(None))
+    .values(
+        answer=bindparam("said"), answered_revision=bindparam("number"), answered_at=bindparam("at")
+    )
+)
+_REVISED = select(plans.c.id).where(
+    plans.c.status == "awaiting_approval", plans.c.revising.is_not(None)
+)
+
+
+def add_comment(conn: Connection, comment: Comment) -> None:
+    """Keep a comment."""
+    put(conn, comments, row_of(comment))
+
+
+def comments_of(conn: Connection, plan_id: str) -> list[Comment]:
+    """Every comment on a plan, oldest first."""
+    return many(conn, _ALL, {"of": plan_id}, Comment)
+
+
+def count_open_comments(conn: Connection, plan_id: str) -> int:
+    """How many comments on a plan have no answer."""
+    return conn.execute(_COUNT_OPEN, {"of": plan_id}).scalar_one()
+
+
+def answer_comment(
+    conn: Connection, comment_id: str, answer: str, revision: int, now: datetime
+) -> bool:
+    """Keep the planner's answer. False when there is one already."""
+    params = {"of": comment_id, "said": answer, "number": revision, "at": now}
+    return conn.execute(_ANSWER, params).rowcount == 1
+
+
+def plans_in_revision(conn: Connection) -> list[str]:
+    """The ids of the plans that wait for a person while their planner answers comments."""
+    return list(conn.execute(_REVISED).scalars())
+
+
+def end_revising(conn: Connection, plan_id: str) -> None:
+    """The planner answers no comments of a plan any more, whatever the plan is by now."""
+    change(conn, plans, {"id": plan_id}, {"revising": None})
+
+
+# Links that decide: made, used once, ended.
+
+_OPEN = (
+    select(*columns_of(links, Link))
+    .where(
+        links.c.approval_id == bindparam("of"),
+        links.c.used_at.is_(None),
+        links.c.revoked_at.is_(None),
+    )
+    .order_by(links.c.id)
+)
+_GOOD = update(links).where(
+    links.c.id == bindparam("of"), links.c.used_at.is_(None), links.c.revoked_at.is_(None)
+)
+_USE = _GOOD.values(used_at=bindparam("at"))
+_REVOKE = _GOOD.values(revoked_at=bindparam("at"))
+
+
+def add_link(conn: Connection, link: Link) -> None:
+    """Insert a link."""
+    put(conn, links, row_of(link))
+
+
+def link_of(conn: Connection, link_id: str) -> Link | None:
+    """The link of that id."""
+    return one(conn, by(links, Link, "id"), {"id": link_id}, Link)
+
+
+def open_links(conn: Connection, approval_id: str) -> list[Link]:
+    """The links of a question that were neither used nor revoked."""
+    return many(conn, _OPEN, {"of": approval_id}, Link)
+
+
+def use_link(conn: Connection, link_id: str, now: datetime) -> bool:
+    """Spend a link. False when that was done before, or it was revoked."""
+    return conn.execute(_USE, {"of": link_id, "at": now}).rowcount == 1
+
+
+def revoke_link(conn: Connection, link_id: str, now: datetime) -> bool:
+    """End a link. False when it was used or ended before."""
+    return conn.execute(_REVOKE, {"of": link_id, "at": now}).rowcount == 1

@@ -1,7 +1,17 @@
 """The tables. Migrations make them; a test compares the two."""
 
-from sqlalchemy import Column, ForeignKey, Index, Integer, UniqueConstraint
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    Table,
+    UniqueConstraint,
+)
 
+from gonogo.domain.reviews import DeliveryStatus
 from gonogo.domain.states import (
     ApprovalKind,
     ApprovalStatus,
@@ -11,26 +21,210 @@ from gonogo.domain.states import (
     TurnStatus,
 )
 from gonogo.domain.tool_calls import ToolClass
-from gonogo.store._desk_schema import (
-    audit_floors,
-    comments,
-    deliveries,
-    links,
-    logins,
-    session_rules,
-    votes,
-)
-from gonogo.store._metadata import METADATA, SERIAL, table
-from gonogo.store._types import Clean, Flag, Json, Shared, Utc, Word
-from gonogo.store._undo_schema import checkpoints, file_changes, model_requests, watches
+from gonogo.store.columns import Clean, Flag, Json, Shared, Utc, Word
 
-__all__ = [
-    "METADATA", "answers", "approvals", "audit", "audit_floors", "chains", "checkpoints",
-    "comments", "deliveries", "drivers", "events", "file_changes", "grants", "links", "logins",
-    "messages", "model_requests", "plan_revisions", "plans", "principals", "session_rules",
-    "sessions", "subtasks", "texts", "timers", "tokens", "tool_calls", "turns", "votes", "watches",
-    "writers",
-]  # fmt: skip
+# What all tables share: their names for what they hold, and how they are made.
+
+NAMES = {
+    "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+    "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+    "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+    "pk": "pk_%(table_name)s",
+}
+METADATA = MetaData(naming_convention=NAMES)
+SERIAL = Integer().with_variant(BigInteger(), "postgresql")
+
+
+def table(name: str, *columns: Column[object] | Index | UniqueConstraint) -> Table:
+    """A table whose columns hold on SQLite only what their type says."""
+    return Table(name, METADATA, *columns, sqlite_strict=True)
+
+
+# The tables of the desk: who decides, what was said of a plan, who is told, foreign tools.
+#
+# And who looks at it in a browser.
+
+votes = table(
+    "votes",
+    Column("approval_id", Clean, ForeignKey("approvals.id"), primary_key=True),
+    Column("principal_id", Clean, primary_key=True),
+    Column("name", Clean, nullable=False),
+    Column("ruling", Json, nullable=False),
+    Column("created_at", Utc, nullable=False),
+)
+
+comments = table(
+    "comments",
+    Column("id", Clean, primary_key=True),
+    Column("session_id", Clean, ForeignKey("sessions.id"), nullable=False),
+    Column("plan_id", Clean, ForeignKey("plans.id"), nullable=False),
+    Column("revision", Integer, nullable=False),
+    Column("subtask_id", Clean),
+    Column("author_id", Clean, nullable=False),
+    Column("author", Clean, nullable=False),
+    Column("content", Clean, nullable=False),
+    Column("created_at", Utc, nullable=False),
+    Column("answer", Clean),
+    Column("answered_revision", Integer),
+    Column("answered_at", Utc),
+    Index(None, "plan_id", "created_at"),
+)
+
+session_rules = table(
+    "session_rules",
+    Column("id", Clean, primary_key=True),
+    Column("session_id", Clean, ForeignKey("sessions.id"), nullable=False),
+    Column("position", Integer, nullable=False),
+    Column("rule", Json, nullable=False),
+    Column("made_by", Clean, nullable=False),
+    Column("created_at", Utc, nullable=False),
+    Column("ended_at", Utc),
+    Column("plan_id", Clean, ForeignKey("plans.id")),
+    UniqueConstraint("session_id", "position"),
+)
+
+links = table(
+    "links",
+    Column("id", Clean, primary_key=True),
+    Column("approval_id", Clean, ForeignKey("approvals.id"), nullable=False),
+    Column("principal_id", Clean, nullable=False),
+    Column("name", Clean, nullable=False),
+    Column("role", Integer, nullable=False),
+    Column("created_at", Utc, nullable=False),
+    Column("expires_at", Utc, nullable=False),
+    Column("used_at", Utc),
+    Column("digest", Clean, nullable=False),
+    Column("made_by", Clean, nullable=False),
+    Column("revoked_at", Utc),
+    Index(None, "approval_id"),
+)
+
+deliveries = table(
+    "deliveries",
+    Column("id", Clean, primary_key=True),
+    Column("session_id", Clean, ForeignKey("sessions.id"), nullable=False),
+    Column("approval_id", Clean, ForeignKey("approvals.id"), nullable=False),
+    Column("hook", Clean, nullable=False),
+    Column("event", Clean, nullable=False),
+    Column("status", Word(DeliveryStatus), nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("epoch", Integer, nullable=False),
+    Column("body", Json, nullable=False),
+    Column("error", Clean),
+    Column("created_at", Utc, nullable=False),
+    Column("not_before", Utc, nullable=False),
+    Column("finished_at", Utc),
+    Index(None, "status"),
+    Index(None, "approval_id"),
+)
+
+audit_floors = table(
+    "audit_floors",
+    Column("chain", Clean, primary_key=True),
+    Column("seq", Integer, nullable=False),
+    Column("hash", Clean, nullable=False),
+    Column("removed_at", Utc, nullable=False),
+)
+
+sightings = table(
+    "sightings",
+    Column("name", Clean, primary_key=True),
+    Column("position", Integer, primary_key=True),
+    Column("digest", Clean, nullable=False),
+    Column("definition", Json, nullable=False),
+    Column("seen_at", Utc, nullable=False),
+    Column("accepted_at", Utc),
+    Column("accepted_by", Clean),
+)
+
+logins = table(
+    "logins",
+    Column("secret_hash", Clean, primary_key=True),
+    Column("principal_id", Clean, nullable=False),
+    Column("name", Clean, nullable=False),
+    Column("role", Integer, nullable=False),
+    Column("token_id", Clean, ForeignKey("tokens.id")),
+    Column("created_at", Utc, nullable=False),
+    Column("expires_at", Utc, nullable=False),
+    Column("ends_at", Utc),
+    Index(None, "principal_id"),
+)
+
+
+# The tables of what commands do to files, of what undo needs, and of what model requests took.
+
+checkpoints = table(
+    "checkpoints",
+    Column("id", Clean, primary_key=True),
+    Column("session_id", Clean, ForeignKey("sessions.id"), nullable=False),
+    Column("plan_id", Clean, ForeignKey("plans.id"), nullable=False),
+    Column("revision", Integer, nullable=False),
+    Column("subtask_id", Clean),
+    Column("attempt", Integer, nullable=False),
+    Column("reason", Clean, nullable=False),
+    Column("standings", Clean, nullable=False),
+    Column("event_seq", Integer, nullable=False),
+    Column("last_change", SERIAL, nullable=False),
+    Column("tree", Clean),
+    Column("hash", Clean, nullable=False),
+    Column("created_at", Utc, nullable=False),
+    Column("swept_at", Utc),
+    Index(None, "plan_id", "created_at"),
+    Index(None, "plan_id", "revision", "subtask_id", "attempt"),
+    Index(None, "session_id"),
+)
+
+file_changes = table(
+    "file_changes",
+    Column("id", SERIAL, primary_key=True, autoincrement=True),
+    Column("session_id", Clean, ForeignKey("sessions.id"), nullable=False),
+    Column("plan_id", Clean),
+    Column("revision", Integer),
+    Column("subtask_id", Clean),
+    Column("call_id", Clean),
+    Column("workspace", Clean, nullable=False),
+    Column("path", Clean, nullable=False),
+    Column("origin", Clean, nullable=False),
+    Column("before", Json),
+    Column("after", Json),
+    Column("created_at", Utc, nullable=False),
+    Index(None, "plan_id", "id"),
+    Index(None, "workspace", "path", "id"),
+    Index(None, "session_id"),
+)
+
+watches = table(
+    "watches",
+    Column("call_id", Clean, primary_key=True),
+    Column("session_id", Clean, nullable=False),
+    Column("workspace", Clean, nullable=False),
+    Column("marks", Json, nullable=False),
+    Column("expects", Json, nullable=False),
+    Column("found", Json),
+    Column("ended", Clean),
+    Column("taken_by", Clean),
+    Column("created_at", Utc, nullable=False),
+    Index(None, "session_id"),
+)
+
+model_requests = table(
+    "model_requests",
+    Column("id", Clean, primary_key=True),
+    Column("session_id", Clean, ForeignKey("sessions.id"), nullable=False),
+    Column("plan_id", Clean),
+    Column("subtask_id", Clean),
+    Column("thread", Clean, nullable=False),
+    Column("agent", Clean, nullable=False),
+    Column("model", Clean, nullable=False),
+    Column("status", Clean, nullable=False),
+    Column("input_tokens", Integer, nullable=False),
+    Column("output_tokens", Integer, nullable=False),
+    Column("cost_micros", SERIAL, nullable=False),
+    Column("duration_ms", Integer),
+    Column("created_at", Utc, nullable=False),
+    Index(None, "plan_id"),
+    Index(None, "session_id"),
+)
 
 principals = table(
     "principals",

@@ -16,11 +16,11 @@ from gonogo.domain.audit_chain import GENESIS, SYSTEM, entry_hash, new_salt, sea
 from gonogo.domain.errors import NotFound
 from gonogo.domain.events import Event
 from gonogo.domain.report_views import AuditEntry
-from gonogo.store._outbox import Extent, outbox
-from gonogo.store._rows import many, put
-from gonogo.store._schema import audit, chains, events, sessions
-from gonogo.store._types import as_kept, clean, stamp
+from gonogo.store.columns import as_kept, clean, stamp
+from gonogo.store.rows import many, put
+from gonogo.store.schema import audit, chains, events, sessions
 from gonogo.store.texts import whole_rows
+from gonogo.store.transaction import Extent, outbox
 
 _EXTENT = union_all(
     select(sessions.c.audit_seq, sessions.c.audit_hash, sessions.c.last_seq).where(

@@ -24,12 +24,12 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import QueuePool
 
 from gonogo.domain.errors import Conflict, Internal
-from gonogo.store._outbox import Footprint, Outbox, open_outbox, remember_texts
-from gonogo.store._prepared import Direct
 from gonogo.store.driver import FileLock
+from gonogo.store.events import flush
 from gonogo.store.known_heads import KnownHeads
-from gonogo.store.log import flush
 from gonogo.store.outage import Pool, is_away, raise_told, told
+from gonogo.store.prepared import Direct
+from gonogo.store.transaction import Footprint, Outbox, open_outbox, remember_texts
 
 Work = Callable[[Connection], Any]
 _COPIES = 2

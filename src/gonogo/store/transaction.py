@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Engine, event
 from sqlalchemy.pool import ConnectionPoolEntry
+from uuid6 import uuid7
 
 from gonogo.domain.records import Job, Stop, Timer
 
@@ -152,3 +153,11 @@ def go_on(
 def stop(conn: Connection, kind: str, key: str) -> None:
     """Once committed, end a job that runs: its work was taken from it."""
     outbox(conn).stops.append(Stop(kind, key))
+
+
+# Ids: a prefix that says what it names, and a UUID of version 7, so that they sort by age.
+
+
+def new_id(prefix: str) -> str:
+    """A new id, such as `plan_0197f3…`."""
+    return f"{prefix}_{uuid7().hex}"

@@ -25,11 +25,11 @@ from sqlalchemy import Connection, Engine, NullPool, create_engine, event, func,
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from gonogo.domain.errors import Busy, Internal
-from gonogo.store._metadata import METADATA
-from gonogo.store._outbox import Footprint, Outbox, open_outbox, remember_texts
 from gonogo.store.driver import AdvisoryLock, count_transaction, join_writers, last_transaction
-from gonogo.store.log import flush
+from gonogo.store.events import flush
 from gonogo.store.outage import Pool, is_away, raise_told
+from gonogo.store.schema import METADATA
+from gonogo.store.transaction import Footprint, Outbox, open_outbox, remember_texts
 
 Work = Callable[[Connection], Any]
 _POOL, _READERS = 10, 4
