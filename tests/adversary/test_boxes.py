@@ -10,7 +10,7 @@ import pytest
 
 from adversary.boxes import CANARY, TRICKS, Workshop
 from gonogo.workspace import Sandbox, Workspace, run_command
-from gonogo.workspace.guards import guarded_paths, topmost
+from gonogo.workspace.sandbox.guards import guarded_paths, topmost
 
 BUBBLEWRAP = Sandbox.detect()
 USUAL = (

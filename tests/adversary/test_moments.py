@@ -8,7 +8,7 @@ import pytest
 
 from adversary.ground import MARK
 from fakes.world import a_while, call, calls, is_running, of, plan, run, says, step, write
-from gonogo.workspace._beneath import exchange
+from gonogo.workspace.files.safe_open import exchange
 
 INSIDE = "inside\n"
 CHANGES = (

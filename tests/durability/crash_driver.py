@@ -49,9 +49,9 @@ from gonogo.llm import ScriptedModel
 from gonogo.llm.model import OnText
 from gonogo.runtime import Once, Runtime
 from gonogo.settings import Settings
-from gonogo.store import sqlite as _sqlite
+from gonogo.store import sqlite
 from gonogo.tools import builtin_tools
-from gonogo.workspace import _content
+from gonogo.workspace.files import content as contents
 
 
 class Fate:
@@ -78,17 +78,17 @@ class Fate:
 
     def wait_everywhere(self) -> None:
         """Have everything that is counted come by here."""
-        raw, prepare = _sqlite._raw, _sqlite._prepare
-        _sqlite._raw = lambda conn: Watched(raw(conn), self)  # type: ignore[assignment]
+        raw, prepare = sqlite._raw, sqlite._prepare
+        sqlite._raw = lambda conn: Watched(raw(conn), self)  # type: ignore[assignment]
 
         def prepared(connection: sqlite3.Connection, record: object) -> None:
             connection.set_trace_callback(self._meet_statement)
             prepare(connection, record)
 
-        _sqlite._prepare = prepared
-        _content._fill = self._after(_content._fill, "filled")
-        _content._place_new = self._after(_content._place_new, "placed")
-        _content._replace = self._after(_content._replace, "placed")
+        sqlite._prepare = prepared
+        contents._fill = self._after(contents._fill, "filled")
+        contents._place_new = self._after(contents._place_new, "placed")
+        contents._replace = self._after(contents._replace, "placed")
 
     def _after(self, fn: Callable[..., None], what: str) -> Callable[..., None]:
         def run(*args: Any, **options: Any) -> None:

@@ -21,14 +21,14 @@ from gonogo.domain.messages import parse_message
 from gonogo.llm import ScriptedModel
 from gonogo.runtime import Runtime
 from gonogo.settings import Settings
-from gonogo.store import sqlite as _sqlite
+from gonogo.store import sqlite
 
 SESSION = "mortal"
 
 
 def die_at(text: str) -> None:
     """Have the database kill us at a statement that holds this text."""
-    prepare = _sqlite._prepare
+    prepare = sqlite._prepare
 
     def meet(statement: str) -> None:
         if text in statement:
@@ -38,7 +38,7 @@ def die_at(text: str) -> None:
         connection.set_trace_callback(meet)
         prepare(connection, record)
 
-    _sqlite._prepare = prepared
+    sqlite._prepare = prepared
 
 
 async def live(root: Path, db: str, messages: list[dict[str, Any]]) -> None:

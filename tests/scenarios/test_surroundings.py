@@ -13,7 +13,7 @@ pytestmark = pytest.mark.usefixtures("few")
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """A limit that is soon reached."""
-    monkeypatch.setattr("gonogo.workspace.guards.SCAN_LIMIT", 30)
+    monkeypatch.setattr("gonogo.workspace.sandbox.guards.SCAN_LIMIT", 30)
 
 
 def fill(folder: Path, count: int = 31) -> None:

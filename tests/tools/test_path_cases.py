@@ -22,7 +22,7 @@ from gonogo.domain.paths import is_secret, write_guard
 from gonogo.domain.tool_calls import ToolClass
 from gonogo.tools import Bench, Prepared, builtin_tools
 from gonogo.workspace import Workspace
-from gonogo.workspace._beneath import exchange
+from gonogo.workspace.files.safe_open import exchange
 
 CASES = [
     json.loads(line)

@@ -15,8 +15,7 @@ import pytest
 
 from gonogo.domain.errors import ToolFailed
 from gonogo.workspace import CommandOutput, Network, Sandbox, Workspace, run_command
-from gonogo.workspace._sandbox import TRIES
-from gonogo.workspace._sign import Sign
+from gonogo.workspace.sandbox.bubblewrap import TRIES, Sign
 
 BUBBLEWRAP = Sandbox.detect()
 pytestmark = pytest.mark.skipif(BUBBLEWRAP is None, reason="bubblewrap does not work here")

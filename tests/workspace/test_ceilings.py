@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from gonogo.workspace import Ceilings, CommandOutput, Sandbox, Workspace, run_command
-from gonogo.workspace._ceilings import Disk
+from gonogo.workspace.sandbox.command import Disk
 
 BUBBLEWRAP = Sandbox.detect()
 pytestmark = pytest.mark.skipif(BUBBLEWRAP is None, reason="bubblewrap does not work here")

@@ -12,8 +12,8 @@ import pytest
 from fakes.until import with_time_to_begin
 from gonogo.domain.errors import ToolFailed
 from gonogo.workspace import CommandOutput, Sandbox, Workspace, run_command
-from gonogo.workspace._processes import MARK
-from gonogo.workspace._sandbox import guarded_paths
+from gonogo.workspace.sandbox.bubblewrap import guarded_paths
+from gonogo.workspace.sandbox.process import MARK
 
 BUBBLEWRAP = Sandbox.detect()
 PYTHON_PATH = f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin"

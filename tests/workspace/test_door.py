@@ -6,9 +6,7 @@ import anyio
 import anyio.abc
 import pytest
 
-from gonogo.workspace._door import Door
-from gonogo.workspace._proxy import Proxy
-from gonogo.workspace._reach import Network, Reached
+from gonogo.workspace.sandbox.network import Door, Network, Proxy, Reached
 
 LIMIT = 60
 

@@ -12,7 +12,13 @@ import pytest
 
 from gonogo.domain.errors import ToolFailed
 from gonogo.workspace import CommandOutput, Sandbox, Workspace, run_command
-from gonogo.workspace.guards import SCAN_LIMIT, Guards, guarded_paths, is_harmless, take_away
+from gonogo.workspace.sandbox.guards import (
+    SCAN_LIMIT,
+    Guards,
+    guarded_paths,
+    is_harmless,
+    take_away,
+)
 
 BUBBLEWRAP = Sandbox.detect()
 boxed = pytest.mark.skipif(BUBBLEWRAP is None, reason="bubblewrap does not work here")
@@ -27,7 +33,7 @@ def root(tmp_path: Path) -> Path:
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> int:
     """A limit that is soon reached."""
-    monkeypatch.setattr("gonogo.workspace.guards.SCAN_LIMIT", 50)
+    monkeypatch.setattr("gonogo.workspace.sandbox.guards.SCAN_LIMIT", 50)
     return 50
 
 
@@ -514,7 +520,7 @@ async def test_what_tools_do_in_folders_of_packages_they_can_do(root: Path) -> N
 
 @boxed
 async def test_a_sealed_folder_is_read_only_in_the_box(root: Path, monkeypatch) -> None:
-    monkeypatch.setattr("gonogo.workspace.guards._MAX_PATH", len(os.fsencode(root)) + 8)
+    monkeypatch.setattr("gonogo.workspace.sandbox.guards._MAX_PATH", len(os.fsencode(root)) + 8)
     lay(root, "deep/er/still/.git/config")
 
     await run(root, "echo x > deep/er/still/.git/config; touch deep/er/still/x; touch deep/x")

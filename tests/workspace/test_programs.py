@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from gonogo.workspace import CommandOutput, Sandbox, Workspace, run_command
-from gonogo.workspace._programs import Programs
+from gonogo.workspace.sandbox.process import Programs
 
 BUBBLEWRAP = Sandbox.detect()
 BOTH = [

@@ -12,8 +12,8 @@ from gonogo.domain.plan import Scope
 from gonogo.domain.tool_calls import Access, Call, Grant, ToolClass
 from gonogo.policy import Conditions, Rules, verdict
 from gonogo.workspace import CommandOutput, Sandbox, Workspace, run_command
-from gonogo.workspace.guards import guarded_paths
-from gonogo.workspace.repositories import held, plain_settings
+from gonogo.workspace.sandbox.guards import guarded_paths
+from gonogo.workspace.snapshots.repositories import held, plain_settings
 
 BUBBLEWRAP = Sandbox.detect()
 boxed = pytest.mark.skipif(BUBBLEWRAP is None, reason="bubblewrap does not work here")
@@ -244,7 +244,7 @@ async def test_submodules_and_other_work_trees_are_shown_so_too(root, monkeypatc
         "config", "modules/a/config", "modules/a/b/config", "worktrees/w/config.worktree",
     }  # fmt: skip
     assert not any(b"evil" in content for content in shown.values())
-    monkeypatch.setattr("gonogo.workspace.repositories._MOST", 3)
+    monkeypatch.setattr("gonogo.workspace.snapshots.repositories._MOST", 3)
     with pytest.raises(ToolFailed, match="More than 3 repositories"):
         plain_settings(guarded_paths(root), NEAR["PATH"])
 

@@ -8,7 +8,7 @@ import pytest
 
 from gonogo.domain.errors import ToolFailed
 from gonogo.workspace import Found, Match, Query, Workspace
-from gonogo.workspace._programs import find_program
+from gonogo.workspace.sandbox.process import find_program
 
 ENGINES = ["python", "rg"]
 

@@ -21,13 +21,13 @@ from hypothesis import strategies as st
 
 from gonogo.domain.errors import Busy, ToolFailed
 from gonogo.domain.strict_json import content_hash
-from gonogo.workspace import Workspace, _stage
-from gonogo.workspace._git import blob_id
-from gonogo.workspace._index import Desk
-from gonogo.workspace._plan import Restore
-from gonogo.workspace._snapshots import Snapshots
-from gonogo.workspace._standing import Standing
-from gonogo.workspace._states import Change, FileState, Folders, Limits, Tree
+from gonogo.workspace import Workspace
+from gonogo.workspace.snapshots import restore as restoring
+from gonogo.workspace.snapshots.git import blob_id
+from gonogo.workspace.snapshots.restore import Restore
+from gonogo.workspace.snapshots.scan import Desk
+from gonogo.workspace.snapshots.snapshot import Snapshots
+from gonogo.workspace.snapshots.states import Change, FileState, Folders, Limits, Standing, Tree
 from plugins.nightly import examples
 
 Picture = dict[str, tuple[str, bytes, int]]
@@ -918,8 +918,8 @@ def race(monkeypatch: pytest.MonkeyPatch, at: int, act: Race) -> None:
 
         return call
 
-    monkeypatch.setattr(_stage, "rename_new", before(_stage.rename_new))
-    monkeypatch.setattr(_stage, "exchange", before(_stage.exchange))
+    monkeypatch.setattr(restoring, "rename_new", before(restoring.rename_new))
+    monkeypatch.setattr(restoring, "exchange", before(restoring.exchange))
 
 
 @pytest.mark.parametrize("swaps", [True, False], ids=["swapping", "without swapping"])
@@ -936,7 +936,7 @@ def test_a_person_who_saves_in_the_last_instant_loses_nothing(
 ) -> None:
     first, _, restore = prepared(snapshots, workspace, root)
     if not swaps:
-        monkeypatch.setattr(_stage, "exchange", lambda *_: False)
+        monkeypatch.setattr(restoring, "exchange", lambda *_: False)
 
     def save() -> None:
         fill(root, {"beside": "person"})
@@ -958,9 +958,10 @@ def test_a_person_who_saves_in_the_last_instant_loses_nothing(
 CRASH = """
 import os, sys
 from pathlib import Path
-from gonogo.workspace import Workspace, _stage, _apply
-from gonogo.workspace._snapshots import Snapshots
-from gonogo.workspace._states import Tree
+from gonogo.workspace import Workspace
+from gonogo.workspace.snapshots import restore as restoring
+from gonogo.workspace.snapshots.snapshot import Snapshots
+from gonogo.workspace.snapshots.states import Tree
 
 store, root, before, after, at, swaps = sys.argv[1:]
 left = int(at)
@@ -975,9 +976,9 @@ def dying(real):
     return call
 
 if swaps == "no":
-    _stage.exchange = lambda *_: False
-_stage.rename_new = dying(_stage.rename_new)
-_stage.exchange = dying(_stage.exchange)
+    restoring.exchange = lambda *_: False
+restoring.rename_new = dying(restoring.rename_new)
+restoring.exchange = dying(restoring.exchange)
 for name in ("unlink", "rmdir", "mkdir", "fsync", "symlink"):
     setattr(os, name, dying(getattr(os, name)))
 snapshots, workspace = Snapshots(Path(store)), Workspace(Path(root))
@@ -1034,19 +1035,19 @@ def _one_of_both(now: Picture, first: Picture, second: Picture) -> bool:
     )
 
 
-def interrupted(place: Path, root: Path, kept: Mapping[str, bytes]) -> _stage.Note:
+def interrupted(place: Path, root: Path, kept: Mapping[str, bytes]) -> restoring.Note:
     """A rollback that stopped while it kept these contents, each for its path."""
     desk = Desk(place / "state" / "snapshots", root)
     desk.prepare()
     todo = [
-        _stage.Noted(
+        restoring.Noted(
             path=path,
             found=Standing(kind="file", hash=content_hash(b"two")),
             wanted=Standing(kind="file", hash=content_hash(b"one")),
         )
         for path in kept
     ]
-    note = _stage.start(desk.note, todo)
+    note = restoring.start(desk.note, todo)
     fill(root, {f"{note.folder}/{note.kept(path)}": data for path, data in kept.items()})
     return note
 

@@ -7,7 +7,7 @@ import pytest
 
 from gonogo.domain.errors import ToolFailed
 from gonogo.workspace import Snapshots, Workspace
-from gonogo.workspace._git import Git
+from gonogo.workspace.snapshots.git import Git
 
 AT_ONCE = -60.0
 """Nothing is so young that it stays for that alone."""

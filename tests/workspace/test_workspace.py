@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from gonogo.domain.errors import ToolFailed
 from gonogo.domain.strict_json import content_hash
 from gonogo.workspace import Workspace
-from gonogo.workspace._beneath import best_opener, open_by_kernel, open_by_walk
+from gonogo.workspace.files.safe_open import best_opener, open_by_kernel, open_by_walk
 
 OPENERS = [open_by_walk, *([open_by_kernel] if best_opener() is open_by_kernel else [])]
 

@@ -5,23 +5,27 @@ A file is replaced in one step, and only if it still holds what the change was b
 runs in a box where the machine has one, and nothing of it is left when it is over.
 """
 
-from gonogo.workspace._bound import bound_process
-from gonogo.workspace._ceilings import Ceilings
-from gonogo.workspace._command import OUTPUT_CAP, CommandOutput, run_command
-from gonogo.workspace._content import Base
-from gonogo.workspace._globs import compile_glob
-from gonogo.workspace._listing import Entry, Listing
-from gonogo.workspace._names import elsewhere
-from gonogo.workspace._plan import Left, Restore, RestoreItem
-from gonogo.workspace._programs import DEFAULT_PATH, Programs
-from gonogo.workspace._reach import Network, Reached
-from gonogo.workspace._sandbox import Sandbox, nothing
-from gonogo.workspace._search import Found, Match, Query
-from gonogo.workspace._snapshots import Snapshots
-from gonogo.workspace._states import Change, FileState, Folders, Limits, LineCount, Tree
-from gonogo.workspace._traffic import Traffic
-from gonogo.workspace._workspace import READ_LIMIT, Stat, Workspace
-from gonogo.workspace.guards import Guarded, GuardedName, Guards, is_harmless, take_away, topmost
+from gonogo.workspace.files.content import Base
+from gonogo.workspace.files.listing import Entry, Listing, compile_glob
+from gonogo.workspace.files.safe_open import elsewhere
+from gonogo.workspace.files.search import Found, Match, Query
+from gonogo.workspace.files.workspace import READ_LIMIT, Stat, Workspace
+from gonogo.workspace.locks import Traffic
+from gonogo.workspace.sandbox.bubblewrap import Sandbox, nothing
+from gonogo.workspace.sandbox.command import OUTPUT_CAP, Ceilings, CommandOutput, run_command
+from gonogo.workspace.sandbox.guards import (
+    Guarded,
+    GuardedName,
+    Guards,
+    is_harmless,
+    take_away,
+    topmost,
+)
+from gonogo.workspace.sandbox.network import Network, Reached
+from gonogo.workspace.sandbox.process import DEFAULT_PATH, Programs, bound_process
+from gonogo.workspace.snapshots.restore import Left, Restore, RestoreItem
+from gonogo.workspace.snapshots.snapshot import Snapshots
+from gonogo.workspace.snapshots.states import Change, FileState, Folders, Limits, LineCount, Tree
 
 __all__ = [
     "DEFAULT_PATH",

@@ -15,8 +15,8 @@ from pathlib import Path
 
 from gonogo.domain.errors import ToolFailed
 from gonogo.domain.paths import folded
-from gonogo.workspace._programs import find_program
-from gonogo.workspace.guards import Guarded
+from gonogo.workspace.sandbox.guards import Guarded
+from gonogo.workspace.sandbox.process import find_program
 
 _MOST = 500
 """Files of settings."""

@@ -22,13 +22,10 @@ from typing import NoReturn
 
 from gonogo.domain.errors import ToolFailed
 from gonogo.domain.paths import is_secret
-from gonogo.workspace._beneath import Opener, opened
-from gonogo.workspace._content import READING, check_regular, read_all
-from gonogo.workspace._failures import told
-from gonogo.workspace._globs import compile_glob
-from gonogo.workspace._listing import HEAVY_FOLDERS, STATE_FOLDERS, walk
-from gonogo.workspace._names import MAX_DEPTH
-from gonogo.workspace._programs import find_program
+from gonogo.workspace.files.content import READING, check_regular, read_all
+from gonogo.workspace.files.listing import HEAVY_FOLDERS, STATE_FOLDERS, compile_glob, walk
+from gonogo.workspace.files.safe_open import MAX_DEPTH, Opener, opened, told
+from gonogo.workspace.sandbox.process import find_program
 
 MAX_FILE = 4 * 1024 * 1024
 """Larger files are not searched."""
@@ -43,7 +40,7 @@ _RIPGREP = (
     *("--json", "--no-config", "--no-ignore", "--hidden", "--no-messages"),
     *("--sort=path", "--encoding=none"),
 )
-_MATCHER = Path(__file__).with_name("_matcher.py")
+_MATCHER = Path(__file__).with_name("matcher.py")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

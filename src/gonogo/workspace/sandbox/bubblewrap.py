@@ -6,22 +6,101 @@ nothing in it. Folders on PATH and the interpreter's own stay readable where the
 hidden home. What can be written besides the workspace is memory, of a bounded size.
 """
 
+import errno
 import os
+import platform
 import pwd
+import socket
+import struct
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from stat import S_ISREG
 
+import anyio
+
 from gonogo.domain.errors import ToolFailed
-from gonogo.workspace._filter import filter_fd
-from gonogo.workspace._programs import DEFAULT_PATH, find_program
-from gonogo.workspace.guards import SCAN_LIMIT, Guarded, guarded_paths
-from gonogo.workspace.repositories import obeyed, own_repository
+from gonogo.workspace.sandbox.guards import SCAN_LIMIT, Guarded, guarded_paths
+from gonogo.workspace.sandbox.process import DEFAULT_PATH, find_program
+from gonogo.workspace.snapshots.repositories import obeyed, own_repository
+
+# The system calls that no command in a box gets: a seccomp filter, as the kernel reads it.
+#
+# Namespaces do not divide everything. The kernel's keyrings are inherited, sockets to the machine's
+# hypervisor lead out of any network, and io_uring would open them past a filter.
+
+_LOAD, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06
+_ALLOW, _ERRNO = 0x7FFF0000, 0x00050000
+_NUMBER, _ARCH, _FIRST_ARGUMENT = 0, 4, 16
+_FAMILIES = (1, 2, 10, 16)
+"""Unix, IPv4, IPv6 and netlink, each of which a namespace or the file system divides."""
+_X32 = 0x40000000
+
+
+@dataclass(frozen=True, slots=True)
+class _Machine:
+    arch: int
+    socket: int
+    missing: tuple[int, ...]
+    """keyctl, add_key, request_key, bpf, userfaultfd, perf_event_open, io_uring_setup."""
+
+
+_MACHINES = {
+    "x86_64": _Machine(0xC000003E, 41, (250, 248, 249, 321, 323, 298, 425)),
+    "aarch64": _Machine(0xC00000B7, 198, (219, 217, 218, 280, 282, 241, 425)),
+}
+
+
+@contextmanager
+def filter_fd() -> Generator[int | None]:
+    """A descriptor that gives the filter; None on machines that we have no numbers for."""
+    machine = _MACHINES.get(platform.machine())
+    if machine is None:
+        yield None
+        return
+    read, write = os.pipe()
+    try:
+        with os.fdopen(write, "wb") as pipe:
+            pipe.write(b"".join(_program(machine)))
+        yield read
+    finally:
+        os.close(read)
+
+
+def _program(machine: _Machine) -> Iterator[bytes]:
+    yield _step(_LOAD, _ARCH)
+    yield from _unless(_EQUAL, machine.arch, errno.ENOSYS)
+    yield _step(_LOAD, _NUMBER)
+    yield from _if(_AT_LEAST, _X32, errno.ENOSYS)
+    for number in machine.missing:
+        yield from _if(_EQUAL, number, errno.ENOSYS)
+    yield _step(_EQUAL, machine.socket, 1, 0)
+    yield _step(_RETURN, _ALLOW)
+    yield _step(_LOAD, _FIRST_ARGUMENT)
+    for family in _FAMILIES:
+        yield _step(_EQUAL, family, 0, 1)
+        yield _step(_RETURN, _ALLOW)
+    yield _step(_RETURN, _ERRNO | errno.EAFNOSUPPORT)
+
+
+def _if(code: int, value: int, error: int) -> Iterator[bytes]:
+    yield _step(code, value, 0, 1)
+    yield _step(_RETURN, _ERRNO | error)
+
+
+def _unless(code: int, value: int, error: int) -> Iterator[bytes]:
+    yield _step(code, value, 1, 0)
+    yield _step(_RETURN, _ERRNO | error)
+
+
+def _step(code: int, value: int, met: int = 0, unmet: int = 0) -> bytes:
+    return struct.pack("=HBBI", code, met, unmet, value)
+
 
 PRIVATE_HOME = "/run/home"
 """The home of commands in the box, where /run is empty and its own."""
@@ -280,3 +359,80 @@ def _homes() -> set[Path]:
     except KeyError:
         return set()
     return {home} - {Path("/")}
+
+
+# The sign that a command began: what runs first in its box asks us, before the command does.
+#
+# A box is built from what stands on the machine, and that may have changed by the time it is built.
+# Without the sign nothing of the command has run, so the box may be built anew. And a command
+# begins only in a box that ends when we do: if we are killed while its box is built, nobody
+# answers, and nothing of it runs. The way of the sign is closed before the command starts.
+
+GIVE = r"""
+guards() {
+  guards=
+  while read -r name value; do
+    case $name in Seccomp*) guards+=" $value" ;; esac
+  done <"/proc/$1/status"
+}
+if [ -n "$4" ]; then
+  guards $$
+  own=$guards
+  until guards 1; [ "$guards" = "$own" ]; do :; done
+  { printf . >&"$4" && read -r -N 1 -u "$4" && eval "exec $4>&-"; } || exit 126
+fi
+"""
+"""What asks, in bash: `$4` is its way, or empty.
+
+It waits until the box's first process has the filter of system calls that the command has: just
+before it takes that, bubblewrap has it end with its parent, which asked for the same long before.
+"""
+
+
+class Sign:
+    """One command's; closed when its block ends."""
+
+    def __init__(self) -> None:
+        self._ours, self._theirs = socket.socketpair()
+        self._ours.setblocking(False)
+        self._given = False
+
+    @property
+    def fds(self) -> tuple[int, ...]:
+        """What the box inherits."""
+        return (self._theirs.fileno(),)
+
+    @property
+    def given(self) -> bool:
+        """Whether the command began."""
+        return self._given
+
+    def spawned(self) -> None:
+        """The box has its end: when it is gone, no sign will come."""
+        self._theirs.close()
+
+    async def answer(self) -> None:
+        """Let the command begin, once it asks; if its box goes first, nothing is to be let."""
+        await anyio.wait_readable(self._ours)
+        with suppress(OSError):
+            if self._ours.recv(1) == b".":
+                self._ours.send(b"!")
+                self._given = True
+
+    def close(self) -> None:
+        """Let go of both ends."""
+        self._theirs.close()
+        self._ours.close()
+
+
+@contextmanager
+def sign_of(*, boxed: bool) -> Generator[Sign | None]:
+    """The sign of a boxed command; without a box there is nothing that could have changed."""
+    if not boxed:
+        yield None
+        return
+    sign = Sign()
+    try:
+        yield sign
+    finally:
+        sign.close()

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO
 
 from gonogo.domain.errors import ToolFailed
-from gonogo.workspace._programs import DEFAULT_PATH, find_program
+from gonogo.workspace.sandbox.process import DEFAULT_PATH, find_program
 
 TIME_LIMIT = 60.0
 """Seconds of one program that reads or builds a tree."""

@@ -34,10 +34,9 @@ from gonogo.domain.paths import (
     is_secret,
     write_guard,
 )
-from gonogo.workspace._beneath import best_opener, opened
-from gonogo.workspace._index import settled
-from gonogo.workspace._scan import Found, Signature
-from gonogo.workspace._states import parents
+from gonogo.workspace.files.safe_open import best_opener, opened
+from gonogo.workspace.snapshots.scan import Found, Signature, settled
+from gonogo.workspace.snapshots.states import parents
 
 SCAN_LIMIT = 100_000
 """Names that are looked at, those in folders of installed packages left aside."""

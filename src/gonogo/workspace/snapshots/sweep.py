@@ -19,8 +19,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from gonogo.workspace._git import IMPORT_LIMIT, Git
-from gonogo.workspace._index import now_in
+from gonogo.workspace.snapshots.git import IMPORT_LIMIT, Git
+from gonogo.workspace.snapshots.scan import now_in
 
 GRACE = 3_600.0
 """Seconds for which everything that was written or used again stays."""

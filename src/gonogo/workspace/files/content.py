@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import Literal
 
 from gonogo.domain.errors import ToolFailed
-from gonogo.workspace._beneath import exchange, open_component, rename_new
+from gonogo.workspace.files.safe_open import exchange, open_component, rename_new
 
 READING = os.O_RDONLY | os.O_NONBLOCK
 """Non-blocking, so that a pipe in the place of a file is seen instead of waited for."""

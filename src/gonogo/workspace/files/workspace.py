@@ -19,17 +19,8 @@ from typing import Literal
 from gonogo.domain.errors import ToolFailed
 from gonogo.domain.paths import is_secret, write_guard
 from gonogo.domain.strict_json import content_hash
-from gonogo.workspace import _names
-from gonogo.workspace._beneath import (
-    Opener,
-    best_opener,
-    folder_made,
-    is_link,
-    opened,
-    rename_new,
-    resolve,
-)
-from gonogo.workspace._content import (
+from gonogo.workspace.files import safe_open as _names
+from gonogo.workspace.files.content import (
     READING,
     Base,
     check_base,
@@ -39,9 +30,18 @@ from gonogo.workspace._content import (
     put,
     read_all,
 )
-from gonogo.workspace._failures import told
-from gonogo.workspace._listing import Listing, list_folder
-from gonogo.workspace._search import Found, Query, search_folder
+from gonogo.workspace.files.listing import Listing, list_folder
+from gonogo.workspace.files.safe_open import (
+    Opener,
+    best_opener,
+    folder_made,
+    is_link,
+    opened,
+    rename_new,
+    resolve,
+    told,
+)
+from gonogo.workspace.files.search import Found, Query, search_folder
 
 READ_LIMIT = 8 * 1024 * 1024
 """Bytes of a file that is read whole."""

@@ -1,0 +1,1 @@
+"""Files within a workspace: opened safely, read, written, listed and searched."""

@@ -1,0 +1,1 @@
+"""What files looked like before: states kept in git, and put back."""
