@@ -12,7 +12,7 @@ from durability.ground import Ground
 from durability.server import Server
 from fakes import receiver as receivers
 from fakes.receiver import answers, receiver
-from hooks.test_delivery import verify
+from webhooks.test_delivery import verify
 
 SECRET = b"s" * 32
 LIMIT = 120

@@ -8,8 +8,7 @@ from pydantic_ai import messages as theirs
 from pydantic_ai.usage import RequestUsage
 
 from gonogo.domain.tool_calls import Reply, ToolAnswer, ToolRequest, UserText, repaired
-from gonogo.llm.adapter import Wire, from_provider, to_provider
-from gonogo.llm.arguments import CUT_OFF
+from gonogo.llm.provider import CUT_OFF, Wire, from_provider, to_provider
 
 TEXT = some.text(some.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=40)
 SAID = TEXT.filter(str.strip)

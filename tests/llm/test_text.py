@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as some
 
-from gonogo.llm.text import Relay, clean, clean_json, joined
+from gonogo.llm.provider import Relay, clean, clean_json, joined
 
 
 def relayed(*attempts):

@@ -10,8 +10,8 @@ from fakes import receiver as receivers
 from fakes.receiver import answers, receiver
 from fakes.world import LIMIT, calls, on_both, says, step, write
 from fakes.world import plan as planned
-from gonogo.hooks import BadHooks
-from hooks.test_delivery import verify
+from gonogo.webhooks import BadHooks
+from webhooks.test_delivery import verify
 
 SECRET = b"s" * 32
 LINES = {

@@ -7,7 +7,7 @@ import pytest
 from gonogo.domain.errors import InvalidArguments
 from gonogo.domain.tool_calls import Sighting, Standing, ToolClass
 from gonogo.tools import difference
-from gonogo.tools._mcp_tool import Definition, ForeignTool, Given, prepare, read_definition
+from gonogo.tools.mcp.tool import Definition, ForeignTool, Given, prepare, read_definition
 from gonogo.workspace import Workspace
 
 TEXT = {"type": "string"}

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gonogo.domain.errors import ToolFailed
-from gonogo.tools._patch import apply_hunks, parse_patch
-from gonogo.tools._text import difference
+from gonogo.tools.base import difference
+from gonogo.tools.patch import apply_hunks, parse_patch
 
 OLD = "one\ntwo\nthree\nfour\nfive\n"
 

@@ -8,26 +8,470 @@ a model that is away asks again and again: then each request is one attempt.
 import logging
 import math
 import random
+import re
 import secrets
 import time
-from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, cast
 
 import anyio
 
-from gonogo.domain.errors import GonogoError, ModelFailed
+from gonogo.domain.errors import GonogoError, InvalidMessage, ModelFailed, TooLarge
 from gonogo.domain.failures import is_away
-from gonogo.domain.tool_calls import ModelRequest, Reply, Usage
-from gonogo.llm import adapter
-from gonogo.llm.failures import model_failed
-from gonogo.llm.model import ModelSettings, OnText
-from gonogo.llm.text import Relay
+from gonogo.domain.strict_json import canonical_json, loads
+from gonogo.domain.tool_calls import (
+    Message,
+    ModelRequest,
+    Reply,
+    ToolAnswer,
+    ToolRequest,
+    ToolSchema,
+    Usage,
+    UserText,
+)
+from gonogo.llm.model import ModelSettings, OnText, new_call_id
 
 if TYPE_CHECKING:
+    from pydantic_ai import messages as theirs
     from pydantic_ai.messages import ModelMessage, ModelResponse
     from pydantic_ai.models import Model as TheirModel
     from pydantic_ai.models import ModelRequestParameters
     from pydantic_ai.settings import ModelSettings as TheirSettings
+
+
+# Reading the arguments that a model wrote for a tool call.
+#
+# A model's JSON is a stranger's: keys twice, NaN, a broken end. Whatever cannot be read in exactly
+# one way is a problem that the model is told of, never a guess.
+
+CUT_OFF = "The reply reached the output limit before the arguments were complete"
+
+
+def read_arguments(
+    written: str | dict[str, Any] | None, *, cut_off: bool = False
+) -> tuple[dict[str, Any] | None, str | None]:
+    """Read what a model wrote as the arguments of a call.
+
+    Args:
+        cut_off: The reply ended at its length limit in the middle of these arguments, or right
+            behind them: only what is written as a whole JSON object is what was meant.
+
+    Returns:
+        The arguments and None, or None and the problem in a sentence.
+    """
+    if not written or (isinstance(written, str) and not written.strip()):
+        return (None, CUT_OFF) if cut_off else ({}, None)
+    if cut_off and not isinstance(written, str):
+        # Somebody has put it together already, and may have closed what was open.
+        return None, CUT_OFF
+    try:
+        value = loads(written if isinstance(written, str) else canonical_json(written))
+        # Also refuses numbers such as 1e999, which are read as infinite.
+        canonical_json(value)
+    except (InvalidMessage, TooLarge) as error:
+        return None, CUT_OFF if cut_off else f"Arguments: {error}"
+    except (ValueError, RecursionError):
+        return None, "Arguments: a number is out of range"
+    if not isinstance(value, dict):
+        return None, f"Arguments must be a JSON object, not {type(value).__name__}"
+    return cast("dict[str, Any]", value), None
+
+
+# Text as providers stream it, made safe to store and to show.
+#
+# Lone surrogates and NUL have no place in UTF-8 or in PostgreSQL, so they become U+FFFD; a pair of
+# surrogates that was cut between two pieces is joined again.
+
+_UNSTORABLE = re.compile("[\ud800-\udfff\x00]")
+_BETWEEN_PARTS = "\n\n"
+
+
+def clean(text: str) -> str:
+    """The text with what cannot be stored replaced."""
+    if not _UNSTORABLE.search(text):
+        return text
+    joined = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return joined.replace("\x00", "\ufffd")
+
+
+def clean_json(value: Any) -> Any:  # noqa: ANN401 - any JSON value
+    """A JSON value with every string in it cleaned, keys too."""
+    match value:
+        case str():
+            return clean(value)
+        case list():
+            return [clean_json(item) for item in value]  # pyright: ignore[reportUnknownVariableType]
+        case dict():
+            return {clean_json(key): clean_json(item) for key, item in value.items()}  # pyright: ignore[reportUnknownVariableType]
+        case _:
+            return value
+
+
+def joined(parts: list[str]) -> str:
+    """The whole text of a reply that has several text parts."""
+    return _BETWEEN_PARTS.join(clean(part) for part in parts if part)
+
+
+class Relay:
+    """Passes text on as it comes, and never passes the same text twice.
+
+    After a retry the model begins again. What was already shown is skipped while the new text
+    agrees with it; if it does not, nothing more is shown, because the whole reply comes anyway.
+    """
+
+    def __init__(self, on_text: Callable[[str], None]) -> None:
+        self._on_text = on_text
+        self._shown = ""
+        self._fresh: list[str] = []
+        self.restart()
+
+    def restart(self) -> None:
+        """Begin a new attempt."""
+        self._shown += "".join(self._fresh)
+        self._fresh = []
+        self._said = 0
+        self._held = ""
+        self._agrees = True
+        self._gap = False
+
+    def part(self) -> None:
+        """Begin a new text part of the same reply."""
+        self.finish()
+        self._gap = self._said > 0
+
+    def feed(self, piece: str) -> None:
+        """Take the next piece of the text."""
+        piece = self._held + piece
+        # The other half of the character may be in the next piece.
+        split = bool(piece) and "\ud800" <= piece[-1] <= "\udbff"
+        self._held = piece[-1] if split else ""
+        self._pass_on(clean(piece[:-1] if split else piece))
+
+    def finish(self) -> None:
+        """The reply is whole: pass on what is left."""
+        held, self._held = self._held, ""
+        self._pass_on(clean(held))
+
+    def _pass_on(self, text: str) -> None:
+        if not text:
+            return
+        if self._gap:
+            self._gap, text = False, _BETWEEN_PARTS + text
+        again = self._shown[self._said : self._said + len(text)]
+        self._said += len(text)
+        self._agrees = self._agrees and text.startswith(again)
+        fresh = text[len(again) :]
+        if self._agrees and fresh:
+            self._fresh.append(fresh)
+            self._on_text(fresh)
+
+
+# Our messages as pydantic-ai's, and its replies as ours: the only mapping between the two.
+#
+# A reply's own form (`Reply.raw`) goes back to the model that gave it, so that what only the
+# provider understands (signatures, reasoning) survives; for any other model, and whenever it does
+# not agree with our words, the reply is rebuilt from these. Call ids are ours in both forms.
+
+_NAME = re.compile(r"[^a-zA-Z0-9_-]")
+_EXCERPT = 2_000
+_NOTHING = "(empty)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wire:
+    """What a provider's interface has that others have not."""
+
+    id_length: int | None = None
+    """What call ids are shortened to, where a provider insists on a length."""
+    marks_errors: bool = False
+    """A tool's result can be marked as an error. Elsewhere its text alone must tell."""
+
+
+PLAIN = Wire()
+
+
+def parameters(request: ModelRequest) -> "ModelRequestParameters":
+    """The system prompt and the tools, with each schema as it is."""
+    from pydantic_ai.messages import InstructionPart
+    from pydantic_ai.models import ModelRequestParameters
+
+    return ModelRequestParameters(
+        function_tools=[_definition(tool) for tool in request.tools],
+        instruction_parts=[InstructionPart(content=clean(request.system))],
+        allow_text_output=True,
+    )
+
+
+def _definition(tool: ToolSchema) -> Any:  # noqa: ANN401 - pydantic_ai.tools.ToolDefinition
+    from pydantic_ai.tools import ToolDefinition
+
+    return ToolDefinition(
+        name=tool.name,
+        description=tool.description,
+        parameters_json_schema=tool.parameters,
+        strict=False,
+    )
+
+
+def to_provider(
+    messages: Sequence[Message], model: str, wire: Wire = PLAIN
+) -> "list[theirs.ModelMessage]":
+    """A conversation as pydantic-ai's messages.
+
+    Args:
+        model: The name of the model that they go to; its own replies go back as it gave them.
+    """
+    from pydantic_ai.messages import ModelRequest as TheirRequest
+
+    found: list[theirs.ModelMessage] = []
+    said: list[Any] = []
+    for message in messages:
+        if isinstance(message, UserText | ToolAnswer):
+            said.append(_said(message, wire))
+            continue
+        if not isinstance(message, Reply):
+            continue
+        if said:
+            found.append(TheirRequest(parts=said))
+            said = []
+        found.append(_reply(message, model, wire))
+    if said:
+        found.append(TheirRequest(parts=said))
+    return found
+
+
+def _said(message: UserText | ToolAnswer, wire: Wire) -> Any:  # noqa: ANN401
+    from pydantic_ai.messages import ToolReturnPart, UserPromptPart
+
+    # Some providers refuse a text of nothing but blanks.
+    content = clean(message.content) if message.content.strip() else _NOTHING
+    if isinstance(message, UserText):
+        return UserPromptPart(content=content)
+    return ToolReturnPart(
+        tool_name=_wire_name(message.tool_name),
+        content=content,
+        tool_call_id=_wire_id(message.call_id, wire.id_length),
+        outcome="failed" if message.is_error and wire.marks_errors else "success",
+    )
+
+
+def _reply(reply: Reply, model: str, wire: Wire) -> "theirs.ModelResponse":
+    from pydantic_ai.messages import ModelResponse, ToolCallPart
+
+    response = _as_given(reply) if reply.model == model else None
+    response = response or ModelResponse(parts=list(_parts(reply)))
+    return replace(
+        response,
+        parts=[
+            _sendable(part, wire.id_length) if isinstance(part, ToolCallPart) else part
+            for part in response.parts
+        ],
+    )
+
+
+def _sendable(part: "theirs.ToolCallPart", id_length: int | None) -> "theirs.ToolCallPart":
+    # Providers refuse a history whose tool names break their pattern.
+    return replace(
+        part,
+        tool_call_id=_wire_id(part.tool_call_id, id_length),
+        tool_name=_wire_name(part.tool_name),
+    )
+
+
+def _as_given(reply: Reply) -> "theirs.ModelResponse | None":
+    from pydantic import ValidationError
+    from pydantic_ai.messages import ModelMessagesTypeAdapter, ModelResponse, ToolCallPart
+
+    if reply.raw is None:
+        return None
+    try:
+        (response,) = ModelMessagesTypeAdapter.validate_python([reply.raw])
+    except ValidationError:
+        return None
+    if not isinstance(response, ModelResponse):
+        return None
+    given = [part.tool_call_id for part in response.parts if isinstance(part, ToolCallPart)]
+    return response if given == [call.id for call in reply.calls] else None
+
+
+def _parts(reply: Reply) -> Iterable[Any]:
+    from pydantic_ai.messages import TextPart, ToolCallPart
+
+    if reply.text.strip():
+        yield TextPart(content=clean(reply.text))
+    for call in reply.calls:
+        yield ToolCallPart(
+            tool_name=call.name, args=clean_json(call.arguments or {}), tool_call_id=call.id
+        )
+
+
+def _wire_id(call_id: str, length: int | None) -> str:
+    return call_id[-length:] if length else call_id
+
+
+def _wire_name(name: str) -> str:
+    return _NAME.sub("_", name)[:64] or "unnamed"
+
+
+def from_provider(response: "theirs.ModelResponse", model: str, duration_ms: float) -> Reply:
+    """A provider's reply in our words, each call under a new id of ours."""
+    from pydantic_ai.messages import TextPart, ToolCallPart
+
+    parts: list[Any] = []
+    calls: list[ToolRequest] = []
+    last = response.parts[-1] if response.parts else None
+    ended_early = response.finish_reason in ("length", "content_filter")
+    for part in response.parts:
+        if isinstance(part, ToolCallPart):
+            call = _call(part, cut_off=part is last and ended_early)
+            calls.append(call)
+            parts.append(_under_our_id(part, call))
+        else:
+            parts.append(part)
+    text = joined([part.content for part in parts if isinstance(part, TextPart)])
+    return Reply(
+        text=text or clean(str((response.provider_details or {}).get("refusal") or "")),
+        calls=tuple(calls),
+        cut=response.finish_reason == "length",
+        refused=response.finish_reason == "content_filter",
+        model=model,
+        raw=_stored(replace(response, parts=parts)),
+        usage=_usage(response, duration_ms),
+    )
+
+
+def _call(part: "theirs.ToolCallPart", *, cut_off: bool) -> ToolRequest:
+    arguments, problem = read_arguments(part.args, cut_off=cut_off)
+    return ToolRequest(
+        id=new_call_id(), name=clean(part.tool_name), arguments=arguments, problem=problem
+    )
+
+
+def _under_our_id(part: "theirs.ToolCallPart", call: ToolRequest) -> "theirs.ToolCallPart":
+    part = replace(part, tool_call_id=call.id)
+    if call.problem is None:
+        return part
+    # The model is shown what it wrote, but only so much of it.
+    return replace(part, args={"INVALID_JSON": clean(str(part.args or "")[:_EXCERPT])})
+
+
+def _stored(response: "theirs.ModelResponse") -> Any:  # noqa: ANN401 - JSON
+    from pydantic_ai.messages import ModelMessagesTypeAdapter
+
+    try:
+        (raw,) = ModelMessagesTypeAdapter.dump_python([response], mode="json", exclude_none=True)
+    except ValueError:
+        return None
+    return clean_json(raw)
+
+
+def _usage(response: "theirs.ModelResponse", duration_ms: float) -> Usage:
+    return Usage(
+        input_tokens=response.usage.input_tokens,
+        output_tokens=response.usage.output_tokens,
+        cost=_cost(response),
+        duration_ms=duration_ms,
+    )
+
+
+def _cost(response: "theirs.ModelResponse") -> float | None:
+    if response.usage.cost is not None:
+        return float(response.usage.cost)
+    if not response.model_name or not response.usage.input_tokens:
+        return None
+    try:
+        return float(response.cost().total_price)
+    except (LookupError, ValueError):
+        return None
+
+
+# A provider's failure as `ModelFailed`: what happened, whether it may pass, and no secrets.
+#
+# May pass: timeouts, broken connections and streams, 408, 429 and 5xx. Will not: every other 4xx,
+# and a quota that is used up.
+
+_PASSING = frozenset({408, 429})
+_LOOKS_LIKE_A_KEY = re.compile(
+    r"\b(?:sk|pk|gsk|xai|AIza)[-_][-_A-Za-z0-9]{6,}|\bAIza[-_A-Za-z0-9]{12,}"
+)
+_MAX_TEXT = 500
+_SHORTEST = 4
+
+
+def model_failed(model: str, error: Exception, secrets: Iterable[str] = ()) -> ModelFailed:
+    """Describe what a provider, or the way to it, did."""
+    status = _status(error)
+    told = " ".join(redacted(_what(error, status), secrets).split())
+    return ModelFailed(
+        f"{model} {told[:_MAX_TEXT]}",
+        http_status=status,
+        retry_after=getattr(error, "retry_after", None),
+        transient=_may_pass(error, status),
+        sent=not _was_never_sent(error),
+    )
+
+
+def redacted(text: str, secrets: Iterable[str]) -> str:
+    """The text without the secrets, and without what looks like one."""
+    # The longest first: another one may be the beginning of it.
+    for secret in sorted(secrets, key=len, reverse=True):
+        if len(secret) >= _SHORTEST:
+            text = text.replace(secret, "***")
+    return _LOOKS_LIKE_A_KEY.sub("***", text)
+
+
+def _status(error: Exception) -> int | None:
+    from pydantic_ai.exceptions import ModelHTTPError
+
+    return error.status_code if isinstance(error, ModelHTTPError) else None
+
+
+def _what(error: Exception, status: int | None) -> str:
+    if isinstance(error, TimeoutError):
+        return "did not answer in time"
+    detail = _detail(getattr(error, "body", None)).strip()
+    if status is not None:
+        return f"answered {status}: {detail}" if detail else f"answered {status}"
+    return f"failed: {detail or str(error) or type(error).__name__}"
+
+
+def _detail(body: object) -> str:
+    if isinstance(body, str):
+        return body
+    if not isinstance(body, dict):
+        return ""
+    fields = cast("dict[str, Any]", body)
+    return _detail(fields.get("error")) or str(fields.get("message") or "")
+
+
+def _was_never_sent(error: Exception) -> bool:
+    from pydantic_ai.exceptions import ModelConnectionError
+
+    return isinstance(error, ModelConnectionError) and error.phase in ("pool", "connect")
+
+
+def _may_pass(error: Exception, status: int | None) -> bool:
+    import httpx2
+    from pydantic_ai import exceptions
+
+    if isinstance(error, exceptions.ModelQuotaExceededError):
+        return False
+    if status is not None:
+        return status in _PASSING or status >= 500
+    if isinstance(error, exceptions.ModelRequestRejectedError):
+        return False
+    return isinstance(
+        error,
+        (
+            exceptions.ModelAPIError,
+            exceptions.UnexpectedModelBehavior,
+            httpx2.TransportError,
+            OSError,
+            TimeoutError,
+        ),
+    )
+
 
 _MARK_ERRORS = frozenset({"anthropic", "bedrock", "google", "google-cloud"})
 
@@ -60,8 +504,8 @@ class ProviderModel:
             await self._model.__aenter__()
         # Providers refuse a history with replies that say nothing.
         told = [m for m in request.messages if not (isinstance(m, Reply) and m.is_empty)]
-        messages = adapter.to_provider(told, self.name, self._wire())
-        asked = adapter.parameters(request)
+        messages = to_provider(told, self.name, self._wire())
+        asked = parameters(request)
         relay = Relay(on_text)
         reply = await self._answer(messages, asked, relay)
         if not reply.is_empty:
@@ -69,8 +513,8 @@ class ProviderModel:
         again = await self._answer(messages, asked, relay)
         return again.model_copy(update={"usage": _sum(reply.usage, again.usage), "asked": 2})
 
-    def _wire(self) -> adapter.Wire:
-        return adapter.Wire(
+    def _wire(self) -> Wire:
+        return Wire(
             id_length=self._model.profile.get("tool_call_id_length"),
             marks_errors=self._model.system in _MARK_ERRORS,
         )
@@ -88,7 +532,7 @@ class ProviderModel:
         with anyio.move_on_after(self._settings.total_timeout):
             response = await self._persist(messages, asked, relay)
             duration_ms = (time.perf_counter() - began) * 1000
-            return adapter.from_provider(response, self.name, duration_ms)
+            return from_provider(response, self.name, duration_ms)
         raise ModelFailed(
             f"{self.name} did not finish in {self._settings.total_timeout:g} s", transient=True
         )

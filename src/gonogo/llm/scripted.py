@@ -14,9 +14,8 @@ import anyio
 
 from gonogo.domain.errors import ModelFailed, ModelNotConfigured
 from gonogo.domain.tool_calls import ModelRequest, Reply, ToolRequest, Usage
-from gonogo.llm.arguments import read_arguments
 from gonogo.llm.model import OnText, new_call_id
-from gonogo.llm.text import clean
+from gonogo.llm.provider import clean, read_arguments
 
 Line = Mapping[str, Any] | Callable[[ModelRequest], Mapping[str, Any]]
 """`{"text", "calls": [{"name", "arguments"}], "cut", "delay"}`, or what makes one of a request.

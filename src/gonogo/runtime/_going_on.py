@@ -9,7 +9,6 @@ from gonogo.dispatch import AGAIN
 from gonogo.domain.records import CallRow, SubtaskRow, Timer
 from gonogo.domain.states import CallStatus, SubtaskStatus
 from gonogo.engine import PLAN_TIMERS, REPLAN, Engine, Work
-from gonogo.hooks import HOOK
 from gonogo.orchestrator import ERASE, SWEEP, Turns
 from gonogo.store import Connection, go_on
 from gonogo.store.approvals import plans_in_revision
@@ -26,6 +25,7 @@ from gonogo.store.plans import (
 )
 from gonogo.store.sessions import spoken_in, unfinished_turns
 from gonogo.texts import DEFAULT
+from gonogo.webhooks import HOOK
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

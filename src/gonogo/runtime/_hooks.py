@@ -9,7 +9,6 @@ import anyio.to_thread
 
 from gonogo.domain.identity import Memory
 from gonogo.domain.records import Approval
-from gonogo.hooks import Announcer, Sender, load_hooks
 from gonogo.runtime._link_rows import link_key, link_url, may_decide, new_link, person
 from gonogo.runtime._oidc import memory_of
 from gonogo.runtime._questions import view_of
@@ -19,6 +18,7 @@ from gonogo.store.approvals import link_of
 from gonogo.store.sessions import spoken_in
 from gonogo.telemetry import Metrics
 from gonogo.texts import DEFAULT, asked
+from gonogo.webhooks import Announcer, Sender, load_hooks
 
 
 def open_hooks(

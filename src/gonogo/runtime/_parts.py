@@ -28,7 +28,6 @@ from gonogo.domain.records import Plan
 from gonogo.domain.reviews import Doings
 from gonogo.domain.states import GUARDED_NAMES, ApprovalKind, PlanStatus
 from gonogo.engine import MODEL, REPLAN, Engine, Retreat, Work
-from gonogo.hooks import HOOK, Sender
 from gonogo.llm import Model, ModelSettings, open_model
 from gonogo.orchestrator import (
     ERASE,
@@ -78,6 +77,7 @@ from gonogo.store import Connection, Store
 from gonogo.store.plans import WATCH
 from gonogo.telemetry import Metrics
 from gonogo.tools import Servers, Tool
+from gonogo.webhooks import HOOK, Sender
 from gonogo.workspace import Limits, Snapshots, Traffic
 
 Clock = Callable[[], datetime]

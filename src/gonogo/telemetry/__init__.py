@@ -4,7 +4,7 @@ Nothing here decides anything, and nothing here is needed for a plan to run. Wha
 say stays out of logs and labels unless the operator asks for it; secrets always do.
 """
 
-from gonogo.telemetry._logs import log_event, setup_logging
-from gonogo.telemetry._metrics import CONTENT_TYPE, Metrics
+from gonogo.telemetry.logs import log_event, setup_logging
+from gonogo.telemetry.metrics import CONTENT_TYPE, Metrics
 
 __all__ = ["CONTENT_TYPE", "Metrics", "log_event", "setup_logging"]

@@ -9,18 +9,15 @@ is believed.
 from collections.abc import Mapping
 from dataclasses import replace
 
-from gonogo.tools._commands import COMMAND_TOOLS
-from gonogo.tools._control import CONTROL_TOOLS, ENDING_TOOLS
-from gonogo.tools._mcp_config import ServerConfig, load_servers
-from gonogo.tools._mcp_seen import Remembered
-from gonogo.tools._mcp_servers import ServerReport, Servers, Sight
-from gonogo.tools._mcp_tool import Definition, ForeignTool, difference
-from gonogo.tools._patch import parse_patch
-from gonogo.tools._patching import PATCHING_TOOLS
-from gonogo.tools._reading import READING_TOOLS
-from gonogo.tools._tool import Arguments, Bench, JsonObject, Prepared, Tool
-from gonogo.tools._writing import WRITING_TOOLS
-from gonogo.tools.schemas import SchemaChecks
+from gonogo.tools.base import Arguments, Bench, JsonObject, Prepared, Tool
+from gonogo.tools.command import COMMAND_TOOLS
+from gonogo.tools.control import CONTROL_TOOLS, ENDING_TOOLS
+from gonogo.tools.files import READING_TOOLS, WRITING_TOOLS
+from gonogo.tools.mcp.config import ServerConfig, load_servers
+from gonogo.tools.mcp.schemas import SchemaChecks
+from gonogo.tools.mcp.servers import Remembered, ServerReport, Servers, Sight
+from gonogo.tools.mcp.tool import Definition, ForeignTool, difference
+from gonogo.tools.patch import PATCHING_TOOLS, parse_patch
 
 
 def builtin_tools() -> dict[str, Tool]:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gonogo.hooks import BadHooks, load_hooks
+from gonogo.webhooks import BadHooks, load_hooks
 
 ENVIRONMENT = {
     "CHAT": "whsec_" + base64.b64encode(b"k" * 32).decode(),

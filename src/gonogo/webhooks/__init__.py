@@ -6,10 +6,9 @@ the address that the operator wrote down, never where an answer points to; a rec
 or dead holds up nothing but its own messages.
 """
 
-from gonogo.hooks._config import BadHooks, Hook, load_hooks
-from gonogo.hooks._outbox import HOOK, Announcer
-from gonogo.hooks._sender import DELIVERY, Sender
-from gonogo.hooks._signing import read_secret, signature
+from gonogo.webhooks.config import BadHooks, Hook, load_hooks, read_secret, signature
+from gonogo.webhooks.outbox import HOOK, Announcer
+from gonogo.webhooks.sender import DELIVERY, Sender
 
 __all__ = [
     "DELIVERY",

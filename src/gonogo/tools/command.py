@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 from gonogo.domain.errors import ToolFailed
 from gonogo.domain.network import read_network
 from gonogo.domain.tool_calls import Access, ToolClass
-from gonogo.tools._tool import Arguments, Bench, JsonObject, Prepared, Tool
+from gonogo.tools.base import Arguments, Bench, JsonObject, Prepared, Tool
 from gonogo.workspace import Reached, Workspace, run_command
 
 MAX_COMMAND = 32_000

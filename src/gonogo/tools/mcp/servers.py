@@ -19,13 +19,12 @@ import anyio.to_thread
 
 from gonogo.domain.errors import ToolFailed
 from gonogo.domain.tool_calls import Standing, ToolClass, foreign_name, server_of
-from gonogo.tools._mcp_config import ServerConfig
-from gonogo.tools._mcp_link import MOST_TOOLS, Link, Listed, linked
-from gonogo.tools._mcp_reply import told
-from gonogo.tools._mcp_tool import Definition, ForeignTool, Given, prepare, read_definition
-from gonogo.tools._tool import Bench, JsonObject, Tool
-from gonogo.tools.chatter import Chatter
-from gonogo.tools.schemas import SchemaChecks
+from gonogo.tools.base import Bench, JsonObject, Tool
+from gonogo.tools.mcp.chatter import Chatter
+from gonogo.tools.mcp.config import ServerConfig
+from gonogo.tools.mcp.connection import MOST_TOOLS, Link, Listed, linked
+from gonogo.tools.mcp.schemas import SchemaChecks
+from gonogo.tools.mcp.tool import Definition, ForeignTool, Given, prepare, read_definition, told
 
 TRIES, WHILE = 3, 600.0
 """How often a server is started within how many seconds; one that runs is started once."""
@@ -369,3 +368,33 @@ def _reason(error: BaseException) -> str:
         return str(error)
     said = " ".join(str(error).split())
     return f"{type(error).__name__}: {said}"[:500] if said else type(error).__name__
+
+
+# Foreign servers as they were when they ran last, for whoever must not start any.
+
+
+class Remembered(Servers):
+    """Servers that nobody asks: a tool is as it was listed last."""
+
+    def __init__(
+        self, configs: Mapping[str, ServerConfig], standings: Mapping[str, Standing]
+    ) -> None:
+        """Know what was seen of their tools."""
+        super().__init__(configs, _unasked)
+        self.remember(standings)
+        self._standings = standings
+
+    async def look(self, name: str) -> tuple[Tool, Standing]:
+        """A tool, and what was seen of it.
+
+        Raises:
+            ToolFailed: `unknown_tool`.
+        """
+        if name not in self.known:
+            raise ToolFailed("unknown_tool", f"no server has listed {name} yet")
+        return self.known[name], self._standings[name]
+
+
+async def _unasked(definitions: Sequence[Definition]) -> Mapping[str, Standing]:
+    del definitions
+    return {}

@@ -21,12 +21,12 @@ from gonogo.domain.identity import Principal, Role
 from gonogo.domain.records import Job, Timer
 from gonogo.domain.reviews import Delivery, DeliveryStatus
 from gonogo.domain.states import DecisionWord
-from gonogo.hooks import DELIVERY, HOOK, Announcer, Hook, Sender
 from gonogo.store import Store
 from gonogo.store import events as log
 from gonogo.store.jobs import due_timers, first_timer, pending_deliveries, set_delivery
 from gonogo.store.rows import by, many
 from gonogo.store.schema import deliveries
+from gonogo.webhooks import DELIVERY, HOOK, Announcer, Hook, Sender
 
 LIMIT = 60
 SECRET = b"s" * 32

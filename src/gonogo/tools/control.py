@@ -6,7 +6,7 @@ from pydantic import AliasChoices, ConfigDict, Field, WithJsonSchema
 
 from gonogo.domain.plan import MAX_SUBTASKS
 from gonogo.domain.tool_calls import ToolClass
-from gonogo.tools._tool import Arguments, Prepared, Tool
+from gonogo.tools.base import Arguments, Prepared, Tool
 from gonogo.workspace import Workspace
 
 _STRINGS: dict[str, Any] = {"type": "array", "items": {"type": "string"}}

@@ -4,7 +4,7 @@ import base64
 
 import pytest
 
-from gonogo.hooks import read_secret, signature
+from gonogo.webhooks import read_secret, signature
 
 SECRET = "whsec_" + base64.b64encode(b"k" * 32).decode()
 

@@ -3,16 +3,60 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
 from gonogo.domain.records import Approval
 from gonogo.domain.reviews import Delivery, DeliveryStatus
-from gonogo.hooks._body import body_of
-from gonogo.hooks._config import Hook
+from gonogo.domain.strict_json import canonical_json
 from gonogo.store import Connection, go_on, new_id
 from gonogo.store import events as log
 from gonogo.store.calls import approval_of
+from gonogo.store.columns import stamp
 from gonogo.store.jobs import add_delivery
+from gonogo.webhooks.config import Hook
+
+# What a message says, within bounds: a receiver is told of a question, not handed its files.
+
+LONGEST_TEXT = 4_000
+"""Characters of one text."""
+LONGEST_LIST = 200
+LARGEST = 64 * 1024
+"""Bytes of a body, without its links."""
+NOTE = "Shortened: the whole question is in gonogo"
+
+
+def body_of(event: str, now: datetime, data: Mapping[str, Any]) -> dict[str, Any]:
+    """A message in the envelope of Standard Webhooks.
+
+    Args:
+        data: What is told; `approval` is left without its details where it would be too large.
+    """
+    short = {name: _short(value) for name, value in data.items()}
+    if short != data:
+        short["shortened"] = NOTE
+    if len(canonical_json(short).encode(errors="replace")) > LARGEST:
+        short = {**short, "approval": _bare(short["approval"]), "shortened": NOTE}
+    return {"type": event, "timestamp": stamp(now), "data": short}
+
+
+def _bare(approval: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in approval.items() if name not in {"details", "arguments"}}
+
+
+def _short(value: Any) -> Any:  # noqa: ANN401 - any JSON value
+    match value:
+        case str() if len(value) > LONGEST_TEXT:
+            return f"{value[:LONGEST_TEXT]} … +{len(value) - LONGEST_TEXT}"
+        case list():
+            items = cast("list[Any]", value)
+            rest = len(items) - LONGEST_LIST
+            shown = [_short(item) for item in items[:LONGEST_LIST]]
+            return [*shown, f"… +{rest}"] if rest > 0 else shown
+        case dict():
+            return {name: _short(item) for name, item in cast("dict[str, Any]", value).items()}
+        case _:
+            return value
+
 
 HOOK = "hook"
 """The job that sends what a hook has to be told. Its key is the hook's name."""

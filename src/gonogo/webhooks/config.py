@@ -10,7 +10,10 @@
 It is checked whole when the runtime opens: a hook that could not work is refused there and then.
 """
 
-from collections.abc import Mapping
+import base64
+import binascii
+import hmac
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -20,8 +23,40 @@ from pydantic import Field, StrictBool, ValidationError, field_validator
 from gonogo.domain.base import Frozen
 from gonogo.domain.errors import InvalidMessage, defect_of
 from gonogo.domain.network import address_problem
-from gonogo.hooks._signing import read_secret
 from gonogo.tables import TableFile
+
+# Signatures by the Standard Webhooks scheme, which receivers have libraries for.
+#
+# A secret is written `whsec_` and the base64 of 24 to 64 bytes.
+
+_MARK = "whsec_"
+_SHORTEST, _LONGEST = 24, 64
+
+
+def read_secret(text: str) -> bytes | str:
+    """The bytes of a secret; the defect if it has one, which never repeats the secret."""
+    text = text.strip()
+    if not text.startswith(_MARK):
+        return f"the secret must begin with {_MARK}"
+    try:
+        secret = base64.b64decode(text.removeprefix(_MARK), validate=True)
+    except (binascii.Error, ValueError):
+        return f"what follows {_MARK} must be base64"
+    if not _SHORTEST <= len(secret) <= _LONGEST:
+        return f"the secret must have {_SHORTEST} to {_LONGEST} bytes, not {len(secret)}"
+    return secret
+
+
+def signature(secrets: Sequence[bytes], message_id: str, timestamp: int, body: bytes) -> str:
+    """The header `webhook-signature`: one signature for each secret, so that they can be changed.
+
+    Args:
+        timestamp: Seconds since 1970.
+    """
+    signed = f"{message_id}.{timestamp}.".encode() + body
+    digests = (hmac.digest(secret, signed, "sha256") for secret in secrets)
+    return " ".join(f"v1,{base64.b64encode(digest).decode()}" for digest in digests)
+
 
 Word = Literal["requested", "warning", "resolved", "escalated"]
 _ALL: tuple[Word, ...] = ("requested", "warning", "resolved", "escalated")

@@ -1,0 +1,1 @@
+"""Tools of foreign servers: how they are reached, what they say of themselves, what is believed."""
