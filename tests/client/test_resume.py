@@ -8,8 +8,7 @@ import httpx
 import pytest
 
 from gonogo.client import Unreachable
-from gonogo.client._events import read_stream
-from gonogo.client._wire import ATTEMPTS
+from gonogo.client.transport import ATTEMPTS, read_stream
 from gonogo.domain.errors import Busy
 
 HELLO = {"type": "user_message", "content": "hi"}
@@ -97,7 +96,7 @@ async def test_a_broken_log_goes_on_after_the_last_event(against):
 
 
 async def test_a_server_that_stays_away_is_unreachable_in_the_end(against, monkeypatch):
-    monkeypatch.setattr("gonogo.client._wire._LONGEST_DELAY", 0.001)
+    monkeypatch.setattr("gonogo.client.transport._LONGEST_DELAY", 0.001)
     server = Server(*[httpx.ConnectError("refused") for _ in range(6)])
     async with against(server) as client:
         with pytest.raises(Unreachable, match="refused"), anyio.fail_after(60):
@@ -109,7 +108,7 @@ async def test_a_server_that_stays_away_is_unreachable_in_the_end(against, monke
 async def test_a_server_that_comes_back_each_time_may_break_any_number_of_times(
     against, monkeypatch
 ):
-    monkeypatch.setattr("gonogo.client._wire._LONGEST_DELAY", 0.001)
+    monkeypatch.setattr("gonogo.client.transport._LONGEST_DELAY", 0.001)
     server = Server(*[Broken(event(seq)) for seq in range(1, 4 * ATTEMPTS)])
     async with against(server) as client:
         with anyio.fail_after(60):
@@ -121,7 +120,7 @@ async def test_a_server_that_comes_back_each_time_may_break_any_number_of_times(
 
 
 async def test_a_patient_client_asks_again_until_another_server_is_there(against, monkeypatch):
-    monkeypatch.setattr("gonogo.client._wire._LONGEST_DELAY", 0.001)
+    monkeypatch.setattr("gonogo.client.transport._LONGEST_DELAY", 0.001)
     away = [httpx.ConnectError("refused") for _ in range(9)]
     server = Server(*away, Broken(event(1)))
     async with against(server, patience=60) as client:
@@ -190,7 +189,7 @@ def away(request: httpx.Request) -> httpx.Response:
 
 
 async def test_who_waits_for_a_server_that_cannot_work_now_asks_until_it_can(against, monkeypatch):
-    monkeypatch.setattr("gonogo.client._wire._LONGEST_DELAY", 0.001)
+    monkeypatch.setattr("gonogo.client.transport._LONGEST_DELAY", 0.001)
     asked: list[httpx.Request] = []
 
     def answer(request: httpx.Request) -> httpx.Response:
@@ -213,7 +212,7 @@ async def test_who_waits_for_a_server_that_cannot_work_now_asks_until_it_can(aga
 
 
 async def test_who_does_not_wait_is_told(against, monkeypatch):
-    monkeypatch.setattr("gonogo.client._wire._LONGEST_DELAY", 0.001)
+    monkeypatch.setattr("gonogo.client.transport._LONGEST_DELAY", 0.001)
     async with against(away) as client:
         with anyio.fail_after(60):
             with pytest.raises(Busy, match="not now"):

@@ -13,7 +13,7 @@ from durability.ground import Ground
 from durability.server import Server
 from fakes.nursery import Nursery
 from fakes.openai_server import FakeOpenAI, fake_openai
-from gonogo.server import _console
+from gonogo.server.routes import static
 
 ROOT = Path(__file__).resolve().parents[2]
 AXE = ROOT / "console" / "node_modules" / "axe-core" / "axe.min.js"
@@ -37,7 +37,7 @@ def browser() -> Iterator[Any]:
     chromium = shutil.which("chromium") or shutil.which("chromium-browser")
     if chromium is None:
         pytest.skip("chromium is not installed")
-    if not (_console.FOLDER / "index.html").is_file():
+    if not (static.FOLDER / "index.html").is_file():
         if os.environ.get("CI"):
             pytest.fail("the console was not built")
         pytest.skip("the console was not built: run scripts/console")

@@ -11,7 +11,7 @@ from fakes.world import calls, on_both, plan, says, step, write
 from gonogo.domain.errors import Conflict, Forbidden
 from gonogo.domain.identity import Role
 from gonogo.server import create_app
-from gonogo.store import sqlite as _sqlite
+from gonogo.store import sqlite
 
 LONG = "".join(f"line {number}\n" for number in range(20_000))
 
@@ -115,7 +115,7 @@ async def test_it_is_for_admins(make):
 
 async def test_without_room_for_the_copy_nothing_is_begun(make, monkeypatch):
     async with make({}) as world:
-        monkeypatch.setattr(_sqlite, "_COPIES", 2**60)
+        monkeypatch.setattr(sqlite, "_COPIES", 2**60)
         with pytest.raises(Conflict, match="free in"):
             await world.runtime.vacuum(world.runtime.owner)
 

@@ -7,7 +7,8 @@ import httpx
 import pytest
 
 from gonogo.domain.errors import Busy, Conflict, Forbidden
-from gonogo.server import Ready, _console, _door, create_app, serve
+from gonogo.server import Ready, auth, create_app, serve
+from gonogo.server.routes import static
 from server.conftest import URL
 
 SEND = "/api/v1/agent/message/stream"
@@ -76,12 +77,12 @@ async def test_files_of_the_console_are_sent_small_to_those_who_can_read_that(
 ):
     (tmp_path / "assets").mkdir()
     (tmp_path / "assets" / "x.js").write_text("let x = 1;\n" * 100)
-    monkeypatch.setattr(_console, "FOLDER", tmp_path)
-    _console._assets.cache_clear()
+    monkeypatch.setattr(static, "FOLDER", tmp_path)
+    static._assets.cache_clear()
     async with ask(token=None) as client:
         packed = await client.get("/assets/x.js")
         plain = await client.get("/assets/x.js", headers={"Accept-Encoding": "identity"})
-    _console._assets.cache_clear()
+    static._assets.cache_clear()
 
     assert packed.headers["content-encoding"] == "gzip"
     assert int(packed.headers["content-length"]) < 100 < int(plain.headers["content-length"])
@@ -111,7 +112,7 @@ async def test_a_server_whose_database_is_away_is_not_ready_and_is_there(ask, ru
 async def test_who_needs_no_token_has_it_looked_for_no_more_than_once_a_second(
     ask, runtime, monkeypatch
 ):
-    monkeypatch.setattr(_door, "_FRESH", 3600)
+    monkeypatch.setattr(auth, "_FRESH", 3600)
     statuses = []
 
     async def look(client):
@@ -125,7 +126,7 @@ async def test_who_needs_no_token_has_it_looked_for_no_more_than_once_a_second(
 
 
 async def test_it_is_looked_for_again_after_a_while(ask, runtime, monkeypatch):
-    monkeypatch.setattr(_door, "_FRESH", 0)
+    monkeypatch.setattr(auth, "_FRESH", 0)
     async with ask(token=None) as client:
         assert (await client.get("/ready")).status_code == 200
         runtime.away = Busy()

@@ -3,9 +3,8 @@
 import pytest
 
 from gonogo.domain.errors import RateLimited, Unauthorized
-from gonogo.server import _codes, _limits
-from gonogo.server._codes import Codes
-from gonogo.server._limits import Failures
+from gonogo.server import auth
+from gonogo.server.auth import Codes, Failures
 from server.stand_in import OWNER
 
 
@@ -28,28 +27,28 @@ def fail(failures: Failures, times: int, address: str = "a") -> None:
 
 def test_a_minute_later_an_address_may_be_wrong_again(clock):
     failures = Failures(clock)
-    fail(failures, _limits.ALLOWED)
+    fail(failures, auth.ALLOWED)
     with pytest.raises(RateLimited):
         failures.add("a")
     failures.add("b")
-    clock.now = _limits.WINDOW + 1
+    clock.now = auth.WINDOW + 1
 
     failures.add("a")
 
 
 def test_many_addresses_do_not_pile_up(clock):
     failures = Failures(clock)
-    for n in range(_limits.ADDRESSES + 100):
+    for n in range(auth.ADDRESSES + 100):
         failures.add(str(n))
 
-    assert len(failures._counts) == _limits.ADDRESSES
+    assert len(failures._counts) == auth.ADDRESSES
 
 
 def test_a_code_is_good_once_and_for_ten_minutes(clock):
     codes = Codes(clock)
     early, late = codes.new(OWNER), codes.new(OWNER)
     assert codes.spend(early) == OWNER
-    clock.now = _codes.CODE_SECONDS + 1
+    clock.now = auth.CODE_SECONDS + 1
 
     for code in (early, late):
         with pytest.raises(Unauthorized):
@@ -58,9 +57,9 @@ def test_a_code_is_good_once_and_for_ten_minutes(clock):
 
 def test_codes_do_not_pile_up_and_are_not_kept_as_given(clock):
     codes = Codes(clock)
-    given = [codes.new(OWNER) for _ in range(_codes.KEPT + 5)]
+    given = [codes.new(OWNER) for _ in range(auth.KEPT + 5)]
 
-    assert len(codes._entries) == _codes.KEPT
+    assert len(codes._entries) == auth.KEPT
     assert not set(given) & set(codes._entries)
     with pytest.raises(Unauthorized):
         codes.spend(given[0])

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from websockets.asyncio.client import connect
 
 from gonogo.server import create_app
-from gonogo.server._limits import PRINCIPALS, Bucket, Rates, TooFast
+from gonogo.server.auth import PRINCIPALS, Bucket, Rates, TooFast
 from server.conftest import URL
 from server.test_access import HELLO, SEND
 

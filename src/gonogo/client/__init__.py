@@ -6,8 +6,7 @@ without a gap and without an event twice, and a message is sent once however oft
 breaks. How to use it is in docs/how-to/python-client.md.
 """
 
-from gonogo.client._client import Client
-from gonogo.client._errors import Unintelligible, Unreachable, error_of
-from gonogo.client._events import EventBody, read_event
+from gonogo.client.client import Client
+from gonogo.client.transport import EventBody, Unintelligible, Unreachable, error_of, read_event
 
 __all__ = ["Client", "EventBody", "Unintelligible", "Unreachable", "error_of", "read_event"]

@@ -11,8 +11,7 @@ refusal has the status and the word that the protocol gives it. It promises that
 - when the runtime closes, open streams end by themselves.
 """
 
-from gonogo.server._app import create_app, describe
-from gonogo.server._door import Limits
-from gonogo.server._serve import Ready, serve
+from gonogo.server.app import Ready, create_app, describe, serve
+from gonogo.server.auth import Limits
 
 __all__ = ["Limits", "Ready", "create_app", "describe", "serve"]

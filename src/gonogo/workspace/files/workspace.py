@@ -19,7 +19,7 @@ from typing import Literal
 from gonogo.domain.errors import ToolFailed
 from gonogo.domain.paths import is_secret, write_guard
 from gonogo.domain.strict_json import content_hash
-from gonogo.workspace.files import safe_open as _names
+from gonogo.workspace.files import safe_open
 from gonogo.workspace.files.content import (
     READING,
     Base,
@@ -69,7 +69,7 @@ class Workspace:
     ) -> None:
         self.root = root.resolve(strict=True)
         self._spellings = tuple({str(self.root), os.path.abspath(root)})
-        self._protected = tuple(_names.join(_names.split(path, ())) for path in protected)
+        self._protected = tuple(safe_open.join(safe_open.split(path, ())) for path in protected)
         self._open = opener or best_opener()
 
     def normal(self, path: str) -> str:
@@ -79,7 +79,7 @@ class Workspace:
             ToolFailed: `bad_path`, `path_outside_workspace`, or `not_a_regular_file` for the
                 empty path.
         """
-        return _names.join(_names.split(path, self._spellings))
+        return safe_open.join(safe_open.split(path, self._spellings))
 
     def real(self, path: str, *, follow_last: bool = True) -> str:
         """The relative path without links that `path` leads to; the last part may be missing.
@@ -90,10 +90,10 @@ class Workspace:
         Raises:
             ToolFailed: as `normal`, or `symlink_escape`.
         """
-        parts = _names.split(path, self._spellings)
+        parts = safe_open.split(path, self._spellings)
         with told(path), self._root() as root:
             self._no_dots_behind_links(root, parts)
-            normal = _names.join(parts)
+            normal = safe_open.join(parts)
             names = () if normal == "." else normal.split("/")
             return resolve(root, names, follow_last=follow_last)
 
@@ -314,7 +314,7 @@ class Workspace:
         for place, part in enumerate(parts):
             if part != "..":
                 continue
-            before = _names.join(parts[:place])
+            before = safe_open.join(parts[:place])
             try:
                 with self._parent(root, before) as (folder, name):
                     linked = name not in ("", ".") and is_link(folder, name)

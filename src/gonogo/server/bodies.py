@@ -22,7 +22,7 @@ from gonogo.domain.messages import (
     UserMessage,
     Why,
 )
-from gonogo.server._params import LANGUAGE, Language, Moment
+from gonogo.server.requests import LANGUAGE, Language, Moment
 
 _MESSAGES = (UserMessage, SwitchAgent, PlanDecision, HitlDecision, ToolResultMessage, Cancel)
 _SCHEMA = {"oneOf": [{"$ref": f"#/components/schemas/{m.__name__}"} for m in _MESSAGES]}

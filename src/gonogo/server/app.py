@@ -1,8 +1,4 @@
-"""Listening: a TCP port for people's programs, a Unix socket for this machine's commands.
-
-`serve` ends when the runtime's `closing` is set, which a signal does too. Then open streams end by
-themselves; what still holds on after three seconds is cut.
-"""
+"""The ASGI app: every path of the protocol over one runtime."""
 
 import asyncio
 import logging
@@ -16,25 +12,104 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import anyio.abc
 import uvicorn
 from fastapi import FastAPI
+from starlette.middleware import Middleware
 
+from gonogo import __version__
 from gonogo.domain.errors import Conflict, Forbidden
 from gonogo.domain.network import LOOPBACK
 from gonogo.domain.strict_json import MAX_BYTES
-from gonogo.server._app import create_app
-from gonogo.server._door import Limits
-from gonogo.server._frames import Frames
-from gonogo.server._guard import WILDCARDS
-from gonogo.server._heads import Heads
+from gonogo.server import openapi, websocket
+from gonogo.server.auth import Door, Limits, Rates
 from gonogo.server.connections import LEAST, Connections, Room, room_for_connections
+from gonogo.server.middleware import WILDCARDS, Guard, Heads, Names, Shelter
+from gonogo.server.problems import add_handlers
+from gonogo.server.routes import (
+    access,
+    approvals,
+    audit,
+    catalog,
+    health,
+    links,
+    messages,
+    plans,
+    sessions,
+    static,
+)
+from gonogo.server.websocket import Frames
 
 if TYPE_CHECKING:
     from gonogo.runtime import Runtime
+
+
+PREFIX = "/api/v1"
+_PREFIXED = (
+    messages.router, sessions.router, plans.router, plans.checkpoints, approvals.router,
+    catalog.router, audit.router, access.router, health.router, websocket.router, openapi.router,
+)  # fmt: skip
+_BARE = (messages.router, websocket.router, health.router, static.router, links.router)
+
+
+def create_app(
+    runtime: "Runtime",
+    *,
+    auth: bool = True,
+    host: str = "127.0.0.1",
+    hosts: Collection[str] = (),
+    origins: Collection[str] = (),
+    limits: Limits | None = None,
+) -> FastAPI:
+    """Make the app that serves one runtime.
+
+    Args:
+        auth: Without it everybody is the owner; only for a loopback address.
+        host: The address that the server listens on.
+        hosts: Further names that the server is reached by.
+        origins: Pages that may ask besides the server's own, as `https://gonogo.example`.
+    """
+    names = Names.of(host, hosts, origins)
+    app = _app_with_paths(Middleware(Shelter), Middleware(Guard, names=names))
+    settings = runtime.settings
+    rates = Rates.of(requests=settings.rate_requests, messages=settings.rate_messages)
+    app.state.door = Door(runtime=runtime, auth=auth, limits=limits or Limits(), rates=rates)
+    runtime.subscribe_revocations(app.state.door.credentials_changed)
+    return app
+
+
+def describe() -> dict[str, Any]:
+    """The OpenAPI document, which is the same for every runtime."""
+    return _app_with_paths().openapi()
+
+
+def _app_with_paths(*middleware: Middleware) -> FastAPI:
+    app = FastAPI(
+        title="gonogo",
+        version=__version__,
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        generate_unique_id_function=lambda route: route.name,
+        middleware=middleware,
+    )
+    for router in _PREFIXED:
+        app.include_router(router, prefix=PREFIX)
+    for router in _BARE:
+        app.include_router(router, include_in_schema=False)
+    add_handlers(app)
+    openapi.add_schema(app)
+    return app
+
+
+# Listening: a TCP port for people's programs, a Unix socket for this machine's commands.
+#
+# `serve` ends when the runtime's `closing` is set, which a signal does too. Then open streams end
+# by themselves; what still holds on after three seconds is cut.
 
 _BACKLOG = 2_048
 GRACE = 3

@@ -18,9 +18,8 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from gonogo.domain.errors import GonogoError, Internal
-from gonogo.server._caller import Caller
-from gonogo.server._door import Limits
-from gonogo.server._problems import error_event
+from gonogo.server.auth import Caller, Limits
+from gonogo.server.problems import error_event
 
 EventBody = Mapping[str, Any]
 Source = Callable[[], AbstractAsyncContextManager[AsyncIterator[EventBody]]]

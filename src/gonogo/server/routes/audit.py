@@ -11,12 +11,10 @@ from gonogo.domain.audit_chain import SYSTEM, AuditFilter, AuditPlace, Head, rea
 from gonogo.domain.errors import GonogoError, InvalidCursor
 from gonogo.domain.report_views import AuditAnchor, AuditEntry, AuditHead, AuditReport
 from gonogo.domain.views import Audit, AuditHeads
-from gonogo.server._answers import answer, once
-from gonogo.server._bodies import Nothing, Prune
-from gonogo.server._body import read_body
-from gonogo.server._caller import Authenticated, Caller, address_of
-from gonogo.server._params import Filter, Language, Moment
-from gonogo.server._schema import takes
+from gonogo.server.auth import Authenticated, Caller, address_of
+from gonogo.server.bodies import Nothing, Prune
+from gonogo.server.openapi import takes
+from gonogo.server.requests import Filter, Language, Moment, answer, once, read_body
 from gonogo.texts import about, resolve, why
 
 router = APIRouter(tags=["audit"])

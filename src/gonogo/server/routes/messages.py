@@ -21,17 +21,16 @@ from gonogo.domain.errors import (
 )
 from gonogo.domain.identity import Role
 from gonogo.domain.messages import ClientMessage, SwitchAgent, UserMessage, parse_message
-from gonogo.server._answers import Stored, idempotency_key, kept, request_digest
-from gonogo.server._bodies import Sent
-from gonogo.server._body import read_body
-from gonogo.server._caller import Caller, Known
-from gonogo.server._counting import counted
-from gonogo.server._problems import error_event
-from gonogo.server._schema import streams, takes
-from gonogo.server._sse import EventBody, EventStream
+from gonogo.server.auth import Caller, Known
+from gonogo.server.bodies import Sent
+from gonogo.server.openapi import streams, takes
+from gonogo.server.problems import error_event
+from gonogo.server.requests import Stored, counted, idempotency_key, kept, read_body, request_digest
+from gonogo.server.sse import EventBody, EventStream
 
 if TYPE_CHECKING:
     from gonogo.runtime import Once
+
 
 router = APIRouter(tags=["messages"])
 

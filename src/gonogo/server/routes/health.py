@@ -4,8 +4,8 @@ from fastapi import APIRouter, Request, Response
 
 from gonogo.domain.errors import Busy
 from gonogo.domain.views import Health
-from gonogo.server._answers import answer
-from gonogo.server._caller import caller_of, door_of
+from gonogo.server.auth import caller_of, door_of
+from gonogo.server.requests import answer
 from gonogo.telemetry import CONTENT_TYPE
 
 router = APIRouter(tags=["health"])

@@ -15,13 +15,11 @@ from gonogo.domain.views import (
     SessionRuleView,
     SessionView,
 )
-from gonogo.server._answers import answer, once
-from gonogo.server._bodies import NewRule, NewSession, SessionChange
-from gonogo.server._body import read_body
-from gonogo.server._caller import Authenticated
-from gonogo.server._params import Name
-from gonogo.server._schema import lists, streams, takes
-from gonogo.server._sse import EventStream, as_json
+from gonogo.server.auth import Authenticated
+from gonogo.server.bodies import NewRule, NewSession, SessionChange
+from gonogo.server.openapi import lists, streams, takes
+from gonogo.server.requests import Name, answer, once, read_body
+from gonogo.server.sse import EventStream, as_json
 
 router = APIRouter(prefix="/sessions", tags=["sessions"])
 

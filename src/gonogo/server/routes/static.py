@@ -17,7 +17,7 @@ from fastapi.responses import FileResponse
 from gonogo.domain.errors import NotFound
 
 router = APIRouter()
-FOLDER = Path(__file__).resolve().parent / "console"
+FOLDER = Path(__file__).resolve().parent.parent / "console"
 _NONCE = "__NONCE__"
 """What stands in the page for a word that is new each time."""
 _MISSING = """<!doctype html>

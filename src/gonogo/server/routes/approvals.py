@@ -18,15 +18,14 @@ from gonogo.domain.views import (
     DecisionAnswers,
     LinkView,
 )
-from gonogo.server._answers import answer, once
-from gonogo.server._bodies import Answers, ApprovalAnswer, NamedAnswer, NewLink
-from gonogo.server._body import read_body
-from gonogo.server._caller import Authenticated, Caller
-from gonogo.server._params import Filter, Name
-from gonogo.server._schema import takes
+from gonogo.server.auth import Authenticated, Caller
+from gonogo.server.bodies import Answers, ApprovalAnswer, NamedAnswer, NewLink
+from gonogo.server.openapi import takes
+from gonogo.server.requests import Filter, Name, answer, once, read_body
 
 if TYPE_CHECKING:
     from gonogo.runtime import Receipt
+
 
 router = APIRouter(prefix="/approvals", tags=["approvals"])
 

@@ -21,7 +21,7 @@ from gonogo.domain.errors import (
     Refused,
     in_words,
 )
-from gonogo.server._limits import TooFast
+from gonogo.server.auth import TooFast
 
 _CODES = {400: "invalid_message", 401: "unauthorized", 403: "forbidden", 404: "not_found"}
 _HEADERS: Mapping[int, Mapping[str, str]] = {

@@ -8,6 +8,9 @@ from pydantic import BaseModel
 
 from gonogo.domain.messages import PlanDecision
 from gonogo.domain.plan_views import (
+    CheckpointDiff,
+    CheckpointList,
+    CheckpointState,
     CommentList,
     CommentView,
     PlanCheck,
@@ -21,8 +24,8 @@ from gonogo.domain.plan_views import (
 )
 from gonogo.domain.states import PlanStatus
 from gonogo.domain.views import Revisions
-from gonogo.server._answers import answer, once
-from gonogo.server._bodies import (
+from gonogo.server.auth import Authenticated, Caller
+from gonogo.server.bodies import (
     CancelReason,
     NewComment,
     Nothing,
@@ -31,10 +34,8 @@ from gonogo.server._bodies import (
     ReplanReason,
     RollbackOrder,
 )
-from gonogo.server._body import read_body
-from gonogo.server._caller import Authenticated, Caller
-from gonogo.server._params import Filter, Name, Page
-from gonogo.server._schema import takes
+from gonogo.server.openapi import takes
+from gonogo.server.requests import Filter, Name, Page, answer, once, read_body
 
 router = APIRouter(prefix="/plans", tags=["plans"])
 Number = Annotated[int, Query(ge=1, lt=2**31)]
@@ -42,7 +43,7 @@ _NO_BODY = takes(Nothing, required=False)
 _MAY_SAY_WHY = takes(CancelReason, required=False)
 
 
-class Wanted(Page):
+class WantedPlans(Page):
     """Which plans a list shows."""
 
     session_id: Filter = None
@@ -50,7 +51,7 @@ class Wanted(Page):
 
 
 @router.get("", response_model=PlanList)
-async def list_plans(caller: Authenticated, wanted: Annotated[Wanted, Query()]) -> Response:
+async def list_plans(caller: Authenticated, wanted: Annotated[WantedPlans, Query()]) -> Response:
     """Plans, newest first."""
     return answer(await caller.runtime.plans(caller.principal, **wanted.model_dump()))
 
@@ -272,3 +273,36 @@ async def _or_where_it_stands(
         return await caller.runtime.plan(caller.principal, plan_id)
 
     return await once(caller, body, action, status, standing)
+
+
+# Checkpoints: places that a rollback can go back to.
+
+checkpoints = APIRouter(prefix="/checkpoints", tags=["checkpoints"])
+
+
+class WantedCheckpoints(Page):
+    """Which checkpoints a list shows."""
+
+    plan_id: Name
+
+
+@checkpoints.get("", response_model=CheckpointList)
+async def list_checkpoints(
+    caller: Authenticated, wanted: Annotated[WantedCheckpoints, Query()]
+) -> Response:
+    """A plan's checkpoints, oldest first."""
+    return answer(await caller.runtime.checkpoints(caller.principal, **wanted.model_dump()))
+
+
+@checkpoints.get("/{checkpoint_id}", response_model=CheckpointState)
+async def get_checkpoint(caller: Authenticated, checkpoint_id: Name) -> Response:
+    """One checkpoint with the state that it stores, verified."""
+    return answer(await caller.runtime.checkpoint(caller.principal, checkpoint_id))
+
+
+@checkpoints.get("/{checkpoint_id}/diff", response_model=CheckpointDiff)
+async def get_checkpoint_diff(
+    caller: Authenticated, checkpoint_id: Name, to: Filter = None
+) -> Response:
+    """What differs between a checkpoint's files and another one's, or the workspace now."""
+    return answer(await caller.runtime.checkpoint_diff(caller.principal, checkpoint_id, to))

@@ -16,8 +16,8 @@ from pydantic.json_schema import models_json_schema
 from gonogo import __version__
 from gonogo.domain.events import EVENTS, AnyEvent
 from gonogo.domain.views import Problem
-from gonogo.server._bodies import REQUESTS
-from gonogo.server._caller import Authenticated
+from gonogo.server.auth import Authenticated
+from gonogo.server.bodies import REQUESTS
 
 router = APIRouter(tags=["schema"])
 _TEMPLATE = "#/components/schemas/{model}"

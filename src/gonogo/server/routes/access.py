@@ -5,13 +5,10 @@ from fastapi import APIRouter, Request, Response
 from gonogo.domain.errors import Unauthorized
 from gonogo.domain.identity import Principal, Role
 from gonogo.domain.views import MadeToken, Me, Tokens
-from gonogo.server._answers import answer
-from gonogo.server._bodies import Entry, NewToken
-from gonogo.server._body import read_body
-from gonogo.server._caller import Authenticated, address_of, cookie_name, door_of
-from gonogo.server._door import Door
-from gonogo.server._params import Name
-from gonogo.server._schema import takes
+from gonogo.server.auth import Authenticated, Door, address_of, cookie_name, door_of
+from gonogo.server.bodies import Entry, NewToken
+from gonogo.server.openapi import takes
+from gonogo.server.requests import Name, answer, read_body
 
 router = APIRouter(tags=["access"])
 

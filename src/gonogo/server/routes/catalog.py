@@ -19,12 +19,10 @@ from gonogo.domain.views import (
     Tools,
     Vacuumed,
 )
-from gonogo.server._answers import answer, once
-from gonogo.server._bodies import Accepted, Tried, VacuumOrder
-from gonogo.server._body import read_body
-from gonogo.server._caller import Authenticated
-from gonogo.server._params import Filter, Moment, Name
-from gonogo.server._schema import takes
+from gonogo.server.auth import Authenticated
+from gonogo.server.bodies import Accepted, Tried, VacuumOrder
+from gonogo.server.openapi import takes
+from gonogo.server.requests import Filter, Moment, Name, answer, once, read_body
 
 router = APIRouter(tags=["catalog"])
 

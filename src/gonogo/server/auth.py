@@ -1,0 +1,429 @@
+"""Who asks: the credential that a request shows, and the principal behind it.
+
+A Bearer token goes before a cookie. A cookie counts only with the server's own `Origin` where the
+request could change something, because a browser adds cookies by itself. A token in a query is
+never looked at. Whoever is known is then held to its share of requests.
+"""
+
+import math
+import secrets
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from hashlib import sha256
+from math import ceil
+from time import monotonic
+from typing import TYPE_CHECKING, Annotated
+
+import anyio
+from fastapi import Depends, Request
+from starlette.requests import HTTPConnection
+
+from gonogo.domain.errors import Busy, Failed, Forbidden, RateLimited, Unauthorized
+from gonogo.domain.identity import Principal
+from gonogo.server.connections import Connections
+
+if TYPE_CHECKING:
+    from gonogo.runtime import Runtime
+
+
+# How a browser gets in: a code that works once.
+#
+# Codes live in this process only and are gone with it; what they are exchanged for does not. They
+# are not kept as they were given out, so a look into the process's memory opens no door.
+
+CODE_SECONDS = 600.0
+KEPT = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Entry:
+    principal: Principal
+    until: float
+
+
+class Codes:
+    """Login codes that were not spent yet."""
+
+    def __init__(self, clock: Callable[[], float] = monotonic) -> None:
+        self._clock = clock
+        self._entries: OrderedDict[str, _Entry] = OrderedDict()
+
+    def new(self, principal: Principal) -> str:
+        """A code that lets one browser in as `principal` within ten minutes."""
+        code = secrets.token_urlsafe(32)
+        entry = _Entry(principal=principal, until=self._clock() + CODE_SECONDS)
+        self._entries[_digest(code)] = entry
+        if len(self._entries) > KEPT:
+            self._entries.popitem(last=False)
+        return code
+
+    def spend(self, code: str) -> Principal:
+        """Whom a code lets in, this once.
+
+        Raises:
+            Unauthorized: there is no such code, it was used, or it is too old.
+        """
+        entry = self._entries.pop(_digest(code), None)
+        if entry is None or entry.until < self._clock():
+            raise Unauthorized("This login code is not valid; each works once, for ten minutes")
+        return entry.principal
+
+
+def _digest(secret: str) -> str:
+    return sha256(secret.encode(errors="replace")).hexdigest()
+
+
+# How often one address may be wrong about a credential, and how much one principal may ask.
+#
+# A right credential is never held up because others were wrong; after too many wrong ones in a
+# minute, further wrong ones are told to wait. What a principal asks for counts in one of three
+# buckets, so that who floods the server with messages can still decide and cancel. What is
+# remembered is bounded, whatever number of addresses and principals there are.
+
+ALLOWED = 20
+WINDOW = 60.0
+ADDRESSES = 4_096
+PRINCIPALS = 4_096
+BURST = 4
+"""Seconds of requests that may come at once after a pause."""
+_NEARLY = 1e-6
+"""What sums of fractions may lack of a whole request."""
+
+
+class Failures:
+    """Wrong credentials, counted for each address over a minute."""
+
+    def __init__(self, clock: Callable[[], float] = monotonic) -> None:
+        self._clock = clock
+        self._counts: OrderedDict[str, tuple[float, int]] = OrderedDict()
+
+    def add(self, address: str) -> None:
+        """Count one more.
+
+        Raises:
+            RateLimited: it was one too many.
+        """
+        now = self._clock()
+        since, count = self._counts.pop(address, (now, 0))
+        if now - since > WINDOW:
+            since, count = now, 0
+        self._counts[address] = since, count + 1
+        if len(self._counts) > ADDRESSES:
+            self._counts.popitem(last=False)
+        if count >= ALLOWED:
+            raise RateLimited("Too many wrong credentials from this address; wait a minute")
+
+
+class TooFast(RateLimited):
+    """A principal asked for more than its share; waiting helps."""
+
+    def __init__(self, what: str, seconds: int) -> None:
+        super().__init__(f"Too many {what}; try again in {seconds} s")
+        self.seconds = seconds
+
+
+class Bucket:
+    """What each principal may still ask for: it fills steadily, up to a burst."""
+
+    def __init__(
+        self, what: str, rate: float, burst: float, clock: Callable[[], float] = monotonic
+    ) -> None:
+        """Make a bucket for each principal, full at first.
+
+        Args:
+            what: What is counted, in the plural.
+            rate: How many a second; 0 is no limit.
+            burst: How many at once; at least one.
+        """
+        self._what, self._rate, self._burst, self._clock = what, rate, burst, clock
+        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def take(self, principal_id: str) -> None:
+        """Count one more.
+
+        Raises:
+            TooFast: it was one too many, and counts for nothing.
+        """
+        if self._rate == 0:
+            return
+        now = self._clock()
+        left, since = self._left.pop(principal_id, (self._burst, now))
+        left = min(self._burst, left + (now - since) * self._rate)
+        is_enough = left >= 1 - _NEARLY
+        self._left[principal_id] = left - is_enough, now
+        # Who asked least lately has the fullest bucket, and loses least by being forgotten.
+        if len(self._left) > PRINCIPALS:
+            self._left.popitem(last=False)
+        if not is_enough:
+            raise TooFast(self._what, max(1, ceil((1 - left) / self._rate - _NEARLY)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rates:
+    """The buckets of a door. Whatever is asked counts in exactly one of them."""
+
+    requests: Bucket
+    messages: Bucket
+    """What starts work: a user's message, a switch of the agent."""
+    decisions: Bucket
+    """Decisions, cancels and pauses: a person who wants to stop something is heard."""
+
+    @classmethod
+    def of(cls, *, requests: int, messages: int, clock: Callable[[], float] = monotonic) -> "Rates":
+        """The buckets for so many requests a second and messages a minute; 0 is no limit."""
+        return cls(
+            requests=Bucket("requests", requests, BURST * requests, clock),
+            messages=Bucket("messages", messages / 60, messages, clock),
+            decisions=Bucket("decisions", requests, BURST * requests, clock),
+        )
+
+
+# What all requests share: the runtime, the limits of this door, and who may come in.
+
+_FRESH = _GLANCE = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """How long this door waits for people and their programs, in seconds."""
+
+    body: float = 30.0
+    """For the head of a request to arrive, and then for its body."""
+    auth: float = 5.0
+    """For the first frame of a WebSocket that came without a token."""
+    write: float = 60.0
+    """For a reader to take a stream's next bytes, before it is cut off."""
+    gone: float = 120.0
+    """For a connection to take anything, before it is dropped with what it was to be told."""
+    heartbeat: float = 15.0
+    """Between the comments that keep an idle stream open."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Credential:
+    """What a request shows of itself: a token, or a browser session's secret."""
+
+    token: str | None = None
+    session: str | None = None
+
+
+class Readiness:
+    """Whether the server can work, looked at once however many ask at the same moment.
+
+    Looking is a write, and whoever asks needs no token.
+    """
+
+    def __init__(self) -> None:
+        self._looked_at = -math.inf
+        self._found = False
+        self._free = anyio.Lock()
+
+    async def is_given(self, check: Callable[[], Awaitable[None]]) -> bool:
+        """Whether a check came through that is not older than a second.
+
+        Args:
+            check: Raises `Busy` when the server cannot work.
+        """
+        async with self._free:
+            if anyio.current_time() > self._looked_at + _FRESH:
+                self._found = await _comes_through(check)
+                self._looked_at = anyio.current_time()
+            return self._found
+
+
+async def _comes_through(check: Callable[[], Awaitable[None]]) -> bool:
+    try:
+        await check()
+    except Busy:
+        return False
+    return True
+
+
+@dataclass(slots=True, kw_only=True)
+class Door:
+    """The runtime behind a server, and what the server itself remembers."""
+
+    runtime: "Runtime"
+    auth: bool = True
+    limits: Limits = field(default_factory=Limits)
+    rates: Rates
+    failures: Failures = field(default_factory=Failures)
+    codes: Codes = field(default_factory=Codes)
+    connections: Connections = field(default_factory=Connections)
+    readiness: Readiness = field(default_factory=Readiness)
+    _locks: dict[tuple[str, str], tuple[anyio.Lock, int]] = field(
+        default_factory=dict[tuple[str, str], tuple[anyio.Lock, int]]
+    )
+    _changed: anyio.Event = field(default_factory=anyio.Event)
+
+    async def identify(self, credential: Credential | None, address: str) -> Principal:
+        """Whose credential this is; without authentication, the owner's.
+
+        Raises:
+            Unauthorized: it is none.
+            RateLimited: it is none, and this address was wrong too often.
+        """
+        if not self.auth:
+            return self.runtime.owner
+        if credential is None:
+            raise Unauthorized("This needs a token: Authorization: Bearer <token>")
+        try:
+            return await self._holder(credential)
+        except Unauthorized:
+            self.failures.add(address)
+            raise
+
+    def credentials_changed(self) -> None:
+        """Somebody's credential ended: have every open stream look at its own again."""
+        changed, self._changed = self._changed, anyio.Event()
+        changed.set()
+
+    async def ended(self, credential: Credential | None, principal: Principal) -> None:
+        """Wait until a credential that was valid is not any more: revoked, or over by itself."""
+        while (left := self.runtime.seconds_left(principal)) > 0:
+            changed = self._changed
+            if self.auth and credential is not None and not await self._is_valid(credential):
+                return
+            await self._look_away(changed, left)
+
+    async def _look_away(self, changed: anyio.Event, left: float) -> None:
+        """Wait until a credential may have ended: somebody's was revoked, or time went by."""
+        # Only the provider's tokens have an end of their own. The clock may be set, and a machine
+        # that sleeps counts no seconds: so it is looked at.
+        with anyio.move_on_after(left if left == math.inf else min(left, _GLANCE)):
+            await changed.wait()
+
+    @asynccontextmanager
+    async def one_at_a_time(self, principal_id: str, key: str) -> AsyncGenerator[None]:
+        """Hold an idempotency key, so that a request and its repeat do not race."""
+        name = principal_id, key
+        lock, waiting = self._locks.get(name, (anyio.Lock(), 0))
+        self._locks[name] = lock, waiting + 1
+        try:
+            async with lock:
+                yield
+        finally:
+            _, waiting = self._locks[name]
+            if waiting == 1:
+                del self._locks[name]
+            else:
+                self._locks[name] = lock, waiting - 1
+
+    async def _holder(self, credential: Credential) -> Principal:
+        if credential.token is not None:
+            return await self.runtime.authenticate(credential.token)
+        return await self.runtime.logged_in(credential.session or "")
+
+    async def _is_valid(self, credential: Credential) -> bool:
+        try:
+            await self._holder(credential)
+        except Unauthorized:
+            return False
+        except Failed:
+            # It was valid, and nobody can say now that it is not; its own end still holds.
+            return True
+        return True
+
+
+_URGENT = frozenset({"decision", "decisions", "cancel", "pause"})
+"""How the paths end by which a person decides or stops something."""
+_READING = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """One request's sender."""
+
+    door: Door
+    principal: Principal
+    credential: Credential | None
+    request: Request
+
+    @property
+    def runtime(self) -> "Runtime":
+        """The verbs."""
+        return self.door.runtime
+
+
+def door_of(connection: HTTPConnection) -> Door:
+    """The door that a connection came through."""
+    door: Door = connection.app.state.door
+    return door
+
+
+def address_of(connection: HTTPConnection) -> str:
+    """Where a connection comes from, as the failure counter knows it."""
+    return connection.client.host if connection.client else "local"
+
+
+def cookie_name(connection: HTTPConnection) -> str:
+    """The browser session's cookie: named for the port, since cookies are not kept apart by it."""
+    server = connection.scope.get("server")
+    return f"gonogo_{server[1] if server else 0}"
+
+
+def presented(connection: HTTPConnection) -> Credential | None:
+    """The credential that a request shows, if any.
+
+    Raises:
+        Unauthorized: its `Authorization` is of another kind.
+        Forbidden: it shows a cookie and comes from nowhere.
+    """
+    header = connection.headers.get("authorization")
+    if header is not None:
+        kind, _, token = header.partition(" ")
+        if kind.lower() != "bearer" or not token.strip():
+            raise Unauthorized("This needs a token: Authorization: Bearer <token>")
+        return Credential(token=token.strip())
+    secret = connection.cookies.get(cookie_name(connection))
+    if secret is None:
+        return None
+    if not _is_own_page(connection):
+        raise Forbidden("A request by cookie needs the Origin of this server")
+    return Credential(session=secret)
+
+
+async def caller_of(request: Request) -> Caller:
+    """Authenticate a request.
+
+    Raises:
+        Unauthorized: it shows no valid credential.
+    """
+    door = door_of(request)
+    credential = presented(request) if door.auth else None
+    principal = await door.identify(credential, address_of(request))
+    return Caller(door=door, principal=principal, credential=credential, request=request)
+
+
+async def admitted(request: Request) -> Caller:
+    """Authenticate a request, and count it.
+
+    Raises:
+        Unauthorized: it shows no valid credential.
+        TooFast: its principal asks too much.
+    """
+    caller = await caller_of(request)
+    _bucket(request, caller.door).take(caller.principal.id)
+    return caller
+
+
+Known = Annotated[Caller, Depends(caller_of)]
+"""Of a request that is counted by what its body says."""
+Authenticated = Annotated[Caller, Depends(admitted)]
+
+
+def _bucket(request: Request, door: Door) -> Bucket:
+    word = request.url.path.rpartition("/")[2]
+    is_urgent = request.method == "POST" and word in _URGENT
+    return door.rates.decisions if is_urgent else door.rates.requests
+
+
+def _is_own_page(connection: HTTPConnection) -> bool:
+    # A foreign Origin was refused before; browsers leave it out of a page's own GETs.
+    if "origin" in connection.headers:
+        return True
+    if connection.scope["type"] == "websocket" or connection.scope["method"] not in _READING:
+        return False
+    return connection.headers.get("sec-fetch-site") in {None, "none", "same-origin"}

@@ -1,0 +1,295 @@
+"""A request's body: JSON, strictly, within a limit of bytes and of seconds.
+
+The limit is checked while reading, so an endless body is never kept.
+"""
+
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from typing import Annotated, Any, TypeVar
+
+import anyio
+from fastapi import Query, Request, Response
+from pydantic import AfterValidator, AwareDatetime, BaseModel, Field, StringConstraints
+
+from gonogo.domain import strict_json
+from gonogo.domain.errors import (
+    Busy,
+    Conflict,
+    GonogoError,
+    InvalidMessage,
+    Refused,
+    TooLarge,
+    UnsupportedMedia,
+)
+from gonogo.domain.identity import Principal
+from gonogo.domain.messages import (
+    ID,
+    Cancel,
+    ClientMessage,
+    HitlDecision,
+    PlanDecision,
+    SwitchAgent,
+    UserMessage,
+    possible,
+    validated,
+)
+from gonogo.domain.strict_json import MAX_BYTES, digest
+from gonogo.server.auth import Bucket, Caller, Rates, TooFast, door_of
+from gonogo.server.problems import SlowBody, problem, problem_of, written
+
+T = TypeVar("T", bound=BaseModel)
+# A sender that is cut off in the middle of its body does not see the answer. So what is a little
+# too long is read to its end and forgotten; only what is this many times too long is cut off.
+_PASSED_OVER = 8
+
+
+async def read_json(request: Request) -> Any:  # noqa: ANN401 - any JSON value
+    """The body as JSON; no body at all counts as an object without fields.
+
+    Raises:
+        UnsupportedMedia: it is not `application/json` in UTF-8.
+        TooLarge: over 2 MiB, or nested too deep.
+        SlowBody: it did not arrive in time.
+        InvalidMessage: it is not JSON that has one meaning.
+    """
+    media = request.headers.get("content-type")
+    if media is not None and not _is_json(media):
+        raise UnsupportedMedia(f"The body must be application/json, not {media[:80]}")
+    raw = await read_bytes(request, MAX_BYTES, "message")
+    if not raw:
+        return {}
+    if media is None:
+        raise UnsupportedMedia("The body must be application/json, and say so")
+    return strict_json.loads(raw)
+
+
+async def read_body(request: Request, model: type[T]) -> T:
+    """The body as one of the request models; raises what `read_json` does, and on its shape.
+
+    Raises:
+        InvalidMessage: naming the field that is wrong.
+    """
+    return validated(model, await read_json(request))
+
+
+async def read_bytes(request: Request, most: int, what: str) -> bytes:
+    """The body as it came.
+
+    Args:
+        most: The bytes that it may have.
+        what: What it is, for the text of a refusal.
+
+    Raises:
+        TooLarge: it has more.
+        SlowBody: it did not arrive in time.
+    """
+    seconds = door_of(request).limits.body
+    try:
+        with anyio.fail_after(seconds):
+            body = await _read(request, most)
+    except TimeoutError:
+        raise SlowBody(f"The body did not arrive within {seconds:g} seconds") from None
+    if body is None:
+        raise TooLarge(f"A {what} has at most {most} bytes")
+    return body
+
+
+async def _read(request: Request, most: int) -> bytes | None:
+    announced = request.headers.get("content-length", "")
+    if announced.isdecimal() and int(announced[:20]) > _PASSED_OVER * most:
+        return None
+    body, length = bytearray(), 0
+    async for chunk in request.stream():
+        length += len(chunk)
+        if length <= most:
+            body += chunk
+        elif length > _PASSED_OVER * most:
+            break
+    return bytes(body) if length <= most else None
+
+
+def _is_json(media: str) -> bool:
+    kind, *parameters = (part.strip().lower() for part in media.split(";"))
+    charsets = [p for p in parameters if p.startswith("charset=")]
+    return kind == "application/json" and all(
+        p.removeprefix("charset=").strip('"') in {"utf-8", "utf8"} for p in charsets
+    )
+
+
+# Ids, languages and moments in requests.
+
+Name = Annotated[str, AfterValidator(possible)]
+"""An id in a path: what cannot be an id is answered like one that is not known."""
+Filter = Annotated[str | None, StringConstraints(pattern=ID)]
+"""An id in a query."""
+LANGUAGE = r"^[A-Za-z]{2}(-[A-Za-z]{2})?$"
+Language = Annotated[str | None, StringConstraints(pattern=LANGUAGE)]
+"""A language in a query or a body."""
+
+
+def _in_utc(moment: datetime) -> datetime:
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError:
+        raise ValueError("in UTC this is in no year from 1 to 9999") from None
+
+
+Moment = Annotated[AwareDatetime, Field(strict=False), AfterValidator(_in_utc)]
+"""A time, of whatever zone it was written in."""
+
+
+class Page(BaseModel):
+    """Which part of a long list is shown."""
+
+    limit: Annotated[int, Query(ge=1, le=500)] = 50
+    offset: Annotated[int, Query(ge=0, lt=2**31)] = 0
+
+
+# Answers to plain requests, and how a repeated request gets the same one.
+#
+# A POST with an `Idempotency-Key` is done once: its answer, refusals included, is stored under the
+# key and given again. What failed on our side is not an answer and may be tried again.
+
+Stored = dict[str, Any]
+Action = Callable[[], Awaitable[BaseModel | None]]
+Standing = Callable[[], Awaitable[BaseModel]]
+_PREFIX = "/api/v1"
+
+
+def answer(view: BaseModel | None, status: int = 200) -> Response:
+    """A view as an answer; None is an answer without a body."""
+    if view is None:
+        return Response(status_code=204)
+    body = view.model_dump_json(exclude_none=True)
+    return Response(body, status_code=status, media_type="application/json")
+
+
+async def once(
+    caller: Caller,
+    body: BaseModel,
+    action: Action,
+    status: int = 200,
+    standing: Standing | None = None,
+) -> Response:
+    """Do what a POST asks, or give its stored answer again.
+
+    Args:
+        body: What was asked; a repeat must ask the same.
+        status: Of the answer when it worked.
+        standing: How the thing is now, which is said with a conflict.
+
+    Raises:
+        Conflict: the key was used for something else.
+    """
+
+    async def stored() -> Stored:
+        return await _outcome(action, status, standing)
+
+    return _again(await kept(caller, body, stored))
+
+
+async def kept(caller: Caller, body: BaseModel, action: Callable[[], Awaitable[Stored]]) -> Stored:
+    """Do an action once for this request's idempotency key, and keep what came of it."""
+    key = idempotency_key(caller.request)
+    if key is None:
+        return await action()
+    asked = request_digest(caller.request, body)
+    async with caller.door.one_at_a_time(caller.principal.id, key):
+        known = await caller.runtime.remember(caller.principal, key, asked)
+        if known is not None:
+            return known
+        outcome = await action()
+        # It has been done, which is not to be denied because the answer cannot be kept.
+        with suppress(Busy):
+            path = caller.request.url.path
+            await caller.runtime.store_answer(caller.principal, key, asked, outcome, path)
+        return outcome
+
+
+def idempotency_key(request: Request) -> str | None:
+    """The key under which a request's answer is kept, if it has one.
+
+    Raises:
+        InvalidMessage: it is empty, too long or not plain text.
+    """
+    key = request.headers.get("idempotency-key")
+    if key is None:
+        return None
+    if not key or len(key) > 200 or not key.isascii() or not key.isprintable():
+        raise InvalidMessage("Idempotency-Key: 1 to 200 printable ASCII characters")
+    return key
+
+
+def request_digest(request: Request, body: BaseModel) -> str:
+    """What a request asks, whichever of its paths it came by."""
+    return digest(
+        {
+            "method": request.method,
+            "path": request.url.path.removeprefix(_PREFIX),
+            "body": body.model_dump(mode="json", exclude_unset=True),
+        }
+    )
+
+
+async def _outcome(action: Action, status: int, standing: Standing | None) -> Stored:
+    try:
+        view = await action()
+    except Refused as error:
+        now = await standing() if standing and isinstance(error, Conflict) else None
+        members = {} if now is None else {"current": now.model_dump(mode="json", exclude_none=True)}
+        body = bytes(problem_of(error, **members).body).decode()
+        return {"status": error.status, "problem": body}
+    if view is None:
+        return {"status": 204}
+    return {"status": status, "body": view.model_dump_json(exclude_none=True)}
+
+
+def _again(stored: Stored) -> Response:
+    status: int = stored["status"]
+    if "problem" in stored:
+        return written(status, stored["problem"])
+    if "body" in stored:
+        return Response(stored["body"], status_code=status, media_type="application/json")
+    if status == 204:
+        return Response(status_code=204)
+    return problem(409, "conflict", "This key was used for another kind of request")
+
+
+# In which bucket a client message counts: its own words say it.
+#
+# A decision or a cancel never waits behind messages, however it comes. What cannot be read counts
+# as a request.
+
+
+@contextmanager
+def counted(
+    rates: Rates, principal: Principal
+) -> Generator[Callable[[ClientMessage], ClientMessage]]:
+    """Read a message inside, and count it with what this gives.
+
+    Raises:
+        TooFast: it was one too many.
+    """
+
+    def count(message: ClientMessage) -> ClientMessage:
+        _bucket(rates, message).take(principal.id)
+        return message
+
+    try:
+        yield count
+    except TooFast:
+        raise
+    except GonogoError:
+        rates.requests.take(principal.id)
+        raise
+
+
+def _bucket(rates: Rates, message: ClientMessage) -> Bucket:
+    match message:
+        case UserMessage() | SwitchAgent():
+            return rates.messages
+        case PlanDecision() | HitlDecision() | Cancel():
+            return rates.decisions
+        case _:
+            return rates.requests

@@ -1,0 +1,1 @@
+"""The paths of the protocol, by what they are about."""
