@@ -27,7 +27,7 @@ _HINT = (
 
 async def run_acp(directory: Path | None, model: str | None) -> Exit:
     """Speak with the editor until it is gone."""
-    from gonogo.acp import Pipe, serve_editor
+    from gonogo.acp_server import Pipe, serve_editor
 
     if sys.stdin.isatty():
         raise Stop(_HINT, Exit.USAGE)

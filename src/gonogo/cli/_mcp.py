@@ -11,7 +11,7 @@ from gonogo.cli._setup import read_settings
 
 async def run_mcp(directory: Path | None, model: str | None) -> Exit:
     """Speak with the other agent until it is gone."""
-    from gonogo.mcp import serve_agents
+    from gonogo.mcp_server import serve_agents
 
     if sys.stdin.isatty():
         raise Stop(

@@ -8,7 +8,7 @@ before the person as it stands, bound by its digest, and is decided by their cho
 what they write in a conversation; who closes an editor decides nothing.
 """
 
-from gonogo.acp._door import serve_editor
-from gonogo.acp._pipe import Pipe
+from gonogo.acp_server.protocol import Pipe
+from gonogo.acp_server.server import serve_editor
 
 __all__ = ["Pipe", "serve_editor"]

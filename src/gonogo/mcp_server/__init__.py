@@ -5,6 +5,6 @@ plans, questions and results. What it promises: nothing here decides; who asked 
 approve it through this door, whatever it is told, and a message is never taken as a decision.
 """
 
-from gonogo.mcp._door import serve_agents
+from gonogo.mcp_server.server import serve_agents
 
 __all__ = ["serve_agents"]

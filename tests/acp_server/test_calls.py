@@ -6,7 +6,7 @@ import anyio
 
 from fakes.asked import until_asked
 from fakes.world import call, calls, run, says, write
-from gonogo.acp._questions import decided, options_of
+from gonogo.acp_server.updates import decided, options_of
 from gonogo.domain.views import ApprovalView
 
 READ = call("read_file", path="a.txt")

@@ -1,18 +1,35 @@
 """What another agent may ask: a plan, how it stands, what it waits for, and what came of it."""
 
-from collections.abc import Awaitable, Callable
-from contextlib import aclosing
+import json
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any, cast
 
 import anyio
-from pydantic import BaseModel, ConfigDict, Field
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from mcp.server.lowlevel import Server
+from mcp.shared.message import SessionMessage
+from mcp_types import (
+    CallToolRequestParams,
+    CallToolResult,
+    ListToolsResult,
+    TextContent,
+    Tool,
+    ToolAnnotations,
+    jsonrpc_message_adapter,
+)
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from gonogo import __version__
 from gonogo.client import Client
-from gonogo.domain.errors import InvalidMessage, NotFound
+from gonogo.domain.errors import GonogoError, InvalidMessage, NotFound, defect_of
 from gonogo.domain.plan_views import PlanView
 from gonogo.domain.states import ApprovalStatus
 from gonogo.domain.views import ApprovalView
+from gonogo.pipes import read_some, write_all
 
 Answer = dict[str, Any]
 _MOST_TEXT, _MOST_ITEMS = 8_000, 100
@@ -222,3 +239,139 @@ def _short(text: str) -> str:
 
 def _without_nothing(fields: Answer) -> Answer:
     return {name: value for name, value in fields.items() if value is not None}
+
+
+# Messages on two file descriptors, one a line, as the library's server wants them.
+#
+# The library's own reading blocks a thread that nobody can end; this one waits in the event loop.
+
+_LONGEST = 4 << 20
+_LOG = logging.getLogger(__name__)
+
+
+@asynccontextmanager
+async def messages_on(source: int, sink: int) -> AsyncGenerator[tuple[Any, Any]]:
+    """The streams of messages from the other side and to it.
+
+    Args:
+        source: Where messages are read from.
+        sink: Where messages are written to.
+    """
+    into, received = anyio.create_memory_object_stream[Any](0)
+    sent, out = anyio.create_memory_object_stream[SessionMessage](0)
+    async with into, received, sent, out, anyio.create_task_group() as group:
+        group.start_soon(_read, source, into)
+        group.start_soon(_write, sink, out)
+        yield received, sent
+        group.cancel_scope.cancel()
+
+
+async def _read(source: int, into: MemoryObjectSendStream[Any]) -> None:
+    async with into:
+        async for line in _lines(source):
+            try:
+                message: Any = SessionMessage(jsonrpc_message_adapter.validate_json(line))
+            except ValueError as error:
+                # The library's server answers what it can of it.
+                message = error
+            try:
+                await into.send(message)
+            except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+                return
+
+
+async def _lines(source: int) -> AsyncIterator[bytes]:
+    held = b""
+    while True:
+        more = await read_some(source)
+        if not more:
+            return
+        *whole, held = (held + more).split(b"\n")
+        for line in whole:
+            if line.strip():
+                yield line
+        if len(held) > _LONGEST:
+            _LOG.error("a message is longer than %s bytes", _LONGEST)
+            return
+
+
+async def _write(sink: int, out: MemoryObjectReceiveStream[SessionMessage]) -> None:
+    with suppress(OSError):
+        async with out:
+            async for message in out:
+                text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
+                await write_all(sink, f"{text}\n".encode())
+
+
+# Speaks the protocol: lists the tools of this door, and answers calls of them.
+
+_BY_NAME = {offer.name: offer for offer in OFFERS}
+_INSTRUCTIONS = (
+    "gonogo runs plans of coding work that a person approves first. Ask for a plan, then look how"
+    " it stands. You cannot approve, reject or edit anything here: tell your user what waits."
+)
+
+
+async def serve_agents(client: Client, source: int, sink: int) -> None:
+    """Serve the other side of two pipes until it is gone.
+
+    Args:
+        client: Speaks to the runtime.
+        source: The file descriptor that messages are read from.
+        sink: The one that they are written to.
+    """
+    server: Server[Any] = Server(
+        "gonogo",
+        version=__version__,
+        instructions=_INSTRUCTIONS,
+        on_list_tools=_listed,
+        on_call_tool=partial(_called, client),
+    )
+    async with messages_on(source, sink) as (read, write):
+        await server.run(read, write, server.create_initialization_options())
+
+
+async def _listed(context: Any, params: Any) -> ListToolsResult:  # noqa: ANN401 - the library's
+    del context, params
+    return ListToolsResult(tools=[_tool(offer) for offer in OFFERS])
+
+
+def _tool(offer: Offer) -> Tool:
+    schema = offer.arguments.model_json_schema()
+    return Tool(
+        name=offer.name,
+        description=offer.description,
+        input_schema={"type": "object", **{k: v for k, v in schema.items() if k != "title"}},
+        annotations=ToolAnnotations(
+            read_only_hint=offer.only_looks, destructive_hint=False, open_world_hint=False
+        ),
+    )
+
+
+async def _called(
+    client: Client,
+    context: Any,  # noqa: ANN401 - the library's
+    params: CallToolRequestParams,
+) -> CallToolResult:
+    del context
+    offer = _BY_NAME.get(params.name)
+    if offer is None:
+        return _error("unknown_tool", f"There is no tool {params.name!r}")
+    try:
+        given = offer.arguments.model_validate(params.arguments or {})
+        return _answer(await offer.run(client, given))
+    except ValidationError as error:
+        return _error("invalid_arguments", defect_of(error, "arguments"))
+    except GonogoError as error:
+        return _error(error.code, str(error))
+
+
+def _answer(told: Answer) -> CallToolResult:
+    text = json.dumps(told, ensure_ascii=False)
+    return CallToolResult(
+        content=[TextContent(type="text", text=text)], structured_content=json.loads(text)
+    )
+
+
+def _error(code: str, said: str) -> CallToolResult:
+    return CallToolResult(content=[TextContent(type="text", text=f"{code}: {said}")], is_error=True)

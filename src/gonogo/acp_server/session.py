@@ -6,36 +6,122 @@ person is open.
 """
 
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterator, Sequence
 from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
 from functools import partial
+from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 import anyio
-from acp import schema
+from acp import RequestError, schema
+from acp.core import Connection
 from acp.helpers import update_tool_call
 from anyio.abc import TaskGroup
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from gonogo.acp._board import Board
-from gonogo.acp._editor import Editor
-from gonogo.acp._questions import (
+from gonogo.acp_server.protocol import Pipe, refused
+from gonogo.acp_server.updates import (
     CHANGES,
     EDIT,
     REVISE,
+    Board,
+    Event,
+    Update,
+    Updates,
     call_of,
     decided,
     edited,
     form_of,
     is_plan,
     options_of,
+    said,
     start_of,
 )
-from gonogo.acp._updates import Event, Update, Updates, said
 from gonogo.client import Client, Unreachable, error_of
 from gonogo.domain.errors import Conflict, GonogoError, Internal, Refused
 from gonogo.domain.states import ApprovalKind
 from gonogo.domain.views import ApprovalView, SessionView
 from gonogo.texts import say
+
+# The editor at the other end: what can be sent to it and asked of it.
+
+_ANSWER: TypeAdapter[Any] = TypeAdapter(schema.CreateElicitationResponse)
+
+
+class Editor:
+    """The client of the protocol."""
+
+    def __init__(self, connection: Connection, pipe: Pipe) -> None:
+        self._connection, self._pipe = connection, pipe
+        self.forms = False
+        """Whether it can ask the person for more than a choice."""
+
+    async def show(self, session_id: str, *updates: Update) -> None:
+        """Send updates; to an editor that is gone, nothing."""
+        for update in updates:
+            params = schema.SessionNotification(session_id=session_id, update=update)
+            with suppress(ConnectionError):
+                await self._connection.send_notification("session/update", plain(params))
+
+    async def choose(
+        self,
+        session_id: str,
+        call: schema.ToolCallUpdate,
+        options: list[schema.PermissionOption],
+    ) -> str | None:
+        """Put a choice before the person; None when they made none.
+
+        Cancelled, it takes the question back.
+        """
+        request = schema.RequestPermissionRequest(
+            session_id=session_id, tool_call=call, options=options
+        )
+        answer = await self._ask("session/request_permission", plain(request))
+        with suppress(ValidationError):
+            outcome = schema.RequestPermissionResponse.model_validate(answer).outcome
+            if isinstance(outcome, schema.AllowedOutcome):
+                known = {option.option_id for option in options}
+                return outcome.option_id if outcome.option_id in known else None
+        return None
+
+    async def fill_in(
+        self, session_id: str, message: str, form: schema.ElicitationSchema
+    ) -> dict[str, Any] | None:
+        """Have the person fill in a form; None when they did not."""
+        request = schema.CreateFormSessionElicitationRequest(
+            session_id=session_id, message=message, mode="form", requested_schema=form
+        )
+        answer = await self._ask("elicitation/create", plain(request))
+        with suppress(ValidationError):
+            found = _ANSWER.validate_python(answer)
+            if isinstance(found, schema.AcceptElicitationResponse):
+                return dict(found.content or {})
+        return None
+
+    async def _ask(self, method: str, params: dict[str, Any]) -> object:
+        try:
+            return await self._connection.send_request(method, params)
+        except (RequestError, ConnectionError):
+            return None
+        except anyio.get_cancelled_exc_class():
+            with anyio.CancelScope(shield=True):
+                await self._take_back(params)
+            raise
+        finally:
+            self._pipe.number_of(params)
+
+    async def _take_back(self, params: dict[str, Any]) -> None:
+        number = self._pipe.number_of(params)
+        if number is not None:
+            with suppress(ConnectionError), anyio.move_on_after(1):
+                await self._connection.send_notification("$/cancel_request", {"requestId": number})
+
+
+def plain(model: BaseModel) -> dict[str, Any]:
+    """A value of the protocol as it is written."""
+    return model.model_dump(mode="json", by_alias=True, exclude_none=True)
+
 
 Act = Callable[[], Awaitable[None]]
 _LOG = logging.getLogger(__name__)
@@ -377,3 +463,147 @@ def _leaves(group: BaseExceptionGroup[GonogoError]) -> Iterator[GonogoError]:
             yield from _leaves(error)
         else:
             yield error
+
+
+# Commands that a person writes in the place of a prompt: `/approve`, `/reject why`.
+#
+# An answer of the protocol is a choice and nothing more, and is asked for once; these say the rest,
+# and at any time. Only a prompt that begins with a command is one: in what else is said, no
+# decision is looked for.
+
+_HINTS = {"reject": "editor_why", "revise": "editor_changes"}
+_DECISIONS = ("approve", "hold", "reject")
+_STEERING = ("start", "pause", "resume")
+NAMES = (*_DECISIONS, "revise", *_STEERING)
+
+
+def command_updates(locale: str) -> schema.AvailableCommandsUpdate:
+    """The commands that there are."""
+    commands = [
+        schema.AvailableCommand(
+            name=name,
+            description=say(f"editor_do_{name}", locale),
+            input=_hint(name, locale),
+        )
+        for name in NAMES
+    ]
+    return schema.AvailableCommandsUpdate(
+        session_update="available_commands_update", available_commands=commands
+    )
+
+
+async def act_of(text: str, client: Client, dialogue: Dialogue) -> Act:
+    """What a prompt asks to have done.
+
+    Raises:
+        RequestError: it is a command, and there is nothing that it could be about.
+    """
+    word, _, rest = text.removeprefix("/").partition(" ")
+    if not text.startswith("/") or word not in NAMES:
+        return partial(dialogue.say, text)
+    if word in _STEERING:
+        return await _steering(word, client, dialogue)
+    approval = await _asked(word, client, dialogue)
+    if word == "revise":
+        if not rest.strip():
+            raise refused(say("editor_say_changes", dialogue.locale))
+        return partial(dialogue.revise, approval.plan_id or "", rest.strip())
+    message = decided(approval, word)
+    if rest.strip():
+        message["feedback"] = rest.strip()
+    return partial(dialogue.carry, message)
+
+
+async def _asked(word: str, client: Client, dialogue: Dialogue) -> ApprovalView:
+    """The one question that a command can be about: the plan's, or else the only one."""
+    pending = (await client.pending_approvals(dialogue.id)).pending_approvals
+    plans = [approval for approval in pending if is_plan(approval)]
+    found = plans if plans or word in {"hold", "revise"} else pending
+    if not found:
+        raise refused(say("editor_nothing_asked", dialogue.locale))
+    if len(found) > 1:
+        raise refused(say("editor_many_asked", dialogue.locale, count=len(found)))
+    return found[0]
+
+
+async def _steering(word: str, client: Client, dialogue: Dialogue) -> Act:
+    plan_id = (await client.session(dialogue.id)).active_plan_id
+    if plan_id is None:
+        raise refused(say("editor_no_plan", dialogue.locale))
+    if word == "pause":
+        return partial(_pause, client, plan_id)
+    act = client.start_plan if word == "start" else client.resume_plan
+    return partial(dialogue.until_final, partial(act, plan_id))
+
+
+async def _pause(client: Client, plan_id: str) -> None:
+    await client.pause_plan(plan_id)
+
+
+def _hint(name: str, locale: str) -> schema.AvailableCommandInput | None:
+    if name not in _HINTS:
+        return None
+    hint = schema.UnstructuredCommandInput(hint=say(_HINTS[name], locale))
+    return schema.AvailableCommandInput(hint)
+
+
+# A prompt of the protocol as the text that an agent is told.
+
+Block = (
+    schema.TextContentBlock
+    | schema.ImageContentBlock
+    | schema.AudioContentBlock
+    | schema.ResourceContentBlock
+    | schema.EmbeddedResourceContentBlock
+)
+
+
+def text_of(blocks: Sequence[Block], root: str) -> str:
+    """All blocks as one text; files of the workspace are named as tools name them.
+
+    Raises:
+        RequestError: there is nothing to say, or a block of a kind that was not announced.
+    """
+    text = "".join(_part(block, root) for block in blocks).strip()
+    if not text:
+        raise refused("prompt: there is no text in it")
+    return text
+
+
+def _part(block: Block, root: str) -> str:
+    match block:
+        case schema.TextContentBlock():
+            return block.text
+        case schema.ResourceContentBlock():
+            return f"`{_name(block.uri, root)}`"
+        case schema.EmbeddedResourceContentBlock():
+            return _embedded(block.resource, root)
+        case _:
+            raise refused(f"prompt: {block.type} is not taken")
+
+
+def _embedded(
+    resource: schema.TextResourceContents | schema.BlobResourceContents, root: str
+) -> str:
+    name = _name(resource.uri, root)
+    if isinstance(resource, schema.BlobResourceContents):
+        return f"`{name}`"
+    # Longer than any fence in it, so that a file cannot end its own quotation.
+    fence = "`" * max(3, 1 + _longest_run(resource.text))
+    return f"\n\n{name}:\n{fence}\n{resource.text}\n{fence}\n\n"
+
+
+def _longest_run(text: str) -> int:
+    longest = run = 0
+    for character in text:
+        run = run + 1 if character == "`" else 0
+        longest = max(longest, run)
+    return longest
+
+
+def _name(uri: str, root: str) -> str:
+    parts = urlsplit(uri)
+    if parts.scheme != "file":
+        return uri
+    path = Path(unquote(parts.path))
+    return str(path.relative_to(root)) if path.is_relative_to(root) else str(path)

@@ -1,6 +1,6 @@
 """The whole conversation about a plan, message by message, as it was written down once.
 
-`python -m pytest tests/acp/test_golden.py` with `GONOGO_WRITE_GOLDEN=1` writes it anew.
+`python -m pytest tests/acp_server/test_golden.py` with `GONOGO_WRITE_GOLDEN=1` writes it anew.
 """
 
 import json
@@ -12,7 +12,7 @@ from typing import Any
 from acp import schema
 
 from fakes.world import call, calls, plan, step, write
-from gonogo.acp._editor import plain
+from gonogo.acp_server.session import plain
 
 DONE = calls(call("attempt_completion", result="made"))
 SCRIPT = {
