@@ -52,7 +52,7 @@ from gonogo.orchestrator import (
     ask_to_start,
     checkpoint_starts,
 )
-from gonogo.runtime._going_on import recover
+from gonogo.runtime.recovery import recover
 from gonogo.store import Connection, Outbox, Store, plans
 from gonogo.store import events as log
 from gonogo.store.calls import pending_of_plan

@@ -22,7 +22,7 @@ from gonogo.domain.report_views import AuditReport
 from gonogo.domain.tool_calls import ModelRequest
 from gonogo.llm import ScriptedModel
 from gonogo.runtime import Runtime
-from gonogo.runtime.driving import Driving
+from gonogo.runtime.maintenance import Driving
 from gonogo.store import Connection, Store, driver
 from gonogo.store import audit as auditing
 from gonogo.store import events as log

@@ -8,7 +8,7 @@ import pytest
 from fakes.world import world_of
 from gonogo.domain.errors import Unauthorized
 from gonogo.domain.identity import Role
-from gonogo.runtime._logins import LASTS
+from gonogo.runtime.people import LASTS
 
 
 async def test_a_login_lasts_as_long_as_it_is_used_and_over_a_restart(tmp_path: Path) -> None:

@@ -11,10 +11,10 @@ from gonogo.domain.plan import KindRule, RetryPolicy, Scope, Subtask, Worker, pa
 from gonogo.domain.plan_views import STANDING, SubtaskView, as_planned
 from gonogo.domain.records import SubtaskRow
 from gonogo.domain.states import SubtaskStatus
-from gonogo.runtime._views import subtask_view
+from gonogo.runtime.views import subtask_view
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers(-9, 9) | st.floats(allow_nan=False) | st.text(),
+    st.none() | st.booleans() | st.integers(-9, 9) | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     max_leaves=6,
 )

@@ -379,7 +379,7 @@ async def test_a_tool_that_changes_at_each_listing_is_kept_once_and_refused_in_t
 
 
 async def test_a_server_lists_so_many_names_and_no_more(make, tmp_path, monkeypatch):
-    monkeypatch.setattr("gonogo.runtime._servers.MOST_SEEN", 300)
+    monkeypatch.setattr("gonogo.runtime.foreign_tools.MOST_SEEN", 300)
     hostile(tmp_path, "other names each time")
     async with make(looks("one", "two", "three")) as world:
         for _ in range(3):

@@ -4,13 +4,13 @@ Doors change things only through the verbs of `Runtime`; the rest is queries and
 clock lives here; below, `now` is an argument.
 """
 
-from gonogo.runtime._extensions import Extensions
-from gonogo.runtime._gate import bare_thread, open_gate
-from gonogo.runtime._links import LinkPage
-from gonogo.runtime._oidc import look_for_keys
-from gonogo.runtime._receipt import Once, Receipt
-from gonogo.runtime._runtime import Runtime
-from gonogo.runtime._servers import look_at_servers
+from gonogo.runtime.extensions import Extensions
+from gonogo.runtime.foreign_tools import look_at_servers
+from gonogo.runtime.links import LinkPage
+from gonogo.runtime.oidc import look_for_keys
+from gonogo.runtime.receipts import Once, Receipt
+from gonogo.runtime.runtime import Runtime
+from gonogo.runtime.wiring import bare_thread, open_gate
 
 __all__ = [
     "Extensions",

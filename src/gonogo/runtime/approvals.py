@@ -1,27 +1,136 @@
 """Decisions: finds what a person's answer is about, prepares edits, and takes it to the desk."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from gonogo.agents import RUNTIME, Thread, runtime_profile
-from gonogo.approvals import Refusal, Ruling
-from gonogo.domain.errors import InvalidArguments, InvalidMessage, NotFound, PolicyDenied, Refused
+from gonogo.approvals import Refusal, Ruling, is_reviewer, objection
+from gonogo.domain.errors import (
+    InvalidArguments,
+    InvalidCursor,
+    InvalidMessage,
+    NotFound,
+    PolicyDenied,
+    Refused,
+)
 from gonogo.domain.identity import Principal, Role
 from gonogo.domain.messages import HitlDecision, PlanDecision
-from gonogo.domain.records import Approval, CallRow, Session
+from gonogo.domain.records import Approval, CallRow, Plan, Session, Vote
 from gonogo.domain.states import ApprovalKind, ApprovalStatus, DecisionWord
 from gonogo.domain.views import ApprovalFilter, ApprovalList, ApprovalView
-from gonogo.runtime._approvals import list_views, may_see, readable_approval
-from gonogo.runtime._questions import view_of
-from gonogo.runtime._receipt import Receipt
-from gonogo.runtime._session_rules import check_owner
-from gonogo.runtime._sessions import Sessions, seen, seen_plan
+from gonogo.runtime.receipts import Receipt
+from gonogo.runtime.sessions import Sessions, check_owner, seen, seen_ids, seen_plan
+from gonogo.runtime.views import view_of
 from gonogo.store import Connection, part
-from gonogo.store.calls import approval_of, approval_of_call, approval_of_plan, call_of
+from gonogo.store.approvals import reviewed_of_plan, votes_of
+from gonogo.store.calls import (
+    approval_of,
+    approval_of_call,
+    approval_of_plan,
+    call_of,
+    list_approvals,
+)
 from gonogo.store.events import last_seq, told_in, told_seq
+from gonogo.store.plans import plan_of
 from gonogo.store.sessions import session_of
+
+# Approvals as people are shown them: who sees which, and who is waited for.
+
+_AT_ONCE = 500
+"""Rows that are in memory at once while a page is looked for."""
+
+
+def may_see(conn: Connection, principal: Principal, approval: Approval) -> bool:
+    """Whether the principal sees a question: the session's owner, admins, and its reviewers."""
+    own = seen(conn, principal, approval.session_id) is not None
+    return own or _reviews(conn, principal, approval)
+
+
+def readable_approval(conn: Connection, principal: Principal, approval_id: str) -> Approval:
+    """The question of that id, if the principal may see it.
+
+    Raises:
+        NotFound: otherwise, whatever the reason.
+    """
+    approval = approval_of(conn, approval_id)
+    if approval is None or not may_see(conn, principal, approval):
+        raise NotFound(f"No approval found with id={approval_id}")
+    return approval
+
+
+def readable_plan(conn: Connection, principal: Principal, plan_id: str) -> Plan:
+    """The plan of that id, if the principal may look at it: reviewers of its questions may.
+
+    Raises:
+        NotFound: otherwise, whatever the reason.
+    """
+    plan = plan_of(conn, plan_id)
+    reviewed = reviewed_of_plan(conn, plan_id) if plan is not None else []
+    if plan is not None and any(may_see(conn, principal, approval) for approval in reviewed):
+        return plan
+    return seen_plan(conn, principal, plan_id)
+
+
+def list_views(
+    conn: Connection,
+    principal: Principal,
+    wanted: ApprovalFilter,
+    before: str | None,
+    limit: int | None,
+) -> ApprovalList:
+    """A page of the approvals that fit and that the principal may see.
+
+    Raises:
+        InvalidCursor: there is no approval of the id `before`.
+    """
+    place = approval_of(conn, before) if before is not None else None
+    if before is not None and (place is None or not may_see(conn, principal, place)):
+        raise InvalidCursor(f"before={before} is no approval; use the `before` of a page")
+    views: list[ApprovalView] = []
+    for view in _newest(conn, principal, wanted, place):
+        if len(views) == limit:
+            earlier = views[-1].approval_id
+            return ApprovalList(approvals=views[::-1], count=len(views), before=earlier)
+        views.append(view)
+    return ApprovalList(approvals=views[::-1], count=len(views))
+
+
+def _newest(
+    conn: Connection, principal: Principal, wanted: ApprovalFilter, place: Approval | None
+) -> Iterator[ApprovalView]:
+    own = seen_ids(conn, principal)
+    while True:
+        found = list_approvals(
+            conn, status=wanted.status, session_id=wanted.session_id, kind=wanted.kind,
+            group=wanted.group, before=place, most=_AT_ONCE,
+        )  # fmt: skip
+        for approval in found:
+            if approval.session_id not in own and not _reviews(conn, principal, approval):
+                continue
+            votes = votes_of(conn, approval.id) if approval.review else []
+            if not wanted.mine or _waits_for(principal, approval, votes):
+                yield view_of(conn, approval, votes)
+        if len(found) < _AT_ONCE:
+            return
+        place = found[-1]
+
+
+def _reviews(conn: Connection, principal: Principal, approval: Approval) -> bool:
+    """Whether a review shows the principal a question of a session that may be somebody else's."""
+    if not is_reviewer(principal, approval):
+        return False
+    session = session_of(conn, approval.session_id)
+    return session is not None and not session.deleted
+
+
+def _waits_for(principal: Principal, approval: Approval, votes: list[Vote]) -> bool:
+    if approval.status is not ApprovalStatus.PENDING or principal.role < Role.OPERATOR:
+        return False
+    voted = any(vote.principal_id == principal.id for vote in votes)
+    return objection(principal, approval) is None and not voted
+
 
 Find = Callable[[Connection], Approval]
 """Finds what an answer is about, in the transaction that takes it."""

@@ -1,8 +1,7 @@
 """The rooms of one runtime, put together."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from collections.abc import Callable, Sequence
+from datetime import datetime
 from functools import partial
 
 import anyio
@@ -14,13 +13,11 @@ from gonogo.agents import (
     Interventions,
     Loop,
     Meter,
-    Profile,
     Traces,
     Watches,
     given_in,
     load_profiles,
 )
-from gonogo.approvals import Desk
 from gonogo.dispatch import Hub, LocalDispatcher
 from gonogo.domain.findings import Finding, findings
 from gonogo.domain.plan import PLANNERS, Revision, Subtask
@@ -28,7 +25,7 @@ from gonogo.domain.records import Plan
 from gonogo.domain.reviews import Doings
 from gonogo.domain.states import GUARDED_NAMES, ApprovalKind, PlanStatus
 from gonogo.engine import MODEL, REPLAN, Engine, Retreat, Work
-from gonogo.llm import Model, ModelSettings, open_model
+from gonogo.llm import Model
 from gonogo.orchestrator import (
     ERASE,
     REPLAN_QUESTION,
@@ -64,96 +61,19 @@ from gonogo.orchestrator import (
     retreat,
 )
 from gonogo.policy import ALWAYS_ASK, Conditions, asks_anyway, read_prefix, takes_no_more
-from gonogo.runtime._counted import CountedModel
-from gonogo.runtime._desk import open_desk, replan_rules
-from gonogo.runtime._extensions import Extensions
-from gonogo.runtime._gate import open_gate, open_means
-from gonogo.runtime._going_on import Continuation, Timers
-from gonogo.runtime._hooks import open_hooks
-from gonogo.runtime._oidc import Bearers, open_bearers
-from gonogo.runtime._servers import classes_of, facts_of, open_toolkit
+from gonogo.runtime.extensions import Extensions
+from gonogo.runtime.foreign_tools import classes_of, facts_of, open_toolkit
+from gonogo.runtime.oidc import open_bearers
+from gonogo.runtime.recovery import Continuation, Timers
+from gonogo.runtime.services import Clock, ModelSlot, Parts
+from gonogo.runtime.webhooks import open_hooks
+from gonogo.runtime.wiring import open_desk, open_gate, open_means, replan_rules
 from gonogo.settings import Settings
 from gonogo.store import Connection, Store
 from gonogo.store.plans import WATCH
 from gonogo.telemetry import Metrics
-from gonogo.tools import Servers, Tool
-from gonogo.webhooks import HOOK, Sender
+from gonogo.webhooks import HOOK
 from gonogo.workspace import Limits, Snapshots, Traffic
-
-Clock = Callable[[], datetime]
-
-
-def utc_now() -> datetime:
-    """The wall clock."""
-    return datetime.now(UTC)
-
-
-@dataclass(slots=True, kw_only=True)
-class ModelSlot:
-    """The model, opened when it is first asked."""
-
-    settings: Settings
-    environment: dict[str, str]
-    failed: Callable[[str], None]
-    """Told the name of the model when it does not answer."""
-    model: Model | None = None
-
-    def __call__(self) -> Model:
-        """The model.
-
-        Raises:
-            ModelNotConfigured: none is configured; the text lists the choices.
-        """
-        if self.model is None:
-            self.model = open_model(model_settings(self.settings), self.environment)
-        return CountedModel(self.model, self.failed)
-
-
-def model_settings(settings: Settings) -> ModelSettings:
-    """What the settings say of the model."""
-    key = settings.model_api_key
-    return ModelSettings(
-        name=settings.model,
-        base_url=settings.openai_base_url,
-        api_key=key.get_secret_value() if key else None,
-        timeout=settings.model_timeout,
-        max_attempts=settings.model_max_attempts,
-        temperature=settings.temperature,
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
-    """Every room, opened."""
-
-    settings: Settings
-    clock: Clock
-    store: Store
-    hub: Hub
-    metrics: Metrics
-    desk: Desk
-    gate: Gate
-    hands: Hands
-    engine: Engine
-    planning: Planning
-    replanning: Replanning
-    answering: Answering
-    rollbacks: Rollbacks
-    sweeps: Sweeps
-    erasures: Erasures
-    sender: Sender
-    turns: Turns
-    inbox: Inbox
-    dispatcher: LocalDispatcher
-    model: ModelSlot
-    profiles: dict[str, Profile]
-    tools: Mapping[str, Tool]
-    servers: Servers | None
-    went_on: Continuation
-    closing: anyio.Event
-    bearers: Bearers | None
-    hosts: dict[str, str] = field(default_factory=dict[str, str])
-    """Session → the connection that carries out its tools."""
 
 
 def open_parts(

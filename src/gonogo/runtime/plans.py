@@ -1,34 +1,49 @@
 """Plans: what people do to them, and what is asked about them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
-from gonogo.domain.errors import Conflict, NotFound
+from gonogo.domain.errors import Conflict, InvalidPlan, NotFound
+from gonogo.domain.findings import FindingSeverity
 from gonogo.domain.identity import Principal, Role
-from gonogo.domain.plan import Revision
+from gonogo.domain.plan import Revision, Subtask, critical_path
 from gonogo.domain.plan_views import (
+    CommentList,
+    CommentView,
+    FindingView,
+    GraphNode,
+    PlanCheck,
     PlanDiff,
     PlanGraph,
     PlanList,
     PlanStatusView,
     PlanView,
     RevisionView,
+    Wait,
     plan_diff,
 )
-from gonogo.domain.records import Plan, SubtaskRow
+from gonogo.domain.records import Comment, Plan, SubtaskRow
 from gonogo.domain.replanning import Used, in_force
+from gonogo.domain.schedule import Span, actual_path, merged
 from gonogo.domain.views import GrantView
-from gonogo.orchestrator import Retry
-from gonogo.runtime._approvals import readable_plan
-from gonogo.runtime._parts import Parts
-from gonogo.runtime._sessions import seen, seen_ids, seen_plan, visible
-from gonogo.runtime._timeline import Drawn, graph_view
-from gonogo.runtime._views import grant_view, plan_view, status_view, usage_view
+from gonogo.orchestrator import Planning, Retry
+from gonogo.runtime.approvals import readable_plan
+from gonogo.runtime.services import Parts
+from gonogo.runtime.sessions import seen, seen_ids, seen_plan, visible
+from gonogo.runtime.views import (
+    comment_view,
+    grant_view,
+    plan_view,
+    status_view,
+    subtask_view,
+    usage_view,
+)
 from gonogo.store import Connection
 from gonogo.store import events as log
-from gonogo.store.calls import questions_of_plan, refused_calls
+from gonogo.store.approvals import comments_of
+from gonogo.store.calls import Asked, questions_of_plan, refused_calls
 from gonogo.store.plans import (
     current_revision,
     grant_of,
@@ -40,6 +55,71 @@ from gonogo.store.plans import (
     subtask_rows,
 )
 from gonogo.store.reports import runs_of_plan, used_by_plan
+from gonogo.store.sessions import spoken_in
+from gonogo.texts import DEFAULT
+
+# A plan as a graph with its times: what a drawing of it needs.
+
+
+class Drawn(NamedTuple):
+    """What of the store a drawing is made of, read at once."""
+
+    plan: Plan
+    revision: Revision
+    rows: list[SubtaskRow]
+    questions: list[Asked]
+    last_seq: int
+
+
+def graph_view(drawn: Drawn, now: datetime) -> PlanGraph:
+    """A plan as nodes and edges, with when each ran and waited."""
+    plan, revision = drawn.plan, drawn.revision
+    by_id = {row.subtask_id: row for row in drawn.rows}
+    ran = {
+        row.subtask_id: Span(row.started_at, row.finished_at or now)
+        for row in drawn.rows
+        if row.started_at
+    }
+    return PlanGraph(
+        plan_id=plan.id,
+        session_id=plan.session_id,
+        revision=plan.revision,
+        status=plan.status,
+        as_of=now,
+        last_seq=drawn.last_seq,
+        started_at=plan.started_at,
+        finished_at=plan.finished_at,
+        nodes=[_node(s, by_id[s.id], drawn.questions, now) for s in revision.subtasks],
+        edges=[{"from": d, "to": s.id} for s in revision.subtasks for d in s.dependencies],
+        critical_path=list(critical_path(revision.subtasks)),
+        actual_path=list(actual_path(revision.subtasks, ran)),
+    )
+
+
+def _node(
+    subtask: Subtask, row: SubtaskRow, questions: Sequence[Asked], now: datetime
+) -> GraphNode:
+    end = row.finished_at or now
+    waits = merged(
+        Span(asked.created_at, min(asked.decided_at or end, end))
+        for asked in _about(row, questions)
+        if asked.created_at <= end
+    )
+    return GraphNode(
+        **subtask_view(subtask, row).model_dump(),
+        waits=[Wait(since=span.since, until=span.until) for span in waits],
+        waited_seconds=round(sum(span.seconds for span in waits), 6) if waits else None,
+    )
+
+
+def _about(row: SubtaskRow, questions: Iterable[Asked]) -> Iterable[Asked]:
+    """The questions that a row waited for; one that a later revision kept, those of before."""
+    kept = row.epoch == 0 and row.attempt > 0
+    for asked in questions:
+        same = asked.revision == row.revision
+        if asked.subtask_id == row.subtask_id and (same or kept):
+            yield asked
+
 
 Found = tuple[Plan, Revision, list[SubtaskRow]]
 Verb = Callable[..., None]
@@ -274,3 +354,123 @@ def _revoke(conn: Connection, principal: Principal, grant_id: str, now: datetime
         conn, session.id, now, actor=principal.id, action="grant.revoked", subject=grant_id,
         plan_id=grant.plan_id, subtask_id=grant.subtask_id,
     )  # fmt: skip
+
+
+# Plans while a person writes them: what would be said of an edit, before it is sent.
+
+
+class Drafts:
+    """The query about edits."""
+
+    parts: Parts
+
+    async def check_plan(
+        self, principal: Principal, plan_id: str, subtasks: Sequence[Any]
+    ) -> PlanCheck:
+        """Look the subtasks of an edit over as its decision would; nothing changes.
+
+        Raises:
+            NotFound: there is no plan of that id that the principal may see.
+        """
+        return await self.parts.store.read(
+            _checked, principal, plan_id, list(subtasks), self.parts.planning
+        )
+
+
+def _checked(
+    conn: Connection, principal: Principal, plan_id: str, raw: list[Any], planning: Planning
+) -> PlanCheck:
+    plan = readable_plan(conn, principal, plan_id)
+    current = current_revision(conn, plan)
+    try:
+        draft = planning.drafted(plan, current, raw)
+    except InvalidPlan as problem:
+        return PlanCheck(ok=False, problem=str(problem), subtask_id=problem.subtask_id)
+    locale = spoken_in(conn, plan.session_id) or DEFAULT
+    found = [FindingView(**each) for each in planning.proposals.findings(draft, locale)]
+    return PlanCheck(
+        ok=all(finding.severity != FindingSeverity.ERROR for finding in found),
+        findings=found, critical_path=list(critical_path(draft.subtasks)),
+    )  # fmt: skip
+
+
+# Comments on plans: the verbs of those who may see a plan that waits.
+
+
+class Comments:
+    """The verbs and the query about comments on plans."""
+
+    parts: Parts
+
+    async def comment_plan(
+        self,
+        principal: Principal,
+        plan_id: str,
+        content: str,
+        subtask_id: str | None = None,
+        revision: int | None = None,
+    ) -> CommentView:
+        """Say something of a plan that waits for approval, or of one of its subtasks.
+
+        Raises:
+            Refused: it cannot be said; the text says why.
+        """
+        principal.require(Role.OPERATOR)
+        kept = await self.parts.store.write(
+            self._comment, principal, plan_id, content, subtask_id, revision, self.parts.clock()
+        )
+        return comment_view(kept)
+
+    async def plan_comments(self, principal: Principal, plan_id: str) -> CommentList:
+        """What was said of a plan, with the planner's answers.
+
+        Raises:
+            NotFound: there is no such plan that the principal may see.
+        """
+        found = await self.parts.store.read(_comments, principal, plan_id)
+        return CommentList(
+            plan_id=plan_id,
+            comments=[comment_view(comment) for comment in found],
+            open=sum(comment.answer is None for comment in found),
+        )
+
+    async def revise_plan(self, principal: Principal, plan_id: str) -> PlanView:
+        """Send a plan that waits back to its planner, who answers every open comment.
+
+        Raises:
+            Conflict: it does not wait, is with its planner already, or has no open comment.
+        """
+        principal.require(Role.OPERATOR)
+        return await self.parts.store.write(self._send_back, principal, plan_id, self.parts.clock())
+
+    def _comment(
+        self,
+        conn: Connection,
+        principal: Principal,
+        plan_id: str,
+        content: str,
+        subtask_id: str | None,
+        revision: int | None,
+        now: datetime,
+    ) -> Comment:
+        readable_plan(conn, principal, plan_id)
+        return self.parts.answering.comment(
+            conn, plan_id, content, principal, now, subtask_id=subtask_id, revision=revision
+        )
+
+    def _send_back(
+        self, conn: Connection, principal: Principal, plan_id: str, now: datetime
+    ) -> PlanView:
+        readable_plan(conn, principal, plan_id)
+        self.parts.answering.send_back(conn, plan_id, principal, now)
+        return _view(conn, plan_of(conn, plan_id))
+
+
+def _comments(conn: Connection, principal: Principal, plan_id: str) -> list[Comment]:
+    readable_plan(conn, principal, plan_id)
+    return comments_of(conn, plan_id)
+
+
+def _view(conn: Connection, plan: Plan | None) -> PlanView:
+    assert plan is not None  # noqa: S101 - sent back in this transaction
+    return plan_view(plan, current_revision(conn, plan), subtask_rows(conn, plan.id, plan.revision))

@@ -10,9 +10,9 @@ from gonogo.domain.errors import Conflict, InvalidMessage, NotFound
 from gonogo.domain.identity import Principal, Role
 from gonogo.domain.report_views import AuditAnchor, AuditEntry, AuditReport
 from gonogo.domain.views import Audit
-from gonogo.runtime._parts import Parts
-from gonogo.runtime._people import OWNER
-from gonogo.runtime._sessions import visible, whose
+from gonogo.runtime.people import OWNER
+from gonogo.runtime.services import Parts
+from gonogo.runtime.sessions import visible, whose
 from gonogo.store import Connection, patiently
 from gonogo.store import audit as audit_log
 from gonogo.store import audit as auditing

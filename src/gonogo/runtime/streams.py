@@ -9,9 +9,9 @@ from gonogo.domain.errors import Busy, InvalidCursor, NotFound
 from gonogo.domain.identity import Principal
 from gonogo.domain.records import Session
 from gonogo.domain.views import DecisionAnswer
-from gonogo.runtime._parts import Parts
-from gonogo.runtime._receipt import Receipt
-from gonogo.runtime._sessions import visible
+from gonogo.runtime.receipts import Receipt
+from gonogo.runtime.services import Parts
+from gonogo.runtime.sessions import visible
 from gonogo.store import patiently
 from gonogo.store.events import events_after
 

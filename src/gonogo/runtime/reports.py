@@ -3,10 +3,11 @@
 from collections import Counter
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal
 
-from gonogo.domain.errors import InvalidMessage
-from gonogo.domain.identity import Principal
+from gonogo.agents import explained
+from gonogo.domain.errors import InvalidMessage, NotFound
+from gonogo.domain.identity import Principal, Role
 from gonogo.domain.report_views import (
     WINDOW,
     Analytics,
@@ -20,9 +21,14 @@ from gonogo.domain.report_views import (
     rate,
 )
 from gonogo.domain.schedule import elapsed
-from gonogo.runtime._parts import Parts
-from gonogo.runtime._sessions import visible, whose
+from gonogo.domain.views import CallView, Judgement, PolicyView, RuleView
+from gonogo.policy import Rule
+from gonogo.policy.reviewers import ReviewRule
+from gonogo.runtime.services import Parts
+from gonogo.runtime.sessions import visible, whose
+from gonogo.runtime.wiring import bare_thread
 from gonogo.store import Connection
+from gonogo.store.calls import JudgedCall, judged_calls
 from gonogo.store.reports import Counted, count
 
 _PENDING = "pending"
@@ -165,3 +171,100 @@ def _added(pairs: Iterable[tuple[str, int]]) -> dict[str, int]:
     for name, number in pairs:
         found[name] += number
     return dict(sorted(found.items()))
+
+
+# The calls that were judged, for trying other rules on them.
+
+_BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
+_JUDGED_BY = ("path", "source", "destination", "patch", "command", "cwd")
+"""The arguments that say what a call touches; what it writes is of no interest here."""
+
+
+class JudgedCalls:
+    """The query about calls and their verdicts."""
+
+    parts: Parts
+
+    async def calls(
+        self,
+        principal: Principal,
+        session_id: str | None = None,
+        since: datetime | None = None,
+        limit: int = 100,
+        offset: int = 0,
+    ) -> list[CallView]:
+        """A page of the calls that the principal may see, oldest first.
+
+        Raises:
+            NotFound: there is no such session that the principal may see.
+        """
+        page = {"since": since or _BEGINNING, "limit": limit, "offset": offset}
+        found = await self.parts.store.read(_page, principal, session_id, page)
+        return [_call_view(call) for call in found]
+
+
+def _page(
+    conn: Connection, principal: Principal, session_id: str | None, page: dict[str, Any]
+) -> list[JudgedCall]:
+    if session_id is not None:
+        visible(conn, principal, session_id)
+    return judged_calls(conn, session_id=session_id, principal_id=whose(principal), **page)
+
+
+def _call_view(call: JudgedCall) -> CallView:
+    said = call.verdict
+    return CallView(
+        call_id=call.id, session_id=call.session_id, agent=call.agent, tool_name=call.tool,
+        tool_class=call.tool_class, plan_id=call.plan_id, revision=call.revision,
+        subtask_id=call.subtask_id, created_at=call.created_at, answer=call.answer,
+        granted=call.granted, scope=call.scope,
+        arguments={n: call.arguments[n] for n in _JUDGED_BY if n in call.arguments},
+        decision=said.get("decision"), rule=said.get("rule"), reason=said.get("reason"),
+    )  # fmt: skip
+
+
+# The rules in force, for those who answer for them, and what they make of a call.
+
+
+class Policies:
+    """The queries about the rules of the files."""
+
+    parts: Parts
+
+    def policy(self, principal: Principal) -> PolicyView:
+        """The rules and the rules of review that were read when this began.
+
+        Raises:
+            Forbidden: the principal is no admin.
+        """
+        principal.require(Role.ADMIN)
+        rules = self.parts.gate.rules
+        return PolicyView(
+            version=rules.version,
+            rules=[_rule_view(rule) for rule in rules.all()],
+            reviews=[_rule_view(rule) for rule in self.parts.desk.reviews.rules],
+        )
+
+    async def judge(
+        self, principal: Principal, tool: str, arguments: dict[str, Any], agent: str
+    ) -> Judgement:
+        """Judge a call in the server's own folder as the gate would; nothing runs.
+
+        Raises:
+            Forbidden: the principal is no admin.
+            NotFound: there is no such agent.
+        """
+        principal.require(Role.ADMIN)
+        gate = self.parts.gate
+        if agent not in gate.profiles:
+            raise NotFound(f"There is no agent {agent!r}")
+        thread = bare_thread(self.parts.settings.workspace, agent)
+        gated = await gate.judge(thread, tool, arguments)
+        shown = explained(gated, gate.rules)
+        return Judgement.model_validate({**shown, "preview": gated.preview})
+
+
+def _rule_view(rule: Rule | ReviewRule) -> RuleView:
+    tier: Literal["admin", "user"] = "admin" if rule.name.startswith("admin:") else "user"
+    written = rule.text.model_dump(mode="json", exclude_defaults=True)
+    return RuleView(name=rule.name, tier=tier, where=rule.where, rule=written)

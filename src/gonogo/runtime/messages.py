@@ -22,9 +22,9 @@ from gonogo.domain.records import CallRow, Session
 from gonogo.domain.states import ENDED, CallStatus, TurnStatus
 from gonogo.domain.tool_calls import ToolClass
 from gonogo.domain.views import DecisionAnswer
-from gonogo.runtime._decisions import Decisions
-from gonogo.runtime._receipt import Once, Receipt
-from gonogo.runtime._sessions import visible
+from gonogo.runtime.approvals import Decisions
+from gonogo.runtime.receipts import Once, Receipt
+from gonogo.runtime.sessions import visible
 from gonogo.store import Connection, people
 from gonogo.store import events as log
 from gonogo.store.calls import call_of

@@ -22,7 +22,7 @@ from gonogo.domain.tool_calls import (
 )
 from gonogo.domain.views import AcceptedTool, ServerView, SightingView
 from gonogo.engine import Kind
-from gonogo.runtime._gate import open_programs
+from gonogo.runtime.wiring import open_programs
 from gonogo.settings import Settings
 from gonogo.store import Connection, Store
 from gonogo.store.people import accept, all_standings, count_seen, sight, standing_of
@@ -39,7 +39,8 @@ from gonogo.tools import (
 )
 
 if TYPE_CHECKING:
-    from gonogo.runtime._parts import Parts
+    from gonogo.runtime.services import Parts
+
 
 V = TypeVar("V")
 

@@ -5,19 +5,20 @@ import math
 import re
 import secrets
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from gonogo.domain.errors import Conflict, InvalidMessage, NoRole, NotFound, Unauthorized
-from gonogo.domain.identity import Person, Principal, Role, Sight, looks_signed
+from gonogo.domain.identity import Login, Person, Principal, Role, Sight, looks_signed
 from gonogo.domain.text_safety import mixed_letters
 from gonogo.domain.views import TokenView
-from gonogo.runtime._oidc import Bearers
-from gonogo.runtime._parts import Parts
+from gonogo.runtime.oidc import Bearers
+from gonogo.runtime.services import Parts
 from gonogo.store import Connection, new_id
 from gonogo.store import events as log
 from gonogo.store import people as rows
 from gonogo.store.approvals import forget_votes
+from gonogo.store.people import token_by_secret
 
 OWNER = Principal(id="local", name="local", role=Role.ADMIN)
 """Who works at the machine that owns the state folder."""
@@ -229,3 +230,63 @@ def _principal_id(name: str) -> str:
 def secret_hash(secret: str) -> str:
     """What is kept of a secret: enough to know it by."""
     return hashlib.sha256(secret.encode(errors="replace")).hexdigest()
+
+
+# Being signed in with a browser: a secret in a cookie stands for a token that was shown once.
+#
+# A login outlives the process: who looks at a page while the server is started anew goes on
+# looking. It ends a day after it was last used, with the token that it was made with, and when its
+# person signs out. Its secret is kept as a hash.
+
+LASTS = timedelta(days=1)
+"""How long a login lasts that is not used."""
+_RENEWED = timedelta(hours=1)
+"""How much of it is gone before a use is written down."""
+
+
+class Logins:
+    """The verbs about people who are signed in with a browser."""
+
+    parts: Parts
+
+    async def log_in(self, principal: Principal, token: str | None = None) -> str:
+        """Sign somebody in; gives the secret that says so from now on.
+
+        Args:
+            token: The one that `principal` was known by, if it was a token.
+        """
+        secret = secrets.token_urlsafe(32)
+        row = token and await self.parts.store.read(token_by_secret, secret_hash(token))
+        now = self.parts.clock()
+        login = Login(
+            secret_hash=secret_hash(secret), principal_id=principal.id, name=principal.name,
+            role=int(principal.role), token_id=row.id if row else None, created_at=now,
+            expires_at=_until(now, principal.until), ends_at=principal.until,
+        )  # fmt: skip
+        await self.parts.store.write(rows.begin, login)
+        return secret
+
+    async def logged_in(self, secret: str) -> Principal:
+        """Who is signed in by a secret.
+
+        Raises:
+            Unauthorized: nobody is, or not any more.
+        """
+        now = self.parts.clock()
+        login = await self.parts.store.read(rows.find, secret_hash(secret), now)
+        if login is None:
+            raise Unauthorized("This browser session is over; open the console's link again")
+        until = _until(now, login.ends_at)
+        if until - login.expires_at > _RENEWED:
+            await self.parts.store.write(rows.renew, login.secret_hash, until)
+        return Principal(
+            id=login.principal_id, name=login.name, role=Role(login.role), until=login.ends_at
+        )
+
+    async def log_out(self, secret: str) -> None:
+        """Sign out; a secret by which nobody is signed in is no error."""
+        await self.parts.store.write(rows.end, secret_hash(secret))
+
+
+def _until(now: datetime, end: datetime | None) -> datetime:
+    return now + LASTS if end is None else min(now + LASTS, end)

@@ -9,9 +9,9 @@ import anyio.to_thread
 
 from gonogo.domain.identity import Memory
 from gonogo.domain.records import Approval
-from gonogo.runtime._link_rows import link_key, link_url, may_decide, new_link, person
-from gonogo.runtime._oidc import memory_of
-from gonogo.runtime._questions import view_of
+from gonogo.runtime.links import link_key, link_url, may_decide, new_link, person
+from gonogo.runtime.oidc import memory_of
+from gonogo.runtime.views import view_of
 from gonogo.settings import Settings
 from gonogo.store import Connection, Store
 from gonogo.store.approvals import link_of

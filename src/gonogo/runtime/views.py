@@ -13,8 +13,10 @@ from gonogo.domain.records import Approval, Comment, GrantRow, Plan, Session, Su
 from gonogo.domain.replanning import Limits, Used
 from gonogo.domain.reviews import Review, reviewer_name
 from gonogo.domain.schedule import elapsed
-from gonogo.domain.states import SUBTASK, ApprovalKind, PlanStatus, SubtaskStatus
+from gonogo.domain.states import SUBTASK, ApprovalKind, ApprovalStatus, PlanStatus, SubtaskStatus
 from gonogo.domain.views import ApprovalView, GrantView, ReviewView, SessionView, VoteView
+from gonogo.store import Connection
+from gonogo.store.approvals import count_open_comments, owner_of, votes_of
 
 
 def session_view(session: Session) -> SessionView:
@@ -270,3 +272,24 @@ def _request_id(approval: Approval) -> str:
 def _subtasks(revision: Revision, rows: Sequence[SubtaskRow]) -> list[SubtaskView]:
     by_id = {row.subtask_id: row for row in rows}
     return [subtask_view(subtask, by_id[subtask.id]) for subtask in revision.subtasks]
+
+
+# A question as people are shown it, with what was said to it so far.
+
+
+def view_of(
+    conn: Connection, approval: Approval, votes: Sequence[Vote] | None = None
+) -> ApprovalView:
+    """A question as it stands.
+
+    Args:
+        votes: The approvals that it has so far, if the caller knows them.
+    """
+    if votes is None:
+        votes = votes_of(conn, approval.id) if approval.review else ()
+    owner = owner_of(conn, approval.session_id) if approval.review else None
+    is_open = approval.status is ApprovalStatus.PENDING
+    if not is_open or approval.kind != ApprovalKind.PLAN or approval.plan_id is None:
+        return approval_view(approval, votes, owner=owner)
+    comments = count_open_comments(conn, approval.plan_id)
+    return approval_view(approval, votes, comments, owner)

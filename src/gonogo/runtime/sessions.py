@@ -1,29 +1,44 @@
 """Sessions: the verbs that open, edit and delete them, and what is asked about them."""
 
+import json
 import os
 import re
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from gonogo.agents import make_session_rule, remove_session_rule
 from gonogo.approvals import withdraw_all
 from gonogo.domain.errors import Conflict, Forbidden, InvalidMessage, NotFound
 from gonogo.domain.identity import Principal, Role
-from gonogo.domain.records import Plan, Session
+from gonogo.domain.messages import validated
+from gonogo.domain.records import MAIN, CallRow, Plan, Session, SessionRule
 from gonogo.domain.states import ENDED
-from gonogo.domain.views import History, PendingApprovals, SessionList, SessionView
-from gonogo.runtime._history import history_of, said_by_people
-from gonogo.runtime._parts import Parts
-from gonogo.runtime._questions import view_of
-from gonogo.runtime._views import session_view
+from gonogo.domain.tool_calls import MESSAGE, PlanAccount, Reply, ToolAnswer, ToolRequest
+from gonogo.domain.views import (
+    History,
+    MessageView,
+    PendingApprovals,
+    SessionList,
+    SessionRuleView,
+    SessionView,
+)
+from gonogo.policy import RuleText
+from gonogo.runtime.services import Parts
+from gonogo.runtime.views import session_view, view_of
 from gonogo.store import Connection, new_id
 from gonogo.store import events as log
-from gonogo.store.calls import pending_approvals
+from gonogo.store.calls import pending_approvals, thread_calls
 from gonogo.store.erasing import was_erased
 from gonogo.store.plans import plan_of
 from gonogo.store.sessions import (
+    MessageRow,
+    active_rules,
     add_session,
     end_rules,
     find_sessions,
+    history,
+    history_in,
     list_sessions,
     open_turns,
     session_ids,
@@ -31,6 +46,62 @@ from gonogo.store.sessions import (
     set_session,
 )
 from gonogo.texts import resolve
+
+# A session's messages as they are shown.
+
+
+def history_of(conn: Connection, session_id: str) -> Iterator[MessageView]:
+    """Every message in order."""
+    # A conversation's calls are read once, however many of its messages made some.
+    calls: dict[str, dict[str, CallRow]] = {}
+    for row in history(conn, session_id):
+        if row.thread not in calls:
+            found = thread_calls(conn, session_id, row.thread)
+            calls[row.thread] = {call.id: call for call in found}
+        yield from _views(row, calls[row.thread])
+
+
+def said_by_people(conn: Connection, session_id: str) -> Iterator[MessageView]:
+    """What people said, in order."""
+    for row in history_in(conn, session_id, MAIN):
+        if row.body["role"] == "user":
+            yield from _views(row, {})
+
+
+def _views(row: MessageRow, calls: dict[str, CallRow]) -> Iterator[MessageView]:
+    message = MESSAGE.validate_python(row.body)
+    place = _place_of(row)
+    if isinstance(message, ToolAnswer | PlanAccount):
+        return
+    if not isinstance(message, Reply):
+        yield MessageView(role="user", content=message.content, **place)
+        return
+    asked = [call.model_dump(mode="json", exclude_none=True) for call in message.calls]
+    yield MessageView(role="assistant", content=message.text, tool_calls=asked or None, **place)
+    yield from _results(message.calls, calls, place)
+
+
+def _place_of(row: MessageRow) -> dict[str, Any]:
+    parts = row.thread.split("#")[0].rsplit("/", 1)
+    subtask_id = parts[1] if len(parts) == 2 else None
+    return {"agent": row.agent, "subtask_id": subtask_id, "created_at": row.created_at}
+
+
+def _results(
+    asked: Iterable[ToolRequest], calls: dict[str, CallRow], place: dict[str, Any]
+) -> Iterator[MessageView]:
+    made = [calls[each.id] for each in asked if each.id in calls]
+    for call in sorted(made, key=lambda call: call.position):
+        if call.finished_at is not None:
+            content = call.error if call.error is not None else _text(call.result)
+            yield MessageView(
+                role="tool", call_id=call.id, tool_name=call.tool, content=content, **place
+            )
+
+
+def _text(result: Any) -> str:  # noqa: ANN401 - JSON
+    return json.dumps(result, ensure_ascii=False)
+
 
 _ID = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
 _TOOL_HOSTS = frozenset({"server", "client"})
@@ -308,3 +379,87 @@ def _log_page(
     end = last if before is None else min(before - 1, last)
     after = max(0, end - limit)
     return log.events_after(conn, session_id, after, end - after)
+
+
+# The rules of a session: the verbs of its owner.
+
+
+class SessionRules:
+    """The verbs about the rules of a session."""
+
+    parts: Parts
+
+    async def add_session_rule(
+        self, principal: Principal, session_id: str, rule: dict[str, Any]
+    ) -> SessionRuleView:
+        """Make a rule that holds in a session from now on.
+
+        Raises:
+            Forbidden: the principal is neither the session's owner nor an admin.
+            InvalidMessage: the rule is not one that a file could hold.
+            NotFound: there is no such session that the principal may see.
+        """
+        principal.require(Role.OPERATOR)
+        text = validated(RuleText, rule)
+        return _view(await self.parts.store.write(self._add_rule, principal, session_id, text))
+
+    async def session_rules(self, principal: Principal, session_id: str) -> list[SessionRuleView]:
+        """The rules that hold in a session, in the order in which they were made.
+
+        Raises:
+            NotFound: there is no such session that the principal may see.
+        """
+        rows = await self.parts.store.read(_rules, principal, session_id)
+        return [_view(row) for row in rows]
+
+    async def remove_session_rule(
+        self, principal: Principal, session_id: str, rule_id: str
+    ) -> None:
+        """End a rule, by its id or its name; what it allowed asks again.
+
+        Raises:
+            Forbidden: the principal is neither the session's owner nor an admin.
+            NotFound: there is no such session, or it has no such rule.
+        """
+        principal.require(Role.OPERATOR)
+        await self.parts.store.write(self._remove_rule, principal, session_id, rule_id)
+
+    def _add_rule(
+        self, conn: Connection, principal: Principal, session_id: str, text: RuleText
+    ) -> SessionRule:
+        check_owner(conn, principal, session_id)
+        return make_session_rule(conn, session_id, text, principal, self.parts.clock())
+
+    def _remove_rule(
+        self, conn: Connection, principal: Principal, session_id: str, rule_id: str
+    ) -> None:
+        check_owner(conn, principal, session_id)
+        for row in active_rules(conn, session_id):
+            if rule_id in {row.id, f"session:{row.position}"}:
+                remove_session_rule(conn, row, principal, self.parts.clock())
+                return
+        raise NotFound(f"No rule found with id={rule_id}")
+
+
+def check_owner(conn: Connection, principal: Principal, session_id: str) -> None:
+    """Check that a principal may decide for the whole of a session.
+
+    Raises:
+        Forbidden: it may see the session, and is neither its owner nor an admin.
+        NotFound: there is no such session that the principal may see.
+    """
+    session = visible(conn, principal, session_id)
+    if principal.role < Role.ADMIN and session.principal_id != principal.id:
+        raise Forbidden("Only the owner of a session, or an admin, makes rules for it")
+
+
+def _rules(conn: Connection, principal: Principal, session_id: str) -> list[SessionRule]:
+    visible(conn, principal, session_id)
+    return active_rules(conn, session_id)
+
+
+def _view(row: SessionRule) -> SessionRuleView:
+    return SessionRuleView(
+        rule_id=row.id, session_id=row.session_id, name=f"session:{row.position}", rule=row.rule,
+        made_by=row.made_by, created_at=row.created_at, plan_id=row.plan_id,
+    )  # fmt: skip

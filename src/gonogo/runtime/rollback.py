@@ -1,6 +1,7 @@
 """Checkpoints and rollback: the verb, and what is asked about checkpoints."""
 
 from pathlib import Path
+from typing import Literal
 
 import anyio.to_thread
 
@@ -12,19 +13,53 @@ from gonogo.domain.plan_views import (
     CheckpointState,
     CheckpointSubtask,
     CheckpointView,
+    FileDiff,
     RollbackView,
 )
 from gonogo.domain.records import Checkpoint, Session, SubtaskRow
-from gonogo.domain.undo import is_unchanged, read_standings
+from gonogo.domain.text_safety import visible
+from gonogo.domain.undo import is_unchanged, kept_path, read_standings, shown_path
 from gonogo.orchestrator import Rolled, Undoing, wanted_rollback
-from gonogo.runtime._files import diff_view
-from gonogo.runtime._parts import Parts
-from gonogo.runtime._sessions import seen, seen_plan
+from gonogo.runtime.services import Parts
+from gonogo.runtime.sessions import seen, seen_plan
 from gonogo.store import Connection
 from gonogo.store.checkpoints import checkpoint_of, count_checkpoints, list_checkpoints
 from gonogo.store.plans import subtask_rows
 from gonogo.store.sessions import session_of
-from gonogo.workspace import Tree
+from gonogo.workspace import Change, Snapshots, Tree
+
+# Differences of snapshots as clients are shown them.
+
+_FILES = 500
+_CHARACTERS = 20_000
+"""Of one file's difference."""
+_IN_ALL = 200_000
+
+
+def diff_view(
+    snapshots: Snapshots, checkpoint_id: str, to: str | None, before: Tree, after: Tree
+) -> CheckpointDiff:
+    """What differs between two snapshots, as far as an answer holds it."""
+    changes = snapshots.diff(before, after)
+    files: list[FileDiff] = []
+    left = _IN_ALL
+    for change in changes[:_FILES]:
+        limit = min(_CHARACTERS, left)
+        text = snapshots.unified(before, after, change.path, limit=limit) if limit else ""
+        left -= min(len(text), left)
+        files.append(
+            FileDiff(
+                path=shown_path(kept_path(change.path)), status=_status(change), diff=visible(text)
+            )
+        )
+    truncated = len(changes) > _FILES or left == 0
+    return CheckpointDiff(checkpoint_id=checkpoint_id, to=to, files=files, truncated=truncated)
+
+
+def _status(change: Change) -> Literal["added", "deleted", "modified"]:
+    if change.before is None:
+        return "added"
+    return "deleted" if change.after is None else "modified"
 
 
 class Undo:

@@ -18,28 +18,22 @@ from gonogo.domain.tool_calls import ToolClass
 from gonogo.domain.undo import shown_path
 from gonogo.domain.views import AgentView, ToolView
 from gonogo.llm import Model, available_models
-from gonogo.runtime._analytics import Analyses
-from gonogo.runtime._audits import Audits
-from gonogo.runtime._comments import Comments
-from gonogo.runtime._drafts import Drafts
-from gonogo.runtime._extensions import Extensions
-from gonogo.runtime._gate import bare_thread
-from gonogo.runtime._going_on import recover
-from gonogo.runtime._judged import JudgedCalls
-from gonogo.runtime._links import Links
-from gonogo.runtime._logins import Logins
-from gonogo.runtime._messages import Messages
-from gonogo.runtime._parts import Clock, Parts, open_parts, utc_now
-from gonogo.runtime._people import People
-from gonogo.runtime._plans import Plans
-from gonogo.runtime._policy import Policies
-from gonogo.runtime._servers import ForeignServers, remember
-from gonogo.runtime._session_rules import SessionRules
-from gonogo.runtime._sessions import visible
-from gonogo.runtime._streams import Streams
-from gonogo.runtime._undo import Undo
-from gonogo.runtime.driving import Driving
-from gonogo.runtime.maintenance import Maintenance
+from gonogo.runtime.audit import Audits
+from gonogo.runtime.build import open_parts
+from gonogo.runtime.extensions import Extensions
+from gonogo.runtime.foreign_tools import ForeignServers, remember
+from gonogo.runtime.links import Links
+from gonogo.runtime.maintenance import Driving, Maintenance
+from gonogo.runtime.messages import Messages
+from gonogo.runtime.people import Logins, People
+from gonogo.runtime.plans import Comments, Drafts, Plans
+from gonogo.runtime.recovery import recover
+from gonogo.runtime.reports import Analyses, JudgedCalls, Policies
+from gonogo.runtime.rollback import Undo
+from gonogo.runtime.services import Clock, Parts, utc_now
+from gonogo.runtime.sessions import SessionRules, visible
+from gonogo.runtime.streams import Streams
+from gonogo.runtime.wiring import bare_thread
 from gonogo.settings import Settings
 from gonogo.store import Connection, Outbox
 from gonogo.store import events as log

@@ -1,15 +1,25 @@
 """The gate as the settings have it, and what commands may take and reach."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
 from gonogo.agents import Gate, Giving, Means, Profile, Thread, nothing_given
+from gonogo.approvals import Desk
+from gonogo.domain.errors import ModelFailed
+from gonogo.domain.failures import Severity
 from gonogo.domain.network import PrivateHosts
-from gonogo.domain.reviews import Review, deed_of
-from gonogo.domain.tool_calls import Call
-from gonogo.policy import Reviews, load_rules
+from gonogo.domain.replanning import ReplanRules
+from gonogo.domain.reviews import Doings, Review, deed_of
+from gonogo.domain.states import ApprovalKind
+from gonogo.domain.tool_calls import Call, ModelRequest, Reply
+from gonogo.llm import Model
+from gonogo.policy import Reviews, load_reviews, load_rules
 from gonogo.settings import Settings
+from gonogo.store import Connection, go_on
+from gonogo.store.sessions import session_of
 from gonogo.tools import Servers, Tool
 from gonogo.workspace import DEFAULT_PATH, Ceilings, Network, Programs, Sandbox
 
@@ -102,3 +112,80 @@ def _hidden(settings: Settings) -> tuple[Path, ...]:
         files += [Path(f"{name}{end}") for end in ("", "-wal", "-shm", "-journal")] if name else []
     found = {file.absolute() for file in files if file is not None}
     return tuple(sorted(found - {Path("/")}))
+
+
+# What the settings say of questions, and of plans that are sent back.
+
+
+def replan_rules(settings: Settings) -> ReplanRules:
+    """What failures do to plans."""
+    wanted = {
+        Severity.CRITICAL: settings.replanning_trigger_critical,
+        Severity.HIGH: settings.replanning_trigger_high,
+        Severity.MEDIUM: settings.replanning_trigger_medium,
+    }
+    on = settings.auto_replanning
+    return ReplanRules(
+        severities=frozenset(severity for severity, set_ in wanted.items() if on and set_),
+        max_attempts=settings.replanning_max_attempts,
+        human_after=settings.replanning_human_after,
+        min_interval=timedelta(seconds=settings.replanning_min_interval),
+    )
+
+
+def open_desk(settings: Settings, doings: Doings) -> Desk:
+    """The desk, with the rules of review and the times that questions have."""
+    seconds = {
+        ApprovalKind.TOOL: settings.approval_expiry_tool,
+        ApprovalKind.PLAN: settings.approval_expiry_plan,
+        ApprovalKind.SUBTASK: settings.approval_expiry_subtask,
+        ApprovalKind.INTERVENTION: settings.approval_expiry_intervention,
+    }
+    if settings.approval_expiry_action == "keep_waiting":
+        seconds = {}
+    return Desk(
+        reviews=load_reviews(settings.admin_rules, settings.rules), doings=doings.of,
+        expiry={k: timedelta(seconds=s) if s is not None else None for k, s in seconds.items()},
+        warning=timedelta(seconds=settings.approval_warning),
+        rejects_expired=settings.approval_expiry_action == "reject",
+        max_pending=settings.max_pending_approvals, has_room=_ask_the_rest,
+    )  # fmt: skip
+
+
+def _ask_the_rest(conn: Connection, session_id: str) -> None:
+    """A session takes questions again: its plan may have some that there was no room for."""
+    session = session_of(conn, session_id)
+    if session is not None and session.active_plan_id is not None:
+        go_on(conn, "plan", session.active_plan_id)
+
+
+# A model whose failures are counted.
+
+
+@dataclass(frozen=True, slots=True)
+class CountedModel:
+    """Asks another model, and tells when that one does not answer."""
+
+    model: Model
+    failed: Callable[[str], None]
+
+    @property
+    def name(self) -> str:
+        """The other one's."""
+        return self.model.name
+
+    async def request(self, request: ModelRequest, on_text: Callable[[str], None]) -> Reply:
+        """Ask the model, and wait for the whole reply.
+
+        Raises:
+            ModelFailed: there is no reply.
+        """
+        try:
+            return await self.model.request(request, on_text)
+        except ModelFailed:
+            self.failed(self.name)
+            raise
+
+    async def aclose(self) -> None:
+        """Give back the connections."""
+        await self.model.aclose()

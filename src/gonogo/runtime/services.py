@@ -1,0 +1,106 @@
+"""The opened parts of a runtime, which its verbs work with."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+import anyio
+
+from gonogo.agents import Gate, Hands, Profile
+from gonogo.approvals import Desk
+from gonogo.dispatch import Hub, LocalDispatcher
+from gonogo.engine import Engine
+from gonogo.llm import Model, ModelSettings, open_model
+from gonogo.orchestrator import (
+    Answering,
+    Erasures,
+    Inbox,
+    Planning,
+    Replanning,
+    Rollbacks,
+    Sweeps,
+    Turns,
+)
+from gonogo.runtime.oidc import Bearers
+from gonogo.runtime.recovery import Continuation
+from gonogo.runtime.wiring import CountedModel
+from gonogo.settings import Settings
+from gonogo.store import Store
+from gonogo.telemetry import Metrics
+from gonogo.tools import Servers, Tool
+from gonogo.webhooks import Sender
+
+Clock = Callable[[], datetime]
+
+
+def utc_now() -> datetime:
+    """The wall clock."""
+    return datetime.now(UTC)
+
+
+@dataclass(slots=True, kw_only=True)
+class ModelSlot:
+    """The model, opened when it is first asked."""
+
+    settings: Settings
+    environment: dict[str, str]
+    failed: Callable[[str], None]
+    """Told the name of the model when it does not answer."""
+    model: Model | None = None
+
+    def __call__(self) -> Model:
+        """The model.
+
+        Raises:
+            ModelNotConfigured: none is configured; the text lists the choices.
+        """
+        if self.model is None:
+            self.model = open_model(model_settings(self.settings), self.environment)
+        return CountedModel(self.model, self.failed)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """Every room, opened."""
+
+    settings: Settings
+    clock: Clock
+    store: Store
+    hub: Hub
+    metrics: Metrics
+    desk: Desk
+    gate: Gate
+    hands: Hands
+    engine: Engine
+    planning: Planning
+    replanning: Replanning
+    answering: Answering
+    rollbacks: Rollbacks
+    sweeps: Sweeps
+    erasures: Erasures
+    sender: Sender
+    turns: Turns
+    inbox: Inbox
+    dispatcher: LocalDispatcher
+    model: ModelSlot
+    profiles: dict[str, Profile]
+    tools: Mapping[str, Tool]
+    servers: Servers | None
+    went_on: Continuation
+    closing: anyio.Event
+    bearers: Bearers | None
+    hosts: dict[str, str] = field(default_factory=dict[str, str])
+    """Session → the connection that carries out its tools."""
+
+
+def model_settings(settings: Settings) -> ModelSettings:
+    """What the settings say of the model."""
+    key = settings.model_api_key
+    return ModelSettings(
+        name=settings.model,
+        base_url=settings.openai_base_url,
+        api_key=key.get_secret_value() if key else None,
+        timeout=settings.model_timeout,
+        max_attempts=settings.model_max_attempts,
+        temperature=settings.temperature,
+    )
