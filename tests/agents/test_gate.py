@@ -83,3 +83,21 @@ async def test_readers_are_held_to_reading_by_the_sandbox_and_by_nothing_else(
     assert found.tool_class == ("pure" if held else "other")
     assert gate.writes_nothing(thread, found.verdict, asked=False) is held
     assert not gate.writes_nothing(thread, found.verdict, asked=True)
+
+
+async def test_a_call_that_cannot_be_prepared_is_refused_for_what_stands_in_its_way(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "ws").mkdir()
+    tools = builtin_tools()
+    settings = Settings(home=tmp_path / "home", config=tmp_path, workspace=tmp_path / "ws")
+    reviews = load_reviews(None, None)
+    gate = open_gate(settings, tools, load_profiles(None, known_tools=tools), reviews)
+
+    found = await gate.judge(bare_thread(tmp_path / "ws", "coder"), "read_file", {"path": "none"})
+
+    assert (found.verdict.decision, found.verdict.rule) == ("deny", "builtin:file_not_found")
+    assert (found.arguments, (found.error or "").split(":")[0]) == (
+        {"path": "none"},
+        "file_not_found",
+    )

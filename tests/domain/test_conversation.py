@@ -136,6 +136,10 @@ def test_a_plan_that_ended_twice_is_told_where_it_ended_at_last():
     )  # fmt: skip
 
 
+def test_the_place_of_a_plan_is_stored_under_a_name_of_its_own():
+    assert PlanAccount(plan_id="p").model_dump(mode="json") == {"role": "account", "plan_id": "p"}
+
+
 @given(messages)
 def test_messages_are_read_back_as_they_were_stored(said):
     stored = [message.model_dump(mode="json", exclude_none=True) for message in said]

@@ -96,9 +96,12 @@ async def test_a_base_url_works_without_a_key(provider, asked):
     await model.aclose()
 
 
-async def test_a_base_url_of_the_environment_works_without_a_name(provider, asked):
+@pytest.mark.parametrize("name", [None, "openai:x", "openai-chat:x", "openai-responses:x"])
+async def test_a_base_url_of_the_environment_is_for_every_name_of_that_provider(
+    provider, asked, name
+):
     provider.replies({"text": "Hi"})
-    model = open_model(ModelSettings(), {"OPENAI_BASE_URL": provider.base_url})
+    model = open_model(ModelSettings(name=name), {"OPENAI_BASE_URL": provider.base_url})
     assert (await model.request(asked(), lambda _text: None)).text == "Hi"
     await model.aclose()
 

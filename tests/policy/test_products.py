@@ -54,6 +54,8 @@ def expects(command: str, *commands: str, paths: tuple[str, ...] = (), cwd: str 
         ("python3 -m venv env", {"env"}),
         ("python3.12 -m venv", {".venv"}),
         ("pip install x", {".venv", "venv"}),
+        ("pip3 install x", {".venv", "venv"}),
+        ("poetry install", {".venv", "venv"}),
         (".venv/bin/pip install x", {".venv"}),
         ("cd sub && env/bin/python3 -m pip install x", {"sub/env"}),
         (".venv/bin/python -m venv other", {"other"}),

@@ -9,6 +9,8 @@ from fakes.world import LIMIT, calls, kinds, plan, says, step, world_of, write
 from gonogo.domain.errors import Conflict, Forbidden, InvalidMessage, NotFound, Unauthorized
 from gonogo.domain.identity import Principal, Role
 from gonogo.runtime import Runtime
+from gonogo.runtime.services import ModelSlot
+from gonogo.settings import Settings
 
 LINES = {
     "main/architect": [plan(step("one"))],
@@ -205,3 +207,12 @@ def _message(raw: dict[str, object]):
     from gonogo.domain.messages import parse_message
 
     return parse_message(raw)
+
+
+def test_the_model_is_opened_by_its_name_when_it_is_first_asked(tmp_path: Path) -> None:
+    slot = ModelSlot(
+        settings=Settings(home=tmp_path, model="demo"), environment={}, failed=lambda name: None
+    )
+    assert slot.model is None
+    assert slot().name == "demo"
+    assert slot.model is not None

@@ -5,6 +5,7 @@ import pytest
 
 from fakes.world import a_while, call, calls, is_running, kinds, of, plan, run, says, step, write
 from gonogo.domain.errors import Conflict, InvalidMessage, NotFound
+from gonogo.texts import say
 
 
 @pytest.mark.feature(18)
@@ -365,3 +366,25 @@ async def test_a_log_is_read_from_its_end_in_pages_and_what_people_said_alone(ma
         assert await runtime.log_page(ann, session, 1, 5) == []
         said = (await runtime.history(ann, session, by_people=True)).messages
         assert [(message.role, message.content) for message in said] == [("user", "hi")]
+
+
+async def test_a_call_behind_the_end_of_a_turn_is_not_carried_out_and_says_so(make):
+    end = calls(call("attempt_completion", result="Готово"), write("a.txt"))
+    async with make({"main/coder": [end], "main/orchestrator": [says("Да?")]}) as world:
+        events = await world.say("Сделай это", "coder")
+
+        errors = [event["error"] for event in of(events, "tool_result") if "error" in event]
+        assert errors == [say("model_not_run", "ru")]
+        assert world.read("a.txt") is None
+
+
+async def test_what_leads_a_conversation_cannot_be_used_inside_a_subtask(make):
+    lines = {
+        "main/architect": [plan(step("a"))], "main/orchestrator": [says("Yes?")],
+        "a": [calls(call("switch_mode", mode="ask")), says("a")],
+    }  # fmt: skip
+    async with make(lines) as world:
+        events = await world.decide_plan(await world.propose())
+
+        [result] = of(events, "tool_result")
+        assert result["error"] == "not_here: switch_mode cannot be used inside a subtask"

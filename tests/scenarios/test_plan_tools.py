@@ -145,7 +145,9 @@ async def test_execute_plan_gives_the_result_of_each_subtask(make):
         )  # fmt: skip
         assert result["success_rate"] == 0.3333
         assert result["status"] == "partial"
-        assert [e["subtask_id"] for e in result["errors"]] == ["bad"]
+        assert result["errors"] == [
+            {"subtask_id": "bad", "message": result["subtasks"]["bad"]["error"]["message"]}
+        ]
         assert result["duration_seconds"] > 0
         assert result["subtasks"]["good"]["result"]["output"] == "well"
         assert {k: v["status"] for k, v in result["subtasks"].items()} == {

@@ -15,7 +15,7 @@ from fakes.mcp_server import served_over_http, write_tools
 from fakes.world import is_running
 from gonogo.domain.errors import OutcomeUnknown, ToolFailed
 from gonogo.domain.tool_calls import Sighting, Standing, ToolClass
-from gonogo.tools import Bench, ServerConfig, Servers
+from gonogo.tools import Bench, Remembered, ServerConfig, Servers
 from gonogo.workspace import DEFAULT_PATH, Workspace
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -189,3 +189,20 @@ async def test_an_address_where_nobody_is_offers_nothing(config):
     async with serving(nobody) as servers:
         assert await servers.offered(lambda server: True) == ()
         assert servers.report()[0].state == "failed"
+
+
+async def test_a_tool_that_was_seen_is_known_though_nobody_is_asked_and_others_are_not(config):
+    said = {"name": "search", "description": "Finds", "parameters": {"type": "object"}}
+    name = "mcp__docs__search"
+    seen = Standing([Sighting(
+        name=name, position=1, digest="d", definition=said, seen_at=NOW, accepted_at=None,
+        accepted_by=None,
+    )])  # fmt: skip
+    remembered = Remembered({"docs": config}, {name: seen})
+
+    tool, standing = await remembered.look(name)
+
+    assert (tool.name, standing) == (name, seen)
+    with pytest.raises(ToolFailed) as failure:
+        await remembered.look("mcp__docs__other")
+    assert failure.value.kind == "unknown_tool"

@@ -206,8 +206,9 @@ async def test_a_repository_in_the_repository_starts_nothing_either(root):
 @boxed
 async def test_settings_that_cannot_be_read_stop_it(root):
     (root / ".git/config").write_text("[core\n")
-    with pytest.raises(ToolFailed, match="settings cannot be read"):
+    with pytest.raises(ToolFailed, match="settings cannot be read") as failure:
         await run(root, "git add -A")
+    assert failure.value.kind == "io_error"
     (root / ".git/config").unlink()
     (root / ".git/config").symlink_to("/etc/hostname")
     with pytest.raises(ToolFailed, match="no file"):
