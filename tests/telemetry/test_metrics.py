@@ -141,8 +141,19 @@ def test_requests_to_models_are_counted_with_their_tokens_and_cost() -> None:
 
     assert sample(metrics, 'model_requests_total{model="demo",status="completed"}') == 1
     assert sample(metrics, 'model_requests_total{model="demo",status="failed"}') == 1
+    assert sample(metrics, 'model_tokens_total{direction="input",model="demo"}') == 100
     assert sample(metrics, 'model_tokens_total{direction="output",model="demo"}') == 20
     assert sample(metrics, 'model_cost_dollars_total{model="demo"}') == 0.5
+
+
+def test_attempts_to_tell_a_hook_are_counted_by_what_came_of_them() -> None:
+    metrics = Metrics()
+
+    for outcome in ("retried", "sent", "sent"):
+        metrics.hook_tried("chat", outcome)
+
+    assert sample(metrics, 'webhook_deliveries_total{hook="chat",outcome="retried"}') == 1
+    assert sample(metrics, 'webhook_deliveries_total{hook="chat",outcome="sent"}') == 2
 
 
 def test_other_events_count_nothing_and_two_runtimes_never_mix() -> None:
