@@ -3,6 +3,8 @@
 from typing import Any
 
 import anyio
+import pytest
+from acp import RequestError
 
 from fakes.asked import until_asked
 from fakes.world import call, calls, run, says, write
@@ -92,6 +94,9 @@ async def test_a_call_is_rejected_changed_or_left_as_the_person_chooses(editor, 
 
         pad.default = None
         assert await pad.say(session_id, "make") == "end_turn"
+        for of_plans in ("/revise Paint it", "/hold"):
+            with pytest.raises(RequestError, match="Nothing waits for a decision"):
+                await pad.say(session_id, of_plans)
         assert await pad.say(session_id, "/reject not again") == "end_turn"
     assert (folder / "a.txt").read_text() == "other\n"
     assert "not again" in str(provider.requests[-1])

@@ -1,6 +1,13 @@
 """What is no message, or asks for what is not there, is answered with an error; nothing else is."""
 
 import json
+import os
+from collections.abc import Iterator
+
+import anyio
+import pytest
+
+from gonogo.acp_server.protocol import Pipe, farewell
 
 HELLO = {"protocolVersion": 1, "clientCapabilities": {}}
 
@@ -79,3 +86,32 @@ def test_fields_of_meta_take_the_place_of_nothing(raw, folder):
 def test_the_command_leaves_when_its_editor_does(raw):
     raw.ask("initialize", HELLO)
     assert raw.end() == 0
+
+
+@pytest.fixture
+def ends() -> Iterator[tuple[int, int]]:
+    """The ends of a pipe of the system: to read from, to write to."""
+    read, write = os.pipe()
+    yield read, write
+    os.close(read)
+    os.close(write)
+
+
+async def test_what_was_sent_last_is_still_read_when_everything_else_is_called_off(ends):
+    read, write = ends
+    pipe, wrote = Pipe(read, write), anyio.Event()
+    await pipe.send({"last": "words"})
+
+    async def write_out() -> None:
+        await anyio.wait_all_tasks_blocked()
+        await pipe.write()
+        wrote.set()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(write_out)
+        with anyio.CancelScope() as called_off:
+            called_off.cancel()
+            await farewell(pipe, wrote)
+
+    assert not called_off.cancelled_caught
+    assert os.read(read, 100) == b'{"last": "words"}\n'

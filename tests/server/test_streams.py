@@ -120,6 +120,19 @@ async def test_a_repeat_under_the_same_key_is_answered_again_and_does_nothing(as
     assert other.status_code == 409
 
 
+async def test_an_answer_of_another_kind_under_a_key_is_said_to_be_one(ask, runtime):
+    headers = {"Idempotency-Key": "k"}
+    async with ask() as client:
+        await client.post(SEND, json=HELLO, headers=headers)
+        ((place, (asked, _)),) = runtime.stored.items()
+        runtime.stored[place] = asked, {"status": 204}
+        answer = await client.post(SEND, json=HELLO, headers=headers)
+
+    (_, _, told), _ = frames(answer.text)
+    assert told["error"] == "This key was used for another kind of request"
+    assert len(runtime.accepted) == 1
+
+
 async def test_a_refusal_is_repeated_as_well(ask, runtime):
     runtime.refuse = Conflict("stale")
     async with ask() as client:
