@@ -1,6 +1,7 @@
 """A person approves what they were shown, and nothing else can be answered yes."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from rich.console import RenderableType
@@ -29,6 +30,11 @@ class Reader(Person):
 
     def show(self, *shown: RenderableType) -> None:
         self.read += [str(each) for each in shown]
+
+    async def edit(self, text: str, suffix: str = ".json", *, keep: Path | None = None) -> str:
+        del suffix, keep
+        self.read.append(text)
+        return self.words.pop(0)
 
     async def choose(self, question: str, options: Mapping[str, str]) -> str | None:
         self.options.append(list(options))
@@ -102,3 +108,22 @@ async def test_a_command_of_a_plan_can_be_allowed_for_the_plan_where_that_is_off
 
     assert person.options == [["approve", "these_words", "edit", "reject"]]
     assert (message["decision"], message["for_plan"]) == ("approve", True)
+
+
+async def test_what_a_person_is_asked_is_answered_in_words_of_their_own_from_an_empty_text():
+    person = Reader("edit", '{"result": "blue"}')
+    client: Any = Client()
+    client.asked = client.asked.model_copy(update={"kind": "intervention", "tool_name": None})
+
+    [message] = await Answers(client, "s", person, Wish(), "en").to_what_waits()
+
+    assert person.read[-1] == '{\n  "result": ""\n}'
+    assert message["decision"] == "edit"
+
+
+async def test_what_was_not_changed_in_the_editor_is_asked_again():
+    person = Reader("edit", '{\n  "command": "ls"\n}\n', "approve")
+
+    [message] = await answered(person, "ls")
+
+    assert message["decision"] == "approve"

@@ -11,6 +11,8 @@ import pytest
 from cli.conftest import SECONDS, environment
 from gonogo import __version__
 from gonogo.cli._app import app
+from gonogo.cli._checks import Check, _database
+from gonogo.settings import Settings
 
 HEAVY = "import sys, gonogo.cli; print(sorted(set(sys.modules) & set(sys.argv[1:])))"
 LIBRARIES = [
@@ -102,6 +104,12 @@ def test_every_command_has_help_with_an_example(gonogo, words):
     assert re.search(rf"Example:\n+(?:    .*\n)*    gonogo {' '.join(words)}", done.stdout)
 
 
+def test_the_help_of_the_program_says_where_to_start(gonogo):
+    done = gonogo("--help")
+    assert "Start with: gonogo demo\n" in done.stdout
+    assert 'gonogo run "Add a --json flag" -C path/to/repo\n' in done.stdout
+
+
 def test_the_version_is_said(gonogo):
     assert gonogo("--version", whole=True).stdout == f"gonogo {__version__}\n"
 
@@ -167,6 +175,9 @@ def test_the_policy_reads_rules_from_a_file_and_names_the_line_of_a_bad_one(gono
     rules.write_text('[[rule]]\ncommand = "ls"\ndecision = "allow"\n')
     done = gonogo("policy", "check", "--rules", str(rules), "--", "ls -la")
     assert json.loads(done.stdout)["decision"] == "allow"
+    lines = '{"cmd": "ls -la"}\n{"cmd": "make"}\n'
+    done = gonogo("policy", "check", "--rules", str(rules), "--batch", stdin=lines)
+    assert [json.loads(line)["decision"] for line in done.stdout.splitlines()] == ["allow", "ask"]
     rules.write_text('[[rule]]\ncommand = "bash"\ndecision = "allow"\n')
     done = gonogo("policy", "check", "--rules", str(rules), "--", "ls -la")
     assert done.returncode == 2
@@ -245,3 +256,8 @@ def test_the_doctor_finds_a_database_that_is_none(gonogo, home: Path):
     done = gonogo("doctor")
     assert done.returncode == 1
     assert "file is not a database" in done.stdout
+
+
+def test_the_doctor_leaves_a_database_server_to_the_command_that_tries_it(tmp_path: Path):
+    found = _database(Settings(home=tmp_path, db="postgresql://db.example/gonogo"))
+    assert found == Check("database", "ok", "a server; gonogo db migrate tries it")

@@ -6,6 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from gonogo.cli._audit_files import check_file
+
 
 def lines(text):
     return [json.loads(line) for line in text.splitlines()]
@@ -34,6 +36,16 @@ def test_an_export_is_checked_without_the_folder_it_came_from(gonogo, home, told
     found = gonogo("audit", "verify", "--export", str(file), "--json")
     assert found.returncode == 1
     assert any("its content was changed" in each for each in json.loads(found.stdout)["problems"])
+
+
+def test_a_file_is_reported_on_without_an_anchor_too(tmp_path):
+    file = tmp_path / "log.jsonl"
+    file.write_text("no entry\n")
+    report = check_file(file, None)
+
+    assert report is not None
+    assert (report.ok, report.entries) == (False, 0)
+    assert report.problems
 
 
 def test_an_anchor_finds_a_log_that_was_made_anew(gonogo, home, told, tmp_path):

@@ -1,5 +1,8 @@
 """Plans drawn in the terminal: edges are there, states are words, and nothing deceives."""
 
+import io
+import re
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any
@@ -8,10 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
+from rich.console import Console
+from rich.live import Live
 
 from gonogo.cli._diff import diff_lines
 from gonogo.cli._graph import graph_lines, timeline_lines
 from gonogo.cli._rails import rails
+from gonogo.cli._watch import Redrawn, _board
 from gonogo.domain.plan import Scope, Subtask
 from gonogo.domain.plan_views import GraphNode, PlanDiff, PlanGraph
 
@@ -256,3 +262,25 @@ def test_a_difference_shows_what_was_added_removed_and_changed():
 def test_two_revisions_with_the_same_subtasks_are_said_to_be_so():
     diff = PlanDiff(plan_id="p", from_revision=1, to_revision=2, added=[], removed=[], changed=[])
     assert list(diff_lines(diff))[-1] == "The same subtasks."
+
+
+def nodes_of(found: PlanGraph) -> Iterator[str]:
+    yield from (f"{each.id}\x1b" for each in found.nodes)
+
+
+def test_a_watched_plan_is_drawn_in_the_terminal_and_commands_nothing():
+    out = io.StringIO()
+    console = Console(file=out, width=40, force_terminal=True, color_system=None)
+    with Live(console=console, auto_refresh=False) as live:
+        Redrawn(live, nodes_of).show(graph(node("a"), node("b")))
+
+    written = re.sub(r"\x1b\[[?0-9;]*[A-Za-z]", "", out.getvalue())
+    assert "a\\x1b\nb\\x1b" in written
+    assert "\x1b" not in written
+
+
+def test_where_nobody_looks_a_watched_plan_is_told_in_lines_of_the_persons_language(capsys):
+    _, board = _board(nodes_of, "ru", json=False)
+    board.show(graph(node("a"), status="completed"))
+
+    assert capsys.readouterr().out == "12:00:20 a не начата\na\\x1b\n"

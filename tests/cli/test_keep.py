@@ -63,5 +63,7 @@ def test_an_old_database_is_opened_once_that_was_accepted(gonogo, home):
         assert "--accept-restored" in refused.stderr
         assert "Traceback" not in refused.stderr
     assert gonogo("db", "migrate", "--accept-restored").returncode == 0
-    assert gonogo("plans", "list").returncode == 0
+    listed = gonogo("plans", "list")
+    head = "plan\tstatus\tdone\tsession\tcreated\tgoal\n"
+    assert (listed.returncode, listed.stdout) == (0, head)
     assert "database.accepted" in gonogo("audit", "show", "--session", "system").stdout

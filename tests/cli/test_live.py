@@ -108,6 +108,14 @@ def shown(text: str, width: int = 60) -> str:
     return re.sub(r"\x1b\[[0-9;]*m", "", out.getvalue())
 
 
+def test_code_is_drawn_in_the_terminals_own_colours():
+    out = io.StringIO()
+    console = Console(file=out, width=60, force_terminal=True, color_system="truecolor")
+    console.print(Spoken("```python\nreturn 1\n```"))
+    assert "\x1b[" in out.getvalue()
+    assert not re.search(r"[34]8;2;", out.getvalue())
+
+
 def test_what_an_agent_writes_is_drawn_as_markdown():
     text = shown("# Done\n\n- **one** `x`\n\n```\ncode\n```\n")
     assert "Done" in text
@@ -179,3 +187,22 @@ def test_a_text_is_settled_once_also_where_the_agent_has_switched_before_it_is_w
     ):
         live.show(event)
     assert written.getvalue().count("Hello") == 1
+
+
+def test_a_terminal_of_two_rows_shows_three_lines_all_the_same(foot, written, console):
+    console.height = 2
+    foot.body = lambda _width, _height: lines(*"abcdefgh")
+    foot.draw()
+    assert written.getvalue() == "f\ng\nh"
+
+
+def test_a_long_question_leaves_the_body_three_rows_to_fill(foot):
+    given: list[int] = []
+
+    def body(_width: int, height: int) -> list[Text]:
+        given.append(height)
+        return []
+
+    foot.body, foot.prompt = body, lambda _width: lines(*"abcdefgh")
+    foot.draw()
+    assert given == [3]

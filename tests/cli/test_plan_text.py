@@ -134,6 +134,7 @@ def test_what_is_wrong_in_markdown_is_said_with_its_line(text, line, said):
         ("subtasks:\n- id: a\n  description: D\n  agnet: x", 4, "no field agnet"),
         ("subtasks:\n- id: a\n  description: 5", 3, "description: Input should be a valid string"),
         ("subtasks:\n- id: a\n  description: D\n  timeout: 1e999", 4, "out of range"),
+        ("- {id: a, description: D}\n" * 501, 0, "500"),
         ("subtasks: {}", 1, "expected goal"),
         ("subtask: []", 1, "expected goal"),
         ("- 5", 1, "expected goal"),

@@ -14,7 +14,7 @@ def test_a_tool_call_shows_who_asks_for_what_and_the_very_arguments() -> None:
     )  # fmt: skip
 
     assert found.headline == "coder asks to use write_file"
-    assert '"a\\u202e.txt"' in found.facts
+    assert found.facts == '{\n  "path": "a\\u202e.txt"\n}'
     assert found.plain() == "coder asks to use write_file\n\n+new\n\nasks"
     assert asked(approval(details={"agent": "c"}), "ru").headline.endswith("write_file")
 
