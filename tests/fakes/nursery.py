@@ -217,20 +217,22 @@ def _become(order: dict[str, Any], files: list[int]) -> None:
     sys.stdin = os.fdopen(0, encoding="utf-8", closefd=False)
     sys.stdout = os.fdopen(1, "w", 1, encoding="utf-8", closefd=False)
     sys.stderr = os.fdopen(2, "w", 1, encoding="utf-8", errors="backslashreplace", closefd=False)
-    if "coverage" in sys.modules and not order["environment"].keys() & set(_MEASURING):
-        _stop_measuring()
     os.environ.clear()
     os.environ.update(order["environment"])
+    if "coverage" in sys.modules:
+        _measure_anew()
     os.chdir(order["folder"])
     module, *sys.argv[1:] = order["words"]
     runpy.run_module(module, run_name="__main__", alter_sys=True)
 
 
-def _stop_measuring() -> None:
-    from coverage import Coverage
+def _measure_anew() -> None:
+    """Measure what this process runs as its own test's, and nothing where that is not wanted."""
+    from coverage import Coverage, process_startup
 
     if (ours := Coverage.current()) is not None:
         ours.stop()
+        process_startup(force=True)
 
 
 if __name__ == "__main__":
