@@ -56,3 +56,9 @@ def test_an_openai_compatible_server_is_set_by_either_variable(monkeypatch):
     assert Settings().openai_base_url == "http://localhost:1234/v1"
     monkeypatch.setenv("GONOGO_OPENAI_BASE_URL", "http://localhost:9/v1")
     assert Settings().openai_base_url == "http://localhost:9/v1"
+
+
+def test_the_public_address_is_kept_without_the_slash_at_its_end(tmp_path):
+    assert (
+        Settings(home=tmp_path, public_url="https://a.example/").public_url == "https://a.example"
+    )
