@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gonogo.agents._gate import leads_out
+from gonogo.agents.gate import leads_out
 from gonogo.workspace import Workspace
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gonogo.agents._profiles import BUILT_IN, load_profiles
+from gonogo.agents.profiles import BUILT_IN, load_profiles
 from gonogo.domain.errors import InvalidMessage
 from gonogo.domain.plan import PLANNERS
 from gonogo.policy.globs import covers

@@ -5,7 +5,7 @@ import logging
 import anyio
 
 from gonogo.dispatch import Hub
-from gonogo.dispatch._hub import _BUFFER
+from gonogo.dispatch.event_bus import _BUFFER
 
 LIMIT = 60
 

@@ -11,7 +11,8 @@ import anyio
 import pytest
 
 from fakes.rows import NOW
-from gonogo.dispatch import AGAIN, LocalDispatcher, _local
+from gonogo.dispatch import AGAIN, LocalDispatcher
+from gonogo.dispatch import jobs
 from gonogo.domain.errors import Busy
 from gonogo.domain.records import Job, Stop, Timer
 from gonogo.store import Outbox, Store, go_on, patiently
@@ -357,7 +358,7 @@ async def test_two_dispatchers_of_one_database_fire_a_timer_once(store):
 
 
 async def test_a_database_that_is_away_for_a_while_ends_nothing(store, caplog, monkeypatch):
-    monkeypatch.setattr(_local, "_PAUSE", 0.01)
+    monkeypatch.setattr(jobs, "_PAUSE", 0.01)
     bench = Bench(store)
     bench.open("a")
     away, read = True, store.read

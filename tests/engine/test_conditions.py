@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from gonogo.domain.conditions import gives_no_answer, read_condition
 from gonogo.domain.errors import InvalidPlan
 from gonogo.domain.failures import classify
-from gonogo.engine._conditions import ConditionFailed, check_condition, holds
+from gonogo.engine.conditions import ConditionFailed, check_condition, holds
 
 RESULTS = {
     "build": {

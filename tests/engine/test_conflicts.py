@@ -14,7 +14,7 @@ from fakes.workshop import LIMIT, Workshop
 from gonogo.domain.errors import Conflict
 from gonogo.domain.states import PlanStatus, SubtaskStatus
 from gonogo.engine import Completed, Work
-from gonogo.engine._batches import Batches
+from gonogo.engine.runner import Batches
 from gonogo.store import Connection, outbox
 from gonogo.store.plans import move_plan, plan_of, subtask_row, take_subtask
 

@@ -11,7 +11,7 @@ from fakes.workshop import Step, Workshop, agrees, parks_once
 from gonogo.domain.errors import Conflict, ModelFailed
 from gonogo.domain.states import PlanStatus, SubtaskStatus
 from gonogo.engine import Completed, Outcome, Work
-from gonogo.engine._board import Board
+from gonogo.engine.plan_state import Board
 from gonogo.store import Connection, Store
 from gonogo.store.jobs import drop_timer, due_timers
 from gonogo.store.plans import add_revision, move_plan, plan_of

@@ -3,7 +3,7 @@
 import pytest
 
 from fakes import rows
-from gonogo.engine._shape import shape_of, started_shape
+from gonogo.engine.plan_state import shape_of, started_shape
 from gonogo.store import Connection, Store
 from gonogo.store.plans import add_plan, add_revision
 from gonogo.store.sessions import add_session

@@ -23,7 +23,7 @@ from fakes import rows
 from fakes.floor_answers import Rest, ToPlan, ToReplan, ToWork, question, search
 from fakes.floor_files import PERSON, Crash, Folder, Past, Shelf
 from fakes.floor_undo import LIMIT, Rolling, Target, Undo
-from gonogo.agents._traces import Trace
+from gonogo.agents.file_changes import Trace
 from gonogo.approvals import EXPIRE, WARN, Desk, Ruling
 from gonogo.domain.errors import Conflict, NotFound
 from gonogo.domain.failures import Category, Failure, Patterns, Severity
@@ -32,17 +32,8 @@ from gonogo.domain.plan import Subtask
 from gonogo.domain.records import Approval, Job, Plan, SubtaskRow, Timer
 from gonogo.domain.states import ApprovalKind, DecisionWord, PlanStatus
 from gonogo.domain.strict_json import content_hash
-from gonogo.engine import (
-    PLAN_TIMERS,
-    REPLAN,
-    Completed,
-    Deferred,
-    Engine,
-    Failed,
-    Superseded,
-    Work,
-    _shape,
-)
+from gonogo.engine import PLAN_TIMERS, REPLAN, Completed, Deferred, Engine, Failed, Superseded, Work
+from gonogo.engine import plan_state
 from gonogo.orchestrator import (
     REPLAN_QUESTION,
     BudgetKind,
@@ -201,7 +192,7 @@ class Floor:
 
     def _open(self) -> None:
         """A process starts, and knows nothing."""
-        _shape._kept.cache_clear()
+        plan_state._kept.cache_clear()
         plans._kept_revision.cache_clear()
         self.desk = Desk(expiry=self.options.get("expiry") or {}, warning=timedelta(seconds=10))
         self.undo = Undo(self, self.ground.loop)

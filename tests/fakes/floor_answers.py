@@ -14,7 +14,7 @@ from gonogo.domain.replanning import next_revision
 from gonogo.domain.states import SUBTASK, ApprovalKind, DecisionWord, PlanStatus
 from gonogo.engine import REPLAN, Engine
 from gonogo.orchestrator import REPLAN_QUESTION
-from gonogo.orchestrator._revising import completed, mint_grants, told_progress
+from gonogo.orchestrator.revisions import completed, mint_grants, told_progress
 from gonogo.store import Connection, go_on
 from gonogo.store.calls import pending_of_plan
 from gonogo.store.plans import (

@@ -12,7 +12,7 @@ from gonogo.domain.records import Turn
 from gonogo.domain.states import TurnStatus
 from gonogo.domain.tool_calls import ModelRequest
 from gonogo.engine import Superseded
-from gonogo.orchestrator._turn import check, move
+from gonogo.orchestrator.inbox import check, move
 from gonogo.store import Connection, Store
 from gonogo.store.sessions import add_turn, move_turn, take_turn, turn_of
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gonogo.agents._gate import leads_out
+from gonogo.agents.gate import leads_out
 from gonogo.domain.plan import Scope
 from gonogo.domain.tool_calls import Access, Call, Grant, ToolClass, Verdict
 from gonogo.policy import Conditions, Rules, RuleText, make_rule, make_rules, verdict

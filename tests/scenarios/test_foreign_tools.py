@@ -14,7 +14,7 @@ import pytest
 import fakes.mcp_server
 from fakes.mcp_server import write_tools
 from fakes.world import call, calls, is_running, of, plan, says, step, world_of
-from gonogo.agents._loop import MOST_JUDGINGS
+from gonogo.agents.loop import MOST_JUDGINGS
 from gonogo.domain.tool_calls import MOST_CHANGES
 
 TOOL = "mcp__docs__search"

@@ -5,21 +5,33 @@ is `started` in the database before anything is spawned; what a person approved 
 does not run; a call that may have had its effect is never repeated unasked.
 """
 
-from gonogo.agents._calls import CallKind, Interventions
-from gonogo.agents._explained import explained
-from gonogo.agents._gate import Gate, Gated
-from gonogo.agents._given import Given, Giving, given_in, nothing_given
-from gonogo.agents._loop import Finished, Handed, Loop, Resting, keep_reply
-from gonogo.agents._means import Means
-from gonogo.agents._meter import Meter
-from gonogo.agents._nobody import model_profile, runtime_profile
-from gonogo.agents._profiles import MODEL, RUNTIME, Profile, load_profiles
-from gonogo.agents._record import doubt, drop_call, end_call, open_control
-from gonogo.agents._remote import remote_access
-from gonogo.agents._run import CLIENT_CALL, UNANSWERED, Hands
-from gonogo.agents._session_rules import make_session_rule, remove_session_rule
-from gonogo.agents._thread import Speak, Thread
-from gonogo.agents._traces import Traces
+from gonogo.agents.budget import Meter
+from gonogo.agents.call_log import doubt, drop_call, end_call, open_control
+from gonogo.agents.conversation import Speak, Thread
+from gonogo.agents.executor import CLIENT_CALL, UNANSWERED, Hands, Means
+from gonogo.agents.file_changes import Traces
+from gonogo.agents.gate import (
+    Gate,
+    Gated,
+    Given,
+    Giving,
+    given_in,
+    make_session_rule,
+    nothing_given,
+    remote_access,
+    remove_session_rule,
+)
+from gonogo.agents.loop import Finished, Handed, Loop, Resting, keep_reply
+from gonogo.agents.profiles import (
+    MODEL,
+    RUNTIME,
+    Profile,
+    load_profiles,
+    model_profile,
+    runtime_profile,
+)
+from gonogo.agents.questions import explained
+from gonogo.agents.tool_calls import CallKind, Interventions
 from gonogo.agents.watches import Watches
 
 __all__ = [

@@ -16,10 +16,10 @@ from typing import Any, cast
 import anyio
 import anyio.to_thread
 
-from gonogo.agents import _record as record
-from gonogo.agents._gate import Gated
-from gonogo.agents._standing import matter_of
-from gonogo.agents._thread import Thread
+from gonogo.agents import call_log as record
+from gonogo.agents.conversation import Thread
+from gonogo.agents.gate import Gated
+from gonogo.agents.questions import matter_of
 from gonogo.approvals import NOBODY, Desk, Question, Ruling
 from gonogo.domain.errors import Conflict, InvalidMessage, ToolFailed
 from gonogo.domain.records import Approval, CallRow, Job, Watch

@@ -5,9 +5,9 @@ event, its audit entry and what it sets going are one transaction; expiry never 
 several have to approve, so many different people who may have done so, for just what then runs.
 """
 
-from gonogo.approvals._desk import DESK_TIMERS, ESCALATE, EXPIRE, WARN, Desk, withdraw_all
-from gonogo.approvals._question import NOBODY, Kind, Matter, Question, Refusal, Revisable, Ruling
-from gonogo.approvals._rights import is_reviewer, objection, review_of
+from gonogo.approvals.reviewers import is_reviewer, objection, review_of
+from gonogo.approvals.service import DESK_TIMERS, ESCALATE, EXPIRE, WARN, Desk, withdraw_all
+from gonogo.approvals.types import NOBODY, Kind, Matter, Question, Refusal, Revisable, Ruling
 
 __all__ = [
     "DESK_TIMERS",

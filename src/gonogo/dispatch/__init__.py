@@ -5,7 +5,7 @@ its twin runs, runs after it; a stop ends what the job spawned; timers fire when
 one sleeping task for all of them.
 """
 
-from gonogo.dispatch._hub import Follower, Hub
-from gonogo.dispatch._local import AGAIN, LocalDispatcher
+from gonogo.dispatch.event_bus import Follower, Hub
+from gonogo.dispatch.jobs import AGAIN, LocalDispatcher
 
 __all__ = ["AGAIN", "Follower", "Hub", "LocalDispatcher"]

@@ -7,25 +7,25 @@ after a crash the plan goes on from what is written, and no finished subtask run
 The engine is given a `Runner`, which carries out one subtask; it knows no agents and no models.
 """
 
-from gonogo.engine._board import result_of, unsettled
-from gonogo.engine._conditions import check_condition
-from gonogo.engine._engine import Engine
-from gonogo.engine._kinds import Kind, Step
-from gonogo.engine._outcomes import (
+from gonogo.engine.conditions import check_condition
+from gonogo.engine.controls import MODEL, PLAN_TIMERS, QUOTA, RESUME, ROLLING_BACK
+from gonogo.engine.outcomes import (
     Completed,
     Deferred,
     Failed,
+    Kind,
     Outcome,
     Parked,
     Retreat,
     Runner,
     Start,
+    Step,
     Superseded,
     Work,
 )
-from gonogo.engine._pauses import MODEL, PLAN_TIMERS, QUOTA, RESUME, ROLLING_BACK
-from gonogo.engine._rounds import ADVANCE, GOING, REPLAN
-from gonogo.engine._spending import BUDGET
+from gonogo.engine.plan_state import result_of, unsettled
+from gonogo.engine.runner import Engine
+from gonogo.engine.scheduler import ADVANCE, BUDGET, GOING, REPLAN
 
 __all__ = [
     "ADVANCE",

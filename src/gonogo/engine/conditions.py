@@ -1,0 +1,195 @@
+"""Conditions in CEL: checked before a plan is approved, evaluated before a subtask starts.
+
+What a condition may cost is worked out from its text and from the results before it is evaluated,
+and not measured while it runs: the same condition over the same results always has the same answer,
+on any machine, and none holds a thread for longer than a moment.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from math import prod
+from typing import TYPE_CHECKING, Any, cast
+
+from gonogo.domain.conditions import (
+    COPYING,
+    ROOT,
+    Condition,
+    Token,
+    is_macro,
+    is_root,
+    read_condition,
+)
+from gonogo.domain.errors import InvalidPlan
+from gonogo.domain.failures import Category, Classified, Severity
+
+if TYPE_CHECKING:
+    from cel import Program
+
+
+MAX_CHARACTERS = 2_000_000
+"""Of all the results that a condition looks at."""
+MAX_DEPTH = 64
+MAX_COST = 5_000_000
+"""Values touched; at most two seconds' worth."""
+_PER_PATTERN = 300_000
+"""What reading a regular expression may cost, in values touched."""
+_PER_VALUE = 64
+"""Characters that cost as much as one value."""
+
+
+class ConditionFailed(Classified):
+    """A condition has no answer for these results."""
+
+    def __init__(self, message: str, category: Category = Category.LOGIC) -> None:
+        super().__init__(f"condition: {message}", severity=Severity.HIGH, category=category)
+
+
+def check_condition(text: str) -> None:
+    """Check that a condition can be read.
+
+    Raises:
+        InvalidPlan: naming what is wrong with it.
+    """
+    _program(text)
+
+
+def holds(text: str, results: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Whether a condition holds for the results of what a subtask depends on.
+
+    Args:
+        results: By subtask id, JSON objects: `status`, `output` and whatever else.
+
+    Raises:
+        ConditionFailed: it names a result or a field that there is none of, compares what cannot
+            be compared, is neither true nor false, or would take too long.
+        InvalidPlan: it cannot be read.
+    """
+    condition, program = _program(text)
+    seen = _seen(condition, results)
+    size = _Size()
+    size.add(seen, MAX_DEPTH)
+    if _cost(condition, size) > MAX_COST:
+        raise ConditionFailed("would look at too many values", Category.RESOURCE)
+    try:
+        answer: object = program.execute({ROOT: seen})
+    except Exception as error:
+        raise ConditionFailed(_said(error)) from error
+    if not isinstance(answer, bool):
+        raise ConditionFailed(f"gives {type(answer).__name__}, not true or false")
+    return answer
+
+
+@lru_cache(maxsize=512)
+def _program(text: str) -> "tuple[Condition, Program]":
+    condition = read_condition(text)
+    # Half a second, for what few plans have.
+    import cel
+
+    try:
+        return condition, cel.compile(text)
+    except Exception as error:
+        raise InvalidPlan(f"condition: {_said(error)}") from error
+
+
+def _said(error: Exception) -> str:
+    """What the library says, in one line and without the text that it quotes."""
+    if isinstance(error, KeyError):
+        return f"there is no {error.args[0] if error.args else 'such field'}"
+    words = str(error)
+    _, found, after = words.partition("ERROR: ")
+    return (after if found else words).partition("\n")[0][:300]
+
+
+def _seen(
+    condition: Condition, results: Mapping[str, Mapping[str, Any]]
+) -> dict[str, Mapping[str, Any]]:
+    if condition.looks_at_all:
+        return dict(results)
+    for name in sorted(condition.named):
+        if name not in results:
+            raise ConditionFailed(f"subtask {name!r} has no result", Category.DEPENDENCY)
+    return {name: results[name] for name in condition.named}
+
+
+@dataclass(slots=True)
+class _Size:
+    """How much there is to look at."""
+
+    values: int = 0
+    characters: int = 0
+    longest: int = 1
+    """Elements of the longest list or object."""
+
+    @property
+    def volume(self) -> int:
+        return self.values + self.characters // _PER_VALUE
+
+    def add(self, value: object, depth: int) -> None:
+        self.values += 1
+        if isinstance(value, str):
+            self.characters += len(value)
+        if depth < 0 or self.characters > MAX_CHARACTERS or self.values > MAX_COST:
+            raise ConditionFailed("the results are too large to compare", Category.RESOURCE)
+        inner = list(_inner(value))
+        self.longest = max(self.longest, len(inner))
+        for item in inner:
+            self.add(item, depth - 1)
+
+
+def _inner(value: object) -> Iterator[object]:
+    if isinstance(value, Mapping):
+        fields = cast("Mapping[object, object]", value)
+        yield from fields
+        yield from fields.values()
+    elif isinstance(value, (list, tuple)):
+        yield from cast("Sequence[object]", value)
+
+
+def _cost(condition: Condition, size: _Size) -> int:
+    """More values than evaluating could touch.
+
+    Every token may touch all that there is, once for each level of macros that it stands inside;
+    what copies its findings so far counts as two levels, and so does what comes back to all results
+    for each element.
+    """
+    tokens = condition.tokens
+    levels = list(_levels(tokens))
+    roots = [at for at in range(len(tokens)) if is_root(tokens, at)]
+    grown = prod(_uses(tokens, at) for at in range(len(tokens)) if _is_map(tokens, at))
+    signs = Counter(token.text for token in tokens)
+    volume = max(1, size.volume) * max(1, len(roots)) * grown
+    longest = max(size.longest, signs[","] + 1) * (signs["+"] + 1) * grown
+    again = max(0, max(levels) - 1) + any(levels[at] for at in roots)
+    patterns = (at for at, token in enumerate(tokens) if token.text == "matches")
+    return len(tokens) * volume * longest**again + sum(
+        _PER_PATTERN * longest ** levels[at] for at in patterns
+    )
+
+
+def _is_map(tokens: Sequence[Token], at: int) -> bool:
+    return tokens[at].text == "map" and is_macro(tokens, at)
+
+
+def _uses(tokens: Sequence[Token], macro: int) -> int:
+    """How often, at least one, the macro's expression names its element: so far it may grow."""
+    name, uses = tokens[macro + 2].text, 0
+    at, depth = macro + 4, 1
+    while depth and at < len(tokens):
+        depth += (tokens[at].text == "(") - (tokens[at].text == ")")
+        uses += tokens[at].text == name
+        at += 1
+    return max(1, uses)
+
+
+def _levels(tokens: Sequence[Token]) -> Iterator[int]:
+    """For each token the levels of macros that it stands inside."""
+    inside: list[int] = []
+    for at, token in enumerate(tokens):
+        if token.text == ")" and inside:
+            inside.pop()
+        yield sum(inside)
+        if token.text == "(":
+            macro = at > 0 and is_macro(tokens, at - 1)
+            inside.append(macro + (macro and tokens[at - 1].text in COPYING))

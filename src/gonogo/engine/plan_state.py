@@ -1,0 +1,361 @@
+"""A plan as one transaction sees and changes it.
+
+The plan is locked, and its revision and all standings are read once; moves are applied here as they
+come, and written together as compare-and-sets.
+"""
+
+import logging
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import lru_cache
+from typing import Any, cast
+
+from gonogo.domain.errors import Conflict, InvalidMessage, NotFound
+from gonogo.domain.plan import Revision, Subtask
+from gonogo.domain.records import Plan, SubtaskRow
+from gonogo.domain.schedule import (
+    Outlook,
+    Round,
+    Standing,
+    Strategy,
+    count_ended,
+    elapsed,
+    remaining_minutes,
+    schedule,
+)
+from gonogo.domain.states import ENDED, SUBTASK, PlanStatus, SubtaskStatus
+from gonogo.store import Connection
+from gonogo.store.calls import doubted_subtasks
+from gonogo.store.plans import (
+    Move,
+    lock_plan,
+    move_plan,
+    move_subtasks,
+    revision_of,
+    set_plan,
+    standings,
+    subtask_key,
+    subtask_row,
+    subtask_rows,
+)
+
+# A revision as rounds look at it: its subtasks by their ids, worked out once.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """One revision, and where everything in it is."""
+
+    revision: Revision
+    subtasks: Mapping[str, Subtask]
+    places: Mapping[str, int]
+    """Subtask id → its place in the plan, from 1."""
+    remaining: Mapping[str, float]
+    """Subtask id → estimated minutes of the longest chain that begins with it."""
+
+    def agent(self, subtask_id: str) -> str | None:
+        """The agent that carries a subtask out."""
+        return self.subtasks[subtask_id].agent
+
+
+def shape_of(conn: Connection, plan: Plan) -> Shape:
+    """The shape of a plan's current revision."""
+    kept = _kept(plan.id, plan.revision)
+    # A transaction that is rolled back may leave a revision here that never was; another one of
+    # the same number then has another digest.
+    if kept and kept[0][0] == plan.digest:
+        return kept[0][1]
+    found = read_shape(conn, plan.id, plan.revision)
+    assert found is not None  # noqa: S101 - a plan's current revision is a foreign key away
+    kept[:] = [(plan.digest, found)]
+    return found
+
+
+def read_shape(conn: Connection, plan_id: str, number: int) -> Shape | None:
+    """The shape of any revision."""
+    revision = revision_of(conn, plan_id, number)
+    if revision is None:
+        return None
+    return Shape(
+        revision=revision,
+        subtasks=revision.by_id,
+        places={subtask.id: place for place, subtask in enumerate(revision.subtasks, start=1)},
+        remaining=remaining_minutes(revision.subtasks),
+    )
+
+
+def started_shape(plan_id: str, number: int) -> Shape | None:
+    """The shape of a revision of which this process has started something, if it is at hand."""
+    kept = _kept(plan_id, number)
+    return kept[0][1] if kept else None
+
+
+@lru_cache(maxsize=256)
+def _kept(plan_id: str, number: int) -> list[tuple[str, Shape]]:
+    return []
+
+
+# The pace of plans: which of the ready subtasks go first, and how many run at once.
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """What an operator says about the order and the number of subtasks."""
+
+    strategy: Strategy
+    per_agent: int | None = None
+    """Subtasks of one plan that one agent carries out at once."""
+    per_workspace: int | None = None
+    """Subtasks of all plans that run at once in one workspace."""
+
+
+def chosen(name: str, strategies: Mapping[str, Strategy]) -> Strategy:
+    """The strategy of that name, made harmless: where it raises, plan order holds.
+
+    Raises:
+        InvalidMessage: there is none; the text lists those there are.
+    """
+    if name not in strategies:
+        known = ", ".join(sorted(strategies))
+        raise InvalidMessage(f"There is no strategy {name!r}; use one of {known}")
+    strategy = strategies[name]
+
+    def ordered(ready: Sequence[Subtask], outlook: Outlook) -> Iterable[str]:
+        try:
+            return dict.fromkeys(strategy(ready, outlook))
+        except Exception:
+            _LOG.exception("strategy %s failed; plan order it is", name)
+            return ()
+
+    return ordered
+
+
+def result_of(row: SubtaskRow) -> dict[str, Any]:
+    """A subtask's result as conditions and inputs of others see it: `{status, output, …}`."""
+    result: dict[str, Any] | Any = row.result
+    found = cast("dict[str, Any]", result) if isinstance(result, dict) else {"output": result}
+    return {**found, "status": str(row.status)}
+
+
+def unsettled(conn: Connection, plan: Plan, rows: Mapping[str, Standing]) -> frozenset[str]:
+    """The subtasks that are under way after the outcome of one of their calls was unknown.
+
+    Begun anew, they could do again what they have done: they come to their end before anything
+    takes the plan's revision from under them.
+    """
+    over = SUBTASK.terminal
+    begun = frozenset(k for k, row in rows.items() if row.status not in over and goes_on(row))
+    return begun & doubted_subtasks(conn, plan.id, plan.revision) if begun else begun
+
+
+def goes_on(row: Standing) -> bool:
+    """Whether the start of a subtask goes on with an attempt, and begins none."""
+    return row.attempt > 0 and row.not_before is None
+
+
+@dataclass(slots=True)
+class Board:
+    """One plan, for the time of one transaction."""
+
+    conn: Connection
+    plan: Plan
+    shape: Shape
+    rows: dict[str, Standing]
+    now: datetime
+    freed: int = 0
+    """How many subtasks ran before and do so no more."""
+    later: set[str] = field(default_factory=set[str])
+    """Those that a person is asked about once there is room for their questions."""
+    _moves: list[Move] = field(default_factory=list[Move])
+    _over: bool = False
+
+    @classmethod
+    def open(cls, conn: Connection, plan_id: str, now: datetime) -> "Board":
+        """Lock a plan and look at it.
+
+        Raises:
+            NotFound: there is none of that id.
+        """
+        plan = lock_plan(conn, plan_id)
+        if plan is None:
+            raise NotFound(f"No plan found with id={plan_id}")
+        rows = standings(conn, plan_id, plan.revision)
+        return cls(conn, plan, shape_of(conn, plan), rows, now)
+
+    def at_approved(self) -> "Board":
+        """The plan in the revision that was approved last: what was proposed since never runs.
+
+        One that was never approved stays as it is.
+        """
+        plan, number = self.plan, self.plan.approved_revision
+        if number is None or number == plan.revision:
+            return self
+        approved = revision_of(self.conn, plan.id, number)
+        assert approved is not None  # noqa: S101 - it was the plan's own
+        self.set_plan(revision=approved.number, digest=approved.digest)
+        return Board.open(self.conn, plan.id, self.now)
+
+    def key(self, subtask_id: str) -> str:
+        """The key of a subtask's row."""
+        return subtask_key(self.plan.id, self.plan.revision, subtask_id)
+
+    def is_held(self, subtask_id: str, epoch: int) -> bool:
+        """Whether a subtask runs under that epoch."""
+        row = self.rows.get(subtask_id)
+        return row is not None and row.status is SubtaskStatus.RUNNING and row.epoch == epoch
+
+    def open_row(self, subtask_id: str) -> Standing:
+        """Where a subtask stands that is not over.
+
+        Raises:
+            NotFound: the plan has no such subtask.
+            Conflict: it is over.
+        """
+        row = self.rows.get(subtask_id)
+        if row is None:
+            raise NotFound(f"Plan {self.plan.id} has no subtask {subtask_id}")
+        if row.status in SUBTASK.terminal:
+            raise Conflict(f"Subtask {subtask_id} is {row.status} already")
+        if self.plan.status in ENDED:
+            raise Conflict(f"Plan {self.plan.id} is {self.plan.status}")
+        return row
+
+    def whole_row(self, subtask_id: str) -> SubtaskRow:
+        """The whole row of a subtask, as it is written."""
+        row = subtask_row(self.conn, self.key(subtask_id))
+        assert row is not None  # noqa: S101 - it has a standing
+        return row
+
+    def results(self) -> dict[str, dict[str, Any]]:
+        """What has come of the plan's subtasks so far, for conditions."""
+        self.write()
+        rows = subtask_rows(self.conn, self.plan.id, self.plan.revision)
+        return {row.subtask_id: result_of(row) for row in rows}
+
+    def move(self, subtask_id: str, status: SubtaskStatus, **to: Any) -> None:  # noqa: ANN401
+        """Change where a subtask stands, and other columns of its row.
+
+        Raises:
+            IllegalTransition: the table of subtasks has no such move.
+        """
+        row = self.rows[subtask_id]
+        SUBTASK.check(row.status, status, subtask_id)
+        self._moves.append(Move(self.key(subtask_id), row.status, row.epoch, status, to))
+        seen = {name: value for name, value in to.items() if name in Standing._fields}
+        self.rows[subtask_id] = row._replace(status=status, **seen)
+        self._over = self._over or status in SUBTASK.terminal
+        self.freed += row.status is SubtaskStatus.RUNNING
+
+    def count_running(self) -> int:
+        """How many of the plan's subtasks run."""
+        return sum(row.status is SubtaskStatus.RUNNING for row in self.rows.values())
+
+    def is_quiet(self) -> bool:
+        """Whether no subtask is under way: each is over, or has not begun."""
+        idle = (row.status in SUBTASK.terminal or _is_new(row) for row in self.rows.values())
+        return all(idle)
+
+    def unsettled(self) -> frozenset[str]:
+        """The subtasks under way of which the outcome of a call was unknown."""
+        return unsettled(self.conn, self.plan, self.rows)
+
+    def next_round(
+        self, pace: Pace, room: int | None = None, only: Collection[str] | None = None
+    ) -> Round:
+        """What the scheduler would do now.
+
+        Args:
+            room: How many of the plan's subtasks may run in its workspace, where that is limited.
+            only: The subtasks that may start, where not all may.
+        """
+        held = set(self.later)
+        if only is not None:
+            held |= {key for key, row in self.rows.items() if _is_pending(row) and key not in only}
+        waits = SubtaskStatus.WAITING_APPROVAL
+        most = self.plan.max_parallel
+        return schedule(
+            self.shape.revision.subtasks,
+            {**self.rows, **{key: self.rows[key]._replace(status=waits) for key in held}},
+            max_parallel=most if room is None else min(most, room),
+            now=self.now,
+            max_per_agent=pace.per_agent,
+            strategy=pace.strategy,
+            remaining=self.shape.remaining,
+        )
+
+    def has_news(self) -> bool:
+        """Whether a subtask ended since this was asked for the last time."""
+        over, self._over = self._over, False
+        return over
+
+    def count_over(self) -> int:
+        """How many of the plan's subtasks are over."""
+        return count_ended(row.status for row in self.rows.values())
+
+    def write(self) -> None:
+        """Write the moves that were made.
+
+        Raises:
+            Conflict: a row is not as it was seen.
+        """
+        moves, self._moves = self._moves, []
+        if not move_subtasks(self.conn, moves):
+            raise Conflict(f"A subtask of plan {self.plan.id} changed at this moment")
+
+    def move_plan(self, status: PlanStatus, **to: Any) -> None:  # noqa: ANN401
+        """Change the plan's status.
+
+        Raises:
+            Conflict: the plan is not as it was seen.
+        """
+        if not move_plan(self.conn, self.plan, status, **to):
+            raise Conflict(f"Plan {self.plan.id} changed at this moment")
+        self.plan = replace(self.plan, status=status, **to)
+
+    def set_plan(self, **to: Any) -> None:  # noqa: ANN401
+        """Change other columns of the plan.
+
+        Raises:
+            Conflict: the plan is not as it was seen.
+        """
+        if not set_plan(self.conn, self.plan, **to):
+            raise Conflict(f"Plan {self.plan.id} changed at this moment")
+        self.plan = replace(self.plan, **to)
+
+    def may_rest(self) -> bool:
+        """Whether the plan goes on, or is sent back, and nothing keeps it from that."""
+        going = self.plan.status in (PlanStatus.RUNNING, PlanStatus.REPLANNING)
+        return going and self.plan.pause_reason is None
+
+    def rest(self, **to: Any) -> None:  # noqa: ANN401
+        """Pause the plan, or change why it is paused.
+
+        One that is sent back stays so: its search rests, and what comes to its end before it.
+
+        Raises:
+            Conflict: the plan is not as it was seen.
+        """
+        if self.plan.status is PlanStatus.RUNNING:
+            self.move_plan(PlanStatus.PAUSED, **to)
+        else:
+            self.set_plan(**to)
+
+    def worked_ms(self, subtask_id: str, since: datetime | None) -> int:
+        """What a subtask that runs has worked so far.
+
+        Args:
+            since: When it began, if the caller knows; else its row does.
+        """
+        began = since or self.whole_row(subtask_id).active_since
+        return 0 if began is None else round(1000 * elapsed(began, self.now))
+
+
+def _is_pending(row: Standing) -> bool:
+    return row.status is SubtaskStatus.PENDING
+
+
+def _is_new(row: Standing) -> bool:
+    return _is_pending(row) and row.attempt == 0
