@@ -11,8 +11,7 @@ import anyio
 import pytest
 
 from fakes.rows import NOW
-from gonogo.dispatch import AGAIN, LocalDispatcher
-from gonogo.dispatch import jobs
+from gonogo.dispatch import AGAIN, LocalDispatcher, jobs
 from gonogo.domain.errors import Busy
 from gonogo.domain.records import Job, Stop, Timer
 from gonogo.store import Outbox, Store, go_on, patiently

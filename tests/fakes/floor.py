@@ -32,8 +32,17 @@ from gonogo.domain.plan import Subtask
 from gonogo.domain.records import Approval, Job, Plan, SubtaskRow, Timer
 from gonogo.domain.states import ApprovalKind, DecisionWord, PlanStatus
 from gonogo.domain.strict_json import content_hash
-from gonogo.engine import PLAN_TIMERS, REPLAN, Completed, Deferred, Engine, Failed, Superseded, Work
-from gonogo.engine import plan_state
+from gonogo.engine import (
+    PLAN_TIMERS,
+    REPLAN,
+    Completed,
+    Deferred,
+    Engine,
+    Failed,
+    Superseded,
+    Work,
+    plan_state,
+)
 from gonogo.orchestrator import (
     REPLAN_QUESTION,
     BudgetKind,
