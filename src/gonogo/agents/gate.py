@@ -230,8 +230,7 @@ def make_session_rule(
     add_rule(conn, made)
     log.note(
         conn, session_id, now, actor=by.id, action="rule.made", subject=checked.name,
-        rule_id=made.id, text=written, reason=checked.reason,
-        **about, **({"plan_id": plan_id} if plan_id else {}),
+        rule_id=made.id, text=written, reason=checked.reason, plan_id=plan_id, **about,
     )  # fmt: skip
     return made
 
@@ -433,17 +432,22 @@ class Gate:
             ready = await self._prepared(thread, self.tools[name], arguments)
         except (InvalidArguments, ToolFailed) as error:
             return str(error)
-        return await self._narrowest(thread, ready, await self.given(thread))
-
-    async def _narrowest(self, thread: Thread, ready: _Ready, given: Given) -> RuleText | str:
         call = ready.call
         text = narrowest(call, ALWAYS_ASK)
         rule = text if isinstance(text, str) else session_rule(0, text, "")
         if isinstance(text, str) or isinstance(rule, str):
             return str(rule)
+        given = await self.given(thread)
         rules = self.rules_for(call, (*given.rules, rule))
         found, _ = await self._explained(thread, ready, rules, None)
         return text if found.decision == "allow" else f"no rule is enough: {found.reason}"
+
+    async def with_words(self, thread: Thread, gated: Gated) -> Gated:
+        """A call that a person is about to be asked about, with what its plan may be allowed."""
+        if thread.plan_id is None or gated.access.command is None:
+            return gated
+        found = await self.narrowest(thread, gated.tool, gated.arguments)
+        return gated if isinstance(found, str) else replace(gated, words=found.command)
 
     async def _judged(
         self, thread: Thread, tool: Tool, arguments: dict[str, Any], standing: Standing | None
@@ -463,9 +467,6 @@ class Gate:
         found = found.model_copy(
             update={"reason": told(found.reason, thread.locale), "definition": call.definition}
         )
-        words: RuleText | str = ""
-        if found.decision == "ask" and thread.plan_id and call.access.command is not None:
-            words = await self._narrowest(thread, ready, given)
         reason = say("model_denied", thread.locale, reason=found.reason)
         return Gated(
             tool=tool.name, tool_class=ToolClass.PURE if found.read_only else tool.tool_class,
@@ -474,7 +475,6 @@ class Gate:
             effects=ready.effects, preview=mark_blanks(visible(ready.preview)),
             error=f"{_refusal(found)}: {reason}" if found.decision == "deny" else None,
             trace=trace, access=call.access, rules=rules, around=ready.around,
-            words=None if isinstance(words, str) else words.command,
         )  # fmt: skip
 
     async def _prepared(self, thread: Thread, tool: Tool, arguments: dict[str, Any]) -> _Ready:

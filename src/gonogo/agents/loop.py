@@ -169,7 +169,7 @@ class Loop:
         if gated.verdict.decision == "deny":
             await self.store.write(self.hands.deny, thread, call, gated, self.clock())
         elif gated.verdict.decision == "ask":
-            asks.append((call, gated))
+            asks.append((call, await self.gate.with_words(thread, gated)))
         elif gated.tool_class is ToolClass.CONTROL:
             controls.append(replace(call, arguments=gated.arguments))
         else:
