@@ -1,0 +1,35 @@
+"""The help of every command, against the text that is kept in `golden/help.txt`.
+
+`python -m pytest tests/cli/test_help.py` with `GONOGO_WRITE_GOLDEN=1` writes it anew after a change
+that is meant.
+"""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from gonogo.cli._app import app
+
+GOLDEN = Path(__file__).parent / "golden" / "help.txt"
+WIDTH = 100
+COMMAND = typer.main.get_command(app)
+
+
+def helps(command: Any, name: str, parent: typer.Context | None) -> Iterator[str]:
+    """The help of a command and of all below it, as they are listed."""
+    context = typer.Context(command, parent, name, terminal_width=WIDTH, **command.context_settings)
+    yield f"$ {context.command_path} --help\n{command.get_help(context)}\n"
+    if isinstance(command, TyperGroup):
+        for below in command.list_commands(context):
+            yield from helps(command.get_command(context, below), below, context)
+
+
+def test_the_help_of_every_command_reads_as_it_is_kept():
+    found = "\n".join(helps(COMMAND, "gonogo", None))
+    if os.environ.get("GONOGO_WRITE_GOLDEN"):
+        GOLDEN.write_text(found)
+    assert found == GOLDEN.read_text()
