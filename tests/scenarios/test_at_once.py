@@ -114,11 +114,11 @@ async def test_an_answer_while_its_asker_comes_to_rest_is_seen(make, database_ur
             # The first one runs; that the asker then rests is held up.
             about = {"type": "hitl_decision", "decision": "approve"}
             await world.send(about | {"call_id": first.call_id})
-            answered = anyio.Event()
+            answered, receipts = anyio.Event(), []
             await wait_for_locks(conn, 1, answered)
 
             async def answer():
-                await world.send(about | {"call_id": second.call_id})
+                receipts.append(await world.send(about | {"call_id": second.call_id}))
                 answered.set()
 
             async with anyio.create_task_group() as group:
@@ -126,5 +126,8 @@ async def test_an_answer_while_its_asker_comes_to_rest_is_seen(make, database_ur
                 await wait_for_locks(conn, 2, answered)
                 conn.execute("SELECT pg_advisory_unlock(1)")
             conn.execute(LET_GO)
+        # That the asker rested, which was told in between, does not end the answer.
+        told = await world.answer(receipts[0])
+        assert second.call_id in [event["call_id"] for event in of(told, "tool_result")]
         await world.until("assistant_message", content="All answered")
         assert world.read("b.txt") == "made\n"

@@ -32,7 +32,7 @@ from gonogo.store.calls import (
     call_of,
     list_approvals,
 )
-from gonogo.store.events import last_seq, told_in, told_seq
+from gonogo.store.events import begin_seq, last_seq, told_in, told_seq
 from gonogo.store.plans import plan_of
 from gonogo.store.sessions import session_of
 
@@ -258,13 +258,17 @@ class Decisions(Sessions):
 
     def _decide(self, conn: Connection, find: Find, ruling: Ruling) -> Receipt | Refusal:
         before = find(conn)
-        after = last_seq(conn, before.session_id) + len(told_in(conn, before.session_id))
+        told = len(told_in(conn, before.session_id))
+        after = last_seq(conn, before.session_id) + told
         outcome = self.parts.desk.decide(
             conn, before.id, replace(ruling, after=after), self.parts.clock()
         )
         if isinstance(outcome, Refusal):
             return outcome
-        if outcome.decision is not None:
+        if len(told_in(conn, outcome.session_id)) > told:
+            # What others told since, such as that the asker rests, is not of the answer.
+            after = begin_seq(conn, outcome.session_id) + told
+        elif outcome.decision is not None:
             after = outcome.decision.get("after", after)
         decided = outcome.status is not ApprovalStatus.PENDING
         asked = "voted" if outcome.id == before.id else "asked_again"

@@ -160,6 +160,14 @@ def told_seq(conn: Connection, session_id: str) -> int:
     return last + len(told_in(conn, session_id))
 
 
+def begin_seq(conn: Connection, session_id: str) -> int:
+    """Where a session's log stands before what this transaction tells in it.
+
+    Held from here on: what others tell is before it, or after all that this transaction tells.
+    """
+    return told_seq(conn, session_id) - len(told_in(conn, session_id))
+
+
 def events_after(
     conn: Connection, session_id: str, after: int, limit: int = 500
 ) -> list[dict[str, Any]]:
