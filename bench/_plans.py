@@ -6,7 +6,7 @@ from tempfile import TemporaryDirectory
 import anyio
 
 from bench._rig import chain, layers, median, rig
-from gonogo.engine import Completed, Work
+from gonogo.execution.scheduling import Completed, Work
 
 SLEEP = 0.05
 

@@ -9,13 +9,14 @@ from pathlib import Path
 
 import anyio
 
-from gonogo.dispatch import LocalDispatcher
 from gonogo.domain.events import AssistantMessage
 from gonogo.domain.plan import Revision, Scope, Subtask
 from gonogo.domain.records import GrantRow, Job, Plan, Session
 from gonogo.domain.states import PlanStatus
-from gonogo.engine import Engine, Runner
-from gonogo.orchestrator import checkpoint_starts
+from gonogo.execution.checkpoints import checkpoint_starts
+from gonogo.execution.jobs import LocalDispatcher
+from gonogo.execution.plans import Engine
+from gonogo.execution.scheduling import Runner
 from gonogo.store import Connection, Store, go_on, new_id
 from gonogo.store import events as log
 from gonogo.store.plans import add_grants, add_plan, add_revision, move_plan, plan_of

@@ -8,7 +8,7 @@ from time import perf_counter
 import anyio
 
 from bench._rig import LIMIT, Rig, chain, rig, utc_now
-from gonogo.engine import Completed, Outcome, Parked, Work
+from gonogo.execution.scheduling import Completed, Outcome, Parked, Work
 from gonogo.store.plans import subtask_key
 
 

@@ -39,8 +39,10 @@ class Change:
 
     @property
     def room(self) -> str:
-        """The room of the file."""
-        return self.path.relative_to(SOURCES).parts[0].removesuffix(".py")
+        """The room of the file; where a room has rooms, the one within."""
+        *folders, _ = parts = self.path.relative_to(SOURCES).parts
+        depth = 2 if folders[:1] == ["execution"] else 1
+        return "/".join(folders[:depth]) or parts[0].removesuffix(".py")
 
     def made(self) -> str:
         """The source with the change."""

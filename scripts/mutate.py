@@ -29,7 +29,7 @@ from reach import PYTEST, Reach, reach, surroundings
 
 ROOT = Path(__file__).resolve().parent.parent
 KEPT = ROOT / ".mutation"
-STRICT = frozenset({"policy", "approvals"})
+STRICT = frozenset({"policy", "execution/approvals"})
 ENOUGH, ENOUGH_OF_STRICT = 0.85, 0.9
 NOT_COPIED = (
     ".git",
@@ -211,11 +211,11 @@ def tell(every: Sequence[Change], outcomes: Sequence[Outcome]) -> bool:
     )
     for found in outcomes:
         counts[found.change.room][found.status] += 1
-    print(f"\n{'room':14} {'all':>6} {'tried':>6} {'killed':>7} {'timeout':>8} {'left':>6}")
+    print(f"\n{'room':22} {'all':>6} {'tried':>6} {'killed':>7} {'timeout':>8} {'left':>6}")
     for room, tried in sorted(counts.items()):
         left = tried.total() - sum(tried[status] for status in NOTICED)
         dead = f"{tried['killed']:7} {tried['timeout']:8}"
-        print(f"{room:14} {there[room]:6} {tried.total():6} {dead} {left:6}")
+        print(f"{room:22} {there[room]:6} {tried.total():6} {dead} {left:6}")
     strict = [found for found in outcomes if found.change.room in STRICT]
     others = [found for found in outcomes if found.change.room not in STRICT]
     enough = [

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
-from gonogo.agents import load_profiles
 from gonogo.cli._app import app
 from gonogo.domain import errors
 from gonogo.domain.events import EVENTS
 from gonogo.domain.messages import ClientMessage, PlanDecision, UserMessage, parse_message
 from gonogo.domain.plan import parse_subtasks
+from gonogo.execution.agent import load_profiles
 from gonogo.policy import load_rules
 from gonogo.settings import Settings
 

@@ -16,11 +16,11 @@ import anyio.to_thread
 
 from durability.races import desk_of_races
 from fakes.rows import NOW
-from gonogo.approvals import Refusal, Ruling
 from gonogo.client import Client
 from gonogo.domain.errors import GonogoError
 from gonogo.domain.identity import Principal, Role
 from gonogo.domain.states import DecisionWord
+from gonogo.execution.approvals import Refusal, Ruling
 from gonogo.store import Store
 
 TASKS = 8

@@ -15,9 +15,9 @@ from sqlalchemy import create_engine, text
 from durability.evidence import Evidence, Row
 from fakes.nursery import Nursery, python
 from fakes.rows import NOW, begin
-from gonogo.approvals import Desk, Question, Ruling
 from gonogo.domain.records import Approval
 from gonogo.domain.reviews import Review
+from gonogo.execution.approvals import Desk, Question, Ruling
 from gonogo.policy.reviewers import ReviewRule, Reviews, ReviewText
 from gonogo.store import Connection
 from gonogo.store import events as log

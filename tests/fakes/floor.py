@@ -23,8 +23,6 @@ from fakes import rows
 from fakes.floor_answers import Rest, ToPlan, ToReplan, ToWork, question, search
 from fakes.floor_files import PERSON, Crash, Folder, Past, Shelf
 from fakes.floor_undo import LIMIT, Rolling, Target, Undo
-from gonogo.agents.file_changes import Trace
-from gonogo.approvals import EXPIRE, WARN, Desk, Ruling
 from gonogo.domain.errors import Conflict, NotFound
 from gonogo.domain.failures import Category, Failure, Patterns, Severity
 from gonogo.domain.identity import Principal, Role
@@ -32,27 +30,29 @@ from gonogo.domain.plan import Subtask
 from gonogo.domain.records import Approval, Job, Plan, SubtaskRow, Timer
 from gonogo.domain.states import ApprovalKind, DecisionWord, PlanStatus
 from gonogo.domain.strict_json import content_hash
-from gonogo.engine import (
+from gonogo.execution.agent.file_changes import Trace
+from gonogo.execution.approvals import EXPIRE, WARN, Desk, Ruling
+from gonogo.execution.checkpoints import checkpoint_starts
+from gonogo.execution.plans import (
+    REPLAN_QUESTION,
+    BudgetKind,
+    Engine,
+    InterventionKind,
+    SubtaskKind,
+    ask_about_budget,
+    ask_to_start,
+)
+from gonogo.execution.recovery import recover
+from gonogo.execution.scheduling import (
     PLAN_TIMERS,
     REPLAN,
     Completed,
     Deferred,
-    Engine,
     Failed,
     Superseded,
     Work,
     plan_state,
 )
-from gonogo.orchestrator import (
-    REPLAN_QUESTION,
-    BudgetKind,
-    InterventionKind,
-    SubtaskKind,
-    ask_about_budget,
-    ask_to_start,
-    checkpoint_starts,
-)
-from gonogo.runtime.recovery import recover
 from gonogo.store import Connection, Outbox, Store, plans
 from gonogo.store import events as log
 from gonogo.store.calls import pending_of_plan

@@ -7,14 +7,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from gonogo.approvals import Desk, Question, Ruling
 from gonogo.domain.plan import Subtask
 from gonogo.domain.records import Approval, Plan
 from gonogo.domain.replanning import next_revision
 from gonogo.domain.states import SUBTASK, ApprovalKind, DecisionWord, PlanStatus
-from gonogo.engine import REPLAN, Engine
-from gonogo.orchestrator import REPLAN_QUESTION
-from gonogo.orchestrator.revisions import completed, mint_grants, told_progress
+from gonogo.execution.approvals import Desk, Question, Ruling
+from gonogo.execution.plans import REPLAN_QUESTION, Engine
+from gonogo.execution.plans.revisions import completed, mint_grants, told_progress
+from gonogo.execution.scheduling import REPLAN
 from gonogo.store import Connection, go_on
 from gonogo.store.calls import pending_of_plan
 from gonogo.store.plans import (

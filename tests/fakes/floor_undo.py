@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from fakes.floor_files import Crash, Truth
 from gonogo.domain.errors import Conflict, NotFound
-from gonogo.engine import Retreat, Work
-from gonogo.orchestrator import Rollbacks, retreat, wanted_rollback
+from gonogo.execution.rollback import Rollbacks, retreat, wanted_rollback
+from gonogo.execution.scheduling import Retreat, Work
 from gonogo.workspace import Traffic
 
 if TYPE_CHECKING:

@@ -9,13 +9,14 @@ from typing import Any
 import anyio
 
 from fakes import rows
-from gonogo.dispatch import LocalDispatcher
 from gonogo.domain.plan import Subtask, parse_subtasks
 from gonogo.domain.records import Job, Plan, SubtaskRow, Timer
 from gonogo.domain.schedule import outcome
 from gonogo.domain.states import PlanStatus, SubtaskStatus
-from gonogo.engine import PLAN_TIMERS, REPLAN, Completed, Engine, Outcome, Parked, Work
-from gonogo.orchestrator import checkpoint_starts
+from gonogo.execution.checkpoints import checkpoint_starts
+from gonogo.execution.jobs import LocalDispatcher
+from gonogo.execution.plans import Engine
+from gonogo.execution.scheduling import PLAN_TIMERS, REPLAN, Completed, Outcome, Parked, Work
 from gonogo.store import Connection, Store, go_on, new_id
 from gonogo.store import events as log
 from gonogo.store.jobs import set_timer

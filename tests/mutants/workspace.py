@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from gonogo.agents.gate import leads_out
+from gonogo.execution.agent.gate import leads_out
 from gonogo.workspace import Workspace
 
 CANARY = "canary-5d1f0c"

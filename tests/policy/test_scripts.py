@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gonogo.agents.gate import leads_out
 from gonogo.domain.plan import Scope
 from gonogo.domain.tool_calls import Access, Call, Grant, ToolClass, Verdict
+from gonogo.execution.agent.gate import leads_out
 from gonogo.policy import Conditions, Rules, RuleText, make_rule, make_rules, verdict
 from gonogo.policy.kinds import Place
 from gonogo.policy.scripts import names_script, paths_in

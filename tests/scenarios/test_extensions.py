@@ -14,7 +14,7 @@ from fakes.world import of, plan, says, step
 from gonogo.domain.errors import InvalidMessage
 from gonogo.domain.failures import Category, FailureRule
 from gonogo.domain.plan import Worker
-from gonogo.engine import Kind, Outcome, Step
+from gonogo.execution.scheduling import Kind, Outcome, Step
 from gonogo.runtime import Extensions, Runtime
 from gonogo.settings import Settings
 

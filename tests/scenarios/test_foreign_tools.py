@@ -14,8 +14,8 @@ import pytest
 import fakes.mcp_server
 from fakes.mcp_server import write_tools
 from fakes.world import call, calls, is_running, of, plan, says, step, world_of
-from gonogo.agents.loop import MOST_JUDGINGS
 from gonogo.domain.tool_calls import MOST_CHANGES
+from gonogo.execution.agent.loop import MOST_JUDGINGS
 
 TOOL = "mcp__docs__search"
 

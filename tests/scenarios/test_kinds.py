@@ -3,11 +3,11 @@
 import pytest
 
 from fakes.world import calls, of, plan, run, says, step, write
-from gonogo.approvals import Question
 from gonogo.domain.errors import AlreadyDecided, Conflict, InvalidMessage
 from gonogo.domain.events import AssistantMessage
 from gonogo.domain.messages import HitlDecision
 from gonogo.domain.states import ApprovalKind
+from gonogo.execution.approvals import Question
 from gonogo.store import events as log
 from gonogo.store.sessions import set_session
 

@@ -16,11 +16,11 @@ import pytest
 from fakes import receiver as receivers
 from fakes.receiver import Received, answers, receiver
 from fakes.rows import NOW, begin
-from gonogo.approvals import Desk, Question, Ruling
 from gonogo.domain.identity import Principal, Role
 from gonogo.domain.records import Job, Timer
 from gonogo.domain.reviews import Delivery, DeliveryStatus
 from gonogo.domain.states import DecisionWord
+from gonogo.execution.approvals import Desk, Question, Ruling
 from gonogo.store import Store
 from gonogo.store import events as log
 from gonogo.store.jobs import due_timers, first_timer, pending_deliveries, set_delivery

@@ -7,7 +7,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, cast
 
-from gonogo.agents import Gate, Gated, Given, Thread, explained, load_profiles
 from gonogo.cli._exits import Exit, Stop
 from gonogo.cli._owner import connected
 from gonogo.cli._print import facts, line
@@ -16,6 +15,7 @@ from gonogo.cli._setup import environment, read_settings
 from gonogo.domain.strict_json import loads
 from gonogo.domain.text_safety import visible
 from gonogo.domain.tool_calls import server_of
+from gonogo.execution.agent import Gate, Gated, Given, Thread, explained, load_profiles
 from gonogo.policy import Rule, Rules, kept_rule, load_reviews, load_rules
 from gonogo.runtime import bare_thread, open_gate
 from gonogo.settings import Settings

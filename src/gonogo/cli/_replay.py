@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from gonogo.agents import Profile, load_profiles, remote_access
 from gonogo.cli._analytics import moment
 from gonogo.cli._exits import Exit
 from gonogo.cli._owner import connected
@@ -19,6 +18,7 @@ from gonogo.domain.errors import ToolFailed
 from gonogo.domain.plan import Scope
 from gonogo.domain.tool_calls import Access, Call, Grant, Standing, ToolClass, Verdict, server_of
 from gonogo.domain.views import CallView
+from gonogo.execution.agent import Profile, load_profiles, remote_access
 from gonogo.policy import (
     UNATTENDED,
     Answered,

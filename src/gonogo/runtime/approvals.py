@@ -5,8 +5,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from gonogo.agents import RUNTIME, Thread, runtime_profile
-from gonogo.approvals import Refusal, Ruling, is_reviewer, objection
 from gonogo.domain.errors import (
     InvalidArguments,
     InvalidCursor,
@@ -20,6 +18,8 @@ from gonogo.domain.messages import HitlDecision, PlanDecision
 from gonogo.domain.records import Approval, CallRow, Plan, Session, Vote
 from gonogo.domain.states import ApprovalKind, ApprovalStatus, DecisionWord
 from gonogo.domain.views import ApprovalFilter, ApprovalList, ApprovalView
+from gonogo.execution.agent import RUNTIME, Thread, runtime_profile
+from gonogo.execution.approvals import Refusal, Ruling, is_reviewer, objection
 from gonogo.runtime.receipts import Receipt
 from gonogo.runtime.sessions import Sessions, check_owner, seen, seen_ids, seen_plan
 from gonogo.runtime.views import view_of

@@ -6,7 +6,13 @@ from functools import partial
 
 import anyio
 
-from gonogo.agents import (
+from gonogo.domain.findings import Finding, findings
+from gonogo.domain.plan import PLANNERS, Revision, Subtask
+from gonogo.domain.records import Plan
+from gonogo.domain.reviews import Doings
+from gonogo.domain.states import GUARDED_NAMES, ApprovalKind, PlanStatus
+from gonogo.execution.absences import AbsenceKind, ask_about_model
+from gonogo.execution.agent import (
     CallKind,
     Gate,
     Hands,
@@ -18,27 +24,19 @@ from gonogo.agents import (
     given_in,
     load_profiles,
 )
-from gonogo.dispatch import Hub, LocalDispatcher
-from gonogo.domain.findings import Finding, findings
-from gonogo.domain.plan import PLANNERS, Revision, Subtask
-from gonogo.domain.records import Plan
-from gonogo.domain.reviews import Doings
-from gonogo.domain.states import GUARDED_NAMES, ApprovalKind, PlanStatus
-from gonogo.engine import MODEL, REPLAN, Engine, Retreat, Work
-from gonogo.llm import Model
-from gonogo.orchestrator import (
-    ERASE,
+from gonogo.execution.checkpoints import SWEEP, Sweeps, checkpoint_starts
+from gonogo.execution.erasures import ERASE, Erasures
+from gonogo.execution.event_bus import Hub
+from gonogo.execution.inbox import Inbox
+from gonogo.execution.jobs import LocalDispatcher
+from gonogo.execution.plans import (
     REPLAN_QUESTION,
-    SWEEP,
-    AbsenceKind,
     Accounts,
     AgentStep,
     Answering,
     BudgetKind,
     BuiltInKinds,
-    Controls,
-    Erasures,
-    Inbox,
+    Engine,
     InterventionKind,
     PlanKind,
     Planning,
@@ -46,25 +44,23 @@ from gonogo.orchestrator import (
     Proposals,
     Replanning,
     Retry,
-    Rollbacks,
     Search,
     SubtaskKind,
     Subtasks,
-    Sweeps,
     Threads,
     ToolStep,
-    Turns,
     ask_about_budget,
-    ask_about_model,
     ask_to_start,
-    checkpoint_starts,
-    retreat,
 )
+from gonogo.execution.recovery import Continuation, Timers
+from gonogo.execution.rollback import Rollbacks, retreat
+from gonogo.execution.scheduling import MODEL, REPLAN, Retreat, Work
+from gonogo.execution.turns import Controls, Turns
+from gonogo.llm import Model
 from gonogo.policy import ALWAYS_ASK, Conditions, asks_anyway, read_prefix, takes_no_more
 from gonogo.runtime.extensions import Extensions
 from gonogo.runtime.foreign_tools import classes_of, facts_of, open_toolkit
 from gonogo.runtime.oidc import open_bearers
-from gonogo.runtime.recovery import Continuation, Timers
 from gonogo.runtime.services import Clock, ModelSlot, Parts
 from gonogo.runtime.webhooks import open_hooks
 from gonogo.runtime.wiring import open_desk, open_gate, open_means, replan_rules

@@ -3,7 +3,7 @@
 An installed distribution names what it adds:
 
     [project.entry-points."gonogo.subtask_kinds"]
-    wait = "my_package:WAIT"                # a gonogo.engine.Kind of that name
+    wait = "my_package:WAIT"                # a gonogo.execution.scheduling.Kind of that name
 
     [project.entry-points."gonogo.failure_patterns"]
     licence = "my_package:LICENCE"          # a FailureRule, or several
@@ -24,7 +24,7 @@ from gonogo.domain.errors import InvalidMessage
 from gonogo.domain.failures import FailureRule, Patterns
 from gonogo.domain.plan import BUILT_IN
 from gonogo.domain.schedule import STRATEGIES, Strategy
-from gonogo.engine import Kind
+from gonogo.execution.scheduling import Kind
 
 KINDS, PATTERNS, NAMED_STRATEGIES = (
     "gonogo.subtask_kinds", "gonogo.failure_patterns", "gonogo.strategies",

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, TypeVar
 
 import anyio
 
-from gonogo.agents import Profile
 from gonogo.domain.errors import NotFound
 from gonogo.domain.findings import ProfileFacts
 from gonogo.domain.identity import Principal, Role
@@ -21,7 +20,8 @@ from gonogo.domain.tool_calls import (
     foreign_name,
 )
 from gonogo.domain.views import AcceptedTool, ServerView, SightingView
-from gonogo.engine import Kind
+from gonogo.execution.agent import Profile
+from gonogo.execution.scheduling import Kind
 from gonogo.runtime.wiring import open_programs
 from gonogo.settings import Settings
 from gonogo.store import Connection, Store

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import anyio.to_thread
 
-from gonogo.approvals import Refusal, Ruling, is_reviewer, objection
 from gonogo.domain.errors import Conflict, Forbidden, InvalidMessage, NotFound, Refused
 from gonogo.domain.identity import Memory, Principal, Role
 from gonogo.domain.records import Approval
 from gonogo.domain.reviews import Link, LinkState, is_genuine, link_id_of, link_token, reviewer_name
 from gonogo.domain.states import ApprovalStatus, DecisionWord
 from gonogo.domain.views import LinkView
+from gonogo.execution.approvals import Refusal, Ruling, is_reviewer, objection
 from gonogo.runtime.approvals import Decisions, readable_approval
 from gonogo.store import Connection, new_id
 from gonogo.store import events as log

@@ -8,10 +8,11 @@ from typing import Any
 import anyio
 import anyio.to_thread
 
-from gonogo.dispatch import Hub, LocalDispatcher
 from gonogo.domain.errors import Conflict, ToolFailed
 from gonogo.domain.identity import Principal, Role
 from gonogo.domain.views import StateRoom, Vacuumed
+from gonogo.execution.event_bus import Hub
+from gonogo.execution.jobs import LocalDispatcher
 from gonogo.runtime.services import Parts
 from gonogo.store import Connection, Store, patiently
 from gonogo.store.calls import count_open_questions

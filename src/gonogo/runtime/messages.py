@@ -5,7 +5,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Concatenate, ParamSpec
 
-from gonogo.agents import CLIENT_CALL, end_call
 from gonogo.domain.errors import Conflict, GonogoError, InvalidMessage, NotFound
 from gonogo.domain.events import SessionInfo
 from gonogo.domain.identity import Principal, Role
@@ -22,6 +21,7 @@ from gonogo.domain.records import CallRow, Session
 from gonogo.domain.states import ENDED, CallStatus, TurnStatus
 from gonogo.domain.tool_calls import ToolClass
 from gonogo.domain.views import DecisionAnswer
+from gonogo.execution.agent import CLIENT_CALL, end_call
 from gonogo.runtime.approvals import Decisions
 from gonogo.runtime.receipts import Once, Receipt
 from gonogo.runtime.sessions import visible

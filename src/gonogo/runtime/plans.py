@@ -28,7 +28,7 @@ from gonogo.domain.records import Comment, Plan, SubtaskRow
 from gonogo.domain.replanning import Used, in_force
 from gonogo.domain.schedule import Span, actual_path, merged
 from gonogo.domain.views import GrantView
-from gonogo.orchestrator import Planning, Retry
+from gonogo.execution.plans import Planning, Retry
 from gonogo.runtime.approvals import readable_plan
 from gonogo.runtime.services import Parts
 from gonogo.runtime.sessions import seen, seen_ids, seen_plan, visible

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from gonogo.agents import explained
 from gonogo.domain.errors import InvalidMessage, NotFound
 from gonogo.domain.identity import Principal, Role
 from gonogo.domain.report_views import (
@@ -22,6 +21,7 @@ from gonogo.domain.report_views import (
 )
 from gonogo.domain.schedule import elapsed
 from gonogo.domain.views import CallView, Judgement, PolicyView, RuleView
+from gonogo.execution.agent import explained
 from gonogo.policy import Rule
 from gonogo.policy.reviewers import ReviewRule
 from gonogo.runtime.services import Parts

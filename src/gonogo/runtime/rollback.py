@@ -19,7 +19,7 @@ from gonogo.domain.plan_views import (
 from gonogo.domain.records import Checkpoint, Session, SubtaskRow
 from gonogo.domain.text_safety import visible
 from gonogo.domain.undo import is_unchanged, kept_path, read_standings, shown_path
-from gonogo.orchestrator import Rolled, Undoing, wanted_rollback
+from gonogo.execution.rollback import Rolled, Undoing, wanted_rollback
 from gonogo.runtime.services import Parts
 from gonogo.runtime.sessions import seen, seen_plan
 from gonogo.store import Connection

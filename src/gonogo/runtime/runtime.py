@@ -11,12 +11,13 @@ from typing import Any
 import anyio
 import anyio.to_thread
 
-from gonogo.agents import Gated
 from gonogo.domain.errors import Busy, Conflict, OutcomeUnknown, PolicyDenied
 from gonogo.domain.identity import Principal, Role
 from gonogo.domain.tool_calls import ToolClass
 from gonogo.domain.undo import shown_path
 from gonogo.domain.views import AgentView, ToolView
+from gonogo.execution.agent import Gated
+from gonogo.execution.recovery import recover
 from gonogo.llm import Model, available_models
 from gonogo.runtime.audit import Audits
 from gonogo.runtime.build import open_parts
@@ -27,7 +28,6 @@ from gonogo.runtime.maintenance import Driving, Maintenance
 from gonogo.runtime.messages import Messages
 from gonogo.runtime.people import Logins, People
 from gonogo.runtime.plans import Comments, Drafts, Plans
-from gonogo.runtime.recovery import recover
 from gonogo.runtime.reports import Analyses, JudgedCalls, Policies
 from gonogo.runtime.rollback import Undo
 from gonogo.runtime.services import Clock, Parts, utc_now

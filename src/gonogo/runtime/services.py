@@ -6,23 +6,19 @@ from datetime import UTC, datetime
 
 import anyio
 
-from gonogo.agents import Gate, Hands, Profile
-from gonogo.approvals import Desk
-from gonogo.dispatch import Hub, LocalDispatcher
-from gonogo.engine import Engine
+from gonogo.execution.agent import Gate, Hands, Profile
+from gonogo.execution.approvals import Desk
+from gonogo.execution.checkpoints import Sweeps
+from gonogo.execution.erasures import Erasures
+from gonogo.execution.event_bus import Hub
+from gonogo.execution.inbox import Inbox
+from gonogo.execution.jobs import LocalDispatcher
+from gonogo.execution.plans import Answering, Engine, Planning, Replanning
+from gonogo.execution.recovery import Continuation
+from gonogo.execution.rollback import Rollbacks
+from gonogo.execution.turns import Turns
 from gonogo.llm import Model, ModelSettings, open_model
-from gonogo.orchestrator import (
-    Answering,
-    Erasures,
-    Inbox,
-    Planning,
-    Replanning,
-    Rollbacks,
-    Sweeps,
-    Turns,
-)
 from gonogo.runtime.oidc import Bearers
-from gonogo.runtime.recovery import Continuation
 from gonogo.runtime.wiring import CountedModel
 from gonogo.settings import Settings
 from gonogo.store import Store

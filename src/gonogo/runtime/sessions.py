@@ -7,8 +7,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from gonogo.agents import make_session_rule, remove_session_rule
-from gonogo.approvals import withdraw_all
 from gonogo.domain.errors import Conflict, Forbidden, InvalidMessage, NotFound
 from gonogo.domain.identity import Principal, Role
 from gonogo.domain.messages import validated
@@ -23,6 +21,8 @@ from gonogo.domain.views import (
     SessionRuleView,
     SessionView,
 )
+from gonogo.execution.agent import make_session_rule, remove_session_rule
+from gonogo.execution.approvals import withdraw_all
 from gonogo.policy import RuleText
 from gonogo.runtime.services import Parts
 from gonogo.runtime.views import session_view, view_of

@@ -4,11 +4,11 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
-from gonogo.dispatch import Follower
 from gonogo.domain.errors import Busy, InvalidCursor, NotFound
 from gonogo.domain.identity import Principal
 from gonogo.domain.records import Session
 from gonogo.domain.views import DecisionAnswer
+from gonogo.execution.event_bus import Follower
 from gonogo.runtime.receipts import Receipt
 from gonogo.runtime.services import Parts
 from gonogo.runtime.sessions import visible

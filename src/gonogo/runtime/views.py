@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from gonogo.approvals import review_of
 from gonogo.domain.base import Frozen
 from gonogo.domain.messages import PLAN_REQUEST
 from gonogo.domain.plan import Revision, Subtask, critical_path
@@ -15,6 +14,7 @@ from gonogo.domain.reviews import Review, reviewer_name
 from gonogo.domain.schedule import elapsed
 from gonogo.domain.states import SUBTASK, ApprovalKind, ApprovalStatus, PlanStatus, SubtaskStatus
 from gonogo.domain.views import ApprovalView, GrantView, ReviewView, SessionView, VoteView
+from gonogo.execution.approvals import review_of
 from gonogo.store import Connection
 from gonogo.store.approvals import count_open_comments, owner_of, votes_of
 

@@ -6,8 +6,6 @@ from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
-from gonogo.agents import Gate, Giving, Means, Profile, Thread, nothing_given
-from gonogo.approvals import Desk
 from gonogo.domain.errors import ModelFailed
 from gonogo.domain.failures import Severity
 from gonogo.domain.network import PrivateHosts
@@ -15,6 +13,8 @@ from gonogo.domain.replanning import ReplanRules
 from gonogo.domain.reviews import Doings, Review, deed_of
 from gonogo.domain.states import ApprovalKind
 from gonogo.domain.tool_calls import Call, ModelRequest, Reply
+from gonogo.execution.agent import Gate, Giving, Means, Profile, Thread, nothing_given
+from gonogo.execution.approvals import Desk
 from gonogo.llm import Model
 from gonogo.policy import Reviews, load_reviews, load_rules
 from gonogo.settings import Settings

@@ -6,7 +6,7 @@ from gonogo.domain.errors import InvalidPlan
 from gonogo.domain.failures import Category, FailureRule, Severity
 from gonogo.domain.plan import Subtask, Worker
 from gonogo.domain.schedule import Outlook
-from gonogo.engine import Kind, Outcome, Step
+from gonogo.execution.scheduling import Kind, Outcome, Step
 
 MAX_SECONDS = 86_400
 

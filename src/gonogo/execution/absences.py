@@ -1,0 +1,136 @@
+"""Models that do not answer: the wait of turns and searches, and the question when it takes long.
+
+Plans wait as a pause of their own; see the engine. A turn or a search has nothing that could be
+paused: its job ends, and a timer has it go on. Both are told when the wait begins, and when the
+model has answered.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from gonogo.domain.errors import InvalidMessage, ModelFailed
+from gonogo.domain.events import ModelWaited, WaitFacts
+from gonogo.domain.failures import Absence
+from gonogo.domain.records import Approval, Plan
+from gonogo.domain.schedule import elapsed
+from gonogo.domain.states import ApprovalKind, DecisionWord
+from gonogo.domain.strict_json import digest
+from gonogo.execution.approvals import Desk, Question, Ruling
+from gonogo.execution.jobs import AGAIN
+from gonogo.execution.scheduling import MODEL
+from gonogo.store import Connection
+from gonogo.store import events as log
+from gonogo.store.jobs import drop_timer, set_timer
+from gonogo.store.sessions import spoken_in
+from gonogo.texts import DEFAULT, say
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelWait:
+    """Who waits for a model: a job, and where events say that it happens."""
+
+    session_id: str
+    kind: str
+    key: str
+    place: Mapping[str, Any]
+    """The fields of events."""
+
+    def begin(
+        self,
+        conn: Connection,
+        kept: Mapping[str, Any] | None,
+        error: ModelFailed,
+        patience: float,
+        now: datetime,
+    ) -> Absence | None:
+        """Have the job run again when the model is to be asked the next time.
+
+        Args:
+            kept: The absence so far.
+            patience: Seconds that the model is waited for in all.
+
+        Returns:
+            The absence as it is to be kept; None once patience is at its end.
+        """
+        absence = Absence.after(kept, error, now)
+        until = absence.next_try(now, patience)
+        if until is None:
+            return None
+        set_timer(conn, f"{AGAIN}{self.kind}", self.key, until)
+        if kept is None:
+            end = absence.ends_at(patience)
+            shown = end.strftime("%Y-%m-%d %H:%M:%S UTC")
+            self._tell(conn, "model_away", now, until=end, error=absence.error, shown=shown)
+        return absence
+
+    def end(self, conn: Connection, now: datetime) -> None:
+        """The model has answered."""
+        drop_timer(conn, f"{AGAIN}{self.kind}", self.key)
+        self._tell(conn, "model_back", now)
+
+    def _tell(
+        self,
+        conn: Connection,
+        what: Any,  # noqa: ANN401 - one of the event's own words
+        now: datetime,
+        *,
+        until: datetime | None = None,
+        error: str | None = None,
+        shown: str = "",
+    ) -> None:
+        content = say(what, spoken_in(conn, self.session_id), until=shown, error=error)
+        facts = WaitFacts(reason=MODEL, until=until, error=error)
+        event = ModelWaited(type=what, content=content, metadata=facts, **self.place)
+        log.tell(conn, self.session_id, now, event)
+
+
+def ask_about_model(
+    desk: Desk, conn: Connection, plan: Plan, absence: Absence, now: datetime
+) -> None:
+    """Ask a person what is to become of a plan whose model has not answered for too long."""
+    locale = spoken_in(conn, plan.session_id) or DEFAULT
+    minutes = f"{elapsed(absence.since, now) / 60:.0f}"
+    details = {
+        "about": MODEL, "since": absence.since.isoformat(), "tries": absence.tries,
+        "error": absence.error,
+    }  # fmt: skip
+    desk.open(
+        conn,
+        Question(
+            session_id=plan.session_id, kind=ApprovalKind.INTERVENTION,
+            subject=say("model_away_subject", locale, error=absence.error), details=details,
+            reason=say("model_away_question", locale, minutes=minutes, error=absence.error),
+            digest=digest({"plan_id": plan.id, **details}), plan_id=plan.id,
+            revision=plan.revision,
+        ),
+        now,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AbsenceKind:
+    """The answers about a model that does not answer: wait on, or end the plan."""
+
+    wait_on: Callable[[Connection, str, str, datetime], None]
+    """Goes on with a plan, with patience anew: the engine's."""
+    give_up: Callable[[Connection, str, str, datetime], None]
+    """Ends a plan that is paused for its model: the engine's."""
+
+    def settle(self, conn: Connection, approval: Approval, ruling: Ruling, now: datetime) -> None:
+        """Wait for as long again, or end the plan with what it has reached."""
+        plan_id = approval.plan_id or ""
+        match ruling.word:
+            case DecisionWord.APPROVE:
+                self.wait_on(conn, plan_id, ruling.by.id, now)
+            case DecisionWord.REJECT:
+                said = f"the model did not answer, and {ruling.by.name} waited no longer"
+                self.give_up(conn, plan_id, said, now)
+            case _:
+                raise InvalidMessage("Whether to wait on is approved or rejected, not edited")
+
+    def lapse(self, conn: Connection, approval: Approval, now: datetime) -> None:
+        """Nobody answered in time."""
+        said = "the model did not answer, and the question about it expired"
+        self.give_up(conn, approval.plan_id or "", said, now)

@@ -1,0 +1,74 @@
+"""The loop: ask the model, gate and run its tool calls, record each, until done or parked.
+
+Promises: a reply is stored before any of its calls runs; every call has exactly one result; a call
+is `started` in the database before anything is spawned; what a person approved is what runs, or it
+does not run; a call that may have had its effect is never repeated unasked.
+"""
+
+from gonogo.execution.agent.budget import Meter
+from gonogo.execution.agent.call_log import doubt, drop_call, end_call, open_control
+from gonogo.execution.agent.conversation import Speak, Thread
+from gonogo.execution.agent.executor import CLIENT_CALL, UNANSWERED, Hands, Means
+from gonogo.execution.agent.file_changes import Traces
+from gonogo.execution.agent.gate import (
+    Gate,
+    Gated,
+    Given,
+    Giving,
+    given_in,
+    make_session_rule,
+    nothing_given,
+    remote_access,
+    remove_session_rule,
+)
+from gonogo.execution.agent.loop import Finished, Handed, Loop, Resting, keep_reply
+from gonogo.execution.agent.profiles import (
+    MODEL,
+    RUNTIME,
+    Profile,
+    load_profiles,
+    model_profile,
+    runtime_profile,
+)
+from gonogo.execution.agent.questions import explained
+from gonogo.execution.agent.tool_calls import CallKind, Interventions
+from gonogo.execution.agent.watches import Watches
+
+__all__ = [
+    "CLIENT_CALL",
+    "MODEL",
+    "RUNTIME",
+    "UNANSWERED",
+    "CallKind",
+    "Finished",
+    "Gate",
+    "Gated",
+    "Given",
+    "Giving",
+    "Handed",
+    "Hands",
+    "Interventions",
+    "Loop",
+    "Means",
+    "Meter",
+    "Profile",
+    "Resting",
+    "Speak",
+    "Thread",
+    "Traces",
+    "Watches",
+    "doubt",
+    "drop_call",
+    "end_call",
+    "explained",
+    "given_in",
+    "keep_reply",
+    "load_profiles",
+    "make_session_rule",
+    "model_profile",
+    "nothing_given",
+    "open_control",
+    "remote_access",
+    "remove_session_rule",
+    "runtime_profile",
+]

@@ -1,0 +1,72 @@
+"""The conversation that a loop drives, and who owns it."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from gonogo.domain.records import CallRow
+from gonogo.domain.tool_calls import Reply
+from gonogo.execution.agent.profiles import Profile
+from gonogo.store import Connection
+from gonogo.store.plans import lock_plan
+from gonogo.store.sessions import lock_turn
+
+Speak = Callable[[Sequence[CallRow]], Reply]
+"""Says what a model would: told the thread's calls so far, in order."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Thread:
+    """One conversation between an agent and a model, in one workspace.
+
+    Its owner (a turn or a subtask) lends it functions, which the loop calls inside its own
+    transactions.
+    """
+
+    session_id: str
+    name: str
+    """`main`, or the subtask's key and attempt."""
+    script: str
+    """What a scripted model looks the conversation up by."""
+    agent: str
+    locale: str
+    workspace: Path
+    remote: bool
+    """The client carries out the workspace tools."""
+    check: Callable[[Connection], None]
+    """Raises `Superseded` when the owner no longer holds its work."""
+    park: Callable[[Connection, datetime], None]
+    """Everything left waits for a person: the owner lets go of its place."""
+    is_waiting: Callable[[Connection], bool] = lambda conn: False
+    """Whether the owner waits for a model that does not answer."""
+    answered: Callable[[Connection, datetime], None] = lambda conn, now: None
+    """The model answered what was asked while the owner waited for it."""
+    turn_id: str | None = None
+    plan_id: str | None = None
+    revision: int | None = None
+    subtask_id: str | None = None
+    auto_approve: bool = True
+    profile: Profile | None = None
+    """What the agent may use here, in the place of what its name stands for."""
+    speak: Speak | None = None
+    """Speaks in the place of a model."""
+
+    def hold(self, conn: Connection) -> None:
+        """Have whoever goes on with the owner's work wait until this transaction ends."""
+        if self.subtask_id is not None:
+            lock_plan(conn, self.plan_id or "")
+        elif self.turn_id is not None:
+            lock_turn(conn, self.turn_id)
+
+    @property
+    def place(self) -> dict[str, Any]:
+        """The fields by which events name where they happened."""
+        named = {
+            "turn_id": self.turn_id,
+            "plan_id": self.plan_id,
+            "subtask_id": self.subtask_id,
+            "agent": self.agent,
+        }
+        return {name: value for name, value in named.items() if value is not None}

@@ -1,0 +1,501 @@
+"""Hands: run one tool call, write down that it starts, and write down what came of it."""
+
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+import anyio.to_thread
+
+from gonogo.domain.errors import OutcomeUnknown, ToolFailed, because
+from gonogo.domain.network import read_network
+from gonogo.domain.records import CallRow, Watch
+from gonogo.domain.states import CallStatus
+from gonogo.domain.tool_calls import ToolClass
+from gonogo.execution.agent import call_log as record
+from gonogo.execution.agent.conversation import Thread
+from gonogo.execution.agent.file_changes import Trace, Traces
+from gonogo.execution.agent.gate import Gate, Gated
+from gonogo.execution.agent.questions import file_outcome, is_at_work, staleness, waits_for_person
+from gonogo.execution.agent.surroundings import Surroundings
+from gonogo.execution.agent.watches import Watches
+from gonogo.execution.approvals import Desk
+from gonogo.policy import Rules, covers
+from gonogo.store import Connection, Store
+from gonogo.store.calls import call_of, open_calls
+from gonogo.store.jobs import set_timer
+from gonogo.store.plans import add_watch, watch_of
+from gonogo.tools import Bench, Tool
+from gonogo.workspace import Ceilings, Network
+
+# What tools run with: the workspace, the box, and how much of the machine and the network.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Means:
+    """What an operator lets tools have."""
+
+    command_timeout: float = 120.0
+    """Seconds, for a command that names no time limit."""
+    command_output: int = 60_000
+    """Bytes of a command's output that are kept."""
+    hidden: tuple[Path, ...] = ()
+    """What commands do not see besides the state folder."""
+    ceilings: Ceilings = field(default_factory=Ceilings)
+    """How much of the machine one command may take."""
+    network: Network = field(default_factory=lambda: Network(hosts=False))
+    """How commands reach what they may."""
+
+    def bench(self, gate: Gate, thread: Thread, gated: Gated, *, asked: bool) -> Bench:
+        """Where one call runs.
+
+        Args:
+            asked: A person saw the call as it was written; else a command runs as it was parsed,
+                and sees no secrets of the workspace.
+        """
+        as_git = gated.verdict.git_as
+        return Bench(
+            workspace=gate.open_workspace(thread.workspace),
+            sandbox=gate.sandbox,
+            base_hashes=gated.base_hashes,
+            run_as=as_git or (None if asked else gated.verdict.run_as),
+            writes_git=as_git is not None,
+            hidden=(gate.home, *self.hidden),
+            network=self._network(gated, asked=asked),
+            read_only=gate.writes_nothing(thread, gated.verdict, asked=asked),
+            # To git alone, which shows nothing of them.
+            shown=None if asked or as_git else _shown(gate.rules),
+            may_change=everything if asked else partial(covers, gated.verdict.expects),
+            ceilings=self.ceilings,
+            command_timeout=self.command_timeout,
+            output_cap=self.command_output,
+            search_path=gate.programs.elsewhere(thread.workspace),
+            **_around(gated.around, asked=asked),
+        )
+
+    def _network(self, gated: Gated, *, asked: bool) -> Network | None:
+        """What was approved: with the call itself, or with the plan."""
+        hosts = gated.arguments.get("network") if asked else gated.verdict.network
+        return replace(self.network, hosts=read_network(hosts)) if hosts else None
+
+
+def everything(path: str) -> bool:
+    """Any path."""
+    del path
+    return True
+
+
+def _around(around: Surroundings | None, *, asked: bool) -> dict[str, Any]:
+    if around is None:
+        return {}
+    found = around.guarded
+    return {
+        "programs": around.programs, "guards": found, "unlooked": found.missed if asked else (),
+    }  # fmt: skip
+
+
+def _shown(rules: Rules) -> Callable[[str], bool]:
+    """Whether commands that nobody looks at see a secret: where a rule lets the file be read."""
+    named = [rule for rule in rules.of("allow") if rule.unconcerned("read_file", "") is None]
+    return lambda path: any(rule.names_path(path) for rule in named)
+
+
+_C = CallStatus
+_LOG = logging.getLogger(__name__)
+STOPPED = because("gonogo stopped while it ran")
+UNANSWERED = because("its client has not told the result in time")
+CLIENT_CALL = "client_call"
+"""The timer after which a call that a client carries out has an unknown outcome."""
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """What is kept of the workspace before a call."""
+
+    trace: Trace | None = None
+    watch: Watch | None = None
+
+    def begin(self, conn: Connection, now: datetime) -> dict[str, Any]:
+        """Write it down, with the call's start. Gives columns of the call's row."""
+        if self.watch is not None:
+            add_watch(conn, self.watch)
+        return self.trace.begin(conn, now) if self.trace is not None else {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hands:
+    """Runs tool calls that may run."""
+
+    store: Store
+    desk: Desk
+    gate: Gate
+    clock: Callable[[], datetime]
+    traces: Traces
+    watches: Watches
+    means: Means = field(default_factory=Means)
+    client_timeout: timedelta = timedelta(minutes=10)
+    """How long a client may take for one call before its outcome is unknown."""
+
+    async def run_allowed(self, thread: Thread, call: CallRow, gated: Gated) -> None:
+        """Run a proposed call that a rule or a grant allows.
+
+        A call of a pure tool is written once, with its result; any other is `started` first.
+        """
+        tool = self.gate.tools[call.tool]
+        if tool.tool_class is ToolClass.PURE and not thread.remote:
+            result, error = await self.carry_out(thread, tool, gated)
+            await self.store.write(self._whole, thread, call, gated, result, error, self.clock())
+            return
+        if thread.remote:
+            await self.store.write(self._start_allowed, thread, call, gated, Before(), self.clock())
+            return
+        async with self._way(thread, gated, asked=False):
+            try:
+                before = await self._before(thread, call, gated, asked=False)
+            except ToolFailed as failure:
+                error = f"{failure.kind}: {failure}"
+                await self.store.write(self._whole, thread, call, gated, None, error, self.clock())
+                return
+            started = await self.store.write(
+                self._start_allowed, thread, call, gated, before, self.clock()
+            )
+            await self._run_started(thread, started, tool, gated, before)
+
+    async def run_approved(self, thread: Thread, call: CallRow) -> None:
+        """Run a call that a person approved, if it is still the one that was shown."""
+        if thread.remote:
+            await self.store.write(self._start_approved, thread, call, Before(), self.clock())
+            return
+        gated = await self.gate.judge(thread, call.tool, call.arguments)
+        if gated.digest != call.digest:
+            stale = staleness(call, gated, thread.locale)
+            await self.store.write(self._stale, thread, call, stale, self.clock())
+            return
+        if gated.verdict.decision == "deny":
+            await self.store.write(self._stale, thread, call, gated.error, self.clock())
+            return
+        async with self._way(thread, gated, asked=True):
+            try:
+                before = await self._before(thread, call, gated, asked=True)
+            except ToolFailed as failure:
+                error = f"{failure.kind}: {failure}"
+                await self.store.write(self._stale, thread, call, error, self.clock())
+                return
+            started = await self.store.write(
+                self._start_approved, thread, call, before, self.clock()
+            )
+            tool = self.gate.tools[call.tool]
+            await self._run_started(thread, started, tool, gated, before, asked=True)
+
+    async def give_up(self, thread: Thread, call: CallRow) -> None:
+        """End a call that ended everybody who looked at it."""
+        if call.status is _C.STARTED:
+            watch = await self.store.read(watch_of, call.id)
+            before = Before(self.traces.again(thread, call), watch)
+            await self._doubted(thread, call, before, STOPPED)
+            return
+        gated = self.gate.given_up(thread, call)
+        if call.status is _C.PROPOSED:
+            await self.store.write(self.deny, thread, call, gated, self.clock())
+        else:
+            await self.store.write(self._stale, thread, call, gated.error, self.clock())
+
+    async def recover(self, thread: Thread, call: CallRow) -> None:
+        """A call that was started by somebody who is gone.
+
+        A client's call waits on. A file tool's outcome is read off the files. Whatever else it
+        was, its outcome is unknown, and a person is asked.
+        """
+        if thread.remote:
+            return
+        watch = await self.store.read(watch_of, call.id)
+        alone = not call.effects and (thread.subtask_id is not None or watch is not None)
+        async with self.traces.way(thread, alone=alone):
+            trace = self.traces.again(thread, call)
+            match await anyio.to_thread.run_sync(file_outcome, thread.workspace, call):
+                case "after":
+                    await self.traces.after(thread, trace, "completed")
+                    result = {"recovered": True, "paths": [e["path"] for e in call.effects]}
+                    await self._end(thread, call, trace, result, None)
+                case "before":
+                    await self._run_once_more(thread, call, trace)
+                case _:
+                    await self._doubted(thread, call, Before(trace, watch), STOPPED)
+
+    async def _run_once_more(self, thread: Thread, call: CallRow, trace: Trace | None) -> None:
+        """A call that has had no effect yet, or whose effect is the same however often it runs."""
+        asked = call.approval_id is not None
+        gated = await self.gate.judge(thread, call.tool, call.arguments)
+        # What let it start may be gone: a grant that was revoked meanwhile starts nothing again,
+        # and what was held to reading runs nowhere else.
+        allowed = gated.verdict.decision == "allow" or (asked and gated.error is None)
+        same = (gated.digest, gated.tool_class) == (call.digest, call.tool_class)
+        if not (allowed and same):
+            await self._doubted(thread, call, Before(trace), STOPPED)
+            return
+        try:
+            before = await self._before(thread, call, gated, asked=asked)
+        except ToolFailed as failure:
+            await self._end(thread, call, trace, None, f"{failure.kind}: {failure}")
+            return
+        if before.trace is not None:
+            await self.store.write(before.trace.begin, self.clock())
+        tool = self.gate.tools[call.tool]
+        await self._run_started(thread, call, tool, gated, before, asked=asked)
+
+    async def _doubted(self, thread: Thread, call: CallRow, before: "Before", why: str) -> None:
+        await self.traces.after(thread, before.trace, "unknown")
+        left = await self.watches.left(before.watch)
+        await self.store.write(self._doubt, thread, call, before.trace, why, left, self.clock())
+
+    def _doubt(
+        self,
+        conn: Connection,
+        thread: Thread,
+        call: CallRow,
+        trace: Trace | None,
+        why: str,
+        left: Sequence[str] | None,
+        now: datetime,
+    ) -> None:
+        if trace is not None:
+            trace.end(conn, now)
+        if not self.watches.hold(conn, call, left or (), now, ended=_C.UNKNOWN, error=str(why)):
+            self.watches.over(conn, call, left)
+            record.doubt(conn, self.desk, call, why, thread.locale, now)
+        self.rest(conn, thread, now)
+
+    def rest(self, conn: Connection, thread: Thread, now: datetime) -> bool:
+        """Let go of the thread when nothing of it can run now. False: there is something to do.
+
+        Called in each transaction that ends a call, so that its last event can say that
+        everything left waits.
+        """
+        whose = self.whose_move(open_calls(conn, thread.session_id, thread.name))
+        if whose == "person":
+            # An answer that is being written at this moment is seen from here on; one that comes
+            # later waits for us, and sees that we rest.
+            thread.hold(conn)
+            whose = self.whose_move(open_calls(conn, thread.session_id, thread.name))
+        if whose == "person":
+            thread.park(conn, now)
+        return whose != "ours"
+
+    def whose_move(self, left: Sequence[CallRow]) -> Literal["ours", "client", "person"]:
+        """Who has to do something about a thread's open calls before it can go on."""
+        # Nothing of the thread goes on before a person has said what becomes of what a call left.
+        if any(call.is_held for call in left):
+            return "person"
+        retried = {call.retry_of for call in left}
+        if any(self._can_run(call) for call in left):
+            return "ours"
+        if any(is_at_work(call) for call in left):
+            return "client"
+        return "person" if any(waits_for_person(call, retried) for call in left) else "ours"
+
+    def hand_over(self, conn: Connection, call: CallRow, now: datetime) -> None:
+        """Start a call that a person allowed and a client carries out: it may answer at once."""
+        allowed = call_of(conn, call.id)
+        if allowed is None or not record.is_remote(conn, call):
+            return
+        record.pass_through(conn, allowed, _C.STARTED, started_at=now)
+        set_timer(conn, CLIENT_CALL, call.id, now + self.client_timeout)
+
+    def _can_run(self, call: CallRow) -> bool:
+        if call.status is _C.PROPOSED:
+            tool = self.gate.tools.get(call.tool)
+            return tool is None or tool.tool_class is not ToolClass.CONTROL
+        return call.status is _C.ALLOWED
+
+    # The body ---------------------------------------------------------------------------------
+
+    async def _run_started(
+        self,
+        thread: Thread,
+        call: CallRow,
+        tool: Tool,
+        gated: Gated,
+        before: "Before",
+        *,
+        asked: bool = False,
+    ) -> None:
+        over = False
+        try:
+            result, error = await self.carry_out(thread, tool, gated, asked=asked)
+            over = True
+        except OutcomeUnknown as doubt:
+            over = True
+            _LOG.warning("tool %s: %s", tool.name, doubt)
+            await self._doubted(thread, call, before, doubt.why)
+            return
+        finally:
+            if not over:
+                await self.traces.cut_off(thread, before.trace, self.clock())
+        await self.traces.after(thread, before.trace, "failed" if error else "completed")
+        left = await self.watches.left(before.watch)
+        await self._end(thread, call, before.trace, result, error, left)
+
+    async def _end(
+        self,
+        thread: Thread,
+        call: CallRow,
+        trace: Trace | None,
+        result: Any,  # noqa: ANN401 - JSON
+        error: str | None,
+        left: Sequence[str] | None = (),
+    ) -> None:
+        status = _C.COMPLETED if error is None else _C.FAILED
+        await self.store.write(
+            self._finish, thread, call, trace, status, result, error, left, self.clock()
+        )
+
+    def _may_change_anything(self, thread: Thread, gated: Gated, *, asked: bool) -> bool:
+        barred = self.gate.writes_nothing(thread, gated.verdict, asked=asked)
+        return not (gated.effects or barred)
+
+    def _way(
+        self, thread: Thread, gated: Gated, *, asked: bool
+    ) -> AbstractAsyncContextManager[None]:
+        is_open = self._may_change_anything(thread, gated, asked=asked)
+        # What comes while it runs is to be its own doing.
+        is_followed = thread.subtask_id is not None or gated.around is not None
+        return self.traces.way(thread, alone=is_open and is_followed)
+
+    async def _before(
+        self, thread: Thread, call: CallRow, gated: Gated, *, asked: bool
+    ) -> "Before":
+        is_open = self._may_change_anything(thread, gated, asked=asked)
+        if not (is_open or gated.effects):
+            return Before()
+        trace = await self.traces.before(thread, call, gated.effects, is_open=is_open)
+        if not is_open:
+            return Before(trace)
+        return Before(trace, await self.watches.before(thread, call.id, gated, asked=asked))
+
+    async def carry_out(
+        self, thread: Thread, tool: Tool, gated: Gated, *, asked: bool = False
+    ) -> tuple[Any, str | None]:
+        """Run a tool's body. Gives its result, or the error that the model is told.
+
+        Args:
+            asked: A person saw the call as it was written; else a command runs as it was parsed.
+
+        Raises:
+            OutcomeUnknown: nobody can say what it did.
+        """
+        assert tool.run is not None  # noqa: S101 - control tools never come here
+        bench = self.means.bench(self.gate, thread, gated, asked=asked)
+        try:
+            parsed = await anyio.to_thread.run_sync(tool.parse, gated.arguments)
+            return await tool.run(bench, parsed), None
+        except OutcomeUnknown:
+            raise
+        except ToolFailed as error:
+            return None, f"{error.kind}: {error}"
+        except OSError as error:
+            _LOG.exception("tool %s failed", tool.name)
+            return None, f"io_error: {error.strerror or error}"
+
+    # Transactions -----------------------------------------------------------------------------
+
+    def deny(
+        self, conn: Connection, thread: Thread, call: CallRow, gated: Gated, now: datetime
+    ) -> None:
+        """A call may not run."""
+        thread.check(conn)
+        record.deny(conn, call, gated, now)
+
+    def _whole(
+        self,
+        conn: Connection,
+        thread: Thread,
+        call: CallRow,
+        gated: Gated,
+        result: Any,  # noqa: ANN401 - JSON
+        error: str | None,
+        now: datetime,
+    ) -> None:
+        thread.check(conn)
+        ended = _C.COMPLETED if error is None else _C.FAILED
+        path = (_C.ALLOWED, _C.STARTED, ended)
+        record.pass_through(
+            conn, call, *path, result=result, error=error, started_at=now, finished_at=now,
+            **record.gated_columns(gated),
+        )  # fmt: skip
+        record.tell_called(conn, call, gated, now)
+        record.note_allowed(conn, call, gated, now)
+        record.tell_result(conn, call, ended, now, result=result, error=error)
+        self.rest(conn, thread, now)
+
+    def _start_allowed(
+        self,
+        conn: Connection,
+        thread: Thread,
+        call: CallRow,
+        gated: Gated,
+        before: "Before",
+        now: datetime,
+    ) -> CallRow:
+        thread.check(conn)
+        record.pass_through(
+            conn, call, _C.ALLOWED, _C.STARTED, started_at=now,
+            **record.gated_columns(gated), **before.begin(conn, now),
+        )  # fmt: skip
+        record.tell_called(conn, call, gated, now)
+        record.note_allowed(conn, call, gated, now)
+        return self._after_start(conn, thread, call.id, now)
+
+    def _start_approved(
+        self, conn: Connection, thread: Thread, call: CallRow, before: "Before", now: datetime
+    ) -> CallRow:
+        thread.check(conn)
+        record.pass_through(conn, call, _C.STARTED, started_at=now, **before.begin(conn, now))
+        return self._after_start(conn, thread, call.id, now)
+
+    def _after_start(
+        self, conn: Connection, thread: Thread, call_id: str, now: datetime
+    ) -> CallRow:
+        if thread.remote:
+            set_timer(conn, CLIENT_CALL, call_id, now + self.client_timeout)
+        started = call_of(conn, call_id)
+        assert started is not None  # noqa: S101 - updated one line above
+        return started
+
+    def _stale(
+        self,
+        conn: Connection,
+        thread: Thread,
+        call: CallRow,
+        error: str | None,
+        now: datetime,
+    ) -> None:
+        thread.check(conn)
+        record.note_stale(conn, call, error, now)
+        record.end_call(conn, call, _C.FAILED, now, error=error)
+        self.rest(conn, thread, now)
+
+    def _finish(
+        self,
+        conn: Connection,
+        thread: Thread,
+        call: CallRow,
+        trace: Trace | None,
+        status: CallStatus,
+        result: Any,  # noqa: ANN401 - JSON
+        error: str | None,
+        left: Sequence[str] | None,
+        now: datetime,
+    ) -> None:
+        if trace is not None:
+            trace.end(conn, now)
+        if self.watches.hold(conn, call, left or (), now, ended=status, result=result, error=error):
+            ended = True
+        elif ended := record.end_call(conn, call, status, now, result=result, error=error):
+            self.watches.over(conn, call, left)
+        if ended:
+            record.note_network(conn, call, result, now)
+            self.rest(conn, thread, now)

@@ -1,0 +1,293 @@
+"""Traces: what tool calls do to files, kept so that it can be undone.
+
+Before a subtask's first effect its checkpoint gets a snapshot. A file tool says beforehand what it
+changes: the old contents are kept, and a row for each file is committed together with the call's
+start. What a command changes shows only afterwards, by a snapshot before it and one after it; until
+then it has its workspace alone. A call that had no effect leaves no rows.
+"""
+
+import logging
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from functools import partial
+from itertools import takewhile
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import anyio
+import anyio.to_thread
+
+from gonogo.domain.errors import Busy, ToolFailed
+from gonogo.domain.records import CallRow, Checkpoint
+from gonogo.domain.undo import COMMAND, FOLDER, alike, came_to, kept_path, real_path
+from gonogo.execution.agent.conversation import Thread
+from gonogo.store import Connection, Store
+from gonogo.store.calls import has_acted
+from gonogo.store.checkpoints import (
+    Doer,
+    Touched,
+    add_changes,
+    attempt_checkpoint,
+    changes_of_subtask,
+    clear_changes,
+    drop_changes,
+    set_after,
+    set_tree,
+)
+from gonogo.store.plans import lock_plan
+from gonogo.texts import say
+from gonogo.workspace import FileState, Snapshots, Traffic, Tree, Workspace
+
+T = TypeVar("T")
+_LOG = logging.getLogger(__name__)
+TOOL = "tool"
+_WILD = frozenset("*?[{")
+Ended = Literal["completed", "failed", "unknown"]
+"""How a call ended. One that failed says that it had no effect."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Trace:
+    """What is known of one call. `begin` and `end` are parts of its first and last transaction."""
+
+    doer: Doer
+    checkpoint: Checkpoint | None = None
+    """The subtask's checkpoint, if it has no snapshot yet."""
+    tree: Tree | None = None
+    """The snapshot before the call."""
+    is_open: bool = False
+    """The call may change anything: a snapshot afterwards tells."""
+    touched: list[Touched] = field(default_factory=list[Touched])
+    """What a file tool is about to change, and folders that it makes on the way."""
+    found: list[Touched] = field(default_factory=list[Touched])
+    """What a command has changed."""
+    void: list[str] = field(default_factory=list[str])
+    """The paths where the call had no effect."""
+    done: list[Touched] = field(default_factory=list[Touched])
+    """What a file tool has left, with its modes."""
+
+    def begin(self, conn: Connection, now: datetime) -> dict[str, Any]:
+        """Write down what is about to change. Gives columns of the call's row."""
+        # Held, so that a plan's rows get their numbers in the order of its checkpoints.
+        lock_plan(conn, self.doer.plan_id)
+        if self.checkpoint is not None and self.tree is not None:
+            set_tree(conn, self.checkpoint, self.tree)
+        # Somebody who is gone may have started the same call.
+        clear_changes(conn, self.doer)
+        add_changes(conn, self.doer, TOOL, self.touched, now)
+        return {"tree": self.tree} if self.is_open else {}
+
+    def end(self, conn: Connection, now: datetime) -> None:
+        """Write down what has changed."""
+        if not (self.void or self.done or self.found):
+            return
+        lock_plan(conn, self.doer.plan_id)
+        if self.is_open:
+            clear_changes(conn, self.doer)
+        drop_changes(conn, self.doer, self.void)
+        set_after(conn, self.doer, self.done)
+        add_changes(conn, self.doer, COMMAND, self.found, now)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traces:
+    """Follows what calls do to files."""
+
+    store: Store
+    snapshots: Snapshots
+    traffic: Traffic
+    open_workspace: Callable[[Path], Workspace]
+
+    @asynccontextmanager
+    async def way(self, thread: Thread, *, alone: bool) -> AsyncGenerator[None]:
+        """Be where files may be changed, beside others or alone."""
+        way = self.traffic.alone if alone else self.traffic.shared
+        async with way(thread.workspace):
+            yield
+
+    async def before(
+        self, thread: Thread, call: CallRow, effects: Sequence[Any], *, is_open: bool
+    ) -> Trace | None:
+        """Keep what is there before a call; None where nothing is to be followed.
+
+        Args:
+            effects: What a file tool changes: values with a path, and the hashes around it.
+
+        Raises:
+            ToolFailed: it cannot be kept, so the call must not run.
+        """
+        if thread.plan_id is None or thread.revision is None or thread.subtask_id is None:
+            return None
+        checkpoint = await self.store.read(
+            attempt_checkpoint, thread.plan_id, thread.revision, thread.subtask_id
+        )
+
+        def kept() -> Trace:
+            trace = Trace(doer=_doer(thread, call), checkpoint=checkpoint, is_open=is_open)
+            self._keep(thread, trace, effects)
+            return trace
+
+        try:
+            return await self._insist(kept)
+        except ToolFailed as failure:
+            if failure.kind != "too_large":
+                raise
+            told = say("model_snapshot_too_large", thread.locale, problem=str(failure))
+            raise ToolFailed("too_large", told) from failure
+
+    def again(self, thread: Thread, call: CallRow) -> Trace | None:
+        """The trace of a call that was started by somebody who is gone."""
+        if thread.plan_id is None:
+            return None
+        is_open = not call.effects
+        trace = Trace(doer=_doer(thread, call), is_open=is_open)
+        trace.tree = Tree(call.tree) if call.tree else None
+        trace.touched = [
+            Touched(kept_path(effect["path"]), _bare(effect["before"]), _bare(effect["after"]))
+            for effect in call.effects
+            if effect["before"] != effect["after"]
+        ]
+        return trace
+
+    async def after(self, thread: Thread, trace: Trace | None, ended: Ended) -> None:
+        """Find out what a call has changed."""
+        if trace is None:
+            return
+        with anyio.CancelScope(shield=True):
+            try:
+                await self._insist(partial(self._look, thread, trace, ended))
+            except (ToolFailed, OSError) as failure:
+                _LOG.warning("what %s changed is not known: %s", trace.doer.call_id, failure)
+                if trace.is_open:
+                    trace.found = [Touched(".", None, {"unknown": str(failure)})]
+
+    async def cut_off(self, thread: Thread, trace: Trace | None, now: datetime) -> None:
+        """Write down what a call has changed that is being cancelled."""
+        if trace is not None:
+            with anyio.CancelScope(shield=True):
+                await self.after(thread, trace, "failed")
+                await self.store.write(trace.end, now)
+
+    async def has_worked(self, thread: Thread, paths: Sequence[str]) -> bool:
+        """Whether the subtask of a conversation has changed anything, now or in an earlier attempt.
+
+        Where nobody can tell, because the files are a client's or such as snapshots leave alone,
+        any call counts that was carried out and could change something.
+
+        Args:
+            paths: The globs of what it is to change.
+        """
+        key = (thread.plan_id or "", thread.subtask_id or "")
+        if came_to(await self.store.read(changes_of_subtask, *key)):
+            return True
+        if not await self.store.read(has_acted, thread.session_id, *key):
+            return False
+        return thread.remote or await anyio.to_thread.run_sync(self._overlooks, thread, paths)
+
+    async def _insist(self, work: Callable[[], T]) -> T:
+        """Do what keeps something beside the database; that its disk is full is waited for."""
+        failed: list[ToolFailed] = []
+
+        async def attempt() -> T:
+            try:
+                return await anyio.to_thread.run_sync(work)
+            except ToolFailed as failure:
+                # Its cause may have gone before it could be looked for.
+                if failure.kind != "io_error" or failed:
+                    raise
+                failed.append(failure)
+                raise Busy(reason=str(failure)) from failure
+
+        return await self.store.ride(attempt)
+
+    # In a worker thread -----------------------------------------------------------------------
+
+    def _overlooks(self, thread: Thread, paths: Sequence[str]) -> bool:
+        try:
+            tree = self.snapshots.take(self.open_workspace(thread.workspace))
+            samples = [sample for path in paths for sample in _samples(path)]
+            return any(self.snapshots.hides(tree, sample) for sample in samples)
+        except ToolFailed:
+            return True
+
+    def _keep(self, thread: Thread, trace: Trace, effects: Sequence[Any]) -> None:
+        workspace = self.open_workspace(thread.workspace)
+        has_tree = trace.checkpoint is None or trace.checkpoint.tree is not None
+        if has_tree:
+            trace.checkpoint = None
+        if trace.is_open or not has_tree:
+            trace.tree = self.snapshots.take(workspace)
+        for effect in effects:
+            if effect.before == effect.after:
+                continue
+            state = self.snapshots.hold(workspace, effect.path)
+            if effect.after is not None:
+                trace.touched += _missing_folders(workspace, effect.path, trace.touched)
+            after = _bare(effect.after)
+            trace.touched.append(Touched(kept_path(effect.path), _json(state), after))
+
+    def _look(self, thread: Thread, trace: Trace, ended: Ended) -> None:
+        workspace = self.open_workspace(thread.workspace)
+        if trace.is_open:
+            trace.found = self._differences(workspace, trace)
+        else:
+            trace.done, trace.void = [], []
+            self._settle(workspace, trace, ended)
+
+    def _settle(self, workspace: Workspace, trace: Trace, ended: Ended) -> None:
+        for path, before, after in trace.touched:
+            if FOLDER in (before, after):
+                continue
+            now = _json(self.snapshots.hold(workspace, real_path(path)))
+            if alike(now, after):
+                trace.done.append(Touched(path, before, now))
+            elif ended == "failed" or (ended == "unknown" and alike(now, before)):
+                trace.void.append(path)
+
+    def _differences(self, workspace: Workspace, trace: Trace) -> list[Touched]:
+        if trace.tree is None:
+            return []
+        now = self.snapshots.take(workspace)
+        changes = self.snapshots.diff(trace.tree, now)
+        folders = self.snapshots.folders(trace.tree, now)
+        return [
+            *(Touched(kept_path(path), None, FOLDER) for path in folders.made),
+            *(Touched(kept_path(c.path), _json(c.before), _json(c.after)) for c in changes),
+            *(Touched(kept_path(path), FOLDER, None) for path in folders.gone),
+        ]
+
+
+def _doer(thread: Thread, call: CallRow) -> Doer:
+    return Doer(
+        thread.session_id, thread.plan_id or "", thread.revision, thread.subtask_id, call.id,
+        str(thread.workspace),
+    )  # fmt: skip
+
+
+def _json(state: FileState | None) -> dict[str, Any] | None:
+    return None if state is None else asdict(state)
+
+
+def _samples(glob: str) -> tuple[str, str]:
+    """A path that a glob covers, and one below that."""
+    plain = list(takewhile(lambda name: not _WILD.intersection(name), glob.split("/")))
+    path = "/".join(plain if len(plain) == glob.count("/") + 1 else [*plain, "_"])
+    return path, f"{path}/_"
+
+
+def _bare(content: str | None) -> dict[str, Any] | None:
+    return None if content is None else {"hash": content}
+
+
+def _missing_folders(workspace: Workspace, path: str, known: Iterable[Touched]) -> list[Touched]:
+    found: list[Touched] = []
+    seen = {touched.path for touched in known}
+    while "/" in path:
+        path = path.rpartition("/")[0]
+        if workspace.stat(path) is not None:
+            break
+        if kept_path(path) not in seen:
+            found.append(Touched(kept_path(path), None, FOLDER))
+    return found[::-1]

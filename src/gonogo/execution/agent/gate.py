@@ -1,0 +1,623 @@
+"""The gate: what a call would touch, and whether it may, must ask, or must not."""
+
+import glob
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import anyio.to_thread
+
+from gonogo.domain.errors import (
+    InvalidArguments,
+    InvalidMessage,
+    RateLimited,
+    ToolFailed,
+    because,
+    together,
+)
+from gonogo.domain.identity import Principal
+from gonogo.domain.network import read_network
+from gonogo.domain.paths import is_secret
+from gonogo.domain.plan import Scope
+from gonogo.domain.records import CallRow, SessionRule
+from gonogo.domain.text_safety import mark_blanks, visible
+from gonogo.domain.tool_calls import (
+    Access,
+    Call,
+    FileEffect,
+    Grant,
+    Standing,
+    ToolClass,
+    ToolSchema,
+    Verdict,
+    server_of,
+)
+from gonogo.execution.agent.conversation import Thread
+from gonogo.execution.agent.profiles import Profile
+from gonogo.execution.agent.surroundings import Surroundings, look_around
+from gonogo.policy import (
+    ALWAYS_ASK,
+    UNATTENDED,
+    Conditions,
+    Rule,
+    Rules,
+    RuleText,
+    Stage,
+    Trace,
+    explain,
+    kept_rule,
+    narrowest,
+    session_rule,
+)
+from gonogo.store import Connection, Store, new_id
+from gonogo.store import events as log
+from gonogo.store.calls import Begun, perhaps_done
+from gonogo.store.plans import active_grant
+from gonogo.store.sessions import active_rules, add_rule, end_rule, next_rule
+from gonogo.texts import say, told
+from gonogo.tools import Servers, Tool, difference, parse_patch
+from gonogo.workspace import Guards, Programs, Sandbox, Workspace, compile_glob, elsewhere
+
+# Tools of foreign servers in the hands of agents: who has which, and what models are told.
+
+PROPOSE = "create_plan"
+_SHOWN, _MOST = 200, 100
+"""Characters of a description that planners are told, and tools."""
+
+
+def allowed_tools(gate: "Gate", thread: Thread) -> tuple[str, ...]:
+    """The tools that the agent of a conversation may call, as far as they are known."""
+    own = gate.profile(thread).tools
+    if gate.servers is None:
+        return tuple(name for name in own if name in gate.tools)
+    if thread.remote:
+        # Whoever carries out the calls of such a session does not have our servers.
+        return tuple(name for name in own if name in gate.tools and server_of(name) is None)
+    lent = gate.servers.lent(thread.agent) if thread.profile is None else ()
+    known = (name for name in own if name in gate.tools or name in gate.servers)
+    return tuple(dict.fromkeys((*known, *lent)))
+
+
+def may_call(gate: "Gate", thread: Thread, name: str) -> bool:
+    """Whether an agent may call a tool; of one that nobody has seen yet its server is asked."""
+    if name in allowed_tools(gate, thread):
+        return True
+    if gate.servers is None or thread.remote or thread.profile is not None:
+        return False
+    return gate.servers.lends(name, thread.agent)
+
+
+async def offered_schemas(gate: "Gate", thread: Thread) -> tuple[ToolSchema, ...]:
+    """What a model is told of the tools that it may call; the servers that bring some start."""
+    own = gate.profile(thread).tools
+    ours = [gate.tools[n].schema() for n in own if n in gate.tools and server_of(n) is None]
+    if gate.servers is None or thread.remote:
+        return tuple(ours)
+    named = {server_of(name) for name in own}
+    listed = await gate.servers.offered(
+        lambda config: (
+            PROPOSE in own
+            or config.name in named
+            or (thread.profile is None and thread.agent in config.agents)
+        )
+    )
+    allowed = set(allowed_tools(gate, thread))
+    theirs = [gate.tools[name].schema() for name in listed if name in allowed]
+    if PROPOSE in own and listed:
+        ours = [_with_tools(gate, schema, listed) for schema in ours]
+    return (*ours, *theirs)
+
+
+def change_of(name: str, standing: Standing) -> str:
+    """What is not as it was when the tool was accepted, in words; empty if all is."""
+    if standing.accepted:
+        return ""
+    what = " and ".join(standing.changed)
+    return because("{name} has changed since it was accepted: its {what}", name=name, what=what)
+
+
+def _with_tools(gate: "Gate", schema: ToolSchema, listed: tuple[str, ...]) -> ToolSchema:
+    """How plans are proposed, for a planner who may have subtasks use tools of servers."""
+    if schema.name != PROPOSE:
+        return schema
+    assert gate.servers is not None  # noqa: S101 - somebody listed them
+    told = [schema.description, _ABOUT]
+    for name in listed[:_MOST]:
+        agents = ", ".join(gate.servers.borrowers(name))
+        line = " ".join(gate.tools[name].description.split())[:_SHOWN]
+        told.append(f"- `{name}` (agents: {agents}): {visible(line)}")
+    return schema.model_copy(update={"description": "\n".join(told)})
+
+
+_ABOUT = """
+There are tools of other servers too. A subtask uses one without asking a person each time only if
+its `scope.tools` names it; it can also be a subtask's `tool`. What servers say of their tools:"""
+
+
+# What a call touches when the files are the client's: read off its arguments alone.
+#
+# There is no disk to look at, and the client's system is not known. So whatever one of them could
+# read as a way out is refused, and a patch is read as strictly as our own tool reads it.
+
+_READS = frozenset({"read_file", "list_files", "search_in_code"})
+_WRITES = frozenset({"write_file", "edit_file", "create_directory"})
+
+
+def remote_access(tool: str, arguments: Mapping[str, Any]) -> Access:
+    """The access of a call that a client will carry out.
+
+    Raises:
+        ToolFailed: a path leaves the workspace by its words, or a patch cannot be read.
+    """
+    path = elsewhere(str(arguments.get("path", ".")))
+    if tool in _READS:
+        if arguments.get("glob") is not None:
+            compile_glob(str(arguments["glob"]))
+        return Access(reads=(path,))
+    if tool in _WRITES:
+        return Access(writes=(path,))
+    if tool == "delete_file":
+        return Access(deletes=(path,))
+    if tool == "move_file":
+        source, target = str(arguments["source"]), str(arguments["destination"])
+        return Access(deletes=(elsewhere(source),), writes=(elsewhere(target),))
+    if tool == "apply_patch":
+        return _patched(str(arguments["patch"]))
+    if tool == "execute_command":
+        cwd = arguments.get("cwd")
+        hosts = read_network(arguments.get("network") or False)
+        return Access(
+            command=str(arguments["command"]),
+            cwd=None if cwd is None else elsewhere(str(cwd)),
+            network=hosts if isinstance(hosts, tuple) else (),
+        )
+    return Access()
+
+
+def _patched(patch: str) -> Access:
+    files = [(elsewhere(file.path), file.deletes) for file in parse_patch(patch)]
+    return Access(
+        writes=tuple(sorted({path for path, deletes in files if not deletes})),
+        deletes=tuple(sorted({path for path, deletes in files if deletes})),
+    )
+
+
+# The rules of a session: made by its owner, obeyed by the gate, written in the audit log.
+
+_MOST_RULES = 256
+
+
+def rules_of(conn: Connection, session_id: str, plan_id: str | None) -> list[tuple[Rule, datetime]]:
+    """The rules that hold in a session now, or in a plan of it, and when each was made."""
+    found = [r for r in active_rules(conn, session_id) if r.plan_id in {None, plan_id}]
+    kept = ((kept_rule(r.position, r.rule, r.made_by), r.created_at) for r in found)
+    return [(rule, made_at) for rule, made_at in kept if rule is not None]
+
+
+def make_session_rule(
+    conn: Connection,
+    session_id: str,
+    text: RuleText,
+    by: Principal,
+    now: datetime,
+    plan_id: str | None = None,
+    **about: Any,  # noqa: ANN401 - JSON values
+) -> SessionRule:
+    """Make a rule that holds in a session from now on.
+
+    Args:
+        plan_id: The plan that it holds in, where it is for no other.
+        about: What else the audit log says of it.
+
+    Raises:
+        InvalidMessage: the rule has a defect.
+        RateLimited: the session has too many rules.
+    """
+    if len(active_rules(conn, session_id)) >= _MOST_RULES:
+        raise RateLimited(f"A session has at most {_MOST_RULES} rules")
+    position = next_rule(conn, session_id)
+    checked = session_rule(position, text, by.name)
+    if isinstance(checked, str):
+        raise InvalidMessage(f"rule: {checked}")
+    written = text.model_dump(mode="json", exclude_defaults=True)
+    made = SessionRule(
+        id=new_id("rule"), session_id=session_id, position=position, rule=written,
+        made_by=by.name, created_at=now, ended_at=None, plan_id=plan_id,
+    )  # fmt: skip
+    add_rule(conn, made)
+    log.note(
+        conn, session_id, now, actor=by.id, action="rule.made", subject=checked.name,
+        rule_id=made.id, text=written, reason=checked.reason, plan_id=plan_id, **about,
+    )  # fmt: skip
+    return made
+
+
+def remove_session_rule(conn: Connection, rule: SessionRule, by: Principal, now: datetime) -> None:
+    """End a rule; what it allowed asks again."""
+    if end_rule(conn, rule.id, now):
+        log.note(
+            conn, rule.session_id, now, actor=by.id, action="rule.removed",
+            subject=f"session:{rule.position}", rule_id=rule.id, text=rule.rule,
+        )  # fmt: skip
+
+
+# What people gave a conversation besides the operator's rules: the session's, and a grant.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """What holds in one conversation, read at one moment."""
+
+    rules: tuple[Rule, ...] = ()
+    """The session's rules."""
+    grant: Grant | None = None
+    """What the approved plan allows the subtask."""
+    since: Mapping[str, datetime] = field(default_factory=dict[str, datetime])
+    """When each of them was given, by its name."""
+    perhaps_done: Sequence[Begun] = ()
+    """Calls of the plan that must not simply run again."""
+
+    def is_perhaps_done(self, call: Call) -> bool:
+        """Whether the same call has begun before, and only a person knows what came of it."""
+        return any(
+            (begun.tool, begun.arguments) == (call.tool, call.arguments)
+            for begun in self.perhaps_done
+        )
+
+    def still(self, standing: Standing) -> "Given":
+        """What of it allows a foreign tool as that is now, and all that forbids or asks."""
+        covers = {name for name, at in self.since.items() if standing.covers(at)}
+        kept = (r for r in self.rules if r.text.decision != "allow" or r.name in covers)
+        grant = self.grant if self.grant is not None and self.grant.name in covers else None
+        return replace(self, rules=tuple(kept), grant=grant)
+
+
+Giving = Callable[[Thread], Awaitable[Given]]
+
+
+async def nothing_given(thread: Thread) -> Given:
+    """What a call has that belongs to no session and no plan."""
+    del thread
+    return Given()
+
+
+def given_in(store: Store) -> Giving:
+    """Reads what people have given, as it is now."""
+
+    async def given(thread: Thread) -> Given:
+        return await store.read(_given, thread)
+
+    return given
+
+
+def _given(conn: Connection, thread: Thread) -> Given:
+    rules = rules_of(conn, thread.session_id, thread.plan_id)
+    grant, granted_at = _grant(conn, thread)
+    since = {rule.name: made_at for rule, made_at in rules}
+    if grant is not None and granted_at is not None:
+        since[grant.name] = granted_at
+    begun = perhaps_done(conn, thread.plan_id) if thread.plan_id is not None else ()
+    return Given(
+        rules=tuple(rule for rule, _ in rules), grant=grant, since=since, perhaps_done=begun
+    )
+
+
+def _grant(conn: Connection, thread: Thread) -> tuple[Grant | None, datetime | None]:
+    if thread.plan_id is None or thread.subtask_id is None or thread.revision is None:
+        return None, None
+    row = active_grant(conn, thread.plan_id, thread.revision, thread.subtask_id)
+    if row is None:
+        return None, None
+    grant = Grant(
+        grant_id=row.id,
+        plan_id=row.plan_id,
+        revision=row.revision,
+        subtask_id=row.subtask_id,
+        scope=Scope.model_validate(row.scope or {}),
+    )
+    return grant, row.created_at
+
+
+_BEGUN_BEFORE = because(
+    "the same call has begun before in this plan, and only a person can say whether it is done"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gated:
+    """A tool call as it would run, and the gate's verdict."""
+
+    tool: str
+    tool_class: ToolClass
+    arguments: dict[str, Any]
+    verdict: Verdict
+    digest: str
+    base_hashes: dict[str, str | None]
+    effects: tuple[FileEffect, ...] = ()
+    preview: str = ""
+    error: str | None = None
+    """What the model is told when the call is denied."""
+    trace: Trace = field(default_factory=Trace)
+    """What the verdict was made of."""
+    access: Access = field(default_factory=Access)
+    """What the call touches."""
+    rules: Rules | None = None
+    """The rules that held for it; None: it was refused before any was looked at."""
+    around: Surroundings | None = None
+    """What a command would meet here."""
+    words: str | None = None
+    """The words that a person may allow the plan too, where they are asked about them."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    """A call with what it would do, before it is judged."""
+
+    call: Call
+    effects: tuple[FileEffect, ...] = ()
+    preview: str = ""
+    around: Surroundings | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gate:
+    """Judges tool calls; changes nothing."""
+
+    tools: Mapping[str, Tool]
+    profiles: Mapping[str, Profile]
+    rules: Rules
+    sandbox: Sandbox | None
+    home: Path
+    attended: bool = True
+    repo_trusted: bool = True
+    open_workspace: Callable[[Path], Workspace] = Workspace
+    given: Giving = nothing_given
+    """Reads what people have given a conversation."""
+    reviewed: Callable[[Call], object] = lambda call: None
+    """Whether rules of review speak of a call."""
+    unforeseen: Callable[[Call], bool] = lambda call: False
+    """Whether rules of review speak of a call for what no plan that allows it has shown."""
+    servers: Servers | None = None
+    """Who brings tools besides."""
+    programs: Programs = field(default_factory=Programs)
+    """Where commands find theirs."""
+    guards: Guards = field(default_factory=Guards)
+    """What commands must not change."""
+    readers: bool = False
+    """Commands that only read run without a question where the sandbox holds them to it."""
+
+    async def judge(
+        self,
+        thread: Thread,
+        name: str,
+        arguments: dict[str, Any] | None,
+        problem: str | None = None,
+    ) -> Gated:
+        """Judge one call on the arguments that would run now."""
+        if not may_call(self, thread, name):
+            tools = ", ".join(allowed_tools(self, thread))
+            text = say("model_unknown_tool", thread.locale, tool=name, tools=tools)
+            return _refused(name, arguments, f"unknown_tool: {text}", "builtin:unknown-tool")
+        if arguments is None:
+            text = say("model_bad_arguments", thread.locale, problem=problem or "not an object")
+            return _refused(name, {}, f"invalid_arguments: {text}", "builtin:arguments")
+        try:
+            tool, standing = await self._found(name)
+            return await self._judged(thread, tool, arguments, standing)
+        except InvalidArguments as error:
+            text = say("model_bad_arguments", thread.locale, problem=str(error))
+            return _refused(name, arguments, f"invalid_arguments: {text}", "builtin:arguments")
+        except ToolFailed as error:
+            return _refused(name, arguments, f"{error.kind}: {error}", f"builtin:{error.kind}")
+
+    def given_up(self, thread: Thread, call: CallRow) -> Gated:
+        """The verdict on a call that cannot be judged."""
+        error = f"internal: {say('model_given_up', thread.locale)}"
+        return _refused(call.tool, call.arguments, error, "builtin:given-up")
+
+    async def _found(self, name: str) -> tuple[Tool, Standing | None]:
+        """A tool; a server's as that lists it at this moment."""
+        if self.servers is None or server_of(name) is None:
+            return self.tools[name], None
+        return await self.servers.look(name)
+
+    async def narrowest(
+        self, thread: Thread, name: str, arguments: dict[str, Any]
+    ) -> RuleText | str:
+        """The rule that would allow just this call in the session, or why none would."""
+        try:
+            ready = await self._prepared(thread, self.tools[name], arguments)
+        except (InvalidArguments, ToolFailed) as error:
+            return str(error)
+        call = ready.call
+        text = narrowest(call, ALWAYS_ASK)
+        rule = text if isinstance(text, str) else session_rule(0, text, "")
+        if isinstance(text, str) or isinstance(rule, str):
+            return str(rule)
+        given = await self.given(thread)
+        rules = self.rules_for(call, (*given.rules, rule))
+        found, _ = await self._explained(thread, ready, rules, None)
+        return text if found.decision == "allow" else f"no rule is enough: {found.reason}"
+
+    async def with_words(self, thread: Thread, gated: Gated) -> Gated:
+        """A call that a person is about to be asked about, with what its plan may be allowed."""
+        if thread.plan_id is None or gated.access.command is None:
+            return gated
+        found = await self.narrowest(thread, gated.tool, gated.arguments)
+        return gated if isinstance(found, str) else replace(gated, words=found.command)
+
+    async def _judged(
+        self, thread: Thread, tool: Tool, arguments: dict[str, Any], standing: Standing | None
+    ) -> Gated:
+        ready = await self._prepared(thread, tool, arguments)
+        given = await self.given(thread)
+        if standing is not None:
+            ready = await anyio.to_thread.run_sync(_as_it_is, ready, standing)
+            given = given.still(standing)
+        call, rules = ready.call, self.rules_for(ready.call, given.rules)
+        grant = None if self.unforeseen(call) else given.grant
+        changed = "" if standing is None else change_of(tool.name, standing)
+        ready = replace(ready, call=call)
+        found, trace = await self._explained(thread, ready, rules, grant, changed)
+        if found.decision == "allow" and given.is_perhaps_done(call):
+            found = self._asked_first(trace)
+        found = found.model_copy(
+            update={"reason": told(found.reason, thread.locale), "definition": call.definition}
+        )
+        reason = say("model_denied", thread.locale, reason=found.reason)
+        return Gated(
+            tool=tool.name, tool_class=ToolClass.PURE if found.read_only else tool.tool_class,
+            arguments=call.arguments, verdict=found,
+            digest=call.digest(rules.version), base_hashes=call.base_hashes,
+            effects=ready.effects, preview=mark_blanks(visible(ready.preview)),
+            error=f"{_refusal(found)}: {reason}" if found.decision == "deny" else None,
+            trace=trace, access=call.access, rules=rules, around=ready.around,
+        )  # fmt: skip
+
+    async def _prepared(self, thread: Thread, tool: Tool, arguments: dict[str, Any]) -> _Ready:
+        parsed = await anyio.to_thread.run_sync(tool.parse, arguments)
+        named: dict[str, Any] = {
+            "tool": tool.name, "tool_class": tool.tool_class, "agent": thread.agent,
+            "plan_id": thread.plan_id, "revision": thread.revision,
+            "subtask_id": thread.subtask_id,
+        }  # fmt: skip
+        if thread.remote and tool.tool_class is not ToolClass.CONTROL:
+            access = await anyio.to_thread.run_sync(remote_access, tool.name, arguments)
+            return _Ready(Call(arguments=arguments, access=access, **named))
+        workspace = self.open_workspace(thread.workspace)
+        prepared = await anyio.to_thread.run_sync(tool.prepare, workspace, parsed)
+        call = Call(
+            arguments=prepared.arguments, access=prepared.access,
+            base_hashes=prepared.base_hashes, **named,
+        )  # fmt: skip
+        if call.access.command is None:
+            return _Ready(call, prepared.effects, prepared.preview)
+        around = await anyio.to_thread.run_sync(
+            look_around, call.access.command, workspace.root, self.programs, self.guards
+        )
+        access = around.seen_in(call.access, boxed=self.sandbox is not None)
+        call = call.model_copy(update={"access": access})
+        return _Ready(call, prepared.effects, around.preview(prepared.preview), around)
+
+    async def _explained(
+        self, thread: Thread, ready: _Ready, rules: Rules, grant: Grant | None, changed: str = ""
+    ) -> tuple[Verdict, Trace]:
+        call, conditions = ready.call, self._conditions(thread, ready.call)
+        if ready.around is not None:
+            conditions = replace(conditions, own_programs=ready.around.own)
+        if changed:
+            conditions, rules = replace(conditions, changed=changed), rules.strict()
+        # What a command names is looked up on the disk, and a patch may be of very many files.
+        judge = partial(explain, call, rules, conditions, grant)
+        return await anyio.to_thread.run_sync(judge)
+
+    def _asked_first(self, trace: Trace) -> Verdict:
+        """The verdict on a call that has begun before with an unknown outcome."""
+        rule = "builtin:begun-before"
+        trace.enter(Stage.DEFAULT).take(rule)
+        if self.attended:
+            return Verdict(decision="ask", reason=_BEGUN_BEFORE, rule=rule)
+        reason = together((_BEGUN_BEFORE, UNATTENDED))
+        return Verdict(decision="deny", reason=reason, rule=rule)
+
+    def _conditions(self, thread: Thread, call: Call) -> Conditions:
+        return Conditions(
+            attended=self.attended,
+            repo_trusted=self.repo_trusted,
+            sandboxed=self.sandbox is not None,
+            workspace=str(thread.workspace),
+            home=str(self.home),
+            auto_approve=thread.auto_approve,
+            max_write_globs=self.profile(thread).limits,
+            readers=self._holds_readers(thread, call),
+            writes_barred=self.bars_writes(thread),
+            outside=self._outside(thread),
+            matching=self._matching(thread),
+        )
+
+    def rules_for(self, call: Call, own: Sequence[Rule]) -> Rules:
+        """The rules that hold for a call.
+
+        Args:
+            own: Those of its session. They allow nothing that a rule of review speaks of: else one
+                person could do without the others.
+        """
+        if own and self.reviewed(call) is not None:
+            own = [rule for rule in own if rule.text.decision != "allow"]
+        return self.rules.with_session(own)
+
+    def profile(self, thread: Thread) -> Profile:
+        """What the agent of a conversation may use, and where it may write."""
+        return thread.profile or self.profiles[thread.agent]
+
+    def bars_writes(self, thread: Thread) -> bool:
+        """Whether the agent writes nothing, and the sandbox sees to it for its commands."""
+        return self.sandbox is not None and self.profile(thread).may_write == ()
+
+    def writes_nothing(self, thread: Thread, found: Verdict, *, asked: bool) -> bool:
+        """Whether the sandbox sees to it that a call writes nothing in the workspace.
+
+        Args:
+            asked: A person saw the call as it was written.
+        """
+        return not asked and (found.read_only or self.bars_writes(thread))
+
+    def _holds_readers(self, thread: Thread, call: Call) -> bool:
+        """Whether a command that only reads would run where it can do nothing else.
+
+        What rules of review speak of is for those whom they name.
+        """
+        held = self.readers and self.sandbox is not None and not thread.remote
+        return held and call.access.command is not None and self.reviewed(call) is None
+
+    def _outside(self, thread: Thread) -> Callable[[str], bool]:
+        """Whether a path that a command names leads out of the workspace, or is no file in it."""
+        if thread.remote:
+            return lambda path: False
+        return partial(leads_out, self.open_workspace(thread.workspace))
+
+    def _matching(self, thread: Thread) -> Callable[[str], Iterable[str]]:
+        """What on the disk a pattern of a command matches."""
+        if thread.remote:
+            return lambda pattern: ()
+        return lambda pattern: glob.iglob(pattern, root_dir=thread.workspace)
+
+
+def leads_out(workspace: Workspace, path: str) -> bool:
+    """Whether a path leads out of a workspace, to a secret, or to neither a file nor a folder."""
+    try:
+        real = workspace.real(path)
+        found = workspace.stat(real)
+    except ToolFailed:
+        return True
+    # By its own name a secret is asked about anyway, where the name is a file's.
+    if is_secret(real) and not is_secret(path):
+        return True
+    return found is not None and found.kind not in {"file", "folder"}
+
+
+def _as_it_is(ready: _Ready, standing: Standing) -> _Ready:
+    """A call of a server's tool: what is shown and bound has what the server says of it."""
+    call = ready.call.model_copy(update={"definition": standing.now.digest})
+    shown = ready.preview if standing.accepted else f"{difference(standing)}\n\n{ready.preview}"
+    return replace(ready, call=call, preview=shown)
+
+
+def _refusal(found: Verdict) -> str:
+    """The code of an error, for what would have asked and cannot."""
+    return "too_many_files" if found.rule == "builtin:too-many-files" else "policy_denied"
+
+
+def _refused(name: str, arguments: dict[str, Any] | None, error: str, rule: str) -> Gated:
+    kept = arguments or {}
+    call = Call(tool=name, tool_class=ToolClass.OTHER, agent="", arguments=kept, access=Access())
+    trace = Trace()
+    trace.enter(Stage.DENY_BUILT_IN).take(rule)
+    return Gated(
+        tool=name, tool_class=ToolClass.OTHER, arguments=kept, digest=call.digest(""),
+        verdict=Verdict(decision="deny", reason=error, rule=rule), base_hashes={}, error=error,
+        trace=trace,
+    )  # fmt: skip

@@ -1,0 +1,328 @@
+"""The loop itself.
+
+    while the conversation is not over:
+        settle the calls that have no result: run, ask, deny, recover
+        if any waits for a person: rest
+        if one speaks to the runtime: hand it over
+        ask the model, or who speaks in its place; a reply without calls is the end,
+            unless it is empty or was cut off: then the model is asked on
+
+Every step is read from and written to the database, so the loop can be stopped anywhere and
+started again by anybody.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from gonogo.domain.errors import Failed as FailedError
+from gonogo.domain.events import AssistantMessage
+from gonogo.domain.failures import NoWork
+from gonogo.domain.records import CallRow
+from gonogo.domain.replanning import stuck
+from gonogo.domain.states import CallStatus
+from gonogo.domain.tool_calls import (
+    Message,
+    ModelRequest,
+    PlanAccount,
+    Reply,
+    ToolClass,
+    UserText,
+    accounted,
+    continued,
+    repaired,
+    unfinished,
+)
+from gonogo.execution.agent import call_log as record
+from gonogo.execution.agent.budget import Meter, keep_usage
+from gonogo.execution.agent.conversation import Thread
+from gonogo.execution.agent.executor import Hands
+from gonogo.execution.agent.gate import Gate, Gated, offered_schemas
+from gonogo.execution.agent.questions import is_at_work, question_of_call
+from gonogo.execution.approvals import Desk
+from gonogo.llm import Model
+from gonogo.store import Connection, Store
+from gonogo.store import events as log
+from gonogo.store.calls import begin_judging, end_judging, open_calls, thread_calls
+from gonogo.store.sessions import conversation, say
+from gonogo.texts import say as text
+
+_C = CallStatus
+_MOST_PARTS = 8
+"""Replies in a row that a model may be cut off in."""
+MOST_JUDGINGS = 3
+"""How often a call that was left behind is judged before that is given up."""
+Tell = Callable[[str, dict[str, Any]], None]
+"""Shows followers of a session something that is not kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The model's last word; not stored yet."""
+
+    reply: Reply
+
+
+@dataclass(frozen=True, slots=True)
+class Handed:
+    """A call that speaks to the runtime; the owner of the thread answers it."""
+
+    call: CallRow
+
+
+@dataclass(frozen=True, slots=True)
+class Resting:
+    """Nothing to do until a person or a client answers; all of it is written."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loop:
+    """Drives conversations."""
+
+    store: Store
+    desk: Desk
+    gate: Gate
+    hands: Hands
+    model: Callable[[], Model]
+    clock: Callable[[], datetime]
+    tell: Tell
+    meter: Meter
+    account: Callable[[str, str], Awaitable[str]]
+    """The account of a plan that is over, from its id and a locale."""
+    metered: Callable[[Reply], None] = lambda reply: None
+    """Told of each answer of the model."""
+    max_requests: int = 100
+    """Requests to the model between two messages of the user."""
+
+    async def drive(
+        self, thread: Thread, calls: Sequence[CallRow] | None = None
+    ) -> Finished | Handed | Resting:
+        """Go on with a conversation as far as it goes.
+
+        Args:
+            calls: Its open calls, if the caller has just read them.
+
+        Raises:
+            Superseded: somebody else holds the thread's work now.
+            ModelFailed: the model did not answer.
+            NoWork: it answered, and said nothing.
+        """
+        left = await self._taken_up(thread, await self._left(thread) if calls is None else calls)
+        while True:
+            if not left:
+                reply = await self._reply(thread)
+                if not reply.calls:
+                    return Finished(reply)
+                left = await self.store.write(self._keep, thread, reply, self.clock())
+                continue
+            step = await self._settle(thread, left)
+            if step is not None:
+                return step
+            left = await self._left(thread)
+
+    async def _left(self, thread: Thread) -> list[CallRow]:
+        return await self.store.read(open_calls, thread.session_id, thread.name)
+
+    async def _taken_up(self, thread: Thread, left: Sequence[CallRow]) -> Sequence[CallRow]:
+        """Count the calls that others left behind, before judging what may have been their end."""
+        to_judge = [] if thread.remote else [call for call in left if _is_to_judge(call)]
+        if not to_judge:
+            return left
+        await self.store.write(self._count, thread, to_judge)
+        return await self._left(thread)
+
+    def _count(self, conn: Connection, thread: Thread, calls: Sequence[CallRow]) -> None:
+        thread.check(conn)
+        begin_judging(conn, calls)
+
+    # Calls ------------------------------------------------------------------------------------
+
+    async def _settle(self, thread: Thread, calls: Sequence[CallRow]) -> Handed | Resting | None:
+        asks: list[tuple[CallRow, Gated]] = []
+        controls: list[CallRow] = []
+        for call in calls:
+            if call.judgings > MOST_JUDGINGS and _is_to_judge(call):
+                await self.hands.give_up(thread, call)
+            elif call.status is _C.PROPOSED:
+                await self._judge(thread, call, asks, controls)
+            elif call.status is _C.ALLOWED:
+                await self.hands.run_approved(thread, call)
+            elif is_at_work(call):
+                await self.hands.recover(thread, call)
+        counted = any(call.judgings for call in calls)
+        if await self.store.write(self._rest, thread, asks, counted, self.clock()):
+            return Resting()
+        return Handed(controls[0]) if controls else None
+
+    async def _judge(
+        self,
+        thread: Thread,
+        call: CallRow,
+        asks: list[tuple[CallRow, Gated]],
+        controls: list[CallRow],
+    ) -> None:
+        problem = call.verdict.get("problem")
+        arguments = None if problem else call.arguments
+        gated = await self.gate.judge(thread, call.tool, arguments, problem)
+        if gated.verdict.decision == "deny":
+            await self.store.write(self.hands.deny, thread, call, gated, self.clock())
+        elif gated.verdict.decision == "ask":
+            asks.append((call, await self.gate.with_words(thread, gated)))
+        elif gated.tool_class is ToolClass.CONTROL:
+            controls.append(replace(call, arguments=gated.arguments))
+        else:
+            await self.hands.run_allowed(thread, call, gated)
+
+    def _rest(
+        self,
+        conn: Connection,
+        thread: Thread,
+        asks: Sequence[tuple[CallRow, Gated]],
+        counted: bool,
+        now: datetime,
+    ) -> bool:
+        """Ask what is to be asked; let go when nothing is left to run. True: the loop rests."""
+        thread.check(conn)
+        if counted:
+            end_judging(conn, thread.session_id, thread.name)
+        for call, gated in asks:
+            self._ask_person(conn, call, gated, now)
+        return self.hands.rest(conn, thread, now)
+
+    def _ask_person(self, conn: Connection, call: CallRow, gated: Gated, now: datetime) -> None:
+        approval = self.desk.open(
+            conn,
+            question_of_call(call, gated),
+            now,
+            before=lambda opened: record.tell_called(conn, call, gated, now, opened),
+        )
+        record.pass_through(
+            conn, call, _C.AWAITING_APPROVAL, approval_id=approval.id,
+            **record.gated_columns(gated),
+        )  # fmt: skip
+
+    # The model --------------------------------------------------------------------------------
+
+    async def _reply(self, thread: Thread) -> Reply:
+        """What comes next: a call, or a last word that is whole and not empty.
+
+        Raises:
+            NoWork: the model says nothing, or never comes to an end.
+        """
+        if thread.speak is not None:
+            return thread.speak(await self.store.read(thread_calls, thread.session_id, thread.name))
+        while (reply := await self._ask_model(thread)).is_unfinished:
+            left = await self.store.write(self._keep_part, thread, reply, self.clock())
+            _check_parts(left, thread.locale)
+        return reply
+
+    async def _ask_model(self, thread: Thread) -> Reply:
+        said, waited = await self.store.read(self._before, thread)
+        over = {message.plan_id for message in said if isinstance(message, PlanAccount)}
+        accounts = {plan_id: await self.account(plan_id, thread.locale) for plan_id in over}
+        messages = accounted(said, accounts)
+        if _requests(messages) >= self.max_requests:
+            raise FailedError(text("turn_limit", thread.locale, steps=self.max_requests))
+        loop = stuck(messages)
+        if loop is not None:
+            tools = ", ".join(loop.tools)
+            said = text(loop.key, thread.locale, count=loop.count, tools=tools, detail=loop.detail)
+            raise FailedError(said)
+        profile = self.gate.profile(thread)
+        request = ModelRequest(
+            agent=thread.agent,
+            thread=thread.script,
+            system=_system(profile.prompt, thread),
+            messages=continued(messages, text("model_continue", thread.locale)),
+            tools=await offered_schemas(self.gate, thread),
+        )
+        model = self.model()
+        reply = await self.meter.ask(
+            thread, request, lambda: model.request(request, lambda token: self._show(thread, token))
+        )
+        self.metered(reply)
+        if waited:
+            await self.store.write(thread.answered, self.clock())
+        begun = "".join(part.text for part in unfinished(messages))
+        return reply.model_copy(update={"begun": begun})
+
+    def _show(self, thread: Thread, token: str) -> None:
+        event = AssistantMessage(content=token, token=token, is_final=False, **thread.place)
+        self.tell(thread.session_id, event.body())
+
+    def _before(self, conn: Connection, thread: Thread) -> tuple[tuple[Message, ...], bool]:
+        """What a request is made of, and whether its answer is waited for."""
+        return self._messages(conn, thread), thread.is_waiting(conn)
+
+    def _messages(self, conn: Connection, thread: Thread) -> tuple[Message, ...]:
+        """The conversation as the model is told it, every call with its one result."""
+        said = conversation(conn, thread.session_id, thread.name)
+        calls = thread_calls(conn, thread.session_id, thread.name)
+        answers = [record.answer_of(c, thread.locale) for c in calls if c.retry_of is None]
+        return repaired([*said, *answers], text("model_lost", thread.locale))
+
+    def _keep_part(
+        self, conn: Connection, thread: Thread, reply: Reply, now: datetime
+    ) -> list[Reply]:
+        """Keep a reply that is no answer yet. Gives all of them since the last that was one."""
+        thread.check(conn)
+        _remember(conn, thread, reply, now)
+        return unfinished(conversation(conn, thread.session_id, thread.name))
+
+    def _keep(self, conn: Connection, thread: Thread, reply: Reply, now: datetime) -> list[CallRow]:
+        thread.check(conn)
+        keep_reply(conn, thread, reply, now)
+        record.propose(conn, thread, reply, now)
+        return open_calls(conn, thread.session_id, thread.name)
+
+
+def _is_to_judge(call: CallRow) -> bool:
+    if call.status is _C.STARTED:
+        return call.tool_class is not ToolClass.CONTROL
+    return call.status in {_C.PROPOSED, _C.ALLOWED}
+
+
+def keep_reply(
+    conn: Connection, thread: Thread, reply: Reply, now: datetime, *, final: bool = False
+) -> None:
+    """Store what the model said and what it took, and tell the followers the whole of it."""
+    _remember(conn, thread, reply, now)
+    if reply.said or final:
+        event = AssistantMessage(content=reply.said, is_final=final, **thread.place)
+        log.tell(conn, thread.session_id, now, event)
+
+
+def _remember(conn: Connection, thread: Thread, reply: Reply, now: datetime) -> None:
+    keep_usage(conn, thread, reply, now)
+    say(
+        conn, thread.session_id, thread.name, reply, now,
+        turn_id=thread.turn_id, agent=thread.agent,
+    )  # fmt: skip
+
+
+def _check_parts(parts: Sequence[Reply], locale: str) -> None:
+    """Check that a model may be asked to say more.
+
+    Raises:
+        NoWork: it said nothing twice, or was cut off too often.
+    """
+    if sum(part.asked for part in parts if part.is_empty) > 1:
+        raise NoWork(text("no_work_empty", locale))
+    if len(parts) >= _MOST_PARTS:
+        raise NoWork(text("no_work_cut", locale, count=len(parts)))
+
+
+def _requests(messages: Sequence[Message]) -> int:
+    count = 0
+    for message in reversed(messages):
+        if isinstance(message, UserText):
+            break
+        count += isinstance(message, Reply)
+    return count
+
+
+def _system(prompt: str, thread: Thread) -> str:
+    language = {"ru": "Russian", "en": "English"}[thread.locale]
+    return f"{prompt}\n\nWorkspace: {Path(thread.workspace).name}. Answer in {language}."

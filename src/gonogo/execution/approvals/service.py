@@ -1,0 +1,420 @@
+"""Questions and their answers, whatever they are about.
+
+The desk knows how to ask, decide and expire. What an answer means for a plan or a tool call is
+the business of a `Kind`, registered by the room that knows; a new kind needs one registration.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+from gonogo.domain.errors import AlreadyDecided, Conflict, Expired, RateLimited
+from gonogo.domain.plan import Subtask
+from gonogo.domain.records import Approval, Vote
+from gonogo.domain.reviews import Deed, Review, strictest
+from gonogo.domain.states import ApprovalKind, ApprovalStatus, DecisionWord
+from gonogo.domain.strict_json import digest
+from gonogo.execution.approvals import events as notices
+from gonogo.execution.approvals.events import tell_voted
+from gonogo.execution.approvals.reviewers import check_right, objection, review_of
+from gonogo.execution.approvals.types import (
+    NOBODY,
+    Kind,
+    Matter,
+    Question,
+    Refusal,
+    Revisable,
+    Ruling,
+)
+from gonogo.policy import Reviews
+from gonogo.store import Connection, new_id
+from gonogo.store.approvals import (
+    askers_of_plan,
+    escalate_approval,
+    keep_vote,
+    place_of_work,
+    requester_of,
+    votes_of,
+)
+from gonogo.store.calls import (
+    add_approval,
+    approval_of,
+    close_approval,
+    count_pending,
+    lock_approval,
+    pending_approvals,
+)
+from gonogo.store.jobs import drop_timer, set_timer
+
+# Quorum: approvals are counted as votes until there are enough of them for one and the same thing.
+#
+# What is counted are different people who may approve, for what the question says now. A vote that
+# wants every tool to be asked about is not loosened by another, and what is allowed for the rest of
+# a session is what all of them allow.
+
+
+def counted(conn: Connection, approval: Approval, ruling: Ruling, now: datetime) -> Ruling | None:
+    """Count an approval. Gives what was decided; None while others have to agree."""
+    needed = review_of(approval).needed
+    if needed == 1:
+        return ruling
+    vote, before = _vote(approval, ruling, now), votes_of(conn, approval.id)
+    others = [each for each in before if each.principal_id != vote.principal_id]
+    same = [each for each in others if each.ruling["ballot"] == vote.ruling["ballot"]]
+    if len(same) + 1 < needed and any(_stands(each, vote) for each in before):
+        return None
+    keep_vote(conn, vote)
+    if len(same) + 1 >= needed:
+        return _together(ruling, same)
+    tell_voted(conn, approval, ruling, [*same, vote], needed, now)
+    return None
+
+
+def has_voted(conn: Connection, approval: Approval, ruling: Ruling) -> bool:
+    """Whether this approval was one of those that decided."""
+    return any(
+        vote.principal_id == ruling.by.id and ruling.repeats(vote.ruling)
+        for vote in votes_of(conn, approval.id)
+    )
+
+
+def _vote(approval: Approval, ruling: Ruling, now: datetime) -> Vote:
+    said = {
+        **ruling.as_json(), "ballot": ruling.ballot(approval), "start": ruling.start,
+        "auto_approve_tools": ruling.auto_approve_tools,
+    }  # fmt: skip
+    return Vote(
+        approval_id=approval.id, principal_id=ruling.by.id, name=ruling.by.name, ruling=said,
+        created_at=now,
+    )  # fmt: skip
+
+
+def _stands(kept: Vote, vote: Vote) -> bool:
+    """Whether the same person has said just this before."""
+    told = ("ballot", "decision", "rule", "for_plan", "start", "auto_approve_tools")
+    return kept.principal_id == vote.principal_id and all(
+        kept.ruling.get(name) == vote.ruling.get(name) for name in told
+    )
+
+
+def _together(ruling: Ruling, others: list[Vote]) -> Ruling:
+    free = all(vote.ruling["auto_approve_tools"] for vote in others)
+    rule = ruling.as_json().get("rule")
+    return replace(
+        ruling,
+        rule=ruling.rule if all(vote.ruling.get("rule") == rule for vote in others) else None,
+        for_plan=ruling.for_plan or any(vote.ruling.get("for_plan") for vote in others),
+        auto_approve_tools=ruling.auto_approve_tools and free,
+        agreed=(*(vote.name for vote in others), ruling.by.name),
+    )
+
+
+EXPIRE, WARN, ESCALATE = "approval_expiry", "approval_warning", "approval_escalation"
+DESK_TIMERS = frozenset({EXPIRE, WARN, ESCALATE})
+_STATUS = {
+    DecisionWord.APPROVE: ApprovalStatus.APPROVED,
+    DecisionWord.HOLD: ApprovalStatus.APPROVED,
+    DecisionWord.EDIT: ApprovalStatus.EDITED,
+    DecisionWord.REJECT: ApprovalStatus.REJECTED,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Desk:
+    """Where questions lie until they are answered."""
+
+    kinds: dict[str, Kind] = field(default_factory=dict[str, Kind])
+    """What answers mean, by the kind's word; a new kind is registered here and nowhere else."""
+    reviews: Reviews = field(default_factory=Reviews)
+    """Who decides what; a question that no rule speaks of is decided by whoever sees it."""
+    doings: Callable[[Sequence[Subtask]], tuple[Deed, ...]] = lambda subtasks: ()
+    """What subtasks could do without a further question, as reviews look at it."""
+    expiry: Mapping[str, timedelta | None] = field(default_factory=dict[str, timedelta | None])
+    """How long a question of each kind stays open; None or absent is for ever."""
+    warning: timedelta = timedelta(hours=1)
+    """How long before its expiry a warning is told."""
+    rejects_expired: bool = False
+    """A question that expires counts as rejected, by nobody."""
+    max_pending: int = 256
+    """Open questions that one session may have. What the runtime has to ask it asks in any case."""
+    has_room: Callable[[Connection, str], None] = lambda conn, session_id: None
+    """Called when a question closes in a session that took no more."""
+
+    def register(self, kinds: Mapping[str, Kind]) -> None:
+        """Add kinds of questions.
+
+        Raises:
+            BadRules: a rule of review is about a kind that there is not even now.
+        """
+        self.kinds.update(kinds)
+        self.reviews.check_kinds(self.kinds)
+
+    def open(
+        self,
+        conn: Connection,
+        question: Question,
+        now: datetime,
+        *,
+        before: Callable[[Approval], None] = lambda opened: None,
+    ) -> Approval:
+        """Ask a person.
+
+        Args:
+            before: Tells what belongs in the log before the question itself.
+
+        Raises:
+            RateLimited: the session has too many open questions, and this one is no intervention.
+        """
+        if question.kind != ApprovalKind.INTERVENTION and not self.room(conn, question.session_id):
+            raise RateLimited(f"A session has at most {self.max_pending} open questions")
+        approval = self._approval(conn, question, now)
+        add_approval(conn, approval)
+        before(approval)
+        self._set_timers(conn, approval, now)
+        notices.tell_asked(conn, approval, question.agent, now)
+        return approval
+
+    def room(self, conn: Connection, session_id: str) -> int:
+        """How many more questions a session takes."""
+        return max(0, self.max_pending - count_pending(conn, session_id))
+
+    def decide(
+        self, conn: Connection, approval_id: str, ruling: Ruling, now: datetime
+    ) -> Approval | Refusal:
+        """Take a person's answer. The first valid one wins.
+
+        Gives the approval as decided, or as it waits for others to agree, or the one that an edit
+        put in its place; or, when it had just expired, a refusal whose expiry is to be committed.
+
+        Raises:
+            Refused: it was decided before, is about something that changed, is not valid, or is
+                somebody else's to decide.
+        """
+        approval = lock_approval(conn, approval_id)
+        assert approval is not None  # noqa: S101 - the caller found it by this id
+        if approval.status is not ApprovalStatus.PENDING:
+            return _repeated(conn, approval, ruling)
+        if approval.expires_at is not None and approval.expires_at <= now:
+            self.expire(conn, approval, now)
+            return Refusal(Expired(f"{approval.subject}: the question expired before this answer"))
+        if ruling.digest is not None and ruling.digest != approval.digest:
+            raise Conflict(f"The question is about {approval.digest}, not {ruling.digest}")
+        kind = self.kinds[approval.kind]
+        check_right(conn, approval, ruling, asks_again=isinstance(kind, Revisable))
+        if ruling.word is DecisionWord.REJECT:
+            return self._settle(conn, approval, ruling, now)
+        if ruling.word is DecisionWord.EDIT and isinstance(kind, Revisable):
+            return self._edit(conn, approval, kind, ruling, now)
+        return self._approve(conn, approval, kind, ruling, now)
+
+    def expire(self, conn: Connection, approval: Approval, now: datetime) -> None:
+        """Close a question that nobody answered in time."""
+        if self.rejects_expired:
+            ruling = Ruling(word=DecisionWord.REJECT, by=NOBODY, feedback="nobody decided in time")
+            self._settle(conn, approval, ruling, now)
+            return
+        self._close(conn, approval, ApprovalStatus.EXPIRED, now, None)
+        self.kinds[approval.kind].lapse(conn, approval, now)
+
+    def withdraw(
+        self,
+        conn: Connection,
+        approval: Approval,
+        now: datetime,
+        status: ApprovalStatus = ApprovalStatus.CANCELLED,
+    ) -> None:
+        """Close a question that is no longer of interest."""
+        self._close(conn, approval, status, now, None)
+
+    def on_timer(self, conn: Connection, kind: str, approval_id: str, now: datetime) -> None:
+        """Warn of, escalate or carry out the expiry of a question that is still open."""
+        approval = lock_approval(conn, approval_id)
+        if approval is None or approval.status is not ApprovalStatus.PENDING:
+            return
+        if kind == WARN:
+            notices.tell_warning(conn, approval, now)
+        elif kind == ESCALATE:
+            review = review_of(approval).escalated()
+            if escalate_approval(conn, approval, review.model_dump(mode="json"), now):
+                notices.tell_escalated(conn, approval, review, now)
+        elif approval.expires_at is not None and approval.expires_at <= now:
+            self.expire(conn, approval, now)
+
+    # Answers ----------------------------------------------------------------------------------
+
+    def _approve(
+        self, conn: Connection, approval: Approval, kind: Kind, ruling: Ruling, now: datetime
+    ) -> Approval:
+        if review_of(approval).needed > 1 and isinstance(kind, Revisable):
+            kind.check(conn, approval, ruling)
+        decided = counted(conn, approval, ruling, now)
+        return approval if decided is None else self._settle(conn, approval, decided, now)
+
+    def _edit(
+        self, conn: Connection, approval: Approval, kind: Revisable, ruling: Ruling, now: datetime
+    ) -> Approval:
+        """Carry an edit out, or ask about it anew where its author alone does not decide that."""
+        kind.check(conn, approval, ruling)
+        matter = kind.matter(conn, approval, ruling)
+        found = self._review(approval.kind, matter, approval)
+        review = _with_askers(conn, found, approval.plan_id, approval, ruling.by.id)
+        edited = _reviewed(approval, review)
+        if review_of(edited).needed == 1 and objection(ruling.by, edited) is None:
+            return self._settle(conn, approval, ruling, now)
+        self._close(conn, approval, ApprovalStatus.SUPERSEDED, now, ruling)
+        opened = kind.ask_again(conn, approval, ruling, now)
+        if objection(ruling.by, opened) is None:
+            counted(conn, opened, ruling.as_approval(), now)
+        return opened
+
+    def _settle(
+        self, conn: Connection, approval: Approval, ruling: Ruling, now: datetime
+    ) -> Approval:
+        decided = self._close(conn, approval, _STATUS[ruling.word], now, ruling)
+        self.kinds[approval.kind].settle(conn, approval, ruling, now)
+        return decided
+
+    # Questions --------------------------------------------------------------------------------
+
+    def _approval(self, conn: Connection, question: Question, now: datetime) -> Approval:
+        before = question.instead_of
+        found = self._review(question.kind, question.matter, before)
+        review = _with_askers(conn, found, question.plan_id, before, _editor(conn, before))
+        asked_by = (
+            before.requested_by
+            if before is not None
+            else requester_of(conn, question.session_id, question.turn_id, question.plan_id)
+        )
+        lifetime = self._lifetime(question.kind, review)
+        return Approval(
+            id=new_id("appr"), session_id=question.session_id, kind=question.kind,
+            subject=question.subject, details=question.details, reason=question.reason,
+            digest=question.digest, status=ApprovalStatus.PENDING, turn_id=question.turn_id,
+            plan_id=question.plan_id, revision=question.revision,
+            subtask_id=question.subtask_id, call_id=question.call_id,
+            created_at=now, expires_at=None if lifetime is None else now + lifetime,
+            decided_by=None, decided_at=None, decision=None, requested_by=asked_by,
+            review=None if review is None else review.model_dump(mode="json"),
+            group_key=_group(conn, question),
+            escalated_at=before.escalated_at if before and _has_let_in(review) else None,
+        )  # fmt: skip
+
+    def _review(self, kind: str, matter: Matter, before: Approval | None) -> Review | None:
+        """Who decides: all that the rules say, and what held for the question before the edit."""
+        found = self.reviews.of(kind, (*matter.deeds, *self.doings(matter.subtasks)))
+        if before is None or before.review is None:
+            return found
+        was = review_of(before)
+        together = strictest([was, *([found] if found else [])])
+        # Whom a rule that speaks only now lets in later waits for its time.
+        due = together.escalate_after == was.escalate_after
+        return together.escalated() if before.escalated_at is not None and due else together
+
+    def _lifetime(self, kind: str, review: Review | None) -> timedelta | None:
+        given = self.expiry.get(kind)
+        if review is None or review.expires_after is None:
+            return given
+        own = timedelta(seconds=review.expires_after)
+        return own if given is None else min(own, given)
+
+    def _set_timers(self, conn: Connection, approval: Approval, now: datetime) -> None:
+        later = review_of(approval).escalate_after
+        if later is not None and approval.escalated_at is None:
+            set_timer(conn, ESCALATE, approval.id, now + timedelta(seconds=later))
+        if approval.expires_at is None:
+            return
+        set_timer(conn, EXPIRE, approval.id, approval.expires_at)
+        warn_at = approval.expires_at - self.warning
+        if warn_at > now:
+            set_timer(conn, WARN, approval.id, warn_at)
+
+    def _close(
+        self,
+        conn: Connection,
+        approval: Approval,
+        status: ApprovalStatus,
+        now: datetime,
+        ruling: Ruling | None,
+    ) -> Approval:
+        closed = close_approval(
+            conn, approval, status,
+            decided_by=ruling.by.id if ruling else None, decided_at=now,
+            decision=ruling.as_json() if ruling else None,
+        )  # fmt: skip
+        if not closed:
+            raise Conflict(f"{approval.subject} was decided by somebody else at this moment")
+        if approval.expires_at is not None:
+            drop_timer(conn, EXPIRE, approval.id)
+            drop_timer(conn, WARN, approval.id)
+        if review_of(approval).escalate_after is not None:
+            drop_timer(conn, ESCALATE, approval.id)
+        notices.tell_closed(conn, approval, status, now, ruling)
+        if self.room(conn, approval.session_id) == 1:
+            self.has_room(conn, approval.session_id)
+        decided = approval_of(conn, approval.id)
+        assert decided is not None  # noqa: S101 - updated one line above
+        return decided
+
+
+def _has_let_in(review: Review | None) -> bool:
+    return review is not None and (bool(review.also) or review.also_role is not None)
+
+
+def _with_askers(
+    conn: Connection,
+    review: Review | None,
+    plan_id: str | None,
+    before: Approval | None,
+    editor: str | None,
+) -> Review | None:
+    """The review with all who asked for what is asked about now, besides who sent the message."""
+    if review is None:
+        return None
+    earlier = review_of(before).asked_too if before is not None else ()
+    found = (*earlier, *askers_of_plan(conn, plan_id), *([editor] if editor else []))
+    return review.model_copy(update={"asked_too": tuple(dict.fromkeys(found))})
+
+
+def _editor(conn: Connection, before: Approval | None) -> str | None:
+    """Whose edit took the place of a question."""
+    closed = approval_of(conn, before.id) if before is not None else None
+    return closed.decided_by if closed is not None else None
+
+
+def _reviewed(approval: Approval, review: Review | None) -> Approval:
+    return replace(approval, review=review.model_dump(mode="json") if review else None)
+
+
+def _group(conn: Connection, question: Question) -> str | None:
+    """What identical questions have in common: they ask the same, about the same place."""
+    if question.same is None:
+        return None
+    workspace, host = place_of_work(conn, question.session_id)
+    return digest(
+        {"kind": question.kind, "same": question.same, "workspace": workspace, "host": host}
+    )
+
+
+def _repeated(conn: Connection, approval: Approval, ruling: Ruling) -> Approval | Refusal:
+    """The answer to a decision about a question that is closed."""
+    if approval.status is ApprovalStatus.EXPIRED:
+        return Refusal(Expired(f"{approval.subject}: the question has expired"))
+    said = approval.decision or {}
+    if approval.decided_by == ruling.by.id and ruling.repeats(said):
+        return approval
+    if approval.status in {ApprovalStatus.CANCELLED, ApprovalStatus.SUPERSEDED}:
+        return Refusal(Conflict(f"{approval.subject}: the question was {approval.status}"))
+    if approval.status is not ApprovalStatus.REJECTED and has_voted(conn, approval, ruling):
+        return approval
+    who, when = said.get("decided_name", approval.decided_by), approval.decided_at
+    return Refusal(
+        AlreadyDecided(
+            approval.subject, approval.status, str(who), when.isoformat() if when else "?"
+        )
+    )
+
+
+def withdraw_all(conn: Connection, desk: Desk, session_id: str, now: datetime) -> None:
+    """Close every open question of a session that goes away."""
+    for approval in pending_approvals(conn, session_id):
+        desk.withdraw(conn, approval, now)

@@ -1,0 +1,188 @@
+"""The inbox: takes a user's message in, and says when it will be answered."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from gonogo.domain.events import AgentSwitched, AssistantMessage, SwitchFacts
+from gonogo.domain.records import MAIN, CallRow, Session, Turn
+from gonogo.domain.states import CallStatus, PlanStatus, TurnStatus
+from gonogo.execution.agent import end_call
+from gonogo.execution.scheduling import Superseded
+from gonogo.store import Connection, go_on, new_id
+from gonogo.store import events as log
+from gonogo.store.calls import open_calls
+from gonogo.store.plans import plan_of
+from gonogo.store.sessions import add_turn, move_turn, open_turns, session_of, set_session, turn_of
+from gonogo.texts import resolve, say
+
+ORCHESTRATOR = "orchestrator"
+QUESTION_TOOL = "ask_followup_question"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """A message that was taken in: the turn that answers it."""
+
+    turn_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inbox:
+    """Where messages of users arrive; every function is a part of one transaction."""
+
+    locale: str | None
+    """The operator's setting."""
+
+    def receive(
+        self,
+        conn: Connection,
+        session: Session,
+        content: str,
+        agent: str | None,
+        now: datetime,
+        by: str | None = None,
+    ) -> Kept:
+        """Keep a message and have it answered: at once, or after what goes on now.
+
+        Args:
+            by: The principal whose message it is.
+        """
+        spoken = resolve(session.locale, self.locale, content)
+        title = session.title or content.strip().partition("\n")[0][:80]
+        set_session(conn, session.id, spoken=spoken, title=title, updated_at=now)
+        question = _open_question(conn, session)
+        if question is not None and question.turn_id is not None:
+            return self._answer(conn, question, content, now)
+        before = open_turns(conn, session.id)
+        turn = add_turn(conn, new_id("turn"), session.id, content, agent or "", now, by)
+        plan = plan_of(conn, session.active_plan_id) if session.active_plan_id else None
+        if plan is not None and plan.status is not PlanStatus.APPROVED:
+            undecided = plan.status is PlanStatus.AWAITING_APPROVAL
+            tell_queued(conn, turn, spoken, now, undecided=undecided)
+        elif any(earlier.status is TurnStatus.PARKED for earlier in before):
+            tell_queued(conn, turn, spoken, now, undecided=False)
+        elif not before:
+            go_on(conn, "turn", turn.id)
+        return Kept(turn_id=turn.id)
+
+    def plan_started(self, conn: Connection, session_id: str, now: datetime) -> None:
+        """A plan that was held stands before every message that is not begun yet."""
+        session = session_of(conn, session_id)
+        if session is not None:
+            tell_all_queued(conn, session, now)
+
+    def switch(
+        self,
+        conn: Connection,
+        session: Session,
+        agent: str,
+        reason: str | None,
+        confidence: str | float | None,
+        now: datetime,
+        *,
+        final: bool,
+    ) -> None:
+        """Another agent answers from now on."""
+        set_session(conn, session.id, agent=agent, updated_at=now)
+        facts = SwitchFacts(
+            from_agent=session.agent, to_agent=agent, reason=reason, confidence=confidence
+        )
+        event = AgentSwitched(metadata=facts, agent=agent, is_final=final or None)
+        log.tell(conn, session.id, now, event)
+
+    def _answer(self, conn: Connection, question: CallRow, content: str, now: datetime) -> Kept:
+        """The message is the answer to a question that an agent asked."""
+        end_call(conn, question, CallStatus.COMPLETED, now, result={"answer": content})
+        turn = turn_of(conn, question.turn_id or "")
+        assert turn is not None  # noqa: S101 - the call names its turn
+        if turn.status is TurnStatus.PARKED:
+            move_turn(conn, turn, TurnStatus.RUNNING)
+        go_on(conn, "turn", turn.id)
+        return Kept(turn_id=turn.id)
+
+
+def tell_queued(
+    conn: Connection, turn: Turn, locale: str, now: datetime, *, undecided: bool
+) -> None:
+    """Tell the sender of a message that it is kept, and what it waits for."""
+    content = say("plan_waiting" if undecided else "message_queued", locale)
+    event = AssistantMessage(content=content, turn_id=turn.id, agent=ORCHESTRATOR, is_final=True)
+    log.tell(conn, turn.session_id, now, event)
+
+
+def tell_all_queued(
+    conn: Connection, session: Session, now: datetime, *, undecided: bool = False
+) -> None:
+    """Tell it to everybody whose message is behind what now waits for a person."""
+    for turn in open_turns(conn, session.id):
+        if turn.status is TurnStatus.QUEUED:
+            tell_queued(conn, turn, session.spoken, now, undecided=undecided)
+
+
+def next_turn(conn: Connection, session: Session) -> None:
+    """Go on with the oldest message that waits, if nothing stands before it."""
+    left = open_turns(conn, session.id)
+    if left and left[0].status is TurnStatus.QUEUED:
+        go_on(conn, "turn", left[0].id)
+
+
+def _open_question(conn: Connection, session: Session) -> CallRow | None:
+    calls = open_calls(conn, session.id, MAIN)
+    asked = (c for c in calls if c.tool == QUESTION_TOOL and c.status is CallStatus.STARTED)
+    return next(asked, None)
+
+
+# The moves of a turn that several parts of this room make, inside their caller's transaction.
+
+
+def check(conn: Connection, turn: Turn) -> None:
+    """Check that a turn is still ours.
+
+    Raises:
+        Superseded: somebody else drives it, or it is over.
+    """
+    current = turn_of(conn, turn.id)
+    if current is None or current.epoch != turn.epoch or current.status is not TurnStatus.RUNNING:
+        raise Superseded(f"Turn {turn.id} is no longer ours")
+
+
+def move(conn: Connection, turn: Turn, status: TurnStatus, now: datetime) -> None:
+    """Move a turn that is ours.
+
+    Raises:
+        Superseded: somebody else drives it, or it is over.
+    """
+    finished = None if status is TurnStatus.PARKED else now
+    if not move_turn(conn, turn, status, finished_at=finished):
+        raise Superseded(f"Turn {turn.id} is no longer ours")
+
+
+def wake(conn: Connection, turn: Turn) -> None:
+    """Go on with a turn, parked or not."""
+    if turn.status is TurnStatus.PARKED:
+        move_turn(conn, turn, TurnStatus.RUNNING)
+    go_on(conn, "turn", turn.id)
+
+
+def tell_switch(
+    conn: Connection,
+    turn: Turn,
+    source: str,
+    target: str,
+    now: datetime,
+    *,
+    reason: str | None = None,
+    confidence: str | float | None = None,
+) -> None:
+    """Another agent goes on with a turn."""
+    facts = SwitchFacts(from_agent=source, to_agent=target, reason=reason, confidence=confidence)
+    event = AgentSwitched(metadata=facts, turn_id=turn.id, agent=target)
+    log.tell(conn, turn.session_id, now, event)
+
+
+def restore(conn: Connection, turn: Turn, now: datetime) -> None:
+    """The session's own agent answers the next message; told before the turn's last event."""
+    session, current = session_of(conn, turn.session_id), turn_of(conn, turn.id)
+    began = current is not None and current.agent != ""
+    if session is not None and current is not None and began and current.agent != session.agent:
+        tell_switch(conn, turn, current.agent, session.agent, now)

@@ -1,0 +1,325 @@
+"""What answers about plans, subtasks, doubts and budgets mean: kinds of the desk."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any, cast
+
+from gonogo.domain.errors import Conflict, InvalidMessage
+from gonogo.domain.failures import Category, Failure
+from gonogo.domain.plan import Revision, Subtask, dependants
+from gonogo.domain.plan_views import plan_changes
+from gonogo.domain.records import Approval, Plan, SubtaskRow
+from gonogo.domain.replanning import WORDS, Excess, Limits
+from gonogo.domain.schedule import elapsed
+from gonogo.domain.states import ApprovalKind, DecisionWord
+from gonogo.domain.strict_json import digest
+from gonogo.execution.approvals import Desk, Kind, Matter, Question, Ruling
+from gonogo.execution.plans.lifecycle import Planning
+from gonogo.execution.plans.revisions import also_asked, completed
+from gonogo.store import Connection
+from gonogo.store.plans import (
+    add_revision,
+    count_revisions,
+    current_revision,
+    plan_of,
+    revise_plan,
+    revision_of,
+    set_plan,
+    subtask_key,
+)
+from gonogo.store.reports import runs_of_plan, used_by_plan, used_by_session
+from gonogo.store.sessions import session_of, spoken_in
+from gonogo.texts import DEFAULT, say
+
+
+@dataclass(frozen=True, slots=True)
+class PlanKind:
+    """What a person's answer to a plan means."""
+
+    planning: Planning
+
+    def check(self, conn: Connection, approval: Approval, ruling: Ruling) -> None:
+        """The answer is about the revision that the person saw."""
+        _check_named(conn, _plan(conn, approval), ruling)
+
+    def matter(self, conn: Connection, approval: Approval, ruling: Ruling) -> Matter:
+        """What the plan's subtasks would be."""
+        plan = _plan(conn, approval)
+        revision = self.planning.edit(plan, current_revision(conn, plan), ruling.changes)
+        return Matter(subtasks=revision.subtasks)
+
+    def ask_again(
+        self, conn: Connection, approval: Approval, ruling: Ruling, now: datetime
+    ) -> Approval:
+        """Make the edit the plan's next revision, and put it before people."""
+        plan = _plan(conn, approval)
+        current, session = current_revision(conn, plan), session_of(conn, plan.session_id)
+        assert session is not None  # noqa: S101 - the plan names its session
+        revision = self._take_over(conn, plan, current, ruling, now)
+        self.planning.closing(conn, plan, now)
+        if not revise_plan(conn, plan, revision, plan.floor):
+            raise Conflict(f"Plan {plan.id} changed at this moment")
+        revised = replace(plan, revision=revision.number, digest=revision.digest)
+        return self.planning.proposals.put_before_person(
+            conn, session, revised, revision, now, changes=plan_changes(current, revision),
+            edited_by=ruling.by.name, instead_of=approval,
+        )  # fmt: skip
+
+    def settle(self, conn: Connection, approval: Approval, ruling: Ruling, now: datetime) -> None:
+        """Approve, approve as edited, hold, or reject."""
+        plan = _plan(conn, approval)
+        current = current_revision(conn, plan)
+        _check_named(conn, plan, ruling)
+        match ruling.word:
+            case DecisionWord.REJECT:
+                self.planning.reject(conn, plan, ruling, now)
+            case DecisionWord.EDIT:
+                revision = self._take_over(conn, plan, current, ruling, now)
+                self.planning.approve(conn, plan, revision, ruling, now, edited=True)
+            case _:
+                edited = "edited_by" in approval.details
+                self.planning.approve(conn, plan, current, ruling, now, edited=edited)
+
+    def lapse(self, conn: Connection, approval: Approval, now: datetime) -> None:
+        """Nobody decided in time."""
+        self.planning.expire(conn, _plan(conn, approval), now)
+
+    def _take_over(
+        self, conn: Connection, plan: Plan, current: Revision, ruling: Ruling, now: datetime
+    ) -> Revision:
+        """Keep what a person wrote as the next revision."""
+        revision = self.planning.edit(plan, current, ruling.changes)
+        kept = _untouched(completed(conn, plan), current, revision)
+        add_revision(conn, revision, now, ruling.by.id, "edited", kept=kept)
+        set_plan(conn, plan, asked_by=also_asked(plan, ruling.by.id))
+        return revision
+
+
+def _plan(conn: Connection, approval: Approval) -> Plan:
+    plan = plan_of(conn, approval.plan_id or "")
+    assert plan is not None  # noqa: S101 - approvals of this kind always name a plan
+    return plan
+
+
+def _untouched(
+    done: Mapping[str, SubtaskRow], current: Revision, revision: Revision
+) -> dict[str, SubtaskRow]:
+    """What is done and stands in the edited revision as it was, with all that it built on."""
+    before, after = current.by_id, revision.by_id
+    other = {key for key in before if after.get(key) != before[key]}
+    stale = other.union(*(dependants(current.subtasks, key) for key in other))
+    return {key: row for key, row in done.items() if key not in stale}
+
+
+def _check_named(conn: Connection, plan: Plan, ruling: Ruling) -> None:
+    """Check that the decision is about the revision that the person saw."""
+    if ruling.revision is not None and ruling.revision != plan.revision:
+        raise Conflict(
+            f"The plan is at revision {plan.revision} ({plan.digest}), not {ruling.revision}"
+        )
+    unnamed = ruling.revision is None and ruling.digest is None
+    if unnamed and count_revisions(conn, plan.id) > 1:
+        raise Conflict(
+            f"The plan has several revisions; name revision {plan.revision} or {plan.digest}"
+        )
+
+
+# Subtasks that ask before they start: the kind `subtask` of the desk.
+
+Resume = Callable[[Connection, str, datetime], None]
+Skip = Callable[[Connection, str, str, str, datetime], None]
+Fail = Callable[[Connection, str, str, Failure, datetime], None]
+
+
+@dataclass(frozen=True, slots=True)
+class SubtaskKind:
+    """What a person's answer to "may this subtask start?" means."""
+
+    resume: Resume
+    skip: Skip
+    fail: Fail
+
+    def settle(self, conn: Connection, approval: Approval, ruling: Ruling, now: datetime) -> None:
+        """Start exactly that subtask, or leave it out."""
+        match ruling.word:
+            case DecisionWord.APPROVE:
+                self.resume(conn, _key(approval), now)
+            case DecisionWord.REJECT:
+                self._reject(conn, approval, ruling, now)
+            case _:
+                raise InvalidMessage("A subtask's start is approved or rejected, not edited")
+
+    def lapse(self, conn: Connection, approval: Approval, now: datetime) -> None:
+        """Nobody answered in time: the subtask is left out."""
+        self._leave_out(conn, approval, "expiry", now)
+
+    def _reject(self, conn: Connection, approval: Approval, ruling: Ruling, now: datetime) -> None:
+        revision = revision_of(conn, approval.plan_id or "", approval.revision or 0)
+        subtask_id = approval.subtask_id or ""
+        if revision is None or revision.subtask(subtask_id).on_reject != "fail":
+            self._leave_out(conn, approval, ruling.by.id, now)
+            return
+        said = (ruling.feedback or "").strip()
+        message = f"Its start was rejected by {ruling.by.name}{said and ': '}{said}"
+        failure = Failure(message=message, category=Category.PERMISSION)
+        self.fail(conn, revision.plan_id, subtask_id, failure, now)
+
+    def _leave_out(self, conn: Connection, approval: Approval, by: str, now: datetime) -> None:
+        self.skip(conn, approval.plan_id or "", approval.subtask_id or "", by, now)
+
+
+def ask_to_start(
+    desk: Desk, conn: Connection, plan: Plan, revision: Revision, subtask: Subtask, now: datetime
+) -> None:
+    """Ask a person whether a subtask may start."""
+    locale = spoken_in(conn, plan.session_id) or DEFAULT
+    desk.open(
+        conn,
+        Question(
+            session_id=plan.session_id, kind=ApprovalKind.SUBTASK, subject=subtask.description,
+            details={"subtask": subtask.model_dump(mode="json", exclude_none=True)},
+            reason=say("subtask_question", locale, description=subtask.description),
+            digest=revision.digest, plan_id=plan.id, revision=revision.number,
+            subtask_id=subtask.id, agent=subtask.agent, matter=Matter(subtasks=(subtask,)),
+        ),
+        now,
+    )  # fmt: skip
+
+
+def _key(approval: Approval) -> str:
+    return subtask_key(approval.plan_id or "", approval.revision or 0, approval.subtask_id or "")
+
+
+# Interventions: the kind `intervention` of the desk, by what each is about.
+#
+# One that says in its details under `about` what matter it is has a kind of its own. Any other
+# names the call whose outcome, or whose question, it is about.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InterventionKind:
+    """Hands each answer to what it is about."""
+
+    of_calls: Kind
+    others: Mapping[str, Kind] = field(default_factory=dict[str, Kind])
+    """By the word under `about`."""
+
+    def settle(self, conn: Connection, approval: Approval, ruling: Ruling, now: datetime) -> None:
+        """Go on or run again, take a person's result, or fail it."""
+        self._kind_of(approval).settle(conn, approval, ruling, now)
+
+    def lapse(self, conn: Connection, approval: Approval, now: datetime) -> None:
+        """Nobody answered in time."""
+        self._kind_of(approval).lapse(conn, approval, now)
+
+    def _kind_of(self, approval: Approval) -> Kind:
+        about = str(approval.details.get("about"))
+        if about in self.others:
+            return self.others[about]
+        if approval.call_id is None:
+            raise Conflict(f"Nobody can carry out an answer about {about!r}")
+        return self.of_calls
+
+
+# Budgets that are spent: the question about one, and what its answers mean.
+
+ABOUT = "budget"
+
+_MOST = 1e15
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetKind:
+    """The answers about budgets: more of the same, other limits, or the end."""
+
+    limits: Limits
+    """Those of the settings: what an approval adds."""
+    extend: Callable[[Connection, str, Limits, str, datetime], None]
+    """Sets limits of a plan and goes on with it: the engine's."""
+    give_up: Callable[[Connection, str, str, datetime], None]
+    """Ends a plan that is paused for its budget: the engine's."""
+
+    def settle(self, conn: Connection, approval: Approval, ruling: Ruling, now: datetime) -> None:
+        """Go on with more, or end the plan."""
+        plan_id = approval.plan_id or ""
+        match ruling.word:
+            case DecisionWord.REJECT:
+                said = f"the budget is spent, and {ruling.by.name} gave no more"
+                self.give_up(conn, plan_id, said, now)
+            case DecisionWord.EDIT:
+                limits = _limits(ruling.changes)
+                _check_used(conn, plan_id, limits, now)
+                self.extend(conn, plan_id, limits, ruling.by.id, now)
+            case _:
+                more = self._more(conn, approval, now)
+                self.extend(conn, plan_id, more, ruling.by.id, now)
+
+    def lapse(self, conn: Connection, approval: Approval, now: datetime) -> None:
+        """Nobody answered in time."""
+        said = "the budget is spent, and the question about it expired"
+        self.give_up(conn, approval.plan_id or "", said, now)
+
+    def _more(self, conn: Connection, approval: Approval, now: datetime) -> Limits:
+        what, limit = approval.details["what"], approval.details["limit"]
+        base = max(limit, approval.details["used"])
+        plan = plan_of(conn, approval.plan_id or "")
+        if what == "seconds" and plan is not None and plan.started_at is not None:
+            # The time that the question itself took is not held against the plan.
+            base = max(base, elapsed(plan.started_at, now))
+        return {what: base + self.limits.get(what, limit)}
+
+
+def ask_about_budget(
+    desk: Desk, conn: Connection, plan: Plan, spent: Excess, now: datetime
+) -> None:
+    """Ask a person what is to become of a plan that reached a limit."""
+    locale = spoken_in(conn, plan.session_id) or DEFAULT
+    what = say(f"budget_{spent.what}", locale)
+    shown = {"used": f"{spent.used:g}", "limit": f"{spent.limit:g}", "what": what}
+    details = {
+        "about": ABOUT, "what": spent.what, "used": round(spent.used, 6), "limit": spent.limit,
+    }  # fmt: skip
+    desk.open(
+        conn,
+        Question(
+            session_id=plan.session_id, kind=ApprovalKind.INTERVENTION,
+            subject=say("budget_subject", locale, **shown), details=details,
+            reason=say("budget_question", locale, setting=spent.setting, **shown),
+            digest=digest({"plan_id": plan.id, **details}), plan_id=plan.id,
+            revision=plan.revision,
+        ),
+        now,
+    )  # fmt: skip
+
+
+def _check_used(conn: Connection, plan_id: str, limits: Limits, now: datetime) -> None:
+    """Refuse limits that are reached already: the same question would come back at once."""
+    plan = plan_of(conn, plan_id)
+    if plan is None:
+        return
+    used = used_by_plan(conn, plan_id).by_word() | {"subtasks": runs_of_plan(conn, plan)}
+    used |= used_by_session(conn, plan.session_id).by_word("session_")
+    if plan.started_at is not None:
+        used["seconds"] = elapsed(plan.started_at, now)
+    low = [what for what, limit in limits.items() if limit <= used.get(what, 0)]
+    if low:
+        said = "; ".join(f"{what}: {used[what]:g} used, {limits[what]:g} given" for what in low)
+        raise InvalidMessage(f"A limit must be above what was used already: {said}")
+
+
+def _limits(changes: Any) -> Limits:  # noqa: ANN401 - as the person sent it
+    given: Any = (
+        cast("dict[str, Any]", changes).get("result") if isinstance(changes, dict) else None
+    )
+    if not isinstance(given, dict) or not given:
+        raise InvalidMessage('A budget is edited with modified_arguments {"result": {…limits}}')
+    found = cast("Mapping[str, Any]", given)
+    for name, value in found.items():
+        if name not in WORDS:
+            raise InvalidMessage(f"There is no limit {name!r}; use {', '.join(sorted(WORDS))}")
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise InvalidMessage(f"{name} must be a number")
+        if not 0 < value <= _MOST:
+            raise InvalidMessage(f"{name} must be above zero and at most {_MOST:g}")
+    return found

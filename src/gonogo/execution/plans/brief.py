@@ -1,0 +1,66 @@
+"""The brief of a subtask: what its conversation begins with."""
+
+import json
+from collections.abc import Mapping
+from typing import Any, cast
+
+from gonogo.execution.scheduling import Step
+from gonogo.texts import say
+
+_SHOWN = 4_000
+"""Characters of each part of a dependency's result that a subtask is told."""
+
+
+def brief(step: Step, locale: str, ending: str | None = None) -> str:
+    """What to do, what it may touch, what is known, and how it ends.
+
+    Args:
+        ending: Key of the text that says how it ends.
+    """
+    subtask = step.subtask
+    parts = [
+        say(
+            "model_subtask", locale, goal=step.work.revision.goal, subtask=subtask.id,
+            description=subtask.description,
+        )
+    ]  # fmt: skip
+    if subtask.scope is not None:
+        scope = json.dumps(subtask.scope.model_dump(exclude_defaults=True), ensure_ascii=False)
+        parts.append(say("model_subtask_scope", locale, scope=scope))
+    if step.inputs:
+        parts.append(json.dumps({"inputs": step.inputs}, ensure_ascii=False))
+    if subtask.dependencies:
+        parts.append(say("model_subtask_results", locale))
+    parts.extend(_result_of(step, dependency, locale) for dependency in subtask.dependencies)
+    if ending is not None:
+        parts.append(say(ending, locale))
+    return "\n\n".join(parts)
+
+
+def _result_of(step: Step, dependency: str, locale: str) -> str:
+    done, result = step.work.revision.subtask(dependency), step.results[dependency]
+    return say(
+        "model_dependency", locale, subtask=dependency, description=done.description,
+        agent=done.agent or done.tool or done.type, status=result["status"],
+        metadata=cut(result["metadata"], _SHOWN, locale),
+        output=cut(result["output"], _SHOWN, locale),
+    )  # fmt: skip
+
+
+def cut(value: Any, limit: int, locale: str) -> str:  # noqa: ANN401 - any JSON value
+    """A value as text of bounded length that says how much was left out.
+
+    Args:
+        limit: Characters.
+    """
+    shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    if len(shown) <= limit:
+        return shown
+    return shown[:limit] + say("model_truncated", locale, count=len(shown) - limit)
+
+
+def shaped(result: object, status: str) -> dict[str, Any]:
+    """A subtask's result in the one shape that all have: `{status, output, metadata}`."""
+    if not isinstance(result, Mapping) or "output" not in result:
+        return {"status": status, "output": result, "metadata": {}}
+    return {"metadata": {}, **cast("Mapping[str, Any]", result), "status": status}

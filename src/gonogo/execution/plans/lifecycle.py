@@ -1,0 +1,452 @@
+"""Planning: a plan from its proposal to its end, and what a person's decision about it means."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from gonogo.domain.errors import Conflict, InvalidPlan, NotFound, Reason
+from gonogo.domain.events import (
+    AgentSwitched,
+    AssistantMessage,
+    PlanApproved,
+    PlanApprovedFacts,
+    PlanEnded,
+    PlanFacts,
+    PlanNotified,
+    PlanRejected,
+    PlanRejectedFacts,
+    SwitchFacts,
+)
+from gonogo.domain.findings import Finding, FindingSeverity
+from gonogo.domain.plan import Revision, Subtask, critical_path, with_types
+from gonogo.domain.plan_views import PlanChanges, as_planned
+from gonogo.domain.records import MAIN, Approval, Plan, Session, Turn
+from gonogo.domain.reviews import standing_comments
+from gonogo.domain.states import (
+    ENDED,
+    ApprovalKind,
+    CallStatus,
+    DecisionWord,
+    PlanStatus,
+    SubtaskStatus,
+)
+from gonogo.domain.tool_calls import PlanAccount, Reply, UserText
+from gonogo.execution.agent import end_call
+from gonogo.execution.approvals import Desk, Matter, Question, Ruling
+from gonogo.execution.inbox import ORCHESTRATOR, next_turn, wake
+from gonogo.execution.plans.account import account_of, execution_result
+from gonogo.execution.plans.revisions import completed, mint_grants
+from gonogo.store import Connection, new_id
+from gonogo.store import events as log
+from gonogo.store.approvals import comments_of
+from gonogo.store.calls import open_calls, pending_of_plan
+from gonogo.store.plans import add_plan, add_revision, end_grants, keep_account, move_plan, plan_of
+from gonogo.store.sessions import say, session_of, set_session, spoken_in, turn_of
+from gonogo.texts import DEFAULT, account, plan_summary, rejected_plan, told
+from gonogo.texts import say as text
+
+# A revision as it is put before a person: what it says, what is noticed about it, the question.
+
+ARCHITECT = "architect"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proposals:
+    """Asks about revisions."""
+
+    desk: Desk
+    look_over: Callable[[Revision], Sequence[Finding]] = lambda revision: ()
+    """What a person should know of a plan; an error refuses it."""
+
+    def in_order(self, revision: Revision) -> Revision:
+        """The revision, if no finding refuses it.
+
+        Raises:
+            InvalidPlan: one does.
+        """
+        for finding in self.look_over(revision):
+            if finding.severity is FindingSeverity.ERROR:
+                raise InvalidPlan(text(finding.key, "en", **finding.fields))
+        return revision
+
+    def findings(self, revision: Revision, locale: str) -> list[dict[str, Any]]:
+        """What a person should know of a plan, in words."""
+        return [
+            {
+                **finding.model_dump(mode="json", exclude={"fields"}, exclude_none=True),
+                "message": text(finding.key, locale, **_said(finding.fields, locale)),
+            }
+            for finding in self.look_over(revision)
+        ]
+
+    def put_before_person(
+        self,
+        conn: Connection,
+        session: Session,
+        plan: Plan,
+        revision: Revision,
+        now: datetime,
+        *,
+        changes: PlanChanges | None = None,
+        replan: dict[str, Any] | None = None,
+        edited_by: str | None = None,
+        instead_of: Approval | None = None,
+    ) -> Approval:
+        """Ask a person about a revision. What people said of the plan is shown with it.
+
+        Args:
+            changes: What it has otherwise than the one before.
+            replan: Why there is another one.
+            edited_by: The person who wrote it.
+            instead_of: The question that it was written in answer to.
+        """
+        findings = self.findings(revision, session.spoken)
+        comments = standing_comments(comments_of(conn, plan.id), revision.number)
+        summary = plan_summary(
+            revision, session.spoken, findings=findings, tool_host=session.tool_host,
+            changes=changes, comments=comments,
+        )  # fmt: skip
+        subtasks = [s.model_dump(mode="json", exclude_none=True) for s in revision.subtasks]
+        count = len(subtasks)
+        question = text("plan_question", session.spoken, goal=plan.goal, count=count)
+        approval = self.desk.open(
+            conn,
+            Question(
+                session_id=session.id, kind=ApprovalKind.PLAN, subject=plan.goal,
+                details={
+                    "goal": plan.goal, "original_task": plan.original_task,
+                    "summary": summary, "subtasks": subtasks,
+                    **({"changes": _as_json(changes)} if changes else {}),
+                    **({"replan": replan} if replan else {}),
+                    **({"findings": findings} if findings else {}),
+                    **({"comments": comments} if comments else {}),
+                    **({"edited_by": edited_by} if edited_by else {}),
+                },
+                reason=question, digest=revision.digest, turn_id=plan.turn_id, plan_id=plan.id,
+                revision=revision.number, agent=ARCHITECT,
+                matter=Matter(subtasks=revision.subtasks),
+                instead_of=instead_of,
+            ),
+            now,
+        )  # fmt: skip
+        facts = PlanFacts(
+            plan_id=plan.id, revision=revision.number, digest=revision.digest,
+            subtask_count=count, subtasks=subtasks, goal=plan.goal, approval_id=approval.id,
+            critical_path=list(critical_path(revision.subtasks)), findings=findings,
+            changes=_as_json(changes) if changes else None, replan=replan,
+            comments=comments or None,
+        )  # fmt: skip
+        event = PlanNotified(
+            content=summary, metadata=facts, turn_id=plan.turn_id, plan_id=plan.id,
+            agent=ARCHITECT, is_final=True,
+        )  # fmt: skip
+        log.tell(conn, session.id, now, event)
+        return approval
+
+
+def _as_json(changes: PlanChanges) -> dict[str, Any]:
+    return {
+        "added": [s.model_dump(mode="json", exclude_none=True) for s in changes.added],
+        "removed": [s.id for s in changes.removed],
+        "changed": [{"id": key, "fields": fields} for key, fields in changes.changed],
+    }
+
+
+def _said(fields: Mapping[str, str], locale: str) -> dict[str, str]:
+    """What a finding names, reasons in the language that it is read in."""
+    return {
+        name: told(value, locale) if isinstance(value, Reason) else value
+        for name, value in fields.items()
+    }
+
+
+Begin = Callable[[Connection, Plan, datetime], None]
+_S = SubtaskStatus
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planning:
+    """Plans, as parts of their callers' transactions."""
+
+    desk: Desk
+    begin: Begin
+    """Starts an approved plan: the engine's."""
+    advance: Callable[[Connection, str, datetime], None]
+    """Gives a plan its next round, and says so when all that is left of it waits: the engine's."""
+    read: Callable[[Any, Collection[str]], tuple[Subtask, ...]]
+    """Reads the subtasks of a plan, which may depend on others that are done, or raises
+    `InvalidPlan`."""
+    closing: Callable[[Connection, Plan, datetime], None]
+    """Ends a search for another revision that is under way."""
+    end_unfinished: Callable[[Connection, str, str, datetime], None]
+    """Ends a plan with what it has reached: the engine's."""
+    max_parallel: int
+    proposals: Proposals
+
+    def draft(self, arguments: Mapping[str, Any]) -> Revision:
+        """A first revision of a new plan, from the arguments of `create_plan`.
+
+        Raises:
+            InvalidPlan: with the first defect.
+        """
+        goal = str(arguments.get("goal", "")).strip()
+        if not goal:
+            raise InvalidPlan("goal: a plan needs a goal")
+        subtasks = self.proposed(arguments)
+        revision = Revision(plan_id=new_id("plan"), number=1, goal=goal, subtasks=subtasks)
+        return self.proposals.in_order(revision)
+
+    def proposed(
+        self, arguments: Mapping[str, Any], kept: Collection[str] = ()
+    ) -> tuple[Subtask, ...]:
+        """The subtasks that a model proposes.
+
+        Args:
+            kept: Ids of others that these may depend on.
+
+        Raises:
+            InvalidPlan: with the first defect.
+        """
+        return self.read(with_types(arguments.get("subtasks")), kept)
+
+    def result(self, revision: Revision, locale: str) -> dict[str, Any]:
+        """What `create_plan` answers."""
+        return {
+            "plan_id": revision.plan_id,
+            "status": PlanStatus.AWAITING_APPROVAL,
+            "goal": revision.goal,
+            "subtasks_count": len(revision.subtasks),
+            "message": text("model_plan_created", locale),
+        }
+
+    def propose(
+        self, conn: Connection, session: Session, turn: Turn, revision: Revision, now: datetime
+    ) -> None:
+        """Store a plan and put it before a person."""
+        plan = self._new_plan(session, turn, revision, now)
+        add_plan(conn, plan)
+        add_revision(conn, revision, now, f"agent:{turn.agent}", "proposed")
+        set_session(conn, session.id, active_plan_id=plan.id, agent=ARCHITECT)
+        self.proposals.put_before_person(conn, session, plan, revision, now)
+
+    def execute(
+        self,
+        conn: Connection,
+        session: Session,
+        plan_id: str | None,
+        turn: Turn,
+        now: datetime,
+    ) -> dict[str, Any] | None:
+        """`execute_plan`: report a plan that is over.
+
+        Gives None for one that was approved: the result comes when it ends.
+
+        Raises:
+            NotFound: the session has no such plan.
+            Conflict: nobody has approved it yet.
+        """
+        plan = plan_of(conn, plan_id) if plan_id else None
+        if plan is None or plan.session_id != session.id:
+            raise NotFound(f"No plan found with id={plan_id}")
+        if plan.status in {PlanStatus.DRAFT, PlanStatus.AWAITING_APPROVAL}:
+            raise Conflict(text("model_plan_undecided", session.spoken, plan_id=plan.id))
+        if plan.status in ENDED:
+            return execution_result(conn, plan)
+        return None
+
+    def set_going(self, conn: Connection, plan_id: str, now: datetime) -> None:
+        """Start a plan that was approved and held; one that waits for a person says so."""
+        plan = plan_of(conn, plan_id)
+        if plan is not None and plan.status is PlanStatus.APPROVED:
+            self.begin(conn, plan, now)
+        else:
+            self.advance(conn, plan_id, now)
+
+    def ended(self, conn: Connection, plan: Plan, status: PlanStatus, now: datetime) -> None:
+        """Write down that a plan is over: its grants end, the orchestrator answers again."""
+        session = session_of(conn, plan.session_id)
+        assert session is not None  # noqa: S101 - the plan names its session
+        ended = replace(plan, status=status, finished_at=now)
+        self._close(conn, session, ended, now, f"the plan is {status}")
+        facts = account_of(conn, ended)
+        content = account(facts, session.spoken)
+        if status is not PlanStatus.CANCELLED:
+            event = PlanEnded(
+                content=content, metadata=facts, plan_id=plan.id, agent=ARCHITECT, is_final=True
+            )
+            log.tell(conn, session.id, now, event)
+        keep_account(conn, plan.id, None)
+        say(conn, session.id, MAIN, Reply(text=content), now, agent=ARCHITECT)
+        say(conn, session.id, MAIN, PlanAccount(plan_id=plan.id), now, agent=ARCHITECT)
+        self._answer_executors(conn, session, ended, now)
+        next_turn(conn, replace(session, active_plan_id=None))
+
+    # Decisions --------------------------------------------------------------------------------
+
+    def approve(
+        self,
+        conn: Connection,
+        plan: Plan,
+        revision: Revision,
+        ruling: Ruling,
+        now: datetime,
+        *,
+        edited: bool,
+    ) -> None:
+        """A person gave the go: mint the grants, and start unless it is to be held.
+
+        Args:
+            edited: A person wrote the revision.
+        """
+        approved = replace(
+            plan, status=PlanStatus.APPROVED, revision=revision.number,
+            approved_revision=revision.number, auto_approve_tools=ruling.auto_approve_tools,
+        )  # fmt: skip
+        moved = move_plan(
+            conn, plan, PlanStatus.APPROVED, approved_at=now, revision=revision.number,
+            digest=revision.digest, auto_approve_tools=ruling.auto_approve_tools,
+            feedback=ruling.feedback,
+        )  # fmt: skip
+        if not moved:
+            raise Conflict(f"Plan {plan.id} changed at this moment")
+        self.closing(conn, plan, now)
+        mint_grants(conn, approved, revision, completed(conn, approved), now)
+        held = ruling.word is DecisionWord.HOLD or not ruling.start
+        self._tell_approved(conn, approved, revision, now, edited=edited, held=held)
+        if held:
+            log.tell_final(conn, plan.session_id)
+            session = session_of(conn, plan.session_id)
+            if session is not None:
+                next_turn(conn, session)
+            return
+        self.begin(conn, approved, now)
+
+    def edit(self, plan: Plan, current: Revision, raw: Any) -> Revision:  # noqa: ANN401
+        """The next revision, as a person wrote it.
+
+        Raises:
+            InvalidPlan: it is not valid; nothing changes.
+        """
+        if raw is None:
+            raise InvalidPlan("EDIT decision requires modified_subtasks")
+        return self.proposals.in_order(self.drafted(plan, current, raw))
+
+    def drafted(self, plan: Plan, current: Revision, raw: Any) -> Revision:  # noqa: ANN401
+        """The next revision as it is written, whatever is found in it.
+
+        Raises:
+            InvalidPlan: it cannot be read.
+        """
+        subtasks = self.read(as_planned(raw), ())
+        return Revision(
+            plan_id=plan.id, number=plan.revision + 1, goal=current.goal, subtasks=subtasks
+        )
+
+    def reject(self, conn: Connection, plan: Plan, ruling: Ruling, now: datetime) -> None:
+        """A person said no."""
+        session = session_of(conn, plan.session_id)
+        assert session is not None  # noqa: S101 - the plan names its session
+        begun = plan.started_at is not None
+        if not begun:
+            move_plan(conn, plan, PlanStatus.REJECTED, finished_at=now, feedback=ruling.feedback)
+        said = ruling.feedback or text("plan_rejected_default", session.spoken)
+        told = text("model_plan_rejected", session.spoken, feedback=said)
+        say(conn, session.id, MAIN, UserText(content=told), now)
+        if not begun:
+            self._close(conn, session, plan, now, "the plan was rejected")
+        facts = PlanRejectedFacts(plan_id=plan.id, feedback=ruling.feedback)
+        event = PlanRejected(
+            content=rejected_plan(ruling.feedback, session.spoken), metadata=facts,
+            plan_id=plan.id, agent=ARCHITECT, is_final=None if begun else True,
+        )  # fmt: skip
+        log.tell(conn, session.id, now, event)
+        if begun:
+            self.end_unfinished(conn, plan.id, text("replan_rejected", session.spoken), now)
+            return
+        next_turn(conn, replace(session, active_plan_id=None))
+
+    def expire(self, conn: Connection, plan: Plan, now: datetime) -> None:
+        """Nobody decided in time."""
+        session = session_of(conn, plan.session_id)
+        assert session is not None  # noqa: S101 - the plan names its session
+        if plan.started_at is not None:
+            self.end_unfinished(conn, plan.id, text("replan_expired", session.spoken), now)
+            return
+        move_plan(conn, plan, PlanStatus.EXPIRED, finished_at=now)
+        self._close(conn, session, plan, now, "the plan expired")
+        content = text("plan_expired", session.spoken)
+        say(conn, session.id, MAIN, UserText(content=content), now)
+        event = AssistantMessage(
+            content=content, plan_id=plan.id, agent=ORCHESTRATOR, is_final=True
+        )
+        log.tell(conn, session.id, now, event)
+        next_turn(conn, replace(session, active_plan_id=None))
+
+    # Parts ------------------------------------------------------------------------------------
+
+    def _new_plan(self, session: Session, turn: Turn, revision: Revision, now: datetime) -> Plan:
+        return Plan(
+            id=revision.plan_id, session_id=session.id, turn_id=turn.id, goal=revision.goal,
+            original_task=turn.content, status=PlanStatus.AWAITING_APPROVAL, revision=1,
+            digest=revision.digest, auto_approve_tools=True, max_parallel=self.max_parallel,
+            created_at=now, approved_at=None, started_at=None, finished_at=None, feedback=None,
+        )  # fmt: skip
+
+    def _tell_approved(
+        self,
+        conn: Connection,
+        plan: Plan,
+        revision: Revision,
+        now: datetime,
+        *,
+        edited: bool,
+        held: bool,
+    ) -> None:
+        locale = spoken_in(conn, plan.session_id) or DEFAULT
+        key = "plan_held" if held else "plan_updated" if edited else "plan_approved"
+        count = len(revision.subtasks)
+        facts = PlanApprovedFacts(
+            plan_id=plan.id, revision=revision.number, subtask_count=count,
+            was_edited=edited or None, held=held or None,
+        )  # fmt: skip
+        event = PlanApproved(
+            content=text(key, locale, count=count), metadata=facts, plan_id=plan.id,
+            agent=ARCHITECT,
+        )  # fmt: skip
+        log.tell(conn, plan.session_id, now, event)
+
+    def _close(
+        self, conn: Connection, session: Session, plan: Plan, now: datetime, because: str
+    ) -> None:
+        self.closing(conn, plan, now)
+        for approval in pending_of_plan(conn, plan.id):
+            self.desk.withdraw(conn, approval, now)
+        ended = end_grants(conn, plan.id, now, because)
+        set_session(conn, session.id, active_plan_id=None, agent=ORCHESTRATOR)
+        switch = SwitchFacts(from_agent=ARCHITECT, to_agent=ORCHESTRATOR, reason=because)
+        event = AgentSwitched(metadata=switch, plan_id=plan.id, agent=ORCHESTRATOR)
+        log.tell(conn, session.id, now, event)
+        log.note(
+            conn, session.id, now, actor="gonogo", action="plan.closed", subject=plan.id,
+            reason=because, grants_ended=ended,
+        )  # fmt: skip
+
+    def _answer_executors(
+        self, conn: Connection, session: Session, plan: Plan, now: datetime
+    ) -> None:
+        """Turns that called `execute_plan` and waited have their result."""
+        for call in open_calls(conn, session.id, MAIN):
+            if call.tool != "execute_plan" or call.status is not CallStatus.STARTED:
+                continue
+            found = execution_result(conn, plan)
+            end_call(conn, call, CallStatus.COMPLETED, now, result=found)
+            turn = turn_of(conn, call.turn_id or "")
+            if turn is not None:
+                wake(conn, turn)
+
+
+def is_held(conn: Connection, plan_id: str) -> bool:
+    """Whether a plan is approved and waits for its start; messages are answered meanwhile."""
+    plan = plan_of(conn, plan_id)
+    return plan is not None and plan.status is PlanStatus.APPROVED

@@ -1,0 +1,627 @@
+"""A search for the next revision of a plan: a conversation with the architect that has an end.
+
+It is kept like any other conversation, so that it goes on after a crash; what it is about and when
+it began stands with the plan. What it is for, and what becomes of it, is the business of an `Aim`;
+which one a plan has, its status says.
+"""
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+import anyio
+
+from gonogo.domain.errors import (
+    Busy,
+    Conflict,
+    GonogoError,
+    InvalidMessage,
+    InvalidPlan,
+    ModelFailed,
+)
+from gonogo.domain.failures import hint_of, is_away, quota_pause
+from gonogo.domain.plan import Revision, Subtask
+from gonogo.domain.plan_views import plan_changes
+from gonogo.domain.records import Approval, CallRow, Job, Plan, SubtaskRow
+from gonogo.domain.replanning import BudgetSpent, is_progress, next_revision, stays_within
+from gonogo.domain.schedule import elapsed
+from gonogo.domain.states import (
+    SUBTASK,
+    ApprovalKind,
+    CallStatus,
+    DecisionWord,
+    PlanStatus,
+    SubtaskStatus,
+)
+from gonogo.domain.tool_calls import UserText
+from gonogo.execution.absences import ModelWait
+from gonogo.execution.agent import (
+    Finished,
+    Handed,
+    Loop,
+    Resting,
+    Thread,
+    drop_call,
+    end_call,
+    open_control,
+)
+from gonogo.execution.approvals import Desk, Question, Ruling
+from gonogo.execution.jobs import AGAIN
+from gonogo.execution.plans.brief import cut
+from gonogo.execution.plans.lifecycle import ARCHITECT, Planning
+from gonogo.execution.plans.revisions import also_asked, completed, mint_grants, told_progress
+from gonogo.execution.plans.runner import Engine
+from gonogo.execution.scheduling import REPLAN, Superseded
+from gonogo.store import Connection, Stopwatch, Store, go_on
+from gonogo.store import events as log
+from gonogo.store.calls import open_calls, pending_of_plan
+from gonogo.store.jobs import set_timer
+from gonogo.store.plans import (
+    add_revision,
+    current_revision,
+    end_grants,
+    granted_subtasks,
+    move_plan,
+    plan_of,
+    revisions_of,
+    revoked_subtasks,
+    set_plan,
+    subtask_rows,
+)
+from gonogo.store.sessions import conversation, say, session_of, set_session, spoken_in
+from gonogo.texts import DEFAULT, cause_and_fix
+from gonogo.texts import say as text
+
+_TRIES = 3
+"""Proposals of one search that are refused before it is given up."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Talk:
+    """The conversation of a search with the architect, and its clock."""
+
+    column: Literal["replan", "revising"]
+    """Where the plan keeps what the search is about, and when it began."""
+    name: Callable[[Plan], str]
+    """The conversation's name, another one for each search."""
+    script: Callable[[Plan], str]
+    """What a scripted model knows it by."""
+    brief: Callable[[Connection, Plan, str], str]
+    """What the architect is told first, in a language."""
+    check: Callable[[Connection, Plan], None]
+    """Raises `Superseded` when the search is no longer wanted."""
+
+    def open(
+        self, conn: Connection, plan: Plan, timeout: float, now: datetime
+    ) -> tuple[Thread, float]:
+        """The conversation to begin or to go on with, and the seconds it has left."""
+        session = session_of(conn, plan.session_id)
+        assert session is not None  # noqa: S101 - the plan names its session
+        thread = Thread(
+            session_id=session.id, name=self.name(plan), script=self.script(plan), agent=ARCHITECT,
+            locale=session.spoken, workspace=Path(session.workspace),
+            remote=session.tool_host == "client", plan_id=plan.id, revision=plan.revision,
+            check=lambda conn: self.check(conn, plan),
+            park=lambda conn, now: self._park(conn, plan),
+            is_waiting=lambda conn: "away" in self._about(plan_of(conn, plan.id)),
+            answered=lambda conn, now: self._answered(conn, plan, now),
+        )  # fmt: skip
+        began = self._about(plan).get("began")
+        if began is None:
+            began = now.isoformat()
+            self._set_began(conn, plan, began)
+        if not conversation(conn, session.id, thread.name):
+            told = UserText(content=self.brief(conn, plan, session.spoken))
+            say(conn, session.id, thread.name, told, now, agent=ARCHITECT)
+        return thread, max(0.0, timeout - elapsed(datetime.fromisoformat(began), now))
+
+    def rest(self, conn: Connection, plan: Plan) -> None:
+        """The search waits; what that takes is not the search's."""
+        self._set_began(conn, plan, None)
+
+    def wait(
+        self, conn: Connection, plan: Plan, error: ModelFailed, patience: float, now: datetime
+    ) -> bool:
+        """Wait for a model that does not answer; what that takes is not the search's.
+
+        False once patience is at its end.
+        """
+        about = self._about(plan)
+        absence = _waiting(plan).begin(conn, about.get("away"), error, patience, now)
+        if absence is None:
+            return False
+        to = {**about, "began": None, "away": absence.as_json()}
+        return set_plan(conn, plan, **{self.column: to})
+
+    def _answered(self, conn: Connection, plan: Plan, now: datetime) -> None:
+        self.check(conn, plan)
+        about = dict(self._about(plan_of(conn, plan.id)))
+        about.pop("away", None)
+        set_plan(conn, plan, **{self.column: about})
+        _waiting(plan).end(conn, now)
+
+    def drop_calls(self, conn: Connection, desk: Desk, plan: Plan, now: datetime) -> None:
+        """End what the search asked for and has no answer to."""
+        for call in open_calls(conn, plan.session_id, self.name(plan)):
+            drop_call(conn, desk, call, "cancelled: the search has ended", now)
+
+    def _park(self, conn: Connection, plan: Plan) -> None:
+        """The search waits for a person."""
+        current = plan_of(conn, plan.id)
+        if current is not None and self._about(current):
+            self.rest(conn, current)
+        log.tell_final(conn, plan.session_id)
+
+    def _about(self, plan: Plan | None) -> Mapping[str, Any]:
+        return getattr(plan, self.column, None) or {}
+
+    def _set_began(self, conn: Connection, plan: Plan, began: str | None) -> None:
+        set_plan(conn, plan, **{self.column: {**self._about(plan), "began": began}})
+
+
+class Aim(Protocol):
+    """What a search is for; each method is a part of its caller's transaction."""
+
+    @property
+    def talk(self) -> Talk:
+        """The conversation in which it is looked for."""
+        ...
+
+    def ready(self, conn: Connection, plan: Plan, now: datetime) -> bool:
+        """Whether it is time to search; where a person is to be asked first, they are."""
+        ...
+
+    def revision(
+        self, conn: Connection, plan: Plan, arguments: Mapping[str, Any], locale: str
+    ) -> Revision:
+        """The revision that is proposed.
+
+        Raises:
+            InvalidPlan: it cannot be; the model is told why.
+        """
+        ...
+
+    def adopt(
+        self,
+        conn: Connection,
+        plan: Plan,
+        revision: Revision,
+        arguments: Mapping[str, Any],
+        now: datetime,
+    ) -> None:
+        """Make the revision the plan's own."""
+        ...
+
+    def spent(self, conn: Connection, plan: Plan, error: BudgetSpent, now: datetime) -> None:
+        """No budget is left for the search."""
+        ...
+
+    def give_up(self, conn: Connection, plan: Plan, reason: str, now: datetime) -> None:
+        """There is no new revision."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Search:
+    """Drives the searches of plans over one store."""
+
+    store: Store
+    loop: Loop
+    planning: Planning
+    clock: Callable[[], datetime]
+    timeout: float
+    """Seconds that a search may take."""
+    patience: float
+    """Seconds for which a model is waited for that does not answer."""
+    aims: Mapping[PlanStatus, Aim]
+    """What is looked for while a plan is in a state."""
+
+    async def job(self, job: Job) -> None:
+        """Go on with the search for one plan's next revision, as far as it goes."""
+        found = await self.store.write(self._take, job.key, self.clock())
+        if found is None:
+            return
+        aim, thread, left = found
+        said = text("replan_timed_out", thread.locale, seconds=f"{self.timeout:g}")
+        with anyio.move_on_after(left) as scope, Stopwatch().holding(scope):
+            try:
+                said = await self._search(aim, thread)
+            except Superseded:
+                return
+            except Busy:
+                raise
+            except BudgetSpent as error:
+                await self._write(self._spent, aim, thread, error)
+                return
+            except GonogoError as error:
+                if await self._waits(aim, thread, error):
+                    return
+                said = text("replan_gave_up", thread.locale, reason=error)
+        if said is not None:
+            await self._write(self._give_up, aim, thread, said)
+
+    async def _waits(self, aim: Aim, thread: Thread, error: GonogoError) -> bool:
+        """Whether the search goes on later: its quota will be there again, or its model answer."""
+        if (seconds := quota_pause(error)) is not None:
+            await self._write(self._put_off, aim, thread, seconds)
+            return True
+        if not (isinstance(error, ModelFailed) and is_away(error)):
+            return False
+        with suppress(Superseded):
+            return await self.store.write(self._wait, aim, thread, error, self.clock())
+        return True
+
+    async def _write(self, what: Callable[..., None], *more: Any) -> None:  # noqa: ANN401
+        with suppress(Superseded):
+            await self.store.write(what, *more, self.clock())
+
+    def _take(
+        self, conn: Connection, plan_id: str, now: datetime
+    ) -> tuple[Aim, Thread, float] | None:
+        plan = plan_of(conn, plan_id)
+        aim = self.aims.get(plan.status) if plan else None
+        if plan is None or aim is None or not aim.ready(conn, plan, now):
+            return None
+        return aim, *aim.talk.open(conn, plan, self.timeout, now)
+
+    async def _search(self, aim: Aim, thread: Thread) -> str | None:
+        """Drive the conversation. Gives why there is no new revision; None when all is written."""
+        refused: str | None = None
+        for _ in range(_TRIES):
+            match await self.loop.drive(thread):
+                case Resting():
+                    return None
+                case Finished(reply):
+                    return text("replan_gave_up", thread.locale, reason=reply.said[:500])
+                case Handed(call) if call.tool == "create_plan":
+                    refused = await self.store.write(self._propose, aim, thread, call, self.clock())
+                    if refused is None:
+                        return None
+                case Handed(call):
+                    return await self.store.write(self._end_talk, thread, call, self.clock())
+        return text("replan_gave_up", thread.locale, reason=refused)
+
+    # Transactions -----------------------------------------------------------------------------
+
+    def _end_talk(self, conn: Connection, thread: Thread, call: CallRow, now: datetime) -> str:
+        """The architect calls something else that speaks to the runtime: there is no other plan."""
+        thread.check(conn)
+        opened = open_control(conn, call, now)
+        end_call(conn, opened, CallStatus.COMPLETED, now, result={"ended": True})
+        said = call.arguments.get("result") or call.arguments.get("question") or call.tool
+        return text("replan_gave_up", thread.locale, reason=str(said)[:500])
+
+    def _propose(
+        self, conn: Connection, aim: Aim, thread: Thread, call: CallRow, now: datetime
+    ) -> str | None:
+        """Put the next revision before a person. Gives why it cannot be."""
+        plan = _checked(conn, thread)
+        opened = open_control(conn, call, now)
+        try:
+            revision = aim.revision(conn, plan, call.arguments, thread.locale)
+        except InvalidPlan as error:
+            end_call(conn, opened, CallStatus.FAILED, now, error=f"invalid_plan: {error}")
+            return str(error)
+        result = self.planning.result(revision, thread.locale)
+        end_call(conn, opened, CallStatus.COMPLETED, now, result=result)
+        aim.adopt(conn, plan, revision, call.arguments, now)
+        return None
+
+    def _put_off(
+        self, conn: Connection, aim: Aim, thread: Thread, seconds: float, now: datetime
+    ) -> None:
+        """A model's quota is used up: search on when it is there again."""
+        plan = _checked(conn, thread)
+        aim.talk.rest(conn, plan)
+        set_timer(conn, f"{AGAIN}{REPLAN}", plan.id, now + timedelta(seconds=seconds))
+
+    def _wait(
+        self, conn: Connection, aim: Aim, thread: Thread, error: ModelFailed, now: datetime
+    ) -> bool:
+        return aim.talk.wait(conn, _checked(conn, thread), error, self.patience, now)
+
+    def _spent(
+        self, conn: Connection, aim: Aim, thread: Thread, error: BudgetSpent, now: datetime
+    ) -> None:
+        aim.spent(conn, _checked(conn, thread), error, now)
+
+    def _give_up(
+        self, conn: Connection, aim: Aim, thread: Thread, reason: str, now: datetime
+    ) -> None:
+        aim.give_up(conn, _checked(conn, thread), reason, now)
+
+
+def _checked(conn: Connection, thread: Thread) -> Plan:
+    thread.check(conn)
+    plan = plan_of(conn, thread.plan_id or "")
+    assert plan is not None  # noqa: S101 - `check` found it
+    return plan
+
+
+def _waiting(plan: Plan) -> ModelWait:
+    place = {"plan_id": plan.id, "agent": ARCHITECT}
+    return ModelWait(session_id=plan.session_id, kind=REPLAN, key=plan.id, place=place)
+
+
+# What whoever plans anew is told: what failed, why, what to do about it, and what is done.
+
+_SHOWN = 2_000
+"""Characters of one subtask's result or error."""
+
+
+def brief(conn: Connection, plan: Plan, locale: str) -> str:
+    """The head of the conversation in which a plan's next revision is looked for."""
+    revision = current_revision(conn, plan)
+    rows = {row.subtask_id: row for row in subtask_rows(conn, plan.id, plan.revision)}
+    return "\n\n".join(
+        [
+            text("model_replan", locale),
+            text("model_replan_goal", locale, goal=revision.goal),
+            _what_happened(plan.replan or {}, locale),
+            text("model_replan_standing", locale),
+            "\n".join(_standing(s, rows[s.id], locale) for s in revision.subtasks),
+        ]
+    )
+
+
+def reflection(about: Mapping[str, Any], locale: str) -> tuple[str | None, str | None]:
+    """The root cause of the failure that a replan is about, and the suggestion to mend it.
+
+    What a registered rule says goes before what is known of the failure's kind.
+    """
+    failure: Mapping[str, Any] | None = about.get("failure")
+    if failure is None:
+        return None, None
+    cause, fix = cause_and_fix(failure.get("hint") or hint_of(failure["category"]), locale)
+    return f"{failure['message']} ({cause})", failure.get("suggestion") or fix
+
+
+def _what_happened(about: Mapping[str, Any], locale: str) -> str:
+    failure: Mapping[str, Any] | None = about.get("failure")
+    if failure is None:
+        return text("model_replan_asked", locale, reason=about.get("reason"))
+    root_cause, suggestion = reflection(about, locale)
+    return text(
+        "model_replan_failure", locale, reason=about.get("reason"),
+        subtask=about.get("subtask_id"), category=failure["category"],
+        severity=failure["severity"], root_cause=root_cause, suggestion=suggestion,
+    )  # fmt: skip
+
+
+def _standing(subtask: Subtask, row: SubtaskRow, locale: str) -> str:
+    return text(
+        "model_replan_subtask", locale, subtask=subtask.id, status=row.status,
+        description=subtask.description, detail=_detail(row, locale),
+    )  # fmt: skip
+
+
+def _detail(row: SubtaskRow, locale: str) -> str:
+    found = row.error or row.result or row.reason
+    return "" if found is None else f"\n  {cut(found, _SHOWN, locale)}"
+
+
+# Replanning: from a failure to the next revision of a plan, or to its end without one.
+#
+#     running ── a failure, or a person ──► replanning: what runs finishes
+#       ▲                                       │ a person is asked first, after so many times
+#       │ no new revision                       ▼
+#       └────────────────────────── the architect is told what failed and why
+#                                               │ a revision that keeps what completed
+#                                               ▼
+#                                       awaiting_approval, or running inside the old grant
+#
+# How the search goes is in `_search`.
+
+ABOUT = "replan"
+"""What an intervention is about that asks whether to replan once more."""
+
+
+def _check(conn: Connection, plan: Plan) -> None:
+    current = plan_of(conn, plan.id)
+    if current is None or current.status is not PlanStatus.REPLANNING:
+        raise Superseded(f"Plan {plan.id} is no longer replanned")
+    if (current.revision, current.replans) != (plan.revision, plan.replans):
+        raise Superseded(f"Plan {plan.id} is no longer replanned")
+
+
+_TALK = Talk(
+    column="replan",
+    name=lambda plan: f"{plan.id}/replan/{plan.replans}",
+    script=lambda plan: f"replan-{plan.replans}",
+    brief=brief,
+    check=_check,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replanning:
+    """Looks for the next revision of plans that were sent back."""
+
+    desk: Desk
+    engine: Engine
+    planning: Planning
+    talk: Talk = _TALK
+    within_grant: bool = False
+    """Carry out without a question what needs nothing new."""
+
+    def start(self, conn: Connection, plan_id: str, reason: str, by: str, now: datetime) -> None:
+        """A person has a plan changed.
+
+        Raises:
+            Conflict: the plan cannot be, or the session has another one.
+        """
+        plan = plan_of(conn, plan_id)
+        session = session_of(conn, plan.session_id) if plan else None
+        if session is not None and session.active_plan_id not in (None, plan_id):
+            raise Conflict("The session has another plan; that one comes first")
+        self.engine.replan(conn, plan_id, reason, by, now)
+        if session is not None:
+            set_session(conn, session.id, active_plan_id=plan_id, agent=ARCHITECT)
+
+    # The search -------------------------------------------------------------------------------
+
+    def ready(self, conn: Connection, plan: Plan, now: datetime) -> bool:
+        """Whether nothing of the plan runs, and no person is to be asked first."""
+        if plan.replan is None or plan.pause_reason is not None:
+            return False
+        if not self.engine.is_at_rest(conn, plan.id, now):
+            return False
+        if plan.replan.get("asks"):
+            self._ask_person(conn, plan, now)
+            return False
+        return True
+
+    def revision(
+        self, conn: Connection, plan: Plan, arguments: Mapping[str, Any], locale: str
+    ) -> Revision:
+        """The revision that is proposed: what completed, and another rest.
+
+        Raises:
+            InvalidPlan: it is not valid, or nothing else than what was tried.
+        """
+        kept, current = set(completed(conn, plan)), current_revision(conn, plan)
+        others = [each for each, _ in revisions_of(conn, plan.id) if each != current]
+        rest = self.planning.proposed(arguments, kept)
+        found = next_revision(current, kept, rest, number=len(others) + 2)
+        revision = self.planning.proposals.in_order(found)
+        rows = subtask_rows(conn, plan.id, plan.revision)
+        failed = {row.subtask_id for row in rows if row.status is SubtaskStatus.FAILED}
+        if not is_progress([*others, current], kept, failed, revision):
+            raise InvalidPlan(text("model_no_progress", locale))
+        return revision
+
+    # What comes of it -------------------------------------------------------------------------
+
+    def adopt(
+        self,
+        conn: Connection,
+        plan: Plan,
+        revision: Revision,
+        arguments: Mapping[str, Any],
+        now: datetime,
+    ) -> None:
+        """Put the revision before a person, or go on with it where that needs nobody."""
+        done = completed(conn, plan)
+        session = session_of(conn, plan.session_id)
+        current = current_revision(conn, plan)
+        assert session is not None  # noqa: S101 - the plan names its session
+        granted = granted_subtasks(conn, plan.id, plan.revision)
+        self._drop_unfinished(conn, plan, now)
+        end_grants(conn, plan.id, now, f"revision {revision.number} took its place")
+        add_revision(conn, revision, now, f"agent:{ARCHITECT}", "replanned", kept=done)
+        left = {subtask.id for subtask in revision.subtasks} - done.keys()
+        # Not what stands in a revision that was rejected, nor what a person has taken out since.
+        free = self.within_grant and plan.auto_approve_tools and left <= granted
+        free = free and left.isdisjoint(revoked_subtasks(conn, plan.id))
+        free = free and stays_within(current, set(done), revision)
+        status = PlanStatus.RUNNING if free else PlanStatus.AWAITING_APPROVAL
+        to = {
+            "revision": revision.number, "digest": revision.digest,
+            "approved_revision": revision.number if free else plan.approved_revision,
+            "floor": told_progress(conn, plan), "again": None,
+            "asked_by": also_asked(plan, (plan.replan or {}).get("by")),
+        }  # fmt: skip
+        if not move_plan(conn, plan, status, **to):
+            raise Superseded(f"Plan {plan.id} changed at this moment")
+        revised = replace(plan, status=status, **to)
+        if free:
+            self._go(conn, revised, revision, set(done), now)
+            return
+        self.planning.proposals.put_before_person(
+            conn, session, revised, revision, now, changes=plan_changes(current, revision),
+            replan=_public(plan, session.spoken),
+        )  # fmt: skip
+
+    def _go(
+        self, conn: Connection, plan: Plan, revision: Revision, done: set[str], now: datetime
+    ) -> None:
+        """Carry out at once what needs nothing that was not approved."""
+        mint_grants(conn, plan, revision, done, now)
+        log.note(
+            conn, plan.session_id, now, actor="gonogo", action="plan.replanned_within_grant",
+            subject=plan.id, revision=revision.number, digest=revision.digest,
+            reason="the new revision needs nothing that was not approved", source="grant",
+        )  # fmt: skip
+        self.engine.go_on_revised(conn, plan.id, "needs nothing that was not approved", now)
+
+    def _drop_unfinished(self, conn: Connection, plan: Plan, now: datetime) -> None:
+        """What waited for a person in the old revision waits no more."""
+        for row in subtask_rows(conn, plan.id, plan.revision):
+            if row.status not in SUBTASK.terminal:
+                self.engine.dropped(conn, row, "the plan was changed", now)
+        for approval in pending_of_plan(conn, plan.id):
+            self.desk.withdraw(conn, approval, now)
+
+    def spent(self, conn: Connection, plan: Plan, error: BudgetSpent, now: datetime) -> None:
+        """A budget is spent: search on when a person gives more."""
+        self.talk.rest(conn, plan)
+        self.engine.pause_search(conn, plan.id, error.excess, now)
+
+    def give_up(self, conn: Connection, plan: Plan, reason: str, now: datetime) -> None:
+        """There is no other plan: the old one goes on as far as it can."""
+        self.drop(conn, plan, now)
+        self.engine.go_without(conn, plan.id, reason, now)
+
+    def drop(self, conn: Connection, plan: Plan, now: datetime) -> None:
+        """End what the search asked for and has no answer to."""
+        if plan.replans:
+            self.talk.drop_calls(conn, self.desk, plan, now)
+
+    # A person is asked first ------------------------------------------------------------------
+
+    def _ask_person(self, conn: Connection, plan: Plan, now: datetime) -> None:
+        for approval in pending_of_plan(conn, plan.id):
+            if approval.details.get("about") == ABOUT:
+                return
+        about: dict[str, Any] = plan.replan or {}
+        locale = spoken_in(conn, plan.session_id) or DEFAULT
+        reason = text("replan_question", locale, count=plan.replans - 1, reason=about["reason"])
+        self.desk.open(
+            conn,
+            Question(
+                session_id=plan.session_id, kind=ApprovalKind.INTERVENTION, subject=plan.goal,
+                details={"about": ABOUT, "replans": plan.replans - 1, **_public(plan, locale)},
+                reason=reason, digest=plan.digest, plan_id=plan.id, revision=plan.revision,
+                agent=ARCHITECT,
+            ),
+            now,
+        )  # fmt: skip
+        log.tell_final(conn, plan.session_id)
+
+    def settle(self, conn: Connection, approval: Approval, ruling: Ruling, now: datetime) -> None:
+        """A person answers whether the plan is changed once more."""
+        plan = plan_of(conn, approval.plan_id or "")
+        if plan is None or plan.status is not PlanStatus.REPLANNING or plan.replan is None:
+            raise Conflict("The plan is not being changed any more")
+        match ruling.word:
+            case DecisionWord.APPROVE:
+                set_plan(conn, plan, replan={**plan.replan, "asks": False})
+                go_on(conn, REPLAN, plan.id)
+            case DecisionWord.REJECT:
+                self._end(conn, plan, "replan_declined", now, by=ruling.by.name)
+            case _:
+                raise InvalidMessage("Whether to replan is approved or rejected, not edited")
+
+    def lapse(self, conn: Connection, approval: Approval, now: datetime) -> None:
+        """Nobody answered in time: the plan ends with what it has reached."""
+        plan = plan_of(conn, approval.plan_id or "")
+        if plan is not None and plan.status is PlanStatus.REPLANNING:
+            self._end(conn, plan, "replan_lapsed", now)
+
+    def _end(self, conn: Connection, plan: Plan, key: str, now: datetime, **fields: str) -> None:
+        reason = text(key, spoken_in(conn, plan.session_id), **fields)
+        self.engine.end_unfinished(conn, plan.id, reason, now)
+
+
+def _public(plan: Plan, locale: str) -> dict[str, Any]:
+    """Why a plan is changed, as people and clients are told."""
+    about: dict[str, Any] = plan.replan or {}
+    root_cause, suggestion = reflection(about, locale)
+    found = {
+        "cause": about.get("cause"), "reason": about.get("reason"), "root_cause": root_cause,
+        "suggestion": suggestion, "subtask_id": about.get("subtask_id"), "by": about.get("by"),
+    }  # fmt: skip
+    return {name: value for name, value in found.items() if value is not None}

@@ -1,0 +1,175 @@
+"""From one revision of a plan to the next: what is kept, and what the new one allows."""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from gonogo.domain.conditions import check_references, references
+from gonogo.domain.errors import Conflict, InvalidArguments, InvalidPlan, defects_of
+from gonogo.domain.plan import KindRule, Revision, Subtask, dependants, parse_subtasks
+from gonogo.domain.records import GrantRow, Plan, SubtaskRow
+from gonogo.domain.schedule import count_ended
+from gonogo.domain.states import SubtaskStatus
+from gonogo.domain.tool_calls import ToolClass
+from gonogo.execution.scheduling import check_condition
+from gonogo.store import Connection, new_id
+from gonogo.store.checkpoints import undone_subtasks
+from gonogo.store.plans import (
+    add_grants,
+    add_revision,
+    check_approved,
+    count_revisions,
+    current_revision,
+    end_grants,
+    revise_plan,
+    revoked_subtasks,
+    subtask_rows,
+)
+from gonogo.tools import SchemaChecks, Tool
+
+
+def also_asked(plan: Plan, by: str | None) -> list[str] | None:
+    """Who has had a plan changed, with one more; nobody where the runtime changes it itself."""
+    before = plan.asked_by or []
+    return plan.asked_by if by is None or by in before else [*before, by]
+
+
+def take_up(
+    conn: Connection,
+    plan: Plan,
+    kept: Mapping[str, SubtaskRow],
+    by: str,
+    reason: str,
+    now: datetime,
+) -> Plan:
+    """Have what was approved, or a part of it, done again; that needs no question.
+
+    Rows never leave a terminal state, so the plan gets another revision: the approved one, subtask
+    for subtask. What a person revoked is not granted anew. Gives the plan as it is then.
+
+    Args:
+        kept: The rows of subtasks that stand as they did; all others begin anew.
+
+    Raises:
+        Conflict: the plan is not as the caller saw it, or not at what was approved.
+    """
+    check_approved(plan)
+    number = count_revisions(conn, plan.id) + 1
+    revision = current_revision(conn, plan).model_copy(update={"number": number, "written": None})
+    add_revision(conn, revision, now, by, reason, kept=kept)
+    floor = told_progress(conn, plan)
+    if not revise_plan(conn, plan, revision, floor, approved_revision=number):
+        raise Conflict(f"Plan {plan.id} changed at this moment")
+    end_grants(conn, plan.id, now, reason)
+    revised = replace(
+        plan, revision=number, approved_revision=number, digest=revision.digest, finished_at=None
+    )
+    mint_grants(conn, revised, revision, kept.keys() | revoked_subtasks(conn, plan.id), now)
+    return revised
+
+
+def mint_grants(
+    conn: Connection, plan: Plan, revision: Revision, without: Collection[str], now: datetime
+) -> None:
+    """Grant each subtask what its plan allows it, if it allows anything without a question.
+
+    Args:
+        without: Those that get nothing: they are done, or a person revoked what they had.
+    """
+    if plan.auto_approve_tools:
+        left = [subtask for subtask in revision.subtasks if subtask.id not in without]
+        add_grants(conn, [_grant(plan, subtask, now) for subtask in left])
+
+
+def completed(conn: Connection, plan: Plan) -> dict[str, SubtaskRow]:
+    """The rows of a plan's subtasks that are done: no later revision changes them."""
+    if plan.started_at is None:
+        return {}
+    rows = subtask_rows(conn, plan.id, plan.revision)
+    done = (row for row in rows if row.status is SubtaskStatus.COMPLETED or row.declined)
+    gone = undone(conn, plan, rows)
+    return {row.subtask_id: row for row in done if row.subtask_id not in gone}
+
+
+def undone(conn: Connection, plan: Plan, rows: Iterable[SubtaskRow]) -> frozenset[str]:
+    """The subtasks whose files were taken back after they ended, and those built on them."""
+    since = undone_subtasks(conn, plan.id)
+    over = {row.subtask_id: row.finished_at for row in rows if row.finished_at is not None}
+    gone = frozenset(key for key, at in over.items() if key in since and at <= since[key])
+    if not gone:
+        return gone
+    subtasks = current_revision(conn, plan).subtasks
+    return gone.union(*(dependants(subtasks, each) for each in gone))
+
+
+def told_progress(conn: Connection, plan: Plan) -> int:
+    """The progress that was told of a plan so far, in thousandths."""
+    rows = subtask_rows(conn, plan.id, plan.revision)
+    done = count_ended(row.status for row in rows)
+    return max(plan.floor, 1000 * done // len(rows))
+
+
+def _grant(plan: Plan, subtask: Subtask, now: datetime) -> GrantRow:
+    scope = subtask.scope.model_dump(mode="json", exclude_none=True) if subtask.scope else None
+    return GrantRow(
+        id=new_id("grant"), session_id=plan.session_id, plan_id=plan.id, revision=plan.revision,
+        subtask_id=subtask.id, scope=scope, status="active", created_at=now, ended_at=None,
+        ended_because=None,
+    )  # fmt: skip
+
+
+# Reads the subtasks of a plan, and checks all that can be known before it runs.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanReader:
+    """Knows who can carry out subtasks, and what they can give."""
+
+    workers: frozenset[str]
+    """The agents that may carry out subtasks."""
+    tools: Mapping[str, Tool]
+    kinds: Mapping[str, KindRule]
+
+    def read(
+        self,
+        raw: Any,  # noqa: ANN401 - as a stranger wrote it
+        done: Collection[str] = (),
+    ) -> tuple[Subtask, ...]:
+        """Read the subtasks of a new plan, of an edited one, or what is left of one.
+
+        Args:
+            done: Ids of subtasks that these may depend on and that are kept.
+
+        Raises:
+            InvalidPlan: with the first defect, naming the subtask and the field.
+        """
+        usable = {name for name, t in self.tools.items() if t.tool_class is not ToolClass.CONTROL}
+        subtasks = parse_subtasks(
+            raw, agents=self.workers, tools=usable, kinds=self.kinds, known=done
+        )
+        check_references(subtasks, done)
+        checks = SchemaChecks()
+        for subtask in subtasks:
+            with defects_of(subtask.id):
+                _check_condition(subtask)
+                self._check_arguments(subtask, checks)
+        return subtasks
+
+    def _check_arguments(self, subtask: Subtask, checks: SchemaChecks) -> None:
+        """Check the inputs of a tool that are known already."""
+        if subtask.tool is None or references(subtask.inputs):
+            return
+        try:
+            self.tools[subtask.tool].parse(subtask.inputs or {}, checks)
+        except InvalidArguments as problem:
+            raise InvalidPlan(f"Subtask {subtask.id!r}: inputs: {problem}") from None
+
+
+def _check_condition(subtask: Subtask) -> None:
+    if subtask.condition is None:
+        return
+    try:
+        check_condition(subtask.condition)
+    except InvalidPlan as problem:
+        raise InvalidPlan(f"Subtask {subtask.id!r}: {problem}") from None

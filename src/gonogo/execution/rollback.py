@@ -1,0 +1,673 @@
+"""Rollback: files go back to what they were before an agent changed them.
+
+Promises: only a file that still holds what the agent left is touched; it can itself be undone,
+since a checkpoint comes first; a dry run changes nothing; after a crash in the middle, doing it
+again completes it.
+"""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import anyio
+import anyio.to_thread
+
+from gonogo.domain.errors import Conflict, NotFound, ToolFailed
+from gonogo.domain.events import PlanRolledBack, RollbackFacts
+from gonogo.domain.plan import Revision, dependants
+from gonogo.domain.plan_views import RollbackFile
+from gonogo.domain.records import Checkpoint, FileChange, Plan, Session, SubtaskRow
+from gonogo.domain.states import ENDED, SUBTASK, PlanStatus, SubtaskStatus
+from gonogo.domain.undo import (
+    FOLDER,
+    PathUndo,
+    Reckoning,
+    State,
+    read_standings,
+    real_path,
+    reckon,
+    shown_path,
+    write_standings,
+)
+from gonogo.execution.checkpoints import created, sealed
+from gonogo.execution.plans.controls import RESUME
+from gonogo.execution.plans.revisions import take_up
+from gonogo.execution.scheduling import ROLLING_BACK, Retreat, Work, unsettled
+from gonogo.store import Connection, Store
+from gonogo.store import events as log
+from gonogo.store.checkpoints import (
+    Doer,
+    Touched,
+    add_changes,
+    add_checkpoints,
+    attempt_checkpoint,
+    changes_after,
+    checkpoint_of,
+    head_of,
+    is_being_undone,
+    latest_checkpoint,
+)
+from gonogo.store.jobs import drop_timer, given_up, set_timer
+from gonogo.store.plans import (
+    current_revision,
+    keep_account,
+    lock_plan,
+    plan_of,
+    revision_of,
+    set_plan,
+    standings,
+    subtask_rows,
+)
+from gonogo.store.sessions import session_of
+from gonogo.texts import say
+from gonogo.workspace import (
+    FileState,
+    Folders,
+    Left,
+    Restore,
+    RestoreItem,
+    Snapshots,
+    Traffic,
+    Tree,
+    Workspace,
+)
+
+# What a rollback is about: which changes of which plan, and whether it may be done now.
+
+BUSY = frozenset({SubtaskStatus.RUNNING, SubtaskStatus.WAITING_APPROVAL})
+_QUIET = ENDED | {PlanStatus.PAUSED}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Undoing:
+    """One rollback that is wanted."""
+
+    session: Session
+    plan: Plan
+    revision: Revision
+    changes: tuple[FileChange, ...]
+    """Oldest first."""
+    named: frozenset[str]
+    """The subtask that was named, and its dependants; all that have begun of a whole plan."""
+    subtask_id: str | None = None
+    """The subtask that was named."""
+    back_to: Checkpoint | None = None
+    """The checkpoint that was named, or else the latest."""
+    whole: bool = False
+    """All that the plan did is undone."""
+    attempt: Checkpoint | None = None
+    """The checkpoint before the attempt that has failed, if that is what is undone."""
+
+    @property
+    def subtasks(self) -> list[str]:
+        """The subtasks whose changes are undone, those of the current revision in plan order."""
+        found = {change.subtask_id for change in self.changes} | self.named
+        return [key for key in self.revision.by_id if key in found]
+
+
+class Target(NamedTuple):
+    """What a rollback was asked to undo: if nothing is named, all since the latest checkpoint."""
+
+    checkpoint_id: str | None = None
+    subtask_id: str | None = None
+    whole: bool = False
+
+    def __str__(self) -> str:
+        """As a refusal names it."""
+        if self.whole:
+            return "of the whole plan"
+        return f"to {self.checkpoint_id}" if self.checkpoint_id else f"of subtask {self.subtask_id}"
+
+
+def wanted_rollback(
+    conn: Connection,
+    plan_id: str,
+    checkpoint_id: str | None,
+    subtask_id: str | None,
+    *,
+    whole: bool = False,
+    looks: bool = False,
+) -> Undoing:
+    """What undoing all since a checkpoint, a subtask and its dependants, or a whole plan means.
+
+    A rollback that was cut off is to be done again before another one; it need not be named.
+
+    Args:
+        looks: Nothing is to be undone now, so the plan may go on meanwhile.
+
+    Raises:
+        NotFound: there is no such plan, checkpoint or subtask.
+        Conflict: something of the plan runs, or nothing of it was ever kept.
+    """
+    plan = plan_of(conn, plan_id)
+    if plan is None:
+        raise NotFound(f"No plan found with id={plan_id}")
+    session, revision = _around(conn, plan)
+    if not looks:
+        check_quiet(conn, plan)
+    target = _unfinished(plan, Target(checkpoint_id, subtask_id, whole))
+    if target.subtask_id is not None:
+        undoing = _of_subtask(conn, session, plan, revision, target.subtask_id)
+    elif target.whole:
+        undoing = _of_plan(conn, session, plan, revision)
+    else:
+        checkpoint = _named_checkpoint(conn, plan, target.checkpoint_id)
+        undoing = Undoing(
+            session=session, plan=plan, revision=revision, named=frozenset(), back_to=checkpoint,
+            changes=tuple(changes_after(conn, plan.id, checkpoint.last_change)),
+        )  # fmt: skip
+    check_kept(conn, undoing)
+    return undoing
+
+
+def check_kept(conn: Connection, undoing: Undoing) -> None:
+    """Refuse what needs contents that were given up.
+
+    Raises:
+        Conflict: saying when.
+    """
+    swept = given_up(conn, undoing.plan.id)
+    if swept is None:
+        return
+    gone = undoing.back_to is not None and undoing.back_to.swept_at is not None
+    if gone or any(change.created_at <= swept for change in undoing.changes):
+        raise Conflict(
+            f"Plan {undoing.plan.id} cannot be rolled back so far: its snapshots until"
+            f" {swept:%Y-%m-%d} were given up after GONOGO_KEEP_CHECKPOINTS_DAYS"
+        )
+
+
+def failed_attempt(conn: Connection, plan_id: str, subtask_id: str) -> Undoing | None:
+    """What undoing the running attempt of a subtask is about; None where nothing was changed."""
+    plan = plan_of(conn, plan_id)
+    if plan is None:
+        return None
+    session, revision = _around(conn, plan)
+    before = attempt_checkpoint(conn, plan_id, plan.revision, subtask_id)
+    if before is None:
+        return None
+    changes = _by(changes_after(conn, plan_id, before.last_change), {subtask_id})
+    if not changes:
+        return None
+    return Undoing(
+        session=session, plan=plan, revision=revision, changes=changes,
+        named=frozenset({subtask_id}), attempt=before,
+    )  # fmt: skip
+
+
+def check_quiet(conn: Connection, plan: Plan) -> None:
+    """Refuse while something of a plan runs or is about to.
+
+    Raises:
+        Conflict: naming what to do about it.
+    """
+    if plan.status in {PlanStatus.AWAITING_APPROVAL, PlanStatus.APPROVED}:
+        raise Conflict(f"Plan {plan.id} is {plan.status}; decide about it, or cancel it, first")
+    if plan.status is PlanStatus.REPLANNING:
+        raise Conflict(f"Plan {plan.id} is replanning; wait for its new revision, or cancel it")
+    if plan.status not in _QUIET:
+        raise Conflict(f"Plan {plan.id} is {plan.status}; pause it first")
+    rows = standings(conn, plan.id, plan.revision)
+    busy = {key for key, row in rows.items() if row.status in BUSY} | unsettled(conn, plan, rows)
+    if plan.status is PlanStatus.PAUSED and busy:
+        found = ", ".join(sorted(busy))
+        raise Conflict(f"Plan {plan.id} is paused, but {found} is not at rest yet")
+
+
+def _unfinished(plan: Plan, named: Target) -> Target:
+    """What was named, or else what the rollback under way is to undo."""
+    if plan.rollback is None:
+        return named
+    kept = plan.rollback
+    first = Target(kept["checkpoint_id"], kept["subtask_id"], kept.get("whole", False))
+    if named not in {Target(), first}:
+        raise Conflict(f"The rollback {first} is not finished; was it cut off, do it again first")
+    return first
+
+
+def _around(conn: Connection, plan: Plan) -> tuple[Session, Revision]:
+    session, revision = session_of(conn, plan.session_id), current_revision(conn, plan)
+    assert session is not None  # noqa: S101 - a foreign key away
+    if session.tool_host == "client":
+        raise Conflict(
+            "The client carries out this session's tools: there are no checkpoints and no rollback"
+        )
+    return session, revision
+
+
+def _of_subtask(
+    conn: Connection, session: Session, plan: Plan, revision: Revision, subtask_id: str
+) -> Undoing:
+    if subtask_id not in revision.by_id:
+        raise NotFound(f"Plan {plan.id} has no subtask {subtask_id}")
+    named = dependants(revision.subtasks, subtask_id) | {subtask_id}
+    changes = _by(changes_after(conn, plan.id, 0), named)
+    return Undoing(
+        session=session, plan=plan, revision=revision, changes=changes, named=frozenset(named),
+        subtask_id=subtask_id,
+    )  # fmt: skip
+
+
+def _of_plan(conn: Connection, session: Session, plan: Plan, revision: Revision) -> Undoing:
+    _named_checkpoint(conn, plan, None)
+    rows = standings(conn, plan.id, plan.revision)
+    begun = (key for key, row in rows.items() if row.attempt or row.status in SUBTASK.terminal)
+    return Undoing(
+        session=session, plan=plan, revision=revision, named=frozenset(begun), whole=True,
+        changes=tuple(changes_after(conn, plan.id, 0)),
+    )  # fmt: skip
+
+
+def _named_checkpoint(conn: Connection, plan: Plan, checkpoint_id: str | None) -> Checkpoint:
+    if checkpoint_id is None:
+        found = latest_checkpoint(conn, plan.id)
+        if found is None:
+            raise Conflict(f"Plan {plan.id} has no checkpoint: nothing of it has run")
+        return found
+    found = checkpoint_of(conn, checkpoint_id)
+    if found is None or found.plan_id != plan.id:
+        raise NotFound(f"Plan {plan.id} has no checkpoint {checkpoint_id}")
+    return found
+
+
+def _by(
+    changes: Sequence[FileChange], subtasks: frozenset[str] | set[str]
+) -> tuple[FileChange, ...]:
+    return tuple(change for change in changes if change.subtask_id in subtasks)
+
+
+# What runs again after a rollback: the next revision of a paused plan.
+
+Rows = Mapping[str, SubtaskRow]
+
+
+def run_again(conn: Connection, undoing: Undoing, plan: Plan, by: str, now: datetime) -> list[str]:
+    """Have what was undone run again when a paused plan goes on.
+
+    Rows never leave a terminal state, so the plan gets a new revision; the person who rolls back is
+    the one who approves it. Going back to a checkpoint also takes up again what had been done then.
+    Gives the subtasks that will run again, none if the plan stays as it is.
+    """
+    current = current_revision(conn, plan)
+    rows = {row.subtask_id: row for row in subtask_rows(conn, plan.id, plan.revision)}
+    if any(row.status in BUSY for row in rows.values()):
+        raise Conflict(f"Plan {plan.id} went on meanwhile")
+    kept = _kept(conn, undoing, current, rows)
+    if {key: row.key for key, row in kept.items()} == {
+        key: row.key for key, row in rows.items() if row.status in SUBTASK.terminal
+    }:
+        return []
+    again = [key for key, row in rows.items() if key not in kept and _has_run(row)]
+    take_up(conn, plan, kept, by, "rollback", now)
+    return again
+
+
+def _kept(
+    conn: Connection, undoing: Undoing, current: Revision, rows: Rows
+) -> dict[str, SubtaskRow]:
+    target = undoing.back_to
+    if target is None:
+        left = {key: row for key, row in rows.items() if key not in undoing.named}
+        return {key: row for key, row in left.items() if row.status in SUBTASK.terminal}
+    then = revision_of(conn, target.plan_id, target.revision)
+    assert then is not None  # noqa: S101 - the checkpoint was taken in it
+    stood = zip(
+        subtask_rows(conn, target.plan_id, target.revision),
+        read_standings(target.standings),
+        strict=True,
+    )
+    return {
+        row.subtask_id: rows[row.subtask_id] if _same(rows.get(row.subtask_id), row) else row
+        for row, status in stood
+        if status in SUBTASK.terminal
+        and current.by_id.get(row.subtask_id) == then.by_id[row.subtask_id]
+    }
+
+
+def _same(one: SubtaskRow | None, other: SubtaskRow) -> bool:
+    """Whether a row is another one that was taken over into a later revision."""
+    return one is not None and _end(one) == _end(other)
+
+
+def _end(row: SubtaskRow) -> tuple[object, ...]:
+    return row.status, row.finished_at, row.declined, row.result, row.error
+
+
+def _has_run(row: SubtaskRow) -> bool:
+    return row.attempt > 0 or row.status is not SubtaskStatus.PENDING
+
+
+ROLLBACK = "rollback"
+_TOLD = 200
+"""Paths of each kind that an event names."""
+Find = Callable[[Connection], Undoing]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """What a rollback does about each path."""
+
+    restore: Restore
+    undone: tuple[PathUndo, ...]
+    """Those that go back, or are back already."""
+    files: tuple[RollbackFile, ...]
+    folders: Reckoning
+
+    def paths(self, *actions: str) -> list[str]:
+        """The paths about which one of these is done."""
+        return [file.path for file in self.files if file.action in actions]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rolled:
+    """What came of a rollback."""
+
+    undoing: Undoing
+    judged: Judged
+    checkpoint: Checkpoint | None = None
+    again: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rollbacks:
+    """Undoes what calls did to files."""
+
+    store: Store
+    snapshots: Snapshots
+    traffic: Traffic
+    open_workspace: Callable[[Path], Workspace]
+    clock: Callable[[], datetime]
+
+    async def look(self, find: Find, *, include_shared: bool) -> Rolled:
+        """Find out what a rollback would do now, whoever else writes meanwhile."""
+        undoing = await self.store.read(find)
+        return Rolled(undoing=undoing, judged=await self._judged(undoing, include_shared))
+
+    async def carry_out(
+        self, find: Find, by: str, *, include_shared: bool, again: bool = True
+    ) -> Rolled:
+        """Roll back.
+
+        Args:
+            find: Says what is to be undone; asked again once nobody else writes.
+            again: In a paused plan, have what is undone run again.
+
+        Raises:
+            Conflict: the files cannot be put back now; nothing was changed.
+        """
+        undoing = await self.store.read(find)
+        async with self.traffic.alone(_root(undoing)):
+            undoing = await self.store.read(find)
+            judged = await self._judged(undoing, include_shared)
+            tree = await self._in_thread(self.snapshots.take, self._workspace(undoing))
+            rolled: Rolled | None = None
+            # From the checkpoint on it is done to its end, whoever stops waiting for it.
+            with anyio.CancelScope(shield=True):
+                rolled = await self._done(undoing, judged, tree, by, again=again)
+        assert rolled is not None  # noqa: S101 - nobody cancels that scope
+        return rolled
+
+    async def _done(
+        self, undoing: Undoing, judged: Judged, tree: Tree, by: str, *, again: bool
+    ) -> Rolled:
+        checkpoint = await self.store.write(_checkpoint, undoing, tree, self.clock())
+        try:
+            await self._in_thread(self.snapshots.apply, self._workspace(undoing), judged.restore)
+        except Conflict:
+            await self.store.write(_unheld, undoing)
+            raise
+        ran = await self.store.write(_written, undoing, judged, checkpoint, by, again, self.clock())
+        return Rolled(undoing=undoing, judged=judged, checkpoint=checkpoint, again=tuple(ran))
+
+    def _workspace(self, undoing: Undoing) -> Workspace:
+        return self.open_workspace(_root(undoing))
+
+    async def _judged(self, undoing: Undoing, include_shared: bool) -> Judged:
+        return await self._in_thread(self._judge, undoing, include_shared)
+
+    async def _in_thread(self, work: Callable[..., Any], *args: Any) -> Any:  # noqa: ANN401
+        try:
+            return await anyio.to_thread.run_sync(work, *args)
+        except ToolFailed as failure:
+            raise Conflict(f"The files cannot be put back: {failure}") from failure
+
+    def _judge(self, undoing: Undoing, include_shared: bool) -> Judged:
+        found = reckon(undoing.changes)
+        stays = {path.path: _stays(path, include_shared) for path in found.paths}
+        todo = [path for path in found.paths if stays[path.path] is None]
+        restore = self.snapshots.plan_restore(
+            self._workspace(undoing),
+            {real_path(path.path): _state(path.wanted) for path in todo},
+            {real_path(path.path): _left(path.left) for path in todo},
+            folders=Folders(
+                made=tuple(map(real_path, found.made)), gone=tuple(map(real_path, found.gone))
+            ),
+        )
+        items = {item.path: item for item in restore.items}
+        undone = tuple(p for p in todo if items[real_path(p.path)].action != "conflict")
+        files = [stays[p.path] or _file(p, items[real_path(p.path)]) for p in found.paths]
+        told = tuple(file for file in files if file is not None)
+        return Judged(restore=restore, undone=undone, files=told, folders=found)
+
+
+def _root(undoing: Undoing) -> Path:
+    return Path(undoing.session.workspace)
+
+
+def _stays(path: PathUndo, include_shared: bool) -> RollbackFile | None:
+    """Why a path stays as it is, whatever it holds now."""
+    shown = shown_path(path.path)
+    lost = path.wanted is not None and "blob" not in path.wanted
+    if path.unknown or lost:
+        return RollbackFile(path=shown, action="conflict", reason="unknown")
+    if not path.unbroken:
+        return RollbackFile(path=shown, action="conflict", reason="changed_between")
+    if path.shared and not include_shared:
+        return RollbackFile(path=shown, action="shared")
+    return None
+
+
+def _file(path: PathUndo, item: RestoreItem) -> RollbackFile | None:
+    shown = shown_path(path.path)
+    if item.action == "conflict":
+        return RollbackFile(path=shown, action="conflict", reason=item.reason)
+    if item.action == "nothing":
+        return None
+    return RollbackFile(path=shown, action="restore" if item.wanted else "delete")
+
+
+def _state(state: State) -> FileState | None:
+    return None if state is None else FileState(**state)
+
+
+def _left(state: State) -> Left:
+    if state is None:
+        return None
+    return FileState(**state) if "blob" in state else str(state["hash"])
+
+
+# Transactions -----------------------------------------------------------------------------------
+
+
+def _checkpoint(conn: Connection, undoing: Undoing, tree: Tree, now: datetime) -> Checkpoint:
+    """The checkpoint before a rollback: going back to it undoes the rollback."""
+    of = undoing.attempt
+    plan = lock_plan(conn, undoing.plan.id)
+    assert plan is not None  # noqa: S101 - plans are never deleted
+    if plan.revision != undoing.plan.revision:
+        raise Conflict(f"Plan {plan.id} has changed meanwhile; look again")
+    if of is None:
+        check_quiet(conn, plan)
+        check_kept(conn, undoing)
+        _hold(conn, plan, undoing)
+    head = head_of(conn, plan.session_id, plan.id)
+    stand = standings(conn, plan.id, plan.revision)
+    base = Checkpoint(
+        id="", session_id=plan.session_id, plan_id=plan.id, revision=plan.revision,
+        subtask_id=of.subtask_id if of else None, attempt=of.attempt if of else 0, reason="",
+        standings=write_standings(stand[key].status for key in undoing.revision.by_id),
+        event_seq=head.event_seq, last_change=head.last_change, tree=tree, hash="",
+        created_at=now,
+    )  # fmt: skip
+    made = sealed(base, say("checkpoint_rollback", head.locale))
+    add_checkpoints(conn, [made])
+    log.tell(conn, plan.session_id, now, created(made))
+    return made
+
+
+def _written(
+    conn: Connection,
+    undoing: Undoing,
+    judged: Judged,
+    checkpoint: Checkpoint,
+    by: str,
+    again: bool,
+    now: datetime,
+) -> list[str]:
+    plan = lock_plan(conn, undoing.plan.id)
+    assert plan is not None  # noqa: S101 - plans are never deleted
+    _write_changes(conn, undoing, judged, now)
+    keep_account(conn, plan.id, None)
+    # Somebody may have let the plan go on meanwhile; the files are told of all the same.
+    still = plan.status is PlanStatus.PAUSED and plan.revision == undoing.plan.revision
+    if again:
+        _let_go(conn, plan)
+    ran = run_again(conn, undoing, plan, by, now) if again and still else []
+    _tell(conn, undoing, judged, checkpoint, by, ran, now)
+    if again:
+        log.tell_final(conn, plan.session_id)
+    return ran
+
+
+def _hold(conn: Connection, plan: Plan, undoing: Undoing) -> None:
+    """Keep a plan where it is until the rollback is written, also over a crash."""
+    about: dict[str, Any] = {
+        "checkpoint_id": undoing.back_to.id if undoing.back_to else None,
+        "subtask_id": undoing.subtask_id, "whole": undoing.whole, "pause": _paused_for(plan),
+    }  # fmt: skip
+    to: dict[str, Any] = {"rollback": about}
+    if plan.status is PlanStatus.PAUSED:
+        drop_timer(conn, RESUME, plan.id)
+        to["pause_reason"] = ROLLING_BACK
+    set_plan(conn, plan, **to)
+
+
+def _paused_for(plan: Plan) -> str | None:
+    """Why a plan is paused, but for its rollback."""
+    if plan.pause_reason == ROLLING_BACK:
+        return (plan.rollback or {}).get("pause")
+    return plan.pause_reason
+
+
+def _unheld(conn: Connection, undoing: Undoing) -> None:
+    """Nothing was put back: the plan may go on."""
+    plan = lock_plan(conn, undoing.plan.id)
+    if plan is not None and plan.rollback is not None:
+        _let_go(conn, plan)
+
+
+def _let_go(conn: Connection, plan: Plan) -> None:
+    """The rollback is written: a pause is again what it was; a quota ends its own."""
+    if plan.status is PlanStatus.PAUSED and plan.paused_until is not None:
+        set_timer(conn, RESUME, plan.id, plan.paused_until)
+    set_plan(conn, plan, pause_reason=_paused_for(plan), rollback=None)
+
+
+def _write_changes(conn: Connection, undoing: Undoing, judged: Judged, now: datetime) -> None:
+    wanted = {item.path: item.wanted for item in judged.restore.items}
+    for path in judged.undone:
+        for change in reversed(path.changes):
+            first = change is path.changes[0]
+            state = wanted[real_path(path.path)] if first else None
+            after = (asdict(state) if state else None) if first else change.before
+            doer = _doer(undoing, change.revision, change.subtask_id, change.call_id)
+            touched = Touched(path.path, change.after, after)
+            add_changes(conn, doer, ROLLBACK, [touched], now)
+    folders = [
+        *(Touched(path, FOLDER, None) for path in judged.folders.made),
+        *(Touched(path, None, FOLDER) for path in judged.folders.gone),
+    ]
+    add_changes(conn, _doer(undoing, None, None, None), ROLLBACK, folders, now)
+
+
+def _doer(
+    undoing: Undoing, revision: int | None, subtask_id: str | None, call_id: str | None
+) -> Doer:
+    plan = undoing.plan
+    return Doer(plan.session_id, plan.id, revision, subtask_id, call_id, undoing.session.workspace)
+
+
+def _tell(
+    conn: Connection,
+    undoing: Undoing,
+    judged: Judged,
+    checkpoint: Checkpoint,
+    by: str,
+    again: Sequence[str],
+    now: datetime,
+) -> None:
+    plan: Plan = undoing.plan
+    facts = RollbackFacts(
+        plan_id=plan.id, by=by, checkpoint_id=checkpoint.id, subtasks=undoing.subtasks,
+        again=list(again), restored=judged.paths("restore", "delete")[:_TOLD],
+        conflicts=judged.paths("conflict")[:_TOLD], shared=judged.paths("shared")[:_TOLD],
+    )  # fmt: skip
+    counts = {
+        "restored": len(judged.paths("restore", "delete")),
+        "conflicts": len(judged.paths("conflict")),
+        "shared": len(judged.paths("shared")),
+    }
+    content = say("plan_rolled_back", undoing.session.spoken, **counts)
+    log.tell(
+        conn, plan.session_id, now,
+        PlanRolledBack(plan_id=plan.id, content=content, metadata=facts),
+    )  # fmt: skip
+    log.note(
+        conn, plan.session_id, now, actor=by, action="plan.rolled_back", subject=plan.id,
+        checkpoint_id=checkpoint.id, subtasks=undoing.subtasks, again=list(again), **counts,
+        back_to=undoing.back_to.id if undoing.back_to else None, whole=undoing.whole or None,
+    )  # fmt: skip
+
+
+# Rollback on error: the files of a failed attempt go back before its failure is written.
+
+_LOG = logging.getLogger(__name__)
+_BY = "on_failure"
+"""Who rolls back, in events and in the audit log: the setting."""
+
+
+def retreat(rollbacks: Rollbacks, check: Callable[[Connection, Work], None]) -> Retreat:
+    """What the engine does about a failed attempt where files are to go back.
+
+    What people changed since stays. The checkpoint that it takes first marks the attempt, so that
+    after a crash in the middle the attempt is not gone on with.
+
+    Args:
+        check: Raises Superseded when the subtask is no longer the caller's.
+    """
+
+    def find(conn: Connection, work: Work) -> Undoing | None:
+        check(conn, work)
+        return failed_attempt(conn, work.revision.plan_id, work.subtask.id)
+
+    async def undo(work: Work) -> None:
+        try:
+            found = await rollbacks.store.read(find, work)
+            if found is not None:
+                # Nobody but this attempt adds to what it changed, so what was found still holds.
+                await rollbacks.carry_out(
+                    lambda conn: find(conn, work) or found, _BY, include_shared=False, again=False
+                )
+        except Conflict as conflict:
+            _LOG.warning("what %s changed stays: %s", work.key, conflict)
+
+    return Retreat(undo=undo, began=_began)
+
+
+def _began(conn: Connection, work: Work) -> bool:
+    number = work.revision.number
+    before = attempt_checkpoint(conn, work.revision.plan_id, number, work.subtask.id)
+    return before is not None and is_being_undone(conn, before)

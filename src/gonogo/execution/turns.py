@@ -1,0 +1,375 @@
+"""Turns: drives the answer to one message, from agent to agent, until done or parked."""
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from gonogo.domain.errors import Busy, GonogoError, InvalidPlan, ModelFailed
+from gonogo.domain.events import AssistantMessage, ErrorHappened
+from gonogo.domain.failures import is_away
+from gonogo.domain.plan import Revision
+from gonogo.domain.records import MAIN, CallRow, Job, Session, Turn
+from gonogo.domain.states import TURN, CallStatus, TurnStatus
+from gonogo.domain.tool_calls import Reply, UserText
+from gonogo.execution.absences import ModelWait
+from gonogo.execution.agent import (
+    Finished,
+    Handed,
+    Loop,
+    Profile,
+    Resting,
+    Thread,
+    drop_call,
+    end_call,
+    keep_reply,
+    open_control,
+)
+from gonogo.execution.approvals import Desk
+from gonogo.execution.inbox import (
+    check,
+    move,
+    next_turn,
+    restore,
+    tell_all_queued,
+    tell_switch,
+    wake,
+)
+from gonogo.execution.plans import Planning
+from gonogo.execution.plans.lifecycle import is_held
+from gonogo.execution.scheduling import Superseded
+from gonogo.store import Connection, Store, stop
+from gonogo.store import events as log
+from gonogo.store.calls import open_calls
+from gonogo.store.sessions import (
+    lock_turn,
+    open_turns,
+    say,
+    session_of,
+    set_turn_agent,
+    set_turn_away,
+    take_turn,
+    turn_of,
+)
+from gonogo.texts import say as text
+
+# Calls that speak to the runtime: plans, switches, questions, completion.
+
+_C = CallStatus
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Controls:
+    """Answers the calls of a turn that no tool carries out."""
+
+    store: Store
+    planning: Planning
+    profiles: Mapping[str, Profile]
+    clock: Callable[[], datetime]
+
+    async def answer(self, session: Session, turn: Turn, call: CallRow) -> Turn | None:
+        """Answer one. Gives the turn to go on with, or None when it is over or parked."""
+        steps = {
+            "switch_mode": self._switch,
+            "create_plan": self._create_plan,
+            "execute_plan": self._execute,
+            "ask_followup_question": self._question,
+        }
+        step = steps.get(call.tool, self._complete)
+        return await self.store.write(step, session, turn, call, self.clock())
+
+    def _switch(
+        self, conn: Connection, session: Session, turn: Turn, call: CallRow, now: datetime
+    ) -> Turn | None:
+        target = str(call.arguments.get("mode"))
+        if target not in self.profiles or target == turn.agent:
+            known = ", ".join(sorted(set(self.profiles) - {turn.agent}))
+            self._end(conn, turn, call, now, error=f"unknown_agent: choose one of {known}")
+            return turn
+        self._end(conn, turn, call, now, result={"agent": target})
+        set_turn_agent(conn, turn, target)
+        tell_switch(
+            conn, turn, turn.agent, target, now,
+            reason=call.arguments.get("reason"), confidence=call.arguments.get("confidence"),
+        )  # fmt: skip
+        return turn_of(conn, turn.id)
+
+    def _create_plan(
+        self, conn: Connection, session: Session, turn: Turn, call: CallRow, now: datetime
+    ) -> Turn | None:
+        current = session_of(conn, session.id)
+        if current is not None and current.active_plan_id is not None:
+            going = f"plan {current.active_plan_id} was approved and is not over yet"
+            self._end(conn, turn, call, now, error=f"conflict: {going}")
+            return turn
+        try:
+            revision = self.planning.draft(call.arguments)
+        except InvalidPlan as error:
+            self._end(conn, turn, call, now, error=f"invalid_plan: {error}")
+            return turn
+        self._propose(conn, session, turn, call, revision, now)
+        return None
+
+    def _propose(
+        self,
+        conn: Connection,
+        session: Session,
+        turn: Turn,
+        call: CallRow,
+        revision: Revision,
+        now: datetime,
+    ) -> None:
+        result = self.planning.result(revision, session.spoken)
+        self._end(conn, turn, call, now, result=result)
+        pointing = text("model_plan_undecided", session.spoken, plan_id=revision.plan_id)
+        for other in open_calls(conn, session.id, MAIN):
+            self._end(conn, turn, other, now, error=f"not_approved: {pointing}")
+        move(conn, turn, TurnStatus.DONE, now)
+        tell_all_queued(conn, session, now, undecided=True)
+        self.planning.propose(conn, session, turn, revision, now)
+
+    def _execute(
+        self, conn: Connection, session: Session, turn: Turn, call: CallRow, now: datetime
+    ) -> Turn | None:
+        check(conn, turn)
+        wanted = call.arguments.get("plan_id") or session.active_plan_id
+        try:
+            found = self.planning.execute(conn, session, wanted, turn, now)
+        except GonogoError as error:
+            self._end(conn, turn, call, now, error=f"{error.code}: {error}")
+            return turn
+        if found is not None:
+            self._end(conn, turn, call, now, result=found)
+            return turn
+        # The event names the plan, so that the answer to the user's message covers what it does.
+        open_control(conn, replace(call, plan_id=wanted), now)
+        move(conn, turn, TurnStatus.PARKED, now)
+        self.planning.set_going(conn, str(wanted), now)
+        tell_all_queued(conn, session, now)
+        return None
+
+    def _question(
+        self, conn: Connection, session: Session, turn: Turn, call: CallRow, now: datetime
+    ) -> Turn | None:
+        check(conn, turn)
+        open_control(conn, call, now)
+        move(conn, turn, TurnStatus.PARKED, now)
+        tell_all_queued(conn, session, now)
+        self._say(conn, turn, str(call.arguments.get("question", "")), now)
+
+    def _complete(
+        self, conn: Connection, session: Session, turn: Turn, call: CallRow, now: datetime
+    ) -> Turn | None:
+        self._end(conn, turn, call, now, result={"completed": True})
+        for other in open_calls(conn, session.id, MAIN):
+            self._end(conn, turn, other, now, error=text("model_not_run", session.spoken))
+        move(conn, turn, TurnStatus.DONE, now)
+        restore(conn, turn, now)
+        self._say(conn, turn, str(call.arguments.get("result", "")), now)
+        next_turn(conn, session)
+
+    def _end(
+        self,
+        conn: Connection,
+        turn: Turn,
+        call: CallRow,
+        now: datetime,
+        *,
+        result: Any = None,  # noqa: ANN401 - JSON
+        error: str | None = None,
+    ) -> None:
+        """Give a call its one result."""
+        check(conn, turn)
+        status = _C.COMPLETED if error is None else _C.FAILED
+        end_call(conn, open_control(conn, call, now), status, now, result=result, error=error)
+
+    def _say(self, conn: Connection, turn: Turn, content: str, now: datetime) -> None:
+        event = AssistantMessage(content=content, turn_id=turn.id, agent=turn.agent, is_final=True)
+        log.tell(conn, turn.session_id, now, event)
+
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turns:
+    """Drives turns over one store."""
+
+    store: Store
+    loop: Loop
+    desk: Desk
+    controls: Controls
+    clock: Callable[[], datetime]
+    patience: float
+    """Seconds for which a model is waited for that does not answer."""
+
+    async def job(self, job: Job) -> None:
+        """Drive one turn as far as it goes without a person."""
+        taken = await self.store.write(self._take, job.key, self.clock())
+        if taken is None:
+            return
+        session, turn, calls = taken
+        try:
+            await self._drive(session, turn, calls)
+        except Superseded:
+            return
+        except Busy:
+            # Not the turn's failure: it goes on once the database is back.
+            raise
+        except GonogoError as error:
+            if not (
+                isinstance(error, ModelFailed)
+                and await self.store.write(self._waits, turn, error, self.clock())
+            ):
+                await self.store.write(self._fail, turn, error.code, str(error), self.clock())
+        except Exception:
+            _LOG.exception("turn %s failed", turn.id)
+            said = text("error_internal", session.spoken, reference=turn.id)
+            await self.store.write(self._fail, turn, "internal", said, self.clock())
+
+    def cancel(
+        self, conn: Connection, turn: Turn, by: str, now: datetime, reason: str | None = None
+    ) -> None:
+        """Stop a turn and whatever it runs or asks."""
+        session = session_of(conn, turn.session_id)
+        assert session is not None  # noqa: S101 - the turn names its session
+        for call in open_calls(conn, turn.session_id, MAIN):
+            if call.turn_id == turn.id:
+                drop_call(conn, self.desk, call, text("model_cancelled", session.spoken), now)
+        content = text("turn_cancelled", session.spoken)
+        move(conn, turn, TurnStatus.CANCELLED, now)
+        stop(conn, "turn", turn.id)
+        restore(conn, turn, now)
+        log.tell(
+            conn, turn.session_id, now,
+            AssistantMessage(
+                content=content, turn_id=turn.id, agent=turn.agent or session.agent, is_final=True
+            ),
+        )  # fmt: skip
+        log.note(
+            conn, turn.session_id, now, actor=by, action="turn.cancelled", subject=turn.id,
+            reason=reason,
+        )  # fmt: skip
+        next_turn(conn, session)
+
+    def resume(self, conn: Connection, turn_id: str, now: datetime) -> None:
+        """A person answered something that a turn waits for."""
+        turn = lock_turn(conn, turn_id)
+        if turn is None or turn.status in TURN.terminal:
+            return
+        left = open_calls(conn, turn.session_id, MAIN)
+        if self.loop.hands.whose_move(left) != "person":
+            wake(conn, turn)
+        elif turn.status is TurnStatus.PARKED:
+            log.tell_final(conn, turn.session_id)
+        else:
+            self._park(conn, turn.session_id, turn, now)
+
+    # Driving ----------------------------------------------------------------------------------
+
+    def _take(
+        self, conn: Connection, turn_id: str, now: datetime
+    ) -> tuple[Session, Turn, list[CallRow]] | None:
+        """The session, the turn as it is held now, and its open calls."""
+        taken = self._held(conn, turn_id, now)
+        return taken and (*taken, open_calls(conn, taken[0].id, MAIN))
+
+    def _held(self, conn: Connection, turn_id: str, now: datetime) -> tuple[Session, Turn] | None:
+        turn = turn_of(conn, turn_id)
+        session = session_of(conn, turn.session_id) if turn else None
+        if turn is None or session is None or session.deleted:
+            return None
+        if turn.status is TurnStatus.RUNNING:
+            return session, take_turn(conn, turn, TurnStatus.RUNNING)
+        first = open_turns(conn, session.id)[:1]
+        if turn.status is not TurnStatus.QUEUED or first[0].id != turn.id:
+            return None
+        if session.active_plan_id and not is_held(conn, session.active_plan_id):
+            return None
+        taken = take_turn(conn, turn, TurnStatus.RUNNING, agent=turn.agent or session.agent)
+        say(conn, session.id, MAIN, UserText(content=turn.content), now, turn_id=turn.id)
+        if taken.agent != session.agent:
+            tell_switch(conn, taken, session.agent, taken.agent, now)
+        return session, taken
+
+    async def _drive(self, session: Session, turn: Turn, calls: list[CallRow] | None) -> None:
+        while True:
+            match await self.loop.drive(self._thread(session, turn), calls):
+                case Resting():
+                    return
+                case Finished(reply):
+                    await self.store.write(self._finish, session, turn, reply, self.clock())
+                    return
+                case Handed(call):
+                    goes_on = await self.controls.answer(session, turn, call)
+            if goes_on is None:
+                return
+            turn, calls = goes_on, None
+
+    def _thread(self, session: Session, turn: Turn) -> Thread:
+        return Thread(
+            session_id=session.id, name=MAIN, script=MAIN, agent=turn.agent,
+            locale=session.spoken, workspace=Path(session.workspace),
+            remote=session.tool_host == "client", turn_id=turn.id,
+            check=lambda conn: check(conn, turn),
+            park=lambda conn, now: self._park(conn, session.id, turn, now),
+            is_waiting=lambda conn: _is_waiting(conn, turn),
+            answered=lambda conn, now: self._answered(conn, turn, now),
+        )  # fmt: skip
+
+    def _waits(self, conn: Connection, turn: Turn, error: ModelFailed, now: datetime) -> bool:
+        """Wait for a model that does not answer. False where that makes no sense, or no more."""
+        current = turn_of(conn, turn.id)
+        if not is_away(error) or current is None or current.epoch != turn.epoch:
+            return False
+        absence = _waiting(turn).begin(conn, current.away, error, self.patience, now)
+        return absence is not None and set_turn_away(conn, turn, absence.as_json())
+
+    def _answered(self, conn: Connection, turn: Turn, now: datetime) -> None:
+        check(conn, turn)
+        set_turn_away(conn, turn, None)
+        _waiting(turn).end(conn, now)
+
+    def _park(self, conn: Connection, session_id: str, turn: Turn, now: datetime) -> None:
+        move(conn, turn, TurnStatus.PARKED, now)
+        log.tell_final(conn, session_id)
+        session = session_of(conn, session_id)
+        if session is not None:
+            tell_all_queued(conn, session, now)
+
+    def _finish(
+        self, conn: Connection, session: Session, turn: Turn, reply: Reply, now: datetime
+    ) -> None:
+        move(conn, turn, TurnStatus.DONE, now)
+        restore(conn, turn, now)
+        keep_reply(conn, self._thread(session, turn), reply, now, final=True)
+        next_turn(conn, session)
+
+    def _fail(self, conn: Connection, turn: Turn, code: str, said: str, now: datetime) -> None:
+        current = turn_of(conn, turn.id)
+        if current is None or current.epoch != turn.epoch or current.status in TURN.terminal:
+            return
+        for call in open_calls(conn, turn.session_id, MAIN):
+            if call.turn_id == turn.id:
+                drop_call(conn, self.desk, call, said, now)
+        move(conn, current, TurnStatus.FAILED, now)
+        restore(conn, turn, now)
+        event = ErrorHappened(
+            error=said, content=said, code=code, is_final=True, turn_id=turn.id, agent=turn.agent
+        )
+        log.tell(conn, turn.session_id, now, event)
+        session = session_of(conn, turn.session_id)
+        if session is not None:
+            next_turn(conn, session)
+
+
+def _waiting(turn: Turn) -> ModelWait:
+    place = {"turn_id": turn.id, "agent": turn.agent}
+    return ModelWait(session_id=turn.session_id, kind="turn", key=turn.id, place=place)
+
+
+def _is_waiting(conn: Connection, turn: Turn) -> bool:
+    current = turn_of(conn, turn.id)
+    return current is not None and current.away is not None

@@ -1,0 +1,63 @@
+"""Calls and their questions: an answer counts for what was shown, and both end together."""
+
+from typing import Any
+
+import pytest
+
+from fakes import rows
+from gonogo.domain.errors import Conflict
+from gonogo.domain.identity import Principal, Role
+from gonogo.domain.states import ApprovalKind, ApprovalStatus, CallStatus, DecisionWord
+from gonogo.execution.agent import CallKind, drop_call
+from gonogo.execution.approvals import Desk, Ruling
+from gonogo.store import Connection, Store
+from gonogo.store import events as log
+from gonogo.store.calls import add_approval, add_calls, approval_of, call_of, count_pending
+
+ANN = Principal(id="ann", name="Ann", role=Role.OPERATOR)
+
+
+@pytest.mark.parametrize("word", [DecisionWord.APPROVE, DecisionWord.REJECT])
+async def test_an_answer_does_not_count_for_a_call_that_is_no_more_what_was_shown(
+    store: Store, word: DecisionWord
+) -> None:
+    gone_on: list[str] = []
+    desk = Desk()
+    desk.kinds[ApprovalKind.TOOL] = CallKind(
+        resume=lambda conn, call, now: gone_on.append(call.id),
+        start=lambda conn, call, now: gone_on.append(call.id), desk=desk,
+    )  # fmt: skip
+
+    def asked(conn: Connection) -> None:
+        rows.begin(conn)
+        add_calls(conn, [rows.call(status=CallStatus.AWAITING_APPROVAL, digest="sha256:now")])
+        add_approval(conn, rows.approval(call_id="call_1", digest="sha256:shown"))
+
+    await store.write(asked)
+    answer: Any = (desk.decide, "appr_1", Ruling(word=word, by=ANN), rows.NOW)
+    with pytest.raises(Conflict, match="call_1 is awaiting_approval and has changed since"):
+        await store.write(*answer)
+
+    assert (await store.read(call_of, "call_1")).status is CallStatus.AWAITING_APPROVAL
+    assert await store.read(count_pending, "s1") == 1
+    assert gone_on == []
+
+
+async def test_a_call_that_is_dropped_takes_its_question_with_it(store: Store) -> None:
+    def dropped(conn: Connection) -> None:
+        rows.begin(conn)
+        waits = rows.call(status=CallStatus.AWAITING_APPROVAL, approval_id="appr_1")
+        add_calls(conn, [waits])
+        add_approval(conn, rows.approval(call_id="call_1"))
+        add_approval(conn, rows.approval("other", call_id="call_2"))
+        drop_call(conn, Desk(), waits, "the subtask was cancelled", rows.NOW)
+
+    await store.write(dropped)
+
+    call = await store.read(call_of, "call_1")
+    assert call is not None
+    assert (call.status, call.error) == (CallStatus.CANCELLED, "the subtask was cancelled")
+    assert (await store.read(approval_of, "appr_1")).status is ApprovalStatus.CANCELLED
+    assert (await store.read(approval_of, "other")).status is ApprovalStatus.PENDING
+    events = await store.read(log.events_after, "s1", 0)
+    assert [event["type"] for event in events] == ["approval_resolved", "tool_result"]

@@ -1,0 +1,50 @@
+"""Going back: what a failed attempt did is undone before its failure is written."""
+
+from fakes.workshop import Workshop
+from gonogo.domain.failures import Failure
+from gonogo.domain.states import SubtaskStatus
+from gonogo.execution.scheduling import Failed, Outcome, Retreat, Work
+from gonogo.store import Connection, Store
+
+
+async def breaks(work: Work) -> Outcome:
+    return Failed(Failure(message="broke"))
+
+
+async def test_the_files_go_back_before_the_failure_is_written(store: Store) -> None:
+    undone: list[tuple[str, SubtaskStatus]] = []
+
+    async def undo(work: Work) -> None:
+        undone.append((work.subtask.id, (await shop.statuses(plan_id))[work.subtask.id]))
+
+    shop = Workshop(
+        store=store, options={"retreat": Retreat(undo=undo, began=lambda conn, work: False)}
+    )
+    async with shop.open():
+        shop.steps["a"] = breaks
+        plan_id = await shop.approved({"id": "a"}, {"id": "b"})
+        await shop.do(shop.engine.start, plan_id)
+        await shop.end_of(plan_id)
+
+    assert undone == [("a", SubtaskStatus.RUNNING)]
+
+
+async def test_an_attempt_that_was_being_undone_when_the_process_stopped_has_failed(
+    store: Store,
+) -> None:
+    undone: list[str] = []
+
+    async def undo(work: Work) -> None:
+        undone.append(work.subtask.id)
+
+    def began(conn: Connection, work: Work) -> bool:
+        return work.subtask.id == "a"
+
+    shop = Workshop(store=store, options={"retreat": Retreat(undo=undo, began=began)})
+    async with shop.open():
+        plan_id = await shop.carry_out({"id": "a"}, {"id": "b"})
+
+    assert (undone, shop.runs) == (["a"], ["b"])
+    row = (await shop.rows(plan_id))["a"]
+    assert row.error is not None
+    assert "being undone" in row.error["message"]

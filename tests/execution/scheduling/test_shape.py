@@ -1,0 +1,51 @@
+"""Shapes: a revision is looked at once, and never mistaken for another one of the same number."""
+
+import pytest
+
+from fakes import rows
+from gonogo.execution.scheduling.plan_state import shape_of, started_shape
+from gonogo.store import Connection, Store
+from gonogo.store.plans import add_plan, add_revision
+from gonogo.store.sessions import add_session
+
+
+def _first(conn: Connection) -> None:
+    add_session(conn, rows.session())
+    first = rows.revision(rows.subtask("a"))
+    add_plan(conn, rows.plan(digest=first.digest))
+    add_revision(conn, first, rows.NOW, "architect", "first")
+
+
+def _second(conn: Connection, subtask_id: str, *, fail: bool) -> list[str]:
+    revision = rows.revision(rows.subtask(subtask_id), number=2)
+    add_revision(conn, revision, rows.NOW, "ann", "edited")
+    plan = rows.plan(revision=2, digest=revision.digest)
+    found = list(shape_of(conn, plan).subtasks)
+    if fail:
+        raise RuntimeError("rolled back")
+    return found
+
+
+async def test_a_revision_that_was_rolled_back_is_not_taken_for_the_one_that_was_kept(
+    store: Store,
+) -> None:
+    await store.write(_first)
+    with pytest.raises(RuntimeError):
+        await store.write(_second, "wrong", fail=True)
+
+    assert await store.write(_second, "right", fail=False) == ["right"]
+    kept = started_shape("p1", 2)
+    assert kept is not None
+    assert list(kept.subtasks) == ["right"]
+
+
+async def test_places_count_from_one_in_the_order_of_the_plan(store: Store) -> None:
+    def read(conn: Connection) -> dict[str, int]:
+        add_session(conn, rows.session())
+        revision = rows.revision(rows.subtask("b"), rows.subtask("a", "b"))
+        plan = rows.plan(digest=revision.digest)
+        add_plan(conn, plan)
+        add_revision(conn, revision, rows.NOW, "architect", "first")
+        return dict(shape_of(conn, plan).places)
+
+    assert await store.write(read) == {"b": 1, "a": 2}

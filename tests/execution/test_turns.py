@@ -1,0 +1,76 @@
+"""Turns: who was replaced writes nothing more, and each message begins anew."""
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from fakes import rows
+from fakes.world import call, calls, of, says, world_of
+from gonogo.domain.errors import ModelFailed
+from gonogo.domain.records import Turn
+from gonogo.domain.states import TurnStatus
+from gonogo.domain.tool_calls import ModelRequest
+from gonogo.execution.inbox import check, move
+from gonogo.execution.scheduling import Superseded
+from gonogo.store import Connection, Store
+from gonogo.store.sessions import add_turn, move_turn, take_turn, turn_of
+
+
+@pytest.fixture
+def kind() -> str:
+    return "sqlite"
+
+
+def begun(conn: Connection) -> Turn:
+    rows.begin(conn)
+    queued = add_turn(conn, "t1", "s1", "Hi", "ask", rows.NOW)
+    return take_turn(conn, queued, TurnStatus.RUNNING)
+
+
+async def test_who_held_a_turn_before_is_fenced_although_it_still_runs(store: Store) -> None:
+    before = await store.write(begun)
+    await store.write(check, before)
+    now = await store.write(take_turn, before, TurnStatus.RUNNING)
+
+    with pytest.raises(Superseded, match="t1 is no longer ours"):
+        await store.write(check, before)
+    with pytest.raises(Superseded, match="t1 is no longer ours"):
+        await store.write(move, before, TurnStatus.DONE, rows.NOW)
+    await store.write(check, now)
+    assert (await store.read(turn_of, "t1")).status is TurnStatus.RUNNING
+
+
+@pytest.mark.parametrize("status", [TurnStatus.PARKED, TurnStatus.DONE])
+async def test_a_turn_that_does_not_run_is_nobodys(store: Store, status: TurnStatus) -> None:
+    held = await store.write(begun)
+    await store.write(move_turn, held, status)
+
+    with pytest.raises(Superseded):
+        await store.write(check, held)
+
+
+async def test_what_fails_one_who_was_replaced_fails_no_turn(tmp_path: Path) -> None:
+    def replaced(request: ModelRequest) -> None:
+        with sqlite3.connect(tmp_path / "home" / "gonogo.db") as taken:
+            taken.execute("UPDATE turns SET epoch = epoch + 1")
+        taken.close()
+        raise ModelFailed("away")
+
+    async with world_of(tmp_path, {"main/ask": [replaced, says("again")]}) as world:
+        receipt = await world.send({"type": "user_message", "content": "Hi", "agent_type": "ask"})
+        await world.asked_model("main")
+        await world.idle()
+
+        assert of(await world.log(), "error") == []
+        turn = await world.runtime.parts.store.read(turn_of, receipt.turn_id)
+        assert turn.status is TurnStatus.RUNNING
+
+
+async def test_each_message_has_the_whole_limit_of_steps_again(tmp_path: Path) -> None:
+    lines = {"main/ask": [calls(call("list_files")), says("one"), calls(call("list_files")),
+                          says("two")]}  # fmt: skip
+    async with world_of(tmp_path, lines, max_steps=2) as world:
+        said = [(await world.say("Look", "ask"))[-1]["content"] for _ in range(2)]
+
+        assert said == ["one", "two"]
