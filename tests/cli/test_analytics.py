@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from gonogo.cli._analytics import moment
-from gonogo.cli._exits import Exit, Stop
+from gonogo.cli.commands.analytics import moment
+from gonogo.cli.support import Exit, Stop
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

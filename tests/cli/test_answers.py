@@ -6,8 +6,8 @@ from typing import Any
 
 from rich.console import RenderableType
 
-from gonogo.cli._answers import Answers, Wish
-from gonogo.cli._ask import Person
+from gonogo.cli.session.answers import Answers, Wish
+from gonogo.cli.terminal.input import Person
 from gonogo.domain.views import ApprovalView, PendingApprovals
 
 LONG = [f"line {number}" for number in range(1, 201)]

@@ -5,12 +5,12 @@ from pathlib import Path
 import anyio
 import pytest
 
-from gonogo.cli._ask import Person
-from gonogo.cli._exits import Stop
+from gonogo.cli.support import Stop
+from gonogo.cli.terminal.input import Person
 
 CHOOSE = """
 import anyio
-from gonogo.cli._ask import Person
+from gonogo.cli.terminal.input import Person
 async def main():
     person = Person({})
     print("there:", person.is_there)
@@ -20,7 +20,7 @@ anyio.run(main)
 """
 WAIT = """
 import anyio
-from gonogo.cli._ask import Person
+from gonogo.cli.terminal.input import Person
 async def main():
     with anyio.move_on_after(0.2):
         await Person({}).line("Why?")

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from gonogo.cli._audit_files import check_file
+from gonogo.cli.audit_files import check_file
 
 
 def lines(text):

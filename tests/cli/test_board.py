@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from rich.cells import cell_len
 
-from gonogo.cli._board import board_lines
+from gonogo.cli.terminal.plan_graph import board_lines
 from gonogo.domain.plan_views import GraphNode, PlanGraph
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)

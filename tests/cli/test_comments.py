@@ -10,10 +10,10 @@ import httpx
 import pytest
 
 from fakes.door import client_at, served
-from gonogo.cli._answers import Answers, Wish
-from gonogo.cli._exits import Exit
-from gonogo.cli._show import Lines
-from gonogo.cli._talk import Conversation
+from gonogo.cli.session.answers import Answers, Wish
+from gonogo.cli.session.conversation import Conversation
+from gonogo.cli.support import Exit
+from gonogo.cli.terminal.render import Lines
 from gonogo.demo import lay_out
 from gonogo.domain.errors import Conflict, Forbidden, InvalidMessage
 from gonogo.domain.identity import Role

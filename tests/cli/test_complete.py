@@ -2,7 +2,7 @@
 
 import pytest
 
-from gonogo.cli import _complete
+from gonogo.cli import arguments
 
 
 @pytest.fixture(autouse=True)
@@ -15,13 +15,13 @@ def test_only_ids_that_mean_nothing_to_a_shell_are_offered(monkeypatch):
     async def found(_):
         return ["s_1", "s_2", "t_1", "s_$(reboot)", "s_`id`", "s_\n", "s_'x", "-s", ""]
 
-    monkeypatch.setattr(_complete, "_found", found)
+    monkeypatch.setattr(arguments, "_found", found)
 
-    assert _complete.session_ids("s_") == ["s_1", "s_2"]
+    assert arguments.session_ids("s_") == ["s_1", "s_2"]
 
 
 def test_without_an_owner_there_is_nothing_and_no_folder_is_made(home):
-    assert _complete.plan_ids("") == []
+    assert arguments.plan_ids("") == []
     assert not home.exists()
 
 
@@ -29,4 +29,4 @@ def test_an_owner_that_does_not_answer_is_nothing_to_complete_with(home):
     home.mkdir()
     (home / "owner.sock").touch()
 
-    assert _complete.approval_ids("") == []
+    assert arguments.approval_ids("") == []

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import httpx
 import pytest
 
-from gonogo.cli._desk_watch import Desk, News, news_line
+from gonogo.cli.session.watching import Desk, News, news_line
 from gonogo.client import Client
 from gonogo.domain.views import ApprovalView
 
@@ -84,7 +84,7 @@ REVIEW = {"needed": 2, "role": "operator", "rules": ["r"]}
     ],
 )  # fmt: skip
 def test_what_happened_is_one_line(change, fields, said, monkeypatch):
-    monkeypatch.setattr("gonogo.cli._desk_watch.program", lambda: "gonogo")
+    monkeypatch.setattr("gonogo.cli.session.watching.program", lambda: "gonogo")
     line = news_line(News(change, question("a", **fields)), "en")
 
     assert line.startswith(said)

@@ -6,11 +6,10 @@ import json
 import pytest
 from rich.console import Console
 
-from gonogo.cli._ask import Person
-from gonogo.cli._escape import json_line, one_line, spoken
-from gonogo.cli._exits import Stop, explained
-from gonogo.cli._print import facts, line, table
-from gonogo.cli._show import Lines
+from gonogo.cli.support import Stop, explained
+from gonogo.cli.terminal.input import Person
+from gonogo.cli.terminal.output import facts, json_line, line, one_line, spoken, table
+from gonogo.cli.terminal.render import Lines
 from gonogo.domain.errors import NotFound
 
 ODD = "\x1b[2J\u202e\u200b\ufe0f\xa0\U000e0041\r\x07"

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from gonogo.cli._folder import Folder
+from gonogo.cli.folder import Folder
 
 HOLD = """
 import sys, pathlib
-from gonogo.cli._folder import Folder
+from gonogo.cli.folder import Folder
 with Folder(pathlib.Path(sys.argv[1])).owned() as ours:
     print(ours, flush=True)
     sys.stdin.read()

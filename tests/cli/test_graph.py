@@ -14,10 +14,9 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.live import Live
 
-from gonogo.cli._diff import diff_lines
-from gonogo.cli._graph import graph_lines, timeline_lines
-from gonogo.cli._rails import rails
-from gonogo.cli._watch import Redrawn, _board
+from gonogo.cli.session.watching import Redrawn, _board
+from gonogo.cli.terminal.plan_graph import graph_lines, rails, timeline_lines
+from gonogo.cli.terminal.render import diff_lines
 from gonogo.domain.plan import Scope, Subtask
 from gonogo.domain.plan_views import GraphNode, PlanDiff, PlanGraph
 

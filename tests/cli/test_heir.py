@@ -7,9 +7,9 @@ import pytest
 
 from fakes.template import lay_out
 from fakes.until import until
-from gonogo.cli import _heir, _owner
-from gonogo.cli._folder import Folder, hold
-from gonogo.cli._heir import lasting
+from gonogo.cli import daemon
+from gonogo.cli.daemon import lasting
+from gonogo.cli.folder import Folder, hold
 from gonogo.settings import Settings
 
 
@@ -34,9 +34,9 @@ async def owner_until(settings, told, *, task_status):
 async def test_the_next_takes_the_place_as_soon_as_it_can_and_gives_it_to_a_server(
     settings, monkeypatch, caplog
 ):
-    monkeypatch.setattr(_heir, "_AGAIN", 0.1)
+    monkeypatch.setattr(daemon, "_AGAIN", 0.1)
     # The log of a command is that of its process.
-    monkeypatch.setattr(_owner, "_log_to", lambda folder: None)
+    monkeypatch.setattr(daemon, "_log_to", lambda folder: None)
     folder, rules, enough = Folder(settings.home), settings.config / "rules.toml", anyio.Event()
     async with anyio.create_task_group() as group:
         session = await group.start(owner_until, settings, enough)

@@ -12,7 +12,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from gonogo.cli._app import app
+from gonogo.cli.app import app
 
 GOLDEN = Path(__file__).parent / "golden" / "help.txt"
 WIDTH = 100

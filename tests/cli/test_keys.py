@@ -9,8 +9,7 @@ from contextlib import suppress
 import anyio
 import pytest
 
-from gonogo.cli._ask import chosen
-from gonogo.cli._keys import Draft, Keyboard
+from gonogo.cli.terminal.input import Draft, Keyboard, chosen
 
 OPTIONS = ("approve", "edit", "reject")
 

@@ -8,11 +8,10 @@ import pytest
 from rich.console import Console
 from rich.text import Text
 
-from gonogo.cli._at_keys import key_prompt, line_prompt
-from gonogo.cli._foot import Foot, rows_taken
-from gonogo.cli._live import Live
-from gonogo.cli._markdown import Spoken
-from gonogo.cli._question import question_lines, question_texts
+from gonogo.cli.terminal.input import Foot, key_prompt, line_prompt, rows_taken
+from gonogo.cli.terminal.live import Live
+from gonogo.cli.terminal.output import Spoken
+from gonogo.cli.terminal.render import question_lines, question_texts
 from gonogo.domain.views import ApprovalView
 
 ERASED = "\r\x1b[K\x1b[A\x1b[K"

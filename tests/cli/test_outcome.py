@@ -2,8 +2,8 @@
 
 import pytest
 
-from gonogo.cli._exits import Exit
-from gonogo.cli._outcome import Outcome
+from gonogo.cli.session.conversation import Outcome
+from gonogo.cli.support import Exit
 
 
 def event(kind: str, **fields: object) -> dict[str, object]:

@@ -8,11 +8,11 @@ import pytest
 
 from fakes.door import client_at, served
 from fakes.world import plan, says, step
-from gonogo.cli._answers import Answers, Wish
-from gonogo.cli._exits import Exit
-from gonogo.cli._interrupts import Interrupts
-from gonogo.cli._show import Written
-from gonogo.cli._talk import Conversation
+from gonogo.cli.session.answers import Answers, Wish
+from gonogo.cli.session.conversation import Conversation
+from gonogo.cli.session.interrupts import Interrupts
+from gonogo.cli.support import Exit
+from gonogo.cli.terminal.render import Written
 
 LIMIT = 60
 LINES = {

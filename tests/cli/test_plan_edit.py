@@ -8,11 +8,11 @@ from datetime import UTC, datetime
 import httpx
 import pytest
 
-from gonogo.cli._ask import Person
-from gonogo.cli._decide_plan import _text_of
-from gonogo.cli._exits import Stop
-from gonogo.cli._plan_edit import Drafts, PlanEditor, form_of
-from gonogo.cli._plan_text import MAX_TEXT
+from gonogo.cli.plan_file.edit import Drafts, PlanEditor, form_of
+from gonogo.cli.plan_file.text import MAX_TEXT
+from gonogo.cli.session.decisions import _text_of
+from gonogo.cli.support import Stop
+from gonogo.cli.terminal.input import Person
 from gonogo.client import Client, Unreachable
 from gonogo.domain.plan import Subtask
 from gonogo.domain.plan_views import RevisionView

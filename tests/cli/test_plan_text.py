@@ -4,9 +4,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from gonogo.cli._plan_markdown import MARKDOWN
-from gonogo.cli._plan_text import Flaw, marked, subtasks_of, unmarked
-from gonogo.cli._plan_yaml import YAML
+from gonogo.cli.plan_file.markdown import MARKDOWN
+from gonogo.cli.plan_file.text import Flaw, marked, subtasks_of, unmarked
+from gonogo.cli.plan_file.yaml import YAML
 from gonogo.domain.plan import RetryPolicy, Scope, Subtask
 from gonogo.domain.text_safety import guarded, unescaped, visible
 

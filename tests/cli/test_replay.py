@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from gonogo.cli._replay import Judge
+from gonogo.cli.rules import Judge
 from gonogo.domain.tool_calls import Sighting, Standing
 from gonogo.domain.views import CallView
 from gonogo.policy import load_rules

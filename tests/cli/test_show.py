@@ -6,7 +6,7 @@ import json
 import pytest
 from rich.console import Console
 
-from gonogo.cli._show import JsonLines, Lines
+from gonogo.cli.terminal.render import JsonLines, Lines
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """Plans drawn as text: everything a person has to know before the go, and nothing that deceives."""
 
-from gonogo.cli._tree import plan_lines, scope_line, stages
+from gonogo.cli.terminal.plan_graph import plan_lines, scope_line, stages
 
 
 def node(name: str, *after: str, **fields: object) -> dict[str, object]:

@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from gonogo.cli._diff import diff_lines, file_lines, revision_lines
-from gonogo.cli._paused import pause_lines, standing
-from gonogo.cli._question import question_lines
+from gonogo.cli.session.interrupts import pause_lines, standing
+from gonogo.cli.terminal.render import diff_lines, file_lines, question_lines, revision_lines
 from gonogo.domain.plan import Subtask
 from gonogo.domain.plan_views import CheckpointDiff, FileDiff, PlanDiff, PlanView
 from gonogo.domain.views import ApprovalView

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
-from gonogo.cli._app import app
+from gonogo.cli.app import app
 from gonogo.domain import errors
 from gonogo.domain.events import EVENTS
 from gonogo.domain.messages import ClientMessage, PlanDecision, UserMessage, parse_message

@@ -184,7 +184,7 @@ def _import_everything() -> None:
     import uvicorn.protocols.http.h11_impl
     import uvicorn.protocols.websockets.websockets_sansio_impl
 
-    import gonogo.cli._serve
+    import gonogo.cli.doors as _  # noqa: F401
     import gonogo.runtime
     import gonogo.server
     from gonogo.llm import ModelSettings, open_model

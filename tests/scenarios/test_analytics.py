@@ -6,7 +6,7 @@ import pytest
 
 from fakes.door import client_of
 from fakes.world import call, calls, plan, run, says, step, write
-from gonogo.cli._analytics import analytics_lines
+from gonogo.cli.commands.analytics import analytics_lines
 from gonogo.domain.errors import InvalidMessage, NotFound
 
 HOUR = timedelta(hours=1)

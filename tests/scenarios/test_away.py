@@ -11,8 +11,8 @@ import pytest
 
 from fakes.openai_server import FakeOpenAI, fake_openai
 from fakes.world import LIMIT, World, call, kinds, of, on_both, plan, step
-from gonogo.cli._outcome import Outcome
-from gonogo.cli._paused import pause_lines
+from gonogo.cli.session.conversation import Outcome
+from gonogo.cli.session.interrupts import pause_lines
 from gonogo.domain.errors import Conflict, InvalidMessage
 from gonogo.llm import ModelSettings, open_model
 

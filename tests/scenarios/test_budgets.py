@@ -4,7 +4,7 @@ person answers is done."""
 import pytest
 
 from fakes.world import call, calls, of, on_both, plan, says, step, write
-from gonogo.cli._paused import pause_lines
+from gonogo.cli.session.interrupts import pause_lines
 from gonogo.domain.errors import Conflict, InvalidMessage
 from gonogo.domain.messages import HitlDecision
 

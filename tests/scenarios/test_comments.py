@@ -6,7 +6,7 @@ import re
 import pytest
 
 from fakes.world import call, calls, kinds, of, on_both, plan, says, step
-from gonogo.cli._question import question_lines
+from gonogo.cli.terminal.render import question_lines
 from gonogo.domain.errors import (
     Conflict,
     Forbidden,

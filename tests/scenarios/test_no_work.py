@@ -4,7 +4,7 @@ that it is done has done something, or is not believed."""
 import pytest
 
 from fakes.world import call, calls, kinds, of, on_both, plan, run, says, step, write
-from gonogo.cli._outcome import Outcome
+from gonogo.cli.session.conversation import Outcome
 
 EMPTY = says("")
 NEW = {"paths": ["new.txt"]}

@@ -3,7 +3,7 @@
 import pytest
 
 from fakes.world import call, calls, kinds, of, on_both, plan, says, step, write
-from gonogo.cli._question import question_lines
+from gonogo.cli.terminal.render import question_lines
 from gonogo.domain.errors import Conflict, InvalidMessage, ModelFailed
 from gonogo.domain.failures import Patterns
 

@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from fakes.world import call, calls, kinds, of, plan, run, says, step, write
-from gonogo.cli._reviews import review_lines
+from gonogo.cli.terminal.render import review_lines
 from gonogo.domain.errors import Conflict, Forbidden, NotFound
 from gonogo.domain.identity import Principal, Role
 from gonogo.domain.messages import HitlDecision, PlanDecision

@@ -6,7 +6,7 @@ from pathlib import Path
 import gonogo.cli
 from gonogo.texts._headings import ENGLISH_HEADINGS
 
-SOURCES = sorted(Path(gonogo.cli.__file__).parent.glob("*.py"))
+SOURCES = sorted(Path(gonogo.cli.__file__).parent.rglob("*.py"))
 
 
 def heads(tree: ast.Module):

@@ -6,7 +6,7 @@ what went wrong in one line and what to do next, never with a traceback, and its
 `Exit`. Libraries are imported when a command needs them: `gonogo --help` starts at once.
 """
 
-from gonogo.cli._app import main
-from gonogo.cli._exits import Exit
+from gonogo.cli.app import main
+from gonogo.cli.support import Exit
 
 __all__ = ["Exit", "main"]

@@ -1,0 +1,110 @@
+"""The tree of commands, and what they share."""
+
+import gc
+import os
+import sys
+from io import TextIOWrapper
+from typing import Annotated
+
+import typer
+
+from gonogo.cli.arguments import EXACT, group
+from gonogo.cli.commands import (
+    analytics,
+    approvals,
+    audit,
+    maintenance,
+    plans,
+    policy,
+    rollback,
+    run,
+    sessions,
+    tokens,
+    tools,
+)
+from gonogo.cli.support import explained
+
+app = group(
+    "A durable agent runtime: agents propose a plan, you give the go, the engine carries it out.",
+    epilog='Start with: gonogo demo\nThen:       gonogo run "Add a --json flag" -C path/to/repo',
+    completes=True,
+)
+
+
+def main() -> None:
+    """Run the command that the process was started with."""
+    # Nearly all that a start allocates stays; to look through it for cycles takes a tenth of it.
+    gc.set_threshold(20_000, 20, 10)
+    _open_closed_streams()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    with explained():
+        app(args=_spelled_out(sys.argv[1:]), prog_name="gonogo")
+
+
+def _open_closed_streams() -> None:
+    """Have nothing read and written where the caller closed a standard stream.
+
+    Else the next file that is opened, such as the database, would be taken for that stream.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            # The lowest number that is free, which is the stream's own; programs inherit it.
+            given = os.open(os.devnull, os.O_RDWR)
+            os.set_inheritable(given, True)
+            setattr(sys, name, os.fdopen(given, mode))
+
+
+def _spelled_out(words: list[str]) -> list[str]:
+    """The words with `--yes=all`, which is a flag with a value, as flags of their own.
+
+    `tools` is `tool` as well.
+    """
+    own, rest = words, list[str]()
+    if "--" in words:
+        cut = words.index("--")
+        own, rest = words[:cut], words[cut:]
+    if own[:1] == ["tools"]:
+        own = ["tool", *own[1:]]
+    flags = {"--yes=all": "--yes-all", "--yes=plan": "--yes"}
+    return [flags.get(word, word) for word in own] + rest
+
+
+def _version(value: bool) -> None:
+    if value:
+        from gonogo import __version__
+
+        typer.echo(f"gonogo {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say the version.")
+    ] = False,
+) -> None: ...
+
+
+app.command("run", **EXACT, epilog=run.RUN_EXAMPLE)(run.run)
+app.command("attach", **EXACT, epilog=run.ATTACH_EXAMPLE)(run.attach)
+app.command("demo", **EXACT, epilog=run.DEMO_EXAMPLE)(run.demo)
+app.command("serve", **EXACT, epilog=run.SERVE_EXAMPLE)(run.serve)
+app.command("acp", **EXACT, epilog=run.ACP_EXAMPLE)(run.acp)
+app.command("mcp", **EXACT, epilog=run.MCP_EXAMPLE)(run.mcp)
+app.command("rollback", **EXACT, epilog=rollback.EXAMPLE)(rollback.rollback)
+for _name, _group in {
+    "sessions": sessions.app,
+    "plans": plans.app,
+    "approvals": approvals.app,
+    "checkpoints": rollback.app,
+    "audit": audit.app,
+    "policy": policy.app,
+    "tool": tools.app,
+    "token": tokens.app,
+    "db": maintenance.app,
+}.items():
+    app.add_typer(_group, name=_name)
+app.command("analytics", **EXACT, epilog=analytics.EXAMPLE)(analytics.analytics)
+app.command("doctor", **EXACT, epilog=maintenance.DOCTOR_EXAMPLE)(maintenance.doctor)

@@ -1,0 +1,229 @@
+"""`gonogo approvals`: what waits for a person, and the answer to it."""
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from gonogo.cli.arguments import EXACT, ApprovalId, Json, Session, approval_ids, example, group
+from gonogo.cli.support import Exit, Stop, carry_out
+
+app = group("Approvals: the questions that wait for you.")
+
+
+class Word(StrEnum):
+    """What a person may answer."""
+
+    APPROVE = "approve"
+    EDIT = "edit"
+    REJECT = "reject"
+    HOLD = "hold"
+
+
+@app.command("list", **EXACT, epilog=example("gonogo approvals list"))
+def list_approvals(
+    session: Session = None,
+    status: Annotated[str, typer.Option("--status", help="pending, approved …, or all.")] = (
+        "pending"
+    ),
+    mine: Annotated[bool, typer.Option("--mine", help="Only what waits for you.")] = False,
+    json: Json = False,
+) -> None:
+    """List what waits for a decision; identical questions are one line."""
+    carry_out(_list, session, status, mine, json)
+
+
+@app.command(
+    "watch", **EXACT, epilog=example("gonogo approvals watch", "gonogo approvals watch --mine")
+)
+def watch_approvals(
+    session: Session = None,
+    mine: Annotated[bool, typer.Option("--mine", help="Only what waits for you.")] = False,
+    bell: Annotated[bool, typer.Option("--bell", help="Ring for each question.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Write one JSON object a line.")] = False,
+) -> None:
+    """Follow what waits in all sessions: a line for each question, answer and expiry.
+
+    It only looks, and goes on until Ctrl-C.
+    """
+    carry_out(_watch, session, mine, json, bell)
+
+
+@app.command("show", **EXACT, epilog=example("gonogo approvals show a_0192"))
+def show_approval(approval_id: ApprovalId, json: Json = False) -> None:
+    """Show one question with all that it is about."""
+    carry_out(_show, approval_id, json)
+
+
+@app.command(
+    "decide",
+    **EXACT,
+    epilog=example(
+        "gonogo approvals decide a_0192 approve",
+        "gonogo approvals decide a_0192 approve --for-plan",
+        'gonogo approvals decide a_0192 reject --feedback "Too risky"',
+        """gonogo approvals decide a_0192 edit --arguments '{"command": "pytest -q"}'""",
+        "gonogo approvals decide --group a_0192 approve",
+    ),
+)
+def decide(
+    approval_id: Annotated[
+        str,
+        typer.Argument(help="The approval's id; not with --group.", autocompletion=approval_ids),
+    ],
+    decision: Annotated[Word | None, typer.Argument(help="Your answer; hold is for plans.")] = None,
+    feedback: Annotated[str | None, typer.Option("--feedback", help="Why.")] = None,
+    arguments: Annotated[
+        str | None,
+        typer.Option("--arguments", help="With edit: the new arguments, or subtasks, as JSON."),
+    ] = None,
+    for_session: Annotated[
+        bool,
+        typer.Option("--for-session", help="With approve: allow just this for the session too."),
+    ] = False,
+    for_plan: Annotated[
+        bool,
+        typer.Option("--for-plan", help="With approve: allow just this for the plan too."),
+    ] = False,
+    same_as: Annotated[
+        str | None,
+        typer.Option("--group", help="Answer all that are identical: a group, or one's id."),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Answer a question, or all identical ones; what was held up goes on."""
+    if same_as is not None:
+        carry_out(_decide_group, same_as, approval_id, decision, feedback, json)
+    if decision is None:
+        raise typer.BadParameter("an answer is missing: approve, edit, reject or hold")
+    if for_session and for_plan:
+        raise typer.BadParameter("give one of --for-session and --for-plan")
+    longer = "for_session" if for_session else "for_plan" if for_plan else None
+    carry_out(_decide, approval_id, decision.value, feedback, arguments, longer, json)
+
+
+@app.command(
+    "link",
+    **EXACT,
+    epilog=example("gonogo approvals link a_0192", "gonogo approvals link a_0192 --for ann"),
+)
+def link(
+    approval_id: ApprovalId,
+    name: Annotated[
+        str | None, typer.Option("--for", help="Whose decision it will be; an admin may say.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Print a link that decides once: whoever has it approves or rejects as that person."""
+    carry_out(_link, approval_id, name, json)
+
+
+@app.command("unlink", **EXACT, epilog=example("gonogo approvals unlink a_0192"))
+def unlink(approval_id: ApprovalId) -> None:
+    """End the links of a question."""
+    carry_out(_unlink, approval_id)
+
+
+async def _link(approval_id: str, name: str | None, json: bool) -> Exit:
+    from gonogo.cli.daemon import connected
+    from gonogo.cli.terminal.output import facts
+    from gonogo.texts import say
+
+    async with connected() as client:
+        made = await client.make_link(approval_id, name)
+        if json:
+            return facts(made)
+        typer.echo(made.url)
+        until = f"{made.expires_at:%Y-%m-%d %H:%M}Z"
+        typer.echo(say("cli_link_made", name=made.name, until=until), err=True)
+        return Exit.DONE
+
+
+async def _unlink(approval_id: str) -> Exit:
+    from gonogo.cli.daemon import connected
+    from gonogo.cli.terminal.output import line
+
+    async with connected() as client:
+        await client.revoke_links(approval_id)
+        line(f"{approval_id}: its links are over")
+        return Exit.DONE
+
+
+async def _list(session: str | None, status: str, mine: bool, json: bool) -> Exit:
+    from gonogo.cli.daemon import connected
+    from gonogo.cli.folder import own_locale
+    from gonogo.cli.terminal.output import facts, table
+    from gonogo.cli.terminal.render import once_each, standing
+
+    async with connected() as client:
+        found = await client.approvals(
+            session_id=session, status=None if status == "all" else status, mine=mine
+        )
+        if json:
+            return facts(found)
+        locale = own_locale()
+        rows = [
+            (a.approval_id, a.kind, standing(a, locale), a.session_id, a.created_at, subject)
+            for a, subject in once_each(found.approvals, locale)
+        ]
+        return table(("approval", "kind", "status", "session", "asked", "subject"), rows)
+
+
+async def _watch(session: str | None, mine: bool, json: bool, bell: bool) -> Exit:
+    from gonogo.cli.session.watching import watch_approvals
+
+    return await watch_approvals(session, mine, json, bell)
+
+
+async def _show(approval_id: str, json: bool) -> Exit:
+    from gonogo.cli.daemon import connected
+    from gonogo.cli.folder import own_locale
+    from gonogo.cli.terminal.output import facts, line
+    from gonogo.cli.terminal.render import question_lines, review_lines
+
+    async with connected() as client:
+        approval = await client.approval(approval_id)
+        if json:
+            return facts(approval)
+        line(f"{approval.approval_id}  {approval.kind}  {approval.status}")
+        for text in question_lines(approval):
+            line(text)
+        for text in review_lines(approval, own_locale()):
+            line(text)
+        return Exit.DONE
+
+
+async def _decide_group(
+    same_as: str, word: str, more: Word | None, feedback: str | None, json: bool
+) -> Exit:
+    from gonogo.cli.session.decisions import decide_group
+
+    if more is not None or word not in {"approve", "reject"}:
+        raise Stop("with --group, give one answer: approve or reject", Exit.USAGE)
+    return await decide_group(same_as, word, feedback, json=json)
+
+
+async def _decide(
+    approval_id: str,
+    word: str,
+    feedback: str | None,
+    arguments: str | None,
+    longer: str | None,
+    json: bool,
+) -> Exit:
+    from gonogo.cli.session.decisions import decide_one
+
+    if longer and word != "approve":
+        raise Stop(f"--{longer.replace('_', '-')} goes with approve", Exit.USAGE)
+    edited = _given(word, arguments)
+    return await decide_one(approval_id, word, feedback, edited, longer=longer, json=json)
+
+
+def _given(word: str, arguments: str | None) -> object:
+    from gonogo.domain.strict_json import loads
+
+    if arguments is None:
+        if word == "edit":
+            raise Stop("edit needs --arguments with the new arguments as JSON", Exit.USAGE)
+        return None
+    return loads(arguments)

@@ -1,0 +1,96 @@
+"""`gonogo db` and `gonogo doctor`: keeping an installation in order."""
+
+from typing import Annotated
+
+import typer
+
+from gonogo.cli.arguments import EXACT, Json, example, group
+from gonogo.cli.support import Exit, carry_out
+
+DOCTOR_EXAMPLE = example("gonogo doctor", "gonogo doctor --json")
+app = group("The database.")
+
+
+@app.command("migrate", **EXACT, epilog=example(
+    "gonogo db migrate", "gonogo db migrate --accept-restored",
+))  # fmt: skip
+def migrate(
+    accept_restored: Annotated[
+        bool,
+        typer.Option("--accept-restored", help="Go on with a database that lost what it had."),
+    ] = False,
+) -> None:
+    """Bring the database to this version's schema; nothing to do is no error."""
+    carry_out(_migrate, accept_restored)
+
+
+@app.command("vacuum", **EXACT, epilog=example(
+    "gonogo db vacuum --dry-run", "gonogo db vacuum",
+))  # fmt: skip
+def vacuum(
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say what would come of it.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Give the room back that the database and the snapshots do not need any more.
+
+    A server may run; what it has to write waits until this is done.
+    """
+    carry_out(_vacuum, dry_run, json)
+
+
+def doctor(json: Json = False) -> None:
+    """Check what gonogo needs and say what is missing."""
+    carry_out(_doctor, json)
+
+
+async def _doctor(json: bool) -> Exit:
+    from gonogo.cli.checks import findings
+    from gonogo.cli.folder import environment, read_settings
+    from gonogo.cli.terminal.output import facts, line
+
+    found = [check async for check in findings(read_settings(), environment())]
+    bad = any(check.state == "bad" for check in found)
+    if json:
+        facts([check.as_json() for check in found])
+        return Exit.FAILED if bad else Exit.DONE
+    for check in found:
+        typer.echo(f"{check.state:<5} {check.name:<13} ", nl=False)
+        line(check.text)
+    return Exit.FAILED if bad else Exit.DONE
+
+
+async def _vacuum(dry_run: bool, json: bool) -> Exit:
+    from gonogo.cli.daemon import connected
+    from gonogo.cli.folder import own_locale
+    from gonogo.cli.terminal.output import facts, line
+    from gonogo.texts import say
+
+    async with connected() as client:
+        done = await client.vacuum(dry_run=dry_run)
+    if json:
+        return facts(done)
+    locale = own_locale()
+    for name in ("database", "log", "snapshots"):
+        before, after = (_size(getattr(room, name)) for room in (done.before, done.after))
+        line(say(f"cli_room_{name}", locale, before=before, after=after))
+    if dry_run:
+        line(say("cli_room_dry", locale))
+    return Exit.DONE
+
+
+def _size(count: int) -> str:
+    """Bytes as people read them."""
+    if count < 1 << 20:
+        return f"{count / (1 << 10):.1f} KiB"
+    return f"{count / (1 << 20):,.1f} MiB"
+
+
+async def _migrate(accept_restored: bool) -> Exit:
+    from gonogo.cli.daemon import connected
+    from gonogo.cli.terminal.output import line
+
+    async with connected({"accept_restored": accept_restored or None}):
+        line("The database has this version's schema.")
+    return Exit.DONE

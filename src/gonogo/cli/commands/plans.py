@@ -1,0 +1,370 @@
+"""`gonogo plans`: what was planned, and how far it is."""
+
+from collections.abc import Callable, Iterator
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gonogo.cli.arguments import EXACT, Events, Json, Limit, PlanId, Session, example, group
+from gonogo.cli.support import Exit, carry_out
+
+if TYPE_CHECKING:
+    from gonogo.client import Client
+    from gonogo.domain.plan_views import PlanGraph, PlanView
+
+
+app = group("Plans: what agents proposed, and how far it is.")
+
+
+class PlanForm(StrEnum):
+    """How a plan is written as a text."""
+
+    MARKDOWN = "markdown"
+    YAML = "yaml"
+
+
+@app.command("list", **EXACT, epilog=example("gonogo plans list --status running"))
+def list_plans(
+    session: Session = None,
+    status: Annotated[str | None, typer.Option("--status", help="Only of this status.")] = None,
+    limit: Limit = 20,
+    json: Json = False,
+) -> None:
+    """List plans, newest first."""
+    carry_out(_list, session, status, limit, json)
+
+
+@app.command("show", **EXACT, epilog=example("gonogo plans show p_0192 --graph"))
+def show_plan(
+    plan_id: PlanId,
+    graph: Annotated[
+        bool, typer.Option("--graph", help="Draw what waits for what, with the states.")
+    ] = False,
+    timeline: Annotated[
+        bool, typer.Option("--timeline", help="Draw when each subtask ran and waited.")
+    ] = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Draw it anew at every change, until the plan ends.")
+    ] = False,
+    form: Annotated[
+        PlanForm | None, typer.Option("--format", help="As the text that `plans edit` reads.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Show a plan, its subtasks and where they stand."""
+    if form is not None:
+        carry_out(_text, plan_id, form)
+    if watch:
+        carry_out(_watch, plan_id, timeline, json)
+    if graph or timeline:
+        carry_out(_draw, plan_id, timeline, json)
+    carry_out(_show, plan_id, json)
+
+
+@app.command("diff", **EXACT, epilog=example("gonogo plans diff p_0192 --from 1 --to 2"))
+def diff_plan(
+    plan_id: PlanId,
+    from_: Annotated[
+        int | None, typer.Option("--from", min=1, help="By default the one before the other.")
+    ] = None,
+    to: Annotated[int | None, typer.Option("--to", min=1, help="By default the last.")] = None,
+    json: Json = False,
+) -> None:
+    """Show what two revisions of a plan have otherwise."""
+    carry_out(_diff, plan_id, from_, to, json)
+
+
+@app.command(
+    "edit",
+    **EXACT,
+    epilog=example(
+        "gonogo plans edit p_0192",
+        "gonogo plans edit p_0192 --format yaml",
+        "gonogo plans edit p_0192 --from plan.md --yes",
+    ),
+)
+def edit_plan(
+    plan_id: PlanId,
+    form: Annotated[
+        PlanForm | None,
+        typer.Option("--format", help="By default GONOGO_PLAN_FORMAT, or that of the file."),
+    ] = None,
+    source: Annotated[
+        Path | None,
+        typer.Option("--from", exists=True, dir_okay=False, help="Begin with this edited text."),
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Send it without asking.")] = False,
+    json: Events = False,
+) -> None:
+    """Edit a plan that waits for approval, in $VISUAL or $EDITOR; it is approved as you edited it.
+
+    What is wrong with it stands in the text when the editor opens again. You see what is otherwise
+    before it is sent; nothing is sent where nothing was changed.
+    """
+    carry_out(_edit, plan_id, form, source, yes, json)
+
+
+@app.command("wait", **EXACT, epilog=example("gonogo plans wait p_0192 --limit 3600"))
+def wait_plan(
+    plan_id: PlanId,
+    limit: Annotated[
+        float | None, typer.Option("--limit", min=0, help="Seconds at most; by default for ever.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Wait until a plan is over, or waits for a person.
+
+    Exit code: 0 completed, and nothing was denied or rejected; 1 ended otherwise or not over in
+    time; 3 waits for a person; 4 something was denied or rejected.
+    """
+    carry_out(_wait, plan_id, limit, json)
+
+
+@app.command("start", **EXACT, epilog=example("gonogo plans start p_0192"))
+def start_plan(plan_id: PlanId, json: Events = False) -> None:
+    """Start a plan that was approved and held."""
+    carry_out(_steer, "start", plan_id, json)
+
+
+@app.command("pause", **EXACT, epilog=example("gonogo plans pause p_0192"))
+def pause_plan(plan_id: PlanId) -> None:
+    """Let nothing new start; what runs is finished."""
+    carry_out(_steer, "pause", plan_id, False)
+
+
+@app.command("resume", **EXACT, epilog=example("gonogo plans resume p_0192"))
+def resume_plan(plan_id: PlanId, json: Events = False) -> None:
+    """Go on with a plan that was paused."""
+    carry_out(_steer, "resume", plan_id, json)
+
+
+@app.command(
+    "replan", **EXACT, epilog=example('gonogo plans replan p_0192 --reason "Use the other library"')
+)
+def replan_plan(
+    plan_id: PlanId,
+    reason: Annotated[str, typer.Option("--reason", help="What should be otherwise.")],
+    json: Json = False,
+) -> None:
+    """Have the rest of a plan planned anew; what runs finishes first."""
+    carry_out(_replan, plan_id, reason, json)
+
+
+@app.command(
+    "comment",
+    **EXACT,
+    epilog=example('gonogo plans comment p_0192 "Is this needed?" --subtask add-flag'),
+)
+def comment_plan(
+    plan_id: PlanId,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="What you have to say.")],
+    subtask: Annotated[
+        str | None, typer.Option("--subtask", help="By default it is about the whole plan.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Comment on a plan that waits for approval; nothing is decided by it."""
+    carry_out(_comment, plan_id, text, subtask, json)
+
+
+@app.command("comments", **EXACT, epilog=example("gonogo plans comments p_0192"))
+def plan_comments(plan_id: PlanId, json: Json = False) -> None:
+    """Show what was said of a plan, with its planner's answers."""
+    carry_out(_comments, plan_id, json)
+
+
+@app.command("revise", **EXACT, epilog=example("gonogo plans revise p_0192"))
+def revise_plan(plan_id: PlanId, json: Events = False) -> None:
+    """Send a plan back to its planner, who answers each open comment with a new revision."""
+    carry_out(_steer, "revise", plan_id, json)
+
+
+@app.command(
+    "cancel", **EXACT, epilog=example('gonogo plans cancel p_0192 --reason "Not this way"')
+)
+def cancel_plan(
+    plan_id: PlanId,
+    reason: Annotated[
+        str | None, typer.Option("--reason", help="Why; it is kept with the plan.")
+    ] = None,
+) -> None:
+    """Stop a plan for good; what was done stays."""
+    carry_out(_steer, "cancel", plan_id, False, reason)
+
+
+async def _text(plan_id: str, form: PlanForm) -> Exit:
+    from gonogo.cli.session.decisions import print_plan
+
+    return await print_plan(plan_id, form)
+
+
+async def _edit(
+    plan_id: str, form: PlanForm | None, source: Path | None, sure: bool, json: bool
+) -> Exit:
+    from gonogo.cli.session.decisions import edit_plan
+
+    return await edit_plan(plan_id, form, source, sure=sure, json=json)
+
+
+async def _steer(verb: str, plan_id: str, json: bool, reason: str | None = None) -> Exit:
+    from gonogo.cli.session.decisions import steer
+
+    return await steer(verb, plan_id, json=json, reason=reason)
+
+
+async def _comment(plan_id: str, text: str, subtask: str | None, json: bool) -> Exit:
+    from gonogo.cli.session.answers import comment_on
+
+    return await comment_on(plan_id, text, subtask, json)
+
+
+async def _comments(plan_id: str, json: bool) -> Exit:
+    from gonogo.cli.session.answers import list_comments
+
+    return await list_comments(plan_id, json)
+
+
+async def _replan(plan_id: str, reason: str, json: bool) -> Exit:
+    from gonogo.cli.daemon import connected
+    from gonogo.cli.terminal.output import facts, line
+
+    async with connected() as client:
+        plan = await client.replan(plan_id, reason)
+        if json:
+            return facts(plan)
+        line(f"{plan.plan_id}  {plan.status}")
+        return Exit.DONE
+
+
+async def _list(session: str | None, status: str | None, limit: int, json: bool) -> Exit:
+    from gonogo.cli.daemon import connected
+    from gonogo.cli.session.interrupts import standing
+    from gonogo.cli.terminal.output import facts, table
+
+    async with connected() as client:
+        page = await client.plans(session_id=session, status=status, limit=limit)
+        if json:
+            return facts(page)
+        rows = [
+            (
+                p.plan_id,
+                standing(p),
+                f"{_done(p)}/{len(p.subtasks)}",
+                p.session_id,
+                p.created_at,
+                p.goal,
+            )
+            for p in page.plans
+        ]
+        return table(("plan", "status", "done", "session", "created", "goal"), rows)
+
+
+async def _show(plan_id: str, json: bool) -> Exit:
+    from gonogo.cli.daemon import connected
+    from gonogo.cli.session.interrupts import standing
+    from gonogo.cli.terminal.output import facts, line, spoken
+    from gonogo.cli.terminal.plan_graph import plan_lines
+
+    async with connected() as client:
+        plan = await client.plan(plan_id)
+        if json:
+            return facts(plan)
+        line(f"{plan.plan_id}  {standing(plan)}  revision {plan.revision}")
+        line(spoken(plan.goal))
+        for text in await _paused(client, plan):
+            line(text)
+        for text in plan_lines(
+            [s.model_dump(mode="json", exclude_none=True) for s in plan.subtasks]
+        ):
+            line(text)
+        for text in _budget(await client.plan_status(plan_id)):
+            line(text)
+        return Exit.DONE
+
+
+async def _paused(client: "Client", plan: "PlanView") -> list[str]:
+    from gonogo.cli.folder import read_settings
+    from gonogo.cli.session.interrupts import pause_lines
+    from gonogo.texts import resolve
+
+    if plan.status != "paused":
+        return []
+    session = await client.session(plan.session_id)
+    pending = await client.pending_approvals(plan.session_id)
+    locale = resolve(session.locale, read_settings().locale)
+    return pause_lines(plan, pending.pending_approvals, locale)
+
+
+def _budget(status: "object") -> list[str]:
+    """What the plan took of each limit that is set; nothing where none is."""
+    limits: dict[str, float] = getattr(status, "limits", None) or {}
+    usage = getattr(status, "usage", None)
+    lines = [
+        f"budget: {getattr(usage, what):g} of {limit:g} {what}"
+        for what, limit in limits.items()
+        if hasattr(usage, what)
+    ]
+    if lines and usage is not None and usage.unpriced_requests and "cost" in limits:
+        lines.append(f"the price of {usage.unpriced_requests} requests is not known")
+    return lines
+
+
+async def _draw(plan_id: str, timeline: bool, json: bool) -> Exit:
+    from gonogo.cli.daemon import connected
+    from gonogo.cli.folder import read_settings
+    from gonogo.cli.terminal.output import facts, line
+    from gonogo.texts import resolve
+
+    async with connected() as client:
+        graph = await client.plan_graph(plan_id)
+        if json:
+            return facts(graph)
+        session = await client.session(graph.session_id)
+        locale = resolve(session.locale, read_settings().locale)
+        for text in _drawing(timeline)(graph, locale):
+            line(text)
+        return Exit.DONE
+
+
+async def _watch(plan_id: str, timeline: bool, json: bool) -> Exit:
+    from gonogo.cli.session.watching import watch
+
+    return await watch(plan_id, _drawing(timeline), json)
+
+
+async def _wait(plan_id: str, limit: float | None, json: bool) -> Exit:
+    from gonogo.cli.session.watching import wait
+
+    return await wait(plan_id, limit, json)
+
+
+async def _diff(plan_id: str, from_: int | None, to: int | None, json: bool) -> Exit:
+    from gonogo.cli.daemon import connected
+    from gonogo.cli.terminal.output import facts, line
+    from gonogo.cli.terminal.render import diff_lines
+
+    async with connected() as client:
+        last = to or (await client.plan(plan_id)).revision
+        diff = await client.plan_diff(plan_id, from_ or max(1, last - 1), last)
+        if json:
+            return facts(diff)
+        for text in diff_lines(diff):
+            line(text)
+        return Exit.DONE
+
+
+def _drawing(timeline: bool) -> "Callable[[PlanGraph, str], Iterator[str]]":
+    from shutil import get_terminal_size
+
+    from gonogo.cli.terminal.plan_graph import graph_lines, timeline_lines
+
+    lines = timeline_lines if timeline else graph_lines
+    return lambda graph, locale: lines(
+        graph, width=get_terminal_size((100, 24)).columns, locale=locale
+    )
+
+
+def _done(plan: "object") -> int:
+    return sum(s.status == "completed" for s in plan.subtasks)  # type: ignore[attr-defined]

@@ -1,0 +1,215 @@
+"""`gonogo policy`: what the rules say, without running anything."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gonogo.cli.arguments import EXACT, Directory, Json, Session, SessionId, example, group
+from gonogo.cli.support import Exit, Stop, carry_out
+
+app = group("The policy: what may run, what asks, what is denied.")
+
+RulesFile = Annotated[
+    Path | None,
+    typer.Option("--rules", exists=True, dir_okay=False, help="Rules instead of your own."),
+]
+
+
+class Word(StrEnum):
+    """What a rule may say."""
+
+    ALLOW = "allow"
+    ASK = "ask"
+    DENY = "deny"
+
+
+@app.command(
+    "check",
+    **EXACT,
+    epilog=example(
+        "gonogo policy check -- git push --force",
+        "gonogo policy check --rules rules.toml -- 'cd src && pytest -q'",
+        "gonogo policy check --rules rules.toml",
+        "gonogo policy check --batch --context contexts.json < commands.jsonl",
+    ),
+)
+def check(
+    command: Annotated[list[str] | None, typer.Argument(help="The command, after --.")] = None,
+    rules: RulesFile = None,
+    context: Annotated[
+        Path | None,
+        typer.Option("--context", exists=True, dir_okay=False, help="Named contexts, as JSON."),
+    ] = None,
+    name: Annotated[
+        str, typer.Option("--name", help="Which context, where a line names none.")
+    ] = "",
+    batch: Annotated[
+        bool, typer.Option("--batch", help='Read {"cmd", "policy_context"} from each line.')
+    ] = False,
+) -> None:
+    """Say what the policy makes of a command: verdict, reason and rule as JSON.
+
+    Without a command: read the files, and say which rules of review nobody could satisfy.
+    """
+    carry_out(_check, command or [], rules, context, name, batch)
+
+
+@app.command(
+    "explain",
+    **EXACT,
+    epilog=example(
+        "gonogo policy explain -- git push --force",
+        """gonogo policy explain write_file '{"path": "a.md", "content": ""}' --agent debug""",
+    ),
+)
+def explain(
+    call: Annotated[
+        list[str], typer.Argument(help="A command, after --; or a tool and its arguments as JSON.")
+    ],
+    directory: Directory = None,
+    agent: Annotated[str, typer.Option("--agent", help="In whose hands.")] = "coder",
+    rules: RulesFile = None,
+    session: Annotated[
+        str | None, typer.Option("--session", help="With this session's workspace and rules.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Show every rule that is considered for a call, and what decides; nothing runs."""
+    carry_out(_explain, call, directory, agent, rules, session, json)
+
+
+@app.command("list", **EXACT, epilog=example("gonogo policy list s_0192"))
+def list_rules(session_id: SessionId, json: Json = False) -> None:
+    """List the rules that hold in one session only."""
+    carry_out(_list, session_id, json)
+
+
+@app.command(
+    "add",
+    **EXACT,
+    epilog=example(
+        'gonogo policy add s_0192 allow --command "pytest -q"',
+        'gonogo policy add s_0192 allow --tool write_file --path "docs/**"',
+    ),
+)
+def add_rule(
+    session_id: SessionId,
+    decision: Annotated[Word, typer.Argument(help="What the rule says.")],
+    command: Annotated[str | None, typer.Option("--command", help="How it begins.")] = None,
+    exact: Annotated[bool, typer.Option("--exact", help="Just these words, or this path.")] = False,
+    tool: Annotated[str | None, typer.Option("--tool", help="A tool's name.")] = None,
+    path: Annotated[str | None, typer.Option("--path", help="A glob in the workspace.")] = None,
+    agent: Annotated[str | None, typer.Option("--agent", help="In whose hands.")] = None,
+    reason: Annotated[str | None, typer.Option("--reason", help="What people are told.")] = None,
+    json: Json = False,
+) -> None:
+    """Make a rule that holds in one session, until that ends or the rule is removed."""
+    fields = {
+        "decision": decision.value, "command": command, "exact": exact or None, "tool": tool,
+        "path": path, "agent": agent, "reason": reason,
+    }  # fmt: skip
+    given = {name: value for name, value in fields.items() if value is not None}
+    carry_out(_add, session_id, given, json)
+
+
+@app.command("remove", **EXACT, epilog=example("gonogo policy remove s_0192 session:1"))
+def remove_rule(
+    session_id: SessionId,
+    rule: Annotated[str, typer.Argument(help="The rule's id or name.")],
+) -> None:
+    """Remove a session's rule; what it allowed asks again."""
+    carry_out(_remove, session_id, rule)
+
+
+@app.command(
+    "replay",
+    **EXACT,
+    epilog=example("gonogo policy replay rules.toml", "gonogo policy replay new.toml --since 7d"),
+)
+def replay(
+    file: Annotated[
+        Path, typer.Argument(exists=True, dir_okay=False, help="Rules instead of your own.")
+    ],
+    session: Session = None,
+    since: Annotated[
+        str | None, typer.Option("--since", help="12h, 7d, 4w ago, or a date; by default all.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Say which recorded calls would be decided otherwise; changes nothing."""
+    carry_out(_replay, file, session, since, json)
+
+
+@app.command(
+    "suggest",
+    **EXACT,
+    epilog=example("gonogo policy suggest --min 5 > suggested.toml"),
+)
+def suggest(
+    session: Session = None,
+    least: Annotated[
+        int, typer.Option("--min", min=1, help="How often it must have been approved.")
+    ] = 3,
+    json: Json = False,
+) -> None:
+    """Print rules for what you always approve, to be edited before you save them."""
+    carry_out(_suggest, session, least, json)
+
+
+async def _replay(file: Path, session: str | None, since: str | None, json: bool) -> Exit:
+    from gonogo.cli.rules import replay
+
+    return await replay(file, session, since, json=json)
+
+
+async def _suggest(session: str | None, least: int, json: bool) -> Exit:
+    from gonogo.cli.rules import suggestions
+
+    return await suggestions(session, least, json=json)
+
+
+async def _list(session_id: str, json: bool) -> Exit:
+    from gonogo.cli.rules import list_rules
+
+    return await list_rules(session_id, json=json)
+
+
+async def _add(session_id: str, rule: dict[str, object], json: bool) -> Exit:
+    from gonogo.cli.rules import add_rule
+
+    return await add_rule(session_id, rule, json=json)
+
+
+async def _remove(session_id: str, rule: str) -> Exit:
+    from gonogo.cli.rules import remove_rule
+
+    return await remove_rule(session_id, rule)
+
+
+async def _check(
+    command: list[str], rules: Path | None, context: Path | None, name: str, batch: bool
+) -> Exit:
+    from gonogo.cli.rules import check_batch, check_files, check_one
+
+    if batch:
+        return check_batch(rules, context, name)
+    if not command and context is None:
+        return await check_files(rules)
+    if not command:
+        raise Stop("Say which command: gonogo policy check -- git push", Exit.USAGE)
+    return check_one(command, rules, context, name)
+
+
+async def _explain(
+    call: list[str],
+    directory: Path | None,
+    agent: str,
+    rules: Path | None,
+    session: str | None,
+    json: bool,
+) -> Exit:
+    from gonogo.cli.rules import explain_call
+
+    return await explain_call(call, directory, agent, rules, session, json=json)

@@ -1,0 +1,155 @@
+"""`run`, `demo`, `serve`, `acp` and `mcp`: the commands that work."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gonogo.cli.arguments import Directory, Events, Model, example, session_ids
+from gonogo.cli.support import carry_out
+
+RUN_EXAMPLE = example(
+    'gonogo run "Add a --json flag to the CLI" -C path/to/repo --model openai:gpt-5',
+    'gonogo run "What does main() do?"',
+    'gonogo run "Fix the failing test" --yes=all --json > events.jsonl',
+)
+ATTACH_EXAMPLE = example("gonogo attach", "gonogo attach s_0192")
+DEMO_EXAMPLE = example("gonogo demo", "gonogo demo --yes")
+SERVE_EXAMPLE = example(
+    "gonogo serve --workspace path/to/repo",
+    "gonogo serve --host 0.0.0.0 --port 8001 --db postgresql://localhost/gonogo",
+)
+MCP_EXAMPLE = example("gonogo mcp", "gonogo mcp -C path/to/repo")
+ACP_EXAMPLE = example("gonogo acp", "gonogo acp -C path/to/repo --model openai:gpt-5")
+
+Yes = Annotated[
+    bool,
+    typer.Option("--yes", help="Approve the plan; --yes=all answers yes to every question."),
+]
+YesAll = Annotated[bool, typer.Option("--yes-all", hidden=True)]
+
+
+def run(
+    task: Annotated[str, typer.Argument(metavar="TASK", help="What you want done, or a question.")],
+    directory: Directory = None,
+    model: Model = None,
+    yes: Yes = False,
+    yes_all: YesAll = False,
+    plan_only: Annotated[
+        bool, typer.Option("--plan-only", help="Stop when there is a plan; it waits for you.")
+    ] = False,
+    unattended: Annotated[bool, typer.Option("--unattended", help="Deny what would ask.")] = False,
+    json: Events = False,
+) -> None:
+    """Carry out one task: plan, go, live progress, result.
+
+    Exit code: 0 all done, 1 failed, 3 waits for a person, 4 something was denied or rejected, 130
+    interrupted. Without a terminal nothing is asked: the command ends with 3 and the id of what
+    waits.
+    """
+    from gonogo.cli.session.answers import Wish
+    from gonogo.cli.session.run import run_task
+
+    wish = Wish(
+        yes=yes or yes_all,
+        all=yes_all,
+        plan_only=plan_only,
+        unattended=unattended,
+        json=json,
+    )
+    carry_out(run_task, task, directory, model, wish)
+
+
+def attach(
+    session: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="SESSION", help="By default the newest session.", autocompletion=session_ids
+        ),
+    ] = None,
+    yes: Yes = False,
+    yes_all: YesAll = False,
+    unattended: Annotated[bool, typer.Option("--unattended", help="Deny what would ask.")] = False,
+    json: Events = False,
+) -> None:
+    """Take part in a session: see what it did, follow it, answer, say something.
+
+    Ctrl-D ends the command and changes nothing; Ctrl-C pauses the plan and asks. Exit codes are
+    those of run. Without a terminal it ends when nothing runs any more.
+    """
+    from gonogo.cli.session.answers import Wish
+    from gonogo.cli.session.run import attach as attach_to
+
+    wish = Wish(yes=yes or yes_all, all=yes_all, unattended=unattended, json=json)
+    carry_out(attach_to, session, wish)
+
+
+def demo(yes: Yes = False, yes_all: YesAll = False, json: Events = False) -> None:
+    """Try it on a sample project; no key is needed.
+
+    The model's lines are recorded; the plan, your approval, the edits, the commands and the tests
+    are real. With --yes every question is answered yes.
+    """
+    from gonogo.cli.session.answers import Wish
+    from gonogo.cli.session.run import run_demo
+
+    wish = Wish(yes=yes or yes_all, all=yes or yes_all, json=json)
+    carry_out(run_demo, wish)
+
+
+def serve(
+    host: Annotated[str | None, typer.Option("--host", help="The address to listen on.")] = None,
+    port: Annotated[
+        int | None, typer.Option("--port", min=0, max=65535, help="The port; 0 picks one.")
+    ] = None,
+    workspace: Annotated[
+        Path | None,
+        typer.Option(
+            "--workspace", "-C", exists=True, file_okay=False, help="The folder to work in."
+        ),
+    ] = None,
+    db: Annotated[str | None, typer.Option("--db", help="The database as a URL.")] = None,
+    model: Model = None,
+    no_auth: Annotated[
+        bool, typer.Option("--no-auth", help="Ask for no token; only on a loopback address.")
+    ] = False,
+    accept_restored: Annotated[
+        bool,
+        typer.Option("--accept-restored", help="Go on with a database that lost what it had."),
+    ] = False,
+) -> None:
+    """Serve HTTP, SSE and WebSocket until stopped."""
+    from gonogo.cli.doors import Address, run_server
+
+    given = {
+        "host": host, "port": port, "workspace": workspace, "db": db, "model": model,
+        "accept_restored": accept_restored or None,
+    }  # fmt: skip
+    carry_out(run_server, Address(auth=not no_auth), given)
+
+
+def acp(
+    directory: Directory = None,
+    model: Model = None,
+    see_off: Annotated[list[str] | None, typer.Option("--see-off", hidden=True)] = None,
+) -> None:
+    """Be the agent of an editor that speaks the Agent Client Protocol, on stdin and stdout.
+
+    Editors start it. What runs goes on without the editor, and is the same session everywhere.
+    """
+    from gonogo.cli import doors as _acp
+
+    if see_off is None:
+        carry_out(_acp.run_acp, directory, model)
+    else:
+        carry_out(_acp.see_off, [each for each in see_off if each], model, directory)
+
+
+def mcp(directory: Directory = None, model: Model = None) -> None:
+    """Offer plans, their status, open questions and results to another agent, by MCP on stdio.
+
+    The agent starts it. It can ask for a plan and look; deciding is for people, and not offered.
+    """
+    from gonogo.cli.doors import run_mcp
+
+    carry_out(run_mcp, directory, model)

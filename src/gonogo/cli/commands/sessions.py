@@ -1,0 +1,85 @@
+"""`gonogo sessions`: what has been talked about."""
+
+from typing import Annotated
+
+import typer
+
+from gonogo.cli.arguments import EXACT, Json, Limit, SessionId, example, group
+from gonogo.cli.support import Exit, Stop, carry_out
+
+app = group("Sessions: conversations, each bound to one workspace.")
+
+
+@app.command("list", **EXACT, epilog=example("gonogo sessions list --limit 5"))
+def list_sessions(limit: Limit = 20, json: Json = False) -> None:
+    """List sessions, newest first."""
+    carry_out(_list, limit, json)
+
+
+@app.command("show", **EXACT, epilog=example("gonogo sessions show s_0192"))
+def show_session(session_id: SessionId, json: Json = False) -> None:
+    """Show a session's messages, and what waits for you."""
+    carry_out(_show, session_id, json)
+
+
+@app.command("delete", **EXACT, epilog=example("gonogo sessions delete s_0192"))
+def delete_session(
+    session_id: SessionId,
+    yes: Annotated[bool, typer.Option("--yes", help="Without asking.")] = False,
+) -> None:
+    """Delete a session with all that was said and done in it; what runs in it is ended."""
+    carry_out(_delete, session_id, yes)
+
+
+async def _list(limit: int, json: bool) -> Exit:
+    from gonogo.cli.daemon import connected
+    from gonogo.cli.terminal.output import facts, table
+
+    async with connected() as client:
+        page = await client.sessions(limit=limit)
+        if json:
+            return facts(page)
+        rows = [
+            (s.session_id, s.agent, s.updated_at, s.title or "", s.workspace) for s in page.sessions
+        ]
+        return table(("session", "agent", "updated", "title", "workspace"), rows)
+
+
+async def _show(session_id: str, json: bool) -> Exit:
+    from gonogo.cli.daemon import connected
+    from gonogo.cli.terminal.output import facts, line, one_line, spoken
+
+    async with connected() as client:
+        history = await client.history(session_id)
+        pending = await client.pending_approvals(session_id)
+        if json:
+            return facts({"history": history, "pending": pending})
+        for message in history.messages:
+            speaker = message.agent or message.tool_name or message.role
+            line(f"{one_line(speaker)}: {spoken(message.content)}")
+        for approval in pending.pending_approvals:
+            line(f"waits: {approval.approval_id} {one_line(approval.subject, 1000)}")
+        return Exit.DONE
+
+
+async def _delete(session_id: str, yes: bool) -> Exit:
+    from gonogo.cli.daemon import connected
+    from gonogo.cli.folder import environment, own_locale
+    from gonogo.cli.terminal.input import Person
+    from gonogo.cli.terminal.output import line, one_line
+    from gonogo.texts import say
+
+    locale, named = own_locale(), one_line(session_id)
+    if not yes:
+        person = Person(environment())
+        if not person.is_there:
+            raise Stop("Nobody can be asked here; say --yes to delete it", Exit.USAGE)
+        options = {
+            "delete": say("cli_session_delete", locale), "keep": say("cli_session_keep", locale),
+        }  # fmt: skip
+        if await person.choose(say("cli_session_sure", locale, session=named), options) != "delete":
+            return Exit.DONE
+    async with connected() as client:
+        await client.delete_session(session_id)
+    line(say("cli_session_deleted", locale, session=named))
+    return Exit.DONE

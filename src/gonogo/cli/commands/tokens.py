@@ -1,0 +1,77 @@
+"""`gonogo token`: who may speak to the server."""
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from gonogo.cli.arguments import EXACT, Json, example, group
+from gonogo.cli.support import Exit, carry_out
+
+app = group("Tokens: who may speak to the server, and as what.")
+
+
+class RoleWord(StrEnum):
+    """What a token's holder may do."""
+
+    VIEWER = "viewer"
+    OPERATOR = "operator"
+    ADMIN = "admin"
+
+
+@app.command("create", **EXACT, epilog=example("gonogo token create --role operator --name ci"))
+def create(
+    role: Annotated[RoleWord, typer.Option("--role", help="What its holder may do.")],
+    name: Annotated[str, typer.Option("--name", help="What you know it by.")] = "token",
+    json: Json = False,
+) -> None:
+    """Create a token and print it, this once; only its digest is kept."""
+    carry_out(_create, role.value, name, json)
+
+
+@app.command("list", **EXACT, epilog=example("gonogo token list"))
+def list_tokens(json: Json = False) -> None:
+    """List tokens, without their secrets."""
+    carry_out(_list, json)
+
+
+@app.command("revoke", **EXACT, epilog=example("gonogo token revoke t_0192"))
+def revoke(token_id: Annotated[str, typer.Argument(help="The token's id.")]) -> None:
+    """Revoke a token; connections that were opened with it are closed."""
+    carry_out(_revoke, token_id)
+
+
+async def _create(role: str, name: str, json: bool) -> Exit:
+    from gonogo.cli.daemon import connected
+    from gonogo.cli.terminal.output import facts
+    from gonogo.texts import say
+
+    async with connected() as client:
+        made = await client.create_token(name=name, role=role)
+        if json:
+            return facts({"token": made.token, "token_id": made.view.token_id})
+        typer.echo(made.token)
+        typer.echo(say("cli_token_once"), err=True)
+        return Exit.DONE
+
+
+async def _list(json: bool) -> Exit:
+    from gonogo.cli.daemon import connected
+    from gonogo.cli.terminal.output import facts, table
+
+    async with connected() as client:
+        tokens = await client.tokens()
+        if json:
+            return facts(tokens)
+        rows = [(t.token_id, t.name, t.role, t.created_at, t.revoked_at or "") for t in tokens]
+        return table(("token", "name", "role", "created", "revoked"), rows)
+
+
+async def _revoke(token_id: str) -> Exit:
+    from gonogo.cli.daemon import connected
+    from gonogo.cli.terminal.output import line
+
+    async with connected() as client:
+        await client.revoke_token(token_id)
+        line(f"{token_id} revoked")
+        return Exit.DONE

@@ -1,0 +1,127 @@
+"""`gonogo tool`: what there is, and one tool through the gate, without a model."""
+
+from pathlib import Path
+from typing import Annotated, Any, cast
+
+import typer
+
+from gonogo.cli.arguments import EXACT, Directory, Json, example, group
+from gonogo.cli.support import Exit, Stop, carry_out
+
+_REFUSALS = {
+    "invalid_arguments": Exit.USAGE,
+    "unknown_tool": Exit.USAGE,
+    "policy_denied": Exit.DENIED,
+    "path_outside_workspace": Exit.DENIED,
+    "protected_path": Exit.DENIED,
+    "symlink_escape": Exit.DENIED,
+    "hardlink": Exit.DENIED,
+}
+"""What a refused call means by the word that its reason begins with; else it failed."""
+app = group("Tools: what agents can do, tried by hand.")
+
+
+@app.command(
+    "run",
+    **EXACT,
+    epilog=example("""gonogo tool run read_file '{"path": "README.md"}' -C path/to/repo"""),
+)
+def run(
+    name: Annotated[str, typer.Argument(help="The tool's name.")],
+    arguments: Annotated[str, typer.Argument(help="Its arguments as a JSON object.")] = "{}",
+    directory: Directory = None,
+    json: Json = False,
+) -> None:
+    """Run one tool through the gate that agents' calls go through.
+
+    Exit code: 0 done, 1 failed, 2 arguments that do not fit, 3 it would ask, 4 denied.
+    """
+    carry_out(_run, name, arguments, directory, json)
+
+
+@app.command("list", **EXACT, epilog=example("gonogo tool list", "gonogo tool list --json"))
+def list_(json: Json = False) -> None:
+    """List the tools, and the foreign (MCP) servers with what is known of theirs."""
+    carry_out(_list, json)
+
+
+@app.command("accept", **EXACT, epilog=example("gonogo tool accept mcp__docs__search"))
+def accept(name: Annotated[str, typer.Argument(help="The tool's name.")]) -> None:
+    """Have a server's tool count as it was seen last, after it has changed.
+
+    What allowed it before the change, a rule or a plan, allows it again.
+    """
+    carry_out(_accept, name)
+
+
+async def _list(json: bool) -> Exit:
+    from gonogo.cli.foreign_tools import list_tools
+
+    return await list_tools(json=json)
+
+
+async def _accept(name: str) -> Exit:
+    from gonogo.cli.foreign_tools import accept_tool
+
+    return await accept_tool(name)
+
+
+async def _run(name: str, arguments: str, directory: Path | None, json: bool) -> Exit:
+    from gonogo.cli.terminal.output import facts, line
+
+    told = await _told(name, _object(arguments), directory)
+    if json:
+        facts(told)
+    else:
+        line(_words(told))
+    match told["decision"]:
+        case "ask":
+            return Exit.WAITS
+        case "deny":
+            kind = str(told["reason"]).partition(":")[0]
+            return _REFUSALS.get(kind, Exit.FAILED)
+        case _:
+            return Exit.FAILED if "error" in told else Exit.DONE
+
+
+async def _told(name: str, given: dict[str, Any], directory: Path | None) -> dict[str, Any]:
+    from gonogo.cli.daemon import linked
+    from gonogo.cli.folder import read_settings
+    from gonogo.domain.errors import PolicyDenied
+
+    settings = read_settings({"workspace": directory})
+    async with linked(settings) as link:
+        if link.runtime is None:
+            raise Stop(
+                f"Another process owns {settings.home}; stop it, or set GONOGO_HOME to another "
+                "folder for this command"
+            )
+        runtime = link.runtime
+        try:
+            return await runtime.run_tool(runtime.owner, name, given, settings.workspace)
+        except PolicyDenied as error:
+            return {"decision": "deny", "reason": str(error)}
+
+
+def _object(text: str) -> dict[str, Any]:
+    from gonogo.domain.strict_json import loads
+
+    given = loads(text)
+    if not isinstance(given, dict):
+        raise Stop("The arguments must be a JSON object", Exit.USAGE)
+    return cast("dict[str, Any]", given)
+
+
+def _words(told: dict[str, Any]) -> str:
+    from gonogo.cli.terminal.output import spoken
+    from gonogo.domain.text_safety import visible_json
+
+    if told["decision"] == "deny":
+        return f"Denied: {spoken(told['reason'])}"
+    if told["decision"] == "ask":
+        return f"It would ask ({spoken(told['reason'])}):\n{told.get('preview', '')}"
+    if "error" in told:
+        return f"error: {spoken(told['error'])}"
+    result = told.get("result", {})
+    said = result.get("content") or result.get("output")
+    return spoken(str(said)) if said else visible_json(result, indent=2)

@@ -1,0 +1,248 @@
+"""The doors that a command can be: the server's, an editor's agent, another agent's tools."""
+
+import logging
+import os
+import sys
+from collections.abc import Generator, Mapping
+from contextlib import ExitStack, aclosing, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import anyio
+import typer
+
+from gonogo.cli.daemon import GLANCE, lasting, leave_token, linked, start_successor
+from gonogo.cli.folder import Folder, hold, read_settings
+from gonogo.cli.support import Exit, Stop, complain
+from gonogo.client import Client
+from gonogo.domain.errors import GonogoError
+from gonogo.domain.network import LOOPBACK
+from gonogo.domain.text_safety import visible
+from gonogo.settings import Settings
+from gonogo.telemetry import setup_logging
+from gonogo.texts import say
+
+if TYPE_CHECKING:
+    from gonogo.runtime import Runtime
+    from gonogo.server import Ready
+
+
+_LINK_MINUTES = 10
+_MOMENT = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """How the server is reached, besides its host and port."""
+
+    auth: bool
+
+
+async def run_server(address: Address, given: Mapping[str, Any]) -> Exit:
+    """Serve until SIGINT or SIGTERM."""
+    settings = read_settings(given)
+    if not address.auth and settings.host not in LOOPBACK:
+        raise Stop(
+            f"--no-auth lets everybody in, so the host must be 127.0.0.1 and not {settings.host}",
+            Exit.USAGE,
+        )
+    folder = Folder(settings.home)
+    folder.prepare()
+    with ExitStack() as held:
+        await _take(folder, held)
+        setup_logging()
+        logging.getLogger("uvicorn").setLevel(logging.WARNING)
+        await _serve(settings, folder, address)
+    return Exit.DONE
+
+
+async def _take(folder: Folder, held: ExitStack) -> None:
+    """Own the folder for as long as the stack; a process that gives way is waited for."""
+    if not await _is_alone(folder, held):
+        raise _taken(folder)
+    if hold(held, folder.owned()):
+        return
+    if not folder.yields():
+        raise _taken(folder)
+    complain(f"waits for process {folder.owner()} of an editor or an agent, which gives way")
+    while True:
+        await anyio.sleep(GLANCE)
+        if hold(held, folder.owned()):
+            return
+
+
+async def _is_alone(folder: Folder, held: ExitStack) -> bool:
+    """Whether there is no other server; whoever looks for one holds its lock for a moment."""
+    until = anyio.current_time() + _MOMENT
+    while not hold(held, folder.serving()):
+        if anyio.current_time() > until:
+            return False
+        await anyio.sleep(GLANCE)
+    return True
+
+
+def _taken(folder: Folder) -> Stop:
+    return Stop(
+        f"Process {folder.owner()} already serves {folder.home}; stop it, "
+        "or set GONOGO_HOME to another folder"
+    )
+
+
+async def _serve(settings: Settings, folder: Folder, address: Address) -> None:
+    from gonogo.runtime import Runtime
+    from gonogo.server import serve
+
+    async with Runtime.open(settings) as runtime:
+        await leave_token(runtime, folder)
+        public = _public(settings)
+        await serve(
+            runtime,
+            host=settings.host,
+            port=settings.port,
+            uds=folder.address,
+            auth=address.auth,
+            hosts=public.hosts,
+            origins=public.origins,
+            on_ready=lambda ready: _announce(runtime, ready, address),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Public:
+    """What the server is called besides by its own address."""
+
+    hosts: tuple[str, ...] = ()
+    origins: tuple[str, ...] = ()
+
+
+def _public(settings: Settings) -> _Public:
+    if settings.public_url is None:
+        return _Public()
+    parts = urlsplit(settings.public_url)
+    return _Public((parts.hostname or "",), (f"{parts.scheme}://{parts.netloc}",))
+
+
+def _announce(runtime: "Runtime", ready: "Ready", address: Address) -> None:
+    settings = runtime.settings
+    locale = settings.locale or "en"
+    typer.echo(
+        say("cli_serving", locale, workspace=visible(str(settings.workspace)), url=ready.url)
+    )
+    typer.echo(_rules_told(runtime, locale))
+    for server in runtime.faulty_servers():
+        complain(
+            say("cli_server_fault", locale, name=server.name, fault=visible(server.error or ""))
+        )
+    if not address.auth:
+        typer.echo("No token is asked for: every program on this machine may use it.")
+        return
+    typer.echo(say("cli_open_console", locale, minutes=_LINK_MINUTES, url=ready.login_url))
+
+
+def _rules_told(runtime: "Runtime", locale: str) -> str:
+    """What rules there are, and that they are read this once."""
+    settings, rules = runtime.settings, runtime.parts.gate.rules
+    files = [file for file in (settings.admin_rules, settings.rules) if file and file.is_file()]
+    if not files:
+        return say("cli_rules_none", locale, file=visible(str(settings.rules)))
+    return say(
+        "cli_rules_read", locale, rules=len(rules.admin) + len(rules.user),
+        reviews=len(runtime.parts.desk.reviews.rules),
+        files=", ".join(visible(str(file)) for file in files),
+    )  # fmt: skip
+
+
+# Standard input and output for a protocol.
+
+
+@contextmanager
+def own_pipes() -> Generator[tuple[int, int]]:
+    """Standard input and output for the protocol alone: what else is written goes to the errors."""
+    source, sink = os.dup(0), os.dup(1)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.dup2(2, 1)
+    os.close(nothing)
+    try:
+        yield source, sink
+    finally:
+        os.close(source)
+        os.close(sink)
+
+
+# `gonogo acp`: the door for editors, for as long as an editor is there.
+#
+# An editor that is closed waits for nobody, so the command leaves at once. Where it owned the state
+# folder and something was under way, a process of its own takes its place, sees that through, and
+# ends.
+
+_HINT = (
+    "gonogo acp is started by an editor and speaks with it; "
+    "see docs/how-to/editors.md, or start gonogo run at a terminal"
+)
+
+
+async def run_acp(directory: Path | None, model: str | None) -> Exit:
+    """Speak with the editor until it is gone."""
+    from gonogo.acp_server import Pipe, serve_editor
+
+    if sys.stdin.isatty():
+        raise Stop(_HINT, Exit.USAGE)
+    settings = read_settings({"workspace": directory, "model": model})
+    with own_pipes() as (source, sink):
+        async with lasting(settings) as place:
+            left = await serve_editor(place.client, Pipe(source, sink), settings.locale)
+            is_owner = place.runtime is not None
+            stays = is_owner and (bool(left) or await place.is_needed())
+    if stays:
+        start_successor(settings, left)
+    return Exit.DONE
+
+
+async def see_off(seen: list[str], model: str | None, directory: Path | None) -> Exit:
+    """Take the place of a command whose editor is gone, until nothing is under way.
+
+    Args:
+        seen: `SESSION@SEQ` for each session in which something was under way.
+    """
+    settings = read_settings({"workspace": directory, "model": model})
+    async with (
+        linked(settings, goes_on=True, yields=True) as link,
+        anyio.create_task_group() as group,
+    ):
+        for each in seen:
+            session_id, _, seq = each.partition("@")
+            group.start_soon(_until_final, link.client, session_id, int(seq))
+    return Exit.DONE
+
+
+async def _until_final(client: Client, session_id: str, seen: int) -> None:
+    with suppress(GonogoError):
+        async with aclosing(client.follow(session_id, seen)) as events:
+            async for event in events:
+                if event.get("is_final") and "seq" in event:
+                    return
+
+
+# `gonogo mcp`: the door for other agents, for as long as one is there.
+
+
+async def run_mcp(directory: Path | None, model: str | None) -> Exit:
+    """Speak with the other agent until it is gone."""
+    from gonogo.mcp_server import serve_agents
+
+    if sys.stdin.isatty():
+        raise Stop(
+            "gonogo mcp is started by another agent and speaks with it; see docs/how-to/mcp.md",
+            Exit.USAGE,
+        )
+    settings = read_settings({"workspace": directory, "model": model})
+    with own_pipes() as (source, sink):
+        async with lasting(settings) as place:
+            await serve_agents(place.client, source, sink)
+            stays = await place.is_needed()
+    if stays:
+        start_successor(settings, {})
+    return Exit.DONE

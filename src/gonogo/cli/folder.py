@@ -1,0 +1,237 @@
+"""The state folder, and what is read at a start: its settings, its token, who holds it."""
+
+import fcntl
+import os
+import shutil
+import stat
+import sys
+from collections.abc import Generator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from gonogo.cli.support import Stop
+from gonogo.settings import Settings
+
+
+def read_settings(given: Mapping[str, Any] | None = None) -> Settings:
+    """Read the settings.
+
+    Args:
+        given: What the command line says; None leaves a setting as it is.
+    """
+    return Settings(**{name: value for name, value in (given or {}).items() if value is not None})
+
+
+def own_locale() -> str:
+    """The language of whoever uses this command, where no session has one of its own."""
+    from gonogo.texts import resolve
+
+    return resolve(None, read_settings().locale)
+
+
+def environment() -> Mapping[str, str]:
+    """The variables of this process."""
+    return os.environ
+
+
+def program() -> str:
+    """How this program is started, for commands that people copy from what it says."""
+    if shutil.which("gonogo"):
+        return "gonogo"
+    started = Path(sys.argv[0]).absolute()
+    return f"{sys.executable} -m gonogo" if started.suffix == ".py" else str(started)
+
+
+# The state folder: who owns it, and how its owner is reached.
+#
+# One process owns the folder, for as long as it holds the lock; the kernel frees the lock when the
+# process ends, however it ends, so a lock that is held always means a process that lives. Socket
+# and token lie beside it, for the same user only.
+
+_OPEN_FILES = Path("/proc/self/fd")
+_YIELDS = "yields"
+_LONGEST_SOCKET = 100
+"""The kernel's limit for a socket's path is 108 bytes, on other systems 104."""
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """The state folder and the names in it."""
+
+    home: Path
+
+    @property
+    def lock(self) -> Path:
+        """Held for life by the owner; its text is the owner's process id."""
+        return self.home / "owner.lock"
+
+    @property
+    def server(self) -> Path:
+        """Held by a server that owns the folder or is about to: an editor's process gives way."""
+        return self.home / "server.lock"
+
+    @property
+    def guests(self) -> Path:
+        """Shared by the commands that are clients of the owner."""
+        return self.home / "guests.lock"
+
+    @property
+    def socket(self) -> Path:
+        """Where the owner listens."""
+        return self.home / "owner.sock"
+
+    @property
+    def token_file(self) -> Path:
+        """What clients of the owner show, whoever that is."""
+        return self.home / "owner.token"
+
+    @property
+    def address(self) -> Path:
+        """The socket by a name that the kernel takes, however long the folder's is.
+
+        Raises:
+            Stop: there is no such name on this system.
+        """
+        if len(os.fsencode(self.socket)) <= _LONGEST_SOCKET:
+            return self.socket
+        if not _OPEN_FILES.is_dir():
+            raise Stop(f"{self.home} is too long a name for a socket; set GONOGO_HOME to a shorter")
+        return _OPEN_FILES / str(_opened(self.home)) / self.socket.name
+
+    @property
+    def log(self) -> Path:
+        """Where a command that owns the folder logs."""
+        return self.home / "gonogo.log"
+
+    def prepare(self) -> None:
+        """Create the folder for this user only.
+
+        Raises:
+            Stop: it belongs to somebody else.
+        """
+        self.home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = self.home.stat()
+        if found.st_uid != os.geteuid():
+            raise Stop(f"{self.home} belongs to another user; set GONOGO_HOME to a folder of yours")
+        if stat.S_IMODE(found.st_mode) & 0o077:
+            self.home.chmod(0o700)
+
+    @contextmanager
+    def owned(self, *, yields: bool = False) -> Generator[bool]:
+        """Hold the folder, if nobody else does; gives whether it is ours.
+
+        Args:
+            yields: Whether a server may wait for it.
+        """
+        handle = os.open(self.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            ours = _taken(handle)
+            if ours:
+                os.ftruncate(handle, 0)
+                os.write(handle, f"{os.getpid()}\n{_YIELDS if yields else ''}".encode())
+            yield ours
+        finally:
+            os.close(handle)
+
+    @contextmanager
+    def serving(self) -> Generator[bool]:
+        """Be the server of the folder, which those who yield give way to; False if there is one."""
+        handle = os.open(self.server, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            yield _taken(handle)
+        finally:
+            os.close(handle)
+
+    def is_served(self) -> bool:
+        """Whether a server has the folder, or waits for it."""
+        with suppress(FileNotFoundError):
+            handle = os.open(self.server, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                return not _taken(handle, fcntl.LOCK_SH)
+            finally:
+                os.close(handle)
+        return False
+
+    @contextmanager
+    def visited(self) -> Generator[bool]:
+        """Be a guest of the owner, who then stays; False while the owner is leaving."""
+        handle = os.open(self.guests, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            yield _taken(handle, fcntl.LOCK_SH)
+        finally:
+            os.close(handle)
+
+    @contextmanager
+    def closed(self) -> Generator[bool]:
+        """Let no more guests in; False while some are there."""
+        handle = os.open(self.guests, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            yield _taken(handle, fcntl.LOCK_EX)
+        finally:
+            os.close(handle)
+
+    def remember_model(self, name: str) -> None:
+        """Keep the name of the model that this folder's work was begun with."""
+        self._write(self.home / "model", name)
+
+    def remembered_model(self) -> str | None:
+        """The model that this folder's last work was begun with."""
+        return self._read(self.home / "model")
+
+    def owner(self) -> str:
+        """The owner's process id, as it wrote it."""
+        return next(iter(self._owner()), "unknown")
+
+    def yields(self) -> bool:
+        """Whether the owner gives way to a server."""
+        return _YIELDS in self._owner()
+
+    def read_token(self) -> str | None:
+        """The token for clients of the owner; None while there is none."""
+        return self._read(self.token_file)
+
+    def write_token(self, secret: str) -> None:
+        """Leave the token for clients of this process, readable by this user only."""
+        self._write(self.token_file, secret)
+
+    def _owner(self) -> list[str]:
+        return self.lock.read_text(encoding="ascii", errors="replace").split()
+
+    def _read(self, path: Path) -> str | None:
+        with suppress(FileNotFoundError):
+            return path.read_text(encoding="utf-8").strip() or None
+        return None
+
+    def _write(self, path: Path, text: str) -> None:
+        fresh = path.with_suffix(".new")
+        fresh.unlink(missing_ok=True)
+        handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text + "\n")
+        fresh.replace(path)
+
+
+def hold(held: ExitStack, lock: AbstractContextManager[bool]) -> bool:
+    """Try to take a lock, and keep it for as long as the stack."""
+    with ExitStack() as attempt:
+        if attempt.enter_context(lock):
+            held.push(attempt.pop_all())
+            return True
+    return False
+
+
+@cache
+def _opened(folder: Path) -> int:
+    """The folder as a file that stays open for as long as the process lives."""
+    return os.open(folder, os.O_DIRECTORY | os.O_CLOEXEC)
+
+
+def _taken(handle: int, how: int = fcntl.LOCK_EX) -> bool:
+    try:
+        fcntl.flock(handle, how | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -1,0 +1,1 @@
+"""A plan as a text that a person edits, in Markdown and in YAML."""

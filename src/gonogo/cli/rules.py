@@ -1,0 +1,513 @@
+"""Rules at the terminal: calls explained and judged, old ones judged anew, a session's own."""
+
+import shlex
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, cast
+
+import typer
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from gonogo.cli.commands.analytics import moment
+from gonogo.cli.daemon import connected, linked
+from gonogo.cli.folder import environment, own_locale, read_settings
+from gonogo.cli.foreign_tools import at, known_tools, remembered, seen_by
+from gonogo.cli.support import Exit, Stop, complain
+from gonogo.cli.terminal.output import facts, line, plain, table
+from gonogo.client import Client
+from gonogo.domain.errors import InvalidMessage, Refused, ToolFailed
+from gonogo.domain.identity import Role
+from gonogo.domain.plan import Scope
+from gonogo.domain.strict_json import loads
+from gonogo.domain.text_safety import visible, visible_json
+from gonogo.domain.tool_calls import Access, Call, Grant, Standing, ToolClass, Verdict, server_of
+from gonogo.domain.views import CallView, SessionRuleView
+from gonogo.execution.agent import (
+    Gate,
+    Gated,
+    Given,
+    Profile,
+    Thread,
+    explained,
+    load_profiles,
+    remote_access,
+)
+from gonogo.policy import (
+    UNATTENDED,
+    Answered,
+    Conditions,
+    Known,
+    PolicyContext,
+    Rule,
+    Rules,
+    as_toml,
+    check_command,
+    kept_rule,
+    load_contexts,
+    load_reviews,
+    load_rules,
+    review_findings,
+    suggest,
+    verdict,
+)
+from gonogo.runtime import bare_thread, open_gate
+from gonogo.settings import Settings
+from gonogo.texts import LOCALES, say, told
+from gonogo.tools import Tool
+from gonogo.workspace import Sandbox
+
+
+async def list_rules(session_id: str, *, json: bool) -> Exit:
+    """List what holds in a session besides the rules of files."""
+    async with connected() as client:
+        found = await client.session_rules(session_id)
+        if json:
+            return facts(found)
+        rows = [(r.name, r.rule_id, r.made_by, r.created_at, _written(r)) for r in found]
+        return table(("name", "rule", "made by", "made", "says"), rows)
+
+
+async def add_rule(session_id: str, rule: dict[str, object], *, json: bool) -> Exit:
+    """Make a rule."""
+    async with linked(read_settings(), goes_on=True) as link:
+        made = await link.client.add_session_rule(session_id, rule)
+    if json:
+        return facts(made)
+    line(f"{made.name} {made.rule_id} {_written(made)}")
+    return Exit.DONE
+
+
+async def remove_rule(session_id: str, rule: str) -> Exit:
+    """End a rule."""
+    async with linked(read_settings(), goes_on=True) as link:
+        await link.client.remove_session_rule(session_id, rule)
+    return Exit.DONE
+
+
+def _written(rule: SessionRuleView) -> str:
+    where = f" in {rule.plan_id}" if rule.plan_id else ""
+    return f"{visible_json(rule.rule)}{where}"
+
+
+# Trying commands against the policy.
+
+Contexts = Mapping[str, PolicyContext]
+_UNREADABLE = "builtin:unreadable-line"
+
+
+class Item(BaseModel):
+    """One line of a batch; what else it holds is somebody else's."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
+
+    cmd: str
+    policy_context: str | None = None
+
+
+def check_one(command: list[str], rules: Path | None, contexts: Path | None, name: str) -> Exit:
+    """Write the verdict on one command, given as one text or as its words."""
+    text = command[0] if len(command) == 1 else shlex.join(command)
+    _write(check_command(text, _context(_contexts(contexts), name, own=_own(rules))))
+    return Exit.DONE
+
+
+async def check_files(rules: Path | None) -> Exit:
+    """Read the rules files, and write what is to be known of them."""
+    settings = read_settings()
+    admin, user = settings.admin_rules, rules or settings.rules
+    files = [path for path in (admin, user) if path is not None]
+    loaded, reviews = load_rules(admin, user), load_reviews(admin, user)
+    found = review_findings(reviews, await _known(settings)) if reviews.rules else []
+    locale = own_locale()
+    said = {
+        "files": [str(path) for path in files if path.exists()],
+        "rules": len(loaded.all()),
+        "reviews": len(reviews.rules),
+        "findings": [
+            {
+                "severity": each.severity, "code": each.code, "rule": each.fields["rule"],
+                "where": each.fields["where"], "text": say(each.key, locale, **each.fields),
+            }
+            for each in found
+        ],
+    }  # fmt: skip
+    typer.echo(visible_json(said))
+    return Exit.DONE
+
+
+async def _known(settings: Settings) -> Known:
+    """Who has a token now, and who works at this machine."""
+    from gonogo.cli.daemon import TOKEN_NAME, connected
+
+    async with connected() as client:
+        tokens = await client.tokens()
+    roles = {"local": Role.ADMIN}
+    for token in tokens:
+        if token.revoked_at is None and token.name != TOKEN_NAME:
+            role, who = Role[token.role.upper()], f"user:{token.name}"
+            roles[who] = max(role, roles.get(who, role))
+    return Known(people=roles, others=settings.oidc_issuer is not None)
+
+
+def check_batch(rules: Path | None, contexts: Path | None, name: str) -> Exit:
+    """Write a verdict for each line of standard input, in order.
+
+    A line that cannot be read is denied, and the others are judged all the same.
+    """
+    named, own = _contexts(contexts), _own(rules)
+    code = Exit.DONE
+    for number, given in enumerate(sys.stdin.buffer, start=1):
+        if not given.strip():
+            continue
+        try:
+            item = _item(given)
+            context = _context(named, item.policy_context or name, own=own)
+            _write(check_command(item.cmd, context))
+        except (Refused, Stop) as error:
+            reason = f"line {number}: {error}"
+            _write(Verdict(decision="deny", reason=reason, rule=_UNREADABLE))
+            complain(reason)
+            code = Exit.USAGE
+    return code
+
+
+def _item(line: bytes) -> Item:
+    try:
+        return Item.model_validate(loads(line))
+    except ValidationError:
+        raise InvalidMessage('expected {"cmd": "…", "policy_context": "…"}') from None
+
+
+def _contexts(path: Path | None) -> Contexts:
+    return load_contexts(path) if path else {}
+
+
+def _context(named: Contexts, name: str, *, own: PolicyContext) -> PolicyContext:
+    if not named:
+        return own
+    if not name and len(named) == 1:
+        return next(iter(named.values()))
+    if name not in named:
+        known = ", ".join(named)
+        raise Stop(f"there is no context {name!r}; name one of {known} with --name", Exit.USAGE)
+    return named[name]
+
+
+def _own(rules: Path | None) -> PolicyContext:
+    from gonogo.workspace import Sandbox
+
+    settings = read_settings()
+    loaded = load_rules(settings.admin_rules, rules or settings.rules)
+    conditions = Conditions(
+        workspace=str(settings.workspace),
+        home=str(settings.home),
+        attended=not settings.unattended,
+        repo_trusted=settings.repo_trusted,
+        sandboxed=settings.sandbox and Sandbox.detect() is not None,
+    )
+    return PolicyContext(rules=loaded, conditions=conditions)
+
+
+def _write(verdict: Verdict) -> None:
+    said = {"decision": verdict.decision, "reason": verdict.reason, "rule": verdict.rule}
+    typer.echo(visible_json(said))
+
+
+# `gonogo policy explain`: what a verdict is made of, step by step.
+
+
+async def explain_call(
+    words: Sequence[str],
+    directory: Path | None,
+    agent: str,
+    rules: Path | None,
+    session: str | None,
+    *,
+    json: bool,
+) -> Exit:
+    """Judge one call as the gate would, and show every step; nothing runs."""
+    settings = read_settings({"workspace": directory})
+    gate, place = _gate(settings, rules), _Place(workspace=settings.workspace)
+    if session is not None:
+        place = await _in_session(session)
+        gate = replace(gate, given=place.given)
+    if agent not in gate.profiles:
+        raise Stop(f"There is no agent {agent!r}", Exit.USAGE)
+    name, arguments = _call_of_words(words, gate.tools)
+    if server_of(name) is not None:
+        gate = replace(gate, servers=await remembered())
+    locale = "en" if json or settings.locale is None else settings.locale
+    gated = await gate.judge(place.thread(agent, locale), name, arguments)
+    everything = gate.rules.with_session(place.rules)
+    if json:
+        return facts(explained(gated, everything))
+    for text in _lines(gated, everything, locale):
+        line(text)
+    return Exit.DONE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Place:
+    """Where the call would run."""
+
+    workspace: Path
+    rules: tuple[Rule, ...] = ()
+    """The session's."""
+    since: Mapping[str, datetime] = field(default_factory=dict[str, datetime])
+    """When each of them was made."""
+    remote: bool = False
+
+    async def given(self, thread: Thread) -> Given:
+        """What the gate would find in the session; it says itself what of that holds."""
+        del thread
+        return Given(rules=self.rules, since=self.since)
+
+    def thread(self, agent: str, locale: str) -> Thread:
+        """A conversation there that nobody leads."""
+        return bare_thread(self.workspace, agent, locale=locale, remote=self.remote)
+
+
+def _gate(settings: Settings, rules: Path | None) -> Gate:
+    tools = known_tools()
+    profiles = load_profiles(settings.agents, known_tools=tools)
+    reviews = load_reviews(settings.admin_rules, rules or settings.rules)
+    path = environment().get("PATH")
+    gate = open_gate(settings, tools, profiles, reviews, path=path)
+    return replace(gate, rules=load_rules(settings.admin_rules, rules)) if rules else gate
+
+
+async def _in_session(session_id: str) -> _Place:
+    async with connected() as client:
+        session = await client.session(session_id)
+        found = await client.session_rules(session_id)
+    everywhere = [rule for rule in found if rule.plan_id is None]
+    kept = [kept_rule(int(r.name.split(":")[1]), r.rule, r.made_by) for r in everywhere]
+    return _Place(
+        workspace=Path(session.workspace), remote=session.tool_host == "client",
+        rules=tuple(rule for rule in kept if rule is not None),
+        since={rule.name: rule.created_at for rule in found},
+    )  # fmt: skip
+
+
+def _call_of_words(words: Sequence[str], tools: Mapping[str, Tool]) -> tuple[str, dict[str, Any]]:
+    """The tool and arguments that are meant: named as such, or a command's text or words."""
+    if len(words) == 2 and words[1].lstrip().startswith("{"):
+        return words[0], cast("dict[str, Any]", loads(words[1]))
+    if len(words) == 1 and words[0] in tools:
+        return words[0], {}
+    text = words[0] if len(words) == 1 else shlex.join(words)
+    return "execute_command", {"command": text}
+
+
+def _lines(gated: Gated, rules: Rules, locale: str) -> Iterator[str]:
+    shown = explained(gated, rules)
+    where = "".join(f"  {place}" for place in shown["where"])
+    yield visible(f"{shown['decision']}: {shown['reason']}", lines=False)
+    yield f"  {shown['rule']}{where}"
+    for step in shown["steps"]:
+        part = f" ({visible(step['part'], lines=False)})" if "part" in step else ""
+        yield f"{told(step['step'], locale)}{part}: {step.get('decided', '-')}"
+        yield from (_look_line(look, locale) for look in step["considered"])
+    for rule in shown["not_considered"]:
+        why = say("cli_stands_back" if rule.get("stands_back") else "cli_not_considered", locale)
+        yield f"    {rule['rule']}  {rule['where']}  {why}"
+
+
+def _look_line(look: dict[str, Any], locale: str) -> str:
+    said = say("cli_matched", locale) if look["matched"] else told(look["why"], locale)
+    said = visible(said, lines=False)
+    return "  ".join(["   ", look["rule"], *filter(None, [look["where"]]), said])
+
+
+# `gonogo policy replay` and `policy suggest`: other rules, tried on what was judged before.
+
+_PAGE = 500
+_ELSEWHERE = ("builtin:outside", "builtin:arguments", "builtin:unknown-tool", "builtin:file_")
+"""What decided by the disk, or by what the agent wrote, before any rule was asked."""
+_SERVERS = ("builtin:server_", "builtin:unknown_tool")
+"""What decided because a server was not there, or not with that tool."""
+_NOBODY = tuple(told(UNATTENDED, locale) for locale in LOCALES)
+"""How the reason of a denial ends that was a question, had there been somebody to ask."""
+_UNCOVERED = ("default:", "builtin:changed-tool")
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """A call on which other rules say something else."""
+
+    call: CallView
+    now: Verdict
+    where: tuple[str, ...]
+
+
+async def replay(file: Path, session: str | None, since: str | None, *, json: bool) -> Exit:
+    """Say what would have been decided with a file in the place of the user's rules."""
+    settings = read_settings()
+    rules = load_rules(settings.admin_rules, file)
+    changed: list[Changed] = []
+    left_out: Counter[str] = Counter()
+    calls, seen = await _calls(session, since)
+    judge = Judge(settings, rules, seen)
+    for call in calls:
+        now = judge.again(call)
+        if isinstance(now, str):
+            left_out[now] += 1
+        elif now.decision != call.decision:
+            changed.append(Changed(call, now, rules.where(now.rule)))
+    return _told(len(calls), changed, left_out, settings.locale, json=json)
+
+
+async def suggestions(session: str | None, least: int, *, json: bool) -> Exit:
+    """Print rules that would have spared questions; nothing is saved."""
+    settings = read_settings()
+    answered = [
+        Answered(call, view.answer == "approved")
+        for view in (await _calls(session, None))[0]
+        if view.answer in {"approved", "rejected"} and (call := _call_of_view(view)) is not None
+    ]
+    found = suggest(answered, least)
+    if json:
+        return facts([rule.model_dump(mode="json", exclude_defaults=True) for rule in found])
+    key = "cli_suggested" if found else "cli_nothing_suggested"
+    header = say(key, settings.locale, least=least)
+    line(as_toml(found, header).rstrip("\n"))
+    return Exit.DONE
+
+
+class Judge:
+    """Judges recorded calls by other rules."""
+
+    def __init__(self, settings: Settings, rules: Rules, seen: Mapping[str, Standing]) -> None:
+        """Take the rules, and what was seen of the tools of servers."""
+        self._settings, self._rules, self._seen = settings, rules, seen
+        self._profiles: Mapping[str, Profile] = load_profiles(
+            settings.agents, known_tools=known_tools()
+        )
+        self._sandboxed = settings.sandbox and Sandbox.detect() is not None
+
+    def again(self, view: CallView) -> Verdict | str:
+        """The verdict under the other rules, or why there is none."""
+        rule, call = view.rule or "", _call_of_view(view)
+        if rule.startswith(_SERVERS):
+            return "cli_replay_server"
+        if view.decision is None or rule.startswith(_ELSEWHERE) or call is None:
+            return "cli_replay_disk"
+        if rule.startswith("session:"):
+            return "cli_replay_session"
+        changed = self._changed(view)
+        rules = self._rules.strict() if changed else self._rules
+        return verdict(call, rules, self._conditions(view, changed), _grant(view))
+
+    def _changed(self, view: CallView) -> str | None:
+        """What is said of a server's tool that was not as it had been accepted."""
+        standing = self._seen.get(view.tool_name)
+        then = at(standing, view.created_at) if standing else None
+        if then is None or then.accepted:
+            return None
+        return f"{view.tool_name} had changed since it was accepted"
+
+    def _conditions(self, view: CallView, changed: str | None) -> Conditions:
+        profile = self._profiles.get(view.agent)
+        limits = profile.limits if profile else None
+        return Conditions(
+            workspace="/", home=str(self._settings.home), sandboxed=self._sandboxed,
+            readers=self._settings.readers and self._sandboxed and not _is_uncovered(view),
+            repo_trusted=self._settings.repo_trusted, max_write_globs=limits,
+            writes_barred=self._sandboxed and limits == (),
+            attended=not (view.reason or "").endswith(_NOBODY), changed=changed,
+        )  # fmt: skip
+
+
+async def _calls(
+    session: str | None, since: str | None
+) -> tuple[list[CallView], Mapping[str, Standing]]:
+    first = moment(since, datetime.now(UTC))
+    found: list[CallView] = []
+    async with connected() as client:
+        while page := await _page(client, session, first, len(found)):
+            found += page
+        foreign = any(server_of(call.tool_name) for call in found)
+        return found, await seen_by(client) if foreign else {}
+
+
+async def _page(
+    client: Client, session: str | None, since: datetime | None, offset: int
+) -> list[CallView]:
+    return await client.calls(session_id=session, since=since, limit=_PAGE, offset=offset)
+
+
+def _call_of_view(view: CallView) -> Call | None:
+    """The call as far as its arguments tell; links and the kinds of files are not looked at."""
+    try:
+        is_ours = server_of(view.tool_name) is None
+        access = remote_access(view.tool_name, view.arguments) if is_ours else Access()
+    except (ToolFailed, KeyError):
+        return None
+    return Call(
+        tool=view.tool_name, tool_class=_class(view, access), agent=view.agent,
+        arguments=view.arguments, access=access, plan_id=view.plan_id, revision=view.revision,
+        subtask_id=view.subtask_id,
+    )  # fmt: skip
+
+
+def _class(view: CallView, access: Access) -> ToolClass:
+    # A command was pure where it could only read.
+    return ToolClass.OTHER if access.command is not None else ToolClass(view.tool_class)
+
+
+def _is_uncovered(view: CallView) -> bool:
+    """A default decided: what else would allow the call did not cover it, or was not in use."""
+    return (view.rule or "").startswith(_UNCOVERED)
+
+
+def _grant(view: CallView) -> Grant | None:
+    known = view.plan_id and view.revision and view.subtask_id
+    if not (view.granted and known) or _is_uncovered(view):
+        return None
+    return Grant(
+        grant_id="", plan_id=view.plan_id or "", revision=view.revision or 0,
+        subtask_id=view.subtask_id or "", scope=Scope.model_validate(view.scope or {}),
+    )  # fmt: skip
+
+
+def _told(
+    judged: int, changed: list[Changed], left_out: Counter[str], locale: str | None, *, json: bool
+) -> Exit:
+    moves = Counter(f"{each.call.decision} → {each.now.decision}" for each in changed)
+    if json:
+        return facts(
+            {
+                "judged": judged - left_out.total(),
+                "changed": [_shown(each) for each in changed],
+                "counts": dict(moves),
+                "not_judged": {say(why, "en"): count for why, count in left_out.items()},
+            }
+        )
+    rows = [
+        (c.call.session_id, c.call.call_id, _what(c.call), c.call.decision, c.now.decision,
+         "  ".join([c.now.rule, *c.where]))
+        for c in changed
+    ]  # fmt: skip
+    table(("session", "call", "what", "was", "would be", "by"), rows)
+    for move, count in moves.items():
+        line(f"{move}: {count}")
+    for why, count in left_out.items():
+        line(f"{say(why, locale)}: {count}")
+    line(say("cli_replay_limits", locale, judged=judged - left_out.total()))
+    return Exit.DONE
+
+
+def _shown(each: Changed) -> dict[str, Any]:
+    return {
+        "call": plain(each.call), "would_be": each.now.decision, "rule": each.now.rule,
+        "reason": each.now.reason, "where": list(each.where),
+    }  # fmt: skip
+
+
+def _what(view: CallView) -> str:
+    named = (view.arguments.get(name) for name in ("command", "path", "source"))
+    return f"{view.tool_name} {next((text for text in named if text), '')}"

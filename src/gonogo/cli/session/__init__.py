@@ -1,0 +1,1 @@
+"""What a command does in a session: talks, answers, decides, watches, stops."""

@@ -1,0 +1,320 @@
+"""A person's answers to questions, and the comments that they leave on plans."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gonogo.cli.daemon import connected
+from gonogo.cli.folder import own_locale
+from gonogo.cli.plan_file.edit import Drafts, plan_editor
+from gonogo.cli.plan_file.text import as_json
+from gonogo.cli.support import Exit, Stop
+from gonogo.cli.terminal.input import Person, Withdrawn
+from gonogo.cli.terminal.output import facts, line, one_line, spoken
+from gonogo.cli.terminal.render import (
+    comment_lines,
+    decision,
+    pages,
+    question_lines,
+    question_texts,
+)
+from gonogo.client import Client
+from gonogo.domain.errors import GonogoError
+from gonogo.domain.states import ApprovalKind
+from gonogo.domain.strict_json import loads
+from gonogo.domain.text_safety import visible_json
+from gonogo.domain.views import ApprovalView
+from gonogo.texts import say
+
+# `gonogo plans comment`, `comments`, and the same two at the terminal's question about a plan.
+
+
+async def comment_on(plan_id: str, content: str, subtask_id: str | None, json: bool) -> Exit:
+    """Say something of a plan that waits."""
+    async with connected() as client:
+        kept = await client.comment_plan(plan_id, content, subtask_id=subtask_id)
+        if json:
+            return facts(kept)
+        found = await client.plan_comments(plan_id)
+    line(f"{kept.comment_id}  {say('cli_comments_open', own_locale(), count=found.open)}")
+    return Exit.DONE
+
+
+async def list_comments(plan_id: str, json: bool) -> Exit:
+    """Show what was said of a plan, and the answers."""
+    async with connected() as client:
+        found = await client.plan_comments(plan_id)
+    if json:
+        return facts(found)
+    for text in comment_lines(c.model_dump(exclude_none=True) for c in found.comments):
+        line(text)
+    if not found.comments:
+        line(say("cli_no_comments", own_locale()))
+    return Exit.DONE
+
+
+class Talk:
+    """What a person at the terminal does about a plan besides deciding it."""
+
+    def __init__(self, client: Client, person: Person, locale: str) -> None:
+        self._client, self._person, self._locale = client, person, locale
+
+    async def comment(self, approval: ApprovalView) -> None:
+        """Ask for a comment and keep it; what is wrong with it is said."""
+        content = await self._person.line(say("cli_comment_text", self._locale))
+        if not content:
+            return
+        where = await self._person.line(say("cli_comment_where", self._locale))
+        try:
+            await self._client.comment_plan(
+                approval.plan_id or "", content, subtask_id=where or None,
+                revision=approval.revision,
+            )  # fmt: skip
+            found = await self._client.plan_comments(approval.plan_id or "")
+        except GonogoError as error:
+            self._person.tell(spoken(str(error)))
+            return
+        self._person.tell(say("cli_comment_kept", self._locale, count=found.open))
+
+    async def send_back(self, approval: ApprovalView) -> bool:
+        """Send the plan back with its comments. False when it cannot be; why is said."""
+        try:
+            await self._client.revise_plan(approval.plan_id or "")
+        except GonogoError as error:
+            self._person.tell(spoken(str(error)))
+            return False
+        return True
+
+
+# The answers to what waits: the person's, or those that they gave beforehand with `--yes`.
+#
+# A question is answered as it was shown, by its digest. What nobody answers is left as it is and
+# can be decided from any client.
+
+_NOBODY = "Nobody is there to answer (--unattended)"
+_PLAN = ("approve", "edit", "hold", "reject", "comment", "send_back")
+_CALL = ("approve", "edit", "reject")
+_COMMAND = ("approve", "these_words", "edit", "reject")
+"""Of a command whose plan may be allowed the same words from now on."""
+_MORE = "more"
+"""Shows the next page of a question that is long."""
+_GONE = frozenset({"conflict", "already_decided", "expired", "not_found"})
+"""Refusals after which the question is no more."""
+FOLLOWS = "follows"
+"""In the place of a message's type: nothing is to be sent, but more is to come."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """How much the person wants to be asked and shown."""
+
+    yes: bool = False
+    """Approve the plan."""
+    all: bool = False
+    """Answer yes to every other question too."""
+    plan_only: bool = False
+    unattended: bool = False
+    json: bool = False
+    keeps: bool = True
+    """Ctrl-C at a terminal pauses and asks; what is left is kept for later."""
+    prefix: str = ""
+    """What goes before the commands that the person is told, to reach this state folder."""
+
+
+class Answers:
+    """Who answers for this command, and what they have answered."""
+
+    def __init__(
+        self, client: Client, session_id: str, person: Person, wish: Wish, locale: str
+    ) -> None:
+        self._client, self._session_id = client, session_id
+        self.person, self.wish, self.locale = person, wish, locale
+        self.left: list[str] = []
+        """Ids of approvals that nobody answered."""
+        self._given: set[str] = set()
+        self._is_gone = False
+        self._asked_now = ""
+        self._sent_back: dict[str, str] = {}
+        """Plan → the question about it, while its planner answers comments."""
+        self._talk = Talk(client, person, locale)
+        self._drafts = Drafts(person, locale)
+
+    def know(self, approval_id: str) -> None:
+        """Do not ask about an approval that has its answer on the way."""
+        self._given.add(approval_id)
+
+    def waits(self, approval_id: str) -> None:
+        """What was answered waits for other people, too."""
+        if approval_id not in self.left:
+            self.left.append(approval_id)
+
+    async def is_sent_back(self, plan_id: str) -> None:
+        """A plan goes back to its planner: its question is not asked before it comes back."""
+        pending = await self._client.pending_approvals(self._session_id)
+        for approval in pending.pending_approvals:
+            if approval.kind == ApprovalKind.PLAN and approval.plan_id == plan_id:
+                self.know(approval.approval_id)
+                self._sent_back[plan_id] = approval.approval_id
+
+    def comes_back(self, plan_id: str) -> None:
+        """The planner gave up: the question is open as it was."""
+        self._given.discard(self._sent_back.pop(plan_id, ""))
+
+    async def to_what_waits(self) -> list[dict[str, Any]]:
+        """Ask about everything that waits and was not asked yet; gives the messages to send."""
+        pending = await self._client.pending_approvals(self._session_id)
+        self._drafts.settle({approval.approval_id for approval in pending.pending_approvals})
+        messages: list[dict[str, Any]] = []
+        for approval in pending.pending_approvals:
+            if approval.approval_id in self._given or approval.approval_id in self.left:
+                continue
+            try:
+                message = await self._answer(approval)
+            except Withdrawn:
+                if not self._is_gone:
+                    return messages
+                message = {"type": FOLLOWS}
+            if message:
+                self._given.add(approval.approval_id)
+                messages.append(message)
+            else:
+                self.left.append(approval.approval_id)
+        return messages
+
+    def overhear(self, event: Mapping[str, Any]) -> None:
+        """A question that is answered elsewhere while it is asked here is taken back."""
+        facts: Mapping[str, Any] = event.get("metadata") or {}
+        if event["type"] != "approval_resolved" or facts["approval_id"] != self._asked_now:
+            return
+        self._is_gone = True
+        self.person.withdraw()
+        who = one_line(facts.get("decided_by") or "gonogo")
+        self.person.tell(say("cli_answered", self.locale, who=who, status=facts["status"]))
+
+    async def to_question(self, question: str) -> dict[str, Any] | None:
+        """Ask the person what the agent wants to know."""
+        if not self.person.is_there:
+            return None
+        said = await self.person.line(f"{spoken(question)}\n>" if self.wish.json else ">")
+        return {"type": "user_message", "content": said} if said else None
+
+    async def refused(self, message: dict[str, Any], code: str) -> None:
+        """A decision was refused: ask again, unless the question is gone or nobody was asked."""
+        self._drafts.refused(message.get("plan_id", ""))
+        if code in _GONE or not message["type"].endswith("_decision"):
+            return
+        pending = await self._client.pending_approvals(self._session_id)
+        for approval in pending.pending_approvals:
+            if _answers(message, approval):
+                self._given.discard(approval.approval_id)
+                if not self.person.is_there or self._beforehand(approval) is not None:
+                    self.left.append(approval.approval_id)
+
+    async def _answer(self, approval: ApprovalView) -> dict[str, Any] | None:
+        if beforehand := self._beforehand(approval):
+            return beforehand
+        is_plan = approval.kind == ApprovalKind.PLAN
+        if (is_plan and (self.wish.plan_only or self.wish.unattended)) or not self.person.is_there:
+            return None
+        return await self._asked(approval)
+
+    def _beforehand(self, approval: ApprovalView) -> dict[str, Any] | None:
+        is_plan = approval.kind == ApprovalKind.PLAN
+        if is_plan and self.wish.yes and not self.wish.plan_only:
+            return decision(approval, "approve")
+        if is_plan:
+            return None
+        if self.wish.unattended:
+            return decision(approval, "reject", _NOBODY)
+        return decision(approval, "approve") if self.wish.all else None
+
+    async def _asked(self, approval: ApprovalView) -> dict[str, Any] | None:
+        self._asked_now, self._is_gone = approval.approval_id, False
+        try:
+            return await self._put(approval)
+        finally:
+            self._asked_now = ""
+
+    async def _put(self, approval: ApprovalView) -> dict[str, Any] | None:
+        is_plan = approval.kind == ApprovalKind.PLAN
+        question = say("cli_plan_question" if is_plan else "cli_tool_question", self.locale)
+        # A plan was shown when it came.
+        left = [] if is_plan else pages(question_lines(approval))
+        if left:
+            self._show(approval, left.pop(0), first=True)
+        while True:
+            word = await self.person.choose(question, self._options(approval, len(left)))
+            if word is None:
+                return None
+            if word == _MORE:
+                self._show(approval, left.pop(0), first=False)
+            elif message := await self._meant(approval, word):
+                return message
+
+    def _options(self, approval: ApprovalView, pages_left: int) -> dict[str, str]:
+        """What can be answered: nothing is approved that was not shown."""
+        words = _PLAN if approval.kind == ApprovalKind.PLAN else _CALL
+        if pages_left:
+            words = (_MORE, "reject")
+        elif "words_for_plan" in approval.details:
+            words = _COMMAND
+        return {word: say(f"cli_{word}", self.locale, pages=pages_left) for word in words}
+
+    def _show(self, approval: ApprovalView, page: list[str], *, first: bool) -> None:
+        if self.person.has_keys:
+            self.person.show(*question_texts(approval, page, first=first))
+        else:
+            self.person.tell("\n" * first + "\n".join(page))
+
+    async def _meant(self, approval: ApprovalView, word: str) -> dict[str, Any] | None:
+        """What a word of the person's sends; None when they are to be asked again."""
+        match word:
+            case "reject":
+                why = await self.person.line(say("cli_feedback", self.locale))
+                return decision(approval, word, why)
+            case "edit":
+                return await self._edited(approval)
+            case "comment":
+                await self._talk.comment(approval)
+                return None
+            case "send_back":
+                if not await self._talk.send_back(approval):
+                    return None
+                self._sent_back[approval.plan_id or ""] = approval.approval_id
+                return {"type": FOLLOWS}
+            case "these_words":
+                return decision(approval, "approve") | {"for_plan": True}
+            case _:
+                return decision(approval, word)
+
+    async def _edited(self, approval: ApprovalView) -> dict[str, Any] | None:
+        if approval.kind == ApprovalKind.PLAN:
+            return await self._edited_plan(approval)
+        try:
+            arguments = approval.arguments or {}
+            is_call = approval.kind != ApprovalKind.INTERVENTION
+            before = visible_json(arguments if is_call else {"result": ""}, indent=2)
+            after = await self.person.edit(before)
+            if after.strip() == before:
+                return None
+            return decision(approval, "edit", None, loads(after))
+        except (GonogoError, Stop) as error:
+            self.person.tell(say("cli_edit_failed", self.locale, detail=error))
+            return None
+
+    async def _edited_plan(self, approval: ApprovalView) -> dict[str, Any] | None:
+        try:
+            draft = await plan_editor(self._client, self.person, self.locale).edit(approval)
+        except (GonogoError, Stop) as error:
+            self.person.tell(spoken(str(error)))
+            return None
+        if draft is None:
+            return None
+        self._drafts.sent(approval.approval_id, draft)
+        return decision(approval, "edit", None, as_json(draft.subtasks))
+
+
+def _answers(message: dict[str, Any], approval: ApprovalView) -> bool:
+    if message["type"] == "plan_decision":
+        return approval.kind == ApprovalKind.PLAN and message["plan_id"] == approval.plan_id
+    return message.get("approval_id") == approval.approval_id

@@ -1,0 +1,218 @@
+"""Decisions made by command: about one question, a group of them, a plan that is edited."""
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing, asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from gonogo.cli.daemon import Link, connected, linked
+from gonogo.cli.folder import environment, own_locale, read_settings
+from gonogo.cli.plan_file.edit import Draft, form_of, plan_editor
+from gonogo.cli.plan_file.text import MAX_TEXT, as_json
+from gonogo.cli.session.answers import Wish
+from gonogo.cli.session.conversation import Conversation, Manner
+from gonogo.cli.support import Exit, Stop
+from gonogo.cli.terminal.input import Person
+from gonogo.cli.terminal.live import conversing
+from gonogo.cli.terminal.output import facts, line
+from gonogo.cli.terminal.render import decision, standing
+from gonogo.client import Client
+from gonogo.domain.states import ApprovalKind, ApprovalStatus
+from gonogo.domain.views import ApprovalView, DecisionAnswer
+from gonogo.texts import resolve, say
+
+# `gonogo approvals decide` and `gonogo plans start`: one answer, and what it sets going.
+
+
+async def decide_one(
+    approval_id: str,
+    word: str,
+    feedback: str | None,
+    edited: object,
+    *,
+    longer: str | None = None,
+    json: bool,
+) -> Exit:
+    """Answer a question.
+
+    The process that owns the state folder carries on from there. Where this command is the owner,
+    it stays until what the answer set going is over or waits again.
+
+    Args:
+        longer: `for_session` or `for_plan`, where the call is allowed from now on.
+    """
+    async with linked(read_settings(), goes_on=True) as link:
+        approval = await link.client.approval(approval_id)
+        message = decision(approval, word, feedback, edited)
+        if longer is not None and approval.kind != "tool":
+            raise Stop(f"--{longer.replace('_', '-')} is for tool calls only", Exit.USAGE)
+        if longer is not None:
+            message[longer] = True
+        if link.runtime is not None:
+            return await see_through(link, approval, message, Wish(json=json))
+        await tell(link, approval.session_id, message)
+        approval = await link.client.approval(approval_id)
+    if json:
+        return facts(approval)
+    line(f"{approval.approval_id} {standing(approval, own_locale())}")
+    return Exit.DONE
+
+
+async def decide_group(same_as: str, word: str, feedback: str | None, *, json: bool) -> Exit:
+    """Give one answer to all questions that are identical and open now.
+
+    Args:
+        same_as: What they have in common, or the id of one of them.
+    """
+    async with linked(read_settings(), goes_on=True) as link:
+        group = same_as if ":" in same_as else (await link.client.approval(same_as)).group
+        if group is None:
+            raise Stop(f"{same_as} is like no other question; decide it by its id")
+        found = (await link.client.approvals(group=group, status="pending")).approvals
+        alone = not any(each.review and each.review.needed > 1 for each in found)
+        answers: list[DecisionAnswer] = []
+
+        async def decide() -> None:
+            answers.extend(await link.client.decide_group(group, word, feedback=feedback))
+
+        if link.runtime is not None and found and alone:
+            async with _conversing(link, found[0].session_id, Wish(json=json)) as talk:
+                for each in found:
+                    talk.know(each.approval_id)
+                ended = await talk.watch(decide)
+        else:
+            await decide()
+            ended = Exit.DONE
+    return _told(answers, ended, json=json)
+
+
+def _told(answers: list[DecisionAnswer], ended: Exit, *, json: bool) -> Exit:
+    if json:
+        facts({"answers": answers})
+    else:
+        for answer in answers:
+            line(f"{answer.id} {answer.outcome if answer.ok else answer.detail}")
+    return ended if all(answer.ok for answer in answers) else Exit.FAILED
+
+
+async def steer(verb: str, plan_id: str, *, json: bool, reason: str | None = None) -> Exit:
+    """Start, pause, resume or cancel a plan, or send it back with its comments.
+
+    Where this command is the owner, it stays until what it started is over or waits.
+
+    Args:
+        reason: Why a plan is cancelled.
+    """
+    async with linked(read_settings(), goes_on=True) as link:
+        act = getattr(link.client, f"{verb}_plan")
+        if reason is not None:
+            act = partial(act, reason=reason)
+        if link.runtime is not None and verb in {"start", "resume", "revise"}:
+            plan = await link.client.plan(plan_id)
+            async with _conversing(link, plan.session_id, Wish(json=json)) as talk:
+                if verb == "revise":
+                    await talk.is_sent_back(plan_id)
+                return await talk.watch(lambda: act(plan_id))
+        plan = await act(plan_id)
+    line(f"{plan.plan_id} {plan.status}")
+    return Exit.DONE
+
+
+async def see_through(
+    link: Link, approval: ApprovalView, message: dict[str, Any], wish: Wish
+) -> Exit:
+    """Give an answer as the owner, and stay until what it set going is over or waits again."""
+    async with _conversing(link, approval.session_id, wish) as talk:
+        talk.know(approval.approval_id)
+        return await talk.carry(message)
+
+
+@asynccontextmanager
+async def _conversing(link: Link, session_id: str, wish: Wish) -> AsyncGenerator[Conversation]:
+    session = await link.client.session(session_id)
+    locale = resolve(session.locale, read_settings().locale)
+    with conversing(link, session_id, wish, locale, Manner(after=session.last_seq)) as talk:
+        yield talk
+
+
+async def tell(link: Link, session_id: str, message: dict[str, Any]) -> None:
+    """Give an answer to the owner, who carries on from there.
+
+    Raises:
+        Stop: it was refused.
+    """
+    async with aclosing(link.client.send(session_id, message)) as events:
+        async for event in events:
+            if event["type"] == "error" and "seq" not in event:
+                raise Stop(event["content"])
+            # Taken in: the owner does not need us to watch.
+            return
+
+
+_SUFFIXES = {".md": "markdown", ".markdown": "markdown", ".yaml": "yaml", ".yml": "yaml"}
+_TAKEN = frozenset({ApprovalStatus.EDITED, ApprovalStatus.SUPERSEDED})
+
+
+async def print_plan(plan_id: str, form: str) -> Exit:
+    """Write a plan in the form that `plans edit --from` reads."""
+    async with connected() as client:
+        plan = await client.plan(plan_id)
+        revision = await client.plan_revision(plan_id, plan.revision)
+    line(form_of(form).write(revision.goal, revision.subtasks).rstrip("\n"))
+    return Exit.DONE
+
+
+async def edit_plan(
+    plan_id: str, form: str | None, source: Path | None, *, sure: bool, json: bool
+) -> Exit:
+    """Let the person edit a plan that waits, and approve it as edited."""
+    given = None if source is None else _text_of(source)
+    if source is not None and form is None:
+        form = _SUFFIXES.get(source.suffix.lower())
+    person = Person(environment())
+    if not sure and not person.is_there:
+        raise Stop(say("cli_plan_no_terminal", own_locale()), Exit.USAGE)
+    async with linked(read_settings(), goes_on=True) as link:
+        approval = await _question(link.client, plan_id)
+        session = await link.client.session(approval.session_id)
+        locale = resolve(session.locale, read_settings().locale)
+        editor = plan_editor(link.client, person, locale, form)
+        draft = await editor.edit(approval, given=given, sure=sure)
+        return Exit.DONE if draft is None else await _send(link, approval, draft, json=json)
+
+
+async def _send(link: Link, approval: ApprovalView, draft: Draft, *, json: bool) -> Exit:
+    message = decision(approval, "edit", None, as_json(draft.subtasks))
+    ended = Exit.DONE
+    if link.runtime is not None:
+        ended = await see_through(link, approval, message, Wish(json=json))
+    else:
+        await tell(link, approval.session_id, message)
+    decided = await link.client.approval(approval.approval_id)
+    if decided.status in _TAKEN:
+        draft.file.unlink(missing_ok=True)
+    if link.runtime is None:
+        if json:
+            return facts(decided)
+        line(f"{decided.approval_id} {standing(decided, own_locale())}")
+    return ended
+
+
+async def _question(client: Client, plan_id: str) -> ApprovalView:
+    plan = await client.plan(plan_id)
+    pending = await client.pending_approvals(plan.session_id)
+    for approval in pending.pending_approvals:
+        if approval.kind == ApprovalKind.PLAN and approval.plan_id == plan_id:
+            return approval
+    said = say("cli_plan_not_waiting", own_locale(), plan_id=plan_id, status=plan.status)
+    raise Stop(said)
+
+
+def _text_of(source: Path) -> str:
+    try:
+        with source.open(encoding="utf-8", newline="") as file:
+            # One more than may be: whoever reads it says that it is too long.
+            return file.read(MAX_TEXT + 1)
+    except UnicodeDecodeError:
+        raise Stop(say("cli_plan_not_utf8", own_locale(), file=source), Exit.USAGE) from None

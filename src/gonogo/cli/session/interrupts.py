@@ -1,0 +1,152 @@
+"""Ctrl-C while a plan runs: it pauses, and the person says what becomes of it."""
+
+import signal
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass
+
+import anyio
+from anyio.abc import TaskStatus
+
+from gonogo.cli.terminal.input import Person, at_editor
+from gonogo.cli.terminal.output import one_line
+from gonogo.client import Client
+from gonogo.domain.errors import GonogoError, Refused
+from gonogo.domain.plan_views import PlanView
+from gonogo.domain.states import ENDED, PlanStatus, SubtaskStatus
+from gonogo.domain.views import ApprovalView
+from gonogo.texts import say
+
+
+class Interrupts:
+    """Ctrl-C as a command sees it."""
+
+    def __init__(self) -> None:
+        self._take: Callable[[], None] | None = None
+
+    @contextmanager
+    def taken_by(self, take: Callable[[], None] | None) -> Generator[None]:
+        """Have Ctrl-C call a function for the time of a block, where there is one."""
+        before, self._take = self._take, take
+        try:
+            yield
+        finally:
+            self._take = before
+
+    @asynccontextmanager
+    async def heeded(self) -> AsyncGenerator[None]:
+        """Let SIGINT and SIGTERM cancel the body, and say so once it has cleaned up."""
+        caught: list[int] = []
+
+        async def watch(*, task_status: TaskStatus[None]) -> None:
+            with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+                task_status.started()
+                async for number in signals:
+                    if number == signal.SIGINT and at_editor():
+                        continue
+                    if number == signal.SIGINT and self._take is not None:
+                        self._take()
+                        continue
+                    caught.append(number)
+                    group.cancel_scope.cancel()
+
+        async with anyio.create_task_group() as group:
+            await group.start(watch)
+            yield
+            group.cancel_scope.cancel()
+        if caught:
+            raise KeyboardInterrupt
+
+
+# Ctrl-C at a terminal: nothing new starts, and the person says what comes next.
+
+CANCEL, LEAVE = "cancel", "leave"
+_LOOK = 0.25
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pausing:
+    """Stops a plan, and asks what is to become of it."""
+
+    client: Client
+    person: Person
+    locale: str
+    stays: bool
+    """This process carries the plans out: what it leaves stands still."""
+
+    async def pause(self, plan_id: str | None) -> bool:
+        """Let nothing new start. Whether there is a plan that now stands still."""
+        if plan_id is None:
+            return False
+        with suppress(GonogoError):
+            plan = await self.client.plan(plan_id)
+            if plan.status is PlanStatus.RUNNING:
+                with suppress(Refused):
+                    plan = await self.client.pause_plan(plan_id)
+            return plan.status is PlanStatus.PAUSED
+        return False
+
+    async def ask(self, *, paused: bool, plan: bool) -> str:
+        """What comes next: `resume`, `continue`, `message`, `cancel` or `leave`.
+
+        Args:
+            plan: There is one, be it under way or not.
+        """
+        options = {"resume": "cli_resume"} if paused else {"go_on": "cli_go_on"}
+        options |= {"message": "cli_message"}
+        options |= {CANCEL: "cli_cancel_plan" if plan else "cli_cancel_turn"}
+        options |= {LEAVE: "cli_leave_running" if paused and not self.stays else "cli_leave"}
+        question = say("cli_paused_question" if paused else "cli_stop_question", self.locale)
+        named = {word: say(key, self.locale) for word, key in options.items()}
+        return await self.person.choose(question, named) or LEAVE
+
+    async def resume(self, plan_id: str) -> None:
+        """Go on with a plan; that it cannot is said."""
+        try:
+            await self.client.resume_plan(plan_id)
+        except Refused as error:
+            self.person.tell(str(error))
+
+    async def rest(self, plan_id: str | None) -> None:
+        """Wait until nothing of a plan runs any more; it must be paused."""
+        with suppress(GonogoError):
+            while plan_id is not None:
+                plan = await self.client.plan(plan_id)
+                if not any(each.status is SubtaskStatus.RUNNING for each in plan.subtasks):
+                    return
+                await anyio.sleep(_LOOK)
+
+    async def is_open(self, plan_id: str | None) -> bool:
+        """Whether there is such a plan, and it is not over."""
+        if plan_id is None:
+            return False
+        with suppress(GonogoError):
+            return (await self.client.plan(plan_id)).status not in ENDED
+        return False
+
+
+# Why a plan is paused, until when, and what a person can do about it.
+
+BY_ITSELF = frozenset({"quota", "model", "budget", "rollback"})
+"""Why a plan is paused where nobody asked for it."""
+
+
+def standing(plan: PlanView) -> str:
+    """A plan's status in a word or two: a pause that nobody asked for with its reason."""
+    return f"{plan.status} ({one_line(plan.pause_reason)})" if plan.pause_reason else plan.status
+
+
+def pause_lines(plan: PlanView, pending: list[ApprovalView], locale: str) -> list[str]:
+    """What holds a paused plan up, and the command that has it go on; nothing of another plan.
+
+    Args:
+        pending: What its session waits for.
+    """
+    if plan.status != "paused":
+        return []
+    until = f"{plan.paused_until:%Y-%m-%d %H:%M:%S} UTC" if plan.paused_until else ""
+    key = f"cli_paused_{plan.pause_reason}" if plan.pause_reason in BY_ITSELF else "cli_paused"
+    key += "_asked" if plan.pause_reason == "model" and not until else ""
+    asked = [a for a in pending if a.plan_id == plan.plan_id and not a.subtask_id]
+    told = [say(key, locale, plan_id=plan.plan_id, until=until)]
+    return told + [say("cli_waiting", locale, approval_id=a.approval_id) for a in asked]

@@ -1,0 +1,239 @@
+"""A task carried out in one command: the project, a session taken up again, the demo."""
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import aclosing
+from dataclasses import replace
+from pathlib import Path
+
+import anyio
+import typer
+
+from gonogo.cli.daemon import Link, linked
+from gonogo.cli.folder import environment, program, read_settings
+from gonogo.cli.session.answers import Wish
+from gonogo.cli.session.conversation import Conversation, Manner
+from gonogo.cli.session.interrupts import standing
+from gonogo.cli.support import Exit, Stop
+from gonogo.cli.terminal.live import conversing
+from gonogo.cli.terminal.output import line, one_line, spoken
+from gonogo.cli.terminal.render import question_lines
+from gonogo.client import Client
+from gonogo.demo import TASKS, TestRun, lay_out, run_tests
+from gonogo.domain.errors import Forbidden
+from gonogo.domain.plan_views import PlanView
+from gonogo.domain.states import ENDED, SUBTASK, ApprovalKind, PlanStatus
+from gonogo.domain.text_safety import guarded
+from gonogo.domain.views import MessageView, SessionView
+from gonogo.settings import Settings
+from gonogo.texts import resolve, say
+
+_OTHER_ROOTS = (
+    "The process that owns the state folder works under other folders: start it with GONOGO_ROOTS, "
+    "wait for it to end, or set GONOGO_HOME to another folder"
+)
+
+
+async def run_task(task: str, directory: Path | None, model: str | None, wish: Wish) -> Exit:
+    """Carry one task out."""
+    if not task.strip():
+        raise Stop('Say what you want done: gonogo run "Add a --json flag"', Exit.USAGE)
+    settings = read_settings(
+        {"workspace": directory, "model": model, "unattended": wish.unattended or None}
+    )
+    async with linked(settings) as link:
+        if model is not None and link.runtime is None:
+            raise Stop(
+                f"Another process owns {settings.home} and chooses the model; leave --model out, "
+                "stop that process, or set GONOGO_HOME to another folder",
+                Exit.USAGE,
+            )
+        return await talk(link, settings, task, wish)
+
+
+async def talk(link: Link, settings: Settings, task: str, wish: Wish) -> Exit:
+    """Open a session, say the task in it and see it through."""
+    try:
+        session = await link.client.open_session(
+            workspace=str(settings.workspace), locale=settings.locale, title=task[:80]
+        )
+    except Forbidden as error:
+        raise Stop(f"{error}. {_OTHER_ROOTS}") from None
+    locale = resolve(settings.locale, None, task)
+    with conversing(link, session.session_id, wish, locale) as talking:
+        return await talking.carry({"type": "user_message", "content": task})
+
+
+# `gonogo demo`: the whole path on the sample project.
+
+NAME = "tally"
+
+
+async def run_demo(wish: Wish) -> Exit:
+    """Lay the sample out, run its tests, carry the task out, and run them again."""
+    folder = Path(tempfile.mkdtemp(prefix="gonogo-demo-"))
+    ended = False
+    try:
+        outcome = await _carry_through(folder, wish)
+        ended = True
+        return outcome
+    finally:
+        if not ended:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+async def _carry_through(folder: Path, wish: Wish) -> Exit:
+    project = folder / NAME
+    await anyio.to_thread.run_sync(lay_out, project)
+    before = await anyio.to_thread.run_sync(run_tests, project)
+    settings = _settings(folder, project)
+    locale = settings.locale or "en"
+    _tell(say("cli_demo_start", locale, folder=project), wish)
+    _tell(say("cli_tests_before", locale, outcome=before.summary), wish)
+    async with linked(settings) as link:
+        if link.runtime is None:
+            raise Stop(
+                f"Another process owns {settings.home}; leave GONOGO_HOME unset for the demo, "
+                "or stop that process",
+                Exit.USAGE,
+            )
+        wish = replace(wish, prefix=f"GONOGO_HOME={settings.home} ", keeps=False)
+        outcome = await talk(link, settings, TASKS[locale], wish)
+    after = await anyio.to_thread.run_sync(run_tests, project)
+    for told in _account(settings, project, after, locale):
+        _tell(told, wish)
+    return Exit.FAILED if outcome is Exit.DONE and not after.passed else outcome
+
+
+def _settings(folder: Path, project: Path) -> Settings:
+    given = {"workspace": project, "roots": (), "model": "demo"}
+    if not environment().get("GONOGO_HOME"):
+        given["home"] = folder / "state"
+    return read_settings(given)
+
+
+def _account(settings: Settings, project: Path, after: TestRun, locale: str) -> list[str]:
+    again = f"GONOGO_HOME={settings.home} {program()}"
+    return [
+        "",
+        say("cli_tests_after", locale, outcome=after.summary),
+        say("cli_demo_end", locale, folder=project, home=settings.home),
+        f"  git -C {project} diff",
+        f"  {again} plans list",
+        f"  {again} audit show",
+        f"  {again} audit verify",
+    ]
+
+
+def _tell(text: str, wish: Wish) -> None:
+    typer.echo(guarded(text), err=wish.json)
+
+
+# `gonogo attach`: take part in a session again, wherever it runs.
+
+_MESSAGES = 8
+"""Messages of the past that are shown, the last one whole."""
+_TAIL = 500
+"""Events at the end of the log that tell whether something is under way."""
+_WORKING = frozenset({PlanStatus.RUNNING, PlanStatus.REPLANNING})
+_STILL = ("approval_", "checkpoint_", "session_", "plan_commented", "plan_rolled_back")
+"""Events that say nothing of whether work goes on."""
+
+
+async def attach(session_id: str | None, wish: Wish) -> Exit:
+    """Show what a session did, follow it, and let the person take part."""
+    settings = read_settings({"unattended": wish.unattended or None})
+    async with linked(settings, goes_on=True) as link:
+        session = await _session(link.client, session_id, settings.locale)
+        locale = resolve(session.locale, settings.locale)
+        plan = await _plan(link.client, session)
+        if not wish.json:
+            for text in await _recap(link.client, session, plan, locale):
+                line(text)
+        with conversing(link, session.session_id, wish, locale, _manner(session, wish)) as talk:
+            return await _join(link, talk, session, plan)
+
+
+async def _session(client: Client, session_id: str | None, locale: str | None) -> SessionView:
+    if session_id is not None:
+        return await client.session(session_id)
+    newest = (await client.sessions(limit=1)).sessions
+    if not newest:
+        raise Stop(say("cli_no_session", resolve(None, locale)))
+    return newest[0]
+
+
+async def _plan(client: Client, session: SessionView) -> PlanView | None:
+    """The session's plan that is not over."""
+    newest = (await client.plans(session_id=session.session_id, limit=1)).plans
+    return next((plan for plan in newest if plan.status not in ENDED), None)
+
+
+def _manner(session: SessionView, wish: Wish) -> Manner:
+    return Manner(
+        after=0 if wish.json else session.last_seq, due=session.last_seq, stays=True, ours=False
+    )
+
+
+async def _join(
+    link: Link, talk: Conversation, session: SessionView, plan: PlanView | None
+) -> Exit:
+    running = plan is not None and plan.status in _WORKING
+    after = max(0, session.last_seq - _TAIL)
+    if session.last_seq:
+        async with aclosing(link.client.follow(session.session_id, after)) as events:
+            async for event in events:
+                talk.outcome.note(event)
+                if not str(event["type"]).startswith(_STILL):
+                    running = not event.get("is_final")
+                if event.get("seq", 0) >= session.last_seq:
+                    break
+    talk.recall(plan)
+    return await talk.join(running=running and _goes_on(plan))
+
+
+def _goes_on(plan: PlanView | None) -> bool:
+    """A plan that is held or paused, or waits for its go, has nothing under way."""
+    return plan is None or plan.status in _WORKING
+
+
+async def _recap(
+    client: Client, session: SessionView, plan: PlanView | None, locale: str
+) -> list[str]:
+    title = one_line(session.title or "", 200)
+    lines = [
+        say(
+            "cli_attached", locale, session_id=session.session_id, workspace=session.workspace,
+            title=title,
+        )
+    ]  # fmt: skip
+    history = await client.history(session.session_id)
+    lines += _said([m for m in history.messages if _is_told(m)], session, locale)
+    if plan is not None:
+        done = sum(subtask.status in SUBTASK.terminal for subtask in plan.subtasks)
+        lines.append(
+            say(
+                "cli_recap_plan", locale, plan_id=plan.plan_id, status=standing(plan), done=done,
+                total=len(plan.subtasks), goal=one_line(plan.goal, 300),
+            )
+        )  # fmt: skip
+    pending = await client.pending_approvals(session.session_id)
+    for approval in pending.pending_approvals:
+        if approval.kind == ApprovalKind.PLAN:
+            lines += question_lines(approval)
+    return lines
+
+
+def _is_told(message: MessageView) -> bool:
+    return message.role != "tool" and message.subtask_id is None and bool(message.content)
+
+
+def _said(messages: list[MessageView], session: SessionView, locale: str) -> Iterator[str]:
+    left = len(messages) - _MESSAGES
+    if left > 0:
+        yield say("cli_recap_earlier", locale, count=left, session_id=session.session_id)
+    for number, message in enumerate(messages[-_MESSAGES:], start=1):
+        last = number == len(messages[-_MESSAGES:])
+        text = spoken(message.content) if last else one_line(message.content, 200)
+        yield f"{one_line(message.agent or message.role)}: {text}"

@@ -1,0 +1,1 @@
+"""What is drawn at a terminal, and what is typed there."""

@@ -1,0 +1,203 @@
+"""The part of the terminal that is drawn anew while something happens."""
+
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+import anyio
+from rich.console import Console
+from rich.text import Text
+
+from gonogo.cli.daemon import Link
+from gonogo.cli.folder import environment
+from gonogo.cli.session.answers import Answers, Wish
+from gonogo.cli.session.conversation import Conversation, Manner
+from gonogo.cli.terminal.input import Foot, Keyboard, Person, is_ours
+from gonogo.cli.terminal.output import paper
+from gonogo.cli.terminal.plan_graph import UNDER_WAY, board_lines
+from gonogo.cli.terminal.render import Event, JsonLines, Lines, Screen
+from gonogo.client import Client
+from gonogo.domain.errors import GonogoError
+from gonogo.domain.plan_views import PlanGraph
+from gonogo.domain.text_safety import guarded
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+
+# Events on a terminal that somebody looks at: the answer as it is written, and the plan's board.
+#
+# What is settled scrolls above, as `Lines` has it. Below it stand the text that an agent is writing
+# and, while a plan is under way, where each of its subtasks is.
+
+_TELLING = ("subtask_", "plan_", "approval_")
+_CUTS_OFF = frozenset({"tool_call", "error", "agent_switched", "plan_notification"})
+"""What follows a text that is over, whole or not."""
+_MOMENT, _TICK = 0.08, 0.5
+"""Seconds between two drawings: at least, and at most."""
+
+
+class Live(Lines):
+    """The screen of a person at a terminal."""
+
+    def __init__(
+        self, console: Console, foot: Foot, keyboard: Keyboard, client: Client, locale: str
+    ) -> None:
+        super().__init__(console)
+        self._foot, self._keyboard, self._client = foot, keyboard, client
+        self._locale = locale
+        self._text = ""
+        self._laid_out: tuple[str, int, list[Text]] = ("", 0, [])
+        """What is being written as it was last drawn, at which width, and its lines."""
+        self._plan_id: str | None = None
+        self._graph: PlanGraph | None = None
+        self._drawn_up = 0.0
+        self._news, self._changed = anyio.Event(), False
+        foot.body = self._body
+
+    def show(self, event: Event) -> None:
+        """Show one event."""
+        self.glance(event)
+        if event.get("type") in _CUTS_OFF and "subtask_id" not in event:
+            self._settle(self._text)
+        super().show(event)
+
+    def glance(self, event: Event) -> None:
+        """Have the board follow an event that is not shown yet."""
+        if event.get("plan_id") and str(event.get("type")).startswith(_TELLING):
+            self._plan_id, self._changed = event["plan_id"], True
+            self._news.set()
+
+    def look_at(self, plan_id: str) -> None:
+        """Have a plan on the board that nothing has happened in yet."""
+        self._plan_id, self._changed = plan_id, True
+        self._news.set()
+
+    async def stay(self) -> None:
+        """Draw what changes, and what time changes."""
+        while True:
+            with anyio.move_on_after(_TICK):
+                await self._news.wait()
+            self._news = anyio.Event()
+            if not self._foot.is_away and self._keyboard.keep():
+                self._foot.forget()
+            if self._changed and self._plan_id:
+                await self._look(self._plan_id)
+            self._foot.draw()
+            await anyio.sleep(_MOMENT)
+
+    async def _look(self, plan_id: str) -> None:
+        self._changed = False
+        with suppress(GonogoError):
+            graph = await self._client.plan_graph(plan_id)
+            self._graph = graph if graph.status in UNDER_WAY else None
+            self._drawn_up = anyio.current_time()
+
+    def _line(self, text: str, style: str = "") -> None:
+        self._foot.above(Text(guarded(text), style=style))
+
+    def _said(self, event: Event) -> None:
+        if "subtask_id" in event:
+            super()._said(event)
+        elif "token" in event:
+            self._text += event["token"]
+            self._streamed += event["token"]
+            self._news.set()
+        elif not self._was_streamed(event) or self._text:
+            self._settle(event.get("content") or self._text)
+
+    def _progressed(self, event: Event) -> None:
+        """The board says it."""
+
+    def _settle(self, text: str) -> None:
+        self._text = ""
+        if text.strip():
+            self._foot.above(*self._lines_of(text, self._console.width))
+
+    def _body(self, width: int, height: int) -> list[Text]:
+        board = self._board(width, height)
+        return self._writing(width, max(height - len(board), 1)) + board
+
+    def _board(self, width: int, height: int) -> list[Text]:
+        if self._graph is None:
+            return []
+        room = max(height // 2, min(height, 4))
+        since = anyio.current_time() - self._drawn_up
+        return board_lines(self._graph, width=width, height=room, locale=self._locale, since=since)
+
+    def _writing(self, width: int, height: int) -> list[Text]:
+        """The end of what is being written: as much as there is room for."""
+        if not self._text.strip():
+            return []
+        if self._laid_out[:2] != (self._text, width):
+            self._laid_out = self._text, width, self._lines_of(self._text, width)
+        return self._laid_out[2][-height:]
+
+    def _lines_of(self, text: str, width: int) -> list[Text]:
+        options = self._console.options.update(width=width, height=None)
+        lines: list[Text] = []
+        for segments in self._console.render_lines(_drawn(text), options, pad=False):
+            line = Text()
+            for segment in segments:
+                line.append(segment.text, style=segment.style)
+            line.rstrip()
+            lines.append(line)
+        return lines
+
+
+def _drawn(text: str) -> "RenderableType":
+    # Importing what draws Markdown takes longer than many a command.
+    from gonogo.cli.terminal.output import Spoken
+
+    return Spoken(text)
+
+
+# The terminal of a command that talks: drawn on where somebody looks at one, lines elsewhere.
+
+
+@contextmanager
+def conversing(
+    link: Link, session_id: str, wish: Wish, locale: str, manner: Manner | None = None
+) -> Generator[Conversation]:
+    """Take part in a session at this command's terminal, which is afterwards as it was."""
+    with _terminal(link, wish, locale) as (screen, person):
+        yield Conversation(
+            link.client,
+            session_id,
+            screen,
+            Answers(link.client, session_id, person, wish, locale),
+            manner=manner,
+            interrupts=link.interrupts,
+            owns=link.runtime is not None,
+        )
+
+
+@contextmanager
+def _terminal(link: Link, wish: Wish, locale: str) -> Generator[tuple[Screen, Person]]:
+    person = Person(environment())
+    if wish.json:
+        yield JsonLines(_write_now), person
+        return
+    console = paper()
+    can_be_drawn_on = console.is_terminal and not console.is_dumb_terminal
+    if not (can_be_drawn_on and person.is_there and is_ours(sys.stdin.fileno())):
+        yield Lines(console), person
+        return
+    with _drawn_on(link, console, locale) as drawn:
+        yield drawn
+
+
+@contextmanager
+def _drawn_on(link: Link, console: "Console", locale: str) -> Generator[tuple[Screen, Person]]:
+    from gonogo.cli.terminal.input import AtKeys, Foot, Keyboard
+
+    keyboard, foot = Keyboard(sys.stdin.fileno()), Foot(console)
+    screen = Live(console, foot, keyboard, link.client, locale)
+    with keyboard.held(), foot.used():
+        yield screen, AtKeys(environment(), foot, keyboard)
+
+
+def _write_now(text: str) -> None:
+    sys.stdout.write(text)
+    sys.stdout.flush()

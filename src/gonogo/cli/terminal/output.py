@@ -1,0 +1,174 @@
+"""What is printed: lines, tables, facts, JSON, Markdown; none of it has power over a terminal."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, cast
+
+import typer
+from pydantic import BaseModel
+from rich.markdown import Markdown
+
+from gonogo.cli.support import Exit
+from gonogo.domain.text_safety import guarded, mark_blanks, on_one_line, visible, visible_json
+from gonogo.texts import say
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+_GAP = 2
+"""Blanks between columns."""
+
+
+def paper() -> "Console":
+    """Standard output as rich writes to it; no word is markup.
+
+    A reader that has gone is an error like any other; rich would end the process for it.
+    """
+    from rich.console import Console
+
+    class Paper(Console):
+        def on_broken_pipe(self) -> None:
+            # It is called where that error is handled.
+            raise
+
+    return Paper(highlight=False, markup=False, emoji=False)
+
+
+def line(text: str) -> None:
+    """Write a line whose parts are visible already; what they left out is escaped here."""
+    typer.echo(guarded(text))
+
+
+def facts(value: Any) -> Exit:  # noqa: ANN401 - any JSON value, or bodies within one
+    """Write a value as JSON."""
+    typer.echo(visible_json(plain(value), indent=2))
+    return Exit.DONE
+
+
+def plain(value: Any) -> Any:  # noqa: ANN401
+    """A value with every body in it as plain JSON."""
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json", exclude_none=True)
+    if isinstance(value, dict):
+        fields = cast("dict[str, Any]", value)
+        return {key: plain(item) for key, item in fields.items()}
+    if isinstance(value, list):
+        return [plain(item) for item in cast("list[Any]", value)]
+    return value
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> Exit:
+    """Write rows in columns; tabs between them, and English headings, where nobody looks.
+
+    Where columns would break words, such as an id that somebody copies, each row is a paragraph.
+    """
+    cells = [[_cell(value) for value in row] for row in rows]
+    if not is_terminal():
+        for row in [list(head), *cells]:
+            typer.echo("\t".join(row))
+        return Exit.DONE
+    from gonogo.cli.folder import own_locale
+
+    console, locale = paper(), own_locale()
+    head = [say(f"head_{title.replace(' ', '_')}", locale) for title in head]
+    widths = [_longest_word(column) for column in zip(head, *cells, strict=True)]
+    if sum(widths) + _GAP * (len(widths) - 1) <= console.width:
+        _columns(console, head, cells, widths)
+    else:
+        _paragraphs(head, cells)
+    return Exit.DONE
+
+
+def _columns(
+    console: "Console", head: Sequence[str], cells: Sequence[Sequence[str]], widths: Sequence[int]
+) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    drawn = Table(box=None, pad_edge=False, header_style="bold")
+    for title, width in zip(head, widths, strict=True):
+        drawn.add_column(title, overflow="fold", min_width=width)
+    for row in cells:
+        drawn.add_row(*(Text(cell) for cell in row))
+    console.print(drawn)
+
+
+def _paragraphs(head: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
+    for name, *rest in cells:
+        typer.echo(f"{head[0]} {name}")
+        for title, cell in zip(head[1:], rest, strict=True):
+            if cell:
+                typer.echo(f"  {title}: {cell}")
+
+
+def _longest_word(column: Sequence[str]) -> int:
+    from rich.cells import cell_len
+
+    return max(cell_len(word) for cell in column for word in cell.split(" "))
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, datetime):
+        return value.strftime("%Y-%m-%d %H:%M:%SZ")
+    return visible(str(value), lines=False)
+
+
+def is_terminal() -> bool:
+    """Whether somebody looks at what is written."""
+    import sys
+
+    return sys.stdout.isatty()
+
+
+# Text from models and tools as the terminal is given it: see `gonogo.domain.text_safety`.
+
+
+def spoken(text: str) -> str:
+    """Text of several lines, safe to look at; either way to end a line is one."""
+    return visible(text.replace("\r\n", "\n"))
+
+
+def indented(text: str, indent: str) -> str:
+    """Text of several lines, safe to look at, those after the first moved to the right."""
+    return mark_blanks(spoken(text)).replace("\n", f"\n{indent}")
+
+
+def one_line(text: str, limit: int | None = 100) -> str:
+    """The text as one line of bounded length, safe to look at."""
+    return _cut(on_one_line(text), limit)
+
+
+def json_line(value: object, limit: int | None = 100) -> str:
+    """A value as one line of JSON of bounded length, safe to look at; a text without its quotes."""
+    return one_line(value, limit) if isinstance(value, str) else _cut(visible_json(value), limit)
+
+
+def _cut(line: str, limit: int | None) -> str:
+    return line if limit is None or len(line) <= limit else line[: limit - 1] + "…"
+
+
+# What an agent writes, drawn as Markdown and without power over the terminal.
+#
+# Markdown hides what it is not meant to show, and spells characters out that were not there before:
+# `&#27;` is a control character only once it is read. So the text is read first, and then every
+# piece of it is made visible; pieces of HTML are shown as they are written, and links with their
+# address.
+
+_SHOWN_AS = {"html_block": "code_block", "html_inline": "text"}
+
+
+class Spoken(Markdown):
+    """A text of a stranger's, to be printed."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text, code_theme="ansi_dark", hyperlinks=False)
+        left = list(self.parsed)
+        while left:
+            token = left.pop()
+            token.type = _SHOWN_AS.get(token.type, token.type)
+            token.content = spoken(token.content)
+            for name in ("href", "src"):
+                if name in token.attrs:
+                    token.attrs[name] = spoken(str(token.attrs[name]))
+            left += token.children or ()
