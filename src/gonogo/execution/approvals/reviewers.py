@@ -22,15 +22,19 @@ def is_reviewer(principal: Principal, approval: Approval) -> bool:
 
 def objection(principal: Principal, approval: Approval) -> str | None:
     """Why the principal may not approve, if they may not."""
-    review = review_of(approval)
+    return objection_of(review_of(approval), principal, approval.requested_by)
+
+
+def objection_of(review: Review, principal: Principal, requested_by: str | None) -> str | None:
+    """Why the principal may not approve what that review is about, if they may not."""
     if not review.admits(principal):
         named = ", ".join(reviewer_name(who) for who in (*(review.reviewers or ()), *review.also))
-        problem = review.problem(approval.requested_by)
+        problem = review.problem(requested_by)
         return f"Only {named} may approve this" if named else f"Nobody may approve this: {problem}"
     if not review.has_role(principal):
         word = Role(principal.role).word
         return f"This needs the role {review.role}; {principal.name} is {word}"
-    if review.bars(principal, approval.requested_by):
+    if review.bars(principal, requested_by):
         return f"{principal.name} asked for this, and somebody else has to approve it"
     return None
 

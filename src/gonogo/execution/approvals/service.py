@@ -11,12 +11,12 @@ from datetime import datetime, timedelta
 from gonogo.domain.errors import AlreadyDecided, Conflict, Expired, RateLimited
 from gonogo.domain.plan import Subtask
 from gonogo.domain.records import Approval, Vote
-from gonogo.domain.reviews import Deed, Review, strictest
+from gonogo.domain.reviews import NO_REVIEW, Deed, Review, strictest
 from gonogo.domain.states import ApprovalKind, ApprovalStatus, DecisionWord
 from gonogo.domain.strict_json import digest
 from gonogo.execution.approvals import events as notices
 from gonogo.execution.approvals.events import tell_voted
-from gonogo.execution.approvals.reviewers import check_right, objection, review_of
+from gonogo.execution.approvals.reviewers import check_right, objection, objection_of, review_of
 from gonogo.execution.approvals.types import (
     NOBODY,
     Kind,
@@ -257,9 +257,10 @@ class Desk:
         kind.check(conn, approval, ruling)
         matter = kind.matter(conn, approval, ruling)
         found = self._review(approval.kind, matter, approval)
-        review = _with_askers(conn, found, approval.plan_id, approval, ruling.by.id)
-        edited = _reviewed(approval, review)
-        if review_of(edited).needed == 1 and objection(ruling.by, edited) is None:
+        asked = _with_askers(conn, found, approval.plan_id, approval, ruling.by.id)
+        review = asked or NO_REVIEW
+        alone = review.needed == 1
+        if alone and objection_of(review, ruling.by, approval.requested_by) is None:
             return self._settle(conn, approval, ruling, now)
         self._close(conn, approval, ApprovalStatus.SUPERSEDED, now, ruling)
         opened = kind.ask_again(conn, approval, ruling, now)
@@ -379,10 +380,6 @@ def _editor(conn: Connection, before: Approval | None) -> str | None:
     """Whose edit took the place of a question."""
     closed = approval_of(conn, before.id) if before is not None else None
     return closed.decided_by if closed is not None else None
-
-
-def _reviewed(approval: Approval, review: Review | None) -> Approval:
-    return replace(approval, review=review.model_dump(mode="json") if review else None)
 
 
 def _group(conn: Connection, question: Question) -> str | None:
