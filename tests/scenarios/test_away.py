@@ -4,6 +4,7 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 
 import anyio
 import anyio.to_thread
@@ -311,6 +312,11 @@ async def test_a_turn_waits_for_its_model_and_says_so(make, server):
         receipt = await asks(world, server)
         [told] = of(await world.log(), "model_away")
         assert told["metadata"]["reason"] == "model"
+        until = datetime.fromisoformat(told["metadata"]["until"])
+        assert told["content"] == (
+            f"The model does not answer ({told['metadata']['error']}). It is asked again by itself"
+            f" until {until:%Y-%m-%d %H:%M:%S} UTC."
+        )
         assert "503" in told["content"]
         assert "is_final" not in told
         asked = len(server.requests)
@@ -323,6 +329,10 @@ async def test_a_turn_waits_for_its_model_and_says_so(make, server):
         await world.later(60)
         await world.until("model_back")
         events = await world.answer(receipt)
+        [back] = of(events, "model_back")
+        assert (back["content"], back["metadata"]) == (
+            "The model answers again.", {"reason": "model"},
+        )  # fmt: skip
         assert (events[-1]["content"], events[-1]["is_final"]) == ("Here I am.", True)
         assert kinds(events).count("model_away") == kinds(events).count("model_back") == 1
         assert "error" not in kinds(events)
@@ -393,8 +403,9 @@ async def test_the_search_for_another_revision_waits_for_its_model(make, server,
         another = {"calls": plan(step("b"))["calls"]}
         server.script({"default": another})
         await world.later(60)
-        await world.until("model_back")
         await world.until("plan_notification", revision=2)
+        told = [kind for kind in kinds(await world.log()) if kind.startswith("model_")]
+        assert told == ["model_away", "model_back"]
         assert (await shown(world, plan_id)).status == "awaiting_approval"
 
 

@@ -62,26 +62,24 @@ class ModelWait:
         if kept is None:
             end = absence.ends_at(patience)
             shown = end.strftime("%Y-%m-%d %H:%M:%S UTC")
-            self._tell(conn, "model_away", now, until=end, error=absence.error, shown=shown)
+            facts = WaitFacts(reason=MODEL, until=end, error=absence.error)
+            self._tell(conn, "model_away", now, facts, until=shown, error=absence.error)
         return absence
 
     def end(self, conn: Connection, now: datetime) -> None:
         """The model has answered."""
         drop_timer(conn, f"{AGAIN}{self.kind}", self.key)
-        self._tell(conn, "model_back", now)
+        self._tell(conn, "model_back", now, WaitFacts(reason=MODEL))
 
     def _tell(
         self,
         conn: Connection,
         what: Any,  # noqa: ANN401 - one of the event's own words
         now: datetime,
-        *,
-        until: datetime | None = None,
-        error: str | None = None,
-        shown: str = "",
+        facts: WaitFacts,
+        **said: str | None,
     ) -> None:
-        content = say(what, spoken_in(conn, self.session_id), until=shown, error=error)
-        facts = WaitFacts(reason=MODEL, until=until, error=error)
+        content = say(what, spoken_in(conn, self.session_id), **said)
         event = ModelWaited(type=what, content=content, metadata=facts, **self.place)
         log.tell(conn, self.session_id, now, event)
 
