@@ -9,6 +9,7 @@ import pytest
 
 from fakes import rows
 from gonogo.domain.errors import Conflict
+from gonogo.domain.plan_views import RollbackFile
 from gonogo.domain.records import Plan
 from gonogo.domain.states import PlanStatus
 from gonogo.domain.strict_json import content_hash
@@ -104,6 +105,28 @@ async def test_a_rollback_that_met_a_conflict_changed_nothing_and_keeps_nobody_w
     assert (site.root / "a.txt").read_text() == "by a person\n"
     await site.roll_back("b")
     assert site.left() == ["a.txt"]
+
+
+async def test_what_nobody_could_tell_is_a_conflict_and_the_files_beside_it_go_back(
+    site: Site,
+) -> None:
+    await site.begin(PlanStatus.COMPLETED)
+
+    def also(conn: Connection) -> None:
+        command = Doer("s1", "p1", 1, "a", "call_command", str(site.root))
+        unseen = Touched(".", None, {"unknown": "there are too many files"})
+        lost = Touched("b.txt", {"hash": "0"}, {"hash": content_hash(FILES["b.txt"].encode())})
+        add_changes(conn, command, "command", [unseen, lost], rows.NOW)
+
+    await site.store.write(also)
+    rolled = await site.roll_back("a")
+
+    assert rolled.judged.files == (
+        RollbackFile(path=".", action="conflict", reason="unknown"),
+        RollbackFile(path="a.txt", action="delete"),
+        RollbackFile(path="b.txt", action="conflict", reason="unknown"),
+    )
+    assert site.left() == ["b.txt"]
 
 
 async def test_a_rollback_is_refused_where_the_plan_got_another_revision_meanwhile(

@@ -89,6 +89,20 @@ async def test_a_subtask_and_its_dependants_are_undone_while_a_sibling_and_a_per
         assert world.read("person.txt") == "mine too\n"
 
 
+async def test_of_folders_on_the_way_to_a_new_file_only_the_missing_ones_go_with_it(make):
+    lines = {
+        "main/architect": [plan(step("a"))],
+        "a": [calls(write("docs/new/deep/a.txt")), says("a")],
+    }
+    async with make(lines) as world:
+        (world.folder / "docs").mkdir()
+        plan_id = await ran(world)
+
+        await world.runtime.rollback(world.ann, plan_id)
+
+        assert [path.name for path in world.folder.rglob("*")] == ["docs"]
+
+
 @pytest.mark.feature(218)
 async def test_a_dry_run_says_the_same_and_changes_nothing(make):
     async with make(THREE) as world:

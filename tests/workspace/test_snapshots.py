@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -1066,6 +1067,40 @@ def test_what_an_interrupted_rollback_left_is_cleared_and_foreign_work_in_it_is_
     ((name, data),) = now.items()
     assert name.startswith("b.saved-")
     assert data == b"precious"
+
+
+def test_what_somebody_put_into_the_folder_of_an_interrupted_rollback_stays_and_blocks_nothing(
+    snapshots: Snapshots, workspace: Workspace, root: Path, place: Path
+) -> None:
+    fill(root, {"a": "one"})
+    before = snapshots.take(workspace)
+    note = interrupted(place, root, {"a": b"two"})
+    fill(root, {f"{note.folder}/mine": "precious"})
+    snapshots.recover(workspace)
+
+    now = {name: data for name, (_, data, _) in picture(root).items()}
+    assert now == {"a": b"one", note.folder: b"", f"{note.folder}/mine": b"precious"}
+    fill(root, {"a": "two"})
+    undo(snapshots, workspace, before, snapshots.take(workspace))
+    assert (root / "a").read_text() == "one"
+
+
+def test_a_kept_content_that_is_not_what_was_there_is_never_put_back(
+    snapshots: Snapshots, workspace: Workspace, root: Path
+) -> None:
+    fill(root, {"a": "one", "b": "one"})
+    before = snapshots.take(workspace)
+    fill(root, {"a": "two", "b": "two"})
+    now = picture(root)
+    good = snapshots.state(before, "a")
+    other = replace(good, hash=content_hash(b"another"))
+    left = content_hash(b"two")
+    restore = snapshots.plan_restore(workspace, {"a": good, "b": other}, {"a": left, "b": left})
+
+    with refused("io_error") as failed:
+        snapshots.apply(workspace, restore)
+    assert str(failed.value) == "The content kept for 'b' is another one"
+    assert picture(root) == now
 
 
 def test_an_agent_cannot_plant_what_a_rollback_would_take_for_its_own(
