@@ -78,6 +78,22 @@ async def test_independent_subtasks_run_at_once_and_a_join_waits_for_both(make):
         assert order[4:] == [("subtask_started", "join"), ("subtask_completed", "join")]
 
 
+async def test_commands_of_agents_that_write_nothing_run_beside_each_other(make):
+    marks = {"a": a_while(), "b": a_while()}
+    lines = planned(
+        *(step(key, agent="debug", scope={"commands": ["sleep"]}) for key in marks),
+        **{key: [calls(run(f"sleep {mark}"))] for key, mark in marks.items()},
+    )
+    async with make(lines) as world:
+        plan_id, _receipt = await begin(world)
+        for mark in marks.values():
+            await is_running(mark)
+
+        assert (await status(world, plan_id))[0] == "running"
+        await world.runtime.cancel_plan(world.ann, plan_id)
+        await world.idle()
+
+
 @pytest.mark.feature(53)
 async def test_never_more_run_at_once_than_the_limit(make):
     names = "abcde"
@@ -276,11 +292,13 @@ async def test_a_plan_that_is_over_cannot_be_cancelled_and_tells_its_progress(ma
 @pytest.mark.feature(33, 34)
 async def test_grants_end_with_success_and_are_of_one_session(make):
     async with make(planned(step("a"), a=[calls(write("a.txt")), says("ok")])) as world:
-        _, _events = await approve(world)
+        plan_id, _events = await approve(world)
 
         assert await grants(world) == {"ended"}
         [grant] = await world.runtime.grants(world.ann, world.session)
         assert grant.ended_because == "the plan is completed"
+        done = await world.runtime.plan_status(world.ann, plan_id)
+        assert grant.ended_at == done.finished_at
         await world.restart()
         assert await grants(world) == {"ended"}
 
