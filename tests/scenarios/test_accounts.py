@@ -230,6 +230,29 @@ async def test_a_long_plan_is_told_in_bounded_space_its_failures_first(make):
         assert left == f"{202 - len(told)} more lines are left out here."
 
 
+@pytest.mark.parametrize(
+    ("count", "letters", "items"), [(3, 2_000, 40), (9, 600, 20), (30, 200, 8), (60, 80, 3)]
+)
+@pytest.mark.feature(227)
+async def test_the_more_there_is_to_tell_the_less_is_told_of_each_thing(
+    make, count, letters, items
+):
+    keys = [f"s{n:02}" for n in range(count)]
+    threads = {key: [says("@" * 3_000)] for key in keys[1:]}
+    threads[keys[0]] = [calls(*(write(f"{n:02}") for n in range(items + 1))), says("Written.")]
+    first, *others = (step(key) for key in keys)
+    lines = script(first | {"scope": PATHS}, *others, then=[says("Well.")], **threads)
+    async with make(lines, max_parallel=8) as world:
+        plan_id = await world.propose()
+        await world.decide_plan(plan_id)
+        found = subtasks(await told(world, plan_id))
+
+        assert {found[key]["output"].count("@") for key in keys[1:]} == {letters}
+        files = found[keys[0]]
+        assert [file["path"] for file in files["files"]] == [f"{n:02}" for n in range(items)]
+        assert files["more_files"] == 1
+
+
 async def test_the_account_is_no_message_that_people_are_shown(make):
     lines = script(step("a"), then=[says("Well.")], a=[says("a")])
     async with make(lines) as world:

@@ -12,6 +12,7 @@ import pytest
 
 from fakes.world import World, call, calls, kinds, of, on_both, plan, run, says, step, write
 from gonogo.domain.errors import Conflict, InvalidMessage
+from gonogo.texts import say
 
 COMMAND = "python3 make.py"
 """What the plan declares. What it does, nobody can read off its words."""
@@ -123,6 +124,17 @@ async def test_who_does_not_has_them_taken_away_and_loses_nothing(make):
         assert "ann" in await told(world)
         [entry] = await world.audit("tool.names_taken")
         assert (entry.details["names"], entry.details["by"]) == ([".envrc", ".git"], "ann")
+
+
+async def test_an_agent_in_a_russian_session_is_told_in_russian_that_they_were_taken(make):
+    async with make(lines(), locale="ru") as world:
+        asked = await begun(world, PLANTS)
+        await answered(world, asked, "reject")
+
+        names = ".envrc, .git"
+        assert await told(world) == (
+            f"protected_path: {say('model_names_taken', 'ru', names=names, who='ann')}"
+        )
 
 
 async def test_there_are_no_other_answers(make):
