@@ -1,6 +1,7 @@
 """Failures told by their words: the cases hold, and words out of place do not mislead."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from gonogo.domain.errors import (
     ToolFailed,
 )
 from gonogo.domain.failures import (
+    BUILT_IN,
     MAX_MESSAGE,
     Category,
     Diagnosis,
@@ -100,6 +102,72 @@ def test_the_cases_of_classification_hold(case):
 )
 def test_words_that_name_a_failure_are_known(text, category):
     assert KNOWN.classify_text(text).category == category
+
+
+MAY_PASS = {
+    "timeout": [
+        "Command timed out after 30 s", "TimeoutError", "subprocess.TimeoutExpired: make",
+        "java.util.concurrent.TimeoutException", "httpx.ReadTimeout", "httpx.ConnectTimeout: a",
+        "connect ETIMEDOUT 10.0.0.1:443", "context deadline exceeded", "Deadline expired",
+        "Lock wait timeout exceeded", "the timeout expired", "timeout reached", "timeout elapsed",
+        "504 Gateway Timeout", "a timeout error occurred", "timeout of 5000 ms exceeded here",
+        "timeout after 5 s", "timeout of 2 sec", "timeout after 30 seconds", "timeout of 9 min",
+        "timeout after 10 milliseconds", "timeout after 2 minutes", "Request timeout",
+        "npm error: read timeout", "Connect timeout", "Connection timeout", "Operation timeout",
+        "failed: socket timeout", "Lock timeout", "Превышено время ожидания",
+        "превышен интервал ожидания", "Превышен лимит времени", "превышено время выполнения",
+        "Превышен таймаут", "превышен тайм-аут", "Истёк таймаут", "истек тайм-аут",
+        "Истёк срок ожидания", "Истекло время на ответ", "Время ожидания истекло",
+        "время выполнения вышло", "время ожидания превышено",
+    ],
+    "quota": [
+        "Rate limit exceeded", "rate limit reached for requests", "Rate limit hit",
+        "a rate limit error", "code: rate_limit_exceeded", "type: rate_limit_error",
+        "You are being rate-limited", "openai.RateLimitError", "rate limited by the provider",
+        "Too Many Requests", "HTTP 429", "status 429", "code 429", "error 429", "Quota exceeded",
+        "the quota has been exceeded", "quota exhausted", "You exceeded your quota",
+        "You exceeded your current quota", "exceeded your monthly quota",
+        "exceeded your daily quota", "exceeded your API quota", "code: insufficient_quota",
+        "RESOURCE_EXHAUSTED", "out of quota", "out of credits", "Usage limit reached",
+        "usage limit exceeded", "Превышен лимит запросов", "превышена квота запросов",
+        "превышено число запросов", "Лимит запросов превышен", "лимит запросов исчерпан",
+        "Квота превышена", "квота исчерпана", "Превышена квота", "Слишком много запросов",
+        "Исчерпан лимит", "исчерпана квота",
+    ],
+    "network": [
+        "Connection refused", "connection reset by peer", "connection aborted",
+        "Connection closed by remote host", "connect ECONNREFUSED ::1", "read ECONNRESET",
+        "EHOSTUNREACH", "requests.exceptions.ConnectionError", "ConnectionRefusedError: a",
+        "ConnectionResetError", "BrokenPipeError: [Errno 32]", "network unreachable",
+        "Network is unreachable", "a network error", "No route to host", "write: broken pipe",
+        "Could not resolve host: example.org", "Name or service not known", "getaddrinfo failed",
+        "Temporary failure in name resolution", "name resolution failed",
+        "Failed to establish a new connection", "502 Bad Gateway", "503 Service Unavailable",
+        "Соединение отклонено", "соединение разорвано", "соединение сброшено",
+        "соединение закрыто", "В соединении отказано", "Сеть недоступна", "узел недоступен",
+        "сервер недоступен", "нет сети", "Нет соединения", "нет подключения",
+        "Не удалось подключиться", "не удалось соединиться", "Ошибка сети",
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.feature(99)
+@pytest.mark.parametrize(
+    ("text", "rule"), [(text, rule) for rule, texts in MAY_PASS.items() for text in texts]
+)
+def test_what_may_pass_is_known_by_each_of_its_phrases(text, rule):
+    assert KNOWN.classify_text(text).rule == rule
+
+
+@pytest.mark.parametrize(
+    ("rule", "phrase"),
+    [(rule, phrase) for rule in BUILT_IN if rule.name in MAY_PASS for phrase in rule.phrases],
+    ids=lambda each: getattr(each, "name", each),
+)
+def test_every_phrase_of_what_may_pass_has_an_example(rule, phrase):
+    alone = Patterns((replace(rule, phrases=(phrase,)),))
+
+    assert any(alone.classify_text(text).rule for text in MAY_PASS[rule.name])
 
 
 @pytest.mark.feature(99)
