@@ -1,5 +1,7 @@
 """`git add` and `git commit`: a plan or a person lets them write in the repository, alone."""
 
+import shlex
+
 import pytest
 
 from gonogo.domain.plan import Scope
@@ -74,6 +76,14 @@ def test_what_a_plan_declares_runs_and_nothing_beside_git_with_it(text):
 )  # fmt: skip
 def test_whatever_may_start_something_or_change_what_was_committed_asks(text):
     assert judge(text, *BOTH, "git --git-dir=x", "git -C sub").decision == "ask"
+
+
+@pytest.mark.parametrize("word", [":(top)a", ":!a", "a*", "[.]env", "a\\b"])
+@pytest.mark.parametrize("command", BOTH)
+def test_what_is_more_to_git_than_a_path_is_named(command, word):
+    found = judge(f"{command} {shlex.quote(word)}", *BOTH)
+    assert (found.decision, found.rule) == ("ask", "default:other")
+    assert found.reason.startswith(f"{word!r} is more to git than a path")
 
 
 def test_words_that_ask_are_not_declared_either():

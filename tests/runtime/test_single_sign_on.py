@@ -383,12 +383,15 @@ async def test_a_provider_that_answers_nonsense_is_one_that_does_not_answer(tmp_
         assert await status_of(world, idp.token()) == 503
 
 
-async def test_keys_come_only_from_where_the_named_provider_says_and_safely(tmp_path, idp):
+async def test_keys_come_only_from_where_the_named_provider_says_and_safely(tmp_path, idp, caplog):
     for lie in ({"issuer": "https://evil.example"}, {"jwks_uri": "http://evil.example/keys"},
                 {"jwks_uri": "file:///etc/passwd"}, {"jwks_uri": None}):  # fmt: skip
         idp.discovery = lie
         async with opened(tmp_path, idp) as world:
             assert await status_of(world, idp.token()) == 503
+    for said in ("that of 'https://evil.example'", "'http://evil.example/keys', which is not",
+                 "'file:///etc/passwd', which is not", "None, which is not"):  # fmt: skip
+        assert said in caplog.text
 
 
 async def test_keys_that_are_not_for_signatures_or_are_weak_are_passed_over(tmp_path, idp):

@@ -119,6 +119,24 @@ def test_a_broken_entry_point_is_refused_by_name(group, value, said):
         Extensions.load([EntryPoint(name="mine", value=value, group=group)])
 
 
+def rule(name):
+    return FailureRule(name=name, phrases=("the licence has expired",), category=Category.LOGIC)
+
+
+ONE, SEVERAL = rule("one"), (rule("two"), rule("three"))
+
+
+def test_rules_come_in_the_order_of_their_entry_points_and_other_groups_are_passed_over():
+    found = Extensions.load([
+        EntryPoint(name="b", value=f"{__name__}:SEVERAL", group=PATTERNS),
+        EntryPoint(name="a", value=f"{__name__}:ONE", group=PATTERNS),
+        EntryPoint(name="c", value="no_such_module:THING", group="gonogo.something_else"),
+    ])  # fmt: skip
+
+    assert [each.name for each in found.rules] == ["one", "two", "three"]
+    assert found.patterns.classify_text("The licence has expired").rule == "one"
+
+
 async def nothing(step: Step) -> Outcome:
     return step.done()
 
