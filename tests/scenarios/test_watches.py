@@ -12,7 +12,7 @@ import pytest
 
 from fakes.world import World, call, calls, kinds, of, on_both, plan, run, says, step, write
 from gonogo.domain.errors import Conflict, InvalidMessage
-from gonogo.texts import say
+from gonogo.i18n import say
 
 COMMAND = "python3 make.py"
 """What the plan declares. What it does, nobody can read off its words."""

@@ -19,7 +19,7 @@ from gonogo.domain.errors import Forbidden, GonogoError, InvalidMessage
 from gonogo.domain.plan_views import PlanView
 from gonogo.domain.strict_json import loads
 from gonogo.domain.views import MessageView, SessionView
-from gonogo.texts import resolve, say
+from gonogo.i18n import resolve, say
 
 # What was said in a session before, shown to an editor that loads it.
 

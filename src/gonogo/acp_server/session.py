@@ -42,7 +42,7 @@ from gonogo.client import Client, Unreachable, error_of
 from gonogo.domain.errors import Conflict, GonogoError, Internal, Refused
 from gonogo.domain.states import ApprovalKind
 from gonogo.domain.views import ApprovalView, SessionView
-from gonogo.texts import say
+from gonogo.i18n import say
 
 # The editor at the other end: what can be sent to it and asked of it.
 

@@ -22,7 +22,7 @@ from gonogo.domain.messages import HitlDecision, PlanDecision
 from gonogo.domain.states import ApprovalKind
 from gonogo.domain.text_safety import guarded, visible, visible_json
 from gonogo.domain.views import ApprovalView
-from gonogo.texts import say
+from gonogo.i18n import say
 
 # Tool calls as editors show them: what kind, which files, what changes in them.
 

@@ -20,9 +20,9 @@ from gonogo.client import Client
 from gonogo.domain.errors import GonogoError
 from gonogo.domain.network import LOOPBACK
 from gonogo.domain.text_safety import visible
+from gonogo.i18n import say
 from gonogo.settings import Settings
 from gonogo.telemetry import setup_logging
-from gonogo.texts import say
 
 if TYPE_CHECKING:
     from gonogo.runtime import Runtime

@@ -27,7 +27,7 @@ def read_settings(given: Mapping[str, Any] | None = None) -> Settings:
 
 def own_locale() -> str:
     """The language of whoever uses this command, where no session has one of its own."""
-    from gonogo.texts import resolve
+    from gonogo.i18n import resolve
 
     return resolve(None, read_settings().locale)
 

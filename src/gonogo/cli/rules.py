@@ -36,6 +36,7 @@ from gonogo.execution.agent import (
     load_profiles,
     remote_access,
 )
+from gonogo.i18n import LOCALES, say, told
 from gonogo.policy import (
     UNATTENDED,
     Answered,
@@ -56,7 +57,6 @@ from gonogo.policy import (
 )
 from gonogo.runtime import bare_thread, open_gate
 from gonogo.settings import Settings
-from gonogo.texts import LOCALES, say, told
 from gonogo.tools import Tool
 from gonogo.workspace import Sandbox
 

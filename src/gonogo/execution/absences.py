@@ -20,11 +20,11 @@ from gonogo.domain.strict_json import digest
 from gonogo.execution.approvals import Desk, Question, Ruling
 from gonogo.execution.jobs import AGAIN
 from gonogo.execution.scheduling import MODEL
+from gonogo.i18n import DEFAULT, say
 from gonogo.store import Connection
 from gonogo.store import events as log
 from gonogo.store.jobs import drop_timer, set_timer
 from gonogo.store.sessions import spoken_in
-from gonogo.texts import DEFAULT, say
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

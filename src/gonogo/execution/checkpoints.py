@@ -13,12 +13,12 @@ from gonogo.domain.records import Checkpoint, Job, Plan
 from gonogo.domain.undo import checkpoint_hash
 from gonogo.execution.erasures import Erasures
 from gonogo.execution.scheduling import Start
+from gonogo.i18n import say
 from gonogo.store import Connection, Store, new_id
 from gonogo.store import events as log
 from gonogo.store.checkpoints import add_checkpoints, head_of
 from gonogo.store.jobs import give_up_snapshots, has_timer, kept_objects, set_timer
 from gonogo.store.people import forget_answers
-from gonogo.texts import say
 from gonogo.workspace import Snapshots
 
 

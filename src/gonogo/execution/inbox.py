@@ -8,12 +8,12 @@ from gonogo.domain.records import MAIN, CallRow, Session, Turn
 from gonogo.domain.states import CallStatus, PlanStatus, TurnStatus
 from gonogo.execution.agent import end_call
 from gonogo.execution.scheduling import Superseded
+from gonogo.i18n import resolve, say
 from gonogo.store import Connection, go_on, new_id
 from gonogo.store import events as log
 from gonogo.store.calls import open_calls
 from gonogo.store.plans import plan_of
 from gonogo.store.sessions import add_turn, move_turn, open_turns, session_of, set_session, turn_of
-from gonogo.texts import resolve, say
 
 ORCHESTRATOR = "orchestrator"
 QUESTION_TOOL = "ask_followup_question"

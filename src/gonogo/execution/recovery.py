@@ -13,6 +13,7 @@ from gonogo.execution.jobs import AGAIN
 from gonogo.execution.plans import Engine
 from gonogo.execution.scheduling import PLAN_TIMERS, REPLAN, Work
 from gonogo.execution.turns import Turns
+from gonogo.i18n import DEFAULT
 from gonogo.store import Connection, go_on
 from gonogo.store.approvals import plans_in_revision
 from gonogo.store.calls import call_of, open_calls
@@ -27,7 +28,6 @@ from gonogo.store.plans import (
     subtask_row,
 )
 from gonogo.store.sessions import spoken_in, unfinished_turns
-from gonogo.texts import DEFAULT
 from gonogo.webhooks import HOOK
 
 

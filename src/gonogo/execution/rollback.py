@@ -36,6 +36,7 @@ from gonogo.execution.checkpoints import created, sealed
 from gonogo.execution.plans.controls import RESUME
 from gonogo.execution.plans.revisions import take_up
 from gonogo.execution.scheduling import ROLLING_BACK, Retreat, Work, unsettled
+from gonogo.i18n import say
 from gonogo.store import Connection, Store
 from gonogo.store import events as log
 from gonogo.store.checkpoints import (
@@ -62,7 +63,6 @@ from gonogo.store.plans import (
     subtask_rows,
 )
 from gonogo.store.sessions import session_of
-from gonogo.texts import say
 from gonogo.workspace import (
     FileState,
     Folders,

@@ -40,6 +40,7 @@ from gonogo.execution.inbox import (
 from gonogo.execution.plans import Planning
 from gonogo.execution.plans.lifecycle import is_held
 from gonogo.execution.scheduling import Superseded
+from gonogo.i18n import say as text
 from gonogo.store import Connection, Store, stop
 from gonogo.store import events as log
 from gonogo.store.calls import open_calls
@@ -53,7 +54,6 @@ from gonogo.store.sessions import (
     take_turn,
     turn_of,
 )
-from gonogo.texts import say as text
 
 # Calls that speak to the runtime: plans, switches, questions, completion.
 

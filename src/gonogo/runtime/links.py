@@ -16,6 +16,7 @@ from gonogo.domain.reviews import Link, LinkState, is_genuine, link_id_of, link_
 from gonogo.domain.states import ApprovalStatus, DecisionWord
 from gonogo.domain.views import LinkView
 from gonogo.execution.approvals import Refusal, Ruling, is_reviewer, objection
+from gonogo.i18n import DEFAULT
 from gonogo.runtime.approvals import Decisions, readable_approval
 from gonogo.store import Connection, new_id
 from gonogo.store import events as log
@@ -23,7 +24,6 @@ from gonogo.store.approvals import add_link, link_of, open_links, owner_of, revo
 from gonogo.store.calls import approval_of
 from gonogo.store.people import last_sight, names, standing
 from gonogo.store.sessions import spoken_in
-from gonogo.texts import DEFAULT
 
 # Links that decide: whom one can be made for, what it is good for now, and its address.
 

@@ -29,6 +29,7 @@ from gonogo.domain.replanning import Used, in_force
 from gonogo.domain.schedule import Span, actual_path, merged
 from gonogo.domain.views import GrantView
 from gonogo.execution.plans import Planning, Retry
+from gonogo.i18n import DEFAULT
 from gonogo.runtime.approvals import readable_plan
 from gonogo.runtime.services import Parts
 from gonogo.runtime.sessions import seen, seen_ids, seen_plan, visible
@@ -56,7 +57,6 @@ from gonogo.store.plans import (
 )
 from gonogo.store.reports import runs_of_plan, used_by_plan
 from gonogo.store.sessions import spoken_in
-from gonogo.texts import DEFAULT
 
 # A plan as a graph with its times: what a drawing of it needs.
 

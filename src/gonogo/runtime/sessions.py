@@ -23,6 +23,7 @@ from gonogo.domain.views import (
 )
 from gonogo.execution.agent import make_session_rule, remove_session_rule
 from gonogo.execution.approvals import withdraw_all
+from gonogo.i18n import resolve
 from gonogo.policy import RuleText
 from gonogo.runtime.services import Parts
 from gonogo.runtime.views import session_view, view_of
@@ -45,7 +46,6 @@ from gonogo.store.sessions import (
     session_of,
     set_session,
 )
-from gonogo.texts import resolve
 
 # A session's messages as they are shown.
 

@@ -9,6 +9,7 @@ import anyio.to_thread
 
 from gonogo.domain.identity import Memory
 from gonogo.domain.records import Approval
+from gonogo.i18n import DEFAULT, asked
 from gonogo.runtime.links import link_key, link_url, may_decide, new_link, person
 from gonogo.runtime.oidc import memory_of
 from gonogo.runtime.views import view_of
@@ -17,7 +18,6 @@ from gonogo.store import Connection, Store
 from gonogo.store.approvals import link_of
 from gonogo.store.sessions import spoken_in
 from gonogo.telemetry import Metrics
-from gonogo.texts import DEFAULT, asked
 from gonogo.webhooks import Announcer, Sender, load_hooks
 
 

@@ -14,7 +14,7 @@ from uuid6 import uuid7
 
 from gonogo.domain.records import Job, Stop, Timer
 
-_KEY, _RECENT = "gonogo.outbox", "gonogo.texts"
+_KEY, _RECENT = "gonogo.outbox", "gonogo.i18n"
 
 
 class Footprint(NamedTuple):

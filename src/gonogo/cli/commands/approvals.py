@@ -127,7 +127,7 @@ def unlink(approval_id: ApprovalId) -> None:
 async def _link(approval_id: str, name: str | None, json: bool) -> Exit:
     from gonogo.cli.daemon import connected
     from gonogo.cli.terminal.output import facts
-    from gonogo.texts import say
+    from gonogo.i18n import say
 
     async with connected() as client:
         made = await client.make_link(approval_id, name)

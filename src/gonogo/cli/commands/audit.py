@@ -164,7 +164,7 @@ async def _verify(export: Path | None, session: str | None, anchor: str | None, 
 
 def _told(report: "AuditReport", json: bool) -> Exit:
     from gonogo.cli.terminal.output import facts, line, spoken
-    from gonogo.texts import say
+    from gonogo.i18n import say
 
     if json:
         facts(report)
@@ -221,7 +221,7 @@ async def _prune(before: str, export: Path, json: bool) -> Exit:
     from gonogo.cli.daemon import linked
     from gonogo.cli.folder import read_settings
     from gonogo.cli.terminal.output import facts, line
-    from gonogo.texts import say
+    from gonogo.i18n import say
 
     now = datetime.now(UTC)
     limit = moment(before, now) or now

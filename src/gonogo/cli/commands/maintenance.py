@@ -65,7 +65,7 @@ async def _vacuum(dry_run: bool, json: bool) -> Exit:
     from gonogo.cli.daemon import connected
     from gonogo.cli.folder import own_locale
     from gonogo.cli.terminal.output import facts, line
-    from gonogo.texts import say
+    from gonogo.i18n import say
 
     async with connected() as client:
         done = await client.vacuum(dry_run=dry_run)

@@ -287,7 +287,7 @@ async def _show(plan_id: str, json: bool) -> Exit:
 async def _paused(client: "Client", plan: "PlanView") -> list[str]:
     from gonogo.cli.folder import read_settings
     from gonogo.cli.session.interrupts import pause_lines
-    from gonogo.texts import resolve
+    from gonogo.i18n import resolve
 
     if plan.status != "paused":
         return []
@@ -315,7 +315,7 @@ async def _draw(plan_id: str, timeline: bool, json: bool) -> Exit:
     from gonogo.cli.daemon import connected
     from gonogo.cli.folder import read_settings
     from gonogo.cli.terminal.output import facts, line
-    from gonogo.texts import resolve
+    from gonogo.i18n import resolve
 
     async with connected() as client:
         graph = await client.plan_graph(plan_id)

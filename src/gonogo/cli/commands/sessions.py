@@ -67,7 +67,7 @@ async def _delete(session_id: str, yes: bool) -> Exit:
     from gonogo.cli.folder import environment, own_locale
     from gonogo.cli.terminal.input import Person
     from gonogo.cli.terminal.output import line, one_line
-    from gonogo.texts import say
+    from gonogo.i18n import say
 
     locale, named = own_locale(), one_line(session_id)
     if not yes:

@@ -44,7 +44,7 @@ def revoke(token_id: Annotated[str, typer.Argument(help="The token's id.")]) -> 
 async def _create(role: str, name: str, json: bool) -> Exit:
     from gonogo.cli.daemon import connected
     from gonogo.cli.terminal.output import facts
-    from gonogo.texts import say
+    from gonogo.i18n import say
 
     async with connected() as client:
         made = await client.create_token(name=name, role=role)

@@ -23,7 +23,7 @@ from gonogo.domain.plan import Revision, Subtask
 from gonogo.domain.plan_views import FindingView, RevisionView, plan_diff
 from gonogo.domain.text_safety import visible
 from gonogo.domain.views import ApprovalView
-from gonogo.texts import say
+from gonogo.i18n import say
 
 
 @dataclass(frozen=True, slots=True)

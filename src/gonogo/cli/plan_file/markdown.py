@@ -15,7 +15,7 @@ from gonogo.domain.errors import GonogoError
 from gonogo.domain.plan import RetryPolicy, Scope, Subtask
 from gonogo.domain.strict_json import loads
 from gonogo.domain.text_safety import unescaped, visible, visible_json
-from gonogo.texts import say
+from gonogo.i18n import say
 
 _NAMES = tuple(name for name in FIELDS if name != "description")
 _LISTS = frozenset({"dependencies", "tools", "paths", "commands", "network", "on"})

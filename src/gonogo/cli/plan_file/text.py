@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from gonogo.domain.errors import InvalidPlan
 from gonogo.domain.plan import MAX_SUBTASKS, Subtask, check_graph
 from gonogo.domain.text_safety import visible
-from gonogo.texts import say
+from gonogo.i18n import say
 
 MAX_TEXT = 8 * 1024 * 1024
 """Characters; the largest plan that the wire takes is far below."""

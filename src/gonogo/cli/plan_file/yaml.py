@@ -16,7 +16,7 @@ from gonogo.domain.errors import GonogoError
 from gonogo.domain.plan import Subtask
 from gonogo.domain.strict_json import MAX_DEPTH, loads
 from gonogo.domain.text_safety import guarded
-from gonogo.texts import say
+from gonogo.i18n import say
 
 _untyped: Any = yaml
 _LOADER = getattr(_untyped, "CSafeLoader", yaml.SafeLoader)

@@ -24,7 +24,7 @@ from gonogo.domain.states import ApprovalKind
 from gonogo.domain.strict_json import loads
 from gonogo.domain.text_safety import visible_json
 from gonogo.domain.views import ApprovalView
-from gonogo.texts import say
+from gonogo.i18n import say
 
 # `gonogo plans comment`, `comments`, and the same two at the terminal's question about a plan.
 

@@ -20,7 +20,7 @@ from gonogo.client import Client
 from gonogo.domain.errors import GonogoError, Refused
 from gonogo.domain.plan_views import PlanView
 from gonogo.domain.states import PlanStatus, was_refused
-from gonogo.texts import say
+from gonogo.i18n import say
 
 # The streams of a session: its own, and one for each message that is sent to it.
 #

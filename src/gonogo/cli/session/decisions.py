@@ -20,7 +20,7 @@ from gonogo.cli.terminal.render import decision, standing
 from gonogo.client import Client
 from gonogo.domain.states import ApprovalKind, ApprovalStatus
 from gonogo.domain.views import ApprovalView, DecisionAnswer
-from gonogo.texts import resolve, say
+from gonogo.i18n import resolve, say
 
 # `gonogo approvals decide` and `gonogo plans start`: one answer, and what it sets going.
 

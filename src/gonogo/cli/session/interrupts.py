@@ -15,7 +15,7 @@ from gonogo.domain.errors import GonogoError, Refused
 from gonogo.domain.plan_views import PlanView
 from gonogo.domain.states import ENDED, PlanStatus, SubtaskStatus
 from gonogo.domain.views import ApprovalView
-from gonogo.texts import say
+from gonogo.i18n import say
 
 
 class Interrupts:

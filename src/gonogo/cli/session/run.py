@@ -26,8 +26,8 @@ from gonogo.domain.plan_views import PlanView
 from gonogo.domain.states import ENDED, SUBTASK, ApprovalKind, PlanStatus
 from gonogo.domain.text_safety import guarded
 from gonogo.domain.views import MessageView, SessionView
+from gonogo.i18n import resolve, say
 from gonogo.settings import Settings
-from gonogo.texts import resolve, say
 
 _OTHER_ROOTS = (
     "The process that owns the state folder works under other folders: start it with GONOGO_ROOTS, "

@@ -26,7 +26,7 @@ from gonogo.domain.plan_views import PlanGraph
 from gonogo.domain.states import ENDED, ApprovalStatus, PlanStatus
 from gonogo.domain.text_safety import guarded
 from gonogo.domain.views import ApprovalView
-from gonogo.texts import resolve, say
+from gonogo.i18n import resolve, say
 
 Drawn = Callable[[PlanGraph], Iterator[str]]
 _TELLING = ("subtask_", "plan_", "approval_")

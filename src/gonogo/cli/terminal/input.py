@@ -20,7 +20,7 @@ from rich.text import Text
 
 from gonogo.cli.support import Stop
 from gonogo.domain.text_safety import guarded, visible
-from gonogo.texts import say
+from gonogo.i18n import say
 
 # The keys of a terminal, read one by one.
 #

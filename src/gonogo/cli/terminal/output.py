@@ -10,7 +10,7 @@ from rich.markdown import Markdown
 
 from gonogo.cli.support import Exit
 from gonogo.domain.text_safety import guarded, mark_blanks, on_one_line, visible, visible_json
-from gonogo.texts import say
+from gonogo.i18n import say
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -12,7 +12,7 @@ from gonogo.domain.plan import worker_name
 from gonogo.domain.plan_views import GraphNode, PlanGraph, SubtaskView
 from gonogo.domain.schedule import elapsed
 from gonogo.domain.states import SUBTASK, PlanStatus, SubtaskStatus
-from gonogo.texts import duration, say
+from gonogo.i18n import duration, say
 
 # A graph as rails: a line of text for each node, lines down the left for the edges.
 #

@@ -17,7 +17,7 @@ from gonogo.domain.plan_views import CheckpointDiff, PlanDiff
 from gonogo.domain.states import ApprovalStatus
 from gonogo.domain.text_safety import guarded, visible, visible_json
 from gonogo.domain.views import ApprovalView, ReviewView
-from gonogo.texts import say
+from gonogo.i18n import say
 
 # What is otherwise in two revisions of a plan, or in the files of two checkpoints, as lines.
 

@@ -26,6 +26,7 @@ from gonogo.domain.replanning import (
 )
 from gonogo.domain.tool_calls import ModelRequest, Reply
 from gonogo.execution.agent.conversation import Thread
+from gonogo.i18n import say
 from gonogo.store import Connection, Store, new_id
 from gonogo.store.plans import lock_plan
 from gonogo.store.reports import (
@@ -36,7 +37,6 @@ from gonogo.store.reports import (
     used_by_plan,
     used_by_session,
 )
-from gonogo.texts import say
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,6 +15,7 @@ from gonogo.execution.agent.conversation import Thread
 from gonogo.execution.agent.gate import Gated
 from gonogo.execution.agent.questions import question_of_doubt
 from gonogo.execution.approvals import Desk
+from gonogo.i18n import say, told
 from gonogo.policy import CONTROL
 from gonogo.store import Connection, new_id
 from gonogo.store import events as log
@@ -28,7 +29,6 @@ from gonogo.store.calls import (
 )
 from gonogo.store.plans import look_later
 from gonogo.store.sessions import session_of
-from gonogo.texts import say, told
 
 _C = CallStatus
 _WIRE = {

@@ -23,6 +23,7 @@ from gonogo.domain.errors import Busy, ToolFailed
 from gonogo.domain.records import CallRow, Checkpoint
 from gonogo.domain.undo import COMMAND, FOLDER, alike, came_to, kept_path, real_path
 from gonogo.execution.agent.conversation import Thread
+from gonogo.i18n import say
 from gonogo.store import Connection, Store
 from gonogo.store.calls import has_acted
 from gonogo.store.checkpoints import (
@@ -37,7 +38,6 @@ from gonogo.store.checkpoints import (
     set_tree,
 )
 from gonogo.store.plans import lock_plan
-from gonogo.texts import say
 from gonogo.workspace import FileState, Snapshots, Traffic, Tree, Workspace
 
 T = TypeVar("T")

@@ -38,6 +38,7 @@ from gonogo.domain.tool_calls import (
 from gonogo.execution.agent.conversation import Thread
 from gonogo.execution.agent.profiles import Profile
 from gonogo.execution.agent.surroundings import Surroundings, look_around
+from gonogo.i18n import say, told
 from gonogo.policy import (
     ALWAYS_ASK,
     UNATTENDED,
@@ -57,7 +58,6 @@ from gonogo.store import events as log
 from gonogo.store.calls import Begun, perhaps_done
 from gonogo.store.plans import active_grant
 from gonogo.store.sessions import active_rules, add_rule, end_rule, next_rule
-from gonogo.texts import say, told
 from gonogo.tools import Servers, Tool, difference, parse_patch
 from gonogo.workspace import Guards, Programs, Sandbox, Workspace, compile_glob, elsewhere
 

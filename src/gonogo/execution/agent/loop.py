@@ -42,12 +42,12 @@ from gonogo.execution.agent.executor import Hands
 from gonogo.execution.agent.gate import Gate, Gated, offered_schemas
 from gonogo.execution.agent.questions import is_at_work, question_of_call
 from gonogo.execution.approvals import Desk
+from gonogo.i18n import say as text
 from gonogo.llm import Model
 from gonogo.store import Connection, Store
 from gonogo.store import events as log
 from gonogo.store.calls import begin_judging, end_judging, open_calls, thread_calls
 from gonogo.store.sessions import conversation, say
-from gonogo.texts import say as text
 
 _C = CallStatus
 _MOST_PARTS = 8

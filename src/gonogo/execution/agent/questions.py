@@ -10,8 +10,8 @@ from gonogo.domain.states import ApprovalKind, CallStatus
 from gonogo.domain.tool_calls import Access, ToolClass
 from gonogo.execution.agent.gate import Gated, remote_access
 from gonogo.execution.approvals import Matter, Question
+from gonogo.i18n import say, told
 from gonogo.policy import ParsedCommand, Rule, Rules, Step, parse_command
-from gonogo.texts import say, told
 from gonogo.workspace import Workspace
 
 # What a verdict is made of, for people: each step, and the parts of a command.

@@ -13,11 +13,11 @@ from gonogo.execution.agent import call_log as record
 from gonogo.execution.agent.gate import Gated, make_session_rule
 from gonogo.execution.agent.questions import matter_of, question_of_call
 from gonogo.execution.approvals import NOBODY, Desk, Matter, Ruling
+from gonogo.i18n import DEFAULT, say
 from gonogo.store import Connection
 from gonogo.store import events as log
 from gonogo.store.calls import call_of
 from gonogo.store.sessions import spoken_in
-from gonogo.texts import DEFAULT, say
 
 _C = CallStatus
 Resume = Callable[[Connection, CallRow, datetime], None]

@@ -28,13 +28,13 @@ from gonogo.execution.agent.conversation import Thread
 from gonogo.execution.agent.gate import Gated
 from gonogo.execution.agent.questions import matter_of
 from gonogo.execution.approvals import NOBODY, Desk, Question, Ruling
+from gonogo.i18n import DEFAULT, say
 from gonogo.policy import covers, products_of
 from gonogo.store import Connection, Store
 from gonogo.store import events as log
 from gonogo.store.calls import call_of, set_call
 from gonogo.store.plans import drop_watch, give_away, set_found, watch_of, watches_of_session
 from gonogo.store.sessions import session_of, spoken_in
-from gonogo.texts import DEFAULT, say
 from gonogo.workspace import Guards, Traffic, Workspace, is_harmless, take_away, topmost
 
 _LOG = logging.getLogger(__name__)

@@ -11,10 +11,10 @@ from gonogo.domain.schedule import elapsed
 from gonogo.domain.states import ApprovalStatus
 from gonogo.execution.approvals.reviewers import review_of
 from gonogo.execution.approvals.types import NOBODY, Ruling
+from gonogo.i18n import say
 from gonogo.store import Connection
 from gonogo.store import events as log
 from gonogo.store.sessions import spoken_in
-from gonogo.texts import say
 
 
 def tell_asked(conn: Connection, approval: Approval, agent: str | None, now: datetime) -> None:

@@ -25,6 +25,7 @@ from gonogo.domain.states import ENDED, ApprovalKind, ApprovalStatus, SubtaskSta
 from gonogo.domain.text_safety import visible_json
 from gonogo.domain.undo import FOLDER, State, came_to, shown_path
 from gonogo.execution.plans.brief import cut, shaped
+from gonogo.i18n import say
 from gonogo.store import Connection, Store
 from gonogo.store.calls import RefusedCall, decided_of_plan, refused_calls
 from gonogo.store.checkpoints import changes_after
@@ -38,7 +39,6 @@ from gonogo.store.plans import (
     subtask_rows,
 )
 from gonogo.store.reports import used_by_plan
-from gonogo.texts import say
 from gonogo.workspace import Snapshots
 
 _S = SubtaskStatus

@@ -17,6 +17,7 @@ from gonogo.domain.strict_json import digest
 from gonogo.execution.approvals import Desk, Kind, Matter, Question, Ruling
 from gonogo.execution.plans.lifecycle import Planning
 from gonogo.execution.plans.revisions import also_asked, completed
+from gonogo.i18n import DEFAULT, say
 from gonogo.store import Connection
 from gonogo.store.plans import (
     add_revision,
@@ -30,7 +31,6 @@ from gonogo.store.plans import (
 )
 from gonogo.store.reports import runs_of_plan, used_by_plan, used_by_session
 from gonogo.store.sessions import session_of, spoken_in
-from gonogo.texts import DEFAULT, say
 
 
 @dataclass(frozen=True, slots=True)

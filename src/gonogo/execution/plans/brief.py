@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from gonogo.execution.scheduling import Step
-from gonogo.texts import say
+from gonogo.i18n import say
 
 _SHOWN = 4_000
 """Characters of each part of a dependency's result that a subtask is told."""

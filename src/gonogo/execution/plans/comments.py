@@ -32,6 +32,7 @@ from gonogo.execution.plans.lifecycle import ARCHITECT, Planning
 from gonogo.execution.plans.replanning import Talk
 from gonogo.execution.plans.revisions import also_asked, completed
 from gonogo.execution.scheduling import REPLAN, Superseded
+from gonogo.i18n import say as text
 from gonogo.store import Connection, go_on, new_id, stop
 from gonogo.store import events as log
 from gonogo.store.approvals import (
@@ -44,7 +45,6 @@ from gonogo.store.approvals import (
 from gonogo.store.calls import approval_of_plan, lock_approval
 from gonogo.store.plans import add_revision, current_revision, plan_of, revise_plan, set_plan
 from gonogo.store.sessions import session_of, spoken_in
-from gonogo.texts import say as text
 
 # What the planner is told of a plan that came back with comments: both, as data.
 

@@ -15,11 +15,11 @@ from gonogo.execution.scheduling import BUDGET, MODEL, QUOTA, REPLAN, RESUME, RO
 from gonogo.execution.scheduling import events as _tell
 from gonogo.execution.scheduling.plan_state import Board, goes_on
 from gonogo.execution.scheduling.scheduler import BY_ITSELF, NO_PAUSE, PLAN_TIMEOUT, RUNTIME, Rounds
+from gonogo.i18n import say
 from gonogo.store import Connection, stop
 from gonogo.store.jobs import drop_timer, set_timer
 from gonogo.store.plans import end_grant
 from gonogo.store.sessions import spoken_in
-from gonogo.texts import say
 
 # Pauses that nobody asked for, and ends that time brings.
 #

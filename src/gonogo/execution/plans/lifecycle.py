@@ -37,14 +37,14 @@ from gonogo.execution.approvals import Desk, Matter, Question, Ruling
 from gonogo.execution.inbox import ORCHESTRATOR, next_turn, wake
 from gonogo.execution.plans.account import account_of, execution_result
 from gonogo.execution.plans.revisions import completed, mint_grants
+from gonogo.i18n import DEFAULT, account, plan_summary, rejected_plan, told
+from gonogo.i18n import say as text
 from gonogo.store import Connection, new_id
 from gonogo.store import events as log
 from gonogo.store.approvals import comments_of
 from gonogo.store.calls import open_calls, pending_of_plan
 from gonogo.store.plans import add_plan, add_revision, end_grants, keep_account, move_plan, plan_of
 from gonogo.store.sessions import say, session_of, set_session, spoken_in, turn_of
-from gonogo.texts import DEFAULT, account, plan_summary, rejected_plan, told
-from gonogo.texts import say as text
 
 # A revision as it is put before a person: what it says, what is noticed about it, the question.
 

@@ -55,6 +55,8 @@ from gonogo.execution.plans.lifecycle import ARCHITECT, Planning
 from gonogo.execution.plans.revisions import also_asked, completed, mint_grants, told_progress
 from gonogo.execution.plans.runner import Engine
 from gonogo.execution.scheduling import REPLAN, Superseded
+from gonogo.i18n import DEFAULT, cause_and_fix
+from gonogo.i18n import say as text
 from gonogo.store import Connection, Stopwatch, Store, go_on
 from gonogo.store import events as log
 from gonogo.store.calls import open_calls, pending_of_plan
@@ -72,8 +74,6 @@ from gonogo.store.plans import (
     subtask_rows,
 )
 from gonogo.store.sessions import conversation, say, session_of, set_session, spoken_in
-from gonogo.texts import DEFAULT, cause_and_fix
-from gonogo.texts import say as text
 
 _TRIES = 3
 """Proposals of one search that are refused before it is given up."""

@@ -47,12 +47,12 @@ from gonogo.execution.scheduling import (
     Work,
     result_of,
 )
+from gonogo.i18n import say as text
 from gonogo.store import Connection, Store, new_id
 from gonogo.store import events as log
 from gonogo.store.calls import open_calls, pending_of_plan, refused_calls, thread_calls
 from gonogo.store.plans import plan_of, subtask_key, subtask_row
 from gonogo.store.sessions import conversation, say
-from gonogo.texts import say as text
 
 _LOG = logging.getLogger(__name__)
 

@@ -29,13 +29,13 @@ from gonogo.execution.scheduling import events as _tell
 from gonogo.execution.scheduling.conditions import ConditionFailed, holds
 from gonogo.execution.scheduling.outcomes import Completed, Deferred, Failed, Start, Work
 from gonogo.execution.scheduling.plan_state import Board, Pace, goes_on
+from gonogo.i18n import say
 from gonogo.store import Connection, go_on, stop
 from gonogo.store.calls import is_let_start
 from gonogo.store.jobs import drop_timer, set_timer
 from gonogo.store.plans import count_elsewhere, plans_that_wait
 from gonogo.store.reports import runs_of_plan
 from gonogo.store.sessions import spoken_in
-from gonogo.texts import say
 
 # Budgets of plans: what is checked before a subtask starts, and the question when one is spent.
 

@@ -11,11 +11,11 @@ from gonogo.domain.audit_chain import SYSTEM, AuditFilter, AuditPlace, Head, rea
 from gonogo.domain.errors import GonogoError, InvalidCursor
 from gonogo.domain.report_views import AuditAnchor, AuditEntry, AuditHead, AuditReport
 from gonogo.domain.views import Audit, AuditHeads
+from gonogo.i18n import about, resolve, why
 from gonogo.server.auth import Authenticated, Caller, address_of
 from gonogo.server.bodies import Nothing, Prune
 from gonogo.server.openapi import takes
 from gonogo.server.requests import Filter, Language, Moment, answer, once, read_body
-from gonogo.texts import about, resolve, why
 
 router = APIRouter(tags=["audit"])
 LINES = "application/x-ndjson"

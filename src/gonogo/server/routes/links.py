@@ -19,10 +19,10 @@ from gonogo.domain.errors import Forbidden, InvalidMessage, NotFound, Unsupporte
 from gonogo.domain.reviews import LinkState
 from gonogo.domain.states import DecisionWord
 from gonogo.domain.text_safety import visible
+from gonogo.i18n import LOCALES, asked, say
 from gonogo.server.auth import address_of, door_of
 from gonogo.server.middleware import LINKS
 from gonogo.server.requests import read_bytes
-from gonogo.texts import LOCALES, asked, say
 
 if TYPE_CHECKING:
     from gonogo.runtime import LinkPage

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from gonogo.domain.records import Approval
 from gonogo.domain.states import ApprovalKind
 from gonogo.domain.text_safety import visible, visible_json
-from gonogo.texts._language import LOCALES
-from gonogo.texts._say import say
+from gonogo.i18n.translations import LOCALES, say
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

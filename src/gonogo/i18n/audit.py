@@ -11,9 +11,7 @@ from contextlib import suppress
 from typing import Any, cast
 
 from gonogo.domain.report_views import AuditEntry
-from gonogo.texts._reasons import told
-from gonogo.texts._say import say
-from gonogo.texts._time import duration
+from gonogo.i18n.translations import duration, say, told
 
 _LONGEST = 300
 _Parts = Iterator[str]

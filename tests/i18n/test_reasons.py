@@ -4,13 +4,12 @@ import ast
 import json
 import re
 from pathlib import Path
-from string import Formatter
 
+from fakes.catalogues import fields, texts
 from gonogo.domain.errors import Reason, because, together
 from gonogo.domain.text_safety import mixed_letters
+from gonogo.i18n import told
 from gonogo.policy import Stage, check_command, load_contexts
-from gonogo.texts import told
-from gonogo.texts._reasons import RUSSIAN_REASONS
 
 SOURCE = Path(__file__).parents[2] / "src" / "gonogo"
 CASES = Path(__file__).parents[1] / "cases"
@@ -30,13 +29,11 @@ def templates() -> set[str]:
     return found
 
 
-def fields(template: str) -> set[tuple[str, str | None]]:
-    return {(name, how) for _, name, _, how in Formatter().parse(template) if name}
-
-
 def test_each_reason_has_a_russian_one_with_the_same_fields_and_no_other_has() -> None:
-    assert set(RUSSIAN_REASONS) == templates() | set(map(str, Stage))
-    wrong = [en for en, ru in RUSSIAN_REASONS.items() if fields(en) != fields(ru)]
+    russian = texts("ru", "reason")
+
+    assert set(russian) == templates() | set(map(str, Stage))
+    wrong = [en for en, ru in russian.items() if fields(en) != fields(ru)]
     assert wrong == []
 
 

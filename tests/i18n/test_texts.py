@@ -2,19 +2,11 @@
 
 import pytest
 
+from fakes.catalogues import keys, texts
 from gonogo.domain.events import PlanEndedFacts
 from gonogo.domain.messages import REJECTED_TEXTS
 from gonogo.domain.plan import Revision, Scope, Subtask
-from gonogo.texts import (
-    LOCALES,
-    account,
-    keys,
-    language_of,
-    plan_summary,
-    rejected_plan,
-    resolve,
-    say,
-)
+from gonogo.i18n import LOCALES, account, language_of, plan_summary, rejected_plan, resolve, say
 
 SUBTASKS = (
     Subtask(id="model", description="Write the model", agent="coder", estimated_time="10 min"),
@@ -48,6 +40,14 @@ def ended(completed: int, failed: int, skipped: int = 0, cancelled: int = 0) -> 
 @pytest.mark.feature(217)
 def test_every_text_stands_in_both_languages_with_the_same_fields() -> None:
     assert keys("en") == keys("ru")
+    assert [key for locale in LOCALES for key, text in texts(locale).items() if not text] == []
+
+
+@pytest.mark.parametrize("locale", LOCALES)
+def test_what_is_said_is_what_the_catalogue_says(locale: str) -> None:
+    for key, needs in keys(locale).items():
+        given = dict.fromkeys(needs, 7)
+        assert say(key, locale, **given) == texts(locale)[key].format(**given)
 
 
 @pytest.mark.feature(217)

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from gonogo.texts import keys
+from fakes.catalogues import keys
 
 SOURCE = Path(__file__).parent.parent.parent / "src"
-FILES = [path for path in sorted(SOURCE.rglob("*.py")) if "gonogo.texts" in path.read_text()]
+FILES = [path for path in sorted(SOURCE.rglob("*.py")) if "gonogo.i18n" in path.read_text()]
 
 
 def spoken(tree: ast.Module) -> set[str]:
@@ -17,7 +17,7 @@ def spoken(tree: ast.Module) -> set[str]:
     return {
         name.asname or name.name
         for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("gonogo.texts")
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("gonogo.i18n")
         for name in node.names
         if name.name == "say"
     }

@@ -2,7 +2,7 @@
 
 from fakes.rows import approval, revision, subtask
 from gonogo.domain.states import ApprovalKind
-from gonogo.texts import asked, plan_summary
+from gonogo.i18n import asked, plan_summary
 
 
 def test_a_tool_call_shows_who_asks_for_what_and_the_very_arguments() -> None:

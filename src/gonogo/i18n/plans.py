@@ -8,7 +8,7 @@ from gonogo.domain.events import PlanEndedFacts
 from gonogo.domain.plan import Revision, Scope, Subtask, critical_path, own_tool
 from gonogo.domain.plan_views import PlanChanges
 from gonogo.domain.text_safety import visible, visible_json
-from gonogo.texts._say import say
+from gonogo.i18n.translations import say
 
 _LONGEST = 4_000
 """Characters of one value that a summary shows."""

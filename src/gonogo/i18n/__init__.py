@@ -5,13 +5,20 @@ it wants to say and never how. Words of the wire (types, statuses, metadata) are
 change with the language.
 """
 
-from gonogo.texts._language import DEFAULT, LOCALES, Locale, language_of, resolve
-from gonogo.texts._plan import account, plan_summary, rejected_plan
-from gonogo.texts._question import Asked, asked
-from gonogo.texts._reasons import told
-from gonogo.texts._say import cause_and_fix, keys, say
-from gonogo.texts._time import duration
-from gonogo.texts._why import about, why
+from gonogo.i18n.audit import about, why
+from gonogo.i18n.plans import account, plan_summary, rejected_plan
+from gonogo.i18n.questions import Asked, asked
+from gonogo.i18n.translations import (
+    DEFAULT,
+    LOCALES,
+    Locale,
+    cause_and_fix,
+    duration,
+    language_of,
+    resolve,
+    say,
+    told,
+)
 
 __all__ = [
     "DEFAULT",
@@ -23,7 +30,6 @@ __all__ = [
     "asked",
     "cause_and_fix",
     "duration",
-    "keys",
     "language_of",
     "plan_summary",
     "rejected_plan",

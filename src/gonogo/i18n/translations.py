@@ -1,0 +1,98 @@
+"""Looks a text up in the catalogue of a language, and fills its fields in.
+
+The catalogues are `locale/*.po`, as gettext reads them once they are compiled; `scripts/setup` and
+the making of a package do that.
+"""
+
+import re
+from functools import cache
+from gettext import GNUTranslations, NullTranslations
+from pathlib import Path
+from typing import Literal
+
+from gonogo.domain.errors import Reason
+
+Locale = Literal["en", "ru"]
+LOCALES: tuple[Locale, ...] = ("en", "ru")
+DEFAULT: Locale = "en"
+
+_FOLDER = Path(__file__).parent / "locale"
+_REASON = "reason"
+"""The context of what the policy says of a call, whose English is its key."""
+_CYRILLIC = re.compile(r"[\u0400-\u04ff]")
+
+
+class _Unknown(NullTranslations):
+    """Where a key is looked for last."""
+
+    def gettext(self, message: str) -> str:
+        raise KeyError(message)
+
+
+def say(key: str, locale: str | None = DEFAULT, **fields: object) -> str:
+    """The text of that key in that language; English when the language is not spoken here.
+
+    Raises:
+        KeyError: there is no such text, or a field of it is missing.
+    """
+    return _catalogue(resolve(locale, DEFAULT)).gettext(key).format(**fields)
+
+
+def cause_and_fix(hint: str, locale: str | None = DEFAULT) -> tuple[str, str]:
+    """What lies behind a failure, and what to do about it, by the key of its hint."""
+    try:
+        return say(f"{hint}.cause", locale), say(f"{hint}.fix", locale)
+    except KeyError:
+        return cause_and_fix("failure_hint_unknown", locale)
+
+
+def told(reason: str, locale: str | None) -> str:
+    """A reason in that language; what a person wrote, and what is not known, stands as it is."""
+    if not isinstance(reason, Reason):
+        return reason if "{" in reason else _said(reason, locale)
+    fields = {name: _field(value, locale) for name, value in reason.fields.items()}
+    return _said(reason.template, locale).format(**fields)
+
+
+def duration(seconds: float, locale: str) -> str:
+    """A time that something took."""
+    if seconds < 60:
+        return say("time_seconds", locale, seconds=f"{seconds:.1f}")
+    minutes, left = divmod(round(seconds), 60)
+    if minutes < 60:
+        return say("time_minutes", locale, minutes=minutes, seconds=left)
+    return say("time_hours", locale, hours=minutes // 60, minutes=minutes % 60)
+
+
+def language_of(text: str) -> Locale:
+    """The language that a message is answered in: Russian if it has a Cyrillic letter."""
+    return "ru" if _CYRILLIC.search(text) else DEFAULT
+
+
+def resolve(session_locale: str | None, setting: str | None, text: str = "") -> Locale:
+    """The session's language, else the operator's, else that of the message, else English.
+
+    A locale that gonogo does not speak counts as not set; `ru-RU` and `ru_RU.UTF-8` are `ru`.
+    """
+    return _known(session_locale) or _known(setting) or language_of(text)
+
+
+def _known(locale: str | None) -> Locale | None:
+    tag = re.split(r"[-_.@]", locale or "", maxsplit=1)[0].strip().lower()
+    return next((known for known in LOCALES if known == tag), None)
+
+
+def _said(reason: str, locale: str | None) -> str:
+    return _catalogue(resolve(locale, DEFAULT)).pgettext(_REASON, reason)
+
+
+def _field(value: object, locale: str | None) -> object:
+    return told(value, locale) if isinstance(value, Reason) else value
+
+
+@cache
+def _catalogue(locale: Locale) -> GNUTranslations:
+    with (_FOLDER / f"{locale}.mo").open("rb") as compiled:
+        catalogue = GNUTranslations(compiled)
+    catalogue.add_fallback(_Unknown())
+    return catalogue
