@@ -1,6 +1,6 @@
 """Small changes of the code, as mutmut makes them: another operator, an argument less, other words.
 
-Not changed are migrations, what a module exports, and the tables of the schema, which tests
+Not changed are types, migrations, what a module exports, and the tables of the schema, which tests
 compare whole.
 """
 
@@ -79,12 +79,13 @@ def files(room: str | None) -> list[Path]:
 def changes_of(path: Path) -> list[Change]:
     """Every change of a file."""
     module, mutations = _mutated(path)
-    owners = _owners(module)
+    owners, types = _owners(module), _types(module)
     found: list[Change] = []
     for number, mutation in enumerate(mutations):
         function = mutation.contained_by_top_level_function
         owner = owners.get(id(function or mutation.original_node), "")
-        if not (function is None and _is_table(path, owner)):
+        is_type = id(mutation.original_node) in types
+        if not is_type and not (function is None and _is_table(path, owner)):
             found.append(Change(path=path, number=number, owner=owner))
     return found
 
@@ -135,6 +136,18 @@ def _owners(module: cst.Module) -> dict[int, str]:
                         found |= dict.fromkeys(map(id, _within(member)), f"{name.value}.")
             case cst.SimpleStatementLine(body=[cst.Assign() | cst.AnnAssign() as statement]):
                 found |= dict.fromkeys(map(id, _within(part)), _named(statement))
+            case _:
+                pass
+    return found
+
+
+def _types(module: cst.Module) -> set[int]:
+    """By their identity: the nodes of types that values are cast to, which nobody evaluates."""
+    found: set[int] = set()
+    for node in _within(module):
+        match node:
+            case cst.Call(func=cst.Name("cast"), args=[kind, _]):
+                found.update(map(id, _within(kind)))
             case _:
                 pass
     return found
