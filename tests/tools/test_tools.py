@@ -1,7 +1,12 @@
 """Each tool says before it runs what it will touch, runs exactly that or nothing, and tells what
-came of it in plain JSON."""
+came of it in plain JSON.
+
+What models are told of the tools is kept in `golden/schemas.json`; with `GONOGO_WRITE_GOLDEN=1` it
+is written anew after a change that is meant.
+"""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +18,11 @@ from gonogo.domain.errors import InvalidArguments, ToolFailed
 from gonogo.domain.plan import MAX_SUBTASKS
 from gonogo.domain.strict_json import content_hash
 from gonogo.domain.tool_calls import Access, FileEffect, ToolClass
-from gonogo.tools import Bench, Prepared, builtin_tools
+from gonogo.tools import Bench, Prepared, builtin_tools, ending_tools
 from gonogo.workspace import Sandbox, Workspace
 
 TOOLS = builtin_tools()
+GOLDEN = Path(__file__).parent / "golden" / "schemas.json"
 
 
 @pytest.fixture
@@ -76,6 +82,18 @@ def test_a_model_is_told_a_closed_schema(tool) -> None:
     assert schema.parameters["type"] == "object"
     assert schema.parameters["additionalProperties"] is False
     assert schema.description
+
+
+def test_what_a_model_is_told_of_every_tool_reads_as_it_is_kept() -> None:
+    tools = [*TOOLS.values(), *ending_tools().values()]
+    found = {
+        tool.name: {"class": tool.tool_class.value, **tool.schema().model_dump(mode="json")}
+        for tool in tools
+    }
+    if os.environ.get("GONOGO_WRITE_GOLDEN"):
+        text = json.dumps(found, indent=2, sort_keys=True, ensure_ascii=False)
+        GOLDEN.write_text(f"{text}\n", "utf-8")
+    assert found == json.loads(GOLDEN.read_text("utf-8"))
 
 
 @pytest.mark.parametrize(
