@@ -8,6 +8,7 @@ import pytest
 
 from gonogo.domain.errors import Busy, Conflict, Forbidden
 from gonogo.server import Ready, auth, create_app, serve
+from gonogo.server.middleware import Guard, Names
 from gonogo.server.routes import static
 from server.conftest import URL
 
@@ -70,6 +71,39 @@ async def test_the_front_page_needs_no_token_and_tells_nothing_of_the_sessions(a
     assert answer.headers["content-type"].startswith("text/html")
     assert answer.headers["content-security-policy"].startswith("default-src 'none';")
     assert "s_A" not in answer.text
+
+
+async def test_the_consoles_page_is_served_as_it_was_built_with_a_new_word_for_its_styles(
+    ask, tmp_path, monkeypatch
+):
+    (tmp_path / "index.html").write_text("<title>Консоль</title><meta content='__NONCE__'>")
+    monkeypatch.setattr(static, "FOLDER", tmp_path)
+    static._page.cache_clear()
+    async with ask(token=None) as client:
+        pages = [await client.get("/") for _ in range(2)]
+    static._page.cache_clear()
+
+    nonces = []
+    for page in pages:
+        assert (page.status_code, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
+        begin, nonce, end = page.text.split("'")
+        assert (begin, end) == ("<title>Консоль</title><meta content=", ">")
+        assert f"style-src 'self' 'nonce-{nonce}';" in page.headers["content-security-policy"]
+        nonces.append(nonce)
+    assert nonces[0] != nonces[1]
+
+
+async def test_where_the_console_was_not_built_the_page_says_how_to_build_it(
+    ask, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(static, "FOLDER", tmp_path)
+    static._page.cache_clear()
+    async with ask(token=None) as client:
+        page = await client.get("/")
+    static._page.cache_clear()
+
+    assert page.status_code == 200
+    assert "run <code>scripts/console</code>" in page.text
 
 
 async def test_files_of_the_console_are_sent_small_to_those_who_can_read_that(
@@ -157,6 +191,40 @@ async def test_the_own_origin_and_named_ones_may_ask(ask):
         for origin in [URL, "https://gonogo.example"]:
             answer = await client.post("/api/v1/sessions", json={}, headers={"Origin": origin})
             assert answer.status_code == 201
+
+
+@pytest.mark.parametrize(
+    ("type_", "scheme", "own", "other"),
+    [
+        ("http", "http", "http", "https"),
+        ("http", "https", "https", "http"),
+        ("websocket", "ws", "http", "https"),
+        ("websocket", "wss", "https", "http"),
+    ],
+)
+async def test_a_page_is_this_servers_own_by_its_scheme_its_host_and_its_port(
+    type_, scheme, own, other
+):
+    let_in = []
+
+    async def inside(scope, receive, send):
+        let_in.append(dict(scope["headers"])[b"origin"].decode())
+
+    async def unheard(message=None):
+        return {"type": f"{type_}.disconnect"}
+
+    pages = [
+        f"{own}://LocalHost:8001", f"{own.upper()}://localhost:8001", f"{other}://localhost:8001",
+        f"{own}://127.0.0.1:8001", f"{own}://localhost:8002", f"{own}://localhost",
+        f"{scheme}x://localhost:8001", "localhost:8001", "null",
+    ]  # fmt: skip
+    guard = Guard(inside, Names.of("127.0.0.1", (), ()))
+    for page in pages:
+        headers = [(b"host", b"LOCALHOST:8001"), (b"origin", page.encode())]
+        scope = {"type": type_, "scheme": scheme, "path": "/", "headers": headers}
+        await guard({**scope, "extensions": {"websocket.http.response": {}}}, unheard, unheard)
+
+    assert let_in == pages[:2]
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,7 @@ class Guard:
         host = headers.get("host", "")
         if not _is_local_socket(scope) and not self._names.has(host):
             return f"{host[:200]!r} is not a name of this server"
-        own = f"{_SCHEMES[scope['scheme']]}://{host}".lower()
+        own = f"{_SCHEMES[scope['scheme']]}://{host.lower()}"
         for origin in headers.getlist("origin"):
             if origin == "null" and scope.get("path", "").startswith(LINKS):
                 # A page that sends no referrer has its form come from nowhere; see `_links`.
