@@ -313,13 +313,14 @@ async def test_the_same_decision_again_gives_the_same_answer(make):
 async def test_a_decision_about_another_digest_or_revision_is_a_conflict(make):
     async with make(LINES) as world:
         plan_id = await world.propose()
+        digest = (await world.pending())[0].digest
         with pytest.raises(Conflict, match="sha256:"):
             await world.decide_plan(plan_id, digest="sha256:0")
-        with pytest.raises(Conflict, match="revision 1"):
+        with pytest.raises(Conflict) as conflict:
             await world.decide_plan(plan_id, revision=2)
 
+        assert str(conflict.value) == f"The plan is at revision 1 ({digest}), not 2"
         assert (await world.runtime.plan(world.ann, plan_id)).status == "awaiting_approval"
-        digest = (await world.pending())[0].digest
         events = await world.decide_plan(plan_id, digest=digest)
         assert events[-1]["type"] == "plan_completed"
 

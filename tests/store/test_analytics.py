@@ -246,6 +246,8 @@ async def test_requests_to_models_are_added_up(store: Store) -> None:
     [
         ({}, 3),
         ({"principal_id": "ann"}, 2),
+        ({"session_id": "s1"}, 1),
+        ({"session_id": "no such"}, 0),
         ({"principal_id": "ann", "session_id": "s2"}, 1),
         ({"principal_id": "bob", "session_id": "s2"}, 0),
         ({"principal_id": "nobody"}, 0),
