@@ -1,0 +1,165 @@
+"""What the policy says of every word that it knows, against what is kept in `golden/words.json`.
+
+The file has a section for each table of words: how such a word is used, and what comes of every
+use. It is read by itself, so that a word that the policy forgets is missed.
+`python -m pytest tests/policy/test_words.py` with `GONOGO_WRITE_GOLDEN=1` writes it anew from the
+tables after a change that is meant.
+"""
+
+import importlib
+import json
+import os
+import pkgutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from gonogo import policy
+from gonogo.domain import launchers
+from gonogo.domain.plan import Scope
+from gonogo.domain.tool_calls import Access, Call, Grant, ToolClass, Verdict
+from gonogo.policy import check_command, read_contexts, read_prefix, verdict
+
+GOLDEN = Path(__file__).parent / "golden" / "words.json"
+CONTEXTS = Path(__file__).parents[1] / "cases" / "policy_contexts.json"
+RULE, PLAN, RUN = "rule: ", "plan: ", "run: "
+"""Begin a use in a rule, a use in a subtask of a plan, and one of which it is kept how it runs."""
+STARTS_OTHERS = ("{} sudo ls", "{} -c 'sudo ls'", "rule: {}", "rule: {} a.txt")
+USES: Mapping[str, tuple[str, ...]] = {
+    "command_verdict._MOVING": ("plan: {} sub", "plan: {} sub && python a.py --x"),
+    "denials._CLIENTS": ("{} a.txt", "{} http://127.0.0.1:8001/api/v1/x", "{} --unix-socket x"),
+    "denials._DATABASES": ("{} a.txt", "{} x 'drop table approvals'"),
+    "denials._OVERWRITERS": ("{} a.txt b.txt", "{} a.txt /etc/hosts", "{} of=/dev/sda"),
+    "denials._OWNERS": ("{} x a.txt", "{} x /etc/hosts", "{} x ."),
+    "denials._READS_NAMES_ONLY": ("{} x a.txt", "{} x /dev/sda", "{} .gonogo/x"),
+    "denials._REMOVERS": ("{} a.txt", "{} /etc/hosts", "{} .", "find / -exec {} a.txt ';'"),
+    "denials._TRACERS": ("{} a.txt", "{} -p 7"),
+    "globs._INVISIBLE": ("cat a{}b",),
+    "jq._HARMLESS": ("jq '.[] | {}' a.json",),
+    "kinds._RUNNER_FLAGS": ("npm test -- {}", "npm test -- {}x"),
+    "launchers.CONSOLES": STARTS_OTHERS,
+    "launchers.FAR_RUNNERS": STARTS_OTHERS,
+    "launchers._GNU": (
+        "rule: g{} a.txt", "rule: g{} --compress-p --rsh-c --filt --strip-p --diff-p",
+    ),
+    "launchers.HOSTS": STARTS_OTHERS,
+    "launchers.INTERPRETERS": STARTS_OTHERS,
+    "launchers.MODULES": ("python -m {} a.txt", "rule: python -m {}", "rule: python -m {} a.txt"),
+    "launchers.RUNNERS": STARTS_OTHERS,
+    "launchers.SHELLS": STARTS_OTHERS,
+    "launchers._OPTIONS": ("rule: x {}", "rule: x {}x"),
+    "launchers._OPTIONS_OF": ("rule: {}", "rule: {}x"),
+    "launchers._STARTING": ("docker {} sudo ls", "docker {}x sudo ls"),
+    "launchers.TAKE_ANY": ("{} sudo ls", "rule: {} sudo"),
+    "launchers.WRAPPERS": STARTS_OTHERS,
+    "prefixes._FARTHER": ("rule: yarn workspace a {}", "rule: yarn workspace a {}x"),
+    "prefixes._FLAGS": ("rule: poetry {}", "rule: poetry {} run", "rule: poetry {} run a.txt"),
+    "prefixes._NETWORK": ("{} example.com", "rule: {}", "rule: {} example.com"),
+    "programs._GIT_HARMLESS": ("git {} status", "git {} push"),
+    "programs._GNU": ("{} a.txt", "g{} a.txt", "g{}", "g{} -n 1p", "g{} -tf a.txt"),
+    "programs._MODULES": ("python -m {}", "python -m {} --verbose", "python -m {} /etc/hosts"),
+    "programs._PYTHONS": ("{} -m pytest", "{} -m pytest -q", "{} -m pytest -p x", "{} a.py"),
+    "shell._RESERVED": ("{} ls", "run: cat {}"),
+    "shell_heuristics._GIT_VALUED": ("git {} x config --global a b", "git {}=x status"),
+}  # fmt: skip
+PLAIN = ("{}", "{} a.txt", "{} -f a.txt")
+NO_WORDS = {
+    "dry_run.ALWAYS_ASK": "tools", "globs._DOUBTFUL": "classes of letters",
+    "globs._SPOOFING": "classes of letters", "jq._PAIRS": "brackets",
+    "kinds.KINDS": "kinds of words in the tables of programs",
+    "launchers._LISTED": "made of the others", "launchers._READ_WORDS": "made of the others",
+    "reviewers._SECONDS": "units of time", "shell._CONTAINERS": "nodes of a tree",
+    "shell._OPERATORS": "nodes of a tree", "verdict._STAGES": "answers",
+}  # fmt: skip
+
+
+def usual() -> policy.PolicyContext:
+    """Readers and tests are allowed, and a few commands exactly as they stand."""
+    document = json.loads(CONTEXTS.read_text("utf-8"))
+    exact = ["cd sub", "pushd sub", "popd sub"]
+    more = {"extends": "P2", "allow": ["python3 -m pytest", "python -m mypy"], "allow_exact": exact}
+    found = read_contexts({**document, "usual": more})["usual"]
+    return replace(found, conditions=replace(found.conditions, readers=True))
+
+
+USUAL = usual()
+PLACE = {"plan_id": "p", "revision": 1, "subtask_id": "s"}
+GRANT = Grant(grant_id="g", scope=Scope(commands=("python a.py",)), **PLACE)
+
+
+def tables() -> Iterator[tuple[str, Sequence[str]]]:
+    """Every table of words by its name, those included by which commands start others."""
+    names = [f"{policy.__name__}.{found.name}" for found in pkgutil.iter_modules(policy.__path__)]
+    seen: set[int] = set()
+    for module in (launchers, *map(importlib.import_module, names)):
+        for name, table in vars(module).items():
+            full = f"{module.__name__.rpartition('.')[2]}.{name}"
+            if not name.strip("_").isupper() or id(table) in seen:
+                continue
+            seen.add(id(table))
+            words = [] if full in NO_WORDS else sorted(words_of(table))
+            if words:
+                yield full, words
+
+
+def words_of(table: object) -> Iterator[str]:
+    """The words of a table; of one that has words for each word, those too, behind it."""
+    if not isinstance(table, frozenset | dict) or not all(isinstance(key, str) for key in table):
+        return
+    yield from table
+    if isinstance(table, dict):
+        for word, others in table.items():
+            yield from (f"{word} {other}" for other in others)
+
+
+def said_of(use: str, word: str) -> str:
+    """What the policy says of a use of a word."""
+    text = use.replace("{}", word)
+    if text.startswith(RULE):
+        may_stand = isinstance(read_prefix(text.removeprefix(RULE)), tuple)
+        return "may stand" if may_stand else "too broad"
+    if text.startswith(RUN):
+        return check_command(text.removeprefix(RUN), USUAL).run_as or "not at all"
+    planned = text.startswith(PLAN)
+    found = in_plan(text.removeprefix(PLAN)) if planned else check_command(text, USUAL)
+    rule = "user" if found.rule.startswith("user:") else found.rule
+    return f"{found.decision} {rule}"
+
+
+def in_plan(command: str) -> Verdict:
+    """The verdict on a command of a subtask whose plan allows a script of the workspace."""
+    call = Call(
+        tool="execute_command", tool_class=ToolClass.OTHER, agent="coder", arguments={},
+        access=Access(command=command), **PLACE,
+    )  # fmt: skip
+    there = replace(USUAL.conditions, matching=lambda pattern: {pattern} & {"a.py"})
+    return verdict(call, USUAL.rules, there, GRANT)
+
+
+def anew() -> str:
+    """The file's text: a word a line."""
+    sections = []
+    for name, words in sorted(tables()):
+        uses = USES.get(name, PLAIN)
+        lines = [f"{_json(word)}: {_json([said_of(use, word) for use in uses])}" for word in words]
+        listed = ",\n".join(lines)
+        sections.append(f'{_json(name)}: {{"uses": {_json(uses)}, "words": {{\n{listed}\n}}}}')
+    return "{\n" + ",\n".join(sections) + "\n}\n"
+
+
+def _json(value: object) -> str:
+    return json.dumps(value)
+
+
+def test_what_is_said_of_every_word_that_the_policy_knows_is_what_is_kept():
+    if os.environ.get("GONOGO_WRITE_GOLDEN"):
+        GOLDEN.write_text(anew(), "utf-8")
+    kept = json.loads(GOLDEN.read_text("utf-8"))
+    found = {
+        name: {word: [said_of(use, word) for use in section["uses"]] for word in section["words"]}
+        for name, section in kept.items()
+    }
+
+    assert found == {name: section["words"] for name, section in kept.items()}
+    known = {(name, word) for name, words in tables() for word in words}
+    assert known == {(name, word) for name, section in kept.items() for word in section["words"]}
