@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
 from rich.console import RenderableType
 
 from gonogo.cli.session.answers import Answers, Wish
@@ -35,6 +36,9 @@ class Reader(Person):
         del suffix, keep
         self.read.append(text)
         return self.words.pop(0)
+
+    async def line(self, prompt: str, *, ahead: bool = False) -> str | None:
+        return "no"
 
     async def choose(self, question: str, options: Mapping[str, str]) -> str | None:
         self.options.append(list(options))
@@ -75,11 +79,7 @@ async def test_a_long_command_is_approved_only_after_all_of_it_was_shown():
 
 
 async def test_a_long_command_can_be_rejected_at_once():
-    class Terse(Reader):
-        async def line(self, prompt: str, *, ahead: bool = False) -> str | None:
-            return "no"
-
-    [message] = await answered(Terse("reject"), *LONG)
+    [message] = await answered(Reader("reject"), *LONG)
 
     assert message["decision"] == "reject"
 
@@ -127,3 +127,49 @@ async def test_what_was_not_changed_in_the_editor_is_asked_again():
     [message] = await answered(person, "ls")
 
     assert message["decision"] == "approve"
+
+
+async def refused(
+    code: str, person: Reader, message: Mapping[str, Any] | None = None, **wish: bool
+) -> tuple[Answers, list[dict[str, Any]]]:
+    """What is sent after an answer was refused with a code."""
+    client: Any = Client("ls")
+    answers = Answers(client, "s", person, Wish(**wish), "en")
+    [given] = await answers.to_what_waits()
+    assert await answers.to_what_waits() == []
+    await answers.refused({**given, **(message or {})}, code)
+    return answers, await answers.to_what_waits()
+
+
+async def test_a_question_whose_answer_was_refused_is_asked_again():
+    person = Reader("approve", "reject")
+
+    answers, [again] = await refused("invalid_message", person)
+
+    assert again["decision"] == "reject"
+    assert answers.left == []
+
+
+@pytest.mark.parametrize("code", ["conflict", "already_decided", "expired", "not_found"])
+async def test_a_question_that_is_gone_is_not_asked_again(code):
+    answers, again = await refused(code, Reader("approve"))
+
+    assert (again, answers.left) == ([], [])
+
+
+@pytest.mark.parametrize(
+    "message", [{"type": "user_message"}, {"approval_id": "b"}, {"type": "plan_decision"}]
+)
+async def test_what_was_refused_of_another_matter_asks_nothing_again(message):
+    other = {**message, "plan_id": "p"}
+
+    answers, again = await refused("invalid_message", Reader("approve"), other)
+
+    assert (again, answers.left) == ([], [])
+
+
+@pytest.mark.parametrize("wish", [{"all": True}, {"unattended": True}])
+async def test_an_answer_that_nobody_was_asked_for_is_not_given_twice_but_left(wish):
+    answers, again = await refused("invalid_message", Reader(), **wish)
+
+    assert (again, answers.left) == ([], ["a"])

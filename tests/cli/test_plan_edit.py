@@ -8,14 +8,16 @@ from datetime import UTC, datetime
 import httpx
 import pytest
 
-from gonogo.cli.plan_file.edit import Drafts, PlanEditor, form_of
+from gonogo.cli.daemon import Link
+from gonogo.cli.plan_file.edit import Draft, Drafts, PlanEditor, form_of
 from gonogo.cli.plan_file.text import MAX_TEXT
-from gonogo.cli.session.decisions import _text_of
-from gonogo.cli.support import Stop
+from gonogo.cli.session.decisions import _send, _text_of
+from gonogo.cli.support import Exit, Stop
 from gonogo.cli.terminal.input import Person
 from gonogo.client import Client, Unreachable
 from gonogo.domain.plan import Subtask
 from gonogo.domain.plan_views import RevisionView
+from gonogo.domain.states import ApprovalStatus
 from gonogo.domain.views import ApprovalView
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -159,6 +161,46 @@ async def test_a_text_goes_away_when_it_was_taken_and_stays_when_it_was_refused(
     assert draft.file.exists()
     assert f"--from {draft.file}" in capsys.readouterr().err
 
+    drafts.sent("appr_1", draft)
+    drafts.settle(())
+    assert not draft.file.exists()
+
+
+@pytest.mark.parametrize(
+    ("status", "is_kept"),
+    [("edited", False), ("superseded", False), ("pending", True), ("rejected", True)],
+)
+@pytest.mark.parametrize("is_there", [True, False], ids=["there", "gone"])
+async def test_a_text_that_was_sent_by_command_goes_away_when_it_was_taken_and_may_be_gone_already(
+    tmp_path, capsys, status, is_kept, is_there
+):
+    file = tmp_path / "p1-2.md"
+    file.write_text("typed")
+    decided = QUESTION.model_copy(update={"status": ApprovalStatus(status)})
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        if request.method == "GET":
+            return httpx.Response(200, json=decided.model_dump(mode="json", exclude_none=True))
+        if not is_there:
+            file.unlink()
+        assert json.loads(request.content)["message"]["decision"] == "edit"
+        told = {"type": "session_info", "session_id": "s"}
+        text = f"event: message\ndata: {json.dumps(told)}\n\n"
+        return httpx.Response(200, text=text, headers={"Content-Type": "text/event-stream"})
+
+    async with Client("http://x", transport=httpx.MockTransport(answer)) as client:
+        draft = Draft(tuple(PLAN), file, "p1")
+        ended = await _send(Link(client, None), QUESTION, draft, json=False)
+
+    assert ended is Exit.DONE
+    assert file.exists() is (is_kept and is_there)
+    assert "appr_1" in capsys.readouterr().out
+
+
+async def test_a_text_that_somebody_took_away_meanwhile_is_not_missed(edit):
+    drafts = Drafts(Person({}), "en")
+    draft = await edit('sed -i "s/Do b/Do it/" "$1"')
+    draft.file.unlink()
     drafts.sent("appr_1", draft)
     drafts.settle(())
     assert not draft.file.exists()
