@@ -2,11 +2,14 @@
 
 import io
 import json
+from typing import Any, get_args
 
 import pytest
 from rich.console import Console
+from rich.text import Text
 
 from gonogo.cli.terminal.render import JsonLines, Lines
+from gonogo.domain.events import AnyEvent
 
 
 @pytest.fixture
@@ -152,6 +155,90 @@ def test_the_course_of_a_plan_is_shown(lines, shown):
         "Plan Execution Complete",
         "✗ Operation rejected: no",
     ]
+
+
+TOOK = {"subtask_id": "a", "duration_seconds": 2.0}
+PLAN = {"plan_id": "p1", "revision": 2, "goal": "Fix", "subtasks": []}
+SHOWN: dict[str, tuple[dict[str, Any], list[tuple[str, str]]]] = {
+    "assistant_message": ({"content": "Hello"}, [("Hello", "")]),
+    "agent_switched": (
+        {"metadata": {"from_agent": "ask", "to_agent": "coder", "reason": "code"}},
+        [("→ coder: code", "cyan")],
+    ),
+    "tool_call": (
+        call(requires_approval=True),
+        [("? execute_command pytest -q (outside the scope)", "yellow")],
+    ),
+    "tool_rejected": ({"metadata": {"feedback": "no"}}, [("✗ no", "yellow")]),
+    "tool_result": (
+        result(result={"exit_code": 0, "output": "ok"}),
+        [("execute_command → exit code 0", "dim"), ("    ok", "dim")],
+    ),
+    "plan_notification": (
+        {"metadata": PLAN}, [("\nPlan: Fix", "bold"), ("p1 · revision 2", "dim")]
+    ),
+    "subtask_started": ({"content": "Subtask 1/2: do"}, [("▶ Subtask 1/2: do", "bold")]),
+    "subtask_completed": ({"metadata": TOOK}, [("✓ a (2.0 s)", "green")]),
+    "subtask_failed": (
+        {"metadata": {**TOOK, "error": {"message": "lost"}}}, [("✗ a (2.0 s) lost", "red")]
+    ),
+    "subtask_skipped": (
+        {"metadata": {"subtask_id": "a", "reason": "condition"}}, [("↷ a condition", "yellow")]
+    ),
+    "subtask_retrying": (
+        {"content": "Attempt 2 of 3", "metadata": {"subtask_id": "a"}},
+        [("↻ a Attempt 2 of 3", "yellow")],
+    ),
+    "subtask_cancelled": ({"metadata": {"subtask_id": "a"}}, [("■ a", "yellow")]),
+    "plan_progress": (
+        {"metadata": {"done": 1, "total": 3, "percentage": 33.3}}, [("  1/3 · 33 %", "dim")]
+    ),
+    **{
+        word: ({"content": f"It is {word}", "metadata": {}}, [(f"It is {word}", style)])
+        for word, style in {
+            "plan_commented": "yellow", "plan_sent_back": "yellow",
+            "plan_not_revised": "bold yellow", "plan_approved": "bold green",
+            "plan_rejected": "bold yellow", "plan_completed": "bold", "plan_paused": "yellow",
+            "plan_resumed": "green", "plan_cancelled": "bold yellow", "model_away": "yellow",
+            "model_back": "green", "approval_warning": "yellow", "approval_voted": "yellow",
+            "approval_escalated": "yellow",
+        }.items()
+    },
+    "error": ({"content": "lost", "code": "internal"}, [("error: lost", "bold red")]),
+}  # fmt: skip
+LEFT_OUT = frozenset({
+    "session_info", "tool_approved", "plan_replanning", "plan_rolled_back", "checkpoint_created",
+    "approval_requested", "approval_resolved", "done",
+})  # fmt: skip
+
+
+@pytest.mark.parametrize("word", SHOWN)
+def test_each_event_that_a_person_is_to_know_of_has_its_words_and_its_colour(word):
+    fields, expected = SHOWN[word]
+    in_colour = {"force_terminal": True, "color_system": "standard", "width": 80}
+    shown, wanted = (Console(file=io.StringIO(), **in_colour, highlight=False) for _ in range(2))
+    for text, style in expected:
+        wanted.print(Text(text, style=style))
+
+    Lines(shown).show({**fields, "type": word})
+
+    assert shown.file.getvalue() == wanted.file.getvalue() != ""
+
+
+@pytest.mark.parametrize("word", sorted(LEFT_OUT))
+def test_an_event_of_which_another_tells_or_nothing_is_to_be_known_shows_nothing(
+    word, lines, shown
+):
+    lines.show({"type": word, "content": "told", "metadata": {"status": "approved"}})
+
+    assert shown.getvalue() == ""
+
+
+def test_of_every_event_it_is_known_whether_a_person_is_shown_it():
+    models = get_args(get_args(AnyEvent)[0])
+    words = {word for model in models for word in get_args(model.model_fields["type"].annotation)}
+
+    assert words == {*SHOWN, *LEFT_OUT}
 
 
 def test_no_event_can_command_the_terminal(lines, shown):
