@@ -4,6 +4,8 @@ import json
 import os
 import secrets
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import anyio
@@ -12,11 +14,16 @@ import pytest
 from fakes.until import with_time_to_begin
 from gonogo.domain.errors import ToolFailed
 from gonogo.workspace import CommandOutput, Sandbox, Workspace, run_command
-from gonogo.workspace.sandbox.bubblewrap import guarded_paths
+from gonogo.workspace.sandbox.bubblewrap import Box, guarded_paths
 from gonogo.workspace.sandbox.process import MARK
 
 BUBBLEWRAP = Sandbox.detect()
 PYTHON_PATH = f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin"
+HOSTS_OWN = (
+    "/etc/shadow", "/etc/gshadow", "/etc/shadow-", "/etc/gshadow-", "/etc/sudoers", "/etc/ssh",
+    "/etc/ssl/private", "/etc/letsencrypt", "/etc/kubernetes", "/var/lib/docker",
+    "/var/lib/containerd", "/var/lib/kubelet",
+)  # fmt: skip
 
 boxed_only = pytest.mark.skipif(BUBBLEWRAP is None, reason="bubblewrap does not work here")
 BOTH = [
@@ -220,6 +227,38 @@ async def test_a_folder_that_became_a_link_is_not_entered(
     assert failure.value.kind == "symlink_escape"
 
 
+class Swapped(Workspace):
+    """A workspace in which a folder is swapped for a link as soon as it was opened."""
+
+    def __init__(self, root: Path, target: Path) -> None:
+        super().__init__(root)
+        self.target = target
+
+    @contextmanager
+    def folder(self, path: str) -> Iterator[int]:
+        with super().folder(path) as opened:
+            (self.root / path).rename(self.root / "moved")
+            (self.root / path).symlink_to(self.target)
+            yield opened
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a folder is entered by its name elsewhere")
+async def test_a_folder_that_becomes_a_link_just_before_the_command_starts_is_not_followed(
+    workspace: Workspace, tmp_path: Path
+) -> None:
+    outside = tmp_path / "outside"
+    for folder in (outside, workspace.root / "w"):
+        folder.mkdir()
+    (outside / "secret").write_text("CANARY")
+    (workspace.root / "w/own").write_text("own")
+
+    done = await run(Swapped(workspace.root, outside), "ls; touch made", cwd="w", sandbox=None)
+
+    assert done.output == "own\n"
+    assert [path.name for path in outside.iterdir()] == ["secret"]
+    assert (workspace.root / "moved/made").exists()
+
+
 @boxed_only
 class TestBox:
     async def test_the_rest_of_the_system_is_read_only(self, workspace: Workspace) -> None:
@@ -245,6 +284,18 @@ class TestBox:
 
         assert "CANARY" not in result.output
         assert (inner / "token").read_text() == "CANARY"
+
+    async def test_what_only_the_host_may_read_is_empty_in_the_box(
+        self, workspace: Workspace
+    ) -> None:
+        there = [path for path in HOSTS_OWN if stands(path)]
+
+        each = f"for each in {' '.join(there)}; do cat $each; ls -A $each/; done 2>/dev/null"
+        read = await run(workspace, each)
+        mounts = await run(workspace, "cut -d ' ' -f 5 /proc/self/mountinfo")
+
+        assert read.output == ""
+        assert {*map(os.path.realpath, there)} <= {*mounts.output.splitlines()}
 
     async def test_temporary_folders_are_the_commands_own(
         self, workspace: Workspace, tmp_path: Path
@@ -309,6 +360,18 @@ class TestBox:
         workspace.write("f", b"here", base=None)
 
         assert (await run(workspace, "cat f", hidden=[tmp_path])).output == "here"
+
+
+@pytest.mark.parametrize("path", HOSTS_OWN)
+def test_what_only_a_host_of_some_kind_has_is_hidden_where_it_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    exists = Path.exists
+    monkeypatch.setattr(Path, "exists", lambda each: str(each) == path or exists(each))
+
+    found = Sandbox("bwrap").wrap(["true"], Box(workspace=tmp_path, cwd=tmp_path))
+
+    assert os.path.realpath(path) in found
 
 
 def test_a_link_is_not_taken_for_a_protected_folder(tmp_path: Path) -> None:
