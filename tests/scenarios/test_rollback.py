@@ -275,6 +275,30 @@ async def test_a_checkpoint_gives_back_the_state_that_it_stores_and_verifies_it(
             await world.runtime.checkpoint(world.bob, found["b"].checkpoint_id)
 
 
+async def test_files_are_compared_only_between_snapshots_that_there_are_of_one_session(make):
+    lines = {**THREE, "main/architect": THREE["main/architect"] * 2, "c": [says("c")] * 2}
+    async with make(lines) as world:
+        plan_id = await ran(world)
+        names = {c.subtask_id: c.checkpoint_id for c in await checkpoints(world, plan_id)}
+        first_session, world.session = world.session, ""
+        other = await ran(world)
+        assert world.session != first_session
+        [elsewhere, *_] = [c for c in await checkpoints(world, other) if c.tree]
+
+        bare = f"^Checkpoint {names['c']} has no snapshot: its subtask changed nothing$"
+        for first, second in (
+            (names["c"], None),
+            (names["c"], names["a"]),
+            (names["a"], names["c"]),
+        ):
+            with pytest.raises(Conflict, match=bare):
+                await world.runtime.checkpoint_diff(world.ann, first, second)
+        with pytest.raises(Conflict, match=r"of different sessions$"):
+            await world.runtime.checkpoint_diff(world.ann, names["a"], elsewhere.checkpoint_id)
+        same = await world.runtime.checkpoint_diff(world.ann, names["a"], names["a"])
+        assert (same.files, same.to) == ([], names["a"])
+
+
 async def test_what_changed_while_a_command_ran_goes_back_only_when_asked_for(make):
     lines = {
         "main/architect": [plan(step("a", scope=_FREE))],

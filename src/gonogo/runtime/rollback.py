@@ -149,10 +149,10 @@ class Undo:
 
     def _diff(self, root: Path, first: Checkpoint, second: Checkpoint | None) -> CheckpointDiff:
         snapshots = self.parts.rollbacks.snapshots
-        before = Tree(first.tree or "")
+        before = _snapshot(first)
         try:
             now = self.parts.gate.open_workspace(root)
-            after = Tree(second.tree or "") if second else snapshots.take(now)
+            after = _snapshot(second) if second else snapshots.take(now)
             return diff_view(snapshots, first.id, second.id if second else None, before, after)
         except ToolFailed as failure:
             raise Conflict(f"The files cannot be compared: {failure}") from failure
@@ -177,14 +177,17 @@ def _two(
     second = seen_checkpoint(conn, principal, to) if to is not None else None
     session = session_of(conn, first.session_id)
     assert session is not None  # noqa: S101 - a foreign key away
-    for found in (first, second):
-        if found is not None and found.tree is None:
-            raise Conflict(f"Checkpoint {found.id} has no snapshot: its subtask changed nothing")
-        if found is not None and found.swept_at is not None:
-            raise Conflict(f"The snapshot of checkpoint {found.id} was given up")
     if second is not None and second.session_id != first.session_id:
         raise Conflict("The two checkpoints are of different sessions")
     return session, first, second
+
+
+def _snapshot(found: Checkpoint) -> Tree:
+    if found.tree is None:
+        raise Conflict(f"Checkpoint {found.id} has no snapshot: its subtask changed nothing")
+    if found.swept_at is not None:
+        raise Conflict(f"The snapshot of checkpoint {found.id} was given up")
+    return Tree(found.tree)
 
 
 def _page(
