@@ -149,6 +149,41 @@ async def test_a_command_that_was_cut_off_is_unknown_and_not_run_again_by_itself
         assert (await world.runtime.verify_audit(world.ann)).ok
 
 
+@pytest.mark.feature(212, 218)
+async def test_what_a_command_changed_before_the_kill_is_known_and_can_be_undone(
+    make, born, tmp_path
+):
+    mark = a_while()
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work/make.sh").write_text(f"echo made > made.txt\nsleep {mark}\n")
+    lines = {
+        "main/architect": [plan(step("a", scope={"commands": ["sh make.sh"]}))],
+        "a": [calls(write("a.txt")), calls(run("sh make.sh")), says("a")],
+    }
+    with process(born, tmp_path, None, lines, BUILD) as events:
+        plan_id = seen(events, "plan_notification")["metadata"]["plan_id"]
+    go = {"type": "plan_decision", "plan_id": plan_id, "decision": "approve"}
+    with process(born, tmp_path, None, lines, go) as events:
+        seen(events, "tool_call", tool_name="execute_command")
+        await is_running(mark)
+    await is_running(mark, False)
+    async with make(lines) as world:
+        world.session = mortal.SESSION
+        await world.until("approval_requested", kind="intervention")
+        [question] = await world.pending()
+        await world.ask({
+            "type": "hitl_decision", "approval_id": question.approval_id, "decision": "edit",
+            "modified_arguments": {"result": {"exit_code": 0}},
+        })  # fmt: skip
+        await world.idle()
+        assert (world.folder / "made.txt").exists()
+
+        done = await world.runtime.rollback(world.ann, plan_id, whole=True, include_shared=True)
+
+        assert {f.path for f in done.files} >= {"a.txt", "made.txt"}
+        assert not {"a.txt", "made.txt"} & {path.name for path in world.folder.iterdir()}
+
+
 @pytest.mark.feature(212)
 @pytest.mark.parametrize("decision", ["approve", "reject"])
 async def test_a_person_has_an_unknown_call_run_again_or_failed(make, decision):

@@ -77,7 +77,7 @@ class Trace:
         # Somebody who is gone may have started the same call.
         clear_changes(conn, self.doer)
         add_changes(conn, self.doer, TOOL, self.touched, now)
-        return {"tree": self.tree} if self.is_open else {}
+        return {"tree": self.tree}
 
     def end(self, conn: Connection, now: datetime) -> None:
         """Write down what has changed."""
