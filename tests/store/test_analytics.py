@@ -14,7 +14,7 @@ from gonogo.store import Connection, Store
 from gonogo.store.calls import add_approval, add_calls
 from gonogo.store.plans import add_plan, add_revision, subtask_rows
 from gonogo.store.reports import Counted, count
-from gonogo.store.schema import model_requests, subtasks
+from gonogo.store.schema import checkpoints, model_requests, subtasks
 from gonogo.store.sessions import add_session, set_session
 
 NOW = rows.NOW
@@ -267,3 +267,37 @@ async def test_only_the_sessions_that_are_asked_about_count(
     found = await counted(store, **asked)
 
     assert sum(row[1] for row in found.plans) == plans
+
+
+async def test_of_one_session_nothing_counts_that_happened_in_another(store: Store) -> None:
+    done = {"started_at": NOW, "finished_at": after(1), "verdict": {"decision": "ask"}}
+    answered = {"status": ApprovalStatus.APPROVED, "decided_by": "user:ann", "decided_at": after(5)}
+    asked = {
+        "id": "1", "session_id": "s1", "thread": "main", "agent": "coder", "model": "demo",
+        "status": "done", "input_tokens": 1, "output_tokens": 1, "cost_micros": 1,
+        "created_at": NOW,
+    }  # fmt: skip
+    kept = {
+        "id": "k", "plan_id": "p1", "session_id": "s1", "reason": "rollback", "revision": 1,
+        "standings": "", "hash": "h", "attempt": 0, "event_seq": 0, "last_change": 0,
+        "created_at": NOW,
+    }  # fmt: skip
+
+    def fill(conn: Connection) -> None:
+        rows.begin(conn, "s1", "s2")
+        ended_plan(conn, "p1")
+        failed = ran("failed", error={"category": "logic"})
+        with_subtasks(conn, "p1", (rows.subtask("a"), failed))
+        add_approval(conn, rows.approval("1", **answered))
+        add_calls(conn, [rows.call("1", status=CallStatus.COMPLETED, **done)])
+        conn.execute(insert(model_requests), [asked])
+        conn.execute(insert(checkpoints), [kept])
+
+    await store.write(fill)
+    every, own, other = [
+        await counted(store, **of) for of in ({}, {"session_id": "s1"}, {"session_id": "s2"})
+    ]
+
+    assert own == every
+    assert all(getattr(own, name) for name in Counted.__dataclass_fields__)
+    assert not any(getattr(other, name) for name in Counted.__dataclass_fields__)
