@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from gonogo.acp_server.protocol import told
-from gonogo.acp_server.updates import Board, Updates, call_of, content_of, decided, edited
+from gonogo.acp_server.updates import ShownPlan, Updates, call_of, content_of, decided, edited
 from gonogo.domain import errors
 from gonogo.domain.views import ApprovalView
 
@@ -87,7 +87,7 @@ def test_an_error_has_the_number_of_its_kind(error: errors.GonogoError, code: in
 
 
 def test_a_later_revision_keeps_what_is_known_of_subtasks_and_another_plan_does_not() -> None:
-    board = Board()
+    board = ShownPlan()
     subtasks = [{"id": "app", "description": "Do app"}]
     board.show("p", 1, subtasks)
     board.hear({"type": "subtask_completed", "plan_id": "p", "metadata": {"subtask_id": "app"}})
@@ -102,14 +102,14 @@ def test_an_entry_of_a_plan_carries_what_the_plan_says_of_its_subtask() -> None:
         "type": "validation", "estimated_time": "5m",
     }  # fmt: skip
 
-    (entry,) = Board().show("p", 1, [{**facts, "description": "Do app"}]).entries
+    (entry,) = ShownPlan().show("p", 1, [{**facts, "description": "Do app"}]).entries
 
     stands = {"status": "pending", "plan_id": "p", "revision": 1}
     assert entry.field_meta == facts | stands
 
 
 def test_messages_of_different_speakers_stand_apart() -> None:
-    updates = Updates("/project", Board())
+    updates = Updates("/project", ShownPlan())
 
     assert whole(updates, "One.", agent="coder") == ["One."]
     assert whole(updates, "Two.", agent="ask") == ["\n\nTwo."]
@@ -117,7 +117,7 @@ def test_messages_of_different_speakers_stand_apart() -> None:
 
 
 def test_a_message_of_a_subtask_says_whose_it_is() -> None:
-    updates = Updates("/project", Board())
+    updates = Updates("/project", ShownPlan())
 
     assert whole(updates, "Made.", agent="coder", subtask_id="app") == ["[app] Made."]
 
@@ -132,14 +132,14 @@ def test_a_message_of_a_subtask_says_whose_it_is() -> None:
     ],
 )  # fmt: skip
 def test_what_becomes_of_plans_questions_and_models_is_said(kind: str) -> None:
-    updates = Updates("/project", Board())
+    updates = Updates("/project", ShownPlan())
 
     assert shown(updates, kind, content="So it is.") == ["\n\nSo it is.\n\n"]
     assert shown(updates, kind) == []
 
 
 def test_a_plan_that_is_rejected_is_said_to_be_and_taken_away() -> None:
-    updates = Updates("/project", Board())
+    updates = Updates("/project", ShownPlan())
     updates.board.show("p", 1, [{"id": "app", "description": "Do app"}])
 
     said, plan = updates.of({"type": "plan_rejected", "content": "No."})

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 from rich.console import RenderableType
 
-from gonogo.cli.session.answers import Answers, Wish
-from gonogo.cli.terminal.input import Person
+from gonogo.cli.session.answers import Answerer, Wish
+from gonogo.cli.terminal.input import TerminalPerson
 from gonogo.domain.views import ApprovalView, PendingApprovals
 
 LONG = [f"line {number}" for number in range(1, 201)]
 
 
-class Reader(Person):
+class Reader(TerminalPerson):
     """A person who answers in these words, and what they were shown and could answer."""
 
     def __init__(self, *words: str, has_keys: bool = False) -> None:
@@ -64,7 +64,7 @@ class Client:
 
 async def answered(person: Reader, *lines: str, **details: str) -> list[dict[str, Any]]:
     client: Any = Client(*lines, **details)
-    return await Answers(client, "s", person, Wish(), "en").to_what_waits()
+    return await Answerer(client, "s", person, Wish(), "en").to_what_waits()
 
 
 async def test_a_long_command_is_approved_only_after_all_of_it_was_shown():
@@ -115,7 +115,7 @@ async def test_what_a_person_is_asked_is_answered_in_words_of_their_own_from_an_
     client: Any = Client()
     client.asked = client.asked.model_copy(update={"kind": "intervention", "tool_name": None})
 
-    [message] = await Answers(client, "s", person, Wish(), "en").to_what_waits()
+    [message] = await Answerer(client, "s", person, Wish(), "en").to_what_waits()
 
     assert person.read[-1] == '{\n  "result": ""\n}'
     assert message["decision"] == "edit"
@@ -131,10 +131,10 @@ async def test_what_was_not_changed_in_the_editor_is_asked_again():
 
 async def refused(
     code: str, person: Reader, message: Mapping[str, Any] | None = None, **wish: bool
-) -> tuple[Answers, list[dict[str, Any]]]:
+) -> tuple[Answerer, list[dict[str, Any]]]:
     """What is sent after an answer was refused with a code."""
     client: Any = Client("ls")
-    answers = Answers(client, "s", person, Wish(**wish), "en")
+    answers = Answerer(client, "s", person, Wish(**wish), "en")
     [given] = await answers.to_what_waits()
     assert await answers.to_what_waits() == []
     await answers.refused({**given, **(message or {})}, code)

@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from gonogo.cli.support import Stop
-from gonogo.cli.terminal.input import Person
+from gonogo.cli.terminal.input import TerminalPerson
 
 CHOOSE = """
 import anyio
@@ -66,7 +66,7 @@ def test_a_question_does_not_outlive_its_command(terminal):
 
 
 def test_without_a_terminal_nobody_is_there():
-    assert not Person({}).is_there
+    assert not TerminalPerson({}).is_there
 
 
 @pytest.mark.anyio
@@ -75,11 +75,11 @@ async def test_a_text_is_edited_in_the_persons_editor(tmp_path: Path):
     editor.write_text('#!/bin/sh\nprintf "%s" "[1, 2]" > "$2"\n')
     editor.chmod(0o755)
     with anyio.fail_after(60):
-        assert await Person({"EDITOR": f"{editor} --wait"}).edit("[]") == "[1, 2]"
+        assert await TerminalPerson({"EDITOR": f"{editor} --wait"}).edit("[]") == "[1, 2]"
 
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("editor", ["false", "/no/such/editor"])
 async def test_an_editor_that_fails_is_said_with_a_way_out(editor: str):
     with pytest.raises(Stop, match="EDITOR"), anyio.fail_after(60):
-        await Person({"EDITOR": editor}).edit("[]")
+        await TerminalPerson({"EDITOR": editor}).edit("[]")

@@ -10,10 +10,10 @@ import httpx
 import pytest
 
 from fakes.door import client_at, served
-from gonogo.cli.session.answers import Answers, Wish
+from gonogo.cli.session.answers import Answerer, Wish
 from gonogo.cli.session.conversation import Conversation
 from gonogo.cli.support import Exit
-from gonogo.cli.terminal.render import Lines
+from gonogo.cli.terminal.render import EventLines
 from gonogo.demo import lay_out
 from gonogo.domain.errors import Conflict, Forbidden, InvalidMessage
 from gonogo.domain.identity import Role
@@ -87,10 +87,10 @@ class Typing:
 async def talks(client, person):
     """A task in a terminal, with somebody who types."""
     session = await client.open_session()
-    answers = Answers(client, session.session_id, person, Wish(), "en")
+    answers = Answerer(client, session.session_id, person, Wish(), "en")
     from rich.console import Console
 
-    talk = Conversation(client, session.session_id, Lines(Console(quiet=True)), answers)
+    talk = Conversation(client, session.session_id, EventLines(Console(quiet=True)), answers)
     message = {"type": "user_message", "content": "Build it", "agent_type": "architect"}
     with anyio.fail_after(LIMIT):
         return await talk.carry(message)

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import httpx
 import pytest
 
-from gonogo.cli.session.watching import Desk, News, news_line
+from gonogo.cli.session.watching import News, OpenQuestions, news_line
 from gonogo.client import Client
 from gonogo.domain.views import ApprovalView
 
@@ -40,7 +40,7 @@ class Server:
 
 
 async def test_a_question_is_news_when_it_comes_changes_and_ends():
-    server, desk = Server(), Desk(mine=True)
+    server, desk = Server(), OpenQuestions(mine=True)
     vote = {"name": "ann", "decision": "approve", "created_at": NOW}
     async with Client("http://x", transport=httpx.MockTransport(server)) as client:
 

@@ -7,9 +7,9 @@ import pytest
 from rich.console import Console
 
 from gonogo.cli.support import Stop, explained
-from gonogo.cli.terminal.input import Person
+from gonogo.cli.terminal.input import TerminalPerson
 from gonogo.cli.terminal.output import facts, json_line, line, one_line, spoken, table
-from gonogo.cli.terminal.render import Lines
+from gonogo.cli.terminal.render import EventLines
 from gonogo.domain.errors import NotFound
 
 ODD = "\x1b[2J\u202e\u200b\ufe0f\xa0\U000e0041\r\x07"
@@ -34,7 +34,7 @@ def test_spoken_text_keeps_its_lines_however_they_end():
 
 def test_everything_that_is_written_is_guarded_whoever_forgot_to(capsys):
     line(f"a{ODD}")
-    Person({}).tell(f"b{ODD}")
+    TerminalPerson({}).tell(f"b{ODD}")
     table(("head",), [(f"c{ODD}",)])
     written = capsys.readouterr()
 
@@ -61,7 +61,7 @@ def test_json_for_people_is_the_same_value_and_deceives_nobody(capsys):
 
 def test_no_event_can_move_the_cursor_or_write_an_escape_that_it_does_not_have():
     written = io.StringIO()
-    screen = Lines(Console(file=written, highlight=False, markup=False, width=200))
+    screen = EventLines(Console(file=written, highlight=False, markup=False, width=200))
     said = f"{ODD} \\x1b"
     events = [
         {"type": "assistant_message", "token": said, "content": said},

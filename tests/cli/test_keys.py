@@ -9,7 +9,7 @@ from contextlib import suppress
 import anyio
 import pytest
 
-from gonogo.cli.terminal.input import Draft, Keyboard, chosen
+from gonogo.cli.terminal.input import Keyboard, TypedLine, chosen
 
 OPTIONS = ("approve", "edit", "reject")
 
@@ -24,7 +24,7 @@ def test_a_key_means_a_word_only_if_it_begins_that_one(typed: str, word: str | N
 
 
 def typed(*pieces: str) -> tuple[str, bool]:
-    draft = Draft()
+    draft = TypedLine()
     done = [draft.take(piece) for piece in pieces]
     return draft.text, done[-1]
 

@@ -8,11 +8,11 @@ import pytest
 
 from fakes.door import client_at, served
 from fakes.world import plan, says, step
-from gonogo.cli.session.answers import Answers, Wish
+from gonogo.cli.session.answers import Answerer, Wish
 from gonogo.cli.session.conversation import Conversation
 from gonogo.cli.session.interrupts import Interrupts
 from gonogo.cli.support import Exit
-from gonogo.cli.terminal.render import Written
+from gonogo.cli.terminal.render import PlainScreen
 
 LIMIT = 60
 LINES = {
@@ -44,7 +44,7 @@ class AtKeys:
         return self.words.pop(0)
 
 
-class Interrupting(Written):
+class Interrupting(PlainScreen):
     """A screen whose person presses Ctrl-C as soon as they see the first subtask start."""
 
     def show(self, event):
@@ -60,7 +60,7 @@ async def anns(folder):
 
 async def talks(client, person, *, owns):
     session = await client.open_session()
-    answers = Answers(client, session.session_id, person, Wish(), "en")
+    answers = Answerer(client, session.session_id, person, Wish(), "en")
     interrupts = Interrupts()
     talk = Conversation(
         client, session.session_id, Interrupting(), answers, interrupts=interrupts, owns=owns

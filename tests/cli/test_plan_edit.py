@@ -8,12 +8,12 @@ from datetime import UTC, datetime
 import httpx
 import pytest
 
-from gonogo.cli.daemon import Link
-from gonogo.cli.plan_file.edit import Draft, Drafts, PlanEditor, form_of
+from gonogo.cli.daemon import RuntimeLink
+from gonogo.cli.plan_file.edit import EditedPlan, PlanEditor, SentEdits, form_of
 from gonogo.cli.plan_file.text import MAX_TEXT
 from gonogo.cli.session.decisions import _send, _text_of
 from gonogo.cli.support import Exit, Stop
-from gonogo.cli.terminal.input import Person
+from gonogo.cli.terminal.input import TerminalPerson
 from gonogo.client import Client, Unreachable
 from gonogo.domain.plan import Subtask
 from gonogo.domain.plan_views import RevisionView
@@ -65,7 +65,7 @@ def edit(server, tmp_path):
         editor = tmp_path / "editor"
         editor.write_text(f"#!/bin/sh\n{script}\n")
         editor.chmod(stat.S_IRWXU)
-        person = Person({"VISUAL": "", "EDITOR": f"'{editor}'"})
+        person = TerminalPerson({"VISUAL": "", "EDITOR": f"'{editor}'"})
         async with Client("http://x", transport=httpx.MockTransport(server)) as client:
             desk = PlanEditor(
                 client=client, person=person, form=form_of(form), folder=tmp_path / "drafts",
@@ -152,7 +152,7 @@ async def test_an_editor_that_fails_loses_nothing(edit, tmp_path, script, said, 
 
 
 async def test_a_text_goes_away_when_it_was_taken_and_stays_when_it_was_refused(edit, capsys):
-    drafts = Drafts(Person({}), "en")
+    drafts = SentEdits(TerminalPerson({}), "en")
     draft = await edit('sed -i "s/Do b/Do it/" "$1"')
     drafts.sent("appr_1", draft)
     drafts.settle({"appr_1"})
@@ -189,8 +189,8 @@ async def test_a_text_that_was_sent_by_command_goes_away_when_it_was_taken_and_m
         return httpx.Response(200, text=text, headers={"Content-Type": "text/event-stream"})
 
     async with Client("http://x", transport=httpx.MockTransport(answer)) as client:
-        draft = Draft(tuple(PLAN), file, "p1")
-        ended = await _send(Link(client, None), QUESTION, draft, json=False)
+        draft = EditedPlan(tuple(PLAN), file, "p1")
+        ended = await _send(RuntimeLink(client, None), QUESTION, draft, json=False)
 
     assert ended is Exit.DONE
     assert file.exists() is (is_kept and is_there)
@@ -198,7 +198,7 @@ async def test_a_text_that_was_sent_by_command_goes_away_when_it_was_taken_and_m
 
 
 async def test_a_text_that_somebody_took_away_meanwhile_is_not_missed(edit):
-    drafts = Drafts(Person({}), "en")
+    drafts = SentEdits(TerminalPerson({}), "en")
     draft = await edit('sed -i "s/Do b/Do it/" "$1"')
     draft.file.unlink()
     drafts.sent("appr_1", draft)
@@ -209,7 +209,7 @@ async def test_a_text_that_somebody_took_away_meanwhile_is_not_missed(edit):
 @pytest.mark.parametrize("value", ["'unclosed", "/no/such/editor --wait"])
 async def test_an_editor_that_cannot_be_started_is_said(value):
     with pytest.raises(Stop, match=r"EDITOR|VISUAL"):
-        await Person({"VISUAL": value, "EDITOR": "true"}).edit("x")
+        await TerminalPerson({"VISUAL": value, "EDITOR": "true"}).edit("x")
 
 
 @pytest.mark.parametrize("form", ["markdown", "yaml"])

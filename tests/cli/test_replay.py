@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from gonogo.cli.rules import Judge
-from gonogo.domain.tool_calls import Sighting, Standing
+from gonogo.domain.tool_calls import Sighting, ToolHistory
 from gonogo.domain.views import CallView
 from gonogo.policy import load_rules
 from gonogo.settings import Settings
@@ -30,7 +30,7 @@ def judge(tmp_path):
     rules = tmp_path / "rules.toml"
     rules.write_text(f'[[rule]]\ntool = "{TOOL}"\ndecision = "allow"\n')
     settings = Settings(home=tmp_path / "home", config=tmp_path / "config")
-    seen = {TOOL: Standing([sighting(1, 0, 0), sighting(2, 2, 4)])}
+    seen = {TOOL: ToolHistory([sighting(1, 0, 0), sighting(2, 2, 4)])}
     return Judge(settings, load_rules(None, rules), seen)
 
 

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 from rich.text import Text
 
-from gonogo.cli.terminal.render import JsonLines, Lines
+from gonogo.cli.terminal.render import EventLines, JsonLines
 from gonogo.domain.events import AnyEvent
 
 
@@ -18,8 +18,8 @@ def shown() -> io.StringIO:
 
 
 @pytest.fixture
-def lines(shown: io.StringIO) -> Lines:
-    return Lines(Console(file=shown, highlight=False, markup=False, emoji=False, width=80))
+def lines(shown: io.StringIO) -> EventLines:
+    return EventLines(Console(file=shown, highlight=False, markup=False, emoji=False, width=80))
 
 
 def token(text: str) -> dict[str, object]:
@@ -220,7 +220,7 @@ def test_each_event_that_a_person_is_to_know_of_has_its_words_and_its_colour(wor
     for text, style in expected:
         wanted.print(Text(text, style=style))
 
-    Lines(shown).show({**fields, "type": word})
+    EventLines(shown).show({**fields, "type": word})
 
     assert shown.file.getvalue() == wanted.file.getvalue() != ""
 

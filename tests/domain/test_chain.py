@@ -12,9 +12,9 @@ from gonogo.domain.audit_chain import (
     GENESIS,
     SYSTEM,
     Anchor,
+    ChainHead,
+    ChainLink,
     FileCheck,
-    Head,
-    Link,
     end_of,
     entry_hash,
     hashed,
@@ -33,7 +33,7 @@ def chained(chain, entries):
     found, prev = [], GENESIS
     for seq, (action, details) in enumerate(entries, 1):
         body = hashed(chain, seq, TIME, "ann", action, f"n{seq}", details)
-        found.append(Link(**body, prev_hash=prev, hash=entry_hash(prev, body)))
+        found.append(ChainLink(**body, prev_hash=prev, hash=entry_hash(prev, body)))
         prev = found[-1].hash
     return found
 
@@ -45,7 +45,7 @@ def sealed_chain(chain, entries):
         salt = new_salt()
         seal = seal_of(salt, chain, subject, details)
         digest = entry_hash(prev, sealed(chain, seq, TIME, "ann", action, subject, seal))
-        found.append(Link(
+        found.append(ChainLink(
             chain=chain, seq=seq, ts=TIME, actor="ann", action=action, subject=subject,
             details=details, prev_hash=prev, hash=digest, seal=seal, salt=salt,
         ))  # fmt: skip
@@ -60,7 +60,7 @@ def erased(link):
 
 
 def head(links):
-    return Head(chain=links[-1].chain, seq=links[-1].seq, hash=links[-1].hash)
+    return ChainHead(chain=links[-1].chain, seq=links[-1].seq, hash=links[-1].hash)
 
 
 S1 = chained("s1", [("did", {"n": n}) for n in range(5)])
@@ -249,11 +249,11 @@ def test_an_entry_that_moves_nothing_readable_moves_no_head():
 
 def test_a_file_may_begin_within_a_chain_and_says_so():
     text = [*(link.line() for link in S1[2:]), end([S1[2:]])]
-    early = Head(chain="s1", seq=1, hash=S1[0].hash)
-    check = checked(text, heads=[early, Head(chain="s1", seq=2, hash=S1[1].hash)])
+    early = ChainHead(chain="s1", seq=1, hash=S1[0].hash)
+    check = checked(text, heads=[early, ChainHead(chain="s1", seq=2, hash=S1[1].hash)])
 
     assert check.problems == []
-    assert check.begins == [Head(chain="s1", seq=2, hash=S1[1].hash)]
+    assert check.begins == [ChainHead(chain="s1", seq=2, hash=S1[1].hash)]
     assert check.older == [early]
 
 

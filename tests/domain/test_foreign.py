@@ -8,7 +8,7 @@ import pytest
 from gonogo.domain.tool_calls import (
     MOST_CHANGES,
     Sighting,
-    Standing,
+    ToolHistory,
     foreign_name,
     server_of,
     server_problem,
@@ -58,7 +58,7 @@ def test_what_names_no_server_and_tool_is_not_foreign(name):
 
 
 def test_what_was_allowed_counts_for_the_tool_as_it_was_then():
-    standing = Standing([seen(1, "a", accepted=True), seen(2, "b"), seen(3, "c")])
+    standing = ToolHistory([seen(1, "a", accepted=True), seen(2, "b"), seen(3, "c")])
     assert not standing.accepted
     assert not standing.covers(START + 1 * DAY)
     assert not standing.covers(START + 2 * DAY)
@@ -68,7 +68,7 @@ def test_what_was_allowed_counts_for_the_tool_as_it_was_then():
 
 
 def test_a_tool_that_is_again_as_it_was_accepted_counts_as_ever():
-    standing = Standing([seen(1, "a", accepted=True), seen(2, "b"), seen(3, "a")])
+    standing = ToolHistory([seen(1, "a", accepted=True), seen(2, "b"), seen(3, "a")])
     assert standing.accepted
     assert standing.covers(START + 2 * DAY)
     assert standing.covers(START)
@@ -76,15 +76,15 @@ def test_a_tool_that_is_again_as_it_was_accepted_counts_as_ever():
 
 
 def test_what_was_allowed_for_other_words_does_not_count_for_those_that_came_back():
-    standing = Standing([seen(1, "a", accepted=True), seen(2, "b"), seen(3, "c"), seen(4, "b")])
+    standing = ToolHistory([seen(1, "a", accepted=True), seen(2, "b"), seen(3, "c"), seen(4, "b")])
     assert standing.covers(START + 2 * DAY)
     assert not standing.covers(START + 3 * DAY)
 
 
 def test_what_changed_is_told_against_what_was_accepted_last():
     first, other = seen(1, "a", accepted=True), seen(2, "b", accepted=True, parameters={"x": 1})
-    assert Standing([first, other, seen(3, "c")]).changed == ("description", "parameters")
-    assert Standing([seen(3, "c")]).changed == ("description", "parameters"), "none was accepted"
+    assert ToolHistory([first, other, seen(3, "c")]).changed == ("description", "parameters")
+    assert ToolHistory([seen(3, "c")]).changed == ("description", "parameters"), "none was accepted"
 
 
 def test_a_tool_that_changes_all_the_time_is_restless_until_it_is_accepted_or_keeps_still():
@@ -93,16 +93,16 @@ def test_a_tool_that_changes_all_the_time_is_restless_until_it_is_accepted_or_ke
 
     changes = [at(hours) for hours in range(1, MOST_CHANGES + 1)]
     now = START + MOST_CHANGES * HOUR
-    assert Standing([at(0, accepted=True), *changes]).is_restless(now)
-    assert not Standing([at(0, accepted=True), *changes[1:]]).is_restless(now)
-    assert not Standing([at(0, accepted=True), *changes]).is_restless(START + DAY + HOUR)
-    assert not Standing([*changes, at(MOST_CHANGES + 1, accepted=True)]).is_restless(now)
+    assert ToolHistory([at(0, accepted=True), *changes]).is_restless(now)
+    assert not ToolHistory([at(0, accepted=True), *changes[1:]]).is_restless(now)
+    assert not ToolHistory([at(0, accepted=True), *changes]).is_restless(START + DAY + HOUR)
+    assert not ToolHistory([*changes, at(MOST_CHANGES + 1, accepted=True)]).is_restless(now)
     accepted = replace(changes[-2], accepted_at=now)
-    assert not Standing([*changes[:-2], accepted, changes[-1]]).is_restless(now)
+    assert not ToolHistory([*changes[:-2], accepted, changes[-1]]).is_restless(now)
 
 
 def test_what_was_accepted_last_is_what_a_tool_is_compared_with():
-    standing = Standing([seen(1, "a", accepted=True), seen(2, "b", accepted=True), seen(3, "c")])
+    standing = ToolHistory([seen(1, "a", accepted=True), seen(2, "b", accepted=True), seen(3, "c")])
     assert standing.as_accepted == standing.sightings[1]
-    assert Standing([seen(1, "a")]).as_accepted is None
-    assert Standing([seen(1, "a")]).changed == ("description", "parameters")
+    assert ToolHistory([seen(1, "a")]).as_accepted is None
+    assert ToolHistory([seen(1, "a")]).changed == ("description", "parameters")

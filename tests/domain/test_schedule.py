@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fakes.rows import subtask
-from gonogo.domain.schedule import STRATEGIES, Standing, outcome, remaining_minutes, schedule
+from gonogo.domain.schedule import STRATEGIES, SubtaskStanding, outcome, remaining_minutes, schedule
 from gonogo.domain.states import SUBTASK, PlanStatus, SubtaskStatus
 
 S = SubtaskStatus
@@ -62,7 +62,7 @@ def drawn(data):
     status = data.draw(standings_of)
     due = data.draw(st.sampled_from([None, NOW - SECOND, NOW + SECOND]))
     declined = status is S.SKIPPED and data.draw(st.booleans())
-    return Standing(status, due, declined=declined)
+    return SubtaskStanding(status, due, declined=declined)
 
 
 def is_met(subtask, standing):
@@ -72,7 +72,7 @@ def is_met(subtask, standing):
 
 
 def standing(**statuses):
-    return {key: Standing(S(status)) for key, status in statuses.items()}
+    return {key: SubtaskStanding(S(status)) for key, status in statuses.items()}
 
 
 @given(graphs(), st.data(), st.integers(1, 4), limits, strategies())
@@ -110,7 +110,7 @@ def test_nothing_starts_before_all_that_it_waits_for_is_met(
 
 def begun(row, *, away):
     """What becomes of a subtask whose turn it is: it runs, or its condition keeps it away."""
-    return Standing(S.SKIPPED, declined=True) if away else row._replace(status=S.RUNNING)
+    return SubtaskStanding(S.SKIPPED, declined=True) if away else row._replace(status=S.RUNNING)
 
 
 def expected_end(rows, followed):
@@ -123,8 +123,10 @@ def expected_end(rows, followed):
 def ended_by(word, row):
     """What became of a subtask that ran, in the words of the story."""
     if word == "retries" and row.attempt < 2:
-        return Standing(S.PENDING, NOW + 5 * SECOND, attempt=row.attempt + 1)
-    return Standing({"waits": S.WAITING_APPROVAL, "retries": S.COMPLETED}.get(word) or S(word))
+        return SubtaskStanding(S.PENDING, NOW + 5 * SECOND, attempt=row.attempt + 1)
+    return SubtaskStanding(
+        {"waits": S.WAITING_APPROVAL, "retries": S.COMPLETED}.get(word) or S(word)
+    )
 
 
 @given(
@@ -148,11 +150,11 @@ def test_every_plan_comes_to_its_end_whatever_its_subtasks_do(
         "max_per_agent": per_agent, "strategy": data.draw(strategies()), "remaining": remaining,
     }  # fmt: skip
     fate = dict(zip([s.id for s in subtasks], words, strict=False))
-    rows = {s.id: Standing(S.PENDING) for s in subtasks}
+    rows = {s.id: SubtaskStanding(S.PENDING) for s in subtasks}
     now, followed = NOW, set()
     for _ in range(100):
         found = next_round(subtasks, rows, max_parallel, now, **more)
-        rows |= {key: Standing(S.SKIPPED) for key in found.skip}
+        rows |= {key: SubtaskStanding(S.SKIPPED) for key in found.skip}
         followed |= found.skip.keys()
         away = [key for key in found.start if fate[key] == "declined"]
         rows |= {key: begun(rows[key], away=key in away) for key in found.start}
@@ -168,7 +170,7 @@ def test_every_plan_comes_to_its_end_whatever_its_subtasks_do(
             rows[key] = ended_by(fate[key], rows[key])
         elif found.waiting and not away:
             key = chance.choice([k for k, row in rows.items() if row.status is S.WAITING_APPROVAL])
-            rows[key] = Standing(chance.choice([S.COMPLETED, S.SKIPPED, S.FAILED]))
+            rows[key] = SubtaskStanding(chance.choice([S.COMPLETED, S.SKIPPED, S.FAILED]))
         else:
             now = now if away else found.wake_at
     else:
@@ -227,18 +229,21 @@ def test_one_that_says_so_runs_after_a_dependency_that_its_own_condition_skipped
         subtask("d", "c", after_skipped="run"), subtask("e", "b", after_skipped="run"),
     ]  # fmt: skip
     rows = standing(b="pending", c="pending", d="pending", e="pending")
-    found = next_round(plan, rows | {"a": Standing(S.SKIPPED, declined=True)})
+    found = next_round(plan, rows | {"a": SubtaskStanding(S.SKIPPED, declined=True)})
 
     assert found.start == ("b",)
     assert found.skip == {"c": "a", "d": "c"}, "only a condition of its own is passed over"
-    assert next_round(plan, rows | {"a": Standing(S.SKIPPED)}).start == ()
-    after = rows | {"a": Standing(S.SKIPPED, declined=True), "b": Standing(S.FAILED)}
+    assert next_round(plan, rows | {"a": SubtaskStanding(S.SKIPPED)}).start == ()
+    after = rows | {"a": SubtaskStanding(S.SKIPPED, declined=True), "b": SubtaskStanding(S.FAILED)}
     assert "e" in next_round(plan, after).skip
 
 
 def test_a_retry_waits_for_its_time_and_says_when_it_is():
     two = [subtask("a"), subtask("b")]
-    later = {"a": Standing(S.PENDING, NOW + 9 * SECOND), "b": Standing(S.PENDING, NOW + 4 * SECOND)}
+    later = {
+        "a": SubtaskStanding(S.PENDING, NOW + 9 * SECOND),
+        "b": SubtaskStanding(S.PENDING, NOW + 4 * SECOND),
+    }
 
     assert next_round(two, later).wake_at == NOW + 4 * SECOND
     assert next_round(two, later).start == ()

@@ -17,7 +17,7 @@ from fakes.nursery import Nursery, python
 from fakes.rows import NOW, begin
 from gonogo.domain.records import Approval
 from gonogo.domain.reviews import Review
-from gonogo.execution.approvals import Desk, Question, Ruling
+from gonogo.execution.approvals import ApprovalService, Question, Ruling
 from gonogo.policy.reviewers import ReviewRule, Reviews, ReviewText
 from gonogo.store import Connection
 from gonogo.store import events as log
@@ -63,13 +63,13 @@ class _Settles:
         raise AssertionError("nothing expires here")
 
 
-def desk_of_races() -> Desk:
+def desk_of_races() -> ApprovalService:
     rule = ReviewRule(
         name="admin:review:1", text=ReviewText(kind="pair", approvals=2), review=Review(needed=2),
         where="here",
     )  # fmt: skip
     kinds = {"deploy": _Settles(), "pair": _Settles()}
-    return Desk(kinds=kinds, reviews=Reviews(rules=(rule,)), max_pending=1_000_000)
+    return ApprovalService(kinds=kinds, reviews=Reviews(rules=(rule,)), max_pending=1_000_000)
 
 
 def begin_races(conn: Connection) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from fakes.rows import NOW
 from gonogo.domain.errors import Busy
-from gonogo.domain.records import Job, Stop, Timer
+from gonogo.domain.records import Job, JobStop, Timer
 from gonogo.execution import jobs
 from gonogo.execution.jobs import AGAIN, LocalDispatcher
 from gonogo.store import Outbox, Store, go_on, patiently
@@ -156,7 +156,7 @@ async def test_a_stop_ends_the_job_and_what_waits_behind_it(store):
         bench.dispatcher.submit(Job("turn", "b"))
         await bench.until(lambda: len(bench.began) == 2)
         bench.dispatcher.submit(Job("turn", "a", 2))
-        bench.dispatcher.take(Outbox(stops=[Stop("turn", "a"), Stop("turn", "nothing")]))
+        bench.dispatcher.take(Outbox(stops=[JobStop("turn", "a"), JobStop("turn", "nothing")]))
         await bench.until(lambda: bench.ended == ["a stopped"])
         await anyio.wait_all_tasks_blocked()
         assert len(bench.began) == 2
@@ -172,7 +172,7 @@ async def test_a_job_behind_its_own_stop_runs_when_the_stopped_one_has_ended(sto
     async with bench.serving():
         bench.dispatcher.submit(Job("turn", "a", 1))
         await bench.until(lambda: len(bench.began) == 1)
-        bench.dispatcher.take(Outbox(stops=[Stop("turn", "a")], jobs=[Job("turn", "a", 2)]))
+        bench.dispatcher.take(Outbox(stops=[JobStop("turn", "a")], jobs=[Job("turn", "a", 2)]))
         await bench.until(lambda: len(bench.began) == 2)
         bench.open("a")
         await bench.until(lambda: bench.ended == ["a stopped", "a"])
@@ -182,9 +182,9 @@ async def test_a_job_that_is_stopped_before_it_began_does_not_begin(store):
     bench = Bench(store, capacity=1)
     async with bench.serving():
         bench.dispatcher.take(Outbox(jobs=[Job("turn", "a"), Job("turn", "b"), Job("turn", "c")]))
-        bench.dispatcher.take(Outbox(stops=[Stop("turn", "c")]))
+        bench.dispatcher.take(Outbox(stops=[JobStop("turn", "c")]))
         await bench.until(lambda: len(bench.began) == 1)
-        bench.dispatcher.take(Outbox(stops=[Stop("turn", "b")]))
+        bench.dispatcher.take(Outbox(stops=[JobStop("turn", "b")]))
         await anyio.wait_all_tasks_blocked()
         bench.open("a")
         await bench.until(lambda: bench.ended == ["a"])

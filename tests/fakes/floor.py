@@ -30,8 +30,8 @@ from gonogo.domain.plan import Subtask
 from gonogo.domain.records import Approval, Job, Plan, SubtaskRow, Timer
 from gonogo.domain.states import ApprovalKind, DecisionWord, PlanStatus
 from gonogo.domain.strict_json import content_hash
-from gonogo.execution.agent.file_changes import Trace
-from gonogo.execution.approvals import EXPIRE, WARN, Desk, Ruling
+from gonogo.execution.agent.file_changes import ChangeTrace
+from gonogo.execution.approvals import EXPIRE, WARN, ApprovalService, Ruling
 from gonogo.execution.checkpoints import checkpoint_starts
 from gonogo.execution.plans import (
     REPLAN_QUESTION,
@@ -193,7 +193,7 @@ class Floor:
     """Plan → how often a person gave it more than its budget."""
     undo: Undo = field(init=False)
     engine: Engine = field(init=False)
-    desk: Desk = field(init=False)
+    desk: ApprovalService = field(init=False)
 
     def __post_init__(self) -> None:
         self.ground.clear()
@@ -203,7 +203,9 @@ class Floor:
         """A process starts, and knows nothing."""
         plan_state._kept.cache_clear()
         plans._kept_revision.cache_clear()
-        self.desk = Desk(expiry=self.options.get("expiry") or {}, warning=timedelta(seconds=10))
+        self.desk = ApprovalService(
+            expiry=self.options.get("expiry") or {}, warning=timedelta(seconds=10)
+        )
         self.undo = Undo(self, self.ground.loop)
         self.engine = Engine(
             store=_Reads(self), clock=lambda: self.now, run=_never, ended=self._ended,
@@ -320,7 +322,7 @@ class Floor:
             )
             for path, state in before.items()
         ]
-        trace = Trace(doer=doer, touched=touched)
+        trace = ChangeTrace(doer=doer, touched=touched)
         self.write(trace.begin, self.now)
         for path, text in wrote.items():
             disk.write(path, text)

@@ -11,7 +11,7 @@ from gonogo.domain.plan import Subtask
 from gonogo.domain.records import Approval, Plan
 from gonogo.domain.replanning import next_revision
 from gonogo.domain.states import SUBTASK, ApprovalKind, DecisionWord, PlanStatus
-from gonogo.execution.approvals import Desk, Question, Ruling
+from gonogo.execution.approvals import ApprovalService, Question, Ruling
 from gonogo.execution.plans import REPLAN_QUESTION, Engine
 from gonogo.execution.plans.revisions import completed, mint_grants, told_progress
 from gonogo.execution.scheduling import REPLAN
@@ -111,7 +111,7 @@ def question(plan: Plan, kind: ApprovalKind, subtask_id: str | None = None) -> Q
 def search(
     conn: Connection,
     engine: Engine,
-    desk: Desk,
+    desk: ApprovalService,
     plan_id: str,
     rest: Rest | None,
     free: bool,
@@ -135,7 +135,7 @@ def search(
 def _replace(
     conn: Connection,
     engine: Engine,
-    desk: Desk,
+    desk: ApprovalService,
     plan: Plan,
     rest: Rest,
     free: bool,

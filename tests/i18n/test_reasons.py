@@ -9,7 +9,7 @@ from fakes.catalogues import fields, texts
 from gonogo.domain.errors import Reason, because, together
 from gonogo.domain.text_safety import mixed_letters
 from gonogo.i18n import told
-from gonogo.policy import Stage, check_command, load_contexts
+from gonogo.policy import VerdictStage, check_command, load_contexts
 
 SOURCE = Path(__file__).parents[2] / "src" / "gonogo"
 CASES = Path(__file__).parents[1] / "cases"
@@ -32,7 +32,7 @@ def templates() -> set[str]:
 def test_each_reason_has_a_russian_one_with_the_same_fields_and_no_other_has() -> None:
     russian = texts("ru", "reason")
 
-    assert set(russian) == templates() | set(map(str, Stage))
+    assert set(russian) == templates() | set(map(str, VerdictStage))
     wrong = [en for en, ru in russian.items() if fields(en) != fields(ru)]
     assert wrong == []
 

@@ -8,7 +8,7 @@ from pydantic_ai import messages as theirs
 from pydantic_ai.usage import RequestUsage
 
 from gonogo.domain.tool_calls import Reply, ToolAnswer, ToolRequest, UserText, repaired
-from gonogo.llm.provider import CUT_OFF, Wire, from_provider, to_provider
+from gonogo.llm.provider import CUT_OFF, ProviderTraits, from_provider, to_provider
 
 TEXT = some.text(some.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=40)
 SAID = TEXT.filter(str.strip)
@@ -70,7 +70,10 @@ def their_reply(response):
 
 @given(CONVERSATION)
 def test_a_conversation_comes_back_as_it_went(messages):
-    assert tuple(back(to_provider(messages, "anthropic:y", Wire(marks_errors=True)))) == messages
+    assert (
+        tuple(back(to_provider(messages, "anthropic:y", ProviderTraits(marks_errors=True))))
+        == messages
+    )
 
 
 PART = (
@@ -112,7 +115,7 @@ def test_a_call_has_arguments_or_a_problem_and_an_id_of_its_own(response):
 
 @given(CONVERSATION)
 def test_shortened_ids_still_join_each_answer_to_its_call(messages):
-    found = list(back(to_provider(messages, "mistral:x", Wire(id_length=9))))
+    found = list(back(to_provider(messages, "mistral:x", ProviderTraits(id_length=9))))
     calls = [call.id for message in found if isinstance(message, Reply) for call in message.calls]
     answers = [message.call_id for message in found if isinstance(message, ToolAnswer)]
     assert calls == answers
@@ -121,7 +124,7 @@ def test_shortened_ids_still_join_each_answer_to_its_call(messages):
 
 def test_an_error_is_marked_where_that_can_be_done_and_else_its_text_is_left_alone():
     answer = ToolAnswer(call_id="call_1", tool_name="t", content="No", is_error=True)
-    (marked,) = to_provider([answer], "anthropic:y", Wire(marks_errors=True))
+    (marked,) = to_provider([answer], "anthropic:y", ProviderTraits(marks_errors=True))
     (plain,) = to_provider([answer], "openai:x")
     assert (marked.parts[0].outcome, plain.parts[0].outcome) == ("failed", "success")
     assert plain.parts[0].content == "No"

@@ -6,10 +6,25 @@ from hypothesis import strategies as st
 
 from gonogo.domain.plan import Scope
 from gonogo.domain.tool_calls import Access, Call, Grant, ToolClass
-from gonogo.policy import Conditions, RuleText, Stage, explain, make_rule, make_rules, verdict
+from gonogo.policy import (
+    Conditions,
+    RuleText,
+    VerdictStage,
+    explain,
+    make_rule,
+    make_rules,
+    verdict,
+)
 
 HERE = Conditions(workspace="/ws", home="/home/u/.gonogo")
-ORDER = [Stage.DENY_BUILT_IN, Stage.DENY, Stage.ASK_BUILT_IN, Stage.ASK, Stage.ALLOW, Stage.GRANT]
+ORDER = [
+    VerdictStage.DENY_BUILT_IN,
+    VerdictStage.DENY,
+    VerdictStage.ASK_BUILT_IN,
+    VerdictStage.ASK,
+    VerdictStage.ALLOW,
+    VerdictStage.GRANT,
+]
 
 
 def _rules(*user, admin=()):
@@ -50,7 +65,7 @@ def _looks(steps, stage, part=None):
 
 def test_a_call_that_nothing_speaks_of_goes_through_every_step_in_order():
     steps = _steps(_call(writes=("a",)), _rules())
-    assert [step.stage for step in steps] == [*ORDER, Stage.DEFAULT]
+    assert [step.stage for step in steps] == [*ORDER, VerdictStage.DEFAULT]
     assert steps[-1].decided == "default:idempotent"
     assert [step.decided for step in steps[:-1]] == [None] * 6
 
@@ -67,17 +82,22 @@ def test_a_call_that_nothing_speaks_of_goes_through_every_step_in_order():
 )
 def test_each_rule_says_why_it_does_not_fit_a_file(rule, misfit):
     steps = _steps(_call(writes=("a",)), _rules({"decision": "allow", **rule}))
-    assert _looks(steps, Stage.ALLOW) == [("user:1", misfit)]
+    assert _looks(steps, VerdictStage.ALLOW) == [("user:1", misfit)]
 
 
 def test_a_rule_that_forbids_says_what_it_did_not_find():
     rules = _rules({"decision": "deny", "path": "docs/**"}, {"decision": "deny", "path": "a"})
     steps = _steps(_call(writes=("a",), deletes=("b",)), rules)
-    assert _looks(steps, Stage.DENY) == [("user:1", "it covers none of a, b"), ("user:2", None)]
+    assert _looks(steps, VerdictStage.DENY) == [
+        ("user:1", "it covers none of a, b"),
+        ("user:2", None),
+    ]
     assert steps[-1].decided == "user:2"
-    assert _looks(_steps(_call(), rules), Stage.DENY)[0] == ("user:1", "it covers none of -")
+    assert _looks(_steps(_call(), rules), VerdictStage.DENY)[0] == ("user:1", "it covers none of -")
     allows = _rules({"decision": "allow", "tool": "write_file", "path": "a"})
-    assert _looks(_steps(_call(), allows), Stage.ALLOW) == [("user:1", "the call touches no path")]
+    assert _looks(_steps(_call(), allows), VerdictStage.ALLOW) == [
+        ("user:1", "the call touches no path")
+    ]
 
 
 def test_what_stands_after_the_decision_is_not_looked_at():
@@ -102,7 +122,7 @@ def test_what_stands_after_the_decision_is_not_looked_at():
 )
 def test_each_rule_says_why_it_does_not_fit_a_command(rule, misfit):
     steps = _steps(_command("ls -l docs"), _rules(rule))
-    assert _looks(steps, Stage.DENY) == [("user:1", misfit)]
+    assert _looks(steps, VerdictStage.DENY) == [("user:1", misfit)]
 
 
 def test_a_compound_command_is_explained_part_by_part():
@@ -112,24 +132,26 @@ def test_a_compound_command_is_explained_part_by_part():
         {"decision": "allow", "command": "cat", "agent": "debug"},
     )
     steps = _steps(_command("ls -l && cat x"), rules, _grant())
-    assert _looks(steps, Stage.ALLOW, "ls -l") == [
+    assert _looks(steps, VerdictStage.ALLOW, "ls -l") == [
         ("user:1", "it is about the tool 'write_file'"),
         ("user:2", None),
     ]
-    cat = dict(_looks(steps, Stage.ALLOW, "cat x"))
+    cat = dict(_looks(steps, VerdictStage.ALLOW, "cat x"))
     assert cat["user:2"] == "'cat x' does not fit: nothing in it begins with 'ls'"
     assert cat["user:3"] == "it is about the agent 'debug'"
-    assert _looks(steps, Stage.GRANT, "cat x") == [("grant:p1#s1", "the plan declares no commands")]
+    assert _looks(steps, VerdictStage.GRANT, "cat x") == [
+        ("grant:p1#s1", "the plan declares no commands")
+    ]
     assert (steps[-1].stage, steps[-1].part, steps[-1].decided) == (
-        Stage.DEFAULT, "cat x", "default:other",
+        VerdictStage.DEFAULT, "cat x", "default:other",
     )  # fmt: skip
 
 
 def test_a_rule_that_begins_so_but_may_not_vouch_for_the_rest_says_what_is_not_known():
     rules = _rules({"decision": "allow", "command": "pytest"}, {"decision": "allow", "tool": "x"})
     steps = _steps(_command("pytest -o evil"), rules)
-    assert "-o" in (_looks(steps, Stage.ALLOW)[0][1] or "")
-    assert _looks(steps, Stage.ALLOW)[1] == ("user:2", "it is about the tool 'x'")
+    assert "-o" in (_looks(steps, VerdictStage.ALLOW)[0][1] or "")
+    assert _looks(steps, VerdictStage.ALLOW)[1] == ("user:2", "it is about the tool 'x'")
 
 
 @pytest.mark.parametrize(
@@ -146,18 +168,20 @@ def test_a_rule_that_begins_so_but_may_not_vouch_for_the_rest_says_what_is_not_k
     ],
 )
 def test_the_grant_says_why_it_does_not_allow(scope, call, misfit):
-    assert _looks(_steps(call, _rules(), _grant(scope)), Stage.GRANT) == [("grant:p1#s1", misfit)]
+    assert _looks(_steps(call, _rules(), _grant(scope)), VerdictStage.GRANT) == [
+        ("grant:p1#s1", misfit)
+    ]
 
 
 @pytest.mark.parametrize(
     ("call", "stage", "name"),
     [
-        (_call(writes=(".git/x",)), Stage.DENY_BUILT_IN, "builtin:protected-path"),
-        (_call(writes=(".env",)), Stage.ASK_BUILT_IN, "builtin:protected-path"),
-        (_command("rm -rf /"), Stage.DENY_BUILT_IN, "builtin:never"),
-        (_command("ls \u202e"), Stage.DENY_BUILT_IN, "builtin:spoofing"),
-        (_command(" "), Stage.DENY_BUILT_IN, "builtin:empty"),
-        (_command("echo $(id)"), Stage.ASK_BUILT_IN, "builtin:unparsed"),
+        (_call(writes=(".git/x",)), VerdictStage.DENY_BUILT_IN, "builtin:protected-path"),
+        (_call(writes=(".env",)), VerdictStage.ASK_BUILT_IN, "builtin:protected-path"),
+        (_command("rm -rf /"), VerdictStage.DENY_BUILT_IN, "builtin:never"),
+        (_command("ls \u202e"), VerdictStage.DENY_BUILT_IN, "builtin:spoofing"),
+        (_command(" "), VerdictStage.DENY_BUILT_IN, "builtin:empty"),
+        (_command("echo $(id)"), VerdictStage.ASK_BUILT_IN, "builtin:unparsed"),
     ],
 )
 def test_what_is_built_in_decides_in_its_own_step(call, stage, name):
@@ -169,9 +193,9 @@ def test_that_nobody_can_be_asked_is_a_step_of_its_own():
     alone = Conditions(workspace="/ws", attended=False)
     found, trace = explain(_call(writes=("a",)), _rules(), alone, None)
     assert (found.decision, found.rule) == ("deny", "default:idempotent")
-    assert trace.steps[-1].stage is Stage.UNATTENDED
+    assert trace.steps[-1].stage is VerdictStage.UNATTENDED
     allowed = explain(_call("read_file", ToolClass.PURE), _rules(), alone, None)[1]
-    assert allowed.steps[-1].stage is Stage.DEFAULT
+    assert allowed.steps[-1].stage is VerdictStage.DEFAULT
 
 
 @given(

@@ -4,7 +4,7 @@ import pytest
 
 from gonogo.domain.identity import Role
 from gonogo.i18n import say
-from gonogo.policy import Known, load_reviews, review_findings
+from gonogo.policy import KnownPeople, load_reviews, review_findings
 
 PEOPLE = {
     "local": Role.ADMIN, "user:ann": Role.OPERATOR, "user:bob": Role.OPERATOR,
@@ -17,7 +17,7 @@ FEW, WHEN, NOBODY, WEAK = (
 
 def found(tmp_path, *rules, others=False):
     (tmp_path / "rules.toml").write_text("\n".join(f"[[review]]\n{rule}\n" for rule in rules))
-    known = Known(people=PEOPLE, others=others)
+    known = KnownPeople(people=PEOPLE, others=others)
     return review_findings(load_reviews(None, tmp_path / "rules.toml"), known)
 
 
@@ -91,6 +91,8 @@ def test_of_many_names_the_first_five_are_said(tmp_path):
         + "]\n"
     )
     people = {f"user:u{n}": Role.OPERATOR for n in range(7)} | {"user:z": Role.ADMIN}
-    (one,) = review_findings(load_reviews(None, tmp_path / "rules.toml"), Known(people=people))
+    (one,) = review_findings(
+        load_reviews(None, tmp_path / "rules.toml"), KnownPeople(people=people)
+    )
     assert (one.code, one.fields["names"]) == (WHEN, "u0, u1, u2, u3, u4, …")
     assert (one.fields["needed"], one.fields["able"]) == ("7", "7")

@@ -12,7 +12,7 @@ from gonogo.domain.plan import Scope
 from gonogo.domain.tool_calls import Access, Call, Grant, ToolClass, Verdict
 from gonogo.execution.agent.gate import leads_out
 from gonogo.policy import Conditions, Rules, RuleText, make_rule, make_rules, verdict
-from gonogo.policy.kinds import Place
+from gonogo.policy.kinds import CommandPlace
 from gonogo.policy.scripts import names_script, paths_in
 from gonogo.policy.shell import literal
 from gonogo.workspace import Workspace
@@ -197,7 +197,7 @@ def test_the_other_parts_of_a_command_are_covered_by_themselves(root):
 
 @pytest.mark.parametrize("text", ["-", "-i", "-c", "../x.py", "/etc/x.py", ".env", ""])
 def test_an_option_and_a_path_elsewhere_are_no_file_of_the_workspace(text):
-    place = Place(workspace="/ws", matching=lambda pattern: [pattern])
+    place = CommandPlace(workspace="/ws", matching=lambda pattern: [pattern])
     here = names_script([literal("python3"), literal("tool.py")], place, lambda path: False)
     there = names_script([literal("python3"), literal(text)], place, lambda path: False)
     assert (here, there) == (2, 0)

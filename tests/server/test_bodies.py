@@ -6,7 +6,7 @@ import pytest
 
 from gonogo.domain.errors import InvalidMessage
 from gonogo.domain.messages import validated
-from gonogo.server import Limits, create_app
+from gonogo.server import WaitLimits, create_app
 from gonogo.server.bodies import Answers, ApprovalAnswer, NewSession, PlanAnswer, RollbackOrder
 
 SEND = "/api/v1/agent/message/stream"
@@ -114,7 +114,7 @@ async def test_a_body_over_two_mebibytes_is_413_whether_announced_or_not(served)
 
 
 async def test_a_body_that_does_not_come_is_408(runtime):
-    app = create_app(runtime, limits=Limits(body=0.05))
+    app = create_app(runtime, limits=WaitLimits(body=0.05))
     sent: list[dict] = []
 
     async def receive() -> dict:

@@ -3,7 +3,7 @@
 import anyio
 import pytest
 
-from gonogo.server import Limits
+from gonogo.server import WaitLimits
 from server.test_socket import opened
 
 WHOLE = b"GET /health HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n\r\n"
@@ -21,7 +21,7 @@ async def read_to_the_end(line: anyio.abc.SocketStream) -> None:
 @pytest.mark.parametrize("sent", [b"", b"G", b"GET /health HTTP/1.1\r\nHost: ", b"\r\n"])
 async def test_a_connection_on_which_no_whole_head_comes_is_closed(served, sent):
     async with (
-        served(limits=Limits(body=1.0)) as client,
+        served(limits=WaitLimits(body=1.0)) as client,
         await anyio.connect_tcp("127.0.0.1", client.ready.port) as line,
     ):
         if sent:
@@ -31,7 +31,7 @@ async def test_a_connection_on_which_no_whole_head_comes_is_closed(served, sent)
 
 async def test_the_next_head_of_a_connection_has_to_come_in_time_too(served):
     async with (
-        served(limits=Limits(body=1.0)) as client,
+        served(limits=WaitLimits(body=1.0)) as client,
         await anyio.connect_tcp("127.0.0.1", client.ready.port) as line,
     ):
         await line.send(WHOLE % client.ready.port)
@@ -42,7 +42,7 @@ async def test_the_next_head_of_a_connection_has_to_come_in_time_too(served):
 
 async def test_a_head_that_comes_a_byte_at_a_time_gets_no_more_time(served):
     async with (
-        served(limits=Limits(body=1.0)) as client,
+        served(limits=WaitLimits(body=1.0)) as client,
         await anyio.connect_tcp("127.0.0.1", client.ready.port) as line,
         anyio.create_task_group() as group,
     ):
@@ -66,7 +66,7 @@ async def test_a_head_that_comes_a_byte_at_a_time_gets_no_more_time(served):
 
 async def test_who_is_answered_for_long_is_not_cut_off(served, runtime):
     async with (
-        served(limits=Limits(body=1.0, heartbeat=0.3)) as client,
+        served(limits=WaitLimits(body=1.0, heartbeat=0.3)) as client,
         opened(client) as line,
         client.stream("GET", "/api/v1/sessions/s_A/events") as answer,
     ):

@@ -15,7 +15,7 @@ from fakes.sockets import connected
 from fakes.until import until
 from gonogo.domain.errors import Busy, Conflict
 from gonogo.domain.views import DecisionAnswer
-from gonogo.server import Limits
+from gonogo.server import WaitLimits
 
 TOKEN = {"Authorization": "Bearer token-a"}
 HELLO = json.dumps({"type": "user_message", "content": "hi"})
@@ -155,7 +155,7 @@ async def test_without_a_valid_token_the_line_ends(served, runtime, frame):
 
 
 async def test_silence_instead_of_a_token_ends_the_line(served):
-    async with served(limits=Limits(auth=0.05)) as client, opened(client, headers={}) as line:
+    async with served(limits=WaitLimits(auth=0.05)) as client, opened(client, headers={}) as line:
         assert await closed(line) == 1008
 
 
@@ -326,14 +326,14 @@ async def unread(served, runtime, limits):
 
 
 async def test_a_reader_that_takes_nothing_is_cut_off_and_reads_so_later(served, runtime):
-    async with unread(served, runtime, Limits(write=0.2)) as (line, _):
+    async with unread(served, runtime, WaitLimits(write=0.2)) as (line, _):
         assert await closed(line) == 1013
 
 
 async def test_a_connection_that_takes_nothing_is_dropped_with_what_it_was_to_be_told(
     served, runtime
 ):
-    async with unread(served, runtime, Limits(write=0.2, gone=0.5)) as (line, port):
+    async with unread(served, runtime, WaitLimits(write=0.2, gone=0.5)) as (line, port):
         await until(lambda: not connected(port, line.local_address[1]))
         assert await closed(line) == 1006
 

@@ -17,7 +17,7 @@ from gonogo.domain.errors import (
     NotFound,
     PolicyDenied,
 )
-from gonogo.server import Limits
+from gonogo.server import WaitLimits
 from server.stand_in import error
 
 SEND = "/api/v1/agent/message/stream"
@@ -293,7 +293,7 @@ async def test_who_takes_nothing_costs_no_memory_and_is_cut_off_and_dropped(serv
     for n in range(2_000):
         runtime.happen("s_A", {"type": "assistant_message", "content": str(n) * 2_000, "seq": 0})
     async with (
-        served(limits=Limits(write=0.2, gone=0.5)) as client,
+        served(limits=WaitLimits(write=0.2, gone=0.5)) as client,
         client.stream("GET", "/api/v1/sessions/s_A/events") as slow,
     ):
         with anyio.fail_after(60):
@@ -308,7 +308,7 @@ async def test_who_takes_nothing_costs_no_memory_and_is_cut_off_and_dropped(serv
 
 async def test_an_idle_stream_is_kept_open_by_comments(served, runtime):
     async with (
-        served(limits=Limits(heartbeat=0.05)) as client,
+        served(limits=WaitLimits(heartbeat=0.05)) as client,
         client.stream("GET", "/api/v1/sessions/s_A/events") as answer,
     ):
         with anyio.fail_after(60):

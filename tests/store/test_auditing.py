@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import text
 
 from fakes.rows import NOW, begin
-from gonogo.domain.audit_chain import GENESIS, SYSTEM, Head
+from gonogo.domain.audit_chain import GENESIS, SYSTEM, ChainHead
 from gonogo.domain.errors import Conflict
 from gonogo.store import audit as auditing
 from gonogo.store import events as log
@@ -57,7 +57,7 @@ async def harmed(store, *statements, anchors=()):
 
 async def head_at(store, chain, seq):
     (link,) = await store.read(auditing.links, chain, seq - 1, seq)
-    return Head(chain=chain, seq=seq, hash=link.hash)
+    return ChainHead(chain=chain, seq=seq, hash=link.hash)
 
 
 async def pruned(store):
@@ -192,7 +192,7 @@ async def test_only_what_is_old_and_of_a_session_at_rest_can_be_removed(store):
     assert await store.write(auditing.prune, busy, CUT, "root", NOW) == []
     await store.write(lambda conn: set_session(conn, "s1", deleted=True))
     assert await store.read(what, CUT) == [("s1", 1, 4), ("s2", 1, 3)]
-    young, other = await head_at(store, "s1", 5), Head(chain="s1", seq=4, hash=GENESIS)
+    young, other = await head_at(store, "s1", 5), ChainHead(chain="s1", seq=4, hash=GENESIS)
     system = [await head_at(store, SYSTEM, 1)]
     assert await store.write(auditing.prune, [young, *system], CUT, "root", NOW) == []
     with pytest.raises(Conflict, match="not the entry that was exported"):

@@ -18,7 +18,7 @@ from fakes.rows import (
     subtask,
 )
 from gonogo.domain.records import MAIN, Timer
-from gonogo.domain.schedule import Standing
+from gonogo.domain.schedule import SubtaskStanding
 from gonogo.domain.states import ApprovalStatus, CallStatus, PlanStatus, SubtaskStatus, TurnStatus
 from gonogo.domain.tool_calls import Reply, ToolAnswer, ToolRequest, UserText
 from gonogo.store import calls, new_id, people, plans, sessions
@@ -196,7 +196,7 @@ async def test_the_rows_of_subtasks_begin_pending_in_plan_order(store):
     assert await store.read(plans.subtask_row, "p1/1/a") == rows[1]
     assert await store.read(plans.subtask_row, "p1/1/z") is None
     assert await store.read(plans.standings, "p1", 1) == {
-        "a": Standing(S.PENDING), "b": Standing(S.PENDING),
+        "a": SubtaskStanding(S.PENDING), "b": SubtaskStanding(S.PENDING),
     }  # fmt: skip
     assert plans.split_key("p/x/1/a") == ("p/x", 1, "a")
     assert plans.subtask_key("p1", 1, "a") == "p1/1/a"
@@ -212,8 +212,8 @@ async def test_a_standing_says_who_holds_a_subtask_and_when_it_may_run_again(sto
     await store.write(plans.move_subtasks, [plans.Move("p1/1/b", S.RUNNING, 1, S.PENDING, again)])
 
     assert await store.read(plans.standings, "p1", 1) == {
-        "a": Standing(S.RUNNING, None, 1, 1),
-        "b": Standing(S.PENDING, NOW + SECOND, 1, 1),
+        "a": SubtaskStanding(S.RUNNING, None, 1, 1),
+        "b": SubtaskStanding(S.PENDING, NOW + SECOND, 1, 1),
     }
     assert await store.read(plans.running_subtasks) == ["p1/1/a"]
 

@@ -16,7 +16,7 @@ from sqlalchemy import text
 from fakes.rows import NOW, begin, session
 from gonogo.domain.errors import Busy, Conflict, Internal
 from gonogo.domain.events import AssistantMessage, Done
-from gonogo.domain.records import Job, Stop, Timer
+from gonogo.domain.records import Job, JobStop, Timer
 from gonogo.store import Outbox, Store, go_on, part, stop
 from gonogo.store import events as log
 from gonogo.store.jobs import first_timer, set_timer
@@ -64,7 +64,7 @@ async def test_what_is_set_going_is_handed_over_after_the_commit(store, boxes):
     assert seen_inside == [[]]
     (box,) = boxes
     assert box.jobs == [Job("turn", "x", 3, NOW)]
-    assert box.stops == [Stop("subtask", "x")]
+    assert box.stops == [JobStop("subtask", "x")]
     assert box.timers == [Timer(kind="expiry", key="x", run_at=NOW)]
     assert [(event["seq"], event["content"]) for event in box.events] == [(1, "x")]
 

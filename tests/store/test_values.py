@@ -15,7 +15,7 @@ from gonogo.store import audit as audit_log
 from gonogo.store import audit as auditing
 from gonogo.store import events as log
 from gonogo.store.calls import add_approval, add_calls, approval_of, call_of, list_approvals
-from gonogo.store.columns import Flag, Json, Utc, Word, clean, stamp
+from gonogo.store.columns import Flag, Json, Utc, WordColumn, clean, stamp
 from gonogo.store.plans import subtask_rows
 from gonogo.store.sessions import add_session, conversation, say, session_of, set_session
 
@@ -179,7 +179,7 @@ def test_moments_sort_as_their_texts_do_and_need_a_time_zone():
 
 
 def test_what_is_not_there_stays_so_in_every_type():
-    for column in (Utc(), Json(), Flag(), Word(ToolClass)):
+    for column in (Utc(), Json(), Flag(), WordColumn(ToolClass)):
         assert column.process_bind_param(None, None) is None
         assert column.process_result_value(None, None) is None
     assert Flag().process_result_value(1, None) is True

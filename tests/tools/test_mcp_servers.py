@@ -14,8 +14,8 @@ import pytest
 from fakes.mcp_server import served_over_http, write_tools
 from fakes.world import is_running
 from gonogo.domain.errors import OutcomeUnknown, ToolFailed
-from gonogo.domain.tool_calls import Sighting, Standing, ToolClass
-from gonogo.tools import Bench, Remembered, ServerConfig, Servers
+from gonogo.domain.tool_calls import Sighting, ToolClass, ToolHistory
+from gonogo.tools import Bench, Remembered, ServerConfig, ServerPool
 from gonogo.workspace import DEFAULT_PATH, Workspace
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -46,7 +46,7 @@ def config(folder):
 async def at_first_sight(definitions):
     """What a store gives that has never seen any of it."""
     return {
-        each.name: Standing([Sighting(
+        each.name: ToolHistory([Sighting(
             name=each.name, position=1, digest=each.digest, definition=each.body, seen_at=NOW,
             accepted_at=NOW, accepted_by="first sight",
         )])
@@ -57,7 +57,7 @@ async def at_first_sight(definitions):
 @asynccontextmanager
 async def serving(*configs):
     """Servers that may run while the block does."""
-    servers = Servers({config.name: config for config in configs}, at_first_sight)
+    servers = ServerPool({config.name: config for config in configs}, at_first_sight)
     with anyio.fail_after(120):
         async with anyio.create_task_group() as group:
             await group.start(servers.serve)
@@ -194,7 +194,7 @@ async def test_an_address_where_nobody_is_offers_nothing(config):
 async def test_a_tool_that_was_seen_is_known_though_nobody_is_asked_and_others_are_not(config):
     said = {"name": "search", "description": "Finds", "parameters": {"type": "object"}}
     name = "mcp__docs__search"
-    seen = Standing([Sighting(
+    seen = ToolHistory([Sighting(
         name=name, position=1, digest="d", definition=said, seen_at=NOW, accepted_at=None,
         accepted_by=None,
     )])  # fmt: skip

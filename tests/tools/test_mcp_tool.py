@@ -5,9 +5,15 @@ from datetime import UTC, datetime
 import pytest
 
 from gonogo.domain.errors import InvalidArguments
-from gonogo.domain.tool_calls import Sighting, Standing, ToolClass
+from gonogo.domain.tool_calls import Sighting, ToolClass, ToolHistory
 from gonogo.tools import difference
-from gonogo.tools.mcp.tool import Definition, ForeignTool, Given, prepare, read_definition
+from gonogo.tools.mcp.tool import (
+    Definition,
+    ForeignArguments,
+    ForeignTool,
+    prepare,
+    read_definition,
+)
 from gonogo.workspace import Workspace
 
 TEXT = {"type": "string"}
@@ -22,8 +28,8 @@ def tool(parameters):
     read = read_definition("docs", "search", "Searches.", parameters)
     assert isinstance(read, Definition)
     return ForeignTool(
-        name=read.name, description=read.description, arguments=Given, tool_class=ToolClass.OTHER,
-        prepare=prepare, definition=read,
+        name=read.name, description=read.description, arguments=ForeignArguments,
+        tool_class=ToolClass.OTHER, prepare=prepare, definition=read,
     )  # fmt: skip
 
 
@@ -110,7 +116,7 @@ def standing(old, new):
             accepted_at=accepted, accepted_by=None,
         )  # fmt: skip
 
-    return Standing([sighting(1, old, NOW), sighting(2, new, None)])
+    return ToolHistory([sighting(1, old, NOW), sighting(2, new, None)])
 
 
 def test_a_change_far_back_in_a_long_line_is_shown():

@@ -20,7 +20,7 @@ from gonogo.domain.identity import Principal, Role
 from gonogo.domain.records import Job, Timer
 from gonogo.domain.reviews import Delivery, DeliveryStatus
 from gonogo.domain.states import DecisionWord
-from gonogo.execution.approvals import Desk, Question, Ruling
+from gonogo.execution.approvals import ApprovalService, Question, Ruling
 from gonogo.store import Store
 from gonogo.store import events as log
 from gonogo.store.jobs import due_timers, first_timer, pending_deliveries, set_delivery
@@ -53,7 +53,7 @@ class Post:
     def __init__(self, store: Store, **hooks: Hook) -> None:
         self.store, self.now = store, NOW
         self.counted: Counter[str] = Counter()
-        self.desk = Desk(kinds={"deploy": Deploys()})
+        self.desk = ApprovalService(kinds={"deploy": Deploys()})
         self.use(**hooks)
 
     def use(self, **hooks: Hook) -> None:

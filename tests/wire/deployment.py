@@ -21,7 +21,7 @@ from fakes.template import lay_out
 from gonogo.domain.identity import Role
 from gonogo.llm import ScriptedModel
 from gonogo.runtime import Runtime
-from gonogo.server import Limits, Ready, serve
+from gonogo.server import Ready, WaitLimits, serve
 from gonogo.settings import Settings
 
 WAIT = 60.0
@@ -176,7 +176,9 @@ class Deployment:
 
 
 @contextmanager
-def deployed(home: Path, *, limits: Limits | None = None, **settings: Any) -> Iterator[Deployment]:
+def deployed(
+    home: Path, *, limits: WaitLimits | None = None, **settings: Any
+) -> Iterator[Deployment]:
     """Run a server until the block ends; it must not have logged an error."""
     work, clock, complaints = home / "work", Clock(), Complaints()
     work.mkdir(parents=True, exist_ok=True)

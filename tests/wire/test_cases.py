@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gonogo.server import Limits
+from gonogo.server import WaitLimits
 from wire.cases import CASES
 from wire.deployment import Deployment, deployed
 from wire.forms import BY_CASE
@@ -44,7 +44,7 @@ def deployment(request, tmp_path):
     if case["id"] not in OF_THEIR_OWN:
         yield request.getfixturevalue("shared")
         return
-    with deployed(tmp_path, limits=Limits(body=1.0, write=1.0)) as own:
+    with deployed(tmp_path, limits=WaitLimits(body=1.0, write=1.0)) as own:
         yield own
 
 

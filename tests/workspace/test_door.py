@@ -6,14 +6,14 @@ import anyio
 import anyio.abc
 import pytest
 
-from gonogo.workspace.sandbox.network import Door, Network, Proxy, Reached
+from gonogo.workspace.sandbox.network import CommandProxy, Network, Proxy, Reached
 
 LIMIT = 60
 
 
 @pytest.mark.parametrize("handed", [True, False])
 async def test_a_box_that_ends_before_it_began_is_no_defect(handed: bool) -> None:
-    door = Door(Network(hosts=True))
+    door = CommandProxy(Network(hosts=True))
     with socket.create_server(("127.0.0.1", 0)) as port, anyio.fail_after(LIMIT):
         if handed:
             with socket.socket(fileno=socket.dup(door.fds[0])) as theirs:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gonogo.domain.errors import ToolFailed
-from gonogo.workspace import Found, Match, Query, Workspace
+from gonogo.workspace import Match, Query, SearchResult, Workspace
 from gonogo.workspace.sandbox.process import find_program
 
 ENGINES = ["python", "rg"]
@@ -56,7 +56,7 @@ def refused(kind: str):
     return pytest.raises(ToolFailed, check=lambda failure: failure.kind == kind)
 
 
-def both(workspace: Workspace, query: dict, path: str = ".") -> tuple[Found, Found]:
+def both(workspace: Workspace, query: dict, path: str = ".") -> tuple[SearchResult, SearchResult]:
     needs("rg")
     plain, quick = (
         workspace.search(Query(**query, engine=engine), path=path) for engine in ENGINES

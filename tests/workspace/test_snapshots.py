@@ -26,9 +26,16 @@ from gonogo.workspace import Workspace
 from gonogo.workspace.snapshots import restore as restoring
 from gonogo.workspace.snapshots.git import blob_id
 from gonogo.workspace.snapshots.restore import Restore
-from gonogo.workspace.snapshots.scan import Desk
+from gonogo.workspace.snapshots.scan import ScanRecord
 from gonogo.workspace.snapshots.snapshot import Snapshots
-from gonogo.workspace.snapshots.states import Change, FileState, Folders, Limits, Standing, Tree
+from gonogo.workspace.snapshots.states import (
+    Change,
+    DiskState,
+    FileState,
+    Folders,
+    SnapshotLimits,
+    Tree,
+)
 from plugins.nightly import examples
 
 Picture = dict[str, tuple[str, bytes, int]]
@@ -477,7 +484,7 @@ def test_pipes_sockets_and_state_folders_are_left_alone(
 def test_too_much_is_refused_with_the_name_of_the_limit(place: Path, root: Path) -> None:
     workspace = Workspace(root)
     fill(root, {"a": "1234567", "b": "12345", "c": "1234"})
-    for limits in (Limits(file=6), Limits(total=15), Limits(files=2)):
+    for limits in (SnapshotLimits(file=6), SnapshotLimits(total=15), SnapshotLimits(files=2)):
         with refused("too_large") as refusal:
             Snapshots(place / "store", limits=limits).take(workspace)
         assert "limit" in str(refusal.value)
@@ -1038,13 +1045,13 @@ def _one_of_both(now: Picture, first: Picture, second: Picture) -> bool:
 
 def interrupted(place: Path, root: Path, kept: Mapping[str, bytes]) -> restoring.Note:
     """A rollback that stopped while it kept these contents, each for its path."""
-    desk = Desk(place / "state" / "snapshots", root)
+    desk = ScanRecord(place / "state" / "snapshots", root)
     desk.prepare()
     todo = [
         restoring.Noted(
             path=path,
-            found=Standing(kind="file", hash=content_hash(b"two")),
-            wanted=Standing(kind="file", hash=content_hash(b"one")),
+            found=DiskState(kind="file", hash=content_hash(b"two")),
+            wanted=DiskState(kind="file", hash=content_hash(b"one")),
         )
         for path in kept
     ]
@@ -1111,7 +1118,7 @@ def test_an_agent_cannot_plant_what_a_rollback_would_take_for_its_own(
     note = interrupted(place, other, {".git/hooks/pre-commit": b"planted"})
     (root / ".git" / "hooks").mkdir(parents=True)
     shutil.copytree(other / note.folder, root / note.folder)
-    said = Desk(place / "state" / "snapshots", other).note.read_bytes()
+    said = ScanRecord(place / "state" / "snapshots", other).note.read_bytes()
     fill(root, {f"{note.folder}/note.json": said, f"{note.folder}/rollback.json": said})
     files = picture(root)
     snapshots.recover(workspace)

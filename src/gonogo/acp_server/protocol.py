@@ -146,7 +146,7 @@ _ID = re.compile(rb'"id"\s*:\s*("(?:[^"\\])*"|-?\d{1,18})\s*[,}]')
 _METHOD = re.compile(rb'"method"\s*:\s*"')
 
 
-class Reply(Message):
+class ProtocolReply(Message):
     """The result of a request, with what is to be done as soon as it is on its way."""
 
     def __init__(self, fields: Mapping[str, Any], then: Callable[[], object]) -> None:
@@ -194,7 +194,7 @@ class Pipe:
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             raise ConnectionError("Connection closed") from None
         result = message.get("result")
-        if isinstance(result, Reply):
+        if isinstance(result, ProtocolReply):
             result.then()
 
     def number_of(self, params: object) -> Any:  # noqa: ANN401 - an id of JSON-RPC

@@ -11,7 +11,7 @@ from acp.core import Connection
 from anyio.abc import TaskGroup
 
 from gonogo import __version__
-from gonogo.acp_server.protocol import Pipe, Reply, Route, Router, farewell, refused
+from gonogo.acp_server.protocol import Pipe, ProtocolReply, Route, Router, farewell, refused
 from gonogo.acp_server.session import Dialogue, Editor, act_of, command_updates, plain, text_of
 from gonogo.acp_server.updates import TOLD, Update, asked, one_line, said
 from gonogo.client import Client
@@ -91,7 +91,7 @@ async def serve_editor(client: Client, pipe: Pipe, locale: str | None) -> dict[s
     Returns:
         The sessions in which something was still under way, each with the last event that was seen.
     """
-    door: Door | None = None
+    door: EditorAgent | None = None
     async with anyio.create_task_group() as group:
         wrote = anyio.Event()
 
@@ -101,14 +101,14 @@ async def serve_editor(client: Client, pipe: Pipe, locale: str | None) -> dict[s
             group.cancel_scope.cancel()
 
         group.start_soon(write)
-        door = Door(client, pipe, group, locale)
+        door = EditorAgent(client, pipe, group, locale)
         await door.listen()
         await farewell(pipe, wrote)
         group.cancel_scope.cancel()
     return door.unfinished if door else {}
 
 
-class Door:
+class EditorAgent:
     """An agent of the protocol, for one editor."""
 
     def __init__(self, client: Client, pipe: Pipe, group: TaskGroup, locale: str | None) -> None:
@@ -186,20 +186,20 @@ class Door:
         answer = schema.NewSessionResponse(
             session_id=session.session_id, modes=await self._modes(session)
         )
-        return Reply(plain(answer), lambda: self._begin(dialogue, request.mcp_servers))
+        return ProtocolReply(plain(answer), lambda: self._begin(dialogue, request.mcp_servers))
 
     async def _load(self, request: schema.LoadSessionRequest) -> Answer:
         session = await self._client.session(request.session_id)
         dialogue = self._dialogue(session)
         await replay(self._client, dialogue, session)
         answer = schema.LoadSessionResponse(modes=await self._modes(session))
-        return Reply(plain(answer), lambda: self._begin(dialogue, request.mcp_servers))
+        return ProtocolReply(plain(answer), lambda: self._begin(dialogue, request.mcp_servers))
 
     async def _resume(self, request: schema.ResumeSessionRequest) -> Answer:
         session = await self._client.session(request.session_id)
         dialogue = self._dialogue(session)
         answer = schema.ResumeSessionResponse(modes=await self._modes(session))
-        return Reply(plain(answer), lambda: self._begin(dialogue, request.mcp_servers))
+        return ProtocolReply(plain(answer), lambda: self._begin(dialogue, request.mcp_servers))
 
     async def _list(self, request: schema.ListSessionsRequest) -> Answer:
         offset = _place(request.cursor)

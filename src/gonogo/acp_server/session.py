@@ -25,8 +25,8 @@ from gonogo.acp_server.updates import (
     CHANGES,
     EDIT,
     REVISE,
-    Board,
     Event,
+    ShownPlan,
     Update,
     Updates,
     call_of,
@@ -148,7 +148,7 @@ class Dialogue:
         self._editor, self._client = editor, client
         self._outer = self._group = group
         self.id, self.root, self.locale = session.session_id, session.workspace, locale
-        self.updates = Updates(session.workspace, Board())
+        self.updates = Updates(session.workspace, ShownPlan())
         self._seen = self._due = session.last_seq
         self._open = self._finals = self._streams = 0
         self._known: set[str] = set()

@@ -329,7 +329,7 @@ _SAID = frozenset({"failed", "skipped", "cancelled"})
 _META = ("id", "dependencies", "agent", "tool", "type", "estimated_time")
 
 
-class Board:
+class ShownPlan:
     """The plan that a session shows now."""
 
     def __init__(self) -> None:
@@ -425,7 +425,7 @@ def asked(text: str) -> schema.UserMessageChunk:
 class Updates:
     """What a session's events look like in an editor; knows what it has shown so far."""
 
-    def __init__(self, root: str, board: Board) -> None:
+    def __init__(self, root: str, board: ShownPlan) -> None:
         self._root, self.board = root, board
         self._written: dict[str, str] = {}
         """Message → what of it has come already."""

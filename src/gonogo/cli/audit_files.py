@@ -6,22 +6,22 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from gonogo.cli.daemon import Link
+from gonogo.cli.daemon import RuntimeLink
 from gonogo.cli.support import Exit, Stop
 from gonogo.cli.terminal.output import facts, table
 from gonogo.client import Client
-from gonogo.domain.audit_chain import AuditFilter, FileCheck, Head, read_anchors
+from gonogo.domain.audit_chain import AuditFilter, ChainHead, FileCheck, read_anchors
 from gonogo.domain.report_views import AuditEntry, AuditHead, AuditReport
 
 
-async def write_out(link: Link, span: dict[str, Any]) -> None:
+async def write_out(link: RuntimeLink, span: dict[str, Any]) -> None:
     """Write an export to standard output."""
     async for piece in _pieces(link, span):
         sys.stdout.buffer.write(piece)
     sys.stdout.buffer.flush()
 
 
-async def copied(link: Link, span: dict[str, Any], file: Path) -> list[Head]:
+async def copied(link: RuntimeLink, span: dict[str, Any], file: Path) -> list[ChainHead]:
     """Write an export to a new file, on the disk when this returns. Gives where each chain ends.
 
     Raises:
@@ -56,7 +56,7 @@ def check_file(file: Path, anchors: str | None) -> AuditReport | None:
 
 def check_heads(file: Path, report: AuditReport) -> AuditReport:
     """Look in a file for what an anchor says of entries that were removed since."""
-    wanted = [Head(chain=head.chain, seq=head.seq, hash=head.hash) for head in report.older]
+    wanted = [ChainHead(chain=head.chain, seq=head.seq, hash=head.hash) for head in report.older]
     found = _checked(file, FileCheck((), wanted))
     problems = [*report.problems, *found.problems]
     return report.model_copy(
@@ -82,7 +82,7 @@ def _new(file: Path, part: Path) -> BinaryIO:
     return open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb")
 
 
-async def _pieces(link: Link, span: dict[str, Any]) -> AsyncIterator[bytes]:
+async def _pieces(link: RuntimeLink, span: dict[str, Any]) -> AsyncIterator[bytes]:
     # Where this process is the owner, an answer would be gathered whole before it is given.
     if link.runtime is not None:
         async for text in await link.runtime.export_audit(link.runtime.owner, **span):

@@ -41,7 +41,7 @@ TOKEN_NAME = "state-folder"  # noqa: S105 - its name, not the secret
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class RuntimeLink:
     """A way to the runtime."""
 
     client: Client
@@ -67,7 +67,7 @@ async def connected(given: Mapping[str, Any] | None = None) -> AsyncGenerator[Cl
 @asynccontextmanager
 async def linked(
     settings: Settings, *, goes_on: bool = False, looks: bool = False, yields: bool = False
-) -> AsyncGenerator[Link]:
+) -> AsyncGenerator[RuntimeLink]:
     """A way to the runtime; Ctrl-C and SIGTERM cancel what is done with it.
 
     Args:
@@ -99,7 +99,7 @@ async def linked(
         with folder.visited() as inside:
             if inside and await answers(folder):
                 async with _client(folder) as client:
-                    link = Link(client, None)
+                    link = RuntimeLink(client, None)
                     async with link.interrupts.heeded():
                         yield link
                 return
@@ -168,7 +168,7 @@ async def _see_guests_off(folder: Folder, last: ExitStack) -> None:
 
 
 @asynccontextmanager
-async def owning(folder: Folder, settings: Settings) -> AsyncGenerator[Link]:
+async def owning(folder: Folder, settings: Settings) -> AsyncGenerator[RuntimeLink]:
     """Open the runtime and serve it on the folder's socket; the caller holds the lock."""
     from gonogo.runtime import Runtime
 
@@ -187,7 +187,7 @@ async def owning(folder: Folder, settings: Settings) -> AsyncGenerator[Link]:
             await ready.wait()
             await leave_token(runtime, folder)
             async with _client(folder, busy=LONG) as client:
-                yield Link(client, runtime)
+                yield RuntimeLink(client, runtime)
             ended = True
         except Exception:
             ended = True
@@ -201,7 +201,7 @@ async def owning(folder: Folder, settings: Settings) -> AsyncGenerator[Link]:
 
 
 @asynccontextmanager
-async def _idle(folder: Folder, settings: Settings) -> AsyncGenerator[Link]:
+async def _idle(folder: Folder, settings: Settings) -> AsyncGenerator[RuntimeLink]:
     """Open the runtime for this command alone; the caller holds the lock for that moment."""
     import httpx
 
@@ -215,7 +215,7 @@ async def _idle(folder: Folder, settings: Settings) -> AsyncGenerator[Link]:
         transport = httpx.ASGITransport(create_app(runtime))
         token = folder.read_token()
         async with Client("http://localhost", transport=transport, token=token) as client:
-            yield Link(client, runtime)
+            yield RuntimeLink(client, runtime)
 
 
 def with_model(folder: Folder, settings: Settings, *, goes_on: bool) -> Settings:
@@ -292,7 +292,7 @@ _LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ProcessPlace:
     """Where this process stands."""
 
     folder: Folder
@@ -314,7 +314,7 @@ class Place:
 
 
 @asynccontextmanager
-async def lasting(settings: Settings) -> AsyncGenerator[Place]:
+async def lasting(settings: Settings) -> AsyncGenerator[ProcessPlace]:
     """A way to the runtime that outlives its owner; it is left without waiting for anything.
 
     Raises:
@@ -327,7 +327,7 @@ async def lasting(settings: Settings) -> AsyncGenerator[Place]:
         heir = _Heir(folder, settings)
         await group.start(heir.stay)
         async with _Guest(folder) as client, Interrupts().heeded():
-            yield Place(folder, client, heir)
+            yield ProcessPlace(folder, client, heir)
         group.cancel_scope.cancel()
 
 

@@ -9,7 +9,7 @@ from gonogo.cli.folder import read_settings
 from gonogo.cli.support import Exit
 from gonogo.cli.terminal.output import facts, line, spoken, table
 from gonogo.client import Client
-from gonogo.domain.tool_calls import Sighting, Standing, ToolClass, foreign_name, server_of
+from gonogo.domain.tool_calls import Sighting, ToolClass, ToolHistory, foreign_name, server_of
 from gonogo.domain.views import ServerView, ToolView
 from gonogo.tools import Remembered, ServerConfig, Tool, builtin_tools, ending_tools
 
@@ -76,20 +76,20 @@ async def remembered() -> Remembered:
     return Remembered(configs, _standings(servers, by_name))
 
 
-async def seen_by(client: Client) -> Mapping[str, Standing]:
+async def seen_by(client: Client) -> Mapping[str, ToolHistory]:
     """What was seen of every tool that a server has, by its name."""
     by_name = {tool.name: tool for tool in await client.tools()}
     return _standings(await client.servers(), by_name)
 
 
-def at(standing: Standing, moment: datetime) -> Standing | None:
+def at(standing: ToolHistory, moment: datetime) -> ToolHistory | None:
     """What had been seen and accepted of a tool at a moment; None: nothing yet."""
     seen = [
         s if s.accepted_at and s.accepted_at <= moment else _unaccepted(s)
         for s in standing.sightings
         if s.seen_at <= moment
     ]
-    return Standing(seen) if seen else None
+    return ToolHistory(seen) if seen else None
 
 
 def _unaccepted(seen: Sighting) -> Sighting:
@@ -106,7 +106,9 @@ def _config(server: ServerView, tools: Mapping[str, ToolView]) -> ServerConfig:
     return ServerConfig(name=server.name, agents=tuple(server.agents), classes=classes)
 
 
-def _standings(servers: list[ServerView], tools: Mapping[str, ToolView]) -> Mapping[str, Standing]:
+def _standings(
+    servers: list[ServerView], tools: Mapping[str, ToolView]
+) -> Mapping[str, ToolHistory]:
     return {
         name: _standing(tools[name], server)
         for server in servers
@@ -115,7 +117,7 @@ def _standings(servers: list[ServerView], tools: Mapping[str, ToolView]) -> Mapp
     }
 
 
-def _standing(tool: ToolView, server: ServerView) -> Standing:
+def _standing(tool: ToolView, server: ServerView) -> ToolHistory:
     now = {
         "name": tool.name.removeprefix(foreign_name(server.name, "")),
         "description": tool.description, "parameters": tool.parameters,
@@ -123,7 +125,7 @@ def _standing(tool: ToolView, server: ServerView) -> Standing:
     # Of what it was before, no more is told than which part of it was another.
     before = {part: now[part] for part in now if part not in server.changed.get(tool.name, ())}
     *old, last = server.sightings[tool.name]
-    return Standing([
+    return ToolHistory([
         Sighting(
             name=tool.name, position=position, digest=seen.digest, seen_at=seen.seen_at,
             definition=now if seen is last else before, accepted_at=seen.accepted_at,

@@ -24,12 +24,12 @@ from gonogo.domain.identity import Role
 from gonogo.domain.plan import Scope
 from gonogo.domain.strict_json import loads
 from gonogo.domain.text_safety import visible, visible_json
-from gonogo.domain.tool_calls import Access, Call, Grant, Standing, ToolClass, Verdict, server_of
+from gonogo.domain.tool_calls import Access, Call, Grant, ToolClass, ToolHistory, Verdict, server_of
 from gonogo.domain.views import CallView, SessionRuleView
 from gonogo.execution.agent import (
+    ConversationGrants,
     Gate,
     Gated,
-    Given,
     Profile,
     Thread,
     explained,
@@ -41,7 +41,7 @@ from gonogo.policy import (
     UNATTENDED,
     Answered,
     Conditions,
-    Known,
+    KnownPeople,
     PolicyContext,
     Rule,
     Rules,
@@ -139,7 +139,7 @@ async def check_files(rules: Path | None) -> Exit:
     return Exit.DONE
 
 
-async def _known(settings: Settings) -> Known:
+async def _known(settings: Settings) -> KnownPeople:
     """Who has a token now, and who works at this machine."""
     from gonogo.cli.daemon import TOKEN_NAME, connected
 
@@ -150,7 +150,7 @@ async def _known(settings: Settings) -> Known:
         if token.revoked_at is None and token.name != TOKEN_NAME:
             role, who = Role[token.role.upper()], f"user:{token.name}"
             roles[who] = max(role, roles.get(who, role))
-    return Known(people=roles, others=settings.oidc_issuer is not None)
+    return KnownPeople(people=roles, others=settings.oidc_issuer is not None)
 
 
 def check_batch(rules: Path | None, contexts: Path | None, name: str) -> Exit:
@@ -231,7 +231,7 @@ async def explain_call(
 ) -> Exit:
     """Judge one call as the gate would, and show every step; nothing runs."""
     settings = read_settings({"workspace": directory})
-    gate, place = _gate(settings, rules), _Place(workspace=settings.workspace)
+    gate, place = _gate(settings, rules), _CallPlace(workspace=settings.workspace)
     if session is not None:
         place = await _in_session(session)
         gate = replace(gate, given=place.given)
@@ -251,7 +251,7 @@ async def explain_call(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Place:
+class _CallPlace:
     """Where the call would run."""
 
     workspace: Path
@@ -261,10 +261,10 @@ class _Place:
     """When each of them was made."""
     remote: bool = False
 
-    async def given(self, thread: Thread) -> Given:
+    async def given(self, thread: Thread) -> ConversationGrants:
         """What the gate would find in the session; it says itself what of that holds."""
         del thread
-        return Given(rules=self.rules, since=self.since)
+        return ConversationGrants(rules=self.rules, since=self.since)
 
     def thread(self, agent: str, locale: str) -> Thread:
         """A conversation there that nobody leads."""
@@ -280,13 +280,13 @@ def _gate(settings: Settings, rules: Path | None) -> Gate:
     return replace(gate, rules=load_rules(settings.admin_rules, rules)) if rules else gate
 
 
-async def _in_session(session_id: str) -> _Place:
+async def _in_session(session_id: str) -> _CallPlace:
     async with connected() as client:
         session = await client.session(session_id)
         found = await client.session_rules(session_id)
     everywhere = [rule for rule in found if rule.plan_id is None]
     kept = [kept_rule(int(r.name.split(":")[1]), r.rule, r.made_by) for r in everywhere]
-    return _Place(
+    return _CallPlace(
         workspace=Path(session.workspace), remote=session.tool_host == "client",
         rules=tuple(rule for rule in kept if rule is not None),
         since={rule.name: rule.created_at for rule in found},
@@ -381,7 +381,7 @@ async def suggestions(session: str | None, least: int, *, json: bool) -> Exit:
 class Judge:
     """Judges recorded calls by other rules."""
 
-    def __init__(self, settings: Settings, rules: Rules, seen: Mapping[str, Standing]) -> None:
+    def __init__(self, settings: Settings, rules: Rules, seen: Mapping[str, ToolHistory]) -> None:
         """Take the rules, and what was seen of the tools of servers."""
         self._settings, self._rules, self._seen = settings, rules, seen
         self._profiles: Mapping[str, Profile] = load_profiles(
@@ -424,7 +424,7 @@ class Judge:
 
 async def _calls(
     session: str | None, since: str | None
-) -> tuple[list[CallView], Mapping[str, Standing]]:
+) -> tuple[list[CallView], Mapping[str, ToolHistory]]:
     first = moment(since, datetime.now(UTC))
     found: list[CallView] = []
     async with connected() as client:

@@ -9,8 +9,8 @@ from typing import Any, Literal
 import anyio
 from pydantic import BaseModel
 
-from gonogo.client.transport import EventBody, Question, Wire, given, named
-from gonogo.domain.audit_chain import AuditFilter, Head
+from gonogo.client.transport import EventBody, StreamQuery, Transport, given, named
+from gonogo.domain.audit_chain import AuditFilter, ChainHead
 from gonogo.domain.messages import ClientMessage, PlanDecision
 from gonogo.domain.plan_views import (
     CheckpointDiff,
@@ -73,7 +73,7 @@ _OFTEN = frozenset({"plan_progress", "plan_commented"})
 """Events that end nothing."""
 
 
-class Client(Wire):
+class Client(Transport):
     """A client of one server.
 
     Every method raises the domain's errors, `Unreachable` and `Unintelligible`.
@@ -97,7 +97,9 @@ class Client(Wire):
         body: dict[str, Any] = {"message": _plain(message)}
         if session_id is not None:
             body["session_id"] = session_id
-        question = Question(method="POST", path="/agent/message/stream", body=body, follows=False)
+        question = StreamQuery(
+            method="POST", path="/agent/message/stream", body=body, follows=False
+        )
         return self._stream(question)
 
     def follow(self, session_id: str, after: int = 0) -> AsyncGenerator[EventBody]:
@@ -112,7 +114,7 @@ class Client(Wire):
             Unreachable: the server went away and did not come back.
         """
         path = f"/sessions/{named(session_id)}/events"
-        return self._stream(Question(method="GET", path=path, follows=True, seen=after))
+        return self._stream(StreamQuery(method="GET", path=path, follows=True, seen=after))
 
     async def open_session(
         self,
@@ -437,7 +439,7 @@ class Client(Wire):
             "/audit/export", session_id=session_id, since=since, until=until, removable=removable
         )
 
-    async def prune_audit(self, before: datetime, heads: Sequence[Head]) -> list[AuditHead]:
+    async def prune_audit(self, before: datetime, heads: Sequence[ChainHead]) -> list[AuditHead]:
         """Remove the beginnings of chains, each up to an entry that was exported."""
         body = {
             "before": before.isoformat(),

@@ -17,10 +17,10 @@ from pydantic import BaseModel, ValidationError
 from gonogo.domain.errors import (
     AlreadyDecided,
     Busy,
-    Failed,
     GonogoError,
     IllegalTransition,
     Internal,
+    InternalFailure,
     InvalidMessage,
     Refused,
     UnsupportedMedia,
@@ -73,13 +73,13 @@ _SPECIAL: dict[tuple[str, int], type[GonogoError]] = {
 }
 
 
-class Unreachable(Failed):
+class Unreachable(InternalFailure):
     """No server answers, or its streams keep breaking."""
 
     status = 503
 
 
-class Unintelligible(Failed):
+class Unintelligible(InternalFailure):
     """What answers is no gonogo server, or one of another version."""
 
     status = 502
@@ -165,7 +165,7 @@ def named(name: str) -> str:
     return possible(name).replace(".", "%2E")
 
 
-class Wire:
+class Transport:
     """The ways to ask one server.
 
     Args:
@@ -274,7 +274,7 @@ class Wire:
         except httpx.TransportError as error:
             raise Unreachable(_why(error)) from error
 
-    async def _stream(self, question: "Question") -> AsyncGenerator[EventBody]:
+    async def _stream(self, question: "StreamQuery") -> AsyncGenerator[EventBody]:
         """Every event of a stream once, up to its `done`; a break is not seen from outside."""
         breaks = _Breaks()
         while True:
@@ -295,7 +295,7 @@ class Wire:
             await anyio.sleep(breaks.add(failure, patience))
 
     @asynccontextmanager
-    async def _opened(self, question: "Question") -> AsyncGenerator[AsyncIterator[EventBody]]:
+    async def _opened(self, question: "StreamQuery") -> AsyncGenerator[AsyncIterator[EventBody]]:
         async with self._http.stream(
             question.method,
             PREFIX + question.path,
@@ -310,7 +310,7 @@ class Wire:
 
 
 @dataclass(slots=True, kw_only=True)
-class Question:
+class StreamQuery:
     """What a stream is asked with, each time that it has to be opened."""
 
     method: str

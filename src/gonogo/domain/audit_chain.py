@@ -35,7 +35,7 @@ _ANCHOR = re.compile(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Link:
+class ChainLink:
     """One entry, as its hash sees it: the time is text."""
 
     chain: str
@@ -76,12 +76,12 @@ class Link:
 
 
 _SEALED = ("seal", "salt")
-_FIELDS = tuple(name for name in Link.__annotations__ if name not in _SEALED)
+_FIELDS = tuple(name for name in ChainLink.__annotations__ if name not in _SEALED)
 _TYPES: dict[str, tuple[type, ...]] = {"seq": (int,), "salt": (str, type(None))}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Head:
+class ChainHead:
     """A place in a chain, and the hash of the entry there."""
 
     chain: str
@@ -177,7 +177,7 @@ def read_json(text: str) -> Any:  # noqa: ANN401 - any JSON value
     return value
 
 
-def heads_digest(heads: Iterable[Head]) -> str:
+def heads_digest(heads: Iterable[ChainHead]) -> str:
     """Many heads as one digest."""
     lines = sorted(f"{head.chain} {head.seq} {head.hash}\n" for head in heads)
     return hashlib.sha256("".join(lines).encode()).hexdigest()
@@ -186,14 +186,14 @@ def heads_digest(heads: Iterable[Head]) -> str:
 class Walk:
     """One chain, entry by entry."""
 
-    def __init__(self, chain: str, floor: Head | None = None) -> None:
+    def __init__(self, chain: str, floor: ChainHead | None = None) -> None:
         """Begin where a chain does, or after what was removed of it."""
         self.chain = chain
         self.seq, self.hash = (floor.seq, floor.hash) if floor else (0, GENESIS)
         self.erased: dict[str, int] = {}
         """Sessions of which entries say nothing any more, each with the first of those."""
 
-    def step(self, link: Link) -> Iterator[str]:
+    def step(self, link: ChainLink) -> Iterator[str]:
         """Take the next entry, and tell what is wrong with it."""
         where = f"{link.chain} #{link.seq}"
         if link.seq != self.seq + 1:
@@ -215,19 +215,19 @@ class Record:
         self.anchors = {anchor.seq: anchor for anchor in anchors}
         self.sessions: set[str] = set()
         self.deleted: set[str] = set()
-        self.ends: dict[str, Head] = {}
+        self.ends: dict[str, ChainHead] = {}
         """Where the chains of erased sessions ended; nothing is added to them."""
-        self.removed: dict[str, Head] = {}
+        self.removed: dict[str, ChainHead] = {}
         self.since: dict[str, str] = {}
         """By chain, the time from before which all that was removed is."""
-        self.heads: dict[str, Head] = {}
+        self.heads: dict[str, ChainHead] = {}
         self.moved: dict[tuple[str, int], str] = {}
         """By place, the hash that the chain itself says stood there."""
-        self.anchored: set[Head] = set()
+        self.anchored: set[ChainHead] = set()
         """Where the given anchors say that the chains stood."""
         self.problems: list[str] = []
 
-    def take(self, link: Link) -> None:
+    def take(self, link: ChainLink) -> None:
         """Look at the next entry of the system's chain."""
         # What was tampered with is told by its hash; here it must only do no harm.
         match link.action, link.details:
@@ -237,7 +237,7 @@ class Record:
                 self.deleted.add(link.subject)
             case action, {"last": int(last), "hash": str(digest)} if action in _PLACES:
                 places = self.removed if action == PRUNED else self.ends
-                places[link.subject] = Head(chain=link.subject, seq=last, hash=digest)
+                places[link.subject] = ChainHead(chain=link.subject, seq=last, hash=digest)
                 self.since[link.subject] = str(link.details.get("before", ""))
             case action, {"moved": moved} if action == ANCHORED and isinstance(moved, list):
                 self._move(cast("list[Any]", moved))
@@ -251,7 +251,7 @@ class Record:
         for each in moved:
             match each:
                 case [str(chain), int(seq), str(digest)]:
-                    self.heads[chain] = Head(chain=chain, seq=seq, hash=digest)
+                    self.heads[chain] = ChainHead(chain=chain, seq=seq, hash=digest)
                     self.moved[chain, seq] = digest
                 case _:
                     pass
@@ -269,7 +269,7 @@ class Record:
             for seq, anchor in self.anchors.items()
         ]
 
-    def _compare(self, anchor: Anchor, link: Link) -> None:
+    def _compare(self, anchor: Anchor, link: ChainLink) -> None:
         if link.hash != anchor.hash or link.action != ANCHORED:
             said = f"the anchor of {anchor.at} says {anchor.hash}"
             self.problems.append(f"system #{link.seq}: another entry stands here; {said}")
@@ -286,13 +286,13 @@ class FileCheck:
         heads: Places that must be in the file, with their hashes.
     """
 
-    def __init__(self, anchors: Iterable[Anchor] = (), heads: Iterable[Head] = ()) -> None:
+    def __init__(self, anchors: Iterable[Anchor] = (), heads: Iterable[ChainHead] = ()) -> None:
         self.record = Record(anchors)
         self.problems: list[str] = []
-        self.begins: list[Head] = []
+        self.begins: list[ChainHead] = []
         """Chains of which the file has not the beginning."""
-        self.ends: list[Head] = []
-        self.older: list[Head] = []
+        self.ends: list[ChainHead] = []
+        self.older: list[ChainHead] = []
         """Wanted places that are before what the file has of their chain."""
         self.entries = 0
         self._walk: Walk | None = None
@@ -329,11 +329,11 @@ class FileCheck:
         begins = {head.chain: head.seq for head in self.begins}
         for chain, seq in sorted(self._wanted):
             if seq < begins.get(chain, 0):
-                self.older.append(Head(chain=chain, seq=seq, hash=self._wanted[chain, seq]))
+                self.older.append(ChainHead(chain=chain, seq=seq, hash=self._wanted[chain, seq]))
             else:
                 self.problems.append(f"{chain} #{seq}: it is not in the file")
 
-    def _take_link(self, link: Link) -> None:
+    def _take_link(self, link: ChainLink) -> None:
         self.entries += 1
         walk = self._walk
         if walk is None or walk.chain != link.chain:
@@ -347,14 +347,14 @@ class FileCheck:
         if self._wanted.pop((chain, seq), digest) != digest:
             self.problems.append(f"{chain} #{seq}: an anchor says another hash")
 
-    def _next_chain(self, link: Link) -> Walk:
+    def _next_chain(self, link: ChainLink) -> Walk:
         self._end_chain()
         if link.chain in self._seen:
             self.problems.append(f"{link.chain}: it stands in the file twice")
         self._seen.add(link.chain)
         floor = None
         if link.seq > 1:
-            floor = Head(chain=link.chain, seq=link.seq - 1, hash=link.prev_hash)
+            floor = ChainHead(chain=link.chain, seq=link.seq - 1, hash=link.prev_hash)
             self.begins.append(floor)
             self._compare(floor.chain, floor.seq, floor.hash)
         self._walk = Walk(link.chain, floor)
@@ -362,7 +362,7 @@ class FileCheck:
 
     def _end_chain(self) -> None:
         if self._walk is not None:
-            head = Head(chain=self._walk.chain, seq=self._walk.seq, hash=self._walk.hash)
+            head = ChainHead(chain=self._walk.chain, seq=self._walk.seq, hash=self._walk.hash)
             self._digest.update(f"{head.chain} {head.seq} {head.hash}\n".encode())
             self.ends.append(head)
             self._erased[self._walk.chain] = self._walk.erased
@@ -397,13 +397,13 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return value
 
 
-def _link(value: dict[str, Any]) -> Link:
+def _link(value: dict[str, Any]) -> ChainLink:
     if set(value) not in ({*_FIELDS}, {*_FIELDS, *_SEALED}):
         raise InvalidMessage("it has not the fields of an audit entry")
     for name, found in value.items():
         if name != "details" and type(found) not in _TYPES.get(name, (str,)):
             raise InvalidMessage(f"its {name} is not of the right type")
-    return Link(**value)
+    return ChainLink(**value)
 
 
 # Reading the audit log: which entries are wanted, and where a page of them ends.

@@ -22,7 +22,7 @@ from gonogo.domain.strict_json import canonical_json
 # results, such as the field of an output, may be anything.
 
 
-class Word(Protocol):
+class ConditionToken(Protocol):
     """A token of a condition."""
 
     @property
@@ -45,7 +45,7 @@ _ASKING = frozenset(
 _RESULT = re.compile(r"""subtasks(?:\.\w+|\[["'][\w-]+["']\])?(?:\.status)?""")
 
 
-def never_boolean(tokens: Sequence[Word]) -> bool:
+def never_boolean(tokens: Sequence[ConditionToken]) -> bool:
     """Whether it is plain to see that a condition is neither true nor false."""
     top = [at for at, _ in _on_top(tokens)]
     chosen = _branches(tokens, top)
@@ -65,7 +65,7 @@ def never_boolean(tokens: Sequence[Word]) -> bool:
     return _is_other(tokens)
 
 
-def _is_other(tokens: Sequence[Word]) -> bool:
+def _is_other(tokens: Sequence[ConditionToken]) -> bool:
     """Whether one operand is a number, a text, a list, an object, or null."""
     if len(tokens) == 1 and tokens[0].text != "subtasks":
         return tokens[0].kind in ("number", "text") or tokens[0].text == "null"
@@ -80,14 +80,14 @@ def _is_other(tokens: Sequence[Word]) -> bool:
             return False
 
 
-def _is_other_call(tokens: Sequence[Word]) -> bool:
+def _is_other_call(tokens: Sequence[ConditionToken]) -> bool:
     start = _opened(tokens)
     if start == 0:
         return never_boolean(tokens[1:-1])
     return tokens[start - 1].kind == "name" and tokens[start - 1].text not in _ASKING
 
 
-def _opened(tokens: Sequence[Word]) -> int:
+def _opened(tokens: Sequence[ConditionToken]) -> int:
     """Where the bracket opens that the last token closes."""
     depth = 0
     for at in range(len(tokens) - 1, -1, -1):
@@ -98,7 +98,7 @@ def _opened(tokens: Sequence[Word]) -> int:
     return 0
 
 
-def _on_top(tokens: Sequence[Word]) -> Iterator[tuple[int, Word]]:
+def _on_top(tokens: Sequence[ConditionToken]) -> Iterator[tuple[int, ConditionToken]]:
     """The tokens that stand in no bracket."""
     depth = 0
     for at, token in enumerate(tokens):
@@ -109,7 +109,9 @@ def _on_top(tokens: Sequence[Word]) -> Iterator[tuple[int, Word]]:
         depth += sign in _OPENING
 
 
-def _branches(tokens: Sequence[Word], top: Sequence[int]) -> list[Sequence[Word]]:
+def _branches(
+    tokens: Sequence[ConditionToken], top: Sequence[int]
+) -> list[Sequence[ConditionToken]]:
     """Both results of a choice; nothing when there is none."""
     asked = [at for at in top if tokens[at].text == "?"]
     if not asked:
@@ -123,13 +125,15 @@ def _branches(tokens: Sequence[Word], top: Sequence[int]) -> list[Sequence[Word]
     return []
 
 
-def _split(tokens: Sequence[Word], top: Sequence[int], sign: str) -> list[Sequence[Word]]:
+def _split(
+    tokens: Sequence[ConditionToken], top: Sequence[int], sign: str
+) -> list[Sequence[ConditionToken]]:
     cuts = [at for at in top if tokens[at].text == sign]
     bounds = zip([0, *(at + 1 for at in cuts)], [*cuts, len(tokens)], strict=True)
     return [tokens[start:end] for start, end in bounds]
 
 
-def _is_sum(tokens: Sequence[Word], at: int) -> bool:
+def _is_sum(tokens: Sequence[ConditionToken], at: int) -> bool:
     if tokens[at].kind != "sign" or tokens[at].text not in _SUMS or at == 0:
         return False
     return tokens[at - 1].kind != "sign" or tokens[at - 1].text in _CLOSING

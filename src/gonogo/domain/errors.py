@@ -188,11 +188,11 @@ class RateLimited(Refused):
     status = 429
 
 
-class Failed(GonogoError):
+class InternalFailure(GonogoError):
     """Something of ours, or of what we depend on, did not work."""
 
 
-class ModelFailed(Failed):
+class ModelFailed(InternalFailure):
     """The model's provider failed, after the retries that make sense.
 
     `retry_after` is the number of seconds that the provider asked us to wait, if it did. A request
@@ -216,14 +216,14 @@ class ModelFailed(Failed):
         self.sent = sent
 
 
-class ModelNotConfigured(Failed):
+class ModelNotConfigured(InternalFailure):
     """No model is configured, or its credentials are missing."""
 
     code = "model_not_configured"
     status = 503
 
 
-class Busy(Failed):
+class Busy(InternalFailure):
     """What this depends on is away, such as a database that restarts or whose disk is full.
 
     Nothing is half done; the same may succeed later. `reason` is for the log: it may name hosts.
@@ -248,7 +248,7 @@ class IdentityUnknown(Busy):
     """The identity provider does not answer, so nobody can say whose token this is."""
 
 
-class Internal(Failed):
+class Internal(InternalFailure):
     """A defect of gonogo; the log has the details."""
 
 

@@ -14,8 +14,8 @@ from typing import Any
 
 from gonogo.domain.base import Frozen
 from gonogo.domain.errors import (
-    Failed,
     GonogoError,
+    InternalFailure,
     InvalidMessage,
     ModelFailed,
     ModelNotConfigured,
@@ -82,7 +82,7 @@ class Failure(Frozen):
         return self.model_dump(mode="json", include={"message", "severity", "category"})
 
 
-class Classified(Failed):
+class Classified(InternalFailure):
     """An error that says itself which failure it is."""
 
     def __init__(self, message: str, *, severity: Severity, category: Category) -> None:

@@ -87,7 +87,7 @@ _END_OF_TIME = 253_402_300_799
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Head:
+class TokenHeader:
     """How a token says that it is signed."""
 
     algorithm: str
@@ -162,7 +162,7 @@ def looks_signed(token: str) -> bool:
     return token.count(".") == 2
 
 
-def read_head(header: Any) -> Head:  # noqa: ANN401 - any JSON value
+def read_head(header: Any) -> TokenHeader:  # noqa: ANN401 - any JSON value
     """Read a token's header.
 
     Raises:
@@ -181,7 +181,7 @@ def read_head(header: Any) -> Head:  # noqa: ANN401 - any JSON value
         raise NotValid("it is a token for something else (typ)")
     if key_id is not None and (not isinstance(key_id, str) or len(key_id) > _MAX_KID):
         raise NotValid("its kid is no name of a key")
-    return Head(algorithm=algorithm, key_id=key_id)
+    return TokenHeader(algorithm=algorithm, key_id=key_id)
 
 
 def read_claims(claims: Any, expected: Expected, now: datetime) -> Person:  # noqa: ANN401

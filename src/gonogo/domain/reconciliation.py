@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-from gonogo.domain.audit_chain import DELETED, OPENED, SYSTEM, Link
+from gonogo.domain.audit_chain import DELETED, OPENED, SYSTEM, ChainLink
 from gonogo.domain.states import ApprovalStatus
 
 _ASKED, ALLOWED = "asked", "tool.allowed"
@@ -53,7 +53,7 @@ class Reconciliation:
         self._claims: dict[Claim, int] = {}
         self._references: dict[str, int] = {}
 
-    def take(self, link: Link) -> None:
+    def take(self, link: ChainLink) -> None:
         """Look at the next entry."""
         given: object = link.details
         if not isinstance(given, dict):
@@ -93,7 +93,7 @@ class Reconciliation:
             yield f"{chain} #{seq}: the database does not hold what it says of {about}"
 
 
-def _claim(link: Link, details: Mapping[str, Any]) -> Claim | None:
+def _claim(link: ChainLink, details: Mapping[str, Any]) -> Claim | None:
     if link.action in _OF_SUBJECTS:
         return Claim(link.action, link.subject)
     if "approval_id" in details and link.action.rpartition(".")[2] in {_ASKED, *_CLOSED}:

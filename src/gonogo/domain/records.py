@@ -380,7 +380,7 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
-class Stop:
+class JobStop:
     """A running job whose work has been taken from it: end what it spawned."""
 
     kind: str

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
-from gonogo.domain.errors import Failed, InvalidPlan
+from gonogo.domain.errors import InternalFailure, InvalidPlan
 from gonogo.domain.failures import Failure, Severity
 from gonogo.domain.network import network_covers
 from gonogo.domain.plan import Revision, Scope, Subtask, SubtaskType, check_graph
@@ -419,7 +419,7 @@ class Excess:
         return f"GONOGO_BUDGET_{of}{self.what.upper()}"
 
 
-class BudgetSpent(Failed):
+class BudgetSpent(InternalFailure):
     """One more request to a model would pass a limit; it was not sent."""
 
     code = "rate_limited"

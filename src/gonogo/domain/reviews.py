@@ -327,7 +327,7 @@ class Delivery:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Link:
+class DecisionLink:
     """A right to decide one question once, in somebody's name."""
 
     id: str
@@ -364,7 +364,7 @@ class LinkState(StrEnum):
     """The person may not decide this any more."""
 
 
-def link_token(link: Link, key: bytes) -> str:
+def link_token(link: DecisionLink, key: bytes) -> str:
     """The secret part of a link's address."""
     signed = canonical_json(
         [link.id, link.approval_id, link.digest, link.principal_id, link.expires_at.isoformat()]
@@ -379,6 +379,6 @@ def link_id_of(token: str) -> str | None:
     return found[1] if found else None
 
 
-def is_genuine(token: str, link: Link, key: bytes) -> bool:
+def is_genuine(token: str, link: DecisionLink, key: bytes) -> bool:
     """Whether a token is that of the link."""
     return hmac.compare_digest(token.encode(), link_token(link, key).encode())

@@ -26,7 +26,7 @@ _BLOCKED = frozenset({_S.FAILED, _S.CANCELLED, _S.SKIPPED})
 _NONE: frozenset[str] = frozenset()
 
 
-class Standing(NamedTuple):
+class SubtaskStanding(NamedTuple):
     """Where a subtask stands."""
 
     status: SubtaskStatus
@@ -42,7 +42,7 @@ class Standing(NamedTuple):
 class Outlook:
     """What a strategy may look at besides the subtasks that are ready."""
 
-    standings: Mapping[str, Standing]
+    standings: Mapping[str, SubtaskStanding]
     """Subtask id → where it stands, for every subtask of the plan."""
     remaining: Mapping[str, float]
     """Subtask id → estimated minutes of the longest chain that begins with it."""
@@ -101,7 +101,7 @@ class Round:
 
 def schedule(
     subtasks: Sequence[Subtask],
-    standings: Mapping[str, Standing],
+    standings: Mapping[str, SubtaskStanding],
     *,
     max_parallel: int,
     now: datetime,
@@ -240,12 +240,12 @@ def _within(
     return found
 
 
-def _is_due(standing: Standing, now: datetime) -> bool:
+def _is_due(standing: SubtaskStanding, now: datetime) -> bool:
     return standing.not_before is None or standing.not_before <= now
 
 
 def _earliest(
-    standings: Mapping[str, Standing], ready: Sequence[Subtask], now: datetime
+    standings: Mapping[str, SubtaskStanding], ready: Sequence[Subtask], now: datetime
 ) -> datetime | None:
     later = [t for s in ready if (t := standings[s.id].not_before) is not None and t > now]
     return min(later, default=None)

@@ -197,7 +197,7 @@ class Sighting:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class ToolHistory:
     """What was seen of one tool, oldest first; at least once."""
 
     sightings: Sequence[Sighting]

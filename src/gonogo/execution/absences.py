@@ -17,7 +17,7 @@ from gonogo.domain.records import Approval, Plan
 from gonogo.domain.schedule import elapsed
 from gonogo.domain.states import ApprovalKind, DecisionWord
 from gonogo.domain.strict_json import digest
-from gonogo.execution.approvals import Desk, Question, Ruling
+from gonogo.execution.approvals import ApprovalService, Question, Ruling
 from gonogo.execution.jobs import AGAIN
 from gonogo.execution.scheduling import MODEL
 from gonogo.i18n import DEFAULT, say
@@ -85,7 +85,7 @@ class ModelWait:
 
 
 def ask_about_model(
-    desk: Desk, conn: Connection, plan: Plan, absence: Absence, now: datetime
+    desk: ApprovalService, conn: Connection, plan: Plan, absence: Absence, now: datetime
 ) -> None:
     """Ask a person what is to become of a plan whose model has not answered for too long."""
     locale = spoken_in(conn, plan.session_id) or DEFAULT

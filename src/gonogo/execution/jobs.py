@@ -12,7 +12,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from gonogo.domain.errors import Busy
-from gonogo.domain.records import Job, Stop, Timer
+from gonogo.domain.records import Job, JobStop, Timer
 from gonogo.store import Connection, Outbox, Store, patiently
 from gonogo.store.jobs import due_timers, first_timer, set_timer, take_timer
 
@@ -137,7 +137,7 @@ class LocalDispatcher:
         self._running[key] = _Slot()
         self._group.start_soon(self._run, job)
 
-    def _stop(self, stop: Stop) -> None:
+    def _stop(self, stop: JobStop) -> None:
         key = (stop.kind, stop.key)
         self._again.pop(key, None)
         slot = self._running.get(key)

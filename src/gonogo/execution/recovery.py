@@ -6,7 +6,7 @@ from datetime import datetime
 from gonogo.domain.records import CallRow, SubtaskRow, Timer
 from gonogo.domain.states import CallStatus, SubtaskStatus
 from gonogo.execution.agent import CLIENT_CALL, UNANSWERED, Hands, doubt
-from gonogo.execution.approvals import DESK_TIMERS, Desk
+from gonogo.execution.approvals import DESK_TIMERS, ApprovalService
 from gonogo.execution.checkpoints import SWEEP
 from gonogo.execution.erasures import ERASE
 from gonogo.execution.jobs import AGAIN
@@ -69,7 +69,7 @@ class Continuation:
 class Timers:
     """What to do when a timer fires, each in its own transaction."""
 
-    desk: Desk
+    desk: ApprovalService
     engine: Engine
     hands: Hands
     went_on: Continuation

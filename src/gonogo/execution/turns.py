@@ -27,7 +27,7 @@ from gonogo.execution.agent import (
     keep_reply,
     open_control,
 )
-from gonogo.execution.approvals import Desk
+from gonogo.execution.approvals import ApprovalService
 from gonogo.execution.inbox import (
     check,
     move,
@@ -199,7 +199,7 @@ class Turns:
 
     store: Store
     loop: Loop
-    desk: Desk
+    desk: ApprovalService
     controls: Controls
     clock: Callable[[], datetime]
     patience: float

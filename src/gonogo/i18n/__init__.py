@@ -7,7 +7,7 @@ change with the language.
 
 from gonogo.i18n.audit import about, why
 from gonogo.i18n.plans import account, plan_summary, rejected_plan
-from gonogo.i18n.questions import Asked, asked
+from gonogo.i18n.questions import QuestionText, asked
 from gonogo.i18n.translations import (
     DEFAULT,
     LOCALES,
@@ -23,8 +23,8 @@ from gonogo.i18n.translations import (
 __all__ = [
     "DEFAULT",
     "LOCALES",
-    "Asked",
     "Locale",
+    "QuestionText",
     "about",
     "account",
     "asked",

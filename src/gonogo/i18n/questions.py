@@ -9,7 +9,7 @@ from gonogo.i18n.translations import LOCALES, say
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class QuestionText:
     """What is asked, in parts that are safe to look at."""
 
     headline: str
@@ -25,24 +25,26 @@ class Asked:
         return "\n\n".join(part for part in parts if part)
 
 
-def asked(approval: Approval, locale: str) -> Asked:
+def asked(approval: Approval, locale: str) -> QuestionText:
     """What an approval asks, for people."""
     details, reason = approval.details, visible(approval.reason)
     subject = visible(approval.subject, lines=False)
     if approval.kind == ApprovalKind.PLAN:
         headline = say("asked_plan", locale, subject=subject)
         subtasks = visible_json(details.get("subtasks", []), indent=2)
-        return Asked(headline=headline, text=_plan(details), facts=subtasks, reason="")
+        return QuestionText(headline=headline, text=_plan(details), facts=subtasks, reason="")
     if approval.kind == ApprovalKind.TOOL:
         agent = visible(str(details.get("agent", "agent")), lines=False)
         tool = visible(str(details.get("tool", approval.subject)), lines=False)
-        return Asked(
+        return QuestionText(
             headline=say("asked_tool", locale, agent=agent, tool=tool),
             # The gate made it visible already.
             text=str(details.get("preview", "")),
             facts=visible_json(details.get("arguments", {}), indent=2), reason=reason,
         )  # fmt: skip
-    return Asked(headline=subject, text="", facts=visible_json(details, indent=2), reason=reason)
+    return QuestionText(
+        headline=subject, text="", facts=visible_json(details, indent=2), reason=reason
+    )
 
 
 def _plan(details: dict[str, object]) -> str:

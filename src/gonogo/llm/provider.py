@@ -179,7 +179,7 @@ _NOTHING = "(empty)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wire:
+class ProviderTraits:
     """What a provider's interface has that others have not."""
 
     id_length: int | None = None
@@ -188,7 +188,7 @@ class Wire:
     """A tool's result can be marked as an error. Elsewhere its text alone must tell."""
 
 
-PLAIN = Wire()
+PLAIN = ProviderTraits()
 
 
 def parameters(request: ModelRequest) -> "ModelRequestParameters":
@@ -215,7 +215,7 @@ def _definition(tool: ToolSchema) -> Any:  # noqa: ANN401 - pydantic_ai.tools.To
 
 
 def to_provider(
-    messages: Sequence[Message], model: str, wire: Wire = PLAIN
+    messages: Sequence[Message], model: str, wire: ProviderTraits = PLAIN
 ) -> "list[theirs.ModelMessage]":
     """A conversation as pydantic-ai's messages.
 
@@ -241,7 +241,7 @@ def to_provider(
     return found
 
 
-def _said(message: UserText | ToolAnswer, wire: Wire) -> Any:  # noqa: ANN401
+def _said(message: UserText | ToolAnswer, wire: ProviderTraits) -> Any:  # noqa: ANN401
     from pydantic_ai.messages import ToolReturnPart, UserPromptPart
 
     # Some providers refuse a text of nothing but blanks.
@@ -256,7 +256,7 @@ def _said(message: UserText | ToolAnswer, wire: Wire) -> Any:  # noqa: ANN401
     )
 
 
-def _reply(reply: Reply, model: str, wire: Wire) -> "theirs.ModelResponse":
+def _reply(reply: Reply, model: str, wire: ProviderTraits) -> "theirs.ModelResponse":
     from pydantic_ai.messages import ModelResponse, ToolCallPart
 
     response = _as_given(reply) if reply.model == model else None
@@ -513,8 +513,8 @@ class ProviderModel:
         again = await self._answer(messages, asked, relay)
         return again.model_copy(update={"usage": _sum(reply.usage, again.usage), "asked": 2})
 
-    def _wire(self) -> Wire:
-        return Wire(
+    def _wire(self) -> ProviderTraits:
+        return ProviderTraits(
             id_length=self._model.profile.get("tool_call_id_length"),
             marks_errors=self._model.system in _MARK_ERRORS,
         )

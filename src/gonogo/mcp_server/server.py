@@ -60,7 +60,7 @@ class ProposePlan(_Given):
     ] = 45
 
 
-class PlanStatus(_Given):
+class PlanQuery(_Given):
     """Which plan."""
 
     plan_id: Annotated[_Id | None, Field(description="The plan.")] = None
@@ -69,7 +69,7 @@ class PlanStatus(_Given):
     ] = None
 
 
-class PendingApprovals(_Given):
+class PendingQuery(_Given):
     """Whose questions."""
 
     session_id: Annotated[
@@ -113,7 +113,7 @@ async def propose_plan(client: Client, given: ProposePlan) -> Answer:
     return answer | {"said": _short("\n\n".join(filter(None, said)))}
 
 
-async def plan_status(client: Client, given: PlanStatus) -> Answer:
+async def plan_status(client: Client, given: PlanQuery) -> Answer:
     """How a plan stands, and what it waits for."""
     if (given.plan_id is None) == (given.session_id is None):
         raise InvalidMessage("plan_status takes either a plan_id or a session_id")
@@ -123,7 +123,7 @@ async def plan_status(client: Client, given: PlanStatus) -> Answer:
     return _plan(plan) | await _waits(client, plan.session_id)
 
 
-async def pending_approvals(client: Client, given: PendingApprovals) -> Answer:
+async def pending_approvals(client: Client, given: PendingQuery) -> Answer:
     """The questions that wait for a person."""
     found = await client.approvals(status=ApprovalStatus.PENDING, session_id=given.session_id)
     shown = [_question(each) for each in found.approvals[:_MOST_ITEMS]]
@@ -159,13 +159,13 @@ OFFERS = (
     Offer(
         "plan_status",
         "How a plan stands: its status, its subtasks, and what waits for a person.",
-        PlanStatus,
+        PlanQuery,
         plan_status,
     ),
     Offer(
         "pending_approvals",
         "The questions that wait for a person. They are answered by people, not here.",
-        PendingApprovals,
+        PendingQuery,
         pending_approvals,
     ),
     Offer(

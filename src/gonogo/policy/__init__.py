@@ -19,7 +19,7 @@ from gonogo.policy.globs import covers
 from gonogo.policy.prefixes import read_prefix
 from gonogo.policy.products import products_of
 from gonogo.policy.programs import programs_of
-from gonogo.policy.reviewers import Known, Reviews, load_reviews, review_findings
+from gonogo.policy.reviewers import KnownPeople, Reviews, load_reviews, review_findings
 from gonogo.policy.rules import (
     BadRules,
     Rule,
@@ -33,7 +33,14 @@ from gonogo.policy.rules import (
     session_rule,
 )
 from gonogo.policy.shell import ParsedCommand, Simple, Unparsed, parse_command
-from gonogo.policy.trace import ALWAYS_ASK, Conditions, Look, Stage, Step, Trace
+from gonogo.policy.trace import (
+    ALWAYS_ASK,
+    Conditions,
+    RuleLook,
+    TraceStep,
+    VerdictStage,
+    VerdictTrace,
+)
 from gonogo.policy.verdict import CONTROL, UNATTENDED, explain, verdict
 
 __all__ = [
@@ -43,19 +50,19 @@ __all__ = [
     "Answered",
     "BadRules",
     "Conditions",
-    "Known",
-    "Look",
+    "KnownPeople",
     "ParsedCommand",
     "PolicyContext",
     "Reviews",
     "Rule",
+    "RuleLook",
     "RuleText",
     "Rules",
     "Simple",
-    "Stage",
-    "Step",
-    "Trace",
+    "TraceStep",
     "Unparsed",
+    "VerdictStage",
+    "VerdictTrace",
     "as_toml",
     "asks_anyway",
     "check_command",

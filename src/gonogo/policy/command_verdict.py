@@ -16,14 +16,14 @@ from gonogo.domain.paths import write_guard
 from gonogo.domain.tool_calls import Call, Grant, Verdict
 from gonogo.policy.denials import refusal, words_of
 from gonogo.policy.globs import is_literal, spoofing
-from gonogo.policy.kinds import Place
+from gonogo.policy.kinds import CommandPlace
 from gonogo.policy.prefixes import read_prefix
 from gonogo.policy.products import products
 from gonogo.policy.programs import Command, Part, read_command
 from gonogo.policy.rules import Decision, Rule, Rules
 from gonogo.policy.scripts import judge_told, names_script, paths_in
 from gonogo.policy.shell import Unparsed
-from gonogo.policy.trace import Conditions, Stage, Step, Trace
+from gonogo.policy.trace import Conditions, TraceStep, VerdictStage, VerdictTrace
 
 READERS = "builtin:readers"
 """What allows commands that only read."""
@@ -53,22 +53,22 @@ class Objection:
     part: Part
     rule: str
     reason: str
-    stage: Stage = Stage.ASK_BUILT_IN
+    stage: VerdictStage = VerdictStage.ASK_BUILT_IN
 
     @property
     def grave(self) -> bool:
         """Whether the part may do something: what only reads asks for want of a rule alone."""
-        return self.stage is Stage.ASK_BUILT_IN or not self.part.only_reads
+        return self.stage is VerdictStage.ASK_BUILT_IN or not self.part.only_reads
 
 
 def command_verdict(
-    call: Call, rules: Rules, conditions: Conditions, grant: Grant | None, trace: Trace
+    call: Call, rules: Rules, conditions: Conditions, grant: Grant | None, trace: VerdictTrace
 ) -> Verdict:
     """Judge a call that runs a command."""
     text = call.access.command or ""
     if found := _unreadable(text, trace):
         return found
-    place = Place(
+    place = CommandPlace(
         workspace=conditions.workspace, cwd=call.access.cwd or ".", matching=conditions.matching,
         own_programs=conditions.own_programs,
     )  # fmt: skip
@@ -95,8 +95,8 @@ def _in_its_box(found: Verdict, command: Command) -> Verdict:
     return found.model_copy(update=changed)
 
 
-def _unreadable(text: str, trace: Trace) -> Verdict | None:
-    step = trace.enter(Stage.DENY_BUILT_IN)
+def _unreadable(text: str, trace: VerdictTrace) -> Verdict | None:
+    step = trace.enter(VerdictStage.DENY_BUILT_IN)
     if odd := spoofing(text):
         return _builtin("deny", "spoofing", because("the command contains {odd}", odd=odd), step)
     if not text.strip():
@@ -107,15 +107,15 @@ def _unreadable(text: str, trace: Trace) -> Verdict | None:
 
 
 def _denied(
-    command: Command, call: Call, rules: Rules, conditions: Conditions, trace: Trace
+    command: Command, call: Call, rules: Rules, conditions: Conditions, trace: VerdictTrace
 ) -> Verdict | None:
-    step = trace.enter(Stage.DENY_BUILT_IN)
+    step = trace.enter(VerdictStage.DENY_BUILT_IN)
     if reason := refusal(command.text, command.suspicion, conditions.workspace, conditions.home):
         return _builtin("deny", "never", reason, step)
-    return _by_rule(command, call, rules, "deny", trace.enter(Stage.DENY))
+    return _by_rule(command, call, rules, "deny", trace.enter(VerdictStage.DENY))
 
 
-def _unlooked(found: Verdict, call: Call, trace: Trace) -> Verdict:
+def _unlooked(found: Verdict, call: Call, trace: VerdictTrace) -> Verdict:
     """The verdict where nobody can say what the command must not change."""
     if not call.access.unlooked or found.decision == "deny":
         return found
@@ -126,26 +126,26 @@ def _unlooked(found: Verdict, call: Call, trace: Trace) -> Verdict:
     )
     if found.decision == "ask":
         return found.model_copy(update={"reason": together((found.reason, reason))})
-    return _builtin("ask", "too-many-files", reason, trace.enter(Stage.ASK_BUILT_IN))
+    return _builtin("ask", "too-many-files", reason, trace.enter(VerdictStage.ASK_BUILT_IN))
 
 
-def _asked(command: Command, call: Call, rules: Rules, trace: Trace) -> Verdict | None:
-    step = trace.enter(Stage.ASK_BUILT_IN)
+def _asked(command: Command, call: Call, rules: Rules, trace: VerdictTrace) -> Verdict | None:
+    step = trace.enter(VerdictStage.ASK_BUILT_IN)
     if isinstance(command.parsed, Unparsed):
         return _builtin(
             "ask", "unparsed", because("not understood: {why}", why=command.parsed.reason), step
         )
     if not command.parts:
         return _builtin("ask", "unparsed", because("there is no command in it"), step)
-    return _by_rule(command, call, rules, "ask", trace.enter(Stage.ASK))
+    return _by_rule(command, call, rules, "ask", trace.enter(VerdictStage.ASK))
 
 
 def _unbounded(
-    call: Call, conditions: Conditions, grant: Grant | None, trace: Trace
+    call: Call, conditions: Conditions, grant: Grant | None, trace: VerdictTrace
 ) -> Verdict | None:
     """What asks for more of the network than was approved, or for what nobody can limit."""
     granted = _network(grant)
-    step = trace.enter(Stage.ASK_BUILT_IN)
+    step = trace.enter(VerdictStage.ASK_BUILT_IN)
     if not conditions.sandboxed and (granted or call.access.network):
         reason = because(
             "it may reach the network, and without a sandbox nothing limits what it reaches"
@@ -167,7 +167,7 @@ def _network(grant: Grant | None) -> bool | tuple[str, ...]:
 
 
 def _by_rule(
-    command: Command, call: Call, rules: Rules, decision: Decision, step: Step
+    command: Command, call: Call, rules: Rules, decision: Decision, step: TraceStep
 ) -> Verdict | None:
     for rule in rules.of(decision):
         if step.take(rule.name, _misfit(rule, call, command)):
@@ -273,8 +273,8 @@ class _Judging:
     rules: Rules
     conditions: Conditions
     grant: Grant | None
-    place: Place
-    trace: Trace
+    place: CommandPlace
+    trace: VerdictTrace
 
     def doubted(self) -> Verdict | None:
         """What asks whoever allows it; with the other parts that ask, or None."""
@@ -310,7 +310,7 @@ class _Judging:
         )
 
     def _doubt_of(self, part: Part) -> Objection | None:
-        step = self.trace.enter(Stage.ASK_BUILT_IN, shown(part))
+        step = self.trace.enter(VerdictStage.ASK_BUILT_IN, shown(part))
         doubt = _doubt(part, self.call, self.conditions) or self._mixed(part)
         if doubt is None:
             return None
@@ -336,14 +336,14 @@ class _Judging:
                     return cover
                 why = why or (None if cover.misfit else problem)
         why = why or uncovered(self.call, _subject(part, self.place), self.grant)
-        return Objection(part, f"default:{self.call.tool_class}", why, Stage.DEFAULT)
+        return Objection(part, f"default:{self.call.tool_class}", why, VerdictStage.DEFAULT)
 
-    def _covers_of(self, part: Part) -> Iterator[tuple[Stage, Iterable[Cover]]]:
-        yield Stage.ALLOW, _rule_covers(part, self.call, self.rules)
-        yield Stage.GRANT, _grant_covers(part, self.call, self.grant)
+    def _covers_of(self, part: Part) -> Iterator[tuple[VerdictStage, Iterable[Cover]]]:
+        yield VerdictStage.ALLOW, _rule_covers(part, self.call, self.rules)
+        yield VerdictStage.GRANT, _grant_covers(part, self.call, self.grant)
         if self.conditions.readers:
             reason = because("it only reads, and runs where nothing else can be done")
-            yield Stage.READERS, [Cover(READERS, reason, 0, self._more_than_reads())]
+            yield VerdictStage.READERS, [Cover(READERS, reason, 0, self._more_than_reads())]
 
     def _more_than_reads(self) -> str | None:
         """Why the whole of it cannot run where it can only read, or shows too much there."""
@@ -419,7 +419,7 @@ def _declared(grant: Grant | None) -> Iterator[str]:
             yield path
 
 
-def _subject(part: Part, place: Place) -> str:
+def _subject(part: Part, place: CommandPlace) -> str:
     if part.argv[0] not in place.own_programs:
         return repr(part.argv[0])
     return because("{program!r}, a program of the workspace itself,", program=part.argv[0])
@@ -482,7 +482,7 @@ def _grant_covers(part: Part, call: Call, grant: Grant | None) -> Iterator[Cover
         yield Cover(grant.name, reason, len(words), misfit, by_grant=True)
 
 
-def _builtin(decision: Decision, name: str, reason: str, step: Step) -> Verdict:
+def _builtin(decision: Decision, name: str, reason: str, step: TraceStep) -> Verdict:
     found = Verdict(decision=decision, reason=reason, rule=f"builtin:{name}")
     step.take(found.rule)
     return found

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from gonogo.domain.plan import COMMAND_TOOL, Scope
 from gonogo.domain.tool_calls import Access, Call, Grant, ToolClass
-from gonogo.policy.kinds import Place
+from gonogo.policy.kinds import CommandPlace
 from gonogo.policy.prefixes import read_prefix
 from gonogo.policy.programs import Part, read_command
 from gonogo.policy.rules import Rules
@@ -54,7 +54,7 @@ def _is_unfinished(words: Sequence[str]) -> bool:
 
 
 def _read(words: Sequence[str]) -> Sequence[Part]:
-    return read_command(_text(words), Place(workspace="/")).parts
+    return read_command(_text(words), CommandPlace(workspace="/")).parts
 
 
 def _text(words: Sequence[str]) -> str:

@@ -14,7 +14,7 @@ from gonogo.domain.errors import InvalidMessage
 from gonogo.domain.findings import irreversible
 from gonogo.domain.tool_calls import Access, Call, ToolClass, Verdict
 from gonogo.policy.globs import is_literal, spoofing
-from gonogo.policy.kinds import Place
+from gonogo.policy.kinds import CommandPlace
 from gonogo.policy.programs import read_command
 from gonogo.policy.rules import COMMAND_TOOL, Rule, Rules, RuleText, make_rule, make_rules
 from gonogo.policy.trace import ALWAYS_ASK, Conditions
@@ -213,7 +213,7 @@ def _words(one: Answered) -> tuple[str, ...]:
         return tuple(one.subject.split("/"))
     if irreversible(one.subject):
         return ()
-    parts = read_command(one.subject, Place(workspace="/")).parts
+    parts = read_command(one.subject, CommandPlace(workspace="/")).parts
     return parts[0].argv if len(parts) == 1 else ()
 
 

@@ -23,7 +23,7 @@ _PLAIN_ARGUMENT = re.compile(r"(?![-+@!])[^\s;|&$`<>()'\"\\=]*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class CommandPlace:
     """Where a command would run, as far as its words are judged by it."""
 
     workspace: str
@@ -42,11 +42,11 @@ _MAX_PATTERN = 128
 """Letters of a name's pattern that are compared with what secrets are called."""
 _GIT_LINE = r"(?:[\w+$^-]*+|/[^/:\\]*/)"
 
-Kind = Callable[[str, bool, Place], str | None]
+Kind = Callable[[str, bool, CommandPlace], str | None]
 """A word, whether it is a glob, and the place → what is wrong with it."""
 
 
-def path(word: str, is_glob: bool, place: Place) -> str | None:
+def path(word: str, is_glob: bool, place: CommandPlace) -> str | None:
     """A file inside the workspace that holds no secret."""
     if word in ("-", "/dev/null"):
         return None
@@ -62,7 +62,7 @@ def path(word: str, is_glob: bool, place: Place) -> str | None:
     return None
 
 
-def _relative(word: str, place: Place) -> str | None:
+def _relative(word: str, place: CommandPlace) -> str | None:
     if word.startswith("~") or ".." in word.split("/"):
         return None
     if not word.startswith("/"):
@@ -111,7 +111,7 @@ def _meet(one: str, other: str) -> bool:
     return _meet(one[1:], other[1:])
 
 
-def text(word: str, is_glob: bool, place: Place) -> str | None:
+def text(word: str, is_glob: bool, place: CommandPlace) -> str | None:
     """Plain data; a glob only where names of files are as harmless as any data."""
     return (
         because("{word!r} is a pattern of files", word=word)
@@ -120,24 +120,24 @@ def text(word: str, is_glob: bool, place: Place) -> str | None:
     )
 
 
-def none(word: str, is_glob: bool, place: Place) -> str | None:
+def none(word: str, is_glob: bool, place: CommandPlace) -> str | None:
     """Nothing may stand here."""
     del is_glob, place
     return because("{word!r} is one operand too many", word=word)
 
 
-def node(word: str, is_glob: bool, place: Place) -> str | None:
+def node(word: str, is_glob: bool, place: CommandPlace) -> str | None:
     """A test file, with the test's name after `::`."""
     return path(word.split("::", 1)[0], is_glob, place)
 
 
-def standing(word: str, is_glob: bool, place: Place) -> str | None:
+def standing(word: str, is_glob: bool, place: CommandPlace) -> str | None:
     """A path for a program that would wait for more of a file after `+1f`."""
     waits = re.fullmatch(r"\+\d*[bcl]?f", word) or (is_glob and word.startswith("+"))
     return because("{word!r} may wait for ever", word=word) if waits else path(word, is_glob, place)
 
 
-def local(word: str, is_glob: bool, place: Place) -> str | None:
+def local(word: str, is_glob: bool, place: CommandPlace) -> str | None:
     """A path for a program that would look for `HOST:FILE` on another machine."""
     far = ":" in word or is_glob
     return (
@@ -145,7 +145,7 @@ def local(word: str, is_glob: bool, place: Place) -> str | None:
     )
 
 
-def argument(word: str, is_glob: bool, place: Place) -> str | None:
+def argument(word: str, is_glob: bool, place: CommandPlace) -> str | None:
     """What a program without a table is told: a name or a file.
 
     No option, no setting, no address, nothing that a shell behind it would read as more than a
@@ -156,7 +156,7 @@ def argument(word: str, is_glob: bool, place: Place) -> str | None:
     return path(word, is_glob, place) or guarded(inside_of(word, place))
 
 
-def inside_of(word: str, place: Place) -> str:
+def inside_of(word: str, place: CommandPlace) -> str:
     """The path that a word names, relative to the workspace; that itself for one that leads out."""
     return _relative(word, place) or "."
 
@@ -168,7 +168,7 @@ def guarded(inside: str) -> str | None:
     return because("{path!r} is run or read by others, or holds secrets", path=inside)
 
 
-def revision(word: str, is_glob: bool, place: Place) -> str | None:
+def revision(word: str, is_glob: bool, place: CommandPlace) -> str | None:
     """A revision, a range of them, `REVISION:PATH`, or a path."""
     if word.startswith(":") or word.count(":") > _MAX_COLONS:
         return because("{word!r} is a pathspec or a revision that is not known", word=word)
@@ -188,14 +188,14 @@ def _range(head: str) -> bool:
     return ".." in head and not re.search(r"(^|/)\.\.(/|$)", head)
 
 
-def pathspec(word: str, is_glob: bool, place: Place) -> str | None:
+def pathspec(word: str, is_glob: bool, place: CommandPlace) -> str | None:
     """A path that git takes as it stands: no magic, and no pattern of its own."""
     if word.startswith(":") or "\\" in word or (not is_glob and re.search(r"[*?\[]", word)):
         return because("{word!r} is more to git than a path", word=word)
     return path(word, is_glob, place)
 
 
-def git_lines(word: str, is_glob: bool, place: Place) -> str | None:
+def git_lines(word: str, is_glob: bool, place: CommandPlace) -> str | None:
     """`START,END` or `START,END:PATH` of log and blame."""
     found = re.fullmatch(rf"{_GIT_LINE},?{_GIT_LINE}(?::(?P<path>[^:]+))?", word)
     if found is None:
@@ -206,7 +206,7 @@ def git_lines(word: str, is_glob: bool, place: Place) -> str | None:
 def _matching(pattern: str, what: Reason) -> Kind:
     compiled = re.compile(pattern)
 
-    def check(word: str, is_glob: bool, place: Place) -> str | None:
+    def check(word: str, is_glob: bool, place: CommandPlace) -> str | None:
         del place
         if compiled.fullmatch(word) and not is_glob:
             return None
@@ -227,21 +227,21 @@ def named(kind: Kind, word: str) -> str | None:
     return word.split("::", 1)[0] if kind is node else word
 
 
-def sed_print(word: str, is_glob: bool, place: Place) -> str | None:
+def sed_print(word: str, is_glob: bool, place: CommandPlace) -> str | None:
     """A sed script that prints some lines and does nothing else."""
     del place
     ok = not is_glob and _SED_PRINT.fullmatch(word)
     return None if ok else because("{word!r} does more than print lines", word=word)
 
 
-def name(word: str, is_glob: bool, place: Place) -> str | None:
+def name(word: str, is_glob: bool, place: CommandPlace) -> str | None:
     """A word that chooses; one that is also a file's name should not be a secret's."""
     return _plain(word, is_glob, place) or (
         because("{word!r} may hold secrets", word=word) if is_secret(word) else None
     )
 
 
-def jq_filter(word: str, is_glob: bool, place: Place) -> str | None:
+def jq_filter(word: str, is_glob: bool, place: CommandPlace) -> str | None:
     """A jq filter that looks at its input only."""
     del place
     if is_glob or looks_out(word):
@@ -249,7 +249,7 @@ def jq_filter(word: str, is_glob: bool, place: Place) -> str | None:
     return None
 
 
-def git_format(word: str, is_glob: bool, place: Place) -> str | None:
+def git_format(word: str, is_glob: bool, place: CommandPlace) -> str | None:
     """A format of log; `%G` would run a program to check signatures."""
     del place
     return (
@@ -259,7 +259,7 @@ def git_format(word: str, is_glob: bool, place: Place) -> str | None:
     )
 
 
-def unplugged(word: str, is_glob: bool, place: Place) -> str | None:
+def unplugged(word: str, is_glob: bool, place: CommandPlace) -> str | None:
     """A plugin that is not to be loaded."""
     del place
     off = not is_glob and re.fullmatch(r"no:[\w.-]+", word)
@@ -272,7 +272,7 @@ _RUNNER_FLAGS = frozenset(
 )
 
 
-def runner(word: str, is_glob: bool, place: Place) -> str | None:
+def runner(word: str, is_glob: bool, place: CommandPlace) -> str | None:
     """What a script that runs tests is told: flags that they all know or refuse, and paths."""
     return None if word in _RUNNER_FLAGS else argument(word, is_glob, place)
 

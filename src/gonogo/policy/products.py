@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from gonogo.domain.paths import command_guard, installed
 from gonogo.policy.globs import is_literal
-from gonogo.policy.kinds import Place, leaves
+from gonogo.policy.kinds import CommandPlace, leaves
 from gonogo.policy.programs import Command, read_command
 
 Words = tuple[str, ...]
@@ -41,7 +41,7 @@ def products(parts: Iterable[tuple[Words, int]], cwd: str) -> tuple[str, ...]:
 
 def products_of(text: str, cwd: str) -> tuple[str, ...]:
     """What somebody who approves this text, as it is written, knows that it makes or changes."""
-    command = read_command(text, Place(workspace="/", cwd=cwd))
+    command = read_command(text, CommandPlace(workspace="/", cwd=cwd))
     whole = [(part.argv, len(part.argv)) for part in command.parts]
     return tuple(dict.fromkeys((*products(whole, cwd), *_named(command, cwd))))
 

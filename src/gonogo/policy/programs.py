@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from gonogo.domain.errors import because
 from gonogo.domain.paths import SECRET_DIRECTORIES, SECRET_NAMES
-from gonogo.policy.kinds import KINDS, Kind, Place, argument, guarded, listing, named, none
+from gonogo.policy.kinds import KINDS, CommandPlace, Kind, argument, guarded, listing, named, none
 from gonogo.policy.shell import ParsedCommand, Simple, Unparsed, Word, literal, parse_command, quote
 from gonogo.policy.shell_heuristics import Suspicion, suspect
 
@@ -89,7 +89,7 @@ class Table:
 
 
 @dataclass(slots=True)
-class Reading:
+class ReadCommand:
     """What was found in a command's words."""
 
     seen: set[str] = field(default_factory=set[str])
@@ -115,7 +115,7 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
+class KnownCommand:
     """A command whose program has a table."""
 
     table: Table
@@ -124,7 +124,7 @@ class Known:
     words: tuple[Word, ...]
     """What follows the head."""
 
-    def render(self, reading: Reading, voucher: Voucher = "rules") -> str:
+    def render(self, reading: ReadCommand, voucher: Voucher = "rules") -> str:
         """The command as bash source, with the options that keep it harmless.
 
         Args:
@@ -146,7 +146,7 @@ class Known:
         after = [*own[:end], *guards, *own[end:], *secrets]
         return " ".join([*before, *self._hardened(reading), *after])
 
-    def _leaves_out(self, reading: Reading, voucher: Voucher, *, walks: bool) -> bool:
+    def _leaves_out(self, reading: ReadCommand, voucher: Voucher, *, walks: bool) -> bool:
         if self.table.history:
             return walks and voucher == "nobody"
         # Without a word `git add` takes in nothing, and with these everything.
@@ -158,7 +158,7 @@ class Known:
             yield from _git_settings()
             yield from _as_options(_GIT_WRITING) if self.table.writes_git else ()
 
-    def reveals(self, reading: Reading) -> bool:
+    def reveals(self, reading: ReadCommand) -> bool:
         """Whether it may show a secret that no word names, and that is not left out."""
         if not _walks(self.table, reading.seen):
             return False
@@ -170,20 +170,22 @@ class Known:
             for n in revisions
         )
 
-    def _hardened(self, reading: Reading) -> Iterator[str]:
+    def _hardened(self, reading: ReadCommand) -> Iterator[str]:
         # Who vouches for what is not in the table of a program that runs code means what it does.
         if not (self.table.runs_code and reading.problems):
             yield from (word for word in self.table.hardened if word not in reading.seen)
 
 
-def known(words: Sequence[Word]) -> Known | None:
+def known(words: Sequence[Word]) -> KnownCommand | None:
     """Look a command up; None when its program, or its subcommand, has no table."""
     argv = [word.text for word in words]
     if argv[0] == "git":
         return _known_git(words)
     head = 1
     if argv[0] in _PYTHONS and argv[1:2] == ["-m"] and argv[2:3] and argv[2] in _MODULES:
-        return Known(table=_programs()[argv[2]], head=tuple(argv[:3]), words=tuple(words[3:]))
+        return KnownCommand(
+            table=_programs()[argv[2]], head=tuple(argv[:3]), words=tuple(words[3:])
+        )
     program = argv[0]
     if program not in _programs() and program.removeprefix("g") in _GNU:
         program = program[1:]
@@ -192,17 +194,17 @@ def known(words: Sequence[Word]) -> Known | None:
         head, table = 2, _programs()[f"{program} {argv[1]}"]
     if table is None:
         return None
-    return Known(table=table, head=tuple(argv[:head]), words=tuple(words[head:]))
+    return KnownCommand(table=table, head=tuple(argv[:head]), words=tuple(words[head:]))
 
 
-def _known_git(words: Sequence[Word]) -> Known | None:
+def _known_git(words: Sequence[Word]) -> KnownCommand | None:
     rest = list(words[1:])
     while rest and rest[0].text in _GIT_HARMLESS:
         del rest[0]
     table = _git().get(rest[0].text) if rest else None
     if table is None:
         return None
-    return Known(table=table, head=("git", rest[0].text), words=tuple(rest[1:]))
+    return KnownCommand(table=table, head=("git", rest[0].text), words=tuple(rest[1:]))
 
 
 def _walks(table: Table, seen: Iterable[str]) -> bool:
@@ -284,11 +286,11 @@ def _option(written: str) -> tuple[str, Option]:
 # Reads the words of one known program by its table, and says what about them is not known.
 
 
-def judge(command: Known, place: Place) -> Reading:
+def judge(command: KnownCommand, place: CommandPlace) -> ReadCommand:
     """Read the words of a known program."""
     table = command.table
     where = replace(place, names_only=table.names)
-    reading = Reading()
+    reading = ReadCommand()
     _Words(command.words, table, where, reading).read()
     kinds = _kinds(table, reading)
     for place_of, number in enumerate(reading.operands):
@@ -310,22 +312,22 @@ def judge(command: Known, place: Place) -> Reading:
     return reading
 
 
-def judge_unknown(words: Sequence[Word], place: Place) -> Reading:
+def judge_unknown(words: Sequence[Word], place: CommandPlace) -> ReadCommand:
     """Read what follows the words that a rule names, for a program without a table."""
     found = [(n, judge_argument(word, place)) for n, word in enumerate(words)]
-    return Reading(
+    return ReadCommand(
         problems=[(n, problem) for n, problem in found if problem],
         files=[word.text for word in words],
         patterns=[word.pattern for word in words if word.is_glob],
     )
 
 
-def judge_argument(word: Word, place: Place) -> str | None:
+def judge_argument(word: Word, place: CommandPlace) -> str | None:
     """What is wrong with a word of which nobody knows what it is taken for."""
     return argument(word.text, word.is_glob, place) or matched_guard(word, place)
 
 
-def matched_guard(word: Word, place: Place) -> str | None:
+def matched_guard(word: Word, place: CommandPlace) -> str | None:
     """Why nothing may touch one of the files that a pattern matches."""
     folder = "" if place.cwd == "." else glob.escape(place.cwd)
     matched = place.matching(posixpath.join(folder, word.pattern)) if word.is_glob else ()
@@ -338,7 +340,7 @@ def _argument_files(words: Sequence[Word]) -> Iterator[tuple[int, str]]:
             yield number, because("{word!r} hides arguments", word=word.text.partition("::")[0])
 
 
-def _kinds(table: Table, reading: Reading) -> list[Kind]:
+def _kinds(table: Table, reading: ReadCommand) -> list[Kind]:
     kinds = list(table.operands)
     if len(kinds) > 1 and not table.first.isdisjoint(reading.seen):
         del kinds[0]
@@ -347,7 +349,7 @@ def _kinds(table: Table, reading: Reading) -> list[Kind]:
     return kinds
 
 
-def _missing(table: Table, reading: Reading) -> Iterator[str]:
+def _missing(table: Table, reading: ReadCommand) -> Iterator[str]:
     if table.needs and table.needs.isdisjoint(reading.seen):
         yield because("it is only known with {options}", options=" or ".join(sorted(table.needs)))
     if table.needs_operand and not reading.operands:
@@ -360,8 +362,8 @@ class _Words:
 
     words: Sequence[Word]
     table: Table
-    place: Place
-    reading: Reading
+    place: CommandPlace
+    reading: ReadCommand
     at: int = 0
 
     def read(self) -> None:
@@ -484,8 +486,8 @@ class Part:
     """One simple command, looked up and read."""
 
     simple: Simple
-    known: Known | None
-    reading: Reading
+    known: KnownCommand | None
+    reading: ReadCommand
     argv: tuple[str, ...]
     """As rules name it: without options of git that change nothing."""
 
@@ -514,7 +516,7 @@ class Part:
         """Whether it reads the repository's own git settings."""
         return self.argv[0] == "git"
 
-    def unknown(self, vouched: int, place: Place) -> str | None:
+    def unknown(self, vouched: int, place: CommandPlace) -> str | None:
         """What is not known about it, but for its first `vouched` words."""
         if any(word.is_glob for word in self.simple.words[:vouched]):
             return because("a pattern stands among the words that are allowed")
@@ -567,7 +569,7 @@ class Command:
         )
 
 
-def read_command(text: str, place: Place) -> Command:
+def read_command(text: str, place: CommandPlace) -> Command:
     """Find out all that is known of a command."""
     parsed = parse_command(text)
     parts = parsed.parts if isinstance(parsed, ParsedCommand) else ()
@@ -576,7 +578,7 @@ def read_command(text: str, place: Place) -> Command:
 
 def programs_of(text: str) -> dict[str, bool]:
     """The programs that a command names, and of each whether it is known to do nothing but read."""
-    command = read_command(text, Place(workspace="/"))
+    command = read_command(text, CommandPlace(workspace="/"))
     found: dict[str, bool] = {}
     for part in command.parts:
         found[part.argv[0]] = found.get(part.argv[0], False) or part.is_git or not part.runs_code
@@ -588,7 +590,7 @@ def programs_of(text: str) -> dict[str, bool]:
 
 def covers_example(covers: Covers, words: int, decision: str, example: str) -> bool:
     """Whether a rule would apply to an example of a command."""
-    place = Place(workspace="/")
+    place = CommandPlace(workspace="/")
     command = read_command(example, place)
     if decision != "allow":
         return any(covers(argv) for argv in command.suspicion.commands)
@@ -597,7 +599,7 @@ def covers_example(covers: Covers, words: int, decision: str, example: str) -> b
     )
 
 
-def _part(simple: Simple, place: Place) -> Part:
+def _part(simple: Simple, place: CommandPlace) -> Part:
     found = known(simple.words)
     if found and simple.argv[0] in place.own_programs and not found.table.runs_code:
         # Whatever is called so in the workspace need not be what the table is about.

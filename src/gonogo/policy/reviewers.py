@@ -33,7 +33,7 @@ from gonogo.domain.paths import folded
 from gonogo.domain.reviews import Deed, Review, RoleWord, reviewer_id, reviewer_name, strictest
 from gonogo.policy.denials import words_of
 from gonogo.policy.globs import misread
-from gonogo.policy.kinds import Place
+from gonogo.policy.kinds import CommandPlace
 from gonogo.policy.prefixes import plain_prefix
 from gonogo.policy.programs import Command, read_command
 from gonogo.policy.rules import COMMAND_TOOL, RULES_FILE, BadRules
@@ -126,7 +126,7 @@ class ReadDeed:
     @cached_property
     def commands(self) -> list[Command]:
         """What the deed runs."""
-        return [read_command(text, Place(workspace="/")) for text in self.deed.commands]
+        return [read_command(text, CommandPlace(workspace="/")) for text in self.deed.commands]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -299,7 +299,7 @@ _MOST_NAMED = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
+class KnownPeople:
     """Who could ask and decide."""
 
     people: Mapping[str, Role]
@@ -317,12 +317,12 @@ class Known:
             yield Principal(id=who, name=reviewer_name(who), role=role)
 
 
-def review_findings(reviews: Reviews, known: Known) -> list[Finding]:
+def review_findings(reviews: Reviews, known: KnownPeople) -> list[Finding]:
     """What is to be known of the rules of review before they are counted on."""
     return [found for rule in reviews.rules for found in _of_rule(rule, reviews, known)]
 
 
-def _of_rule(rule: ReviewRule, reviews: Reviews, known: Known) -> Iterator[Finding]:
+def _of_rule(rule: ReviewRule, reviews: Reviews, known: KnownPeople) -> Iterator[Finding]:
     review = rule.review
     named = [("reviewers", who) for who in review.reviewers or ()]
     named += [("escalate_to", who) for who in review.escalate_to]
@@ -335,7 +335,7 @@ def _of_rule(rule: ReviewRule, reviews: Reviews, known: Known) -> Iterator[Findi
     yield from _too_few(rule, reviews, known)
 
 
-def _too_few(rule: ReviewRule, reviews: Reviews, known: Known) -> Iterator[Finding]:
+def _too_few(rule: ReviewRule, reviews: Reviews, known: KnownPeople) -> Iterator[Finding]:
     """Who asks may not approve; so how many can is a matter of who asks."""
     held = strictest([other.review for other in reviews.rules if rule.within(other)]).escalated()
     if known.others and (held.reviewers is None or held.also_role is not None):
@@ -352,7 +352,7 @@ def _too_few(rule: ReviewRule, reviews: Reviews, known: Known) -> Iterator[Findi
         yield _finding(rule, "review_too_few_when", fields)
 
 
-def _able(held: Review, asks: Principal, known: Known) -> int:
+def _able(held: Review, asks: Principal, known: KnownPeople) -> int:
     """How many could approve what somebody asks for in their own session."""
     everybody = [
         who

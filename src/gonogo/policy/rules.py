@@ -27,7 +27,7 @@ from gonogo.domain.paths import folded
 from gonogo.domain.strict_json import digest
 from gonogo.domain.tool_calls import Call, ToolClass
 from gonogo.policy.globs import covers, is_literal, misread
-from gonogo.policy.kinds import Place
+from gonogo.policy.kinds import CommandPlace
 from gonogo.policy.prefixes import plain_prefix, read_prefix
 from gonogo.policy.programs import covers_example, read_command
 from gonogo.policy.shell import Unparsed
@@ -287,7 +287,7 @@ def narrowest(call: Call, always_ask: frozenset[str]) -> RuleText | str:
 def _of_command(call: Call, text: str) -> RuleText | str:
     if final := irreversible(text):
         return f"{final!r} cannot be taken back: it asks each time"
-    command = read_command(text, Place(workspace="/"))
+    command = read_command(text, CommandPlace(workspace="/"))
     if isinstance(command.parsed, Unparsed) or len(command.parts) != 1:
         return "only one simple command has a rule of its own"
     (part,) = command.parts

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from gonogo.domain.errors import because
 from gonogo.domain.launchers import MODULES
-from gonogo.policy.kinds import Place, guarded, inside_of, path
+from gonogo.policy.kinds import CommandPlace, guarded, inside_of, path
 from gonogo.policy.programs import matched_guard
 from gonogo.policy.shell import Word
 
@@ -25,7 +25,7 @@ _ENDS = (".py", ".pyc", ".*so", "/__init__.*", "/__main__.*")
 _SHORT = re.compile(r"-[^-]")
 
 
-def names_script(words: Sequence[Word], place: Place, outside: Callable[[str], bool]) -> int:
+def names_script(words: Sequence[Word], place: CommandPlace, outside: Callable[[str], bool]) -> int:
     """How many words of a command name a Python module or file of the workspace; 0 if none do.
 
     Args:
@@ -42,7 +42,7 @@ def names_script(words: Sequence[Word], place: Place, outside: Callable[[str], b
     return count if lies_here else 0
 
 
-def judge_told(words: Iterable[Word], place: Place) -> str | None:
+def judge_told(words: Iterable[Word], place: CommandPlace) -> str | None:
     """What is wrong with the words that Python code of the workspace is told, if anything is."""
     return next(filter(None, (_judge(word, place) for word in words)), None)
 
@@ -58,7 +58,7 @@ def paths_in(text: str) -> Iterator[str]:
         yield from (head[n:] for n in range(2, len(head)) if short or head[n] in "/~.")
 
 
-def _judge(word: Word, place: Place) -> str | None:
+def _judge(word: Word, place: CommandPlace) -> str | None:
     if not _PLAIN.fullmatch(word.text):
         return because("{word!r} is not known to be harmless", word=word.text)
     for each in paths_in(word.text) if word.text else ():
@@ -68,13 +68,13 @@ def _judge(word: Word, place: Place) -> str | None:
     return matched_guard(word, place)
 
 
-def _file(word: str, place: Place) -> list[str]:
+def _file(word: str, place: CommandPlace) -> list[str]:
     if word.startswith("-") or path(word, False, place):
         return []
     return list(place.matching(glob.escape(inside_of(word, place))))
 
 
-def _module(name: str, place: Place) -> list[str]:
+def _module(name: str, place: CommandPlace) -> list[str]:
     """The files that Python would take a module from; none where it may take it from elsewhere.
 
     Its own modules may be loaded already, and a folder without `__init__.py` comes after all that
@@ -98,5 +98,5 @@ def _module(name: str, place: Place) -> list[str]:
     return found
 
 
-def _at(place: Place, stem: str, end: str = "") -> list[str]:
+def _at(place: CommandPlace, stem: str, end: str = "") -> list[str]:
     return list(place.matching(glob.escape(stem) + end))

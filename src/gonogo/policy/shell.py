@@ -223,7 +223,7 @@ def parse_command(text: str) -> ParsedCommand | Unparsed:
     if odd:
         return Unparsed(because("contains {odd}", odd=odd))
     try:
-        return ParsedCommand(tuple(_Reader(text).parts()))
+        return ParsedCommand(tuple(_TreeReader(text).parts()))
     except _NotUnderstood as why:
         return Unparsed(why.reason)
 
@@ -259,7 +259,7 @@ def _require(ok: bool, otherwise: str, /, **fields: object) -> None:
         raise _NotUnderstood(because(otherwise, **fields))
 
 
-class _Reader:
+class _TreeReader:
     """Goes through one tree and keeps account of what of the input it has covered."""
 
     def __init__(self, text: str) -> None:

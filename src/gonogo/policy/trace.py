@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 
-class Stage(StrEnum):
+class VerdictStage(StrEnum):
     """A step of the verdict's order."""
 
     DENY_BUILT_IN = "built-in deny"
@@ -23,7 +23,7 @@ class Stage(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class RuleLook:
     """One rule, grant or check, and what it says of the call."""
 
     rule: str
@@ -32,33 +32,33 @@ class Look:
 
 
 @dataclass(slots=True)
-class Step:
+class TraceStep:
     """One step: what was looked at, and what decided, if anything did."""
 
-    stage: Stage
+    stage: VerdictStage
     part: str | None = None
     """The part of a compound command that it is about; None is the call as a whole."""
-    looks: list[Look] = field(default_factory=list[Look])
+    looks: list[RuleLook] = field(default_factory=list[RuleLook])
     decided: str | None = None
     """The rule, grant or default that decided here."""
 
     def take(self, rule: str, misfit: str | None = None) -> bool:
         """Write down a look; gives whether it decided."""
-        self.looks.append(Look(rule, misfit))
+        self.looks.append(RuleLook(rule, misfit))
         if misfit is None:
             self.decided = rule
         return misfit is None
 
 
 @dataclass(slots=True)
-class Trace:
+class VerdictTrace:
     """The steps of one verdict, in order."""
 
-    steps: list[Step] = field(default_factory=list[Step])
+    steps: list[TraceStep] = field(default_factory=list[TraceStep])
 
-    def enter(self, stage: Stage, part: str | None = None) -> Step:
+    def enter(self, stage: VerdictStage, part: str | None = None) -> TraceStep:
         """Begin a step."""
-        step = Step(stage, part)
+        step = TraceStep(stage, part)
         self.steps.append(step)
         return step
 

@@ -16,7 +16,7 @@ from gonogo.policy.command_verdict import command_verdict, uncovered
 from gonogo.policy.globs import covers, is_literal, spoofing
 from gonogo.policy.kinds import leaves
 from gonogo.policy.rules import Decision, Rule, Rules
-from gonogo.policy.trace import Conditions, Stage, Trace
+from gonogo.policy.trace import Conditions, VerdictStage, VerdictTrace
 
 UNATTENDED = because("nobody can be asked")
 """How the reason of a denial ends that was a question, had there been somebody to ask."""
@@ -26,7 +26,11 @@ CONTROL = Verdict(
 )
 """The verdict on a call that the runtime answers itself."""
 
-_STAGES: dict[Decision, Stage] = {"deny": Stage.DENY, "ask": Stage.ASK, "allow": Stage.ALLOW}
+_STAGES: dict[Decision, VerdictStage] = {
+    "deny": VerdictStage.DENY,
+    "ask": VerdictStage.ASK,
+    "allow": VerdictStage.ALLOW,
+}
 
 
 def verdict(call: Call, rules: Rules, conditions: Conditions, grant: Grant | None) -> Verdict:
@@ -42,14 +46,14 @@ def verdict(call: Call, rules: Rules, conditions: Conditions, grant: Grant | Non
 
 def explain(
     call: Call, rules: Rules, conditions: Conditions, grant: Grant | None
-) -> tuple[Verdict, Trace]:
+) -> tuple[Verdict, VerdictTrace]:
     """Judge a call, and give what the verdict was made of.
 
     Args:
         call: As for `verdict`.
         grant: As for `verdict`.
     """
-    trace = Trace()
+    trace = VerdictTrace()
     own = grant if grant is not None and _belongs(grant, call) else None
     usable = own if conditions.auto_approve and call.tool not in conditions.always_ask else None
     found = _builtin_deny(call, conditions, trace)
@@ -74,10 +78,10 @@ def _with_letters(found: Verdict, call: Call) -> Verdict:
     )
 
 
-def _unattended(found: Verdict, trace: Trace) -> Verdict:
+def _unattended(found: Verdict, trace: VerdictTrace) -> Verdict:
     if found.decision != "ask":
         return found
-    trace.enter(Stage.UNATTENDED).take("unattended")
+    trace.enter(VerdictStage.UNATTENDED).take("unattended")
     reason = together((found.reason, UNATTENDED))
     return found.model_copy(update={"decision": "deny", "reason": reason})
 
@@ -90,8 +94,8 @@ def _belongs(grant: Grant, call: Call) -> bool:
     )
 
 
-def _builtin_deny(call: Call, conditions: Conditions, trace: Trace) -> Verdict | None:
-    step = trace.enter(Stage.DENY_BUILT_IN)
+def _builtin_deny(call: Call, conditions: Conditions, trace: VerdictTrace) -> Verdict | None:
+    step = trace.enter(VerdictStage.DENY_BUILT_IN)
     found = _never(call, conditions)
     if found is not None:
         step.take(found.rule)
@@ -122,7 +126,7 @@ def _may_write(conditions: Conditions, path: str) -> bool:
 
 
 def _file_verdict(
-    call: Call, rules: Rules, grant: Grant | None, trace: Trace, changed: str | None
+    call: Call, rules: Rules, grant: Grant | None, trace: VerdictTrace, changed: str | None
 ) -> Verdict:
     return (
         _by_rule(call, rules, "deny", trace)
@@ -135,7 +139,7 @@ def _file_verdict(
     )
 
 
-def _by_rule(call: Call, rules: Rules, decision: Decision, trace: Trace) -> Verdict | None:
+def _by_rule(call: Call, rules: Rules, decision: Decision, trace: VerdictTrace) -> Verdict | None:
     step = trace.enter(_STAGES[decision])
     for rule in rules.of(decision):
         if step.take(rule.name, _misfit(rule, call)):
@@ -168,9 +172,9 @@ def _untouched(touched: Sequence[str]) -> str | None:
     return None if touched else because("the call touches no path")
 
 
-def _guarded(call: Call, rules: Rules, grant: Grant | None, trace: Trace) -> Verdict | None:
+def _guarded(call: Call, rules: Rules, grant: Grant | None, trace: VerdictTrace) -> Verdict | None:
     """What asks each time, unless a rule or the plan names the very path."""
-    step = trace.enter(Stage.ASK_BUILT_IN)
+    step = trace.enter(VerdictStage.ASK_BUILT_IN)
     found = _sensitive(call, rules, grant)
     if found is not None:
         step.take(found.rule)
@@ -201,8 +205,8 @@ def _named(path: str, call: Call, rules: Rules) -> bool:
     return any(rule.names_path(path) and _misfit(rule, call) is None for rule in allowing)
 
 
-def _by_grant(call: Call, grant: Grant | None, trace: Trace) -> Verdict | None:
-    step = trace.enter(Stage.GRANT)
+def _by_grant(call: Call, grant: Grant | None, trace: VerdictTrace) -> Verdict | None:
+    step = trace.enter(VerdictStage.GRANT)
     if grant is None or not step.take(grant.name, _outside_grant(call, grant)):
         return None
     reason = because("the approved plan allows it to subtask {subtask!r}", subtask=grant.subtask_id)
@@ -221,16 +225,16 @@ def _outside_grant(call: Call, grant: Grant) -> str | None:
     return because("the plan does not declare {path!r}", path=missed[0]) if missed else None
 
 
-def _changed(changed: str | None, trace: Trace) -> Verdict | None:
+def _changed(changed: str | None, trace: VerdictTrace) -> Verdict | None:
     if changed is None:
         return None
-    trace.enter(Stage.DEFAULT).take("builtin:changed-tool")
+    trace.enter(VerdictStage.DEFAULT).take("builtin:changed-tool")
     return _ask("changed-tool", changed)
 
 
-def _default(call: Call, grant: Grant | None, trace: Trace) -> Verdict:
+def _default(call: Call, grant: Grant | None, trace: VerdictTrace) -> Verdict:
     name = f"default:{call.tool_class}"
-    trace.enter(Stage.DEFAULT).take(name)
+    trace.enter(VerdictStage.DEFAULT).take(name)
     if call.tool_class is ToolClass.PURE:
         return Verdict(decision="allow", reason=because("it changes nothing"), rule=name)
     if call.tool_class is ToolClass.CONTROL:

@@ -5,7 +5,7 @@ import json
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from datetime import datetime, timedelta
 
-from gonogo.domain.audit_chain import SYSTEM, Anchor, AuditFilter, AuditPlace, Head, end_of
+from gonogo.domain.audit_chain import SYSTEM, Anchor, AuditFilter, AuditPlace, ChainHead, end_of
 from gonogo.domain.errors import Conflict, InvalidMessage, NotFound
 from gonogo.domain.identity import Principal, Role
 from gonogo.domain.report_views import AuditAnchor, AuditEntry, AuditReport
@@ -135,8 +135,8 @@ class Audits:
         )
 
     async def prune_audit(
-        self, principal: Principal, before: datetime, heads: Sequence[Head]
-    ) -> list[Head]:
+        self, principal: Principal, before: datetime, heads: Sequence[ChainHead]
+    ) -> list[ChainHead]:
         """Remove the beginnings of chains up to entries that were exported.
 
         Gives those that were removed; what a session needs that is under way stays.

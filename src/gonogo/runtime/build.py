@@ -69,7 +69,7 @@ from gonogo.store import Connection, Store
 from gonogo.store.plans import WATCH
 from gonogo.telemetry import Metrics
 from gonogo.webhooks import HOOK
-from gonogo.workspace import Limits, Snapshots, Traffic
+from gonogo.workspace import SnapshotLimits, Snapshots, Traffic
 
 
 def open_parts(
@@ -126,7 +126,7 @@ def build(
     )  # fmt: skip
     traces = Traces(
         store=store, traffic=Traffic(), open_workspace=gate.open_workspace,
-        snapshots=Snapshots(settings.home / "snapshots", limits=Limits(
+        snapshots=Snapshots(settings.home / "snapshots", limits=SnapshotLimits(
             files=settings.snapshot_max_files, total=settings.snapshot_max_bytes
         )),
     )  # fmt: skip

@@ -15,8 +15,8 @@ from gonogo.domain.tool_calls import (
     MOST_CHANGES,
     MOST_SEEN,
     Sighting,
-    Standing,
     ToolClass,
+    ToolHistory,
     foreign_name,
 )
 from gonogo.domain.views import AcceptedTool, ServerView, SightingView
@@ -29,8 +29,8 @@ from gonogo.store.people import accept, all_standings, count_seen, sight, standi
 from gonogo.tools import (
     Definition,
     ServerConfig,
+    ServerPool,
     ServerReport,
-    Servers,
     Tool,
     builtin_tools,
     ending_tools,
@@ -47,17 +47,17 @@ V = TypeVar("V")
 
 def open_servers(
     settings: Settings, environment: Mapping[str, str], store: Store, clock: Callable[[], datetime]
-) -> Servers | None:
+) -> ServerPool | None:
     """The servers that the configuration names; None: there are none."""
     configs = _configured(settings, environment)
     if not configs:
         return None
 
-    async def seen(definitions: Sequence[Definition]) -> Mapping[str, Standing | str]:
+    async def seen(definitions: Sequence[Definition]) -> Mapping[str, ToolHistory | str]:
         found = await store.read(_unchanged, definitions, clock())
         return found or await store.write(_seen, definitions, clock())
 
-    return Servers(configs, seen)
+    return ServerPool(configs, seen)
 
 
 def _configured(settings: Settings, environment: Mapping[str, str]) -> Mapping[str, ServerConfig]:
@@ -70,9 +70,9 @@ def _configured(settings: Settings, environment: Mapping[str, str]) -> Mapping[s
 
 def _unchanged(
     conn: Connection, definitions: Sequence[Definition], now: datetime
-) -> Mapping[str, Standing | str] | None:
+) -> Mapping[str, ToolHistory | str] | None:
     """What is known of these tools, if nothing is to be written; so that looking costs no write."""
-    found: dict[str, Standing | str] = {}
+    found: dict[str, ToolHistory | str] = {}
     for each in definitions:
         known = _known(conn, each, now)
         if known is None:
@@ -83,14 +83,14 @@ def _unchanged(
 
 def _seen(
     conn: Connection, definitions: Sequence[Definition], now: datetime
-) -> Mapping[str, Standing | str]:
+) -> Mapping[str, ToolHistory | str]:
     return {
         d.name: _known(conn, d, now) or sight(conn, d.name, d.digest, d.body, now)
         for d in definitions
     }
 
 
-def _known(conn: Connection, definition: Definition, now: datetime) -> Standing | str | None:
+def _known(conn: Connection, definition: Definition, now: datetime) -> ToolHistory | str | None:
     """What was seen of a tool, or why no more of it is written down; None: it is new."""
     standing = standing_of(conn, definition.name)
     if standing is None:
@@ -111,7 +111,7 @@ class Toolkit:
     """All tools that there are: ours, and those of servers as they come."""
 
     own: Mapping[str, Tool]
-    servers: Servers | None
+    servers: ServerPool | None
 
     @property
     def tools(self) -> Mapping[str, Tool]:
@@ -147,7 +147,7 @@ def open_toolkit(
 class KnownNames(Collection[str]):
     """Our tools, and whatever a server may bring: what a profile may name."""
 
-    def __init__(self, tools: Collection[str], servers: Servers) -> None:
+    def __init__(self, tools: Collection[str], servers: ServerPool) -> None:
         self._tools, self._servers = tools, servers
 
     def __contains__(self, name: object) -> bool:
@@ -185,7 +185,7 @@ def classes_of(tools: Mapping[str, Tool]) -> Mapping[str, ToolClass]:
 
 
 def facts_of(
-    profiles: Mapping[str, Profile], servers: Servers | None
+    profiles: Mapping[str, Profile], servers: ServerPool | None
 ) -> Mapping[str, ProfileFacts]:
     """What is known of each agent, also of tools that it is lent later."""
 
@@ -203,11 +203,11 @@ async def look_at_servers(
 ) -> Sequence[ServerReport]:
     """Start every server of the configuration, and say what came of it; nothing is written down."""
 
-    async def not_kept(definitions: Sequence[Definition]) -> Mapping[str, Standing | str]:
+    async def not_kept(definitions: Sequence[Definition]) -> Mapping[str, ToolHistory | str]:
         del definitions
         return {}
 
-    servers = Servers(_configured(settings, environment), not_kept)
+    servers = ServerPool(_configured(settings, environment), not_kept)
     reports: Sequence[ServerReport] = ()
     async with anyio.create_task_group() as group:
         await group.start(servers.serve)
@@ -258,7 +258,7 @@ class ForeignServers:
         return AcceptedTool(name=name, news=news)
 
 
-def _view(report: ServerReport, own: Mapping[str, Standing]) -> ServerView:
+def _view(report: ServerReport, own: Mapping[str, ToolHistory]) -> ServerView:
     return ServerView(
         name=report.name, place=report.place, state=report.state, error=report.error,
         version=report.version or None, refused=dict(report.refused),

@@ -12,7 +12,14 @@ import anyio.to_thread
 from gonogo.domain.errors import Conflict, Forbidden, InvalidMessage, NotFound, Refused
 from gonogo.domain.identity import Memory, Principal, Role
 from gonogo.domain.records import Approval
-from gonogo.domain.reviews import Link, LinkState, is_genuine, link_id_of, link_token, reviewer_name
+from gonogo.domain.reviews import (
+    DecisionLink,
+    LinkState,
+    is_genuine,
+    link_id_of,
+    link_token,
+    reviewer_name,
+)
 from gonogo.domain.states import ApprovalStatus, DecisionWord
 from gonogo.domain.views import LinkView
 from gonogo.execution.approvals import Refusal, Ruling, is_reviewer, objection
@@ -51,7 +58,7 @@ def link_key(home: Path) -> bytes:
     return path.read_bytes()
 
 
-def link_url(public_url: str, link: Link, key: bytes) -> str:
+def link_url(public_url: str, link: DecisionLink, key: bytes) -> str:
     """The address of a link: whoever has it can use it."""
     return f"{public_url}/d/{link_token(link, key)}"
 
@@ -102,10 +109,10 @@ def new_link(
     made_by: str,
     lifetime: timedelta,
     now: datetime,
-) -> Link:
+) -> DecisionLink:
     """Make a link for somebody who may decide."""
     expires = now + lifetime
-    link = Link(
+    link = DecisionLink(
         id=new_id("link"), approval_id=approval.id, digest=approval.digest,
         principal_id=principal.id, name=principal.name, role=int(principal.role),
         made_by=made_by, created_at=now, expires_at=min(expires, approval.expires_at or expires),
@@ -121,7 +128,7 @@ def new_link(
 
 
 def state_of(
-    conn: Connection, link: Link, approval: Approval, now: datetime, memory: Memory | None
+    conn: Connection, link: DecisionLink, approval: Approval, now: datetime, memory: Memory | None
 ) -> LinkState:
     """What a link is good for now."""
     if link.revoked_at is not None:
@@ -140,7 +147,7 @@ def state_of(
     return LinkState.OPEN
 
 
-def _is_over(link: Link, approval: Approval, now: datetime) -> bool:
+def _is_over(link: DecisionLink, approval: Approval, now: datetime) -> bool:
     if approval.status is not ApprovalStatus.PENDING:
         return False
     return link.expires_at <= now
@@ -153,7 +160,7 @@ NO_ADDRESS = "Links need this server's public address: set GONOGO_PUBLIC_URL"
 class LinkPage:
     """What somebody is shown who follows a link."""
 
-    link: Link
+    link: DecisionLink
     approval: Approval
     state: LinkState
     locale: str
@@ -233,7 +240,9 @@ class Links(Decisions):
         decided = after.approval.decided_at is not None
         return replace(after, state=LinkState.DONE if decided else LinkState.VOTED)
 
-    async def _rule_by_link(self, link: Link, word: DecisionWord, feedback: str | None) -> None:
+    async def _rule_by_link(
+        self, link: DecisionLink, word: DecisionWord, feedback: str | None
+    ) -> None:
         outcome = await self.parts.store.write(self._decide_by_link, link, word, feedback)
         if outcome is not None:
             raise outcome.error
@@ -241,7 +250,7 @@ class Links(Decisions):
     # Transactions -----------------------------------------------------------------------------
 
     def _decide_by_link(
-        self, conn: Connection, link: Link, word: DecisionWord, feedback: str | None
+        self, conn: Connection, link: DecisionLink, word: DecisionWord, feedback: str | None
     ) -> Refusal | None:
         now = self.parts.clock()
         holder = person(conn, link.principal_id, now, self._memory)
@@ -267,7 +276,7 @@ class Links(Decisions):
 
     def _make_link(
         self, conn: Connection, principal: Principal, approval_id: str, name: str | None
-    ) -> Link:
+    ) -> DecisionLink:
         approval, now = readable_approval(conn, principal, approval_id), self.parts.clock()
         holder = person(conn, principal.id if name is None else name, now, self._memory)
         if (

@@ -22,10 +22,10 @@ from gonogo.domain.errors import GonogoError, IdentityUnknown, NotValid, Refused
 from gonogo.domain.identity import (
     MAX_TOKEN,
     Expected,
-    Head,
     Memory,
     Person,
     Role,
+    TokenHeader,
     fits,
     read_claims,
     read_head,
@@ -92,7 +92,7 @@ class Issuer:
         self._tried: datetime | None = None
         self._fetching = anyio.Lock()
 
-    async def key(self, head: Head) -> "Key":
+    async def key(self, head: TokenHeader) -> "Key":
         """The key that a token names.
 
         Raises:
@@ -158,7 +158,7 @@ class Issuer:
     def _age(self) -> timedelta:
         return abs(self._clock() - self._fetched) if self._fetched else timedelta.max
 
-    def _named(self, head: Head) -> list[PublicKey]:
+    def _named(self, head: TokenHeader) -> list[PublicKey]:
         if head.key_id is None:
             return [key for key in self._keys if fits(head.algorithm, key.facts)]
         return [key for key in self._keys if key.id == head.key_id]
@@ -327,7 +327,7 @@ def _roles(settings: Settings) -> dict[str, Role]:
     return {word: Role[role.upper()] for word, role in settings.oidc_roles.items()}
 
 
-def _parts(token: str) -> tuple[Head, Any, bytes, bytes]:
+def _parts(token: str) -> tuple[TokenHeader, Any, bytes, bytes]:
     parts = token.split(".")
     if len(token) > MAX_TOKEN or len(parts) != 3 or not all(map(_PART.fullmatch, parts)):
         raise NotValid("it has not the form of a signed token")
@@ -352,7 +352,7 @@ def _decoded(part: str) -> bytes:
         raise NotValid("a part of it is not base64url") from None
 
 
-def _check_signature(head: Head, signed: bytes, signature: bytes, key: "Key") -> None:
+def _check_signature(head: TokenHeader, signed: bytes, signature: bytes, key: "Key") -> None:
     from joserfc.jws import JWSRegistry
 
     algorithm = JWSRegistry.algorithms[_SAME.get(head.algorithm, head.algorithm)]

@@ -27,7 +27,7 @@ _TAKEN = frozenset({"local", "gonogo"})
 _NAME = re.compile(r"[\w.@-]{1,64}")
 
 
-class People:
+class PrincipalVerbs:
     """The verbs about principals and tokens."""
 
     parts: Parts

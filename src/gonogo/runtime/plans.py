@@ -44,7 +44,7 @@ from gonogo.runtime.views import (
 from gonogo.store import Connection
 from gonogo.store import events as log
 from gonogo.store.approvals import comments_of
-from gonogo.store.calls import Asked, questions_of_plan, refused_calls
+from gonogo.store.calls import SubtaskQuestion, questions_of_plan, refused_calls
 from gonogo.store.plans import (
     current_revision,
     grant_of,
@@ -67,7 +67,7 @@ class Drawn(NamedTuple):
     plan: Plan
     revision: Revision
     rows: list[SubtaskRow]
-    questions: list[Asked]
+    questions: list[SubtaskQuestion]
     last_seq: int
 
 
@@ -97,7 +97,7 @@ def graph_view(drawn: Drawn, now: datetime) -> PlanGraph:
 
 
 def _node(
-    subtask: Subtask, row: SubtaskRow, questions: Sequence[Asked], now: datetime
+    subtask: Subtask, row: SubtaskRow, questions: Sequence[SubtaskQuestion], now: datetime
 ) -> GraphNode:
     end = row.finished_at or now
     waits = merged(
@@ -112,7 +112,7 @@ def _node(
     )
 
 
-def _about(row: SubtaskRow, questions: Iterable[Asked]) -> Iterable[Asked]:
+def _about(row: SubtaskRow, questions: Iterable[SubtaskQuestion]) -> Iterable[SubtaskQuestion]:
     """The questions that a row waited for; one that a later revision kept, those of before."""
     kept = row.epoch == 0 and row.attempt > 0
     for asked in questions:
@@ -359,7 +359,7 @@ def _revoke(conn: Connection, principal: Principal, grant_id: str, now: datetime
 # Plans while a person writes them: what would be said of an edit, before it is sent.
 
 
-class Drafts:
+class PlanEdits:
     """The query about edits."""
 
     parts: Parts

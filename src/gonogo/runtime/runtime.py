@@ -26,12 +26,12 @@ from gonogo.runtime.foreign_tools import ForeignServers, remember
 from gonogo.runtime.links import Links
 from gonogo.runtime.maintenance import Driving, Maintenance
 from gonogo.runtime.messages import Messages
-from gonogo.runtime.people import Logins, People
-from gonogo.runtime.plans import Comments, Drafts, Plans
+from gonogo.runtime.people import Logins, PrincipalVerbs
+from gonogo.runtime.plans import Comments, PlanEdits, Plans
 from gonogo.runtime.reports import Analyses, JudgedCalls, Policies
 from gonogo.runtime.rollback import Undo
 from gonogo.runtime.services import Clock, Parts, utc_now
-from gonogo.runtime.sessions import SessionRules, visible
+from gonogo.runtime.sessions import SessionRuleVerbs, visible
 from gonogo.runtime.streams import Streams
 from gonogo.runtime.wiring import bare_thread
 from gonogo.settings import Settings
@@ -50,14 +50,14 @@ class Runtime(
     Audits,
     Plans,
     Comments,
-    Drafts,
+    PlanEdits,
     Analyses,
     Undo,
-    SessionRules,
+    SessionRuleVerbs,
     Policies,
     JudgedCalls,
     Streams,
-    People,
+    PrincipalVerbs,
     ForeignServers,
     Maintenance,
 ):
@@ -264,8 +264,8 @@ def _open(conn: Connection, parts: Parts) -> None:
     log.start_system_chain(conn)
     if parts.store.missing:
         log.note(
-            conn, log.SYSTEM, parts.clock(), actor=People.owner.id, action="database.accepted",
-            subject=log.SYSTEM, missing=parts.store.missing,
+            conn, log.SYSTEM, parts.clock(), actor=PrincipalVerbs.owner.id,
+            action="database.accepted", subject=log.SYSTEM, missing=parts.store.missing,
         )  # fmt: skip
 
 

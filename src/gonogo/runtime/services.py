@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import anyio
 
 from gonogo.execution.agent import Gate, Hands, Profile
-from gonogo.execution.approvals import Desk
+from gonogo.execution.approvals import ApprovalService
 from gonogo.execution.checkpoints import Sweeps
 from gonogo.execution.erasures import Erasures
 from gonogo.execution.event_bus import Hub
@@ -23,7 +23,7 @@ from gonogo.runtime.wiring import CountedModel
 from gonogo.settings import Settings
 from gonogo.store import Store
 from gonogo.telemetry import Metrics
-from gonogo.tools import Servers, Tool
+from gonogo.tools import ServerPool, Tool
 from gonogo.webhooks import Sender
 
 Clock = Callable[[], datetime]
@@ -64,7 +64,7 @@ class Parts:
     store: Store
     hub: Hub
     metrics: Metrics
-    desk: Desk
+    desk: ApprovalService
     gate: Gate
     hands: Hands
     engine: Engine
@@ -81,7 +81,7 @@ class Parts:
     model: ModelSlot
     profiles: dict[str, Profile]
     tools: Mapping[str, Tool]
-    servers: Servers | None
+    servers: ServerPool | None
     went_on: Continuation
     closing: anyio.Event
     bearers: Bearers | None

@@ -384,7 +384,7 @@ def _log_page(
 # The rules of a session: the verbs of its owner.
 
 
-class SessionRules:
+class SessionRuleVerbs:
     """The verbs about the rules of a session."""
 
     parts: Parts

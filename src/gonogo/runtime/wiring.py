@@ -14,13 +14,13 @@ from gonogo.domain.reviews import Doings, Review, deed_of
 from gonogo.domain.states import ApprovalKind
 from gonogo.domain.tool_calls import Call, ModelRequest, Reply
 from gonogo.execution.agent import Gate, Giving, Means, Profile, Thread, nothing_given
-from gonogo.execution.approvals import Desk
+from gonogo.execution.approvals import ApprovalService
 from gonogo.llm import Model
 from gonogo.policy import Reviews, load_reviews, load_rules
 from gonogo.settings import Settings
 from gonogo.store import Connection, go_on
 from gonogo.store.sessions import session_of
-from gonogo.tools import Servers, Tool
+from gonogo.tools import ServerPool, Tool
 from gonogo.workspace import DEFAULT_PATH, Ceilings, Network, Programs, Sandbox
 
 
@@ -30,7 +30,7 @@ def open_gate(
     profiles: Mapping[str, Profile],
     reviews: Reviews,
     given: Giving = nothing_given,
-    servers: Servers | None = None,
+    servers: ServerPool | None = None,
     path: str | None = None,
 ) -> Gate:
     """Make the gate of these tools and agents.
@@ -133,7 +133,7 @@ def replan_rules(settings: Settings) -> ReplanRules:
     )
 
 
-def open_desk(settings: Settings, doings: Doings) -> Desk:
+def open_desk(settings: Settings, doings: Doings) -> ApprovalService:
     """The desk, with the rules of review and the times that questions have."""
     seconds = {
         ApprovalKind.TOOL: settings.approval_expiry_tool,
@@ -143,7 +143,7 @@ def open_desk(settings: Settings, doings: Doings) -> Desk:
     }
     if settings.approval_expiry_action == "keep_waiting":
         seconds = {}
-    return Desk(
+    return ApprovalService(
         reviews=load_reviews(settings.admin_rules, settings.rules), doings=doings.of,
         expiry={k: timedelta(seconds=s) if s is not None else None for k, s in seconds.items()},
         warning=timedelta(seconds=settings.approval_warning),

@@ -12,6 +12,6 @@ refusal has the status and the word that the protocol gives it. It promises that
 """
 
 from gonogo.server.app import Ready, create_app, describe, serve
-from gonogo.server.auth import Limits
+from gonogo.server.auth import WaitLimits
 
-__all__ = ["Limits", "Ready", "create_app", "describe", "serve"]
+__all__ = ["Ready", "WaitLimits", "create_app", "describe", "serve"]

@@ -25,7 +25,7 @@ from gonogo.domain.errors import Conflict, Forbidden
 from gonogo.domain.network import LOOPBACK
 from gonogo.domain.strict_json import MAX_BYTES
 from gonogo.server import openapi, websocket
-from gonogo.server.auth import Door, Limits, Rates
+from gonogo.server.auth import Rates, ServerState, WaitLimits
 from gonogo.server.connections import LEAST, Connections, Room, room_for_connections
 from gonogo.server.middleware import WILDCARDS, Guard, Heads, Names, Shelter
 from gonogo.server.problems import add_handlers
@@ -62,7 +62,7 @@ def create_app(
     host: str = "127.0.0.1",
     hosts: Collection[str] = (),
     origins: Collection[str] = (),
-    limits: Limits | None = None,
+    limits: WaitLimits | None = None,
 ) -> FastAPI:
     """Make the app that serves one runtime.
 
@@ -76,7 +76,9 @@ def create_app(
     app = _app_with_paths(Middleware(Shelter), Middleware(Guard, names=names))
     settings = runtime.settings
     rates = Rates.of(requests=settings.rate_requests, messages=settings.rate_messages)
-    app.state.door = Door(runtime=runtime, auth=auth, limits=limits or Limits(), rates=rates)
+    app.state.door = ServerState(
+        runtime=runtime, auth=auth, limits=limits or WaitLimits(), rates=rates
+    )
     runtime.subscribe_revocations(app.state.door.credentials_changed)
     return app
 
@@ -145,7 +147,7 @@ async def serve(
     auth: bool = True,
     hosts: Collection[str] = (),
     origins: Collection[str] = (),
-    limits: Limits | None = None,
+    limits: WaitLimits | None = None,
     on_ready: Callable[[Ready], None] | None = None,
 ) -> None:
     """Serve a runtime until it closes.
@@ -161,7 +163,7 @@ async def serve(
     """
     if not auth and host not in LOOPBACK:
         raise Forbidden(f"Without authentication the host must be a loopback address, not {host}")
-    limits = limits or Limits()
+    limits = limits or WaitLimits()
     app = create_app(runtime, auth=auth, host=host, hosts=hosts, origins=origins, limits=limits)
     with ExitStack() as stack:
         listeners: list[socket.socket] = []
@@ -179,7 +181,7 @@ async def serve(
 
         logging.getLogger("uvicorn.error").addFilter(_is_ours)
         async with anyio.create_task_group() as group:
-            server = _Server(app, runtime.closing, group, started)
+            server = _UvicornServer(app, runtime.closing, group, started)
             if threading.current_thread() is threading.main_thread():
                 await group.start(_close_on_signal, runtime.closing)
             try:
@@ -193,7 +195,7 @@ def _is_ours(record: logging.LogRecord) -> bool:
     return not record.getMessage().startswith(_SENDERS_FAULTS)
 
 
-class _Server(uvicorn.Server):
+class _UvicornServer(uvicorn.Server):
     """uvicorn, ended by an event instead of by polling and by signals of its own."""
 
     def __init__(

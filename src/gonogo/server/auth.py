@@ -20,7 +20,7 @@ import anyio
 from fastapi import Depends, Request
 from starlette.requests import HTTPConnection
 
-from gonogo.domain.errors import Busy, Failed, Forbidden, RateLimited, Unauthorized
+from gonogo.domain.errors import Busy, Forbidden, InternalFailure, RateLimited, Unauthorized
 from gonogo.domain.identity import Principal
 from gonogo.server.connections import Connections
 
@@ -186,7 +186,7 @@ _FRESH = _GLANCE = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class WaitLimits:
     """How long this door waits for people and their programs, in seconds."""
 
     body: float = 30.0
@@ -242,12 +242,12 @@ async def _comes_through(check: Callable[[], Awaitable[None]]) -> bool:
 
 
 @dataclass(slots=True, kw_only=True)
-class Door:
+class ServerState:
     """The runtime behind a server, and what the server itself remembers."""
 
     runtime: "Runtime"
     auth: bool = True
-    limits: Limits = field(default_factory=Limits)
+    limits: WaitLimits = field(default_factory=WaitLimits)
     rates: Rates
     failures: Failures = field(default_factory=Failures)
     codes: Codes = field(default_factory=Codes)
@@ -321,7 +321,7 @@ class Door:
             await self._holder(credential)
         except Unauthorized:
             return False
-        except Failed:
+        except InternalFailure:
             # It was valid, and nobody can say now that it is not; its own end still holds.
             return True
         return True
@@ -336,7 +336,7 @@ _READING = frozenset({"GET", "HEAD", "OPTIONS"})
 class Caller:
     """One request's sender."""
 
-    door: Door
+    door: ServerState
     principal: Principal
     credential: Credential | None
     request: Request
@@ -347,9 +347,9 @@ class Caller:
         return self.door.runtime
 
 
-def door_of(connection: HTTPConnection) -> Door:
+def door_of(connection: HTTPConnection) -> ServerState:
     """The door that a connection came through."""
-    door: Door = connection.app.state.door
+    door: ServerState = connection.app.state.door
     return door
 
 
@@ -414,7 +414,7 @@ Known = Annotated[Caller, Depends(caller_of)]
 Authenticated = Annotated[Caller, Depends(admitted)]
 
 
-def _bucket(request: Request, door: Door) -> Bucket:
+def _bucket(request: Request, door: ServerState) -> Bucket:
     word = request.url.path.rpartition("/")[2]
     is_urgent = request.method == "POST" and word in _URGENT
     return door.rates.decisions if is_urgent else door.rates.requests

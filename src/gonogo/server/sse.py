@@ -18,7 +18,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from gonogo.domain.errors import GonogoError, Internal
-from gonogo.server.auth import Caller, Limits
+from gonogo.server.auth import Caller, WaitLimits
 from gonogo.server.problems import error_event
 
 EventBody = Mapping[str, Any]
@@ -62,7 +62,7 @@ class EventStream(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send until the source ends, the reader is gone, or the server closes."""
         async with self._source() as events, anyio.create_task_group() as group:
-            line = _Line(send, self._caller.door.limits, group.cancel_scope)
+            line = _EventSender(send, self._caller.door.limits, group.cancel_scope)
             await line.start(self.status_code, self.raw_headers)
             group.start_soon(_until_gone, receive, group.cancel_scope)
             group.start_soon(line.keep_open)
@@ -70,7 +70,7 @@ class EventStream(Response):
             await line.end()
             group.cancel_scope.cancel()
 
-    async def _send_all(self, events: AsyncIterator[EventBody], line: "_Line") -> None:
+    async def _send_all(self, events: AsyncIterator[EventBody], line: "_EventSender") -> None:
         door, whole = self._caller.door, False
         ended = partial(door.ended, self._caller.credential, self._caller.principal)
         async with anyio.create_task_group() as group:
@@ -85,10 +85,10 @@ class EventStream(Response):
             await line.send(frame(DONE))
 
 
-class _Line:
+class _EventSender:
     """The sending side of one connection, shared by the events and the heartbeat."""
 
-    def __init__(self, send: Send, limits: Limits, connection: anyio.CancelScope) -> None:
+    def __init__(self, send: Send, limits: WaitLimits, connection: anyio.CancelScope) -> None:
         self._send, self._limits, self._connection = send, limits, connection
         self._free = anyio.Lock()
         self._sent = False
@@ -116,7 +116,7 @@ class _Line:
                 await self.send(b": still here\n\n")
 
 
-async def _pump(events: AsyncIterator[EventBody], line: _Line) -> bool:
+async def _pump(events: AsyncIterator[EventBody], line: _EventSender) -> bool:
     """Send every event; whether the last one ended the answer."""
     is_final = False
     try:

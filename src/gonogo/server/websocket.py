@@ -24,17 +24,17 @@ from websockets.frames import Frame
 from gonogo.domain import strict_json
 from gonogo.domain.errors import (
     Busy,
-    Failed,
     Forbidden,
     GonogoError,
     Internal,
+    InternalFailure,
     RateLimited,
     Unauthorized,
 )
 from gonogo.domain.identity import Principal, Role
 from gonogo.domain.messages import parse_message
 from gonogo.domain.views import DecisionAnswer
-from gonogo.server.auth import Credential, Door, TooFast, address_of, door_of, presented
+from gonogo.server.auth import Credential, ServerState, TooFast, address_of, door_of, presented
 from gonogo.server.connections import Connections
 from gonogo.server.problems import error_event, problem_of, said
 from gonogo.server.requests import counted, possible
@@ -177,7 +177,7 @@ async def talk(socket: WebSocket, session_id: str) -> None:
     except Unauthorized:
         credential = Credential(token="")
     await socket.accept()
-    line = _Line(socket=socket, session_id=session_id, seconds=door.limits.write)
+    line = _FrameSender(socket=socket, session_id=session_id, seconds=door.limits.write)
     try:
         conversation = await _begin(door, line, credential)
     except _Gone:
@@ -195,7 +195,7 @@ async def talk(socket: WebSocket, session_id: str) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Line:
+class _FrameSender:
     """The sending side; whoever sends, frames never mix."""
 
     socket: WebSocket
@@ -239,8 +239,8 @@ class _Line:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Conversation:
-    door: Door
-    line: _Line
+    door: ServerState
+    line: _FrameSender
     credential: Credential | None
     principal: Principal
     session_id: str
@@ -310,7 +310,7 @@ class _Conversation:
         # Another process may have revoked the token, so each frame is checked.
         try:
             await self.door.identify(self.credential, address_of(self.line.socket))
-        except Failed as error:
+        except InternalFailure as error:
             await self.line.send({**error_event(error), "session_id": self.session_id})
             return
         try:
@@ -342,7 +342,9 @@ def _refused(answer: DecisionAnswer) -> dict[str, Any]:
     return {**said(code, detail, is_final=False), "call_id": answer.id}
 
 
-async def _begin(door: Door, line: _Line, credential: Credential | None) -> _Conversation:
+async def _begin(
+    door: ServerState, line: _FrameSender, credential: Credential | None
+) -> _Conversation:
     """Find out who is there and what they want to see.
 
     Raises:

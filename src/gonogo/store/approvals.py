@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import Connection, bindparam, delete, exists, func, select, update
 
 from gonogo.domain.records import Approval, Comment, Vote
-from gonogo.domain.reviews import Link
+from gonogo.domain.reviews import DecisionLink
 from gonogo.store.columns import Clean
 from gonogo.store.rows import by, change, columns_of, many, one, put, row_of
 from gonogo.store.schema import approvals, comments, links, plans, sessions, tokens, turns, votes
@@ -167,7 +167,7 @@ def end_revising(conn: Connection, plan_id: str) -> None:
 # Links that decide: made, used once, ended.
 
 _OPEN = (
-    select(*columns_of(links, Link))
+    select(*columns_of(links, DecisionLink))
     .where(
         links.c.approval_id == bindparam("of"),
         links.c.used_at.is_(None),
@@ -182,19 +182,19 @@ _USE = _GOOD.values(used_at=bindparam("at"))
 _REVOKE = _GOOD.values(revoked_at=bindparam("at"))
 
 
-def add_link(conn: Connection, link: Link) -> None:
+def add_link(conn: Connection, link: DecisionLink) -> None:
     """Insert a link."""
     put(conn, links, row_of(link))
 
 
-def link_of(conn: Connection, link_id: str) -> Link | None:
+def link_of(conn: Connection, link_id: str) -> DecisionLink | None:
     """The link of that id."""
-    return one(conn, by(links, Link, "id"), {"id": link_id}, Link)
+    return one(conn, by(links, DecisionLink, "id"), {"id": link_id}, DecisionLink)
 
 
-def open_links(conn: Connection, approval_id: str) -> list[Link]:
+def open_links(conn: Connection, approval_id: str) -> list[DecisionLink]:
     """The links of a question that were neither used nor revoked."""
-    return many(conn, _OPEN, {"of": approval_id}, Link)
+    return many(conn, _OPEN, {"of": approval_id}, DecisionLink)
 
 
 def use_link(conn: Connection, link_id: str, now: datetime) -> bool:

@@ -38,8 +38,8 @@ from gonogo.domain.audit_chain import (
     Anchor,
     AuditFilter,
     AuditPlace,
-    Head,
-    Link,
+    ChainHead,
+    ChainLink,
     Record,
     Walk,
     heads_digest,
@@ -190,17 +190,17 @@ def has_chain(conn: Connection, chain: str) -> bool:
 
 def links(
     conn: Connection, chain: str, after: int = _BEFORE_ALL, upto: int = 2**31 - 1, limit: int = 100
-) -> list[Link]:
+) -> list[ChainLink]:
     """Entries of one chain as their hashes see them, oldest first."""
     found = {"of": chain, "after": after, "upto": upto, "limit": limit}
     # What is hashed is what the database has, and not what this process remembers.
-    return [Link(**row) for row in whole_rows(conn, _LINKS, found, afresh=True)]
+    return [ChainLink(**row) for row in whole_rows(conn, _LINKS, found, afresh=True)]
 
 
 def verify_chain(
     conn: Connection,
     chain: str,
-    floor: Head | None = None,
+    floor: ChainHead | None = None,
 ) -> tuple[int, list[str]]:
     """Walk one audit chain. Gives the number of entries and what is wrong with them.
 
@@ -220,7 +220,7 @@ def verify(
         only: Look at this session's chain alone, and at the system's.
     """
     gone = [floor for floor in removed(conn) if only in (None, floor.chain)]
-    floors = {row.chain: Head(chain=row.chain, seq=row.seq, hash=row.hash) for row in gone}
+    floors = {row.chain: ChainHead(chain=row.chain, seq=row.seq, hash=row.hash) for row in gone}
     system, record = _system(conn, anchors)
     # A chain that was emptied has no name any more, and its session still holds what was done.
     found = {*chain_names(conn), *conn.execute(_SESSIONS).scalars()} - {SYSTEM}
@@ -261,7 +261,7 @@ class _Walked:
 
 
 def _walked(
-    conn: Connection, chain: str, floor: Head | None, *seen: Callable[[Link], None]
+    conn: Connection, chain: str, floor: ChainHead | None, *seen: Callable[[ChainLink], None]
 ) -> _Walked:
     walk, problems, count = Walk(chain, floor), list[str](), 0
     after = _BEFORE_ALL
@@ -286,7 +286,9 @@ def _system(conn: Connection, anchors: Iterable[Anchor]) -> tuple[_Walked, Recor
     return walked, record
 
 
-def _session(conn: Connection, chain: str, floors: Mapping[str, Head], record: Record) -> _Walked:
+def _session(
+    conn: Connection, chain: str, floors: Mapping[str, ChainHead], record: Record
+) -> _Walked:
     said = Reconciliation()
     walked = _walked(conn, chain, floors.get(chain), said.take)
     walked.problems.extend(record.not_deleted(chain, walked.walk.erased))
@@ -329,8 +331,8 @@ def removable(conn: Connection, after: str, only: str | None, before: datetime) 
 
 
 def prune(
-    conn: Connection, heads: Iterable[Head], before: datetime, by: str, now: datetime
-) -> list[Head]:
+    conn: Connection, heads: Iterable[ChainHead], before: datetime, by: str, now: datetime
+) -> list[ChainHead]:
     """Remove the beginnings of chains, each up to an entry that the caller has seen.
 
     What is not removable any more is left as it is.
@@ -338,7 +340,7 @@ def prune(
     Raises:
         Conflict: an entry is another one than the caller saw.
     """
-    gone = list[Head]()
+    gone = list[ChainHead]()
     for head in heads:
         stretch = next(iter(removable(conn, "", head.chain, before)), None)
         if stretch is None or not stretch.first <= head.seq <= stretch.last:
@@ -360,7 +362,7 @@ def set_anchor(conn: Connection, by: str, now: datetime) -> None:
     known, last = _anchored(conn)
     end = log.extent_of(conn, SYSTEM)
     heads = {
-        row.chain: Head(chain=row.chain, seq=row.audit_seq, hash=row.audit_hash)
+        row.chain: ChainHead(chain=row.chain, seq=row.audit_seq, hash=row.audit_hash)
         for row in conn.execute(_HEADS)
     }
     moved = [head for name, head in sorted(heads.items()) if known.get(name) != head]
@@ -385,19 +387,19 @@ def last_anchor(conn: Connection) -> Anchor:
     )  # fmt: skip
 
 
-def _anchored(conn: Connection) -> tuple[dict[str, Head], Link | None]:
+def _anchored(conn: Connection) -> tuple[dict[str, ChainHead], ChainLink | None]:
     record, last = Record(), None
-    for last in many(conn, _ANCHORS, {}, Link):
+    for last in many(conn, _ANCHORS, {}, ChainLink):
         record.take(last)
     return record.heads, last
 
 
-def _parts(heads: list[Head]) -> Iterator[list[Head]]:
+def _parts(heads: list[ChainHead]) -> Iterator[list[ChainHead]]:
     for start in range(0, len(heads), _MOVED):
         yield heads[start : start + _MOVED]
 
 
-def _unwitnessed(record: Record, floors: dict[str, Head]) -> Iterator[tuple[str, str]]:
+def _unwitnessed(record: Record, floors: dict[str, ChainHead]) -> Iterator[tuple[str, str]]:
     for chain in sorted({*floors, *record.removed}):
         floor, said = floors.get(chain), record.removed.get(chain)
         if floor != said:
@@ -413,18 +415,18 @@ def _lost(conn: Connection, record: Record) -> Iterator[tuple[str, str]]:
         yield session, f"{session}: the session is on record, and its whole chain is gone"
 
 
-def _is_older(chain: str, seq: int, floors: dict[str, Head]) -> bool:
+def _is_older(chain: str, seq: int, floors: dict[str, ChainHead]) -> bool:
     return chain in floors and seq < floors[chain].seq
 
 
-def _hash_at(conn: Connection, chain: str, seq: int, floors: dict[str, Head]) -> str | None:
+def _hash_at(conn: Connection, chain: str, seq: int, floors: dict[str, ChainHead]) -> str | None:
     floor = floors.get(chain)
     if floor is not None and floor.seq == seq:
         return floor.hash
     return log.hash_at(conn, chain, seq)
 
 
-def set_floor(conn: Connection, head: Head, now: datetime) -> None:
+def set_floor(conn: Connection, head: ChainHead, now: datetime) -> None:
     """Keep up to where entries of a chain were removed; whoever does it notes why."""
     to = {"seq": head.seq, "hash": head.hash, "removed_at": now}
     if not change(conn, audit_floors, {"chain": head.chain}, to):

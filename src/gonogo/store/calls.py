@@ -283,7 +283,7 @@ def count_pending(conn: Connection, session_id: str) -> int:
     return conn.execute(_COUNT_PENDING, {"of": session_id}).scalar_one()
 
 
-class Asked(NamedTuple):
+class SubtaskQuestion(NamedTuple):
     """A question that a subtask waited for, without what it was about."""
 
     subtask_id: str
@@ -292,9 +292,9 @@ class Asked(NamedTuple):
     decided_at: datetime | None
 
 
-def questions_of_plan(conn: Connection, plan_id: str) -> list[Asked]:
+def questions_of_plan(conn: Connection, plan_id: str) -> list[SubtaskQuestion]:
     """Every question about a plan's subtasks, and about what they wanted to do."""
-    return [Asked(*row) for row in conn.execute(_ASKED, {"of": plan_id})]
+    return [SubtaskQuestion(*row) for row in conn.execute(_ASKED, {"of": plan_id})]
 
 
 def count_open_questions(conn: Connection) -> dict[str, int]:

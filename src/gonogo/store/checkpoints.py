@@ -82,7 +82,7 @@ _UNDONE = select(file_changes.c.subtask_id, file_changes.c.created_at).where(
 )
 
 
-class Head(NamedTuple):
+class PlanHead(NamedTuple):
     """Where a session and a plan's files stand."""
 
     event_seq: int
@@ -91,10 +91,10 @@ class Head(NamedTuple):
     last_change: int
 
 
-def head_of(conn: Connection, session_id: str, plan_id: str) -> Head:
+def head_of(conn: Connection, session_id: str, plan_id: str) -> PlanHead:
     """What a checkpoint of a plan says of this moment, in one statement."""
     params = {"session_id": session_id, "plan_id": plan_id}
-    head = Head(*conn.execute(_HEAD, params).one())
+    head = PlanHead(*conn.execute(_HEAD, params).one())
     told = outbox(conn).pending.get(session_id)
     return head._replace(event_seq=head.event_seq + len(told.bodies)) if told else head
 

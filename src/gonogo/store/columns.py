@@ -140,7 +140,7 @@ class Flag(TypeDecorator[bool]):
         return None if value is None else bool(value)
 
 
-class Word(TypeDecorator[Any]):
+class WordColumn(TypeDecorator[Any]):
     """One of a set of words; where `others` may come, those stay plain text."""
 
     impl = Text

@@ -27,7 +27,7 @@ from sqlalchemy import (
     update,
 )
 
-from gonogo.domain.audit_chain import ERASED, OPENED, PRUNED, SYSTEM, Head
+from gonogo.domain.audit_chain import ERASED, OPENED, PRUNED, SYSTEM, ChainHead
 from gonogo.domain.records import Session
 from gonogo.domain.states import ENDED, TURN, ApprovalStatus
 from gonogo.store import events as log
@@ -235,7 +235,7 @@ def _remove_unsealed(conn: Connection, session_id: str, now: datetime) -> None:
         return
     first = conn.execute(_FIRST, of).scalar()
     conn.execute(_REMOVE, {**of, "upto": last.seq})
-    set_floor(conn, Head(chain=session_id, seq=last.seq, hash=last.hash), now)
+    set_floor(conn, ChainHead(chain=session_id, seq=last.seq, hash=last.hash), now)
     log.note(
         conn, SYSTEM, now, actor="gonogo", action=PRUNED, subject=session_id,
         first=first, last=last.seq, hash=last.hash, reason="its session was deleted",

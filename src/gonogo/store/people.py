@@ -11,7 +11,7 @@ from sqlalchemy import Connection, bindparam, delete, func, or_, select, union_a
 from sqlalchemy.dialects import postgresql, sqlite
 
 from gonogo.domain.identity import Login, Sight
-from gonogo.domain.tool_calls import Sighting, Standing
+from gonogo.domain.tool_calls import Sighting, ToolHistory
 from gonogo.store import events as log
 from gonogo.store.columns import Clean, Utc
 from gonogo.store.rows import change, columns_of, many, one, put, row_of, rows
@@ -248,23 +248,23 @@ _KEEP = {
 }
 
 
-def standing_of(conn: Connection, name: str) -> Standing | None:
+def standing_of(conn: Connection, name: str) -> ToolHistory | None:
     """What was seen of a tool; None: nothing yet."""
     found = many(conn, _OF, {"of": name}, Sighting)
-    return Standing(found) if found else None
+    return ToolHistory(found) if found else None
 
 
-def all_standings(conn: Connection) -> dict[str, Standing]:
+def all_standings(conn: Connection) -> dict[str, ToolHistory]:
     """What was seen of every tool, by name."""
     found: dict[str, list[Sighting]] = {}
     for sighting in many(conn, _ALL, {}, Sighting):
         found.setdefault(sighting.name, []).append(sighting)
-    return {name: Standing(several) for name, several in found.items()}
+    return {name: ToolHistory(several) for name, several in found.items()}
 
 
 def sight(
     conn: Connection, name: str, digest: str, definition: Mapping[str, Any], now: datetime
-) -> Standing:
+) -> ToolHistory:
     """Write down how a tool is described, if that is not as it was seen last."""
     standing = standing_of(conn, name)
     if standing is not None and standing.now.digest == digest:

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, and_, bindparam, delete, exists, func, or_, s
 from gonogo.domain.errors import Conflict
 from gonogo.domain.plan import FORM, Revision, Subtask, as_meant, worker_name
 from gonogo.domain.records import GrantRow, Plan, SubtaskRow, Watch
-from gonogo.domain.schedule import Standing
+from gonogo.domain.schedule import SubtaskStanding
 from gonogo.domain.states import BOUND, PLAN, SUBTASK, PlanStatus, SubtaskStatus
 from gonogo.store.rows import (
     among,
@@ -269,11 +269,11 @@ def subtask_rows(conn: Connection, plan_id: str, revision: int) -> list[SubtaskR
     return many(conn, _ROWS, {"plan_id": plan_id, "revision": revision}, SubtaskRow)
 
 
-def standings(conn: Connection, plan_id: str, revision: int) -> dict[str, Standing]:
+def standings(conn: Connection, plan_id: str, revision: int) -> dict[str, SubtaskStanding]:
     """Where each subtask of a revision stands."""
-    found: dict[str, Standing] = {}
+    found: dict[str, SubtaskStanding] = {}
     for *standing, ids in rows(conn, _STANDINGS, {"plan_id": plan_id, "revision": revision}):
-        found |= dict.fromkeys(ids.split(" "), Standing(*standing))
+        found |= dict.fromkeys(ids.split(" "), SubtaskStanding(*standing))
     return found
 
 

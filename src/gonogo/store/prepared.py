@@ -26,14 +26,14 @@ Statement = Insert | Update | Delete | Select[Any]
 _STATEMENTS = (Insert, Update, Delete, Select)
 
 
-class Found(IteratorResult[Any]):
+class ResultRows(IteratorResult[Any]):
     """What a statement gave."""
 
     rowcount: int = -1
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _Parameter:
     """Where one parameter of a statement comes from."""
 
     name: str
@@ -47,7 +47,7 @@ class _Prepared:
     """A statement as the driver takes it."""
 
     sql: str
-    places: tuple[_Place, ...]
+    places: tuple[_Parameter, ...]
     columns: tuple[Converter, ...]
     """How each column of a row is read; empty for a statement that gives none."""
     metadata: SimpleResultMetaData
@@ -99,7 +99,7 @@ class Direct(Connection):
             raise DBAPIError.instance(
                 ready.sql, bound, error, sqlite3.Error, dialect=self.dialect
             ) from error
-        found = Found(ready.metadata, iter(ready.read(cursor) if ready.columns else ()))
+        found = ResultRows(ready.metadata, iter(ready.read(cursor) if ready.columns else ()))
         found.rowcount = cursor.rowcount
         return cast("CursorResult[Any]", found)
 
@@ -135,15 +135,19 @@ def _compiled(
     return statement.compile(dialect=dialect, column_keys=keys, compile_kwargs=how)
 
 
-def _places(compiled: SQLCompiler, given: Collection[str], dialect: Dialect) -> Iterator[_Place]:
+def _places(
+    compiled: SQLCompiler, given: Collection[str], dialect: Dialect
+) -> Iterator[_Parameter]:
     parameters = {name: parameter for parameter, name in compiled.bind_names.items()}
     for name in compiled.positiontup or ():
         convert = _writer(parameters[name].type, dialect)
         if name in given:
-            yield _Place(name, convert)
+            yield _Parameter(name, convert)
         else:
             value = parameters[name].effective_value
-            yield _Place(name, None, value if convert is None else convert(value), is_fixed=True)
+            yield _Parameter(
+                name, None, value if convert is None else convert(value), is_fixed=True
+            )
 
 
 def _writer(kind: TypeEngine[Any], dialect: Dialect) -> Converter:

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Engine, event
 from sqlalchemy.pool import ConnectionPoolEntry
 from uuid6 import uuid7
 
-from gonogo.domain.records import Job, Stop, Timer
+from gonogo.domain.records import Job, JobStop, Timer
 
 _KEY, _RECENT = "gonogo.outbox", "gonogo.i18n"
 
@@ -44,7 +44,7 @@ class Outbox:
 
     events: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     jobs: list[Job] = field(default_factory=list[Job])
-    stops: list[Stop] = field(default_factory=list[Stop])
+    stops: list[JobStop] = field(default_factory=list[JobStop])
     timers: list[Timer] = field(default_factory=list[Timer])
     pending: dict[str, Any] = field(default_factory=dict[str, Any])
     """By chain, what the event log and the audit will be told at the transaction's end."""
@@ -152,7 +152,7 @@ def go_on(
 
 def stop(conn: Connection, kind: str, key: str) -> None:
     """Once committed, end a job that runs: its work was taken from it."""
-    outbox(conn).stops.append(Stop(kind, key))
+    outbox(conn).stops.append(JobStop(kind, key))
 
 
 # Ids: a prefix that says what it names, and a UUID of version 7, so that they sort by age.

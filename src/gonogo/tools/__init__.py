@@ -15,7 +15,7 @@ from gonogo.tools.control import CONTROL_TOOLS, ENDING_TOOLS
 from gonogo.tools.files import READING_TOOLS, WRITING_TOOLS
 from gonogo.tools.mcp.config import ServerConfig, load_servers
 from gonogo.tools.mcp.schemas import SchemaChecks
-from gonogo.tools.mcp.servers import Remembered, ServerReport, Servers, Sight
+from gonogo.tools.mcp.servers import Remembered, ServerPool, ServerReport, Sight
 from gonogo.tools.mcp.tool import Definition, ForeignTool, difference
 from gonogo.tools.patch import PATCHING_TOOLS, parse_patch
 
@@ -52,8 +52,8 @@ __all__ = [
     "Remembered",
     "SchemaChecks",
     "ServerConfig",
+    "ServerPool",
     "ServerReport",
-    "Servers",
     "Sight",
     "Tool",
     "builtin_tools",

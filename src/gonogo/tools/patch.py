@@ -69,7 +69,7 @@ def parse_patch(text: str) -> tuple[FilePatch, ...]:
     Raises:
         ToolFailed: `invalid_arguments`, naming the line that is wrong.
     """
-    reader = _Reader(text)
+    reader = _PatchReader(text)
     patches: list[FilePatch] = []
     while reader.skip_preamble():
         patches.append(_file_patch(reader))
@@ -126,7 +126,7 @@ def _with_ends(text: str) -> list[str]:
     return [f"{line}\n" for line in lines[:-1]] + [lines[-1]] * bool(lines[-1])
 
 
-class _Reader:
+class _PatchReader:
     """The lines of a patch, taken one by one."""
 
     def __init__(self, text: str) -> None:
@@ -173,7 +173,7 @@ class _Reader:
             raise self.fail("more lines than the hunk's header counts")
 
 
-def _file_patch(reader: _Reader) -> FilePatch:
+def _file_patch(reader: _PatchReader) -> FilePatch:
     old = _name(reader.take(), "--- ")
     line = reader.take()
     if not line.startswith("+++ "):
@@ -209,7 +209,7 @@ def _path(old: str, new: str) -> str | None:
     return old if old == new else None
 
 
-def _hunks(reader: _Reader) -> Iterator[Hunk]:
+def _hunks(reader: _PatchReader) -> Iterator[Hunk]:
     while reader.next is not None and reader.next.startswith("@@"):
         header = _HUNK.match(reader.take())
         if header is None:
@@ -219,7 +219,7 @@ def _hunks(reader: _Reader) -> Iterator[Hunk]:
         reader.check_hunk_over()
 
 
-def _hunk(reader: _Reader, start: int, old_count: int, new_count: int) -> Hunk:
+def _hunk(reader: _PatchReader, start: int, old_count: int, new_count: int) -> Hunk:
     old: list[str] = []
     new: list[str] = []
     sides: tuple[list[str], ...] = ()
@@ -236,7 +236,9 @@ def _hunk(reader: _Reader, start: int, old_count: int, new_count: int) -> Hunk:
     return Hunk(start, tuple(old), tuple(new))
 
 
-def _sides(reader: _Reader, line: str, old: list[str], new: list[str]) -> tuple[list[str], ...]:
+def _sides(
+    reader: _PatchReader, line: str, old: list[str], new: list[str]
+) -> tuple[list[str], ...]:
     match line[:1]:
         case " " | "":
             return (old, new)

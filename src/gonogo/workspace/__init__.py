@@ -6,9 +6,9 @@ runs in a box where the machine has one, and nothing of it is left when it is ov
 """
 
 from gonogo.workspace.files.content import Base
-from gonogo.workspace.files.listing import Entry, Listing, compile_glob
+from gonogo.workspace.files.listing import FolderEntry, Listing, compile_glob
 from gonogo.workspace.files.safe_open import elsewhere
-from gonogo.workspace.files.search import Found, Match, Query
+from gonogo.workspace.files.search import Match, Query, SearchResult
 from gonogo.workspace.files.workspace import READ_LIMIT, Stat, Workspace
 from gonogo.workspace.locks import Traffic
 from gonogo.workspace.sandbox.bubblewrap import Sandbox, nothing
@@ -25,7 +25,14 @@ from gonogo.workspace.sandbox.network import Network, Reached
 from gonogo.workspace.sandbox.process import DEFAULT_PATH, Programs, bound_process
 from gonogo.workspace.snapshots.restore import Left, Restore, RestoreItem
 from gonogo.workspace.snapshots.snapshot import Snapshots
-from gonogo.workspace.snapshots.states import Change, FileState, Folders, Limits, LineCount, Tree
+from gonogo.workspace.snapshots.states import (
+    Change,
+    FileState,
+    Folders,
+    LineCount,
+    SnapshotLimits,
+    Tree,
+)
 
 __all__ = [
     "DEFAULT_PATH",
@@ -35,15 +42,13 @@ __all__ = [
     "Ceilings",
     "Change",
     "CommandOutput",
-    "Entry",
     "FileState",
+    "FolderEntry",
     "Folders",
-    "Found",
     "Guarded",
     "GuardedName",
     "Guards",
     "Left",
-    "Limits",
     "LineCount",
     "Listing",
     "Match",
@@ -54,6 +59,8 @@ __all__ = [
     "Restore",
     "RestoreItem",
     "Sandbox",
+    "SearchResult",
+    "SnapshotLimits",
     "Snapshots",
     "Stat",
     "Traffic",

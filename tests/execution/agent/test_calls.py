@@ -9,7 +9,7 @@ from gonogo.domain.errors import Conflict
 from gonogo.domain.identity import Principal, Role
 from gonogo.domain.states import ApprovalKind, ApprovalStatus, CallStatus, DecisionWord
 from gonogo.execution.agent import CallKind, drop_call
-from gonogo.execution.approvals import Desk, Ruling
+from gonogo.execution.approvals import ApprovalService, Ruling
 from gonogo.store import Connection, Store
 from gonogo.store import events as log
 from gonogo.store.calls import add_approval, add_calls, approval_of, call_of, count_pending
@@ -22,7 +22,7 @@ async def test_an_answer_does_not_count_for_a_call_that_is_no_more_what_was_show
     store: Store, word: DecisionWord
 ) -> None:
     gone_on: list[str] = []
-    desk = Desk()
+    desk = ApprovalService()
     desk.kinds[ApprovalKind.TOOL] = CallKind(
         resume=lambda conn, call, now: gone_on.append(call.id),
         start=lambda conn, call, now: gone_on.append(call.id), desk=desk,
@@ -50,7 +50,7 @@ async def test_a_call_that_is_dropped_takes_its_question_with_it(store: Store) -
         add_calls(conn, [waits])
         add_approval(conn, rows.approval(call_id="call_1"))
         add_approval(conn, rows.approval("other", call_id="call_2"))
-        drop_call(conn, Desk(), waits, "the subtask was cancelled", rows.NOW)
+        drop_call(conn, ApprovalService(), waits, "the subtask was cancelled", rows.NOW)
 
     await store.write(dropped)
 

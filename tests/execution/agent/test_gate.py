@@ -7,7 +7,7 @@ import pytest
 
 from gonogo.domain.plan import Scope
 from gonogo.domain.tool_calls import Grant
-from gonogo.execution.agent import Given, Thread, load_profiles
+from gonogo.execution.agent import ConversationGrants, Thread, load_profiles
 from gonogo.policy import load_reviews
 from gonogo.runtime import bare_thread, open_gate
 from gonogo.settings import Settings
@@ -18,9 +18,11 @@ REVIEW = '[[review]]\npath = "db/**"\nreviewers = ["bob"]\n'
 SCOPE = Scope(commands=("touch",), paths=("db/**", "src/**"))
 
 
-async def granted(thread: Thread) -> Given:
+async def granted(thread: Thread) -> ConversationGrants:
     del thread
-    return Given(grant=Grant(grant_id="g", plan_id="p", revision=1, subtask_id="s", scope=SCOPE))
+    return ConversationGrants(
+        grant=Grant(grant_id="g", plan_id="p", revision=1, subtask_id="s", scope=SCOPE)
+    )
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,15 @@ from gonogo.domain.events import Done
 from gonogo.domain.identity import Principal, Role
 from gonogo.domain.records import Approval, Timer
 from gonogo.domain.states import ApprovalKind, ApprovalStatus, DecisionWord
-from gonogo.execution.approvals import EXPIRE, WARN, Desk, Question, Refusal, Ruling, withdraw_all
+from gonogo.execution.approvals import (
+    EXPIRE,
+    WARN,
+    ApprovalService,
+    Question,
+    Refusal,
+    Ruling,
+    withdraw_all,
+)
 from gonogo.store import Connection, go_on
 from gonogo.store import audit as auditing
 from gonogo.store import events as log
@@ -65,7 +73,7 @@ def deploys():
 
 @pytest.fixture
 def desk(deploys):
-    return Desk(kinds={"deploy": deploys}, expiry={"deploy": 24 * HOUR}, max_pending=3)
+    return ApprovalService(kinds={"deploy": deploys}, expiry={"deploy": 24 * HOUR}, max_pending=3)
 
 
 def question(**more):
@@ -162,7 +170,7 @@ async def test_a_kind_that_is_registered_is_asked_about_and_decided_like_any_oth
 @pytest.mark.feature(25)
 async def test_a_kind_of_gonogos_own_is_registered_by_the_same_word(store):
     kind = Deploys()
-    desk = Desk(kinds={ApprovalKind.SUBTASK: kind})
+    desk = ApprovalService(kinds={ApprovalKind.SUBTASK: kind})
     await store.write(begin)
     asked = await store.write(desk.open, question(kind=ApprovalKind.SUBTASK), NOW)
     await store.write(desk.decide, asked.id, ruling(), NOW)
@@ -174,7 +182,7 @@ async def test_a_kind_of_gonogos_own_is_registered_by_the_same_word(store):
 @pytest.mark.parametrize("word", [APPROVE, EDIT, REJECT])
 async def test_every_decision_about_a_plan_has_one_entry_that_says_all_of_it(store, word):
     edits = [{"id": "a", "description": "Less", "agent": "coder"}] if word is EDIT else None
-    desk = Desk(kinds={ApprovalKind.PLAN: Deploys()})
+    desk = ApprovalService(kinds={ApprovalKind.PLAN: Deploys()})
     await store.write(begin)
     plan = question(kind=ApprovalKind.PLAN, plan_id="p1", revision=2)
     asked = await store.write(desk.open, plan, NOW)
@@ -351,7 +359,7 @@ async def test_a_timer_that_comes_early_or_late_does_nothing(store, desk, deploy
 
 
 async def test_a_kind_without_an_expiry_waits_for_ever_and_costs_no_timer(store, deploys):
-    desk = Desk(kinds={"deploy": deploys}, expiry={"deploy": None})
+    desk = ApprovalService(kinds={"deploy": deploys}, expiry={"deploy": None})
     await store.write(begin)
     asked = await store.write(desk.open, question(), NOW)
     assert asked.expires_at is None
@@ -363,7 +371,7 @@ async def test_a_kind_without_an_expiry_waits_for_ever_and_costs_no_timer(store,
 
 
 async def test_a_life_shorter_than_the_warning_has_no_warning(store, deploys):
-    desk = Desk(kinds={"deploy": deploys}, expiry={"deploy": HOUR}, warning=HOUR)
+    desk = ApprovalService(kinds={"deploy": deploys}, expiry={"deploy": HOUR}, warning=HOUR)
     await store.write(begin)
     await store.write(desk.open, question(), NOW)
 
@@ -371,7 +379,7 @@ async def test_a_life_shorter_than_the_warning_has_no_warning(store, deploys):
 
 
 async def test_where_an_operator_wants_it_an_expired_question_counts_as_rejected(store, deploys):
-    desk = Desk(kinds={"deploy": deploys}, expiry={"deploy": HOUR}, rejects_expired=True)
+    desk = ApprovalService(kinds={"deploy": deploys}, expiry={"deploy": HOUR}, rejects_expired=True)
     await store.write(begin)
     asked = await store.write(desk.open, question(), NOW)
     await fire(store, desk, NOW + HOUR)

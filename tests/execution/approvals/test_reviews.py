@@ -25,7 +25,7 @@ from gonogo.domain.states import ApprovalStatus, DecisionWord
 from gonogo.execution.approvals import (
     ESCALATE,
     EXPIRE,
-    Desk,
+    ApprovalService,
     Matter,
     Question,
     Refusal,
@@ -120,7 +120,7 @@ class Office:
     def __init__(self, store, *rules, **more):
         self.store = store
         self.deploys, self.drafts = Deploys(), Drafts()
-        self.desk = Desk(
+        self.desk = ApprovalService(
             kinds={"deploy": self.deploys, "draft": self.drafts}, reviews=reviews(*rules), **more
         )
         self.drafts.desk = self.desk
@@ -550,7 +550,7 @@ async def test_identical_questions_have_a_key_in_common_and_others_have_not(offi
 def test_a_rule_about_a_kind_that_nobody_asks_is_refused_when_all_kinds_are_known():
     text = ReviewText(kind="deploy")
     rule = ReviewRule(name="r", text=text, review=Review(), where="rules.toml:3")
-    desk = Desk(reviews=Reviews(rules=(rule,)))
+    desk = ApprovalService(reviews=Reviews(rules=(rule,)))
     with pytest.raises(BadRules, match=r"rules\.toml:3: there is no kind 'deploy'; use plan"):
         desk.register({"plan": Deploys()})
     desk.register({"deploy": Deploys()})

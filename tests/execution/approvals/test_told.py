@@ -11,7 +11,7 @@ from gonogo.domain.plan import Subtask
 from gonogo.domain.records import Approval
 from gonogo.domain.reviews import Deed, Review
 from gonogo.domain.states import ApprovalStatus, DecisionWord
-from gonogo.execution.approvals import EXPIRE, WARN, Desk, Matter, Question, Ruling
+from gonogo.execution.approvals import EXPIRE, WARN, ApprovalService, Matter, Question, Ruling
 from gonogo.policy import Reviews, RuleText
 from gonogo.policy.reviewers import ReviewRule, ReviewText
 from gonogo.store import events as log
@@ -41,7 +41,7 @@ class Deploys:
 class Drafts(Deploys):
     """Answers about drafts: an edit is asked about anew."""
 
-    desk: Desk
+    desk: ApprovalService
 
     def check(self, conn, approval: Approval, ruling: Ruling) -> None:
         pass
@@ -54,12 +54,12 @@ class Drafts(Deploys):
         return self.desk.open(conn, again, now)
 
 
-def office(review: Review | None = None, **more: Any) -> Desk:
+def office(review: Review | None = None, **more: Any) -> ApprovalService:
     rule = ReviewRule(
         name="user:review:1", text=ReviewText(), review=review or Review(), where="rules.toml:1"
     )
     given = {"kinds": {"deploy": Deploys()}, "expiry": {"deploy": 24 * HOUR}, **more}
-    return Desk(reviews=Reviews(rules=(rule,) if review else ()), **given)
+    return ApprovalService(reviews=Reviews(rules=(rule,) if review else ()), **given)
 
 
 def question(**more: Any) -> Question:
@@ -275,7 +275,9 @@ async def test_reviews_look_at_what_the_subtasks_of_a_question_could_do(started)
         seen.extend(subtasks)
         return tuple(Deed(tools=frozenset({each.id})) for each in subtasks)
 
-    desk = Desk(kinds={"deploy": Deploys()}, reviews=Reviews(rules=(pushes,)), doings=doings)
+    desk = ApprovalService(
+        kinds={"deploy": Deploys()}, reviews=Reviews(rules=(pushes,)), doings=doings
+    )
     push, pull = (Subtask(id=name, description="x", agent="coder") for name in ("push", "pull"))
 
     assert (await ask(started, desk, matter=Matter(subtasks=(pull, push)))).review is not None

@@ -11,7 +11,7 @@ from fakes.workshop import Step, Workshop, agrees, parks_once
 from gonogo.domain.errors import Conflict, ModelFailed
 from gonogo.domain.states import PlanStatus, SubtaskStatus
 from gonogo.execution.scheduling import Completed, Outcome, Work
-from gonogo.execution.scheduling.plan_state import Board
+from gonogo.execution.scheduling.plan_state import PlanState
 from gonogo.store import Connection, Store
 from gonogo.store.jobs import drop_timer, due_timers
 from gonogo.store.plans import add_revision, move_plan, plan_of
@@ -431,7 +431,7 @@ async def test_a_longer_pause_is_not_written_over_what_happened_in_the_same_mome
     until = (plan.paused_until or open_shop.now) + timedelta(seconds=HOUR)
 
     def lengthen(conn: Connection) -> None:
-        board = Board.open(conn, plan_id, open_shop.now)
+        board = PlanState.open(conn, plan_id, open_shop.now)
         assert move_plan(conn, board.plan, PlanStatus.RUNNING)
         open_shop.engine.pause_for_quota(board, until)
 

@@ -10,7 +10,7 @@ from fakes import rows
 from fakes.workshop import Workshop, parks_once
 from gonogo.domain.errors import Conflict, IllegalTransition, NotFound
 from gonogo.domain.failures import Category, Failure
-from gonogo.domain.records import Stop
+from gonogo.domain.records import JobStop
 from gonogo.domain.states import PlanStatus, SubtaskStatus
 from gonogo.execution.scheduling import ADVANCE, REPLAN, Completed, Failed, Outcome, Work
 from gonogo.store import Connection, Outbox
@@ -153,7 +153,7 @@ async def test_cancelling_a_subtask_ends_its_grant_and_no_other(
 async def test_cancelling_a_plan_that_is_sent_back_ends_the_search_for_another_revision(
     open_shop: Workshop,
 ) -> None:
-    stops: list[Stop] = []
+    stops: list[JobStop] = []
     deliver = open_shop.store.deliver
 
     def watched(box: Outbox) -> None:
@@ -170,7 +170,7 @@ async def test_cancelling_a_plan_that_is_sent_back_ends_the_search_for_another_r
     await open_shop.do(open_shop.engine.cancel, plan_id)
     await open_shop.end_of(plan_id)
 
-    assert Stop(REPLAN, plan_id) in stops
+    assert JobStop(REPLAN, plan_id) in stops
 
 
 @pytest.mark.feature(208)

@@ -11,7 +11,7 @@ from gonogo.cli.support import Exit, Stop, carry_out
 app = group("Approvals: the questions that wait for you.")
 
 
-class Word(StrEnum):
+class AnswerWord(StrEnum):
     """What a person may answer."""
 
     APPROVE = "approve"
@@ -71,7 +71,9 @@ def decide(
         str,
         typer.Argument(help="The approval's id; not with --group.", autocompletion=approval_ids),
     ],
-    decision: Annotated[Word | None, typer.Argument(help="Your answer; hold is for plans.")] = None,
+    decision: Annotated[
+        AnswerWord | None, typer.Argument(help="Your answer; hold is for plans.")
+    ] = None,
     feedback: Annotated[str | None, typer.Option("--feedback", help="Why.")] = None,
     arguments: Annotated[
         str | None,
@@ -194,7 +196,7 @@ async def _show(approval_id: str, json: bool) -> Exit:
 
 
 async def _decide_group(
-    same_as: str, word: str, more: Word | None, feedback: str | None, json: bool
+    same_as: str, word: str, more: AnswerWord | None, feedback: str | None, json: bool
 ) -> Exit:
     from gonogo.cli.session.decisions import decide_group
 

@@ -17,7 +17,7 @@ RulesFile = Annotated[
 ]
 
 
-class Word(StrEnum):
+class RuleWord(StrEnum):
     """What a rule may say."""
 
     ALLOW = "allow"
@@ -96,7 +96,7 @@ def list_rules(session_id: SessionId, json: Json = False) -> None:
 )
 def add_rule(
     session_id: SessionId,
-    decision: Annotated[Word, typer.Argument(help="What the rule says.")],
+    decision: Annotated[RuleWord, typer.Argument(help="What the rule says.")],
     command: Annotated[str | None, typer.Option("--command", help="How it begins.")] = None,
     exact: Annotated[bool, typer.Option("--exact", help="Just these words, or this path.")] = False,
     tool: Annotated[str | None, typer.Option("--tool", help="A tool's name.")] = None,

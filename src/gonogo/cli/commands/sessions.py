@@ -65,13 +65,13 @@ async def _show(session_id: str, json: bool) -> Exit:
 async def _delete(session_id: str, yes: bool) -> Exit:
     from gonogo.cli.daemon import connected
     from gonogo.cli.folder import environment, own_locale
-    from gonogo.cli.terminal.input import Person
+    from gonogo.cli.terminal.input import TerminalPerson
     from gonogo.cli.terminal.output import line, one_line
     from gonogo.i18n import say
 
     locale, named = own_locale(), one_line(session_id)
     if not yes:
-        person = Person(environment())
+        person = TerminalPerson(environment())
         if not person.is_there:
             raise Stop("Nobody can be asked here; say --yes to delete it", Exit.USAGE)
         options = {

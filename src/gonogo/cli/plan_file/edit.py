@@ -15,7 +15,7 @@ from gonogo.cli.folder import read_settings
 from gonogo.cli.plan_file.markdown import MARKDOWN
 from gonogo.cli.plan_file.text import FIELDS, Flaw, Form, as_json, marked, subtasks_of, unmarked
 from gonogo.cli.support import Stop
-from gonogo.cli.terminal.input import Person, Withdrawn
+from gonogo.cli.terminal.input import TerminalPerson, Withdrawn
 from gonogo.cli.terminal.render import diff_lines
 from gonogo.client import Client
 from gonogo.domain.errors import GonogoError
@@ -27,7 +27,7 @@ from gonogo.i18n import say
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class EditedPlan:
     """Subtasks as a person edited them, and the file with what they typed."""
 
     subtasks: tuple[Subtask, ...]
@@ -40,14 +40,14 @@ class PlanEditor:
     """Lets a person edit plans."""
 
     client: Client
-    person: Person
+    person: TerminalPerson
     form: Form
     folder: Path
     locale: str
 
     async def edit(
         self, approval: ApprovalView, *, given: str | None = None, sure: bool = False
-    ) -> Draft | None:
+    ) -> EditedPlan | None:
         """Let the person edit the plan that a question is about; None when nothing is to be sent.
 
         Args:
@@ -86,7 +86,9 @@ def form_of(name: str) -> Form:
     return MARKDOWN
 
 
-def plan_editor(client: Client, person: Person, locale: str, form: str | None = None) -> PlanEditor:
+def plan_editor(
+    client: Client, person: TerminalPerson, locale: str, form: str | None = None
+) -> PlanEditor:
     """An editor of plans for this command; its form is that of the settings if none is named."""
     settings = read_settings()
     folder = settings.drafts
@@ -95,14 +97,14 @@ def plan_editor(client: Client, person: Person, locale: str, form: str | None = 
     return PlanEditor(client=client, person=person, form=named, folder=folder, locale=locale)
 
 
-class Drafts:
+class SentEdits:
     """Edits that were sent: their texts go when they were taken, and stay when they were not."""
 
-    def __init__(self, person: Person, locale: str) -> None:
+    def __init__(self, person: TerminalPerson, locale: str) -> None:
         self._person, self._locale = person, locale
-        self._sent: dict[str, Draft] = {}
+        self._sent: dict[str, EditedPlan] = {}
 
-    def sent(self, approval_id: str, draft: Draft) -> None:
+    def sent(self, approval_id: str, draft: EditedPlan) -> None:
         """An edit is on its way."""
         self._sent[approval_id] = draft
 
@@ -146,7 +148,7 @@ class _Edit:
         self._typed = text
         await anyio.Path(self._file).write_text(text, encoding="utf-8")
 
-    async def to_its_end(self, *, sure: bool) -> Draft | None:
+    async def to_its_end(self, *, sure: bool) -> EditedPlan | None:
         """Judge what was typed, and go on until it can be sent or is given up."""
         while True:
             subtasks, flaws = await self._judged()
@@ -159,7 +161,7 @@ class _Edit:
                 return None
             word = "send" if sure else await self._asked(subtasks)
             if word == "send":
-                return Draft(subtasks, self._file, self._revision.plan_id)
+                return EditedPlan(subtasks, self._file, self._revision.plan_id)
             if word != "edit":
                 self._person.tell(self._kept())
                 return None

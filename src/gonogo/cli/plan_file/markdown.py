@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from gonogo.cli.plan_file.text import FIELDS, MAX_TEXT, Flaw, Form, Reading, Written
+from gonogo.cli.plan_file.text import FIELDS, MAX_TEXT, Flaw, Form, ReadPlan, WrittenSubtask
 from gonogo.domain.errors import GonogoError
 from gonogo.domain.plan import RetryPolicy, Scope, Subtask
 from gonogo.domain.strict_json import loads
@@ -40,17 +40,17 @@ def write(goal: str, subtasks: Sequence[Subtask]) -> str:
     return "\n".join([f"# {_value(goal)}", "", *sections])
 
 
-def read(text: str, locale: str) -> Reading:
+def read(text: str, locale: str) -> ReadPlan:
     """Read what stands in a text, in whatever order the fields of a subtask are."""
     if len(text) > MAX_TEXT:
-        return Reading(flaws=[Flaw(0, say("cli_plan_too_large", locale, most=MAX_TEXT))])
+        return ReadPlan(flaws=[Flaw(0, say("cli_plan_too_large", locale, most=MAX_TEXT))])
     lines = text.removeprefix("\ufeff").replace("\r\n", "\n").split("\n")
     sections = _Sections(locale)
     for number, line in _without_comments(lines, sections):
         sections.take(number, line)
     items = [item.written() for item in sections.found]
     flaws = [*sections.flaws, *(flaw for item in sections.found for flaw in item.flaws)]
-    return Reading(goal=sections.goal, items=items, flaws=flaws)
+    return ReadPlan(goal=sections.goal, items=items, flaws=flaws)
 
 
 def comment(text: str) -> str:
@@ -214,14 +214,14 @@ class _Section:
         self._open = None
         self._text.append(line)
 
-    def written(self) -> Written:
+    def written(self) -> WrittenSubtask:
         """All that was taken in, as the fields of a subtask."""
         for name in filter(self._raw.__contains__, _NAMES):
             self._value(name, self._raw[name])
         description = _text_of(self._text)
         if description:
             self.fields["description"] = description
-        return Written(
+        return WrittenSubtask(
             fields={"id": self.id, **self.fields}, line=self.line,
             lines={"id": self.line, **self.lines},
         )  # fmt: skip

@@ -28,7 +28,7 @@ class Flaw:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
+class WrittenSubtask:
     """One subtask as a person wrote it."""
 
     fields: Mapping[str, Any]
@@ -39,11 +39,11 @@ class Written:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class ReadPlan:
     """What was read of a text."""
 
     goal: str | None = None
-    items: list[Written] = field(default_factory=list[Written])
+    items: list[WrittenSubtask] = field(default_factory=list[WrittenSubtask])
     flaws: list[Flaw] = field(default_factory=list[Flaw])
 
     def line_of(self, subtask_id: str | None) -> int:
@@ -60,7 +60,7 @@ class Form:
     """Of its files, for the person's editor to know it by."""
     write: Callable[[str, Sequence[Subtask]], str]
     """The text for a goal and subtasks."""
-    read: Callable[[str, str], Reading]
+    read: Callable[[str, str], ReadPlan]
     """What stands in a text; what is wrong is said in a language."""
     comment: Callable[[str], str]
     """A line that is not read."""
@@ -68,7 +68,7 @@ class Form:
     """Several lines that are not read, with what parts them from the rest."""
 
 
-def subtasks_of(reading: Reading, goal: str, locale: str) -> tuple[Subtask, ...]:
+def subtasks_of(reading: ReadPlan, goal: str, locale: str) -> tuple[Subtask, ...]:
     """The subtasks that were read. What is wrong with them is added to the reading's flaws.
 
     Args:
@@ -137,7 +137,7 @@ def unmarked(text: str, added: Iterable[str]) -> str:
     return "\n".join(kept)
 
 
-def _subtask(item: Written, flaws: list[Flaw], locale: str) -> Subtask | None:
+def _subtask(item: WrittenSubtask, flaws: list[Flaw], locale: str) -> Subtask | None:
     try:
         return Subtask.model_validate(item.fields)
     except ValidationError as error:

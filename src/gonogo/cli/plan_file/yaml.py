@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from gonogo.cli.plan_file.text import MAX_TEXT, Flaw, Form, Reading, Written
+from gonogo.cli.plan_file.text import MAX_TEXT, Flaw, Form, ReadPlan, WrittenSubtask
 from gonogo.domain.errors import GonogoError
 from gonogo.domain.plan import Subtask
 from gonogo.domain.strict_json import MAX_DEPTH, loads
@@ -56,9 +56,9 @@ def write(goal: str, subtasks: Sequence[Subtask]) -> str:
     return guarded(text)
 
 
-def read(text: str, locale: str) -> Reading:
+def read(text: str, locale: str) -> ReadPlan:
     """Read what stands in a text: a list of subtasks, or an object that has one."""
-    reading = Reading()
+    reading = ReadPlan()
     try:
         _check(text)
         root: yaml.Node | None = _untyped.compose(text, Loader=_LOADER)
@@ -76,7 +76,7 @@ def read(text: str, locale: str) -> Reading:
         said = say("cli_plan_no_yaml", locale, detail=str(error).splitlines()[0])
         reading.flaws.append(Flaw(0, said))
         return reading
-    return Reading(goal=goal, items=items)
+    return ReadPlan(goal=goal, items=items)
 
 
 def comment(text: str) -> str:
@@ -152,11 +152,11 @@ def _top(root: yaml.Node | None) -> tuple[str | None, list[yaml.Node]]:
     return None if goal is None else str(goal), list(listed.value) if listed else []
 
 
-def _written(node: yaml.Node) -> Written:
+def _written(node: yaml.Node) -> WrittenSubtask:
     if not isinstance(node, yaml.MappingNode):
         raise _Refused(_line(node), "cli_plan_shape")
     parts = _parts(node)
-    return Written(
+    return WrittenSubtask(
         fields={name: _value(part) for name, part in parts.items()}, line=_line(node),
         lines={name: _line(part) for name, part in parts.items()},
     )  # fmt: skip

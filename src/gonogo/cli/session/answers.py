@@ -6,10 +6,10 @@ from typing import Any
 
 from gonogo.cli.daemon import connected
 from gonogo.cli.folder import own_locale
-from gonogo.cli.plan_file.edit import Drafts, plan_editor
+from gonogo.cli.plan_file.edit import SentEdits, plan_editor
 from gonogo.cli.plan_file.text import as_json
 from gonogo.cli.support import Exit, Stop
-from gonogo.cli.terminal.input import Person, Withdrawn
+from gonogo.cli.terminal.input import TerminalPerson, Withdrawn
 from gonogo.cli.terminal.output import facts, line, one_line, spoken
 from gonogo.cli.terminal.render import (
     comment_lines,
@@ -53,10 +53,10 @@ async def list_comments(plan_id: str, json: bool) -> Exit:
     return Exit.DONE
 
 
-class Talk:
+class PlanTalk:
     """What a person at the terminal does about a plan besides deciding it."""
 
-    def __init__(self, client: Client, person: Person, locale: str) -> None:
+    def __init__(self, client: Client, person: TerminalPerson, locale: str) -> None:
         self._client, self._person, self._locale = client, person, locale
 
     async def comment(self, approval: ApprovalView) -> None:
@@ -121,11 +121,11 @@ class Wish:
     """What goes before the commands that the person is told, to reach this state folder."""
 
 
-class Answers:
+class Answerer:
     """Who answers for this command, and what they have answered."""
 
     def __init__(
-        self, client: Client, session_id: str, person: Person, wish: Wish, locale: str
+        self, client: Client, session_id: str, person: TerminalPerson, wish: Wish, locale: str
     ) -> None:
         self._client, self._session_id = client, session_id
         self.person, self.wish, self.locale = person, wish, locale
@@ -136,8 +136,8 @@ class Answers:
         self._asked_now = ""
         self._sent_back: dict[str, str] = {}
         """Plan → the question about it, while its planner answers comments."""
-        self._talk = Talk(client, person, locale)
-        self._drafts = Drafts(person, locale)
+        self._talk = PlanTalk(client, person, locale)
+        self._drafts = SentEdits(person, locale)
 
     def know(self, approval_id: str) -> None:
         """Do not ask about an approval that has its answer on the way."""

@@ -10,7 +10,7 @@ import anyio
 from anyio.streams.memory import MemoryObjectSendStream
 
 from gonogo.cli.folder import program
-from gonogo.cli.session.answers import FOLLOWS, Answers
+from gonogo.cli.session.answers import FOLLOWS, Answerer
 from gonogo.cli.session.interrupts import BY_ITSELF, CANCEL, LEAVE, Interrupts, Pausing
 from gonogo.cli.support import Exit
 from gonogo.cli.terminal.input import Withdrawn
@@ -50,7 +50,7 @@ class Exchange:
     """
 
     def __init__(
-        self, client: Client, session_id: str, answers: Answers, *, seen: int, due: int
+        self, client: Client, session_id: str, answers: Answerer, *, seen: int, due: int
     ) -> None:
         self._client, self._session_id, self._answers = client, session_id, answers
         self.seen, self._due = seen, due
@@ -281,7 +281,7 @@ class Conversation:
         client: Client,
         session_id: str,
         screen: Screen,
-        answers: Answers,
+        answers: Answerer,
         *,
         manner: Manner | None = None,
         interrupts: Interrupts | None = None,

@@ -6,14 +6,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from gonogo.cli.daemon import Link, connected, linked
+from gonogo.cli.daemon import RuntimeLink, connected, linked
 from gonogo.cli.folder import environment, own_locale, read_settings
-from gonogo.cli.plan_file.edit import Draft, form_of, plan_editor
+from gonogo.cli.plan_file.edit import EditedPlan, form_of, plan_editor
 from gonogo.cli.plan_file.text import MAX_TEXT, as_json
 from gonogo.cli.session.answers import Wish
 from gonogo.cli.session.conversation import Conversation, Manner
 from gonogo.cli.support import Exit, Stop
-from gonogo.cli.terminal.input import Person
+from gonogo.cli.terminal.input import TerminalPerson
 from gonogo.cli.terminal.live import conversing
 from gonogo.cli.terminal.output import facts, line
 from gonogo.cli.terminal.render import decision, standing
@@ -120,7 +120,7 @@ async def steer(verb: str, plan_id: str, *, json: bool, reason: str | None = Non
 
 
 async def see_through(
-    link: Link, approval: ApprovalView, message: dict[str, Any], wish: Wish
+    link: RuntimeLink, approval: ApprovalView, message: dict[str, Any], wish: Wish
 ) -> Exit:
     """Give an answer as the owner, and stay until what it set going is over or waits again."""
     async with _conversing(link, approval.session_id, wish) as talk:
@@ -129,14 +129,16 @@ async def see_through(
 
 
 @asynccontextmanager
-async def _conversing(link: Link, session_id: str, wish: Wish) -> AsyncGenerator[Conversation]:
+async def _conversing(
+    link: RuntimeLink, session_id: str, wish: Wish
+) -> AsyncGenerator[Conversation]:
     session = await link.client.session(session_id)
     locale = resolve(session.locale, read_settings().locale)
     with conversing(link, session_id, wish, locale, Manner(after=session.last_seq)) as talk:
         yield talk
 
 
-async def tell(link: Link, session_id: str, message: dict[str, Any]) -> None:
+async def tell(link: RuntimeLink, session_id: str, message: dict[str, Any]) -> None:
     """Give an answer to the owner, who carries on from there.
 
     Raises:
@@ -170,7 +172,7 @@ async def edit_plan(
     given = None if source is None else _text_of(source)
     if source is not None and form is None:
         form = _SUFFIXES.get(source.suffix.lower())
-    person = Person(environment())
+    person = TerminalPerson(environment())
     if not sure and not person.is_there:
         raise Stop(say("cli_plan_no_terminal", own_locale()), Exit.USAGE)
     async with linked(read_settings(), goes_on=True) as link:
@@ -182,7 +184,9 @@ async def edit_plan(
         return Exit.DONE if draft is None else await _send(link, approval, draft, json=json)
 
 
-async def _send(link: Link, approval: ApprovalView, draft: Draft, *, json: bool) -> Exit:
+async def _send(
+    link: RuntimeLink, approval: ApprovalView, draft: EditedPlan, *, json: bool
+) -> Exit:
     message = decision(approval, "edit", None, as_json(draft.subtasks))
     ended = Exit.DONE
     if link.runtime is not None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import anyio
 from anyio.abc import TaskStatus
 
-from gonogo.cli.terminal.input import Person, at_editor
+from gonogo.cli.terminal.input import TerminalPerson, at_editor
 from gonogo.cli.terminal.output import one_line
 from gonogo.client import Client
 from gonogo.domain.errors import GonogoError, Refused
@@ -69,7 +69,7 @@ class Pausing:
     """Stops a plan, and asks what is to become of it."""
 
     client: Client
-    person: Person
+    person: TerminalPerson
     locale: str
     stays: bool
     """This process carries the plans out: what it leaves stands still."""

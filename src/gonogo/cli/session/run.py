@@ -10,7 +10,7 @@ from pathlib import Path
 import anyio
 import typer
 
-from gonogo.cli.daemon import Link, linked
+from gonogo.cli.daemon import RuntimeLink, linked
 from gonogo.cli.folder import environment, program, read_settings
 from gonogo.cli.session.answers import Wish
 from gonogo.cli.session.conversation import Conversation, Manner
@@ -52,7 +52,7 @@ async def run_task(task: str, directory: Path | None, model: str | None, wish: W
         return await talk(link, settings, task, wish)
 
 
-async def talk(link: Link, settings: Settings, task: str, wish: Wish) -> Exit:
+async def talk(link: RuntimeLink, settings: Settings, task: str, wish: Wish) -> Exit:
     """Open a session, say the task in it and see it through."""
     try:
         session = await link.client.open_session(
@@ -177,7 +177,7 @@ def _manner(session: SessionView, wish: Wish) -> Manner:
 
 
 async def _join(
-    link: Link, talk: Conversation, session: SessionView, plan: PlanView | None
+    link: RuntimeLink, talk: Conversation, session: SessionView, plan: PlanView | None
 ) -> Exit:
     running = plan is not None and plan.status in _WORKING
     after = max(0, session.last_seq - _TAIL)

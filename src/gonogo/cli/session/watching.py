@@ -16,7 +16,7 @@ from gonogo.cli.daemon import glance, linked
 from gonogo.cli.folder import Folder, environment, own_locale, program, read_settings
 from gonogo.cli.session.interrupts import Interrupts
 from gonogo.cli.support import Exit, Stop, complain
-from gonogo.cli.terminal.input import Person
+from gonogo.cli.terminal.input import TerminalPerson
 from gonogo.cli.terminal.output import facts, is_terminal, line, one_line, paper, plain
 from gonogo.cli.terminal.plan_graph import state_of
 from gonogo.cli.terminal.render import standing
@@ -32,7 +32,7 @@ Drawn = Callable[[PlanGraph], Iterator[str]]
 _TELLING = ("subtask_", "plan_", "approval_")
 
 
-class Board(Protocol):
+class PlanScreen(Protocol):
     """Where a plan is shown, again and again."""
 
     def show(self, graph: PlanGraph) -> None:
@@ -70,7 +70,7 @@ class Told:
                 self._write(text)
 
 
-class Lines:
+class JsonGraphs:
     """The whole graph as one line of JSON for each change."""
 
     def show(self, graph: PlanGraph) -> None:
@@ -124,7 +124,7 @@ async def wait(plan_id: str, limit: float | None, json: bool) -> Exit:
     return Exit.WAITS
 
 
-async def _follow(client: Client, graph: PlanGraph, board: Board) -> PlanGraph:
+async def _follow(client: Client, graph: PlanGraph, board: PlanScreen) -> PlanGraph:
     async with aclosing(client.follow(graph.session_id, graph.last_seq)) as events:
         async for event in events:
             if _is_news(event, graph):
@@ -140,10 +140,12 @@ def _is_news(event: dict[str, Any], graph: PlanGraph) -> bool:
     return ours and str(event["type"]).startswith(_TELLING)
 
 
-def _board(draw: Drawn, locale: str, *, json: bool) -> tuple[AbstractContextManager[object], Board]:
+def _board(
+    draw: Drawn, locale: str, *, json: bool
+) -> tuple[AbstractContextManager[object], PlanScreen]:
     console = paper()
     if json:
-        return nullcontext(), Lines()
+        return nullcontext(), JsonGraphs()
     if not console.is_terminal:
         return nullcontext(), Told(line, draw, locale)
     live = Live(console=console, auto_refresh=False, vertical_overflow="ellipsis")
@@ -170,7 +172,7 @@ class News(NamedTuple):
 
 
 @dataclass(slots=True)
-class Desk:
+class OpenQuestions:
     """The questions that are known to be open."""
 
     mine: bool = False
@@ -204,7 +206,7 @@ async def watch_approvals(session_id: str | None, mine: bool, json: bool, bell: 
     settings, locale = read_settings(), own_locale()
     folder = Folder(settings.home)
     folder.prepare()
-    desk, write = Desk(mine, session_id), _writer(locale, json=json, bell=bell)
+    desk, write = OpenQuestions(mine, session_id), _writer(locale, json=json, bell=bell)
     async with Interrupts().heeded():
         first, alone = True, 0.0
         while True:
@@ -217,7 +219,7 @@ async def watch_approvals(session_id: str | None, mine: bool, json: bool, bell: 
                 write(each)
             if first and news is not None:
                 first = False
-                Person(environment()).tell(say("cli_watching", locale, count=len(news)))
+                TerminalPerson(environment()).tell(say("cli_watching", locale, count=len(news)))
             await anyio.sleep(_EVERY)
     return Exit.DONE
 
@@ -245,7 +247,7 @@ def _ending(approval: ApprovalView, locale: str) -> str:
     return f"{said}: {one_line(approval.feedback)}" if approval.feedback else said
 
 
-async def _looked(desk: Desk, client: Client | None) -> list[News] | None:
+async def _looked(desk: OpenQuestions, client: Client | None) -> list[News] | None:
     """What is new; None where nobody could be asked."""
     if client is None:
         return None

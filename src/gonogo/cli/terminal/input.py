@@ -39,7 +39,7 @@ END = "\x04"
 _ESCAPE = "\x1b"
 
 
-class Draft:
+class TypedLine:
     """A line while it is typed."""
 
     def __init__(self) -> None:
@@ -201,7 +201,7 @@ class Withdrawn(Exception):
     """A question was taken back before the person had answered it."""
 
 
-class Person:
+class TerminalPerson:
     """Whoever sits at the terminal of this command, if anybody does."""
 
     has_keys = False
@@ -437,7 +437,7 @@ _NARROW = 10
 """Cells below which what is typed gets a line of its own."""
 
 
-class AtKeys(Person):
+class AtKeys(TerminalPerson):
     """Whoever sits there. What they typed before a question was shown does not answer it."""
 
     has_keys = True
@@ -445,7 +445,7 @@ class AtKeys(Person):
     def __init__(self, environment: Mapping[str, str], foot: Foot, keyboard: Keyboard) -> None:
         super().__init__(environment)
         self._foot, self._keyboard = foot, keyboard
-        self._draft = Draft()
+        self._draft = TypedLine()
 
     def tell(self, text: str) -> None:
         """Write a line that stays."""
@@ -462,7 +462,7 @@ class AtKeys(Person):
             ahead: What is typed already belongs to it, and is kept where it is withdrawn.
         """
         if not ahead:
-            self._draft = Draft()
+            self._draft = TypedLine()
             await self._keyboard.settle()
         draft = self._draft
         with self._asked(), self._shown(lambda width: line_prompt(prompt, draft.text, width)):
@@ -471,7 +471,7 @@ class AtKeys(Person):
                 if typed is None or (typed == END and not draft.text):
                     return None
                 if draft.take(typed):
-                    self._draft = Draft()
+                    self._draft = TypedLine()
                     self._foot.prompt = None
                     self.tell(f"{prompt} {visible(draft.text)}")
                     return draft.text.strip()

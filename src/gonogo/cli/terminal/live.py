@@ -9,14 +9,14 @@ import anyio
 from rich.console import Console
 from rich.text import Text
 
-from gonogo.cli.daemon import Link
+from gonogo.cli.daemon import RuntimeLink
 from gonogo.cli.folder import environment
-from gonogo.cli.session.answers import Answers, Wish
+from gonogo.cli.session.answers import Answerer, Wish
 from gonogo.cli.session.conversation import Conversation, Manner
-from gonogo.cli.terminal.input import Foot, Keyboard, Person, is_ours
+from gonogo.cli.terminal.input import Foot, Keyboard, TerminalPerson, is_ours
 from gonogo.cli.terminal.output import paper
 from gonogo.cli.terminal.plan_graph import UNDER_WAY, board_lines
-from gonogo.cli.terminal.render import Event, JsonLines, Lines, Screen
+from gonogo.cli.terminal.render import Event, EventLines, JsonLines, Screen
 from gonogo.client import Client
 from gonogo.domain.errors import GonogoError
 from gonogo.domain.plan_views import PlanGraph
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 # Events on a terminal that somebody looks at: the answer as it is written, and the plan's board.
 #
-# What is settled scrolls above, as `Lines` has it. Below it stand the text that an agent is writing
-# and, while a plan is under way, where each of its subtasks is.
+# What is settled scrolls above, as `EventLines` has it. Below it stand the text that an agent is
+# writing and, while a plan is under way, where each of its subtasks is.
 
 _TELLING = ("subtask_", "plan_", "approval_")
 _CUTS_OFF = frozenset({"tool_call", "error", "agent_switched", "plan_notification"})
@@ -38,7 +38,7 @@ _MOMENT, _TICK = 0.08, 0.5
 """Seconds between two drawings: at least, and at most."""
 
 
-class Live(Lines):
+class Live(EventLines):
     """The screen of a person at a terminal."""
 
     def __init__(
@@ -158,7 +158,7 @@ def _drawn(text: str) -> "RenderableType":
 
 @contextmanager
 def conversing(
-    link: Link, session_id: str, wish: Wish, locale: str, manner: Manner | None = None
+    link: RuntimeLink, session_id: str, wish: Wish, locale: str, manner: Manner | None = None
 ) -> Generator[Conversation]:
     """Take part in a session at this command's terminal, which is afterwards as it was."""
     with _terminal(link, wish, locale) as (screen, person):
@@ -166,7 +166,7 @@ def conversing(
             link.client,
             session_id,
             screen,
-            Answers(link.client, session_id, person, wish, locale),
+            Answerer(link.client, session_id, person, wish, locale),
             manner=manner,
             interrupts=link.interrupts,
             owns=link.runtime is not None,
@@ -174,22 +174,26 @@ def conversing(
 
 
 @contextmanager
-def _terminal(link: Link, wish: Wish, locale: str) -> Generator[tuple[Screen, Person]]:
-    person = Person(environment())
+def _terminal(
+    link: RuntimeLink, wish: Wish, locale: str
+) -> Generator[tuple[Screen, TerminalPerson]]:
+    person = TerminalPerson(environment())
     if wish.json:
         yield JsonLines(_write_now), person
         return
     console = paper()
     can_be_drawn_on = console.is_terminal and not console.is_dumb_terminal
     if not (can_be_drawn_on and person.is_there and is_ours(sys.stdin.fileno())):
-        yield Lines(console), person
+        yield EventLines(console), person
         return
     with _drawn_on(link, console, locale) as drawn:
         yield drawn
 
 
 @contextmanager
-def _drawn_on(link: Link, console: "Console", locale: str) -> Generator[tuple[Screen, Person]]:
+def _drawn_on(
+    link: RuntimeLink, console: "Console", locale: str
+) -> Generator[tuple[Screen, TerminalPerson]]:
     from gonogo.cli.terminal.input import AtKeys, Foot, Keyboard
 
     keyboard, foot = Keyboard(sys.stdin.fileno()), Foot(console)

@@ -141,7 +141,7 @@ class Screen(Protocol):
         ...
 
 
-class Written:
+class PlainScreen:
     """A screen on which nothing changes that is there."""
 
     def glance(self, event: Event) -> None:
@@ -154,7 +154,7 @@ class Written:
         """Nothing changes."""
 
 
-class JsonLines(Written):
+class JsonLines(PlainScreen):
     """One event a line, as it came."""
 
     def __init__(self, write: Callable[[str], object]) -> None:
@@ -165,7 +165,7 @@ class JsonLines(Written):
         self._write(json.dumps(event, ensure_ascii=True) + "\n")
 
 
-class Lines(Written):
+class EventLines(PlainScreen):
     """Lines in the order things happen; colours and nothing more where there is a terminal.
 
     Text streams in as it is written, but for that of subtasks, which run side by side: theirs is

@@ -11,9 +11,9 @@ from gonogo.execution.agent.conversation import Speak, Thread
 from gonogo.execution.agent.executor import CLIENT_CALL, UNANSWERED, Hands, Means
 from gonogo.execution.agent.file_changes import Traces
 from gonogo.execution.agent.gate import (
+    ConversationGrants,
     Gate,
     Gated,
-    Given,
     Giving,
     given_in,
     make_session_rule,
@@ -40,10 +40,10 @@ __all__ = [
     "RUNTIME",
     "UNANSWERED",
     "CallKind",
+    "ConversationGrants",
     "Finished",
     "Gate",
     "Gated",
-    "Given",
     "Giving",
     "Handed",
     "Hands",

@@ -14,7 +14,7 @@ from gonogo.domain.tool_calls import Reply, ToolAnswer, ToolClass
 from gonogo.execution.agent.conversation import Thread
 from gonogo.execution.agent.gate import Gated
 from gonogo.execution.agent.questions import question_of_doubt
-from gonogo.execution.approvals import Desk
+from gonogo.execution.approvals import ApprovalService
 from gonogo.i18n import say, told
 from gonogo.policy import CONTROL
 from gonogo.store import Connection, new_id
@@ -231,7 +231,9 @@ def open_control(conn: Connection, call: CallRow, now: datetime) -> CallRow:
     return opened
 
 
-def drop_call(conn: Connection, desk: Desk, call: CallRow, error: str, now: datetime) -> None:
+def drop_call(
+    conn: Connection, desk: ApprovalService, call: CallRow, error: str, now: datetime
+) -> None:
     """End a call whose owner goes away, and the question about it."""
     approval = approval_of_call(conn, call.id)
     # What a command has left is there, whatever becomes of who ran it.
@@ -246,7 +248,7 @@ def drop_call(conn: Connection, desk: Desk, call: CallRow, error: str, now: date
 
 
 def doubt(
-    conn: Connection, desk: Desk, call: CallRow, why: str, locale: str, now: datetime
+    conn: Connection, desk: ApprovalService, call: CallRow, why: str, locale: str, now: datetime
 ) -> None:
     """Write down that nobody knows what came of a call, and ask a person."""
     pass_through(conn, call, _C.UNKNOWN, result=None, error=None)

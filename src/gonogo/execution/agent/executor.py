@@ -18,12 +18,12 @@ from gonogo.domain.states import CallStatus
 from gonogo.domain.tool_calls import ToolClass
 from gonogo.execution.agent import call_log as record
 from gonogo.execution.agent.conversation import Thread
-from gonogo.execution.agent.file_changes import Trace, Traces
+from gonogo.execution.agent.file_changes import ChangeTrace, Traces
 from gonogo.execution.agent.gate import Gate, Gated
 from gonogo.execution.agent.questions import file_outcome, is_at_work, staleness, waits_for_person
 from gonogo.execution.agent.surroundings import Surroundings
 from gonogo.execution.agent.watches import Watches
-from gonogo.execution.approvals import Desk
+from gonogo.execution.approvals import ApprovalService
 from gonogo.policy import Rules, covers
 from gonogo.store import Connection, Store
 from gonogo.store.calls import call_of, open_calls
@@ -116,7 +116,7 @@ CLIENT_CALL = "client_call"
 class Before:
     """What is kept of the workspace before a call."""
 
-    trace: Trace | None = None
+    trace: ChangeTrace | None = None
     watch: Watch | None = None
 
     def begin(self, conn: Connection, now: datetime) -> dict[str, Any]:
@@ -131,7 +131,7 @@ class Hands:
     """Runs tool calls that may run."""
 
     store: Store
-    desk: Desk
+    desk: ApprovalService
     gate: Gate
     clock: Callable[[], datetime]
     traces: Traces
@@ -226,7 +226,9 @@ class Hands:
                 case _:
                     await self._doubted(thread, call, Before(trace, watch), STOPPED)
 
-    async def _run_once_more(self, thread: Thread, call: CallRow, trace: Trace | None) -> None:
+    async def _run_once_more(
+        self, thread: Thread, call: CallRow, trace: ChangeTrace | None
+    ) -> None:
         """A call that has had no effect yet, or whose effect is the same however often it runs."""
         asked = call.approval_id is not None
         gated = await self.gate.judge(thread, call.tool, call.arguments)
@@ -257,7 +259,7 @@ class Hands:
         conn: Connection,
         thread: Thread,
         call: CallRow,
-        trace: Trace | None,
+        trace: ChangeTrace | None,
         why: str,
         left: Sequence[str] | None,
         now: datetime,
@@ -343,7 +345,7 @@ class Hands:
         self,
         thread: Thread,
         call: CallRow,
-        trace: Trace | None,
+        trace: ChangeTrace | None,
         result: Any,  # noqa: ANN401 - JSON
         error: str | None,
         left: Sequence[str] | None = (),
@@ -483,7 +485,7 @@ class Hands:
         conn: Connection,
         thread: Thread,
         call: CallRow,
-        trace: Trace | None,
+        trace: ChangeTrace | None,
         status: CallStatus,
         result: Any,  # noqa: ANN401 - JSON
         error: str | None,

@@ -49,7 +49,7 @@ Ended = Literal["completed", "failed", "unknown"]
 
 
 @dataclass(slots=True, kw_only=True)
-class Trace:
+class ChangeTrace:
     """What is known of one call. `begin` and `end` are parts of its first and last transaction."""
 
     doer: Doer
@@ -109,7 +109,7 @@ class Traces:
 
     async def before(
         self, thread: Thread, call: CallRow, effects: Sequence[Any], *, is_open: bool
-    ) -> Trace | None:
+    ) -> ChangeTrace | None:
         """Keep what is there before a call; None where nothing is to be followed.
 
         Args:
@@ -124,8 +124,8 @@ class Traces:
             attempt_checkpoint, thread.plan_id, thread.revision, thread.subtask_id
         )
 
-        def kept() -> Trace:
-            trace = Trace(doer=_doer(thread, call), checkpoint=checkpoint, is_open=is_open)
+        def kept() -> ChangeTrace:
+            trace = ChangeTrace(doer=_doer(thread, call), checkpoint=checkpoint, is_open=is_open)
             self._keep(thread, trace, effects)
             return trace
 
@@ -137,12 +137,12 @@ class Traces:
             told = say("model_snapshot_too_large", thread.locale, problem=str(failure))
             raise ToolFailed("too_large", told) from failure
 
-    def again(self, thread: Thread, call: CallRow) -> Trace | None:
+    def again(self, thread: Thread, call: CallRow) -> ChangeTrace | None:
         """The trace of a call that was started by somebody who is gone."""
         if thread.plan_id is None:
             return None
         is_open = not call.effects
-        trace = Trace(doer=_doer(thread, call), is_open=is_open)
+        trace = ChangeTrace(doer=_doer(thread, call), is_open=is_open)
         trace.tree = Tree(call.tree) if call.tree else None
         trace.touched = [
             Touched(kept_path(effect["path"]), _bare(effect["before"]), _bare(effect["after"]))
@@ -151,7 +151,7 @@ class Traces:
         ]
         return trace
 
-    async def after(self, thread: Thread, trace: Trace | None, ended: Ended) -> None:
+    async def after(self, thread: Thread, trace: ChangeTrace | None, ended: Ended) -> None:
         """Find out what a call has changed."""
         if trace is None:
             return
@@ -163,7 +163,7 @@ class Traces:
                 if trace.is_open:
                     trace.found = [Touched(".", None, {"unknown": str(failure)})]
 
-    async def cut_off(self, thread: Thread, trace: Trace | None, now: datetime) -> None:
+    async def cut_off(self, thread: Thread, trace: ChangeTrace | None, now: datetime) -> None:
         """Write down what a call has changed that is being cancelled."""
         if trace is not None:
             with anyio.CancelScope(shield=True):
@@ -212,7 +212,7 @@ class Traces:
         except ToolFailed:
             return True
 
-    def _keep(self, thread: Thread, trace: Trace, effects: Sequence[Any]) -> None:
+    def _keep(self, thread: Thread, trace: ChangeTrace, effects: Sequence[Any]) -> None:
         workspace = self.open_workspace(thread.workspace)
         has_tree = trace.checkpoint is None or trace.checkpoint.tree is not None
         if has_tree:
@@ -228,7 +228,7 @@ class Traces:
             after = _bare(effect.after)
             trace.touched.append(Touched(kept_path(effect.path), _json(state), after))
 
-    def _look(self, thread: Thread, trace: Trace, ended: Ended) -> None:
+    def _look(self, thread: Thread, trace: ChangeTrace, ended: Ended) -> None:
         workspace = self.open_workspace(thread.workspace)
         if trace.is_open:
             trace.found = self._differences(workspace, trace)
@@ -236,7 +236,7 @@ class Traces:
             trace.done, trace.void = [], []
             self._settle(workspace, trace, ended)
 
-    def _settle(self, workspace: Workspace, trace: Trace, ended: Ended) -> None:
+    def _settle(self, workspace: Workspace, trace: ChangeTrace, ended: Ended) -> None:
         for path, before, after in trace.touched:
             if FOLDER in (before, after):
                 continue
@@ -246,7 +246,7 @@ class Traces:
             elif ended == "failed" or (ended == "unknown" and alike(now, before)):
                 trace.void.append(path)
 
-    def _differences(self, workspace: Workspace, trace: Trace) -> list[Touched]:
+    def _differences(self, workspace: Workspace, trace: ChangeTrace) -> list[Touched]:
         if trace.tree is None:
             return []
         now = self.snapshots.take(workspace)

@@ -29,8 +29,8 @@ from gonogo.domain.tool_calls import (
     Call,
     FileEffect,
     Grant,
-    Standing,
     ToolClass,
+    ToolHistory,
     ToolSchema,
     Verdict,
     server_of,
@@ -46,8 +46,8 @@ from gonogo.policy import (
     Rule,
     Rules,
     RuleText,
-    Stage,
-    Trace,
+    VerdictStage,
+    VerdictTrace,
     explain,
     kept_rule,
     narrowest,
@@ -58,7 +58,7 @@ from gonogo.store import events as log
 from gonogo.store.calls import Begun, perhaps_done
 from gonogo.store.plans import active_grant
 from gonogo.store.sessions import active_rules, add_rule, end_rule, next_rule
-from gonogo.tools import Servers, Tool, difference, parse_patch
+from gonogo.tools import ServerPool, Tool, difference, parse_patch
 from gonogo.workspace import Guards, Programs, Sandbox, Workspace, compile_glob, elsewhere
 
 # Tools of foreign servers in the hands of agents: who has which, and what models are told.
@@ -111,7 +111,7 @@ async def offered_schemas(gate: "Gate", thread: Thread) -> tuple[ToolSchema, ...
     return (*ours, *theirs)
 
 
-def change_of(name: str, standing: Standing) -> str:
+def change_of(name: str, standing: ToolHistory) -> str:
     """What is not as it was when the tool was accepted, in words; empty if all is."""
     if standing.accepted:
         return ""
@@ -248,7 +248,7 @@ def remove_session_rule(conn: Connection, rule: SessionRule, by: Principal, now:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Given:
+class ConversationGrants:
     """What holds in one conversation, read at one moment."""
 
     rules: tuple[Rule, ...] = ()
@@ -267,7 +267,7 @@ class Given:
             for begun in self.perhaps_done
         )
 
-    def still(self, standing: Standing) -> "Given":
+    def still(self, standing: ToolHistory) -> "ConversationGrants":
         """What of it allows a foreign tool as that is now, and all that forbids or asks."""
         covers = {name for name, at in self.since.items() if standing.covers(at)}
         kept = (r for r in self.rules if r.text.decision != "allow" or r.name in covers)
@@ -275,32 +275,32 @@ class Given:
         return replace(self, rules=tuple(kept), grant=grant)
 
 
-Giving = Callable[[Thread], Awaitable[Given]]
+Giving = Callable[[Thread], Awaitable[ConversationGrants]]
 
 
-async def nothing_given(thread: Thread) -> Given:
+async def nothing_given(thread: Thread) -> ConversationGrants:
     """What a call has that belongs to no session and no plan."""
     del thread
-    return Given()
+    return ConversationGrants()
 
 
 def given_in(store: Store) -> Giving:
     """Reads what people have given, as it is now."""
 
-    async def given(thread: Thread) -> Given:
+    async def given(thread: Thread) -> ConversationGrants:
         return await store.read(_given, thread)
 
     return given
 
 
-def _given(conn: Connection, thread: Thread) -> Given:
+def _given(conn: Connection, thread: Thread) -> ConversationGrants:
     rules = rules_of(conn, thread.session_id, thread.plan_id)
     grant, granted_at = _grant(conn, thread)
     since = {rule.name: made_at for rule, made_at in rules}
     if grant is not None and granted_at is not None:
         since[grant.name] = granted_at
     begun = perhaps_done(conn, thread.plan_id) if thread.plan_id is not None else ()
-    return Given(
+    return ConversationGrants(
         rules=tuple(rule for rule, _ in rules), grant=grant, since=since, perhaps_done=begun
     )
 
@@ -340,7 +340,7 @@ class Gated:
     preview: str = ""
     error: str | None = None
     """What the model is told when the call is denied."""
-    trace: Trace = field(default_factory=Trace)
+    trace: VerdictTrace = field(default_factory=VerdictTrace)
     """What the verdict was made of."""
     access: Access = field(default_factory=Access)
     """What the call touches."""
@@ -380,7 +380,7 @@ class Gate:
     """Whether rules of review speak of a call."""
     unforeseen: Callable[[Call], bool] = lambda call: False
     """Whether rules of review speak of a call for what no plan that allows it has shown."""
-    servers: Servers | None = None
+    servers: ServerPool | None = None
     """Who brings tools besides."""
     programs: Programs = field(default_factory=Programs)
     """Where commands find theirs."""
@@ -418,7 +418,7 @@ class Gate:
         error = f"internal: {say('model_given_up', thread.locale)}"
         return _refused(call.tool, call.arguments, error, "builtin:given-up")
 
-    async def _found(self, name: str) -> tuple[Tool, Standing | None]:
+    async def _found(self, name: str) -> tuple[Tool, ToolHistory | None]:
         """A tool; a server's as that lists it at this moment."""
         if self.servers is None or server_of(name) is None:
             return self.tools[name], None
@@ -450,7 +450,7 @@ class Gate:
         return gated if isinstance(found, str) else replace(gated, words=found.command)
 
     async def _judged(
-        self, thread: Thread, tool: Tool, arguments: dict[str, Any], standing: Standing | None
+        self, thread: Thread, tool: Tool, arguments: dict[str, Any], standing: ToolHistory | None
     ) -> Gated:
         ready = await self._prepared(thread, tool, arguments)
         given = await self.given(thread)
@@ -504,7 +504,7 @@ class Gate:
 
     async def _explained(
         self, thread: Thread, ready: _Ready, rules: Rules, grant: Grant | None, changed: str = ""
-    ) -> tuple[Verdict, Trace]:
+    ) -> tuple[Verdict, VerdictTrace]:
         call, conditions = ready.call, self._conditions(thread, ready.call)
         if ready.around is not None:
             conditions = replace(conditions, own_programs=ready.around.own)
@@ -514,10 +514,10 @@ class Gate:
         judge = partial(explain, call, rules, conditions, grant)
         return await anyio.to_thread.run_sync(judge)
 
-    def _asked_first(self, trace: Trace) -> Verdict:
+    def _asked_first(self, trace: VerdictTrace) -> Verdict:
         """The verdict on a call that has begun before with an unknown outcome."""
         rule = "builtin:begun-before"
-        trace.enter(Stage.DEFAULT).take(rule)
+        trace.enter(VerdictStage.DEFAULT).take(rule)
         if self.attended:
             return Verdict(decision="ask", reason=_BEGUN_BEFORE, rule=rule)
         reason = together((_BEGUN_BEFORE, UNATTENDED))
@@ -599,7 +599,7 @@ def leads_out(workspace: Workspace, path: str) -> bool:
     return found is not None and found.kind not in {"file", "folder"}
 
 
-def _as_it_is(ready: _Ready, standing: Standing) -> _Ready:
+def _as_it_is(ready: _Ready, standing: ToolHistory) -> _Ready:
     """A call of a server's tool: what is shown and bound has what the server says of it."""
     call = ready.call.model_copy(update={"definition": standing.now.digest})
     shown = ready.preview if standing.accepted else f"{difference(standing)}\n\n{ready.preview}"
@@ -614,8 +614,8 @@ def _refusal(found: Verdict) -> str:
 def _refused(name: str, arguments: dict[str, Any] | None, error: str, rule: str) -> Gated:
     kept = arguments or {}
     call = Call(tool=name, tool_class=ToolClass.OTHER, agent="", arguments=kept, access=Access())
-    trace = Trace()
-    trace.enter(Stage.DENY_BUILT_IN).take(rule)
+    trace = VerdictTrace()
+    trace.enter(VerdictStage.DENY_BUILT_IN).take(rule)
     return Gated(
         tool=name, tool_class=ToolClass.OTHER, arguments=kept, digest=call.digest(""),
         verdict=Verdict(decision="deny", reason=error, rule=rule), base_hashes={}, error=error,

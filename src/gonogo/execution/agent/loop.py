@@ -17,7 +17,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from gonogo.domain.errors import Failed as FailedError
+from gonogo.domain.errors import InternalFailure as FailedError
 from gonogo.domain.events import AssistantMessage
 from gonogo.domain.failures import NoWork
 from gonogo.domain.records import CallRow
@@ -41,7 +41,7 @@ from gonogo.execution.agent.conversation import Thread
 from gonogo.execution.agent.executor import Hands
 from gonogo.execution.agent.gate import Gate, Gated, offered_schemas
 from gonogo.execution.agent.questions import is_at_work, question_of_call
-from gonogo.execution.approvals import Desk
+from gonogo.execution.approvals import ApprovalService
 from gonogo.i18n import say as text
 from gonogo.llm import Model
 from gonogo.store import Connection, Store
@@ -82,7 +82,7 @@ class Loop:
     """Drives conversations."""
 
     store: Store
-    desk: Desk
+    desk: ApprovalService
     gate: Gate
     hands: Hands
     model: Callable[[], Model]

@@ -11,7 +11,7 @@ from gonogo.domain.tool_calls import Access, ToolClass
 from gonogo.execution.agent.gate import Gated, remote_access
 from gonogo.execution.approvals import Matter, Question
 from gonogo.i18n import say, told
-from gonogo.policy import ParsedCommand, Rule, Rules, Step, parse_command
+from gonogo.policy import ParsedCommand, Rule, Rules, TraceStep, parse_command
 from gonogo.workspace import Workspace
 
 # What a verdict is made of, for people: each step, and the parts of a command.
@@ -61,7 +61,7 @@ def _not_considered(gated: Gated, rule: Rule) -> dict[str, Any]:
     return told if held else {**told, "stands_back": True}
 
 
-def _shown_step(step: Step, rules: Rules) -> dict[str, Any]:
+def _shown_step(step: TraceStep, rules: Rules) -> dict[str, Any]:
     considered = [
         {
             "rule": look.rule,

@@ -12,7 +12,7 @@ from gonogo.domain.states import CallStatus, DecisionWord
 from gonogo.execution.agent import call_log as record
 from gonogo.execution.agent.gate import Gated, make_session_rule
 from gonogo.execution.agent.questions import matter_of, question_of_call
-from gonogo.execution.approvals import NOBODY, Desk, Matter, Ruling
+from gonogo.execution.approvals import NOBODY, ApprovalService, Matter, Ruling
 from gonogo.i18n import DEFAULT, say
 from gonogo.store import Connection
 from gonogo.store import events as log
@@ -31,7 +31,7 @@ class CallKind:
     resume: Resume
     start: Resume
     """Starts the call if a client carries it out."""
-    desk: Desk
+    desk: ApprovalService
     """Where an edit is asked about anew that its author may not decide alone."""
 
     def check(self, conn: Connection, approval: Approval, ruling: Ruling) -> None:

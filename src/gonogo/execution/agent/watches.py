@@ -27,7 +27,7 @@ from gonogo.execution.agent import call_log as record
 from gonogo.execution.agent.conversation import Thread
 from gonogo.execution.agent.gate import Gated
 from gonogo.execution.agent.questions import matter_of
-from gonogo.execution.approvals import NOBODY, Desk, Question, Ruling
+from gonogo.execution.approvals import NOBODY, ApprovalService, Question, Ruling
 from gonogo.i18n import DEFAULT, say
 from gonogo.policy import covers, products_of
 from gonogo.store import Connection, Store
@@ -48,7 +48,7 @@ class Watches:
     """Looks after commands."""
 
     store: Store
-    desk: Desk
+    desk: ApprovalService
     guards: Guards
     traffic: Traffic
     open_workspace: Callable[[Path], Workspace]

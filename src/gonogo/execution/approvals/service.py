@@ -1,7 +1,7 @@
 """Questions and their answers, whatever they are about.
 
-The desk knows how to ask, decide and expire. What an answer means for a plan or a tool call is
-the business of a `Kind`, registered by the room that knows; a new kind needs one registration.
+The service knows how to ask, decide and expire. What an answer means for a plan or a tool call is
+the business of an `ApprovalType`, registered by the room that knows; a new one needs no more.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +19,7 @@ from gonogo.execution.approvals.events import tell_voted
 from gonogo.execution.approvals.reviewers import check_right, objection, objection_of, review_of
 from gonogo.execution.approvals.types import (
     NOBODY,
-    Kind,
+    ApprovalType,
     Matter,
     Question,
     Refusal,
@@ -120,10 +120,10 @@ _STATUS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Desk:
+class ApprovalService:
     """Where questions lie until they are answered."""
 
-    kinds: dict[str, Kind] = field(default_factory=dict[str, Kind])
+    kinds: dict[str, ApprovalType] = field(default_factory=dict[str, ApprovalType])
     """What answers mean, by the kind's word; a new kind is registered here and nowhere else."""
     reviews: Reviews = field(default_factory=Reviews)
     """Who decides what; a question that no rule speaks of is decided by whoever sees it."""
@@ -140,7 +140,7 @@ class Desk:
     has_room: Callable[[Connection, str], None] = lambda conn, session_id: None
     """Called when a question closes in a session that took no more."""
 
-    def register(self, kinds: Mapping[str, Kind]) -> None:
+    def register(self, kinds: Mapping[str, ApprovalType]) -> None:
         """Add kinds of questions.
 
         Raises:
@@ -243,7 +243,12 @@ class Desk:
     # Answers ----------------------------------------------------------------------------------
 
     def _approve(
-        self, conn: Connection, approval: Approval, kind: Kind, ruling: Ruling, now: datetime
+        self,
+        conn: Connection,
+        approval: Approval,
+        kind: ApprovalType,
+        ruling: Ruling,
+        now: datetime,
     ) -> Approval:
         if review_of(approval).needed > 1 and isinstance(kind, Revisable):
             kind.check(conn, approval, ruling)
@@ -411,7 +416,7 @@ def _repeated(conn: Connection, approval: Approval, ruling: Ruling) -> Approval 
     )
 
 
-def withdraw_all(conn: Connection, desk: Desk, session_id: str, now: datetime) -> None:
+def withdraw_all(conn: Connection, desk: ApprovalService, session_id: str, now: datetime) -> None:
     """Close every open question of a session that goes away."""
     for approval in pending_approvals(conn, session_id):
         desk.withdraw(conn, approval, now)

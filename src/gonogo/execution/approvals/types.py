@@ -114,7 +114,7 @@ class Refusal:
     error: Refused
 
 
-class Kind(Protocol):
+class ApprovalType(Protocol):
     """What answers about one kind of thing mean."""
 
     def settle(self, conn: Connection, approval: Approval, ruling: Ruling, now: datetime) -> None:
@@ -131,7 +131,7 @@ class Kind(Protocol):
 
 
 @runtime_checkable
-class Revisable(Kind, Protocol):
+class Revisable(ApprovalType, Protocol):
     """A kind whose edit can be asked about anew, where its author may not decide it alone.
 
     Of other kinds everybody sends the same edit, and it holds once enough people have.

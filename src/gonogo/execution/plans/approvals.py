@@ -14,7 +14,7 @@ from gonogo.domain.replanning import WORDS, Excess, Limits
 from gonogo.domain.schedule import elapsed
 from gonogo.domain.states import ApprovalKind, DecisionWord
 from gonogo.domain.strict_json import digest
-from gonogo.execution.approvals import Desk, Kind, Matter, Question, Ruling
+from gonogo.execution.approvals import ApprovalService, ApprovalType, Matter, Question, Ruling
 from gonogo.execution.plans.lifecycle import Planning
 from gonogo.execution.plans.revisions import also_asked, completed
 from gonogo.i18n import DEFAULT, say
@@ -170,7 +170,12 @@ class SubtaskKind:
 
 
 def ask_to_start(
-    desk: Desk, conn: Connection, plan: Plan, revision: Revision, subtask: Subtask, now: datetime
+    desk: ApprovalService,
+    conn: Connection,
+    plan: Plan,
+    revision: Revision,
+    subtask: Subtask,
+    now: datetime,
 ) -> None:
     """Ask a person whether a subtask may start."""
     locale = spoken_in(conn, plan.session_id) or DEFAULT
@@ -201,8 +206,8 @@ def _key(approval: Approval) -> str:
 class InterventionKind:
     """Hands each answer to what it is about."""
 
-    of_calls: Kind
-    others: Mapping[str, Kind] = field(default_factory=dict[str, Kind])
+    of_calls: ApprovalType
+    others: Mapping[str, ApprovalType] = field(default_factory=dict[str, ApprovalType])
     """By the word under `about`."""
 
     def settle(self, conn: Connection, approval: Approval, ruling: Ruling, now: datetime) -> None:
@@ -213,7 +218,7 @@ class InterventionKind:
         """Nobody answered in time."""
         self._kind_of(approval).lapse(conn, approval, now)
 
-    def _kind_of(self, approval: Approval) -> Kind:
+    def _kind_of(self, approval: Approval) -> ApprovalType:
         about = str(approval.details.get("about"))
         if about in self.others:
             return self.others[about]
@@ -271,7 +276,7 @@ class BudgetKind:
 
 
 def ask_about_budget(
-    desk: Desk, conn: Connection, plan: Plan, spent: Excess, now: datetime
+    desk: ApprovalService, conn: Connection, plan: Plan, spent: Excess, now: datetime
 ) -> None:
     """Ask a person what is to become of a plan that reached a limit."""
     locale = spoken_in(conn, plan.session_id) or DEFAULT

@@ -27,9 +27,9 @@ from gonogo.domain.records import Approval, Comment, Plan
 from gonogo.domain.replanning import BudgetSpent, next_revision
 from gonogo.domain.reviews import MOST_OPEN, checked_content, comment_facts, read_answers
 from gonogo.domain.states import ApprovalStatus, PlanStatus
-from gonogo.execution.approvals import Desk
+from gonogo.execution.approvals import ApprovalService
 from gonogo.execution.plans.lifecycle import ARCHITECT, Planning
-from gonogo.execution.plans.replanning import Talk
+from gonogo.execution.plans.replanning import ArchitectTalk
 from gonogo.execution.plans.revisions import also_asked, completed
 from gonogo.execution.scheduling import REPLAN, Superseded
 from gonogo.i18n import say as text
@@ -91,7 +91,7 @@ def _check(conn: Connection, plan: Plan) -> None:
         raise Superseded(f"Plan {plan.id} was sent back again")
 
 
-_TALK = Talk(
+_TALK = ArchitectTalk(
     column="revising",
     name=lambda plan: f"{plan.id}/revise/{(plan.revising or {}).get('id')}",
     script=lambda plan: f"revise-{plan.revision}",
@@ -104,9 +104,9 @@ _TALK = Talk(
 class Answering:
     """Takes comments on plans, and has the planner answer them."""
 
-    desk: Desk
+    desk: ApprovalService
     planning: Planning
-    talk: Talk = _TALK
+    talk: ArchitectTalk = _TALK
 
     # What people do ---------------------------------------------------------------------------
 

@@ -9,11 +9,11 @@ from gonogo.domain.errors import Conflict, ModelFailed
 from gonogo.domain.failures import Absence, Category, Failure
 from gonogo.domain.records import Plan
 from gonogo.domain.replanning import Limits
-from gonogo.domain.schedule import Standing, outcome
+from gonogo.domain.schedule import SubtaskStanding, outcome
 from gonogo.domain.states import ENDED, SUBTASK, PlanStatus, SubtaskStatus
 from gonogo.execution.scheduling import BUDGET, MODEL, QUOTA, REPLAN, RESUME, ROLLING_BACK, Deferred
 from gonogo.execution.scheduling import events as _tell
-from gonogo.execution.scheduling.plan_state import Board, goes_on
+from gonogo.execution.scheduling.plan_state import PlanState, goes_on
 from gonogo.execution.scheduling.scheduler import BY_ITSELF, NO_PAUSE, PLAN_TIMEOUT, RUNTIME, Rounds
 from gonogo.i18n import say
 from gonogo.store import Connection, stop
@@ -48,7 +48,7 @@ class Pauses(Rounds):
         verbs = {RESUME: self.wake, PLAN_TIMEOUT: self.time_out}
         verbs.get(kind, self.advance)(conn, plan_id, now)
 
-    def hold_back(self, board: Board, deferred: Mapping[str, Deferred]) -> None:
+    def hold_back(self, board: PlanState, deferred: Mapping[str, Deferred]) -> None:
         """Pause a plan whose subtasks could not go on, by their ids."""
         needed = [deferred[key] for key in self._may_go_on(board) if key in deferred]
         spent = [each.spent for each in needed if each.spent is not None]
@@ -95,20 +95,20 @@ class Pauses(Rounds):
         Raises:
             Conflict: it is not paused for that.
         """
-        board = Board.open(conn, plan_id, now)
+        board = PlanState.open(conn, plan_id, now)
         # It ends in the middle of a rollback too, as it may be cancelled there.
         held = board.plan.rollback if board.plan.pause_reason == ROLLING_BACK else None
         if held is None or held["pause"] != about:
             board = self._asked_about(conn, plan_id, about, now)
         self.cut_short(board, reason)
 
-    def _asked_about(self, conn: Connection, plan_id: str, about: str, now: datetime) -> Board:
-        board = Board.open(conn, plan_id, now)
+    def _asked_about(self, conn: Connection, plan_id: str, about: str, now: datetime) -> PlanState:
+        board = PlanState.open(conn, plan_id, now)
         if board.plan.pause_reason != about or board.plan.paused_until is not None:
             raise Conflict(f"Plan {plan_id} is {board.plan.status}, and not for its {about}")
         return board
 
-    def pause_for_quota(self, board: Board, until: datetime) -> None:
+    def pause_for_quota(self, board: PlanState, until: datetime) -> None:
         """Start nothing new until a model's quota is there again; then go on.
 
         What hits the same quota later shares the pause. A pause of another kind stays as it is.
@@ -123,7 +123,7 @@ class Pauses(Rounds):
         content = say("plan_paused_quota", spoken_in(board.conn, plan.session_id), until=shown)
         _tell.changed(board, "plan_paused", RUNTIME, QUOTA, until=until, content=content)
 
-    def pause_for_model(self, board: Board, error: ModelFailed) -> None:
+    def pause_for_model(self, board: PlanState, error: ModelFailed) -> None:
         """Start nothing new until a model answers again; ask a person when it takes too long.
 
         What fails meanwhile shares the pause. A pause of another kind stays as it is.
@@ -145,7 +145,7 @@ class Pauses(Rounds):
             board.write()
             self.cut_short(board, f"the model did not answer: {absence.error}")
 
-    def _tell_waiting(self, board: Board, absence: Absence) -> None:
+    def _tell_waiting(self, board: PlanState, absence: Absence) -> None:
         shown = absence.ends_at(self.patience).strftime("%Y-%m-%d %H:%M:%S UTC")
         content = say(
             "plan_paused_model", spoken_in(board.conn, board.plan.session_id), until=shown,
@@ -156,21 +156,21 @@ class Pauses(Rounds):
 
     def model_answered(self, conn: Connection, plan_id: str, now: datetime) -> None:
         """A model answered somebody who had asked it while the plan waited for it: go on."""
-        board = Board.open(conn, plan_id, now)
+        board = PlanState.open(conn, plan_id, now)
         if board.plan.pause_reason == MODEL and board.plan.paused_until is not None:
             self.end_pause(board, RUNTIME, MODEL)
 
-    def _is_due(self, board: Board) -> bool:
+    def _is_due(self, board: PlanState) -> bool:
         """Whether a plan waits for its model, and the time has come to ask it again."""
         until = board.plan.paused_until
         return board.plan.pause_reason == MODEL and until is not None and until <= board.now
 
-    def _rest(self, board: Board, room: int | None) -> None:
+    def _rest(self, board: PlanState, room: int | None) -> None:
         if self._is_due(board):
             self._find_out(board, room)
         Rounds._rest(self, board, room)
 
-    def _find_out(self, board: Board, room: int | None) -> None:
+    def _find_out(self, board: PlanState, room: int | None) -> None:
         """Have one of the subtasks that wait for the model ask it; where none does, go on."""
         absence = Absence.of(board.plan.away or {})
         probe = board.rows.get(absence.probe or "")
@@ -187,7 +187,7 @@ class Pauses(Rounds):
             if spent is not None:
                 self.pause_for_budget(board, spent)
 
-    def _may_go_on(self, board: Board) -> list[str]:
+    def _may_go_on(self, board: PlanState) -> list[str]:
         """The subtasks that go on if they can: of a plan that is sent back, what is unsettled."""
         ids = list(board.shape.subtasks)
         if board.plan.status is not PlanStatus.REPLANNING:
@@ -195,7 +195,7 @@ class Pauses(Rounds):
         left = board.unsettled()
         return [key for key in ids if key in left]
 
-    def _look_again(self, board: Board) -> None:
+    def _look_again(self, board: PlanState) -> None:
         until = board.now + _SOON
         board.set_plan(paused_until=until)
         set_timer(board.conn, RESUME, board.plan.id, until)
@@ -205,7 +205,7 @@ class Pauses(Rounds):
 
         A person may have paused the plan meanwhile.
         """
-        board = Board.open(conn, plan_id, now)
+        board = PlanState.open(conn, plan_id, now)
         until, reason = board.plan.paused_until, board.plan.pause_reason
         if reason not in BY_ITSELF or until is None:
             return
@@ -216,7 +216,7 @@ class Pauses(Rounds):
         else:
             self._go_on(board)
 
-    def end_pause(self, board: Board, by: str, reason: str | None = None) -> None:
+    def end_pause(self, board: PlanState, by: str, reason: str | None = None) -> None:
         """Go on with a paused plan, or with what comes before its search and that itself."""
         self._drop_resume(board)
         if board.plan.status is PlanStatus.REPLANNING:
@@ -228,7 +228,7 @@ class Pauses(Rounds):
 
     def time_out(self, conn: Connection, plan_id: str, now: datetime) -> None:
         """A plan's time is over: what runs fails, what waits is skipped, the plan ends."""
-        board = Board.open(conn, plan_id, now)
+        board = PlanState.open(conn, plan_id, now)
         limit, since = self.plan_timeout, board.plan.started_at
         if limit is None or since is None or board.plan.status in ENDED:
             return
@@ -239,7 +239,7 @@ class Pauses(Rounds):
         said = f"The plan's time limit of {limit:g} s is over"
         self.cut_short(board, said, Failure(message=said, category=Category.TIMEOUT))
 
-    def cut_short(self, board: Board, reason: str, failure: Failure | None = None) -> None:
+    def cut_short(self, board: PlanState, reason: str, failure: Failure | None = None) -> None:
         """End a plan now: what runs fails, or is cancelled, and the rest is skipped.
 
         Where another revision waits to be approved, the plan ends in the one before it.
@@ -267,23 +267,23 @@ class Pauses(Rounds):
         assert ended is not None  # noqa: S101 - every subtask is over
         self._end(board, ended)
 
-    def _fail_running(self, board: Board, subtask_id: str, failure: Failure) -> None:
+    def _fail_running(self, board: PlanState, subtask_id: str, failure: Failure) -> None:
         row = board.whole_row(subtask_id)
         _tell.error(board, subtask_id, failure)
         self.dropped(board.conn, row, failure.message, board.now)
         stop(board.conn, "subtask", row.key)
         self._write_failed(board, subtask_id, failure, attempt=row.attempt, since=row.active_since)
 
-    def _drop_timers(self, board: Board) -> None:
+    def _drop_timers(self, board: PlanState) -> None:
         Rounds._drop_timers(self, board)
         self._drop_resume(board)
 
-    def _drop_resume(self, board: Board) -> None:
+    def _drop_resume(self, board: PlanState) -> None:
         if board.plan.paused_until is not None:
             drop_timer(board.conn, RESUME, board.plan.id)
 
 
-def _is_put_off(row: Standing) -> bool:
+def _is_put_off(row: SubtaskStanding) -> bool:
     """Whether a subtask was begun and waits to go on, for nobody in particular."""
     return row.status is _S.PENDING and goes_on(row)
 
@@ -294,7 +294,7 @@ _REPLANNED = frozenset(
 
 
 @dataclass(slots=True, kw_only=True)
-class People(Pauses):
+class PlanControls(Pauses):
     """The verbs of people, each a part of its caller's transaction.
 
     All of them raise NotFound for what does not exist, and Conflict, naming the state, where the
@@ -303,7 +303,7 @@ class People(Pauses):
 
     def start(self, conn: Connection, plan_id: str, by: str, now: datetime) -> None:
         """Start a plan that was approved and held."""
-        board = Board.open(conn, plan_id, now)
+        board = PlanState.open(conn, plan_id, now)
         status = board.plan.status
         if status is not PlanStatus.APPROVED:
             raise Conflict(f"Plan {plan_id} is {status}; only an approved plan can be started")
@@ -312,7 +312,7 @@ class People(Pauses):
 
     def pause(self, conn: Connection, plan_id: str, by: str, now: datetime) -> None:
         """Start nothing new; what runs comes to its end."""
-        board = Board.open(conn, plan_id, now)
+        board = PlanState.open(conn, plan_id, now)
         plan, status = board.plan, board.plan.status
         by_itself = plan.pause_reason in BY_ITSELF and plan.paused_until is not None
         if status is PlanStatus.PAUSED and by_itself:
@@ -328,7 +328,7 @@ class People(Pauses):
 
     def resume_plan(self, conn: Connection, plan_id: str, by: str, now: datetime) -> None:
         """Go on with a paused plan."""
-        board = Board.open(conn, plan_id, now)
+        board = PlanState.open(conn, plan_id, now)
         _check_asked(board)
         if board.plan.status is not PlanStatus.PAUSED:
             raise Conflict(f"Plan {plan_id} is {board.plan.status} and cannot be resumed")
@@ -340,7 +340,7 @@ class People(Pauses):
 
         What runs comes to its end first.
         """
-        board = Board.open(conn, plan_id, now)
+        board = PlanState.open(conn, plan_id, now)
         if board.plan.status not in _REPLANNED:
             raise Conflict(f"Plan {plan_id} is {board.plan.status} and cannot be replanned")
         _check_rollback(board)
@@ -357,7 +357,7 @@ class People(Pauses):
 
     def go_without(self, conn: Connection, plan_id: str, reason: str, now: datetime) -> None:
         """No new revision comes: carry on with what the plan has, as far as that goes."""
-        board = Board.open(conn, plan_id, now)
+        board = PlanState.open(conn, plan_id, now)
         if board.plan.status is not PlanStatus.REPLANNING:
             return
         board.move_plan(PlanStatus.RUNNING)
@@ -366,19 +366,19 @@ class People(Pauses):
 
     def go_on_revised(self, conn: Connection, plan_id: str, reason: str, now: datetime) -> None:
         """Go on with a new revision that asks for nothing."""
-        board = Board.open(conn, plan_id, now)
+        board = PlanState.open(conn, plan_id, now)
         _tell.changed(board, "plan_resumed", RUNTIME, reason=reason)
         self._go_on(board)
 
     def end_unfinished(self, conn: Connection, plan_id: str, reason: str, now: datetime) -> None:
         """End a plan with what it has reached; whatever is left is skipped."""
-        self.cut_short(Board.open(conn, plan_id, now), reason)
+        self.cut_short(PlanState.open(conn, plan_id, now), reason)
 
     def cancel(
         self, conn: Connection, plan_id: str, by: str, now: datetime, reason: str | None = None
     ) -> None:
         """End a plan and everything that it runs."""
-        board = Board.open(conn, plan_id, now).at_approved()
+        board = PlanState.open(conn, plan_id, now).at_approved()
         self._drop_timers(board)
         board.move_plan(PlanStatus.CANCELLED, finished_at=now, again=None, **NO_PAUSE)
         for subtask_id in board.shape.subtasks:
@@ -401,7 +401,7 @@ class People(Pauses):
         reason: str | None = None,
     ) -> None:
         """End one subtask; its siblings go on, its dependants are skipped."""
-        board, said = Board.open(conn, plan_id, now), _because(f"cancelled by {by}", reason)
+        board, said = PlanState.open(conn, plan_id, now), _because(f"cancelled by {by}", reason)
         board.open_row(subtask_id)
         self._cancel(board, subtask_id, said)
         end_grant(conn, plan_id, subtask_id, now, said)
@@ -411,7 +411,7 @@ class People(Pauses):
         self, conn: Connection, plan_id: str, subtask_id: str, by: str, now: datetime
     ) -> None:
         """Leave one subtask out; its dependants are skipped too."""
-        board = Board.open(conn, plan_id, now)
+        board = PlanState.open(conn, plan_id, now)
         if board.open_row(subtask_id).status is SubtaskStatus.RUNNING:
             raise Conflict(f"Subtask {subtask_id} runs; cancel it instead")
         reason = f"skipped by {by}"
@@ -424,7 +424,7 @@ class People(Pauses):
         self, conn: Connection, plan_id: str, subtask_id: str, failure: Failure, now: datetime
     ) -> None:
         """Fail a subtask that waits for a person to let it start."""
-        board = Board.open(conn, plan_id, now)
+        board = PlanState.open(conn, plan_id, now)
         status = board.open_row(subtask_id).status
         if status is not SubtaskStatus.WAITING_APPROVAL:
             raise Conflict(f"Subtask {subtask_id} is {status}; nobody waits to let it start")
@@ -438,14 +438,14 @@ def _because(what: str, reason: str | None) -> str:
     return f"{what}: {reason}" if reason else what
 
 
-def _check_rollback(board: Board) -> None:
+def _check_rollback(board: PlanState) -> None:
     if board.plan.rollback is not None:
         raise Conflict(
             f"A rollback of plan {board.plan.id} is not finished; was it cut off, roll back again"
         )
 
 
-def _check_asked(board: Board) -> None:
+def _check_asked(board: PlanState) -> None:
     reason = board.plan.pause_reason
     if reason in (BUDGET, MODEL) and board.plan.paused_until is None:
         raise Conflict(f"Plan {board.plan.id} waits for the answer about its {reason}")

@@ -33,7 +33,7 @@ from gonogo.domain.states import (
 )
 from gonogo.domain.tool_calls import PlanAccount, Reply, UserText
 from gonogo.execution.agent import end_call
-from gonogo.execution.approvals import Desk, Matter, Question, Ruling
+from gonogo.execution.approvals import ApprovalService, Matter, Question, Ruling
 from gonogo.execution.inbox import ORCHESTRATOR, next_turn, wake
 from gonogo.execution.plans.account import account_of, execution_result
 from gonogo.execution.plans.revisions import completed, mint_grants
@@ -55,7 +55,7 @@ ARCHITECT = "architect"
 class Proposals:
     """Asks about revisions."""
 
-    desk: Desk
+    desk: ApprovalService
     look_over: Callable[[Revision], Sequence[Finding]] = lambda revision: ()
     """What a person should know of a plan; an error refuses it."""
 
@@ -169,7 +169,7 @@ _S = SubtaskStatus
 class Planning:
     """Plans, as parts of their callers' transactions."""
 
-    desk: Desk
+    desk: ApprovalService
     begin: Begin
     """Starts an approved plan: the engine's."""
     advance: Callable[[Connection, str, datetime], None]

@@ -48,7 +48,7 @@ from gonogo.execution.agent import (
     end_call,
     open_control,
 )
-from gonogo.execution.approvals import Desk, Question, Ruling
+from gonogo.execution.approvals import ApprovalService, Question, Ruling
 from gonogo.execution.jobs import AGAIN
 from gonogo.execution.plans.brief import cut
 from gonogo.execution.plans.lifecycle import ARCHITECT, Planning
@@ -80,7 +80,7 @@ _TRIES = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Talk:
+class ArchitectTalk:
     """The conversation of a search with the architect, and its clock."""
 
     column: Literal["replan", "revising"]
@@ -143,7 +143,9 @@ class Talk:
         set_plan(conn, plan, **{self.column: about})
         _waiting(plan).end(conn, now)
 
-    def drop_calls(self, conn: Connection, desk: Desk, plan: Plan, now: datetime) -> None:
+    def drop_calls(
+        self, conn: Connection, desk: ApprovalService, plan: Plan, now: datetime
+    ) -> None:
         """End what the search asked for and has no answer to."""
         for call in open_calls(conn, plan.session_id, self.name(plan)):
             drop_call(conn, desk, call, "cancelled: the search has ended", now)
@@ -166,7 +168,7 @@ class Aim(Protocol):
     """What a search is for; each method is a part of its caller's transaction."""
 
     @property
-    def talk(self) -> Talk:
+    def talk(self) -> ArchitectTalk:
         """The conversation in which it is looked for."""
         ...
 
@@ -427,7 +429,7 @@ def _check(conn: Connection, plan: Plan) -> None:
         raise Superseded(f"Plan {plan.id} is no longer replanned")
 
 
-_TALK = Talk(
+_TALK = ArchitectTalk(
     column="replan",
     name=lambda plan: f"{plan.id}/replan/{plan.replans}",
     script=lambda plan: f"replan-{plan.replans}",
@@ -440,10 +442,10 @@ _TALK = Talk(
 class Replanning:
     """Looks for the next revision of plans that were sent back."""
 
-    desk: Desk
+    desk: ApprovalService
     engine: Engine
     planning: Planning
-    talk: Talk = _TALK
+    talk: ArchitectTalk = _TALK
     within_grant: bool = False
     """Carry out without a question what needs nothing new."""
 

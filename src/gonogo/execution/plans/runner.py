@@ -14,7 +14,7 @@ from gonogo.domain.records import Job
 from gonogo.domain.replanning import BudgetSpent
 from gonogo.domain.schedule import STRATEGIES, Strategy, elapsed
 from gonogo.domain.states import SubtaskStatus
-from gonogo.execution.plans.controls import People
+from gonogo.execution.plans.controls import PlanControls
 from gonogo.execution.scheduling import (
     Completed,
     Deferred,
@@ -26,7 +26,13 @@ from gonogo.execution.scheduling import (
     Superseded,
     Work,
 )
-from gonogo.execution.scheduling.plan_state import Board, Pace, chosen, read_shape, started_shape
+from gonogo.execution.scheduling.plan_state import (
+    Pace,
+    PlanState,
+    chosen,
+    read_shape,
+    started_shape,
+)
 from gonogo.store import Connection, Store, go_on
 from gonogo.store.plans import split_key, subtask_row, take_subtask
 
@@ -92,7 +98,7 @@ Done = tuple[Work, Completed | Failed | Deferred]
 
 
 @dataclass(slots=True, kw_only=True)
-class Engine(People):
+class Engine(PlanControls):
     """Runs plans over one store."""
 
     store: Store
@@ -203,7 +209,7 @@ class Engine(People):
 
         What a superseded holder brings is dropped: somebody else has the subtask.
         """
-        board = Board.open(conn, done[0][0].revision.plan_id, now)
+        board = PlanState.open(conn, done[0][0].revision.plan_id, now)
         ours = [(work, outcome) for work, outcome in done if _is_ours(board, work)]
         for work, outcome in ours:
             self._settle(board, work, outcome)
@@ -217,7 +223,7 @@ class Engine(People):
         Raises:
             Superseded: somebody else holds the subtask.
         """
-        board = Board.open(conn, work.revision.plan_id, now)
+        board = PlanState.open(conn, work.revision.plan_id, now)
         if not _is_ours(board, work):
             raise Superseded(f"Subtask {work.subtask.id} is no longer ours")
         worked = board.worked_ms(work.subtask.id, work.counts_from)
@@ -227,7 +233,7 @@ class Engine(People):
     def resume(self, conn: Connection, key: str, now: datetime) -> None:
         """A subtask that waited has its answer: it takes its place among the ready ones."""
         plan_id, number, subtask_id = split_key(key)
-        board = Board.open(conn, plan_id, now)
+        board = PlanState.open(conn, plan_id, now)
         row = board.rows.get(subtask_id)
         if number != board.plan.revision or row is None:
             return
@@ -237,7 +243,7 @@ class Engine(People):
 
     def is_at_rest(self, conn: Connection, plan_id: str, now: datetime) -> bool:
         """Whether nothing of a plan runs, nor has to be settled by a person first."""
-        board = Board.open(conn, plan_id, now)
+        board = PlanState.open(conn, plan_id, now)
         return not (board.count_running() or board.unsettled())
 
     def check(self, conn: Connection, work: Work) -> None:
@@ -264,6 +270,6 @@ def _active_since(conn: Connection, key: str) -> datetime | None:
     return row.active_since if row else None
 
 
-def _is_ours(board: Board, work: Work) -> bool:
+def _is_ours(board: PlanState, work: Work) -> bool:
     same = work.revision.number == board.plan.revision
     return same and board.is_held(work.subtask.id, work.epoch)

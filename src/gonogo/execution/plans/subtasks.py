@@ -33,7 +33,7 @@ from gonogo.execution.agent import (
     open_control,
     runtime_profile,
 )
-from gonogo.execution.approvals import Desk, Question
+from gonogo.execution.approvals import ApprovalService, Question
 from gonogo.execution.plans.account import told_refusals
 from gonogo.execution.plans.brief import shaped
 from gonogo.execution.plans.threads import Check, Opening, Threads, thread_name
@@ -62,7 +62,7 @@ class Subtasks:
     """Carries subtasks out by their kinds."""
 
     store: Store
-    desk: Desk
+    desk: ApprovalService
     clock: Callable[[], datetime]
     check: Check
     kinds: Mapping[str, Kind]
@@ -318,7 +318,7 @@ class AgentStep:
 
     threads: Threads
     loop: Loop
-    desk: Desk
+    desk: ApprovalService
     patterns: Patterns
     """How an agent's own words about its failure are read."""
     traces: Traces

@@ -22,7 +22,7 @@ from gonogo.domain.events import (
 from gonogo.domain.failures import Category, Failure
 from gonogo.domain.schedule import elapsed
 from gonogo.domain.states import SubtaskStatus
-from gonogo.execution.scheduling.plan_state import Board
+from gonogo.execution.scheduling.plan_state import PlanState
 from gonogo.store import events as log
 
 PRESENTER = "architect"
@@ -37,7 +37,7 @@ _CODES = {
 """The wire's words for what fails a subtask; what is not here is `internal`."""
 
 
-def started(board: Board, subtask_id: str, attempt: int) -> None:
+def started(board: PlanState, subtask_id: str, attempt: int) -> None:
     """A subtask starts, carried out by its own agent, if it has one."""
     subtask = board.shape.subtasks[subtask_id]
     agent = subtask.agent
@@ -55,7 +55,7 @@ def started(board: Board, subtask_id: str, attempt: int) -> None:
 
 
 def ended(
-    board: Board,
+    board: PlanState,
     subtask_id: str,
     status: SubtaskStatus | None,
     *,
@@ -88,7 +88,7 @@ def ended(
     _tell(board, event)
 
 
-def error(board: Board, subtask_id: str, failure: Failure) -> None:
+def error(board: PlanState, subtask_id: str, failure: Failure) -> None:
     """Something went wrong in a subtask; the plan goes on as far as it can."""
     code = _CODES.get(failure.category, "internal")
     event = ErrorHappened(
@@ -98,13 +98,13 @@ def error(board: Board, subtask_id: str, failure: Failure) -> None:
     _tell(board, event)
 
 
-def progress(board: Board) -> None:
+def progress(board: PlanState) -> None:
     """How many of the plan's subtasks are over, if one ended since it was last told."""
     if board.has_news() and 1000 * board.count_over() >= board.plan.floor * len(board.rows):
         _standing(board)
 
 
-def _standing(board: Board) -> None:
+def _standing(board: PlanState) -> None:
     done, total = board.count_over(), len(board.rows)
     percentage = max(round(100 * done / total, 1), board.plan.floor / 10)
     facts = ProgressFacts(done=done, total=total, percentage=percentage)
@@ -112,7 +112,7 @@ def _standing(board: Board) -> None:
 
 
 def changed(
-    board: Board,
+    board: PlanState,
     kind: Any,  # noqa: ANN401 - one of the event's own words
     by: str,
     reason: str | None = None,
@@ -135,7 +135,7 @@ def changed(
     )  # fmt: skip
 
 
-def final(board: Board) -> None:
+def final(board: PlanState) -> None:
     """Everything left of the plan waits for a person, and whoever follows it is told so.
 
     What came to rest without a word, because it could not go on, leaves no event to say it by.
@@ -146,7 +146,7 @@ def final(board: Board) -> None:
     log.tell_final(board.conn, session_id)
 
 
-def sent_back(board: Board, about: Mapping[str, Any]) -> None:
+def sent_back(board: PlanState, about: Mapping[str, Any]) -> None:
     """A plan is to be changed: what runs finishes, then the next revision is looked for."""
     plan = board.plan
     facts = PlanChangedFacts(
@@ -161,5 +161,5 @@ def sent_back(board: Board, about: Mapping[str, Any]) -> None:
     )  # fmt: skip
 
 
-def _tell(board: Board, *events: Event) -> None:
+def _tell(board: PlanState, *events: Event) -> None:
     log.tell(board.conn, board.plan.session_id, board.now, *events)

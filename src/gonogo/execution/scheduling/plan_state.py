@@ -17,8 +17,8 @@ from gonogo.domain.records import Plan, SubtaskRow
 from gonogo.domain.schedule import (
     Outlook,
     Round,
-    Standing,
     Strategy,
+    SubtaskStanding,
     count_ended,
     elapsed,
     remaining_minutes,
@@ -140,7 +140,7 @@ def result_of(row: SubtaskRow) -> dict[str, Any]:
     return {**found, "status": str(row.status)}
 
 
-def unsettled(conn: Connection, plan: Plan, rows: Mapping[str, Standing]) -> frozenset[str]:
+def unsettled(conn: Connection, plan: Plan, rows: Mapping[str, SubtaskStanding]) -> frozenset[str]:
     """The subtasks that are under way after the outcome of one of their calls was unknown.
 
     Begun anew, they could do again what they have done: they come to their end before anything
@@ -151,19 +151,19 @@ def unsettled(conn: Connection, plan: Plan, rows: Mapping[str, Standing]) -> fro
     return begun & doubted_subtasks(conn, plan.id, plan.revision) if begun else begun
 
 
-def goes_on(row: Standing) -> bool:
+def goes_on(row: SubtaskStanding) -> bool:
     """Whether the start of a subtask goes on with an attempt, and begins none."""
     return row.attempt > 0 and row.not_before is None
 
 
 @dataclass(slots=True)
-class Board:
+class PlanState:
     """One plan, for the time of one transaction."""
 
     conn: Connection
     plan: Plan
     shape: Shape
-    rows: dict[str, Standing]
+    rows: dict[str, SubtaskStanding]
     now: datetime
     freed: int = 0
     """How many subtasks ran before and do so no more."""
@@ -173,7 +173,7 @@ class Board:
     _over: bool = False
 
     @classmethod
-    def open(cls, conn: Connection, plan_id: str, now: datetime) -> "Board":
+    def open(cls, conn: Connection, plan_id: str, now: datetime) -> "PlanState":
         """Lock a plan and look at it.
 
         Raises:
@@ -185,7 +185,7 @@ class Board:
         rows = standings(conn, plan_id, plan.revision)
         return cls(conn, plan, shape_of(conn, plan), rows, now)
 
-    def at_approved(self) -> "Board":
+    def at_approved(self) -> "PlanState":
         """The plan in the revision that was approved last: what was proposed since never runs.
 
         One that was never approved stays as it is.
@@ -196,7 +196,7 @@ class Board:
         approved = revision_of(self.conn, plan.id, number)
         assert approved is not None  # noqa: S101 - it was the plan's own
         self.set_plan(revision=approved.number, digest=approved.digest)
-        return Board.open(self.conn, plan.id, self.now)
+        return PlanState.open(self.conn, plan.id, self.now)
 
     def key(self, subtask_id: str) -> str:
         """The key of a subtask's row."""
@@ -207,7 +207,7 @@ class Board:
         row = self.rows.get(subtask_id)
         return row is not None and row.status is SubtaskStatus.RUNNING and row.epoch == epoch
 
-    def open_row(self, subtask_id: str) -> Standing:
+    def open_row(self, subtask_id: str) -> SubtaskStanding:
         """Where a subtask stands that is not over.
 
         Raises:
@@ -244,7 +244,7 @@ class Board:
         row = self.rows[subtask_id]
         SUBTASK.check(row.status, status, subtask_id)
         self._moves.append(Move(self.key(subtask_id), row.status, row.epoch, status, to))
-        seen = {name: value for name, value in to.items() if name in Standing._fields}
+        seen = {name: value for name, value in to.items() if name in SubtaskStanding._fields}
         self.rows[subtask_id] = row._replace(status=status, **seen)
         self._over = self._over or status in SUBTASK.terminal
         self.freed += row.status is SubtaskStatus.RUNNING
@@ -353,9 +353,9 @@ class Board:
         return 0 if began is None else round(1000 * elapsed(began, self.now))
 
 
-def _is_pending(row: Standing) -> bool:
+def _is_pending(row: SubtaskStanding) -> bool:
     return row.status is SubtaskStatus.PENDING
 
 
-def _is_new(row: Standing) -> bool:
+def _is_new(row: SubtaskStanding) -> bool:
     return _is_pending(row) and row.attempt == 0

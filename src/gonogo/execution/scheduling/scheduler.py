@@ -28,7 +28,7 @@ from gonogo.domain.undo import write_standings
 from gonogo.execution.scheduling import events as _tell
 from gonogo.execution.scheduling.conditions import ConditionFailed, holds
 from gonogo.execution.scheduling.outcomes import Completed, Deferred, Failed, Start, Work
-from gonogo.execution.scheduling.plan_state import Board, Pace, goes_on
+from gonogo.execution.scheduling.plan_state import Pace, PlanState, goes_on
 from gonogo.i18n import say
 from gonogo.store import Connection, go_on, stop
 from gonogo.store.calls import is_let_start
@@ -58,7 +58,7 @@ class Spending:
     """Called in the transaction that pauses a plan for a limit that it reached: ask a person."""
 
     def affordable(
-        self, board: Board, start: Sequence[str]
+        self, board: PlanState, start: Sequence[str]
     ) -> tuple[tuple[str, ...], Excess | None]:
         """Those of the subtasks that may start, and the limit that keeps the others."""
         limits = in_force(self.budget, board.plan.budget)
@@ -77,7 +77,7 @@ class Spending:
         board.set_plan(budget={**(board.plan.budget or {}), "runs": int(used["subtasks"])})
         return tuple(kept), found
 
-    def pause_for_budget(self, board: Board, spent: Excess) -> None:
+    def pause_for_budget(self, board: PlanState, spent: Excess) -> None:
         """Start nothing new until a person answers; one question, however many are refused."""
         if board.plan.paused_until is not None:
             drop_timer(board.conn, RESUME, board.plan.id)
@@ -88,20 +88,20 @@ class Spending:
 
     def pause_search(self, conn: Connection, plan_id: str, spent: Excess, now: datetime) -> None:
         """The search for another revision reached a limit: it waits until a person answers."""
-        board = Board.open(conn, plan_id, now)
+        board = PlanState.open(conn, plan_id, now)
         if board.plan.status is not PlanStatus.REPLANNING or board.plan.pause_reason == BUDGET:
             return
         self.pause_for_budget(board, spent)
         _tell.final(board)
 
-    def _ask_for_more(self, board: Board, spent: Excess) -> None:
+    def _ask_for_more(self, board: PlanState, spent: Excess) -> None:
         plan = board.plan
         content = say("plan_paused_budget", spoken_in(board.conn, plan.session_id))
         _tell.changed(board, "plan_paused", RUNTIME, BUDGET, content=content)
         self.over_budget(board.conn, board.plan, spent, board.now)
 
 
-def _seconds(board: Board) -> float:
+def _seconds(board: PlanState) -> float:
     since = board.plan.started_at
     return elapsed(since, board.now) if since else 0.0
 
@@ -158,7 +158,7 @@ class Rounds(Spending):
         Raises:
             Conflict: the plan is not as the caller saw it.
         """
-        board = Board.open(conn, plan.id, now)
+        board = PlanState.open(conn, plan.id, now)
         # A plan that goes on with another revision began long ago.
         replanned = board.plan.status is PlanStatus.APPROVED and board.plan.started_at is not None
         started = board.plan.started_at if replanned else now
@@ -173,9 +173,9 @@ class Rounds(Spending):
 
     def advance(self, conn: Connection, plan_id: str, now: datetime) -> None:
         """Write the next round of a plan, if it runs."""
-        self._go_on(Board.open(conn, plan_id, now))
+        self._go_on(PlanState.open(conn, plan_id, now))
 
-    def _go_on(self, board: Board) -> None:
+    def _go_on(self, board: PlanState) -> None:
         room = self._room(board)
         if self._is_revised(board):
             return
@@ -188,7 +188,7 @@ class Rounds(Spending):
             self._finish_settled(board, room)
         self._rest(board, room)
 
-    def _finish_settled(self, board: Board, room: int | None) -> None:
+    def _finish_settled(self, board: PlanState, room: int | None) -> None:
         """In a plan that is sent back: let what a person settled come to its end."""
         left = board.unsettled()
         if not left or board.plan.pause_reason is not None:
@@ -197,7 +197,7 @@ class Rounds(Spending):
         if spent is not None:
             self.pause_for_budget(board, spent)
 
-    def _go_further(self, board: Board, room: int | None) -> None:
+    def _go_further(self, board: PlanState, room: int | None) -> None:
         found, asking = self._next_round(board, room)
         _tell.progress(board)
         for subtask_id in asking:
@@ -218,7 +218,7 @@ class Rounds(Spending):
             self.pause_for_budget(board, spent)
             self._rest(board, room)
 
-    def _is_revised(self, board: Board) -> bool:
+    def _is_revised(self, board: PlanState) -> bool:
         """Whether the plan went on in another revision, to try again what people asked for."""
         plan = board.plan
         if not plan.again or plan.status not in GOING or not board.is_quiet():
@@ -228,7 +228,7 @@ class Rounds(Spending):
         self.try_again(board.conn, plan, board.now)
         return True
 
-    def _room(self, board: Board) -> int | None:
+    def _room(self, board: PlanState) -> int | None:
         """How many of the plan's subtasks may run in its workspace; None where that is no limit.
 
         Where a full workspace got room and other plans wait for it, they come first: the plan
@@ -247,7 +247,7 @@ class Rounds(Spending):
             return board.count_running() if waiters else room
         return room
 
-    def _rest(self, board: Board, room: int | None) -> None:
+    def _rest(self, board: PlanState, room: int | None) -> None:
         """A plan starts nothing now; once nothing of it runs, that is told or made use of.
 
         Args:
@@ -260,7 +260,7 @@ class Rounds(Spending):
         elif board.plan.status is PlanStatus.REPLANNING:
             self._search(board)
 
-    def _search(self, board: Board) -> None:
+    def _search(self, board: PlanState) -> None:
         """Have the next revision looked for, unless something has to be settled first."""
         left, plan = board.unsettled(), board.plan
         asked = any(board.rows[key].status is _S.WAITING_APPROVAL for key in left)
@@ -273,7 +273,7 @@ class Rounds(Spending):
         else:
             go_on(board.conn, REPLAN, board.plan.id)
 
-    def _next_round(self, board: Board, room: int | None) -> tuple[Round, list[str]]:
+    def _next_round(self, board: PlanState, room: int | None) -> tuple[Round, list[str]]:
         """The next round, once everything is skipped that will not run; and what is to be asked."""
         asking: list[str] = []
         while True:
@@ -289,7 +289,7 @@ class Rounds(Spending):
             if settled or board.plan.status is not PlanStatus.RUNNING:
                 return found, asking
 
-    def _declined(self, board: Board, subtask_id: str) -> bool:
+    def _declined(self, board: PlanState, subtask_id: str) -> bool:
         """Whether a subtask's condition keeps it from running; it is then over."""
         condition = board.shape.subtasks[subtask_id].condition
         if condition is None or board.rows[subtask_id].attempt:
@@ -303,14 +303,14 @@ class Rounds(Spending):
         self._skip(board, subtask_id, f"its condition is false: {condition}", declined=True)
         return True
 
-    def _asks_first(self, board: Board, subtask_id: str) -> bool:
+    def _asks_first(self, board: PlanState, subtask_id: str) -> bool:
         """Whether a person has to let a subtask start."""
         subtask, plan = board.shape.subtasks[subtask_id], board.plan
         if not subtask.approval_required or board.rows[subtask_id].attempt:
             return False
         return not is_let_start(board.conn, plan.id, plan.revision, subtask_id)
 
-    def _hold(self, board: Board, waiting: Sequence[str], taken: int) -> Sequence[str]:
+    def _hold(self, board: PlanState, waiting: Sequence[str], taken: int) -> Sequence[str]:
         """Mark those that wait for a person, as far as there is room for their questions.
 
         The rest is asked about later. Gives those to ask about.
@@ -326,14 +326,14 @@ class Rounds(Spending):
         board.later.update(waiting[len(fits) :])
         return fits
 
-    def _fail_unstarted(self, board: Board, subtask_id: str, failure: Failure) -> None:
+    def _fail_unstarted(self, board: PlanState, subtask_id: str, failure: Failure) -> None:
         _tell.error(board, subtask_id, failure)
         board.move(subtask_id, _S.RUNNING, attempt=1, started_at=board.now)
         board.write()
         self._write_failed(board, subtask_id, failure, attempt=1)
         self._replan_if(board, subtask_id, failure)
 
-    def _tell_starting(self, board: Board, ids: Sequence[str]) -> None:
+    def _tell_starting(self, board: PlanState, ids: Sequence[str]) -> None:
         fresh = [key for key in ids if not goes_on(board.rows[key])]
         if self.starting is None or not fresh:
             return
@@ -341,7 +341,7 @@ class Rounds(Spending):
         starts = [Start(key, board.shape.agent(key), board.rows[key].attempt + 1) for key in fresh]
         self.starting(board.conn, board.plan, standings, starts, board.now)
 
-    def _start_all(self, board: Board, ready: Sequence[str]) -> Excess | None:
+    def _start_all(self, board: PlanState, ready: Sequence[str]) -> Excess | None:
         """Start what the budget allows. Gives the limit that keeps the rest, if one does."""
         start, spent = self.affordable(board, ready)
         self._tell_starting(board, start)
@@ -350,7 +350,7 @@ class Rounds(Spending):
         board.write()
         return spent
 
-    def _start(self, board: Board, subtask_id: str) -> None:
+    def _start(self, board: PlanState, subtask_id: str) -> None:
         row = board.rows[subtask_id]
         resumed = goes_on(row)
         attempt = row.attempt if resumed else row.attempt + 1
@@ -366,23 +366,23 @@ class Rounds(Spending):
             _tell.started(board, subtask_id, attempt)
         go_on(board.conn, "subtask", board.key(subtask_id), row.epoch + 1, since=since)
 
-    def _skip(self, board: Board, subtask_id: str, reason: str, **to: Any) -> None:  # noqa: ANN401
+    def _skip(self, board: PlanState, subtask_id: str, reason: str, **to: Any) -> None:  # noqa: ANN401
         board.move(subtask_id, _S.SKIPPED, finished_at=board.now, reason=reason, **to)
         _tell.ended(board, subtask_id, _S.SKIPPED, reason=reason)
 
-    def _end(self, board: Board, status: PlanStatus) -> None:
+    def _end(self, board: PlanState, status: PlanStatus) -> None:
         self._drop_timers(board)
         board.move_plan(status, finished_at=board.now, again=None, **NO_PAUSE)
         self.ended(board.conn, board.plan, status, board.now)
 
-    def _drop_timers(self, board: Board) -> None:
+    def _drop_timers(self, board: PlanState) -> None:
         drop_timer(board.conn, ADVANCE, board.plan.id)
         if self.plan_timeout is not None:
             drop_timer(board.conn, PLAN_TIMEOUT, board.plan.id)
 
     # Outcomes ---------------------------------------------------------------------------------
 
-    def _settle(self, board: Board, work: Work, outcome: Completed | Failed | Deferred) -> None:
+    def _settle(self, board: PlanState, work: Work, outcome: Completed | Failed | Deferred) -> None:
         if isinstance(outcome, Deferred):
             worked = board.worked_ms(work.subtask.id, work.counts_from)
             board.move(work.subtask.id, _S.PENDING, worked_ms=worked)
@@ -399,7 +399,7 @@ class Rounds(Spending):
             board, subtask_id, _S.COMPLETED, attempt=attempt, since=work.since, result=result
         )
 
-    def _fail(self, board: Board, work: Work, failure: Failure) -> None:
+    def _fail(self, board: PlanState, work: Work, failure: Failure) -> None:
         subtask_id, now = work.subtask.id, board.now
         attempt = board.rows[subtask_id].attempt
         _tell.error(board, subtask_id, failure)
@@ -415,7 +415,7 @@ class Rounds(Spending):
 
     def _write_failed(
         self,
-        board: Board,
+        board: PlanState,
         subtask_id: str,
         failure: Failure,
         *,
@@ -426,7 +426,7 @@ class Rounds(Spending):
         board.move(subtask_id, _S.FAILED, error=failure.facts, finished_at=board.now)
         _tell.ended(board, subtask_id, _S.FAILED, attempt=attempt, since=since, failure=failure)
 
-    def _replan_if(self, board: Board, subtask_id: str, failure: Failure) -> None:
+    def _replan_if(self, board: PlanState, subtask_id: str, failure: Failure) -> None:
         """Send the plan back when a failure is one that changes it."""
         plan, rules = board.plan, self.replanning
         if rules is None or plan.status is not PlanStatus.RUNNING or _is_no_reason(failure):
@@ -442,7 +442,7 @@ class Rounds(Spending):
 
     def _send_back(
         self,
-        board: Board,
+        board: PlanState,
         *,
         cause: str,
         reason: str,
@@ -459,7 +459,7 @@ class Rounds(Spending):
         board.move_plan(PlanStatus.REPLANNING, replan=about, replans=number)
         _tell.sent_back(board, about)
 
-    def _cancel(self, board: Board, subtask_id: str, reason: str) -> None:
+    def _cancel(self, board: PlanState, subtask_id: str, reason: str) -> None:
         row = board.whole_row(subtask_id)
         self.dropped(board.conn, row, reason, board.now)
         board.move(subtask_id, _S.CANCELLED, finished_at=board.now, reason=reason)

@@ -5,7 +5,7 @@ from fastapi import APIRouter, Request, Response
 from gonogo.domain.errors import Unauthorized
 from gonogo.domain.identity import Principal, Role
 from gonogo.domain.views import MadeToken, Me, Tokens
-from gonogo.server.auth import Authenticated, Door, address_of, cookie_name, door_of
+from gonogo.server.auth import Authenticated, ServerState, address_of, cookie_name, door_of
 from gonogo.server.bodies import Entry, NewToken
 from gonogo.server.openapi import takes
 from gonogo.server.requests import Name, answer, read_body
@@ -81,7 +81,7 @@ async def revoke_token(caller: Authenticated, token_id: Name) -> Response:
     return answer(None)
 
 
-async def _entering(door: Door, body: Entry) -> Principal:
+async def _entering(door: ServerState, body: Entry) -> Principal:
     if body.code is not None:
         return door.codes.spend(body.code)
     return await door.runtime.authenticate(body.token or "")

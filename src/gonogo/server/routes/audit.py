@@ -7,7 +7,7 @@ from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, Field, StringConstraints
 from starlette.responses import StreamingResponse
 
-from gonogo.domain.audit_chain import SYSTEM, AuditFilter, AuditPlace, Head, read_anchors
+from gonogo.domain.audit_chain import SYSTEM, AuditFilter, AuditPlace, ChainHead, read_anchors
 from gonogo.domain.errors import GonogoError, InvalidCursor
 from gonogo.domain.report_views import AuditAnchor, AuditEntry, AuditHead, AuditReport
 from gonogo.domain.views import Audit, AuditHeads
@@ -130,7 +130,7 @@ async def prune_audit(caller: Authenticated) -> Response:
     body = await read_body(caller.request, Prune)
 
     async def pruned() -> AuditHeads:
-        heads = [Head(chain=each.chain, seq=each.seq, hash=each.hash) for each in body.heads]
+        heads = [ChainHead(chain=each.chain, seq=each.seq, hash=each.hash) for each in body.heads]
         gone = await caller.runtime.prune_audit(caller.principal, body.before, heads)
         return AuditHeads(
             heads=[AuditHead(chain=each.chain, seq=each.seq, hash=each.hash) for each in gone]

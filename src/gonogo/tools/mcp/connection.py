@@ -51,7 +51,7 @@ class Listed:
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class ServerConnection:
     """An open connection."""
 
     session: Any
@@ -147,7 +147,7 @@ def _on_one_line(error: ValueError) -> str:
 
 
 @asynccontextmanager
-async def linked(server: ServerConfig, chatter: Chatter) -> AsyncGenerator[Link]:
+async def linked(server: ServerConfig, chatter: Chatter) -> AsyncGenerator[ServerConnection]:
     """A connection to a server, for as long as the block.
 
     Args:
@@ -173,7 +173,7 @@ async def linked(server: ServerConfig, chatter: Chatter) -> AsyncGenerator[Link]
         known = client.server_info
         version = f"{known.name} {known.version}"[:200] if known else ""
         over_http = server.url is not None
-        yield Link(client.session, version, chatter, over_http, server.start_timeout)
+        yield ServerConnection(client.session, version, chatter, over_http, server.start_timeout)
 
 
 # What comes in ---------------------------------------------------------------------------------

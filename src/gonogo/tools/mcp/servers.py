@@ -18,20 +18,27 @@ import anyio.abc
 import anyio.to_thread
 
 from gonogo.domain.errors import ToolFailed
-from gonogo.domain.tool_calls import Standing, ToolClass, foreign_name, server_of
+from gonogo.domain.tool_calls import ToolClass, ToolHistory, foreign_name, server_of
 from gonogo.tools.base import Bench, JsonObject, Tool
 from gonogo.tools.mcp.chatter import Chatter
 from gonogo.tools.mcp.config import ServerConfig
-from gonogo.tools.mcp.connection import MOST_TOOLS, Link, Listed, linked
+from gonogo.tools.mcp.connection import MOST_TOOLS, Listed, ServerConnection, linked
 from gonogo.tools.mcp.schemas import SchemaChecks
-from gonogo.tools.mcp.tool import Definition, ForeignTool, Given, prepare, read_definition, told
+from gonogo.tools.mcp.tool import (
+    Definition,
+    ForeignArguments,
+    ForeignTool,
+    prepare,
+    read_definition,
+    told,
+)
 
 TRIES, WHILE = 3, 600.0
 """How often a server is started within how many seconds; one that runs is started once."""
 MOST_LISTED, LISTING_SECONDS = 1 << 20, 5.0
 """Characters of all descriptions and schemas of a server, and CPU time for reading them."""
 _TWICE = "the server lists two tools of that name"
-Sight = Callable[[Sequence[Definition]], Awaitable[Mapping[str, Standing | str]]]
+Sight = Callable[[Sequence[Definition]], Awaitable[Mapping[str, ToolHistory | str]]]
 """Writes down what servers say of their tools; gives what was seen of each by name, or why it is
 not taken."""
 
@@ -54,7 +61,7 @@ class ServerReport:
     """Who is offered the others."""
 
 
-class Servers:
+class ServerPool:
     """All servers of a configuration."""
 
     def __init__(self, configs: Mapping[str, ServerConfig], sight: Sight) -> None:
@@ -65,7 +72,7 @@ class Servers:
         """
         self.known: dict[str, Tool] = {}
         """Every tool that was ever seen, by its name here."""
-        self._servers = {name: _Server(config) for name, config in configs.items()}
+        self._servers = {name: _ForeignServer(config) for name, config in configs.items()}
         self._sight = sight
 
     def __contains__(self, name: object) -> bool:
@@ -75,12 +82,12 @@ class Servers:
         server = self._owner(name)
         return server is not None and server.config.takes(_tool_of(name, server.config))
 
-    def _owner(self, name: str) -> "_Server | None":
+    def _owner(self, name: str) -> "_ForeignServer | None":
         """The server that a tool's name speaks of, or one that could be it."""
         unread = (server for server in self._servers.values() if server.config.is_unread)
         return self._servers.get(server_of(name) or "") or next(unread, None)
 
-    def remember(self, standings: Mapping[str, Standing]) -> None:
+    def remember(self, standings: Mapping[str, ToolHistory]) -> None:
         """Know the tools that were seen by earlier runtimes."""
         for name, standing in standings.items():
             server = self._owner(name)
@@ -127,7 +134,7 @@ class Servers:
         """The agents that a tool is lent to."""
         return self._servers[server_of(name) or ""].config.agents
 
-    async def look(self, name: str) -> tuple[Tool, Standing]:
+    async def look(self, name: str) -> tuple[Tool, ToolHistory]:
         """A tool as its server lists it at this moment, and what was seen of it.
 
         Raises:
@@ -150,7 +157,7 @@ class Servers:
         """How each server is."""
         return [server.report() for server in self._servers.values()]
 
-    async def _try_list(self, server: "_Server") -> None:
+    async def _try_list(self, server: "_ForeignServer") -> None:
         if server.names and server.runs:
             return
         try:
@@ -158,7 +165,9 @@ class Servers:
         except ToolFailed as failure:
             server.error = str(failure)
 
-    async def _list(self, server: "_Server", wanted: str | None = None) -> Mapping[str, Standing]:
+    async def _list(
+        self, server: "_ForeignServer", wanted: str | None = None
+    ) -> Mapping[str, ToolHistory]:
         """Have a server list its tools; what is not seen again now counts as it was seen last.
 
         Args:
@@ -189,9 +198,9 @@ class Servers:
                 self._know(server, definition)
         return {name: found for name, found in seen.items() if not isinstance(found, str)}
 
-    def _know(self, server: "_Server", definition: Definition) -> None:
+    def _know(self, server: "_ForeignServer", definition: Definition) -> None:
         self.known[definition.name] = ForeignTool(
-            name=definition.name, description=definition.description, arguments=Given,
+            name=definition.name, description=definition.description, arguments=ForeignArguments,
             tool_class=server.config.classes.get(definition.tool, ToolClass.OTHER),
             prepare=prepare, run=partial(server.call, definition.tool), definition=definition,
         )  # fmt: skip
@@ -256,7 +265,7 @@ class _ToolList:
         )
 
 
-class _Server:
+class _ForeignServer:
     """One server, running or not."""
 
     def __init__(self, config: ServerConfig) -> None:
@@ -267,7 +276,7 @@ class _Server:
         """The tools that are listed and not taken for what was seen of them: what its server calls
         each, and why."""
         self.error: str | None = None
-        self._link: Link | None = None
+        self._link: ServerConnection | None = None
         self._version = ""
         self._starting = anyio.Lock()
         self._starts: deque[float] = deque(maxlen=TRIES)
@@ -288,7 +297,7 @@ class _Server:
     def runs(self) -> bool:
         return self._link is not None and not self._link.chatter.gone.is_set()
 
-    async def ready(self) -> Link:
+    async def ready(self) -> ServerConnection:
         """The connection; opened if there is none."""
         async with self._starting:
             if not self.runs:
@@ -296,7 +305,7 @@ class _Server:
             assert self._link is not None  # noqa: S101 - started one line above
             return self._link
 
-    async def call(self, tool: str, bench: Bench, given: Given) -> JsonObject:
+    async def call(self, tool: str, bench: Bench, given: ForeignArguments) -> JsonObject:
         """Carry out one call."""
         link = await self.ready()
         reply = await link.call(tool, given.values, self.config.timeout)
@@ -336,7 +345,7 @@ class _Server:
 
     async def _live(self, *, task_status: anyio.abc.TaskStatus[str | None]) -> None:
         """One life of the server; gives why it did not begin, if it did not."""
-        mine, error, over = list[Link](), "it does not answer in time", self._over
+        mine, error, over = list[ServerConnection](), "it does not answer in time", self._over
         chatter = Chatter(self.config.name)
         deadline = anyio.current_time() + self.config.start_timeout
         try:
@@ -373,18 +382,18 @@ def _reason(error: BaseException) -> str:
 # Foreign servers as they were when they ran last, for whoever must not start any.
 
 
-class Remembered(Servers):
+class Remembered(ServerPool):
     """Servers that nobody asks: a tool is as it was listed last."""
 
     def __init__(
-        self, configs: Mapping[str, ServerConfig], standings: Mapping[str, Standing]
+        self, configs: Mapping[str, ServerConfig], standings: Mapping[str, ToolHistory]
     ) -> None:
         """Know what was seen of their tools."""
         super().__init__(configs, _unasked)
         self.remember(standings)
         self._standings = standings
 
-    async def look(self, name: str) -> tuple[Tool, Standing]:
+    async def look(self, name: str) -> tuple[Tool, ToolHistory]:
         """A tool, and what was seen of it.
 
         Raises:
@@ -395,6 +404,6 @@ class Remembered(Servers):
         return self.known[name], self._standings[name]
 
 
-async def _unasked(definitions: Sequence[Definition]) -> Mapping[str, Standing]:
+async def _unasked(definitions: Sequence[Definition]) -> Mapping[str, ToolHistory]:
     del definitions
     return {}

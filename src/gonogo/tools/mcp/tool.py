@@ -20,7 +20,7 @@ from gonogo.domain.errors import (
 )
 from gonogo.domain.strict_json import canonical_json, check_text, digest
 from gonogo.domain.text_safety import visible, visible_json
-from gonogo.domain.tool_calls import Standing, ToolSchema, foreign_name, tool_problem
+from gonogo.domain.tool_calls import ToolHistory, ToolSchema, foreign_name, tool_problem
 from gonogo.tools.base import Arguments, JsonObject, Prepared, Tool
 from gonogo.tools.mcp.schemas import SchemaChecks
 from gonogo.workspace import Workspace
@@ -32,7 +32,7 @@ _MOST_LINES, _MOST_COMPARED, _LINE, _AROUND = 200, 400, 200, 2
 _CUT = "[… there is more: this is not all that has changed …]"
 
 
-class Given(Arguments):
+class ForeignArguments(Arguments):
     """The arguments of a call, which the server's schema says what they are."""
 
     values: JsonObject
@@ -105,16 +105,16 @@ class ForeignTool(Tool):
         )
         if problem is not None:
             raise InvalidArguments(f"{self.name}: {problem}")
-        return Given(values=values)
+        return ForeignArguments(values=values)
 
 
-def prepare(workspace: Workspace, arguments: Given) -> Prepared:
+def prepare(workspace: Workspace, arguments: ForeignArguments) -> Prepared:
     """What a call will do is known to its server alone: its arguments are shown."""
     del workspace
     return Prepared(arguments=arguments.values, preview=visible_json(arguments.values, indent=2))
 
 
-def difference(standing: Standing) -> str:
+def difference(standing: ToolHistory) -> str:
     """How a tool differs from what was accepted of it, for a person to read; bounded."""
     accepted = standing.as_accepted
     pages = _unlike(_page(accepted.definition if accepted else {}), _page(standing.now.definition))

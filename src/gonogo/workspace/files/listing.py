@@ -26,7 +26,7 @@ Kind = Literal["file", "folder", "link", "other"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class FolderEntry:
     """One thing in a folder; `path` is relative to the workspace, `size` in bytes for files."""
 
     path: str
@@ -38,12 +38,12 @@ class Entry:
 class Listing:
     """The entries in order; `truncated` when there are more."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[FolderEntry, ...]
     truncated: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class WalkStep:
     """One name met on a walk, with the open folder that holds it."""
 
     folder: int
@@ -52,7 +52,7 @@ class Step:
     kind: Kind
 
 
-def walk(folder: int, path: str, depth: int) -> Generator[Step]:
+def walk(folder: int, path: str, depth: int) -> Generator[WalkStep]:
     """Each name below an open folder, in the order of the paths; links are not followed.
 
     A folder that goes away or may not be read meanwhile is left out.
@@ -67,12 +67,12 @@ def walk(folder: int, path: str, depth: int) -> Generator[Step]:
         if kind == "folder" and entry.name in STATE_FOLDERS:
             continue
         below = entry.name if path == "." else f"{path}/{entry.name}"
-        yield Step(folder, entry.name, below, kind)
+        yield WalkStep(folder, entry.name, below, kind)
         if kind == "folder" and depth > 1 and entry.name not in HEAVY_FOLDERS:
             yield from _inside(folder, entry.name, below, depth - 1)
 
 
-def _inside(folder: int, name: str, path: str, depth: int) -> Generator[Step]:
+def _inside(folder: int, name: str, path: str, depth: int) -> Generator[WalkStep]:
     try:
         descriptor = open_component(folder, name, _FOLDER)
     except OSError:
@@ -93,13 +93,13 @@ def _kind(entry: os.DirEntry[str]) -> Kind:
 
 def list_folder(folder: int, path: str, *, depth: int, limit: int) -> Listing:
     """The entries below an open folder."""
-    entries: list[Entry] = []
+    entries: list[FolderEntry] = []
     steps = walk(folder, path, depth)
     try:
         for step in steps:
             if len(entries) == limit:
                 return Listing(entries=tuple(entries), truncated=True)
-            entries.append(Entry(path=printable(step.path), kind=step.kind, size=_size(step)))
+            entries.append(FolderEntry(path=printable(step.path), kind=step.kind, size=_size(step)))
     finally:
         # Closed here and not by the collector: it holds open folders.
         steps.close()
@@ -111,7 +111,7 @@ def printable(path: str) -> str:
     return os.fsencode(path).decode("utf-8", "replace")
 
 
-def _size(step: Step) -> int | None:
+def _size(step: WalkStep) -> int | None:
     if step.kind != "file":
         return None
     try:

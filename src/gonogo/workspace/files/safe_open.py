@@ -191,7 +191,7 @@ def resolve(root: int, parts: Sequence[str], *, follow_last: bool = True) -> str
     Raises:
         ToolFailed: `symlink_escape` when a link leads out, is absolute, or links go in circles.
     """
-    walk = _Walk(root, list(reversed(parts)), follow_last=follow_last)
+    walk = _LinkWalk(root, list(reversed(parts)), follow_last=follow_last)
     try:
         while walk.todo:
             walk.step()
@@ -200,7 +200,7 @@ def resolve(root: int, parts: Sequence[str], *, follow_last: bool = True) -> str
         walk.close()
 
 
-class _Walk:
+class _LinkWalk:
     """A walk along links: the names so far, and the open folder of each that exists."""
 
     def __init__(self, root: int, todo: list[str], *, follow_last: bool) -> None:

@@ -66,7 +66,7 @@ class Match:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class SearchResult:
     """The matches in the order of the paths; `truncated` when there are more."""
 
     matches: tuple[Match, ...]
@@ -77,11 +77,11 @@ class _EngineRefused(Exception):
     """Ripgrep does not know this pattern."""
 
 
-def search_folder(root: Path, opener: Opener, path: str, query: Query) -> Found:
+def search_folder(root: Path, opener: Opener, path: str, query: Query) -> SearchResult:
     """Search below `path`, which may be one file."""
     pattern = _checked(query)
     glob = compile_glob(query.glob) if query.glob else None
-    place = _Place(root, opener, path, glob)
+    place = _SearchPlace(root, opener, path, glob)
     place.check()
     program = None if query.engine == "python" else find_program("rg")
     if program is not None:
@@ -106,7 +106,7 @@ def _checked(query: Query) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _SearchPlace:
     """Where a search looks, and which files it may show."""
 
     root: Path
@@ -163,19 +163,19 @@ class _Place:
             os.close(folder)
 
 
-def _collect(found: Generator[Match], limit: int) -> Found:
+def _collect(found: Generator[Match], limit: int) -> SearchResult:
     matches: list[Match] = []
     try:
         for match in found:
             if len(matches) == limit:
-                return Found(matches=tuple(matches), truncated=True)
+                return SearchResult(matches=tuple(matches), truncated=True)
             matches.append(match)
     finally:
         found.close()
-    return Found(matches=tuple(matches), truncated=False)
+    return SearchResult(matches=tuple(matches), truncated=False)
 
 
-def _by_python(place: _Place, query: Query, pattern: str) -> Generator[Match]:
+def _by_python(place: _SearchPlace, query: Query, pattern: str) -> Generator[Match]:
     argv = [sys.executable, "-I", "-S", str(_MATCHER)]
     with place.descriptor() as root, _running(argv, place.root, query.time_limit) as engine:
         engine.say(json.dumps({"pattern": pattern}).encode() + b"\n")
@@ -191,7 +191,7 @@ def _by_python(place: _Place, query: Query, pattern: str) -> Generator[Match]:
                 yield Match(path=path, line=number, text=_shown(lines[number - 1]))
 
 
-def _by_ripgrep(program: str, place: _Place, query: Query) -> Generator[Match]:
+def _by_ripgrep(program: str, place: _SearchPlace, query: Query) -> Generator[Match]:
     argv = [program, *_options(query), "--", query.pattern, _start(place.path)]
     with place.descriptor() as root, _running(argv, place.root, query.time_limit) as engine:
         found: list[tuple[int, bytes]] = []
@@ -207,7 +207,7 @@ def _by_ripgrep(program: str, place: _Place, query: Query) -> Generator[Match]:
 
 
 def _confirmed(
-    place: _Place, root: int, raw_path: bytes, found: Sequence[tuple[int, bytes]]
+    place: _SearchPlace, root: int, raw_path: bytes, found: Sequence[tuple[int, bytes]]
 ) -> Generator[Match]:
     path = os.fsdecode(raw_path).removeprefix("./")
     data = place.text(root, path) if found and place.wants(path) else None

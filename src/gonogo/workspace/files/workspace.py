@@ -41,7 +41,7 @@ from gonogo.workspace.files.safe_open import (
     resolve,
     told,
 )
-from gonogo.workspace.files.search import Found, Query, search_folder
+from gonogo.workspace.files.search import Query, SearchResult, search_folder
 
 READ_LIMIT = 8 * 1024 * 1024
 """Bytes of a file that is read whole."""
@@ -251,7 +251,7 @@ class Workspace:
         with told(path), self._root() as root, opened(self._open, root, name, _FOLDER) as folder:
             return list_folder(folder, name, depth=depth, limit=limit)
 
-    def search(self, query: Query, *, path: str = ".", follow: bool = True) -> Found:
+    def search(self, query: Query, *, path: str = ".", follow: bool = True) -> SearchResult:
         """Find the lines that match, in the text files below `path` that are no secrets.
 
         Raises:

@@ -55,7 +55,7 @@ from gonogo.workspace.sandbox.bubblewrap import (
     sign_of,
 )
 from gonogo.workspace.sandbox.guards import Guarded
-from gonogo.workspace.sandbox.network import Door, Network, Reached, door_of
+from gonogo.workspace.sandbox.network import CommandProxy, Network, Reached, door_of
 from gonogo.workspace.sandbox.process import (
     DEFAULT_PATH,
     MARK,
@@ -482,7 +482,7 @@ async def _started(
 class _Inherited:
     """What a box, or the keeper of a command without one, has from us."""
 
-    door: Door | None
+    door: CommandProxy | None
     sign: Sign | None
     line: Lifeline | None
 
@@ -499,7 +499,7 @@ class _Inherited:
         for each in self._all():
             each.spawned()
 
-    def _all(self) -> Iterator[Door | Sign | Lifeline]:
+    def _all(self) -> Iterator[CommandProxy | Sign | Lifeline]:
         return (each for each in (self.door, self.sign, self.line) if each is not None)
 
 

@@ -35,7 +35,7 @@ from gonogo.domain.paths import (
     write_guard,
 )
 from gonogo.workspace.files.safe_open import best_opener, opened
-from gonogo.workspace.snapshots.scan import Found, Signature, settled
+from gonogo.workspace.snapshots.scan import FoundFile, Signature, settled
 from gonogo.workspace.snapshots.states import parents
 
 SCAN_LIMIT = 100_000
@@ -334,7 +334,7 @@ class _Folder:
     @property
     def signature(self) -> Signature:
         """What changes with its names."""
-        return Found(self.path, os.lstat(self.place)).signature
+        return FoundFile(self.path, os.lstat(self.place)).signature
 
     @property
     def sealed(self) -> GuardedName:
@@ -355,7 +355,7 @@ class _Folder:
                 return None
             names = [self._named(folder, status, *item) for item in guards.items()]
         return _Record(
-            signature=settled(Found(self.path, status).signature, now),
+            signature=settled(FoundFile(self.path, status).signature, now),
             count=count,
             folders=tuple(name for name in folders if guards.get(name) != "deny"),
             names=tuple(each for each in names if each is not None),

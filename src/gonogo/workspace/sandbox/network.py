@@ -31,7 +31,7 @@ _CONNECT = 10.0
 _TRIED = 8
 
 
-class Refused(Exception):
+class HostRefused(Exception):
     """A host may not be reached, or could not be; the text says why."""
 
 
@@ -87,16 +87,16 @@ async def connect(network: Network, raw: str, port: int) -> anyio.abc.SocketStre
     try:
         host = read_host(raw)
     except ValueError as error:
-        raise Refused(str(error)) from None
+        raise HostRefused(str(error)) from None
     if not names_host(network.hosts, host, port):
-        raise Refused("it is not among the hosts that were approved")
+        raise HostRefused("it is not among the hosts that were approved")
     for address in (await _judged(network, host, port))[:_TRIED]:
         try:
             with anyio.fail_after(_CONNECT):
                 return await anyio.connect_tcp(str(address), port)
         except (OSError, TimeoutError):
             continue
-    raise Refused("it does not answer")
+    raise HostRefused("it does not answer")
 
 
 async def _judged(network: Network, host: str, port: int) -> list[Address]:
@@ -105,7 +105,7 @@ async def _judged(network: Network, host: str, port: int) -> list[Address]:
         with anyio.fail_after(_CONNECT):
             found = await network.resolve(host, port)
     except (OSError, TimeoutError, UnicodeError):
-        raise Refused("its name is not known") from None
+        raise HostRefused("its name is not known") from None
     good: list[Address] = []
     why = "it has no address"
     for text in found:
@@ -116,7 +116,7 @@ async def _judged(network: Network, host: str, port: int) -> list[Address]:
         else:
             why = refusal
     if not good:
-        raise Refused(why)
+        raise HostRefused(why)
     return good
 
 
@@ -202,7 +202,7 @@ class Proxy:
             return
         try:
             target = await self._connected(request)
-        except Refused as refusal:
+        except HostRefused as refusal:
             self.report.refuse(request.name, str(refusal))
             said = f"gonogo lets this command not reach {request.name}: {refusal}"
             await client.send(_said(403, "Forbidden", said))
@@ -216,7 +216,7 @@ class Proxy:
 
     async def _connected(self, request: _Request) -> anyio.abc.SocketStream:
         if self.report.moved >= self.network.transfer:
-            raise Refused(self._too_much)
+            raise HostRefused(self._too_much)
         return await connect(self.network, request.host, request.port)
 
     @property
@@ -328,7 +328,7 @@ _OPENING = 30.0
 """Seconds that a box may take to open its port."""
 
 
-class Door:
+class CommandProxy:
     """One command's; closed when its block ends."""
 
     def __init__(self, network: Network) -> None:
@@ -407,12 +407,12 @@ def _listens(handed: socket.socket) -> bool:
 
 
 @contextmanager
-def door_of(network: Network | None, *, boxed: bool) -> Generator[Door | None]:
+def door_of(network: Network | None, *, boxed: bool) -> Generator[CommandProxy | None]:
     """The door of a box whose command may reach something; without a box there is none."""
     if network is None or network.hosts is False or not boxed:
         yield None
         return
-    door = Door(network)
+    door = CommandProxy(network)
     try:
         yield door
     finally:

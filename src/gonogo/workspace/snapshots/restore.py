@@ -31,12 +31,12 @@ from gonogo.workspace.files.safe_open import (
 )
 from gonogo.workspace.files.workspace import Workspace
 from gonogo.workspace.snapshots.git import Git, outlet, replace_file
-from gonogo.workspace.snapshots.scan import Desk, lock, root_opened
+from gonogo.workspace.snapshots.scan import ScanRecord, lock, root_opened
 from gonogo.workspace.snapshots.states import (
     ABSENT,
+    DiskState,
     FileState,
     Folders,
-    Standing,
     blocker,
     check_path,
     look,
@@ -65,7 +65,7 @@ class RestoreItem:
     action: Literal["restore", "nothing", "conflict"]
     wanted: FileState | None
     """What will be there after a `restore`; None is no file."""
-    found: Standing
+    found: DiskState
     reason: Reason = ""
     """Why it is a conflict. `changed`: somebody changed it since. `mode_changed`: the right to
     execute is another one, and it is not known who changed it. `hard_link`: the file has a second
@@ -116,7 +116,7 @@ def plan(
         )
 
 
-def _judged(path: str, wanted: FileState | None, left: Left, found: Standing) -> RestoreItem:
+def _judged(path: str, wanted: FileState | None, left: Left, found: DiskState) -> RestoreItem:
     if found.equals(wanted):
         return RestoreItem(path=path, action="nothing", wanted=wanted, found=found)
     if not _as_left(left, found):
@@ -133,11 +133,11 @@ def _judged(path: str, wanted: FileState | None, left: Left, found: Standing) ->
     return RestoreItem(path=path, action=action, wanted=merged, found=found)
 
 
-def _conflict(path: str, wanted: FileState | None, found: Standing, reason: Reason) -> RestoreItem:
+def _conflict(path: str, wanted: FileState | None, found: DiskState, reason: Reason) -> RestoreItem:
     return RestoreItem(path=path, action="conflict", wanted=wanted, found=found, reason=reason)
 
 
-def _as_left(left: Left, found: Standing) -> bool:
+def _as_left(left: Left, found: DiskState) -> bool:
     if left is None:
         return found.kind in ("absent", "folder")
     if isinstance(left, str):
@@ -146,7 +146,7 @@ def _as_left(left: Left, found: Standing) -> bool:
 
 
 def _merged(
-    wanted: FileState | None, left: Left, found: Standing
+    wanted: FileState | None, left: Left, found: DiskState
 ) -> FileState | Literal["unclear"] | None:
     """What is wanted, with the mode that a person may have changed since."""
     if isinstance(left, FileState) and wanted is None:
@@ -241,7 +241,7 @@ class _Ways:
 PART = "part"
 """What is not yet complete."""
 
-Expected = Callable[[Standing], bool]
+Expected = Callable[[DiskState], bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -249,22 +249,22 @@ class Noted:
     """One path that is about to change: what stands there, and what will."""
 
     path: str
-    found: Standing
-    wanted: Standing
+    found: DiskState
+    wanted: DiskState
 
-    def knows(self, thing: Standing) -> bool:
+    def knows(self, thing: DiskState) -> bool:
         """Whether the content is one that the store has, so that it can go."""
         return any(
             thing.kind == one.kind and thing.hash == one.hash for one in (self.found, self.wanted)
         )
 
 
-def standing_of(state: FileState | None) -> Standing:
+def standing_of(state: FileState | None) -> DiskState:
     """How a state will look on the disk."""
     if state is None:
         return ABSENT
     kind = "link" if state.is_link else "file"
-    return Standing(kind=kind, hash=state.hash, mode=state.mode)
+    return DiskState(kind=kind, hash=state.hash, mode=state.mode)
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,7 +286,7 @@ class Note:
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class StagingFolder:
     """The open folder, and the open root beside it."""
 
     root: int
@@ -339,13 +339,13 @@ def start(file: Path, todo: Sequence[Noted]) -> Note:
 
 
 @contextmanager
-def stage_opened(root: int, note: Note) -> Generator[Stage]:
+def stage_opened(root: int, note: Note) -> Generator[StagingFolder]:
     """The folder, created where there is none."""
     with suppress(FileExistsError):
         os.mkdir(note.folder, 0o700, dir_fd=root)
     folder = open_component(root, note.folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        yield Stage(root, folder, note)
+        yield StagingFolder(root, folder, note)
     finally:
         os.close(folder)
 
@@ -395,8 +395,8 @@ def _read(file: Path) -> Note | None:
     todo = tuple(
         Noted(
             path=path,
-            found=Standing(kind=found[0], hash=found[1]),
-            wanted=Standing(kind=wanted[0], hash=wanted[1]),
+            found=DiskState(kind=found[0], hash=found[1]),
+            wanted=DiskState(kind=wanted[0], hash=wanted[1]),
         )
         for path, found, wanted in said
     )
@@ -408,7 +408,7 @@ def _aside(name: str) -> str:
     return f".gonogo-{hashlib.sha256(name.encode()).hexdigest()[:16]}.tmp"
 
 
-def _settle(stage: Stage, noted: Noted) -> None:
+def _settle(stage: StagingFolder, noted: Noted) -> None:
     """Clear away what is kept for one path: in the folder, or left beside the file by a crash."""
     name = stage.note.kept(noted.path)
     with ExitStack() as stack:
@@ -451,7 +451,7 @@ def still(root: int, noted: Noted) -> bool:
 _BUSY = "The workspace is locked by another change"
 
 
-def apply(git: Git, desk: Desk, root: Path, restore: Restore) -> None:
+def apply(git: Git, desk: ScanRecord, root: Path, restore: Restore) -> None:
     """See `Snapshots.apply`."""
     with told("."), root_opened(root) as descriptor:
         desk.prepare()
@@ -467,7 +467,7 @@ def apply(git: Git, desk: Desk, root: Path, restore: Restore) -> None:
             clear(descriptor, desk.note)
 
 
-def recover(desk: Desk, root: Path) -> None:
+def recover(desk: ScanRecord, root: Path) -> None:
     """See `Snapshots.recover`."""
     if not desk.note.exists():
         return
@@ -488,7 +488,7 @@ def _to_do(root: int, restore: Restore) -> list[RestoreItem]:
     return todo
 
 
-def _stage_contents(git: Git, stage: Stage, todo: Sequence[RestoreItem]) -> None:
+def _stage_contents(git: Git, stage: StagingFolder, todo: Sequence[RestoreItem]) -> None:
     wanted = [(item, item.wanted) for item in todo if item.wanted is not None]
     if not wanted:
         return
@@ -501,7 +501,7 @@ def _stage_contents(git: Git, stage: Stage, todo: Sequence[RestoreItem]) -> None
     os.fsync(stage.folder)
 
 
-def _stage_one(stage: Stage, path: str, state: FileState, data: bytes) -> None:
+def _stage_one(stage: StagingFolder, path: str, state: FileState, data: bytes) -> None:
     if state.is_link:
         os.symlink(os.fsdecode(data), PART, dir_fd=stage.folder)
     else:
@@ -509,7 +509,7 @@ def _stage_one(stage: Stage, path: str, state: FileState, data: bytes) -> None:
     rename_new(stage.folder, PART, stage.folder, stage.note.kept(path))
 
 
-def _fill(stage: Stage, path: str, mode: int, data: bytes) -> None:
+def _fill(stage: StagingFolder, path: str, mode: int, data: bytes) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     file = os.open(PART, flags, 0o600, dir_fd=stage.folder)
     try:
@@ -529,7 +529,7 @@ def _fill(stage: Stage, path: str, mode: int, data: bytes) -> None:
 class _Work:
     """The changes done so far, and how to undo them."""
 
-    stage: Stage
+    stage: StagingFolder
     _undo: list[Callable[[], object]] = field(default_factory=list[Callable[[], object]])
 
     def run(self, todo: Sequence[RestoreItem], folders: Folders) -> None:
@@ -621,7 +621,7 @@ def _noted(item: RestoreItem) -> Noted:
     return Noted(path=item.path, found=item.found, wanted=standing_of(item.wanted))
 
 
-def _is(expected: Standing) -> Callable[[Standing], bool]:
+def _is(expected: DiskState) -> Callable[[DiskState], bool]:
     return lambda found: found == expected
 
 

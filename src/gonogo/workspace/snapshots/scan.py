@@ -25,7 +25,7 @@ from gonogo.workspace.files.content import READING, read_all
 from gonogo.workspace.files.listing import STATE_FOLDERS
 from gonogo.workspace.files.safe_open import best_opener, opened, told
 from gonogo.workspace.snapshots.git import Git, replace_file
-from gonogo.workspace.snapshots.states import Limits, Tree
+from gonogo.workspace.snapshots.states import SnapshotLimits, Tree
 
 Signature = tuple[int, int, int, int, int]
 """Mode, size, times of change, inode: while these stay, so does the content."""
@@ -43,7 +43,7 @@ _LINES_A_FILE = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundFile:
     """One file or link on the disk."""
 
     path: str
@@ -62,12 +62,12 @@ class Found:
 class Scan:
     """What was found; paths in `unseen` end in `/` when they are folders."""
 
-    found: dict[str, Found] = field(default_factory=dict[str, Found])
+    found: dict[str, FoundFile] = field(default_factory=dict[str, FoundFile])
     empty: list[str] = field(default_factory=list[str])
     unseen: set[str] = field(default_factory=set[str])
 
 
-def scan(git: Git, root: Path, known: Collection[str], limits: Limits) -> Scan:
+def scan(git: Git, root: Path, known: Collection[str], limits: SnapshotLimits) -> Scan:
     """Look at everything that a snapshot of `root` holds, without reading contents.
 
     Args:
@@ -78,7 +78,7 @@ def scan(git: Git, root: Path, known: Collection[str], limits: Limits) -> Scan:
     """
     shown, hidden = _sorted_by_git(git, root, limits)
     with root_opened(root) as descriptor:
-        walk = _Walk(descriptor, shown | set(known), hidden, _own_folder(git, root))
+        walk = _TreeWalk(descriptor, shown | set(known), hidden, _own_folder(git, root))
         walk.run()
         for path in set(known) - walk.scan.found.keys():
             walk.take_known(path)
@@ -97,7 +97,7 @@ def root_opened(root: Path) -> Generator[int]:
         os.close(descriptor)
 
 
-def content(root: int, found: Found, limit: int) -> tuple[bytes, Signature] | None:
+def content(root: int, found: FoundFile, limit: int) -> tuple[bytes, Signature] | None:
     """What a file or link holds now, and its signature before it was read.
 
     Returns:
@@ -115,12 +115,12 @@ def content(root: int, found: Found, limit: int) -> tuple[bytes, Signature] | No
             status = os.fstat(file)
             if not stat.S_ISREG(status.st_mode):
                 return None
-            return read_all(file, found.path, limit), Found(found.path, status).signature
+            return read_all(file, found.path, limit), FoundFile(found.path, status).signature
     except OSError:
         return None
 
 
-class _Walk:
+class _TreeWalk:
     def __init__(
         self, root: int, shown: Collection[str], hidden: Collection[str], own: str | None
     ) -> None:
@@ -146,7 +146,7 @@ class _Walk:
         except OSError:
             return
         if stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode):
-            self.scan.found[path] = Found(path, status)
+            self.scan.found[path] = FoundFile(path, status)
 
     def _enter(self, folder: int, path: str) -> None:
         with os.scandir(folder) as entries:
@@ -186,7 +186,7 @@ class _Walk:
         if stat.S_ISLNK(status.st_mode) and entry.name.casefold() == ".gitmodules":
             self.scan.unseen.add(path)
             return
-        self.scan.found[path] = Found(path, status)
+        self.scan.found[path] = FoundFile(path, status)
 
 
 def _is_content(entry: os.DirEntry[str]) -> bool:
@@ -203,7 +203,7 @@ def _own_folder(git: Git, root: Path) -> str | None:
     return store.relative_to(root).as_posix() if store.is_relative_to(root) else None
 
 
-def _sorted_by_git(git: Git, root: Path, limits: Limits) -> tuple[set[str], set[str]]:
+def _sorted_by_git(git: Git, root: Path, limits: SnapshotLimits) -> tuple[set[str], set[str]]:
     """What is shown to git and what is hidden; hidden folders end in `/`."""
     shown: set[str] = set()
     hidden: set[str] = set()
@@ -216,7 +216,7 @@ def _sorted_by_git(git: Git, root: Path, limits: Limits) -> tuple[set[str], set[
     return shown, hidden
 
 
-def _status(git: Git, root: Path, limits: Limits) -> list[bytes]:
+def _status(git: Git, root: Path, limits: SnapshotLimits) -> list[bytes]:
     # The index does not exist, so that every file is one that git does not know yet.
     extra = {"GIT_WORK_TREE": str(root), "GIT_INDEX_FILE": str(git.folder / "no-index")}
     chunks: list[bytes] = []
@@ -230,7 +230,7 @@ def _status(git: Git, root: Path, limits: Limits) -> list[bytes]:
     return b"".join(chunks).split(b"\0")[:-1]
 
 
-def _check_size(scan: Scan, limits: Limits) -> None:
+def _check_size(scan: Scan, limits: SnapshotLimits) -> None:
     if len(scan.found) > limits.files:
         raise _too_many(limits)
     total = 0
@@ -251,7 +251,7 @@ def _check_size(scan: Scan, limits: Limits) -> None:
         )
 
 
-def _too_many(limits: Limits) -> ToolFailed:
+def _too_many(limits: SnapshotLimits) -> ToolFailed:
     return ToolFailed(
         "too_large",
         f"No snapshot: the workspace has more than {limits.files} files. Name what is made by "
@@ -275,7 +275,7 @@ _COARSE_STEP = 2_500_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class HeldFile:
     """One file as it was held; `signature` is None when it must be read again."""
 
     mode: int
@@ -287,16 +287,16 @@ class Known:
 class Index:
     """The files of the last snapshot, its id, and the digest of what it left alone."""
 
-    files: dict[str, Known] = field(default_factory=dict[str, Known])
+    files: dict[str, HeldFile] = field(default_factory=dict[str, HeldFile])
     tree: Tree | None = None
     meta: str = ""
 
     def distrusted(self) -> "Index":
         """The same paths, all of which must be read again."""
-        return Index({path: Known(known.mode, "", None) for path, known in self.files.items()})
+        return Index({path: HeldFile(known.mode, "", None) for path, known in self.files.items()})
 
 
-class Desk:
+class ScanRecord:
     """The place of one workspace in the store."""
 
     def __init__(self, store: Path, root: Path) -> None:
@@ -427,7 +427,7 @@ def _decoded(file: Path) -> Index:
             return Index()
         return Index(
             files={
-                path: Known(mode, blob, None if signature is None else tuple(signature))
+                path: HeldFile(mode, blob, None if signature is None else tuple(signature))
                 for path, mode, blob, signature in files
             },
             tree=tree,

@@ -38,11 +38,11 @@ from gonogo.workspace.snapshots.git import (
 )
 from gonogo.workspace.snapshots.restore import Left, Restore, apply, plan, recover
 from gonogo.workspace.snapshots.scan import (
-    Desk,
-    Found,
+    FoundFile,
+    HeldFile,
     Index,
-    Known,
     Scan,
+    ScanRecord,
     content,
     now_in,
     open_store,
@@ -54,8 +54,8 @@ from gonogo.workspace.snapshots.states import (
     Change,
     FileState,
     Folders,
-    Limits,
     LineCount,
+    SnapshotLimits,
     Tree,
     check_path,
     git_mode,
@@ -262,7 +262,7 @@ def _folders(entries: Iterable[str], meta: Meta) -> set[str]:
 
 
 _LOG = logging.getLogger(__name__)
-_NO_LIMITS = Limits()
+_NO_LIMITS = SnapshotLimits()
 _USUAL_MODES = (0o644, 0o755)
 _NOWHERE = Path()
 _PROBE = 1 << 20
@@ -271,7 +271,7 @@ _PROBE = 1 << 20
 class Snapshots:
     """A store of snapshots of any number of workspaces. All methods block."""
 
-    def __init__(self, store: Path, *, limits: Limits = _NO_LIMITS) -> None:
+    def __init__(self, store: Path, *, limits: SnapshotLimits = _NO_LIMITS) -> None:
         """Open the store; it is created with the first snapshot.
 
         Args:
@@ -281,7 +281,7 @@ class Snapshots:
         self._git = Git(store.absolute())
         self._trees = Trees(self._git)
         self._limits = limits
-        self._desks: dict[Path, Desk] = {}
+        self._desks: dict[Path, ScanRecord] = {}
         self._given: defaultdict[Path, dict[str, float]] = defaultdict(dict)
         """By workspace, what was given out of it, and when."""
         self._guard = threading.Lock()
@@ -344,7 +344,7 @@ class Snapshots:
                     status = os.lstat(name, dir_fd=folder)
             except (FileNotFoundError, NotADirectoryError):
                 return None
-            read = content(root, Found(path, status), self._limits.file)
+            read = content(root, FoundFile(path, status), self._limits.file)
         if read is None:
             return None
         kept = kept_mode(status.st_mode)
@@ -571,9 +571,9 @@ class Snapshots:
                 raise ToolFailed("io_error", f"No snapshot: {error}") from error
             raise
 
-    def _desk(self, root: Path) -> Desk:
+    def _desk(self, root: Path) -> ScanRecord:
         with self._guard:
-            return self._desks.setdefault(root, Desk(self._git.folder, root))
+            return self._desks.setdefault(root, ScanRecord(self._git.folder, root))
 
 
 @dataclass(slots=True)
@@ -581,9 +581,9 @@ class _Taking:
     """One snapshot on its way."""
 
     git: Git
-    desk: Desk
+    desk: ScanRecord
     root: Path
-    limits: Limits
+    limits: SnapshotLimits
 
     def run(self, index: Index) -> Tree:
         horizon = now_in(self.desk.folder)
@@ -599,9 +599,9 @@ class _Taking:
         self.desk.save(Index(files, tree, name))
         return tree
 
-    def _read(self, seen: Scan, index: Index, horizon: int) -> dict[str, Known]:
+    def _read(self, seen: Scan, index: Index, horizon: int) -> dict[str, HeldFile]:
         """Every file as it is held; contents that are new go into the store."""
-        files: dict[str, Known] = {}
+        files: dict[str, HeldFile] = {}
         held = {known.blob for known in index.files.values()}
         with ExitStack() as stack:
             root = stack.enter_context(root_opened(self.root))
@@ -623,7 +623,7 @@ class _Taking:
                     held.add(files[path].blob)
         return files
 
-    def _write(self, files: dict[str, Known], meta: bytes) -> Tree:
+    def _write(self, files: dict[str, HeldFile], meta: bytes) -> Tree:
         name = self.git.run("hash-object", "-w", "--no-filters", "--stdin", given=meta)
         lines = [
             f"{git_mode(known.mode)} {known.blob}\tfiles/{path}\0".encode(
@@ -635,16 +635,18 @@ class _Taking:
         return Tree(self.git.index(self.desk.folder / "git-index", b"".join(lines)))
 
 
-def _known(found: Found, data: bytes, signature: tuple[int, int, int, int, int] | None) -> Known:
+def _known(
+    found: FoundFile, data: bytes, signature: tuple[int, int, int, int, int] | None
+) -> HeldFile:
     mode = found.status.st_mode if signature is None else signature[0]
-    return Known(kept_mode(mode), blob_id(data), signature)
+    return HeldFile(kept_mode(mode), blob_id(data), signature)
 
 
-def _shape(files: Mapping[str, Known]) -> dict[str, tuple[int, str]]:
+def _shape(files: Mapping[str, HeldFile]) -> dict[str, tuple[int, str]]:
     return {path: (known.mode, known.blob) for path, known in files.items()}
 
 
-def _meta(seen: Scan, files: Mapping[str, Known]) -> bytes:
+def _meta(seen: Scan, files: Mapping[str, HeldFile]) -> bytes:
     """What a tree has no words for: rare modes, empty folders, and what was left alone."""
     modes = {
         path: stat.S_IMODE(known.mode)

@@ -62,7 +62,7 @@ class Folders:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class SnapshotLimits:
     """How much a snapshot may hold; sizes in bytes."""
 
     files: int = 100_000
@@ -100,7 +100,7 @@ _BLOCKED = (errno.ENOTDIR, errno.ELOOP)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class DiskState:
     """What is there; `other` is what no snapshot holds, or what cannot be read."""
 
     kind: Literal["absent", "file", "link", "folder", "other"]
@@ -121,8 +121,8 @@ class Standing:
         return self.holds(state) and (state.is_link or self.mode == state.mode)
 
 
-ABSENT = Standing(kind="absent")
-_OTHER = Standing(kind="other")
+ABSENT = DiskState(kind="absent")
+_OTHER = DiskState(kind="other")
 
 
 def check_path(path: str) -> str:
@@ -144,7 +144,7 @@ def parent_opened(root: int, path: str) -> Generator[tuple[int, str]]:
         yield folder, name
 
 
-def look(root: int, path: str) -> Standing:
+def look(root: int, path: str) -> DiskState:
     """What stands at a path beneath the root; nothing stands below a file or a link."""
     try:
         with parent_opened(root, path) as (folder, name):
@@ -154,15 +154,15 @@ def look(root: int, path: str) -> Standing:
         return ABSENT if gone else _OTHER
 
 
-def look_in(folder: int, name: str) -> Standing:
+def look_in(folder: int, name: str) -> DiskState:
     """What stands in an open folder under a name."""
     try:
         status = os.lstat(name, dir_fd=folder)
         if stat.S_ISLNK(status.st_mode):
             target = os.fsencode(os.readlink(name, dir_fd=folder))
-            return Standing(kind="link", hash=content_hash(target), mode=stat.S_IFLNK)
+            return DiskState(kind="link", hash=content_hash(target), mode=stat.S_IFLNK)
         if stat.S_ISDIR(status.st_mode):
-            return Standing(kind="folder")
+            return DiskState(kind="folder")
         return _read(folder, name) if stat.S_ISREG(status.st_mode) else _OTHER
     except FileNotFoundError:
         return ABSENT
@@ -170,14 +170,14 @@ def look_in(folder: int, name: str) -> Standing:
         return _OTHER
 
 
-def _read(folder: int, name: str) -> Standing:
+def _read(folder: int, name: str) -> DiskState:
     file = open_component(folder, name, READING)
     try:
         status = os.fstat(file)
         if not stat.S_ISREG(status.st_mode):
             return _OTHER
         mode, linked = kept_mode(status.st_mode), status.st_nlink > 1
-        return Standing(kind="file", hash=hash_all(file), mode=mode, linked=linked)
+        return DiskState(kind="file", hash=hash_all(file), mode=mode, linked=linked)
     finally:
         os.close(file)
 
