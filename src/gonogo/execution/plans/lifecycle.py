@@ -108,8 +108,11 @@ class Proposals:
             changes=changes, comments=comments,
         )  # fmt: skip
         subtasks = [s.model_dump(mode="json", exclude_none=True) for s in revision.subtasks]
-        count = len(subtasks)
-        question = text("plan_question", session.spoken, goal=plan.goal, count=count)
+        question = text("plan_question", session.spoken, goal=plan.goal, count=len(subtasks))
+        more = {
+            "changes": changes and _as_json(changes), "replan": replan, "findings": findings,
+            "comments": comments, "edited_by": edited_by,
+        }  # fmt: skip
         approval = self.desk.open(
             conn,
             Question(
@@ -117,11 +120,7 @@ class Proposals:
                 details={
                     "goal": plan.goal, "original_task": plan.original_task,
                     "summary": summary, "subtasks": subtasks,
-                    **({"changes": _as_json(changes)} if changes else {}),
-                    **({"replan": replan} if replan else {}),
-                    **({"findings": findings} if findings else {}),
-                    **({"comments": comments} if comments else {}),
-                    **({"edited_by": edited_by} if edited_by else {}),
+                    **{name: said for name, said in more.items() if said},
                 },
                 reason=question, digest=revision.digest, turn_id=plan.turn_id, plan_id=plan.id,
                 revision=revision.number, agent=ARCHITECT,
@@ -130,19 +129,23 @@ class Proposals:
             ),
             now,
         )  # fmt: skip
-        facts = PlanFacts(
-            plan_id=plan.id, revision=revision.number, digest=revision.digest,
-            subtask_count=count, subtasks=subtasks, goal=plan.goal, approval_id=approval.id,
-            critical_path=list(critical_path(revision.subtasks)), findings=findings,
-            changes=_as_json(changes) if changes else None, replan=replan,
-            comments=comments or None,
-        )  # fmt: skip
-        event = PlanNotified(
-            content=summary, metadata=facts, turn_id=plan.turn_id, plan_id=plan.id,
-            agent=ARCHITECT, is_final=True,
-        )  # fmt: skip
-        log.tell(conn, session.id, now, event)
+        log.tell(conn, session.id, now, _notice(plan, revision, approval))
         return approval
+
+
+def _notice(plan: Plan, revision: Revision, approval: Approval) -> PlanNotified:
+    """What everybody is told of a revision: just what the question about it shows."""
+    shown = approval.details
+    facts = PlanFacts(
+        plan_id=plan.id, revision=revision.number, digest=revision.digest, goal=plan.goal,
+        subtask_count=len(shown["subtasks"]), subtasks=shown["subtasks"], approval_id=approval.id,
+        critical_path=list(critical_path(revision.subtasks)), findings=shown.get("findings", []),
+        changes=shown.get("changes"), replan=shown.get("replan"), comments=shown.get("comments"),
+    )  # fmt: skip
+    return PlanNotified(
+        content=shown["summary"], metadata=facts, turn_id=plan.turn_id, plan_id=plan.id,
+        agent=ARCHITECT, is_final=True,
+    )  # fmt: skip
 
 
 def _as_json(changes: PlanChanges) -> dict[str, Any]:
