@@ -7,6 +7,7 @@ import pytest
 from gonogo.domain.errors import InvalidArguments
 from gonogo.domain.tool_calls import Sighting, ToolClass, ToolHistory
 from gonogo.tools import difference
+from gonogo.tools.base import touches_nothing
 from gonogo.tools.mcp.tool import (
     Definition,
     ForeignArguments,
@@ -29,7 +30,7 @@ def tool(parameters):
     assert isinstance(read, Definition)
     return ForeignTool(
         name=read.name, description=read.description, arguments=ForeignArguments,
-        tool_class=ToolClass.OTHER, prepare=prepare, definition=read,
+        tool_class=ToolClass.OTHER, touches=touches_nothing, prepare=prepare, definition=read,
     )  # fmt: skip
 
 

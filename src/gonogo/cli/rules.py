@@ -34,7 +34,6 @@ from gonogo.execution.agent import (
     Thread,
     explained,
     load_profiles,
-    remote_access,
 )
 from gonogo.i18n import LOCALES, say, told
 from gonogo.policy import (
@@ -57,7 +56,7 @@ from gonogo.policy import (
 )
 from gonogo.runtime import bare_thread, open_gate
 from gonogo.settings import Settings
-from gonogo.tools import Tool
+from gonogo.tools import Tool, touched
 from gonogo.workspace import Sandbox
 
 
@@ -443,8 +442,7 @@ async def _page(
 def _call_of_view(view: CallView) -> Call | None:
     """The call as far as its arguments tell; links and the kinds of files are not looked at."""
     try:
-        is_ours = server_of(view.tool_name) is None
-        access = remote_access(view.tool_name, view.arguments) if is_ours else Access()
+        access = touched(view.tool_name, view.arguments)
     except (ToolFailed, KeyError):
         return None
     return Call(

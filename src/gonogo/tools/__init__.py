@@ -8,7 +8,9 @@ is believed.
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
+from gonogo.domain.tool_calls import Access
 from gonogo.tools.base import Arguments, Bench, JsonObject, Prepared, Tool
 from gonogo.tools.command import COMMAND_TOOLS
 from gonogo.tools.control import CONTROL_TOOLS, ENDING_TOOLS
@@ -17,13 +19,24 @@ from gonogo.tools.mcp.config import ServerConfig, load_servers
 from gonogo.tools.mcp.schemas import SchemaChecks
 from gonogo.tools.mcp.servers import Remembered, ServerPool, ServerReport, Sight
 from gonogo.tools.mcp.tool import Definition, ForeignTool, difference
-from gonogo.tools.patch import PATCHING_TOOLS, parse_patch
+from gonogo.tools.patch import PATCHING_TOOLS
 
 
 def builtin_tools() -> dict[str, Tool]:
     """Every tool that gonogo brings, by name."""
     tools = (*READING_TOOLS, *WRITING_TOOLS, *PATCHING_TOOLS, *COMMAND_TOOLS, *CONTROL_TOOLS)
     return {tool.name: tool for tool in tools}
+
+
+def touched(tool: str, arguments: Mapping[str, Any]) -> Access:
+    """What a call of a tool that gonogo brings touches, by its arguments alone; of others nothing.
+
+    Raises:
+        ToolFailed: a path leaves the workspace by its words, or a patch cannot be read.
+        KeyError: an argument is not there.
+    """
+    ours = builtin_tools().get(tool)
+    return ours.touches(arguments) if ours is not None else Access()
 
 
 def propose_tool(kinds: Mapping[str, str]) -> dict[str, Tool]:
@@ -60,6 +73,6 @@ __all__ = [
     "difference",
     "ending_tools",
     "load_servers",
-    "parse_patch",
     "propose_tool",
+    "touched",
 ]

@@ -24,6 +24,7 @@ from gonogo.workspace import (
     Network,
     Sandbox,
     Workspace,
+    elsewhere,
     nothing,
 )
 
@@ -113,6 +114,7 @@ class Bench:
 
 _MOVED = frozenset({"symlink_escape", "not_a_regular_file", "hardlink"})
 
+Touches = Callable[[Mapping[str, Any]], Access]
 Prepare = Callable[[Workspace, Any], Prepared]
 Run = Callable[[Bench, Any], Awaitable[JsonObject]]
 Work = Callable[[Bench, Any], JsonObject]
@@ -122,14 +124,18 @@ Work = Callable[[Bench, Any], JsonObject]
 class Tool:
     """One thing that an agent can do.
 
-    `prepare` looks at the disk and changes nothing; `run` takes the final arguments that
-    `prepare` gave. Control tools have no body: what they ask for is the runtime's to do.
+    `touches` reads what a call touches off its arguments alone, for files that are a client's:
+    there is no disk to look at, and the client's system is not known. So whatever one of them
+    could read as a way out is refused, by a `ToolFailed`. `prepare` looks at the disk and changes
+    nothing; `run` takes the final arguments that `prepare` gave. Control tools have no body: what
+    they ask for is the runtime's to do.
     """
 
     name: str
     description: str
     arguments: type[Arguments]
     tool_class: ToolClass
+    touches: Touches
     prepare: Prepare
     run: Run | None = None
 
@@ -164,6 +170,21 @@ def _parameters(arguments: type[Arguments]) -> JsonObject:
     for value in parameters.get("properties", {}).values():
         value.pop("title", None)
     return parameters
+
+
+def touches_nothing(arguments: Mapping[str, Any]) -> Access:
+    """The access of a tool that touches no file, or of which nobody knows what it touches."""
+    del arguments
+    return Access()
+
+
+def path_of(arguments: Mapping[str, Any]) -> str:
+    """The path that a call names, on whatever machine the files are.
+
+    Raises:
+        ToolFailed: it leaves the workspace by its words.
+    """
+    return elsewhere(str(arguments.get("path", ".")))
 
 
 def in_thread(work: Work) -> Run:

@@ -1,6 +1,6 @@
 """execute_command."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
@@ -9,7 +9,7 @@ from gonogo.domain.errors import ToolFailed
 from gonogo.domain.network import read_network
 from gonogo.domain.tool_calls import Access, ToolClass
 from gonogo.tools.base import Arguments, Bench, JsonObject, Prepared, Tool
-from gonogo.workspace import Reached, Workspace, run_command
+from gonogo.workspace import Reached, Workspace, elsewhere, run_command
 
 MAX_COMMAND = 32_000
 MAX_TIMEOUT = 3_600
@@ -117,6 +117,15 @@ def _network(report: Reached) -> JsonObject:
     return {"reached": list(report.reached), "refused": refused}
 
 
+def _touches(arguments: Mapping[str, Any]) -> Access:
+    cwd, hosts = arguments.get("cwd"), read_network(arguments.get("network") or False)
+    return Access(
+        command=str(arguments["command"]),
+        cwd=None if cwd is None else elsewhere(str(cwd)),
+        network=hosts if isinstance(hosts, tuple) else (),
+    )
+
+
 COMMAND_TOOLS = (
     Tool(
         name="execute_command",
@@ -127,6 +136,7 @@ COMMAND_TOOLS = (
         ),
         arguments=ExecuteCommand,
         tool_class=ToolClass.OTHER,
+        touches=_touches,
         prepare=_prepare,
         run=_run,
     ),

@@ -6,7 +6,7 @@ from pydantic import AliasChoices, ConfigDict, Field, WithJsonSchema
 
 from gonogo.domain.plan import MAX_SUBTASKS
 from gonogo.domain.tool_calls import ToolClass
-from gonogo.tools.base import Arguments, Prepared, Tool
+from gonogo.tools.base import Arguments, Prepared, Tool, touches_nothing
 from gonogo.workspace import Workspace
 
 _STRINGS: dict[str, Any] = {"type": "array", "items": {"type": "string"}}
@@ -186,6 +186,7 @@ def _control(name: str, description: str, arguments: type[Arguments]) -> Tool:
         description=description,
         arguments=arguments,
         tool_class=ToolClass.CONTROL,
+        touches=touches_nothing,
         prepare=_prepare,
     )
 

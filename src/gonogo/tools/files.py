@@ -1,6 +1,7 @@
 """The tools that only look: read_file, list_files, search_in_code."""
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -17,8 +18,9 @@ from gonogo.tools.base import (
     decoded,
     difference,
     in_thread,
+    path_of,
 )
-from gonogo.workspace import Query, Workspace
+from gonogo.workspace import Query, Workspace, compile_glob, elsewhere
 
 READ_CAP = 128 * 1024
 """Characters of a file that one call gives."""
@@ -52,6 +54,25 @@ class SearchInCode(Arguments):
     ] = None
     limit: Annotated[int, Field(ge=1, le=5_000, description="The most lines.")] = 200
     regex: Annotated[bool, Field(description="False looks for the pattern as plain text.")] = True
+
+
+def _reads(arguments: Mapping[str, Any]) -> Access:
+    if arguments.get("glob") is not None:
+        compile_glob(str(arguments["glob"]))
+    return Access(reads=(path_of(arguments),))
+
+
+def _writes(arguments: Mapping[str, Any]) -> Access:
+    return Access(writes=(path_of(arguments),))
+
+
+def _moves(arguments: Mapping[str, Any]) -> Access:
+    source, target = str(arguments["source"]), str(arguments["destination"])
+    return Access(deletes=(elsewhere(source),), writes=(elsewhere(target),))
+
+
+def _deletes(arguments: Mapping[str, Any]) -> Access:
+    return Access(deletes=(path_of(arguments),))
 
 
 def _prepare_read(workspace: Workspace, arguments: ReadFile) -> Prepared:
@@ -159,6 +180,7 @@ READING_TOOLS = (
         ),
         arguments=ReadFile,
         tool_class=ToolClass.PURE,
+        touches=_reads,
         prepare=_prepare_read,
         run=in_thread(_read),
     ),
@@ -167,6 +189,7 @@ READING_TOOLS = (
         description="List what is in a folder, sorted. Links are shown and not followed.",
         arguments=ListFiles,
         tool_class=ToolClass.PURE,
+        touches=_reads,
         prepare=_prepare_list,
         run=in_thread(_list),
     ),
@@ -178,6 +201,7 @@ READING_TOOLS = (
         ),
         arguments=SearchInCode,
         tool_class=ToolClass.PURE,
+        touches=_reads,
         prepare=_prepare_search,
         run=in_thread(_search),
     ),
@@ -418,6 +442,7 @@ WRITING_TOOLS = (
         description="Create a file, or replace all that it holds. Missing folders are created.",
         arguments=WriteFile,
         tool_class=ToolClass.IDEMPOTENT,
+        touches=_writes,
         prepare=_prepare_write,
         run=in_thread(_write),
     ),
@@ -429,6 +454,7 @@ WRITING_TOOLS = (
         ),
         arguments=EditFile,
         tool_class=ToolClass.IDEMPOTENT,
+        touches=_writes,
         prepare=_prepare_edit,
         run=in_thread(_edit),
     ),
@@ -437,6 +463,7 @@ WRITING_TOOLS = (
         description="Create a folder and its missing parents.",
         arguments=CreateDirectory,
         tool_class=ToolClass.IDEMPOTENT,
+        touches=_writes,
         prepare=_prepare_mkdir,
         run=in_thread(_mkdir),
     ),
@@ -445,6 +472,7 @@ WRITING_TOOLS = (
         description="Move or rename one file. Nothing is replaced.",
         arguments=MoveFile,
         tool_class=ToolClass.OTHER,
+        touches=_moves,
         prepare=_prepare_move,
         run=in_thread(_move),
     ),
@@ -453,6 +481,7 @@ WRITING_TOOLS = (
         description="Delete one file.",
         arguments=DeleteFile,
         tool_class=ToolClass.IRREVERSIBLE,
+        touches=_deletes,
         prepare=_prepare_delete,
         run=in_thread(_delete),
     ),

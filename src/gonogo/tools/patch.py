@@ -6,10 +6,10 @@ line it names or at exactly one other place; no line is guessed.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -27,7 +27,7 @@ from gonogo.tools.base import (
     in_thread,
 )
 from gonogo.tools.files import encoded
-from gonogo.workspace import Workspace
+from gonogo.workspace import Workspace, elsewhere
 
 _HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 _REFUSED = (
@@ -394,6 +394,14 @@ def _take_back(workspace: Workspace, done: list[_Change]) -> None:
             _put(workspace, change.path, change.before, change.hashes[1])
 
 
+def _touches(arguments: Mapping[str, Any]) -> Access:
+    files = [(elsewhere(file.path), file.deletes) for file in parse_patch(str(arguments["patch"]))]
+    return Access(
+        writes=tuple(sorted({path for path, deletes in files if not deletes})),
+        deletes=tuple(sorted({path for path, deletes in files if deletes})),
+    )
+
+
 PATCHING_TOOLS = (
     Tool(
         name="apply_patch",
@@ -403,6 +411,7 @@ PATCHING_TOOLS = (
         ),
         arguments=ApplyPatch,
         tool_class=ToolClass.IDEMPOTENT,
+        touches=_touches,
         prepare=_prepare,
         run=in_thread(_run),
     ),

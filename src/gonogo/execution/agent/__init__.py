@@ -18,7 +18,6 @@ from gonogo.execution.agent.gate import (
     given_in,
     make_session_rule,
     nothing_given,
-    remote_access,
     remove_session_rule,
 )
 from gonogo.execution.agent.loop import Finished, Handed, Loop, Resting, keep_reply
@@ -68,7 +67,6 @@ __all__ = [
     "model_profile",
     "nothing_given",
     "open_control",
-    "remote_access",
     "remove_session_rule",
     "runtime_profile",
 ]

@@ -19,7 +19,6 @@ from gonogo.domain.errors import (
     together,
 )
 from gonogo.domain.identity import Principal
-from gonogo.domain.network import read_network
 from gonogo.domain.paths import is_secret
 from gonogo.domain.plan import Scope
 from gonogo.domain.records import CallRow, SessionRule
@@ -58,8 +57,8 @@ from gonogo.store import events as log
 from gonogo.store.calls import Begun, perhaps_done
 from gonogo.store.plans import active_grant
 from gonogo.store.sessions import active_rules, add_rule, end_rule, next_rule
-from gonogo.tools import ServerPool, Tool, difference, parse_patch
-from gonogo.workspace import Guards, Programs, Sandbox, Workspace, compile_glob, elsewhere
+from gonogo.tools import ServerPool, Tool, difference
+from gonogo.workspace import Guards, Programs, Sandbox, Workspace
 
 # Tools of foreign servers in the hands of agents: who has which, and what models are told.
 
@@ -135,54 +134,6 @@ def _with_tools(gate: "Gate", schema: ToolSchema, listed: tuple[str, ...]) -> To
 _ABOUT = """
 There are tools of other servers too. A subtask uses one without asking a person each time only if
 its `scope.tools` names it; it can also be a subtask's `tool`. What servers say of their tools:"""
-
-
-# What a call touches when the files are the client's: read off its arguments alone.
-#
-# There is no disk to look at, and the client's system is not known. So whatever one of them could
-# read as a way out is refused, and a patch is read as strictly as our own tool reads it.
-
-_READS = frozenset({"read_file", "list_files", "search_in_code"})
-_WRITES = frozenset({"write_file", "edit_file", "create_directory"})
-
-
-def remote_access(tool: str, arguments: Mapping[str, Any]) -> Access:
-    """The access of a call that a client will carry out.
-
-    Raises:
-        ToolFailed: a path leaves the workspace by its words, or a patch cannot be read.
-    """
-    path = elsewhere(str(arguments.get("path", ".")))
-    if tool in _READS:
-        if arguments.get("glob") is not None:
-            compile_glob(str(arguments["glob"]))
-        return Access(reads=(path,))
-    if tool in _WRITES:
-        return Access(writes=(path,))
-    if tool == "delete_file":
-        return Access(deletes=(path,))
-    if tool == "move_file":
-        source, target = str(arguments["source"]), str(arguments["destination"])
-        return Access(deletes=(elsewhere(source),), writes=(elsewhere(target),))
-    if tool == "apply_patch":
-        return _patched(str(arguments["patch"]))
-    if tool == "execute_command":
-        cwd = arguments.get("cwd")
-        hosts = read_network(arguments.get("network") or False)
-        return Access(
-            command=str(arguments["command"]),
-            cwd=None if cwd is None else elsewhere(str(cwd)),
-            network=hosts if isinstance(hosts, tuple) else (),
-        )
-    return Access()
-
-
-def _patched(patch: str) -> Access:
-    files = [(elsewhere(file.path), file.deletes) for file in parse_patch(patch)]
-    return Access(
-        writes=tuple(sorted({path for path, deletes in files if not deletes})),
-        deletes=tuple(sorted({path for path, deletes in files if deletes})),
-    )
 
 
 # The rules of a session: made by its owner, obeyed by the gate, written in the audit log.
@@ -485,7 +436,7 @@ class Gate:
             "subtask_id": thread.subtask_id,
         }  # fmt: skip
         if thread.remote and tool.tool_class is not ToolClass.CONTROL:
-            access = await anyio.to_thread.run_sync(remote_access, tool.name, arguments)
+            access = await anyio.to_thread.run_sync(tool.touches, arguments)
             return _Ready(Call(arguments=arguments, access=access, **named))
         workspace = self.open_workspace(thread.workspace)
         prepared = await anyio.to_thread.run_sync(tool.prepare, workspace, parsed)

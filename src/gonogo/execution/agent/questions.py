@@ -8,10 +8,11 @@ from gonogo.domain.records import Approval, CallRow
 from gonogo.domain.reviews import deed_of
 from gonogo.domain.states import ApprovalKind, CallStatus
 from gonogo.domain.tool_calls import Access, ToolClass
-from gonogo.execution.agent.gate import Gated, remote_access
+from gonogo.execution.agent.gate import Gated
 from gonogo.execution.approvals import Matter, Question
 from gonogo.i18n import say, told
 from gonogo.policy import ParsedCommand, Rule, Rules, TraceStep, parse_command
+from gonogo.tools import touched
 from gonogo.workspace import Workspace
 
 # What a verdict is made of, for people: each step, and the parts of a command.
@@ -129,7 +130,7 @@ def _access(call: CallRow) -> Access:
     """What a call touches that was judged long ago: as its arguments and its effects say."""
     written = tuple(effect["path"] for effect in call.effects)
     try:
-        access = remote_access(call.tool, call.arguments)
+        access = touched(call.tool, call.arguments)
     except (ToolFailed, KeyError):
         access = Access()
     return access.model_copy(update={"writes": (*access.writes, *written)})

@@ -19,7 +19,7 @@ import anyio.to_thread
 
 from gonogo.domain.errors import ToolFailed
 from gonogo.domain.tool_calls import ToolClass, ToolHistory, foreign_name, server_of
-from gonogo.tools.base import Bench, JsonObject, Tool
+from gonogo.tools.base import Bench, JsonObject, Tool, touches_nothing
 from gonogo.tools.mcp.chatter import Chatter
 from gonogo.tools.mcp.config import ServerConfig
 from gonogo.tools.mcp.connection import MOST_TOOLS, Listed, ServerConnection, linked
@@ -202,7 +202,8 @@ class ServerPool:
         self.known[definition.name] = ForeignTool(
             name=definition.name, description=definition.description, arguments=ForeignArguments,
             tool_class=server.config.classes.get(definition.tool, ToolClass.OTHER),
-            prepare=prepare, run=partial(server.call, definition.tool), definition=definition,
+            touches=touches_nothing, prepare=prepare,
+            run=partial(server.call, definition.tool), definition=definition,
         )  # fmt: skip
 
 
