@@ -122,6 +122,21 @@ def commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ..
         yield from commands(below, (*path, name))
 
 
+def test_the_words_of_the_code_stand_where_the_glossary_says() -> None:
+    rows = re.findall(
+        r"^\| (`[A-Z].*?) \|.*\| `(.+)` \|$", (DOCS / "glossary.md").read_text(), re.M
+    )
+    source = ROOT / "src" / "gonogo"
+    lost: list[str] = []
+    for words, place in rows:
+        files = [source / place] if place.endswith(".py") else [*(source / place).glob("*.py")]
+        text = "\n".join(file.read_text() for file in files)
+        lost += [word for word in re.findall(r"`(\w+)`", words) if f"class {word}" not in text]
+
+    assert len(rows) > 10
+    assert lost == []
+
+
 def test_the_rules_that_the_reference_prints_can_be_loaded(tmp_path: Path) -> None:
     page = (DOCS / "reference" / "policy.md").read_text(encoding="utf-8")
     rules = tmp_path / "rules.toml"
