@@ -10,9 +10,9 @@ from gonogo.cli.terminal.input import TerminalPerson
 
 CHOOSE = """
 import anyio
-from gonogo.cli.terminal.input import Person
+from gonogo.cli.terminal.input import TerminalPerson
 async def main():
-    person = Person({})
+    person = TerminalPerson({})
     print("there:", person.is_there)
     print("chosen:", await person.choose("Allow this?", {"approve": "yes", "reject": "no"}))
     print("said:", await person.line("Why?"))
@@ -20,10 +20,10 @@ anyio.run(main)
 """
 WAIT = """
 import anyio
-from gonogo.cli.terminal.input import Person
+from gonogo.cli.terminal.input import TerminalPerson
 async def main():
     with anyio.move_on_after(0.2):
-        await Person({}).line("Why?")
+        await TerminalPerson({}).line("Why?")
     print("gave up")
 anyio.run(main)
 """
