@@ -5,7 +5,15 @@ from typing import Any
 import pytest
 
 from gonogo.acp_server.protocol import told
-from gonogo.acp_server.updates import ShownPlan, Updates, call_of, content_of, decided, edited
+from gonogo.acp_server.updates import (
+    ShownPlan,
+    Updates,
+    call_of,
+    content_of,
+    decided,
+    edited,
+    options_of,
+)
 from gonogo.domain import errors
 from gonogo.domain.views import ApprovalView
 
@@ -41,10 +49,29 @@ def statuses(update: Any) -> list[str]:
 
 
 def test_a_plan_with_a_summary_is_asked_about_by_it_and_one_without_by_its_subtasks() -> None:
-    subtasks = [{"id": "app", "description": "Do app"}]
+    subtasks = [{"id": "app", "description": "Do app"}, {"id": "doc", "description": "Tell"}]
 
     assert read(question(details={"subtasks": subtasks, "summary": "Small"})) == "Small\n\nwhy"
-    assert read(question(details={"subtasks": subtasks})) == "- app: Do app\n\nwhy"
+    assert read(question(details={"subtasks": subtasks})) == "- app: Do app\n- doc: Tell\n\nwhy"
+
+
+_CHOICES = {
+    "plan": [("approve", "allow_once"), ("hold", "allow_once"), ("reject", "reject_once"),
+             ("revise", "reject_once")],
+    "tool": [("approve", "allow_once"), ("approve_session", "allow_always"),
+             ("edit", "allow_once"), ("reject", "reject_once")],
+    "subtask": [("approve", "allow_once"), ("reject", "reject_once")],
+    "intervention": [("approve", "allow_once"), ("reject", "reject_once")],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", _CHOICES)
+@pytest.mark.parametrize("locale", ["en", "ru"])
+def test_each_kind_of_question_has_its_choices_each_with_a_name(kind: str, locale: str) -> None:
+    options = options_of(question(kind=kind), locale, forms=True)
+
+    assert [(option.option_id, option.kind) for option in options] == _CHOICES[kind]
+    assert all(option.name and "editor_" not in option.name for option in options)
 
 
 def test_arguments_are_asked_about_one_a_line() -> None:

@@ -173,3 +173,12 @@ async def test_an_answer_that_nobody_was_asked_for_is_not_given_twice_but_left(w
     answers, again = await refused("invalid_message", Reader(), **wish)
 
     assert (again, answers.left) == ([], ["a"])
+
+
+async def test_what_is_left_to_others_is_named_and_not_looked_at_again():
+    client: Any = Client("ls")
+    answers = Answerer(client, "s", Reader(), Wish(unattended=True), "en")
+    client.asked = client.asked.model_copy(update={"kind": "plan", "plan_id": "p"})
+
+    assert [await answers.to_what_waits() for _ in range(2)] == [[], []]
+    assert answers.left == ["a"]

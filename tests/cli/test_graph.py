@@ -258,6 +258,17 @@ def test_a_difference_shows_what_was_added_removed_and_changed():
     ]
 
 
+@pytest.mark.parametrize("only", ["added", "removed", "changed"])
+def test_two_revisions_that_differ_in_one_way_are_not_said_to_be_the_same(only):
+    subtask = Subtask(id="a", description="Do it", agent="coder")
+    change = {"id": "a", "fields": {"timeout": {"from": None, "to": 60.0}}}
+    found = {"added": [], "removed": [], "changed": []}
+    found[only] = [change if only == "changed" else subtask]
+    lines = list(diff_lines(PlanDiff(plan_id="p", from_revision=1, to_revision=2, **found)))
+    assert len(lines) > 1
+    assert "The same subtasks." not in lines
+
+
 def test_two_revisions_with_the_same_subtasks_are_said_to_be_so():
     diff = PlanDiff(plan_id="p", from_revision=1, to_revision=2, added=[], removed=[], changed=[])
     assert list(diff_lines(diff))[-1] == "The same subtasks."

@@ -193,7 +193,7 @@ def test_what_is_wrong_stands_at_the_top_and_beside_the_subtask_and_goes_away_ag
     text = form.block("About\nit") + form.write("Goal", plan)
     place = form.read(text, "en").line_of("b")
 
-    flaws = [Flaw(0, "all --> of it"), Flaw(place, "b is wr\x1bong")]
+    flaws = [Flaw(0, "all --> of it"), Flaw(place, "b is wr\x1bong"), Flaw(0, "so:  ")]
     shown, added = marked(text, flaws, form.comment, "Wrong:", "End.")
     lines = shown.split("\n")
     line = form.read(shown, "en").line_of("b")

@@ -54,6 +54,16 @@ def test_text_streams_in_and_is_not_repeated_when_it_is_whole(lines, shown):
     assert shown.getvalue() == "Hello\n"
 
 
+@pytest.mark.parametrize("words", ["all is well", "well", "l", "X"])
+def test_text_that_did_not_stream_is_shown_though_what_streamed_before_ends_alike(
+    lines, shown, words
+):
+    before = {"type": "assistant_message", "content": f"So {words}"}
+    for event in (token(f"So {words}"), before, {"type": "assistant_message", "content": words}):
+        lines.show(event)
+    assert shown.getvalue() == f"So {words}\n{words}\n"
+
+
 def test_text_that_did_not_stream_is_shown_whole(lines, shown):
     lines.show({"type": "assistant_message", "content": "Hello"})
     assert shown.getvalue() == "Hello\n"

@@ -98,6 +98,15 @@ def test_what_is_no_expression_is_not_said_to_give_no_answer(text):
     assert gives_no_answer(read_condition(text)) is False
 
 
+@pytest.mark.parametrize(
+    ("text", "given"),
+    [("size(subtasks.a.output)", True), ("!size(subtasks.a.output)", False),
+     ("-size(subtasks.a.output)", True), ("!subtasks.a.output.ok", False)],
+)  # fmt: skip
+def test_what_is_negated_is_left_to_the_evaluation(text, given):
+    assert gives_no_answer(read_condition(text)) is given
+
+
 @given(st.text(alphabet="subtak.[](),'\"\\/ \nrx+=&|?:{}0-9", max_size=60))
 def test_any_text_is_read_or_refused(text):
     with suppress(InvalidPlan):

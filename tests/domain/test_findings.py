@@ -385,6 +385,23 @@ def test_a_tool_that_writes_outside_its_subtasks_scope_is_shown_before_it_asks()
     assert "outside_scope" not in found("src/a.py")
 
 
+@pytest.mark.parametrize(
+    ("source", "destination", "outside"),
+    [
+        ("src/a.py", "src/b.py", []),
+        ("docs/a.md", "src/a.md", ["docs/a.md"]),
+        ("src/a.py", "docs/a.py", ["docs/a.py"]),
+        ("a.md", "docs/a.md", ["a.md", "docs/a.md"]),
+    ],
+)
+def test_a_file_that_is_moved_out_of_a_scope_or_into_it_is_shown(source, destination, outside):
+    inputs = {"source": source, "destination": destination}
+    moved = step("a", tool="move_file", inputs=inputs, scope=Scope(paths=("src/**",)))
+
+    found = [finding.fields["what"] for finding in look(moved) if finding.code == "outside_scope"]
+    assert found == outside
+
+
 def test_a_declared_command_that_asks_all_the_same_is_shown_with_the_reason():
     scope = Scope(commands=("git push", "whoami", "pytest -q", "bash"))
     asks = {("a", "git push"): "why it asks"}

@@ -9,6 +9,7 @@ from gonogo.domain.text_safety import mixed_letters
 FINE = [
     "git push", "отчёт.txt", "отчёт_v2.txt", "src/Документы/план-final.md", "日本語abc", "naïve",
     "резюме 2.docx", "ру\u0301сский", "Ελλάδα", "nº",
+    "食べるrun", "コピーするv2", "한글과漢字", "ㄅㄆ注音abc",
 ]  # fmt: skip
 
 

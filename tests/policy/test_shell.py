@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from gonogo.policy import ParsedCommand, Unparsed, check_command, parse_command, read_contexts
 from gonogo.policy.globs import doubtful, spoofing
+from gonogo.policy.shell import MAX_LENGTH
 
 CONTEXT = read_contexts(
     {"A": {"allow": ["ls", "cat", "grep", "rg", "diff", "git status", "git diff"]}}
@@ -212,3 +213,10 @@ def test_a_recursive_search_does_not_show_secrets(tmp_path):
     shell = ["bash", "--noprofile", "--norc", "-c", run_as]
     done = subprocess.run(shell, cwd=tmp_path, capture_output=True, text=True, timeout=60)
     assert done.stdout == "./src/a.py:KEY\n"
+
+
+def test_a_command_that_is_too_long_is_told_how_long_it_may_be():
+    assert isinstance(parse_command("echo " + "x" * (MAX_LENGTH - 5)), ParsedCommand)
+    found = parse_command("echo " + "x" * (MAX_LENGTH - 4))
+    assert isinstance(found, Unparsed)
+    assert found.reason == f"longer than {MAX_LENGTH} characters"

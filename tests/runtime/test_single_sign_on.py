@@ -27,7 +27,7 @@ from gonogo.domain.errors import (
     NotValid,
     Unauthorized,
 )
-from gonogo.domain.identity import Memory, Role, Sight, principal_id
+from gonogo.domain.identity import Memory, Role, Sight, principal_id, read_head
 from gonogo.domain.reviews import LinkState
 from gonogo.domain.states import DecisionWord
 from gonogo.server import Ready, create_app, serve
@@ -593,3 +593,9 @@ async def test_the_doctor_asks_the_provider(tmp_path, idp):
     state, text = await found()
     assert state == "bad"
     assert "answers 500" in text
+
+
+@pytest.mark.parametrize("kind", ["JWT", "jwt", "at+jwt", "application/jwt", "application/at+JWT"])
+def test_a_token_of_any_kind_that_is_for_access_counts(kind):
+    assert read_head({"alg": "RS256", "kid": "one", "typ": kind}).key_id == "one"
+    assert read_head({"alg": "RS256", "kid": "one"}).key_id == "one"

@@ -178,6 +178,20 @@ async def test_a_rule_of_a_session_counts_for_the_tool_as_it_was_when_it_was_mad
         assert [given["text"] for _, given in done(served)] == ["one", "three"]
 
 
+async def test_each_part_of_a_tool_that_has_changed_is_named(make, served):
+    allow(served.parent)
+    async with make(looks("one", "two")) as world:
+        await world.say("Look", "coder")
+        write_tools(served, "fetch", search={"description": "Sends it.", "parameters": {
+            "type": "object", "properties": {"text": {}, "send_to": {"type": "string"}},
+        }})  # fmt: skip
+        await world.say("Look again", "coder")
+        [question] = await world.pending()
+        assert question.reason == (
+            f"{TOOL} has changed since it was accepted: its description and parameters"
+        )
+
+
 @asynccontextmanager
 async def over_http(folder):
     """The server of a folder at an address, which the configuration then has instead."""

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 
 import pytest
+from mcp_types import CallToolResult
 
 from gonogo.domain.errors import InvalidArguments
 from gonogo.domain.tool_calls import Sighting, ToolClass, ToolHistory
@@ -14,6 +15,7 @@ from gonogo.tools.mcp.tool import (
     ForeignTool,
     prepare,
     read_definition,
+    told,
 )
 from gonogo.workspace import Workspace
 
@@ -144,3 +146,21 @@ def test_a_difference_that_is_cut_says_that_it_is():
         standing(("\n".join(["a", "b"] * 900), {}), ("\n".join(["b", "a"] * 900), {}))
     )
     assert turned.endswith("this is not all that has changed …]")
+
+
+def test_what_a_server_answers_that_is_no_text_is_named_in_its_place():
+    address = "file:///a.txt"
+    held = {"uri": address, "mimeType": "text/plain"}
+    blocks = [
+        ({"type": "text", "text": "Found:"}, "Found:"),
+        ({"type": "image", "mimeType": "image/png", "data": "QUJD"},
+         "[image of type image/png, 4 characters of base64]"),
+        ({"type": "audio", "mimeType": "audio/wav", "data": "QUJD"},
+         "[audio of type audio/wav, 4 characters of base64]"),
+        ({"type": "resource_link", "name": "a", "uri": address}, f"[resource {address}]"),
+        ({"type": "resource", "resource": {**held, "text": "one"}}, f"[resource {address}]\none"),
+        ({"type": "resource", "resource": {**held, "blob": "QUJD"}},
+         f"[resource {address}]\n(not text)"),
+    ]  # fmt: skip
+    reply = CallToolResult.model_validate({"content": [block for block, _ in blocks]})
+    assert told(reply, 10_000) == {"content": "\n".join(said for _, said in blocks)}

@@ -86,6 +86,7 @@ def test_another_machine_is_told_without_encryption_if_the_operator_insists(tmp_
         (GOOD.replace('"CHAT"', '"NONE"'), "secret_env: NONE: it is not set"),
         (GOOD.replace('"CHAT"', '"WEAK"'), "secret_env: WEAK: the secret must begin"),
         (GOOD.replace('"CHAT"', "[]"), "secret_env: "),
+        (GOOD.replace('"CHAT"', str(["CHAT"] * 5)), "secret_env: "),
         (GOOD + 'links_for = ["ann"]\n', "links_for: links need the server's public address"),
     ],
 )

@@ -354,10 +354,13 @@ async def test_what_is_large_is_shortened_and_says_so(begun):
     async with receiver() as told:
         post = Post(begun, chat=hook(told.url))
         await post.ask(details={"text": "a" * 5_000, "many": list(range(300))})
+        await post.ask(details={"just": list(range(200)), "one": list(range(201))})
         await post.ask(details={f"k{n}": "b" * 3_000 for n in range(100)})
         await post.send()
 
-        long, huge = (r.message["data"] for r in told.received)
+        long, edge, huge = (r.message["data"] for r in told.received)
+        lists = edge["approval"]["details"]
+        assert (lists["just"], lists["one"]) == ([*range(200)], [*range(200), "… +1"])
         details = long["approval"]["details"]
         assert details["text"] == "a" * 4_000 + " … +1000"
         assert (len(details["many"]), details["many"][-1]) == (201, "… +100")
