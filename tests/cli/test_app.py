@@ -1,6 +1,7 @@
 """Commands explain themselves, start at once, and end with one line when something is wrong."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -261,3 +262,16 @@ def test_the_doctor_finds_a_database_that_is_none(gonogo, home: Path):
 def test_the_doctor_leaves_a_database_server_to_the_command_that_tries_it(tmp_path: Path):
     found = _database(Settings(home=tmp_path, db="postgresql://db.example/gonogo"))
     assert found == Check("database", "ok", "a server; gonogo db migrate tries it")
+
+
+def test_the_doctor_says_why_bubblewrap_that_is_there_does_not_work(gonogo, tmp_path: Path):
+    broken = tmp_path / "bin" / "bwrap"
+    broken.parent.mkdir()
+    broken.write_text("#!/bin/sh\necho 'no new namespaces here' >&2\nexit 1\n")
+    broken.chmod(0o755)
+    path = os.pathsep.join([str(broken.parent), os.environ["PATH"]])
+    done = gonogo("doctor", "--json", env={"PATH": path})
+    found = {check["name"]: check for check in json.loads(done.stdout)}
+    assert found["bubblewrap"]["state"] == "weak"
+    assert "does not work here" in found["bubblewrap"]["text"]
+    assert found["bubblewrap"]["text"].endswith(": no new namespaces here")

@@ -276,5 +276,6 @@ def test_the_database_is_migrated_and_the_doctor_is_content(gonogo, home):
     assert gonogo("db", "migrate").returncode == 0
     done = gonogo("doctor", "--json", env={"GONOGO_MODEL": "demo"})
     found = {check["name"]: check for check in json.loads(done.stdout)}
+    assert found["model"] == {"name": "model", "state": "ok", "text": "demo"}
     assert found["database"] == {"name": "database", "state": "ok", "text": str(home / "gonogo.db")}
     assert os.stat(home / "gonogo.db").st_mode & 0o777 in {0o600, 0o644}

@@ -1,5 +1,6 @@
 """Which model is asked, and what is said when none can be."""
 
+import importlib
 import os
 import subprocess
 import sys
@@ -31,6 +32,38 @@ pytestmark = pytest.mark.anyio
 def test_a_model_is_detected_from_the_usual_variables(environment, provider):
     found = detect(environment)
     assert (found and found.partition(":")[0]) == provider
+
+
+@pytest.mark.parametrize(
+    ("variable", "provider", "package"),
+    [
+        ("ANTHROPIC_API_KEY", "anthropic", "anthropic"),
+        ("OPENAI_API_KEY", "openai", "openai"),
+        ("GEMINI_API_KEY", "google", "google.genai"),
+        ("MISTRAL_API_KEY", "mistral", "mistralai"),
+        ("GROQ_API_KEY", "groq", "groq"),
+        ("DEEPSEEK_API_KEY", "deepseek", "openai"),
+        ("OPENROUTER_API_KEY", "openrouter", "openai"),
+    ],
+)
+def test_a_key_counts_once_its_providers_package_is_there(
+    tmp_path, monkeypatch, variable, provider, package
+):
+    top, *rest = package.split(".")
+    for name in [each for each in sys.modules if each.split(".")[0] == top]:
+        monkeypatch.delitem(sys.modules, name)
+
+    monkeypatch.setattr(sys, "path", [str(tmp_path)])
+    importlib.invalidate_caches()
+    assert detect({variable: KEY}) is None
+
+    (tmp_path.joinpath(top, *rest)).mkdir(parents=True)
+    for folder in (tmp_path / top, tmp_path.joinpath(top, *rest)):
+        (folder / "__init__.py").touch()
+    importlib.invalidate_caches()
+    assert str(detect({variable: KEY})).startswith(f"{provider}:")
+    for name in [each for each in sys.modules if each.split(".")[0] == top]:
+        monkeypatch.delitem(sys.modules, name)
 
 
 def test_gonogo_model_goes_first():

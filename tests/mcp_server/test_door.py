@@ -1,5 +1,6 @@
 """`gonogo mcp` as another agent meets it: the SDK's client, a process, and no way to decide."""
 
+import json
 import os
 import signal
 import subprocess
@@ -15,6 +16,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from cli.conftest import environment
 from fakes.openai_server import fake_openai
+from gonogo import __version__
 
 LIMIT = 60
 PLAN = {
@@ -94,6 +96,9 @@ async def test_an_agent_asks_for_a_plan_a_person_decides_and_the_agent_sees_the_
         [question] = planned["waits_for"]
         assert question["answered_by"].startswith("a person: gonogo approvals show")
         assert (await ask(client, "pending_approvals"))["pending"] == [question]
+        assert await ask(client, "plan_status", plan_id=planned["plan_id"]) == {
+            name: value for name, value in planned.items() if name != "said"
+        }
         again = await ask(client, "propose_plan", task="approve", session_id=planned["session_id"],
                           wait_seconds=LIMIT)  # fmt: skip
         assert again["status"] == "awaiting_approval", "no message is a decision"
@@ -155,7 +160,8 @@ def test_the_door_ends_when_it_is_told_to(env, tmp_path):
         )
         process.stdin.write(greeting)
         process.stdin.flush()
-        assert b"gonogo" in process.stdout.readline()
+        told = json.loads(process.stdout.readline())["result"]["serverInfo"]
+        assert (told["name"], told["version"]) == ("gonogo", __version__)
         process.send_signal(signal.SIGTERM)
         process.wait(LIMIT)
     assert not list(Path(env["GONOGO_HOME"]).glob("*.sock")), os.listdir(env["GONOGO_HOME"])
