@@ -22,6 +22,7 @@ SCRIPT = {
         {"when": {"last": "patch"}, "reply": calls(call("apply_patch", patch=(
             "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-two\n+three\n"
         )))},
+        {"when": {"last": "both"}, "reply": calls(write("a.txt"), write("b.txt"))},
         {"when": {"last": "show"}, "reply": calls(run("cat a.txt"), READ)},
         {"when": {"last": "long"}, "reply": {"text": "slow", "delay": 30}},
     ],
@@ -100,6 +101,19 @@ async def test_a_call_is_rejected_changed_or_left_as_the_person_chooses(editor, 
         assert await pad.say(session_id, "/reject not again") == "end_turn"
     assert (folder / "a.txt").read_text() == "other\n"
     assert "not again" in str(provider.requests[-1])
+
+
+async def test_a_command_that_could_be_about_several_questions_is_about_none(
+    editor, folder, provider
+):
+    provider.script(SCRIPT)
+    async with editor() as pad:
+        session_id = await coder(pad, folder)
+        pad.default = None
+        assert await pad.say(session_id, "both") == "end_turn"
+        with pytest.raises(RequestError, match="2 questions wait; answer them one by one"):
+            await pad.say(session_id, "/approve")
+    assert list(folder.iterdir()) == []
 
 
 async def test_a_prompt_that_is_cancelled_says_so_and_stops(editor, folder, provider):

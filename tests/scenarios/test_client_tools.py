@@ -328,3 +328,22 @@ async def test_a_client_is_not_told_to_run_what_is_denied_or_dropped(make):
             runs = event["requires_approval"] is False
             assert not runs or event["tool_name"] == "attempt_completion"
         assert {e["call_id"] for e in of(events, "tool_result")} == {e["call_id"] for e in called}
+
+
+async def test_who_plans_anew_reads_the_files_of_the_client(make):
+    lost = call("attempt_completion", result="Agent x not found", success=False)
+    lines = {
+        "main/architect": [plan(step("a"))],
+        "a": [calls(lost)],
+        "replan-1": [calls(call("read_file", path="x")), plan(step("b"))],
+    }
+    async with make(lines) as world:
+        await opened(world)
+        plan_id = await world.begin()
+        called = await world.until("tool_call", tool_name="read_file")
+        await world.ask(result(called["call_id"], result="what the client has"))
+        await world.until("plan_notification", revision=2)
+
+        [told] = [m.content for m in world.model.asked("replan-1")[-1].messages if m.role == "tool"]
+        assert told == '"what the client has"'
+        assert (await world.runtime.plan(world.ann, plan_id)).revision == 2

@@ -21,7 +21,7 @@ from gonogo.domain.records import MAIN, Timer
 from gonogo.domain.schedule import SubtaskStanding
 from gonogo.domain.states import ApprovalStatus, CallStatus, PlanStatus, SubtaskStatus, TurnStatus
 from gonogo.domain.tool_calls import Reply, ToolAnswer, ToolRequest, UserText
-from gonogo.store import calls, new_id, people, plans, sessions
+from gonogo.store import calls, erasing, new_id, people, plans, sessions
 from gonogo.store import jobs as timers
 
 S = SubtaskStatus
@@ -46,6 +46,17 @@ async def test_a_session_is_kept_field_for_field(store):
     assert await store.read(sessions.session_of, "s1") == replace(
         kept, title="B", updated_at=NOW + SECOND
     )
+
+
+async def test_sessions_in_which_nothing_happened_for_long_are_found_a_hundred_at_a_time(store):
+    def made(conn):
+        for number in range(102):
+            at = NOW - number * SECOND
+            sessions.add_session(conn, session(f"s{number:03}", created_at=at, updated_at=at))
+
+    await store.write(made)
+    found = await store.read(erasing.expired_sessions, NOW)
+    assert [each.id for each in found] == [f"s{number:03}" for number in range(101, 1, -1)]
 
 
 async def test_sessions_are_listed_newest_first_for_one_or_for_all(store):

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import given as drawn
 from hypothesis import strategies as st
 
-from fakes.rows import NOW, begin, session
+from fakes.rows import NOW, begin, plan, session
 from gonogo.domain.errors import AlreadyDecided, Conflict, Forbidden, InvalidMessage
 from gonogo.domain.identity import Principal, Role
 from gonogo.domain.records import Approval
@@ -40,6 +40,7 @@ from gonogo.store import events as log
 from gonogo.store.approvals import escalate_approval, votes_of
 from gonogo.store.calls import approval_of, list_approvals
 from gonogo.store.jobs import due_timers, first_timer
+from gonogo.store.plans import add_plan
 from gonogo.store.sessions import add_session, add_turn
 
 LIMIT = 60
@@ -390,6 +391,21 @@ async def test_who_asked_may_say_no_but_not_yes(office, store):
 async def test_whose_message_is_not_known_is_taken_for_the_owners(office, store):
     await store.write(lambda conn: add_turn(conn, "t", "s1", "Ship it", "coder", NOW))
     assert (await office().ask(turn_id="t")).requested_by == "ann"
+
+
+async def test_what_a_plan_asks_was_asked_for_by_whose_message_led_to_the_plan(office, store):
+    def tell(conn):
+        add_turn(conn, "t-bob", "s1", "Ship it", "coder", NOW, BOB.id)
+        for plan_id, turn_id in (("p1", "t-bob"), ("p2", None)):
+            add_plan(conn, plan(plan_id, turn_id=turn_id))
+
+    await store.write(tell)
+    at = office({"not_requester": True})
+    assert (await at.ask(plan_id="p2")).requested_by == "ann"
+    asked = await at.ask(plan_id="p1")
+    assert asked.requested_by == "user:bob"
+    with pytest.raises(Forbidden, match="bob asked for this"):
+        await at.decide(asked, BOB)
 
 
 async def test_who_asked_may_edit_and_others_approve_what_came_of_it(office, store):

@@ -332,6 +332,7 @@ async def test_where_nobody_is_left_who_waits_the_plan_goes_on(store: Store) -> 
         await shop.later(2)
         await shop.end_of(plan_id)
         assert (await shop.plan(plan_id)).status is _P.PARTIAL
+        assert await told(shop, plan_id) == ["plan_paused", "plan_resumed"]
 
 
 async def test_a_full_workspace_is_waited_for_before_the_model_is_asked(store: Store) -> None:
