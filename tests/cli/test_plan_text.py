@@ -1,5 +1,9 @@
 """A plan as a text is the plan, whatever stands in it; what is wrong is said where it stands."""
 
+import os
+import subprocess
+import sys
+
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -160,6 +164,24 @@ def test_plain_words_of_yaml_are_what_they_look_like():
     assert item.fields["description"] == "no"
     assert item.fields["estimated_time"] == "1:30"
     assert item.fields["inputs"] == {"on": "2024-01-01", "n": None, "x": 100.0}
+
+
+def test_yaml_is_read_where_its_library_has_no_part_in_c():
+    code = (
+        "import sys, yaml; vars(yaml).pop('CSafeLoader', None)\n"
+        "from gonogo.cli.plan_file import yaml as form\n"
+        "print(form.read(sys.stdin.read(), 'en').items[0].fields)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        input="goal: G\nsubtasks:\n- {id: a, description: no}\n",
+        env={"PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert done.stdout.strip() == "{'id': 'a', 'description': 'no'}"
 
 
 def test_what_an_editor_does_to_a_file_does_not_change_the_plan():
