@@ -52,9 +52,25 @@ class Interrupting(PlainScreen):
             signal.raise_signal(signal.SIGINT)
 
 
+class Impatient:
+    """A client whose person presses Ctrl-C once more, as what runs is waited for."""
+
+    def __init__(self, client, person):
+        self._client, self._person, self._pressed = client, person, False
+
+    def __getattr__(self, name):
+        return getattr(self._client, name)
+
+    async def plan(self, plan_id):
+        if not (self._person.words or self._pressed):
+            self._pressed = True
+            signal.raise_signal(signal.SIGINT)
+        return await self._client.plan(plan_id)
+
+
 @asynccontextmanager
-async def anns(folder):
-    async with served(folder, LINES) as (runtime, socket), client_at(runtime, socket, "ann") as ann:
+async def anns(folder, lines=LINES):
+    async with served(folder, lines) as (runtime, socket), client_at(runtime, socket, "ann") as ann:
         yield ann
 
 
@@ -105,3 +121,18 @@ async def test_who_carries_the_plan_out_and_leaves_sees_what_runs_to_its_end(tmp
         "paused", "completed", "pending",
     ]  # fmt: skip
     assert "attach" in person.told[-1]
+
+
+@pytest.mark.anyio
+async def test_another_interrupt_leaves_at_once_what_still_runs(tmp_path):
+    person = AtKeys("approve", "leave")
+    async with anns(tmp_path, {**LINES, "a": [says("done", 10 * LIMIT)]}) as client:
+        with pytest.raises(BaseExceptionGroup) as raised:
+            await talks(Impatient(client, person), person, owns=True)
+        [found] = (await client.plans()).plans
+
+    assert raised.group_contains(KeyboardInterrupt)
+    assert [str(found.status), *(str(s.status) for s in found.subtasks)] == [
+        "paused", "running", "pending",
+    ]  # fmt: skip
+    assert len(person.asked) == 2
