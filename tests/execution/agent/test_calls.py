@@ -1,8 +1,11 @@
 """Calls and their questions: an answer counts for what was shown, and both end together."""
 
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import Engine, create_engine, text
 
 from fakes import rows
 from gonogo.domain.errors import Conflict
@@ -10,9 +13,11 @@ from gonogo.domain.identity import Principal, Role
 from gonogo.domain.states import ApprovalKind, ApprovalStatus, CallStatus, DecisionWord
 from gonogo.execution.agent import CallKind, drop_call
 from gonogo.execution.approvals import ApprovalService, Ruling
+from gonogo.runtime import bare_thread
 from gonogo.store import Connection, Store
 from gonogo.store import events as log
 from gonogo.store.calls import add_approval, add_calls, approval_of, call_of, count_pending
+from gonogo.store.sessions import add_turn
 
 ANN = Principal(id="ann", name="Ann", role=Role.OPERATOR)
 
@@ -61,3 +66,35 @@ async def test_a_call_that_is_dropped_takes_its_question_with_it(store: Store) -
     assert (await store.read(approval_of, "other")).status is ApprovalStatus.PENDING
     events = await store.read(log.events_after, "s1", 0)
     assert [event["type"] for event in events] == ["approval_resolved", "tool_result"]
+
+
+@pytest.mark.parametrize("kind", ["postgresql"])
+@pytest.mark.parametrize(
+    ("owner", "table"),
+    [({"plan_id": "p1", "subtask_id": "a"}, "plans"), ({"turn_id": "t1"}, "turns")],
+)
+async def test_who_lets_go_of_its_work_has_others_wait_until_that_is_written(
+    store: Store, database_url: str, tmp_path: Path, owner: dict[str, str], table: str, kind: str
+) -> None:
+    thread = replace(bare_thread(tmp_path), **owner)
+    others = create_engine(database_url.replace("postgresql://", "postgresql+psycopg://"))
+
+    def tell(conn: Connection) -> None:
+        rows.begin(conn)
+        rows.begin_plan(conn)
+        add_turn(conn, "t1", "s1", "Go", "coder", rows.NOW)
+
+    def held(conn: Connection) -> tuple[bool, bool]:
+        before = _is_free(others, table)
+        thread.hold(conn)
+        return before, _is_free(others, table)
+
+    await store.write(tell)
+    assert await store.write(held) == (True, False)
+    others.dispose()
+
+
+def _is_free(others: Engine, table: str) -> bool:
+    with others.begin() as conn:
+        held = f"SELECT 1 FROM {table} FOR UPDATE SKIP LOCKED"  # noqa: S608 - our own word
+        return bool(conn.execute(text(held)).all())
