@@ -21,6 +21,7 @@ from mutmut.mutation.mutators import mutation_operators
 from mutmut.mutation.pragma_handling import get_ignored_lines
 
 from reach import functions
+from rooms import room_of
 
 SOURCES = Path("src/gonogo")
 MIGRATIONS = SOURCES / "store" / "migrations"
@@ -40,10 +41,8 @@ class Change:
 
     @property
     def room(self) -> str:
-        """The room of the file; where a room has rooms, the one within."""
-        *folders, _ = parts = self.path.relative_to(SOURCES).parts
-        depth = 2 if folders[:1] == ["execution"] else 1
-        return "/".join(folders[:depth]) or parts[0].removesuffix(".py")
+        """The room of the file."""
+        return room_of(self.path.relative_to(SOURCES))
 
     def made(self) -> str:
         """The source with the change."""

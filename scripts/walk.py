@@ -13,7 +13,7 @@ import tomllib
 from collections import Counter
 from collections.abc import Generator
 from contextlib import contextmanager
-from pathlib import Path
+from pathlib import Path, PurePath
 from types import FrameType
 from typing import Any
 
@@ -24,6 +24,7 @@ from gonogo.domain.messages import parse_message
 from gonogo.llm.scripted import ScriptedModel
 from gonogo.runtime import Runtime
 from gonogo.settings import Settings
+from rooms import room_of
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = f"{ROOT / 'src' / 'gonogo'}/"
@@ -40,13 +41,10 @@ LINES = {
     "main/architect": [_calls("create_plan", goal="A goal", subtasks=[SUBTASK])],
     "a": [_calls("write_file", path="a.txt", content="made"), {"text": "Made."}],
 }
-_ROOMS_OF_ROOMS = "execution"
 
 
-def room_of(file: str) -> str:
-    """The room of a file of ours."""
-    parts = file.removeprefix(SOURCES).removesuffix(".py").split("/")
-    return "/".join(parts[:2]) if parts[0] == _ROOMS_OF_ROOMS and len(parts) > 1 else parts[0]
+def _room(file: str) -> str:
+    return room_of(PurePath(file).relative_to(SOURCES))
 
 
 def heights() -> dict[str, int]:
@@ -93,18 +91,18 @@ class Walk:
         while caller is not None and not caller.f_code.co_filename.startswith(SOURCES):
             caller = caller.f_back
         if caller is not None:
-            pair = room_of(caller.f_code.co_filename), room_of(code.co_filename)
-            self.pairs[pair] += pair[0] != pair[1]
+            pair = _room(caller.f_code.co_filename), _room(code.co_filename)
+            if pair[0] != pair[1]:
+                self.pairs[pair] += 1
 
     def tell(self, name: str, *, listed: bool) -> None:
         """Print what was passed."""
         files = list(dict.fromkeys(file for file, _ in self.functions))
-        rooms, height = {room_of(file) for file in files}, heights()
-        pairs = [pair for pair, count in self.pairs.items() if count]
-        upward = [pair for pair in pairs if height.get(pair[0], 0) < height.get(pair[1], 0)]
+        rooms, height = {_room(file) for file in files}, heights()
+        upward = [pair for pair in self.pairs if height.get(pair[0], 0) < height.get(pair[1], 0)]
         print(
             f"{name}: {len(self.functions)} functions, {len(files)} files, {len(rooms)} rooms,"
-            f" {len(pairs)} pairs, {len(upward)} of them upward"
+            f" {len(self.pairs)} pairs, {len(upward)} of them upward"
         )
         for low, high in sorted(upward):
             print(f"  upward: {low} calls {high}, {self.pairs[low, high]} times")

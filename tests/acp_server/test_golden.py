@@ -4,13 +4,13 @@
 """
 
 import json
-import os
 import re
 from pathlib import Path
 from typing import Any
 
 from acp import schema
 
+from fakes.golden import kept
 from fakes.world import call, calls, plan, step, write
 from gonogo.acp_server.session import plain
 
@@ -43,10 +43,7 @@ async def test_the_conversation_about_a_plan_is_what_was_written_down(editor, fo
     for body in said:
         check(body)
     lines = named(said, folder)
-    if os.environ.get("GONOGO_WRITE_GOLDEN"):
-        GOLDEN.parent.mkdir(exist_ok=True)
-        GOLDEN.write_text("".join(f"{line}\n" for line in lines))
-    assert lines == GOLDEN.read_text().splitlines()
+    assert lines == kept(GOLDEN, "".join(f"{line}\n" for line in lines)).splitlines()
 
 
 def check(body: dict[str, Any]) -> None:

@@ -4,7 +4,6 @@
 that is meant.
 """
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from fakes.golden import kept
 from gonogo.cli.app import app
 
 GOLDEN = Path(__file__).parent / "golden" / "help.txt"
@@ -30,6 +30,4 @@ def helps(command: Any, name: str, parent: typer.Context | None) -> Iterator[str
 
 def test_the_help_of_every_command_reads_as_it_is_kept():
     found = "\n".join(helps(COMMAND, "gonogo", None))
-    if os.environ.get("GONOGO_WRITE_GOLDEN"):
-        GOLDEN.write_text(found)
-    assert found == GOLDEN.read_text()
+    assert found == kept(GOLDEN, found)

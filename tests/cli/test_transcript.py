@@ -5,7 +5,6 @@ plan from the task to the rollback, in both languages; and where people and rule
 change that is meant.
 """
 
-import os
 import re
 import shlex
 import sys
@@ -14,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from fakes.golden import kept
 from fakes.openai_server import fake_openai
 from fakes.world import call, calls, plan, run, step, write
 
@@ -344,10 +344,7 @@ def test_what_commands_say_in_a_session_is_as_it_is_kept(gonogo, project, name, 
             "GONOGO_CONFIG": str(project if name == "trouble" else project / "none"),
         }  # fmt: skip
         found = "\n".join(told(gonogo, project, env, story))
-    kept = GOLDEN / f"{name}.{locale}.txt"
-    if os.environ.get("GONOGO_WRITE_GOLDEN"):
-        kept.write_text(found)
-    assert found == kept.read_text()
+    assert found == kept(GOLDEN / f"{name}.{locale}.txt", found)
 
 
 def told(gonogo, project: Path, env: dict[str, str], story: str) -> Iterator[str]:

@@ -8,12 +8,12 @@ tables after a change that is meant.
 
 import importlib
 import json
-import os
 import pkgutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from fakes.golden import kept
 from gonogo import policy
 from gonogo.domain import launchers
 from gonogo.domain.plan import Scope
@@ -152,14 +152,5 @@ def _json(value: object) -> str:
 
 
 def test_what_is_said_of_every_word_that_the_policy_knows_is_what_is_kept():
-    if os.environ.get("GONOGO_WRITE_GOLDEN"):
-        GOLDEN.write_text(anew(), "utf-8")
-    kept = json.loads(GOLDEN.read_text("utf-8"))
-    found = {
-        name: {word: [said_of(use, word) for use in section["uses"]] for word in section["words"]}
-        for name, section in kept.items()
-    }
-
-    assert found == {name: section["words"] for name, section in kept.items()}
-    known = {(name, word) for name, words in tables() for word in words}
-    assert known == {(name, word) for name, section in kept.items() for word in section["words"]}
+    found = anew()
+    assert found == kept(GOLDEN, found)

@@ -1,15 +1,15 @@
 """The events that the console's own tests read are those that the runtime writes.
 
-`GONOGO_WRITE_FIXTURES=1` writes them anew after a change that is meant.
+`GONOGO_WRITE_GOLDEN=1` writes them anew after a change that is meant.
 """
 
 import json
-import os
 import re
 from itertools import count
 from pathlib import Path
 from typing import Any
 
+from fakes.golden import kept
 from fakes.world import calls, plan, run, says, step, write
 
 FOLDER = Path(__file__).resolve().parents[2] / "console" / "src" / "shared" / "events" / "fixtures"
@@ -70,8 +70,4 @@ async def test_the_consoles_fixture_of_a_walk_is_what_the_runtime_writes(make, t
         events = [event for event in await world.log() if "seq" in event]
 
     found = json.dumps(plain(events, tmp_path), indent=1, ensure_ascii=False, sort_keys=True) + "\n"
-    kept = FOLDER / "walk.json"
-    if os.environ.get("GONOGO_WRITE_FIXTURES"):
-        kept.parent.mkdir(exist_ok=True)
-        kept.write_text(found, encoding="utf-8")
-    assert found == kept.read_text(encoding="utf-8")
+    assert found == kept(FOLDER / "walk.json", found)

@@ -62,6 +62,26 @@ def seen(events, kind, **fields):
 BUILD = {"type": "user_message", "content": "Build", "agent_type": "architect"}
 
 
+def proposed(born, root: Path, db, lines):
+    """Have a plan proposed, and its process killed. Gives the message that approves it."""
+    with process(born, root, db, lines, BUILD) as events:
+        plan_id = seen(events, "plan_notification")["metadata"]["plan_id"]
+    return {"type": "plan_decision", "plan_id": plan_id, "decision": "approve"}
+
+
+async def killed_while_it_runs(born, root: Path, db, lines, mark):
+    """Have a plan proposed and approved, and its process killed while its command runs.
+
+    Gives the message that approved it.
+    """
+    go = proposed(born, root, db, lines)
+    with process(born, root, db, lines, go) as events:
+        seen(events, "tool_call", tool_name="execute_command")
+        await is_running(mark)
+    await is_running(mark, False)
+    return go
+
+
 @on_both
 @pytest.mark.feature(22)
 async def test_a_plan_that_waits_survives_a_kill(make, born, tmp_path, db):
@@ -119,13 +139,7 @@ async def test_a_command_that_was_cut_off_is_unknown_and_not_run_again_by_itself
         "a": [calls(write("a.txt")), says("a")],
         "b": [calls(run(f"sleep {mark}")), says("b")],
     }
-    with process(born, tmp_path, db, lines, BUILD) as events:
-        plan_id = seen(events, "plan_notification")["metadata"]["plan_id"]
-    go = {"type": "plan_decision", "plan_id": plan_id, "decision": "approve"}
-    with process(born, tmp_path, db, lines, go) as events:
-        seen(events, "tool_call", tool_name="execute_command")
-        await is_running(mark)
-    await is_running(mark, False)
+    await killed_while_it_runs(born, tmp_path, db, lines, mark)
     async with make(lines) as world:
         world.session = mortal.SESSION
         await world.until("approval_requested", kind="intervention")
@@ -160,13 +174,7 @@ async def test_what_a_command_changed_before_the_kill_is_known_and_can_be_undone
         "main/architect": [plan(step("a", scope={"commands": ["sh make.sh"]}))],
         "a": [calls(write("a.txt")), calls(run("sh make.sh")), says("a")],
     }
-    with process(born, tmp_path, None, lines, BUILD) as events:
-        plan_id = seen(events, "plan_notification")["metadata"]["plan_id"]
-    go = {"type": "plan_decision", "plan_id": plan_id, "decision": "approve"}
-    with process(born, tmp_path, None, lines, go) as events:
-        seen(events, "tool_call", tool_name="execute_command")
-        await is_running(mark)
-    await is_running(mark, False)
+    approval = await killed_while_it_runs(born, tmp_path, None, lines, mark)
     async with make(lines) as world:
         world.session = mortal.SESSION
         await world.until("approval_requested", kind="intervention")
@@ -178,7 +186,9 @@ async def test_what_a_command_changed_before_the_kill_is_known_and_can_be_undone
         await world.idle()
         assert (world.folder / "made.txt").exists()
 
-        done = await world.runtime.rollback(world.ann, plan_id, whole=True, include_shared=True)
+        done = await world.runtime.rollback(
+            world.ann, approval["plan_id"], whole=True, include_shared=True
+        )
 
         assert {f.path for f in done.files} >= {"a.txt", "made.txt"}
         assert not {"a.txt", "made.txt"} & {path.name for path in world.folder.iterdir()}
@@ -217,9 +227,7 @@ async def test_a_call_that_was_cut_off_is_not_run_again_by_itself_where(
     make, born, tmp_path, meanwhile
 ):
     lines = {"main/architect": [plan(step("a"))], "a": [calls(write("a.txt")), says("a")]}
-    with process(born, tmp_path, None, lines, BUILD) as events:
-        plan_id = seen(events, "plan_notification")["metadata"]["plan_id"]
-    go = {"type": "plan_decision", "plan_id": plan_id, "decision": "approve"}
+    go = proposed(born, tmp_path, None, lines)
     folder = os.open(tmp_path / "work", os.O_RDONLY | os.O_DIRECTORY)
     try:
         # Somebody else changes the workspace, so that the call starts, and waits.
@@ -279,9 +287,7 @@ async def test_names_that_a_command_left_are_asked_about_after_a_kill_while_it_r
 ):
     mark = a_while()
     makes(tmp_path, f"{PLANTS}; sleep {mark}")
-    with process(born, tmp_path, None, MAKES, BUILD) as events:
-        plan_id = seen(events, "plan_notification")["metadata"]["plan_id"]
-    go = {"type": "plan_decision", "plan_id": plan_id, "decision": "approve"}
+    go = proposed(born, tmp_path, None, MAKES)
     with process(born, tmp_path, None, MAKES, go), anyio.fail_after(LIMIT):
         # The shell that runs it all has the mark on its command line before it has made anything.
         while not (tmp_path / "work" / ".envrc").exists():  # noqa: ASYNC110 - files tell nobody
@@ -307,9 +313,7 @@ async def test_a_kill_between_a_commands_end_and_the_question_loses_no_question(
     make, born, tmp_path, moment
 ):
     makes(tmp_path, PLANTS)
-    with process(born, tmp_path, None, MAKES, BUILD) as events:
-        plan_id = seen(events, "plan_notification")["metadata"]["plan_id"]
-    go = {"type": "plan_decision", "plan_id": plan_id, "decision": "approve"}
+    go = proposed(born, tmp_path, None, MAKES)
     with process(born, tmp_path, None, MAKES, go, DIES_AT=moment) as events:
         assert [e for e in events if is_intervention(e)] == []
     async with make(MAKES) as world:
@@ -327,9 +331,7 @@ async def test_a_kill_while_names_are_taken_away_leaves_them_taken_away(
     make, born, tmp_path, moment
 ):
     makes(tmp_path, PLANTS)
-    with process(born, tmp_path, None, MAKES, BUILD) as events:
-        plan_id = seen(events, "plan_notification")["metadata"]["plan_id"]
-    go = {"type": "plan_decision", "plan_id": plan_id, "decision": "approve"}
+    go = proposed(born, tmp_path, None, MAKES)
     with process(born, tmp_path, None, MAKES, go) as events:
         asked = next(e["metadata"]["approval_id"] for e in events if is_intervention(e))
     no = {"type": "hitl_decision", "approval_id": asked, "decision": "reject"}

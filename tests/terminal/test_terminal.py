@@ -71,6 +71,8 @@ def pauses_and_goes_on(at):
     assert all(len(line) <= 40 for line in at.screen.splitlines())
     at.resize(80)
     at.keys("r")
+    # Two keys that are read as one answer nothing.
+    at.shows(f"{PAUSED} resume")
 
 
 def leaves(at):

@@ -6,13 +6,13 @@ is written anew after a change that is meant.
 """
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 
+from fakes.golden import kept
 from fakes.until import with_time_to_begin
 from gonogo.domain.errors import InvalidArguments, ToolFailed
 from gonogo.domain.plan import MAX_SUBTASKS
@@ -90,10 +90,8 @@ def test_what_a_model_is_told_of_every_tool_reads_as_it_is_kept() -> None:
         tool.name: {"class": tool.tool_class.value, **tool.schema().model_dump(mode="json")}
         for tool in tools
     }
-    if os.environ.get("GONOGO_WRITE_GOLDEN"):
-        text = json.dumps(found, indent=2, sort_keys=True, ensure_ascii=False)
-        GOLDEN.write_text(f"{text}\n", "utf-8")
-    assert found == json.loads(GOLDEN.read_text("utf-8"))
+    text = json.dumps(found, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+    assert text == kept(GOLDEN, text)
 
 
 @pytest.mark.parametrize(

@@ -85,7 +85,6 @@ class Messages(Decisions):
             if known is not None:
                 return known
             receipt = fn(conn, *args, **kwargs)
-            receipt = replace(receipt, after=log.begin_seq(conn, receipt.session_id))
             if once is not None:
                 self._keep(conn, once, receipt)
             return receipt
@@ -113,7 +112,6 @@ class Messages(Decisions):
         session, created = self._session_for(conn, principal, session_id)
         if session_id is None:
             log.tell(conn, session.id, now, SessionInfo(session_id=session.id))
-        receipt = Receipt(session_id=session.id, created=created)
         agent = message.agent_type
         if isinstance(message, SwitchAgent):
             self.parts.inbox.switch(
@@ -121,9 +119,14 @@ class Messages(Decisions):
                 final=not message.content,
             )  # fmt: skip
         if not message.content:
-            return receipt
+            after = log.begin_seq(conn, session.id)
+            return Receipt(session_id=session.id, after=after, created=created)
         kept = self.parts.inbox.receive(conn, session, message.content, agent, now, principal.id)
-        return replace(receipt, turn_id=kept.turn_id, told=log.told_seq(conn, session.id))
+        after = log.begin_seq(conn, session.id)
+        return Receipt(
+            session_id=session.id, after=after, created=created, turn_id=kept.turn_id,
+            told=after + len(log.told_in(conn, session.id)),
+        )  # fmt: skip
 
     def _session_for(
         self, conn: Connection, principal: Principal, session_id: str | None
@@ -165,7 +168,7 @@ class Messages(Decisions):
                     DecisionAnswer(id=call_id, ok=False, code=error.code, detail=str(error))
                 )
         if not receipts:
-            return Receipt(session_id=session_id or "", answers=tuple(answers))
+            return Receipt(session_id=session_id or "", after=0, answers=tuple(answers))
         settled = max(receipt.after for receipt in receipts)
         ends = [receipt.ends for receipt in receipts]
         return replace(
@@ -216,7 +219,10 @@ class Messages(Decisions):
         end_call(conn, call, status, now, result=message.result, error=error)
         drop_timer(conn, CLIENT_CALL, call.id)
         self.parts.went_on.of_call(conn, call, now)
-        return Receipt(session_id=session_id, turn_id=call.turn_id, plan_id=call.plan_id)
+        return Receipt(
+            session_id=session_id, after=log.begin_seq(conn, session_id), turn_id=call.turn_id,
+            plan_id=call.plan_id,
+        )  # fmt: skip
 
     # Stops ------------------------------------------------------------------------------------
 
@@ -234,12 +240,14 @@ class Messages(Decisions):
             if turn is None or turn.session_id != session.id:
                 raise NotFound(f"No turn found with id={turn_id}")
             self.parts.turns.cancel(conn, turn, principal.id, now, message.reason)
-            return Receipt(session_id=session.id, turn_id=turn.id)
+            after = log.begin_seq(conn, session.id)
+            return Receipt(session_id=session.id, after=after, turn_id=turn.id)
         plan = plan_of(conn, session.active_plan_id) if session.active_plan_id else None
         if plan is None or plan.status in ENDED:
             raise Conflict("Nothing is running in this session")
         self.parts.engine.cancel(conn, plan.id, principal.id, now, message.reason)
-        return Receipt(session_id=session.id, plan_id=plan.id)
+        after = log.begin_seq(conn, session.id)
+        return Receipt(session_id=session.id, after=after, plan_id=plan.id)
 
 
 def _kept(conn: Connection, once: Once) -> Receipt | None:

@@ -24,7 +24,7 @@ class Receipt:
     """An accepted message. Its answer is what follows `after` in the session's log."""
 
     session_id: str
-    after: int = 0
+    after: int
     turn_id: str | None = None
     plan_id: str | None = None
     answers: tuple[DecisionAnswer, ...] = ()
