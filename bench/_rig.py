@@ -17,7 +17,7 @@ from gonogo.execution.checkpoints import checkpoint_starts
 from gonogo.execution.jobs import LocalDispatcher
 from gonogo.execution.plans import Engine
 from gonogo.execution.scheduling import Runner
-from gonogo.store import Connection, Store, go_on, new_id
+from gonogo.store import Store, Tx, go_on, new_id
 from gonogo.store import events as log
 from gonogo.store.plans import add_grants, add_plan, add_revision, move_plan, plan_of
 from gonogo.store.sessions import add_session
@@ -93,11 +93,11 @@ class Rig:
         await self.store.write(self._go, plan_id)
         return plan_id
 
-    def _go(self, conn: Connection, plan_id: str) -> None:
-        plan = plan_of(conn, plan_id)
+    def _go(self, tx: Tx, plan_id: str) -> None:
+        plan = plan_of(tx, plan_id)
         if plan is None:
             raise LookupError(plan_id)
-        self.engine.begin(conn, plan, utc_now())
+        self.engine.begin(tx, plan, utc_now())
 
 
 @asynccontextmanager
@@ -107,7 +107,7 @@ async def rig(folder: Path, run: Runner) -> AsyncIterator[Rig]:
     store = Store(f"sqlite:///{folder / 'bench.db'}")
     engine = Engine(
         store=store, clock=utc_now, run=run, timeout=1_800.0, ended=_ended,
-        dropped=lambda conn, row, reason, now: None, ask=lambda conn, *about: None,
+        dropped=lambda tx, row, reason, now: None, ask=lambda tx, *about: None,
         starting=checkpoint_starts,
     )  # fmt: skip
 
@@ -117,7 +117,7 @@ async def rig(folder: Path, run: Runner) -> AsyncIterator[Rig]:
     dispatcher = LocalDispatcher(
         store,
         {"plan": engine.plan_job, "subtask": engine.subtask_job, "over": tell_over},
-        lambda conn, timer, now: None,
+        lambda tx, timer, now: None,
         utc_now,
     )
     store.deliver = dispatcher.take
@@ -139,19 +139,17 @@ def new_session(now: datetime, workspace: str = "bench") -> Session:
     )  # fmt: skip
 
 
-def _ended(conn: Connection, plan: Plan, status: PlanStatus, now: datetime) -> None:
-    go_on(conn, "over", plan.id)
+def _ended(tx: Tx, plan: Plan, status: PlanStatus, now: datetime) -> None:
+    go_on(tx, "over", plan.id)
 
 
-def _prepare(
-    conn: Connection, subtasks: Sequence[Subtask], max_parallel: int, events_before: int
-) -> str:
+def _prepare(tx: Tx, subtasks: Sequence[Subtask], max_parallel: int, events_before: int) -> str:
     """A session with a plan that a person has approved."""
     now = utc_now()
     session = new_session(now)
-    add_session(conn, session)
+    add_session(tx, session)
     for n in range(events_before):
-        log.tell(conn, session.id, now, AssistantMessage(content=f"said before, {n}"))
+        log.tell(tx, session.id, now, AssistantMessage(content=f"said before, {n}"))
     revision = Revision(plan_id=new_id("plan"), number=1, goal="measure", subtasks=tuple(subtasks))
     plan = Plan(
         id=revision.plan_id, session_id=session.id, turn_id=None, goal="measure",
@@ -159,10 +157,10 @@ def _prepare(
         digest=revision.digest, auto_approve_tools=True, max_parallel=max_parallel,
         created_at=now, approved_at=None, started_at=None, finished_at=None, feedback=None,
     )  # fmt: skip
-    add_plan(conn, plan)
-    add_revision(conn, revision, now, "architect", "first")
-    add_grants(conn, [_grant(plan, subtask, now) for subtask in subtasks])
-    move_plan(conn, plan, PlanStatus.APPROVED, approved_at=now)
+    add_plan(tx, plan)
+    add_revision(tx, revision, now, "architect", "first")
+    add_grants(tx, [_grant(plan, subtask, now) for subtask in subtasks])
+    move_plan(tx, plan, PlanStatus.APPROVED, approved_at=now)
     return plan.id
 
 
@@ -174,7 +172,7 @@ def _grant(plan: Plan, subtask: Subtask, now: datetime) -> GrantRow:
     )  # fmt: skip
 
 
-def _check(conn: Connection, plan_id: str) -> None:
-    plan = plan_of(conn, plan_id)
+def _check(tx: Tx, plan_id: str) -> None:
+    plan = plan_of(tx, plan_id)
     if plan is None or plan.status is not PlanStatus.COMPLETED:
         raise RuntimeError(f"the plan did not complete: {plan}")

@@ -19,7 +19,7 @@ from gonogo.domain.events import (
 from gonogo.domain.records import MAIN, CallRow
 from gonogo.domain.states import CallStatus
 from gonogo.domain.tool_calls import Reply, ToolRequest, UserText
-from gonogo.store import Connection, Store, patiently
+from gonogo.store import Store, Tx, patiently
 from gonogo.store import events as log
 from gonogo.store.calls import add_calls
 from gonogo.store.sessions import add_session, say
@@ -45,17 +45,17 @@ def _write(database: Path, session_id: str, turns: int) -> None:
         store.close()
 
 
-def _fill(conn: Connection, session_id: str, turns: int) -> None:
-    add_session(conn, session(session_id, principal_id="local", title="Long"))
+def _fill(tx: Tx, session_id: str, turns: int) -> None:
+    add_session(tx, session(session_id, principal_id="local", title="Long"))
     for turn in range(turns):
         now = NOW + timedelta(minutes=turn)
         calls = [f"call_{turn}_{n}" for n in range(CALLS)]
-        say(conn, session_id, MAIN, UserText(content=f"Question {turn}"), now)
+        say(tx, session_id, MAIN, UserText(content=f"Question {turn}"), now)
         asks = tuple(ToolRequest(id=each, name="read_file", arguments={}) for each in calls)
-        say(conn, session_id, MAIN, Reply(text="Let me look.", calls=asks), now, agent="coder")
-        add_calls(conn, [_read(session_id, each, turn * CALLS + n) for n, each in enumerate(calls)])
-        say(conn, session_id, MAIN, Reply(text=_answer(turn)), now, agent="coder")
-        log.tell(conn, session_id, now + timedelta(seconds=1), *_events(turn, calls))
+        say(tx, session_id, MAIN, Reply(text="Let me look.", calls=asks), now, agent="coder")
+        add_calls(tx, [_read(session_id, each, turn * CALLS + n) for n, each in enumerate(calls)])
+        say(tx, session_id, MAIN, Reply(text=_answer(turn)), now, agent="coder")
+        log.tell(tx, session_id, now + timedelta(seconds=1), *_events(turn, calls))
 
 
 def _read(session_id: str, call_id: str, place: int) -> CallRow:

@@ -79,7 +79,7 @@ class Fate:
     def wait_everywhere(self) -> None:
         """Have everything that is counted come by here."""
         raw, prepare = sqlite._raw, sqlite._prepare
-        sqlite._raw = lambda conn: Watched(raw(conn), self)  # type: ignore[assignment]
+        sqlite._raw = lambda tx: Watched(raw(tx), self)  # type: ignore[assignment]
 
         def prepared(connection: sqlite3.Connection, record: object) -> None:
             connection.set_trace_callback(self._meet_statement)

@@ -138,9 +138,9 @@ def read(
     return Evidence(url, tables, flaws, workspace, list(ledger), list(requests))
 
 
-def _flaws(conn: Any) -> list[str]:
-    said = [str(row[0]) for row in conn.execute(text("PRAGMA integrity_check"))]
-    keys = [f"foreign key {tuple(row)}" for row in conn.execute(text("PRAGMA foreign_key_check"))]
+def _flaws(tx: Any) -> list[str]:
+    said = [str(row[0]) for row in tx.execute(text("PRAGMA integrity_check"))]
+    keys = [f"foreign key {tuple(row)}" for row in tx.execute(text("PRAGMA foreign_key_check"))]
     return [line for line in said if line != "ok"] + keys
 
 

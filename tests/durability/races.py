@@ -19,7 +19,7 @@ from gonogo.domain.records import Approval
 from gonogo.domain.reviews import Review
 from gonogo.execution.approvals import ApprovalService, Question, Ruling
 from gonogo.policy.reviewers import ReviewRule, Reviews, ReviewText
-from gonogo.store import Connection
+from gonogo.store import Tx
 from gonogo.store import events as log
 
 NAMES = ("ann", "bob")
@@ -53,13 +53,13 @@ RACES = (
 class _Settles:
     """A kind whose answers leave a line each in the audit: that is how often it took effect."""
 
-    def settle(self, conn: Connection, approval: Approval, ruling: Ruling, now: datetime) -> None:
+    def settle(self, tx: Tx, approval: Approval, ruling: Ruling, now: datetime) -> None:
         log.note(
-            conn, approval.session_id, now, actor=ruling.by.id, action="race.settled",
+            tx, approval.session_id, now, actor=ruling.by.id, action="race.settled",
             subject=approval.subject, approval_id=approval.id, word=str(ruling.word),
         )  # fmt: skip
 
-    def lapse(self, conn: Connection, approval: Approval, now: datetime) -> None:
+    def lapse(self, tx: Tx, approval: Approval, now: datetime) -> None:
         raise AssertionError("nothing expires here")
 
 
@@ -72,16 +72,16 @@ def desk_of_races() -> ApprovalService:
     return ApprovalService(kinds=kinds, reviews=Reviews(rules=(rule,)), max_pending=1_000_000)
 
 
-def begin_races(conn: Connection) -> None:
-    begin(conn, *(f"s{n}" for n in range(SESSIONS)))
+def begin_races(tx: Tx) -> None:
+    begin(tx, *(f"s{n}" for n in range(SESSIONS)))
 
 
-def ask(conn: Connection, numbers: Sequence[int]) -> list[str]:
+def ask(tx: Tx, numbers: Sequence[int]) -> list[str]:
     """Open a question for each race."""
     desk = desk_of_races()
     return [
         desk.open(
-            conn,
+            tx,
             Question(
                 session_id=f"s{n % SESSIONS}", kind=RACES[n % len(RACES)].kind, subject=f"{n}",
                 details={"arguments": {"n": n}}, reason="asks", digest=f"sha256:{n}",

@@ -37,7 +37,7 @@ class Bench:
         self.running: Counter[str] = Counter()
         self.most_at_once = 0
         self.news = anyio.Event()
-        self.on_timer = lambda conn, timer, now: None
+        self.on_timer = lambda tx, timer, now: None
         handlers = {"turn": self.turn, "fails": self.fails}
         self.dispatcher = LocalDispatcher(store, handlers, self._fire, lambda: self.now, **more)
         store.deliver = self.dispatcher.take
@@ -63,11 +63,11 @@ class Bench:
         self.tell()
         raise ExceptionGroup("both", [ValueError(job.key), KeyError(job.key)])
 
-    def _fire(self, conn, timer, now):
+    def _fire(self, tx, timer, now):
         self.fired.append((timer.kind, timer.key))
         # On the store's thread, not on the event loop's.
         self.loop.call_soon_threadsafe(self.tell)
-        self.on_timer(conn, timer, now)
+        self.on_timer(tx, timer, now)
 
     def tell(self):
         self.news.set()
@@ -206,7 +206,7 @@ async def test_no_more_jobs_run_at_once_than_the_capacity(store):
 
 async def test_a_job_that_fails_harms_nobody_and_is_taken_up_a_little_later(store, caplog):
     bench = Bench(store)
-    bench.on_timer = lambda conn, timer, now: go_on(conn, "turn", timer.key)
+    bench.on_timer = lambda tx, timer, now: go_on(tx, "turn", timer.key)
     bench.open("a", "x")
     with caplog.at_level(logging.ERROR):
         async with bench.serving():
@@ -222,9 +222,9 @@ async def test_a_job_that_fails_harms_nobody_and_is_taken_up_a_little_later(stor
 
 
 async def test_timers_fire_in_order_when_they_are_due_and_not_before(store):
-    def timers(conn):
+    def timers(tx):
         for key, seconds in (("c", 30), ("a", 10), ("b", 20), ("later", 100)):
-            set_timer(conn, "expiry", key, NOW + seconds * SECOND)
+            set_timer(tx, "expiry", key, NOW + seconds * SECOND)
 
     bench = Bench(store)
     await store.write(timers)
@@ -285,15 +285,15 @@ async def test_a_clock_that_goes_back_fires_nothing_early_and_nothing_twice(stor
 async def test_a_timer_that_is_dropped_or_set_anew_meanwhile_does_not_fire(store):
     bench = Bench(store)
 
-    def first_decides(conn, timer, now):
-        drop_timer(conn, "expiry", "b")
-        set_timer(conn, "expiry", "c", NOW + 500 * SECOND)
+    def first_decides(tx, timer, now):
+        drop_timer(tx, "expiry", "b")
+        set_timer(tx, "expiry", "c", NOW + 500 * SECOND)
 
     bench.on_timer = first_decides
 
-    def timers(conn):
+    def timers(tx):
         for number, key in enumerate("abc"):
-            set_timer(conn, "expiry", key, NOW - 3 * SECOND + number * SECOND)
+            set_timer(tx, "expiry", key, NOW - 3 * SECOND + number * SECOND)
 
     await store.write(timers)
     async with bench.serving():
@@ -307,8 +307,8 @@ async def test_what_a_timer_does_and_its_end_are_one_transaction(store, caplog):
     bench = Bench(store)
     bench.open("x")
 
-    def fails_once(conn, timer, now):
-        go_on(conn, "turn", "x")
+    def fails_once(tx, timer, now):
+        go_on(tx, "turn", "x")
         if len(bench.fired) == 1:
             raise ValueError("not yet")
 
@@ -417,7 +417,7 @@ async def test_jobs_and_timers_wait_for_a_database_that_others_would_not_wait_fo
     written = []
 
     async def writes(job):
-        written.append(await store.write(lambda conn: job.key))
+        written.append(await store.write(lambda tx: job.key))
         bench.tell()
 
     bench.dispatcher._handlers["turn"] = writes
@@ -431,7 +431,7 @@ async def test_jobs_and_timers_wait_for_a_database_that_others_would_not_wait_fo
                 bench.dispatcher.submit(Job("turn", key))
             for _ in range(2):
                 with pytest.raises(Busy):
-                    await store.write(lambda conn: None)
+                    await store.write(lambda tx: None)
             assert (bench.fired, written) == ([], [])
             other.execute("ROLLBACK")
             await bench.until(lambda: bench.fired and len(written) == 3)
@@ -444,7 +444,7 @@ async def test_jobs_and_timers_wait_for_a_database_that_others_would_not_wait_fo
 
 async def test_a_job_that_gave_up_waiting_is_taken_up_later_and_is_no_defect(store, caplog):
     bench = Bench(store)
-    bench.on_timer = lambda conn, timer, now: go_on(conn, "turn", timer.key)
+    bench.on_timer = lambda tx, timer, now: go_on(tx, "turn", timer.key)
     bench.open("x")
 
     async def gives_up(job):
@@ -462,14 +462,14 @@ async def test_a_job_that_gave_up_waiting_is_taken_up_later_and_is_no_defect(sto
 
 
 async def test_ten_thousand_timers_are_one_sleeping_task(store):
-    def timers(conn):
+    def timers(tx):
         from gonogo.store.rows import put
         from gonogo.store.schema import timers as table
 
         rows = [
             {"kind": "expiry", "key": f"{n}", "run_at": NOW + 3600 * SECOND} for n in range(10_000)
         ]
-        put(conn, table, rows)
+        put(tx, table, rows)
 
     await store.write(timers)
     bench = Bench(store)

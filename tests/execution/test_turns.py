@@ -13,7 +13,7 @@ from gonogo.domain.states import TurnStatus
 from gonogo.domain.tool_calls import ModelRequest
 from gonogo.execution.inbox import check, move
 from gonogo.execution.scheduling import Superseded
-from gonogo.store import Connection, Store
+from gonogo.store import Store, Tx
 from gonogo.store.sessions import add_turn, move_turn, take_turn, turn_of
 
 
@@ -22,10 +22,10 @@ def kind() -> str:
     return "sqlite"
 
 
-def begun(conn: Connection) -> Turn:
-    rows.begin(conn)
-    queued = add_turn(conn, "t1", "s1", "Hi", "ask", rows.NOW)
-    return take_turn(conn, queued, TurnStatus.RUNNING)
+def begun(tx: Tx) -> Turn:
+    rows.begin(tx)
+    queued = add_turn(tx, "t1", "s1", "Hi", "ask", rows.NOW)
+    return take_turn(tx, queued, TurnStatus.RUNNING)
 
 
 async def test_who_held_a_turn_before_is_fenced_although_it_still_runs(store: Store) -> None:

@@ -14,7 +14,7 @@ from gonogo.domain.records import Plan
 from gonogo.domain.states import PlanStatus
 from gonogo.domain.strict_json import content_hash
 from gonogo.execution.rollback import Rollbacks, Rolled, wanted_rollback
-from gonogo.store import Connection, Store
+from gonogo.store import Store, Tx
 from gonogo.store.checkpoints import Doer, Touched, add_changes
 from gonogo.store.plans import add_plan, add_revision, plan_of, set_plan
 from gonogo.store.sessions import add_session
@@ -56,21 +56,21 @@ class Site:
         )  # fmt: skip
 
     async def begin(self, status: PlanStatus) -> None:
-        def write(conn: Connection) -> None:
-            add_session(conn, rows.session(workspace=str(self.root)))
+        def write(tx: Tx) -> None:
+            add_session(tx, rows.session(workspace=str(self.root)))
             first = rows.revision(rows.subtask("a"), rows.subtask("b"))
-            add_plan(conn, rows.plan(status=status, digest=first.digest))
-            add_revision(conn, first, rows.NOW, "architect", "first")
+            add_plan(tx, rows.plan(status=status, digest=first.digest))
+            add_revision(tx, first, rows.NOW, "architect", "first")
             for path, text in FILES.items():
                 doer = Doer("s1", "p1", 1, path[0], f"call_{path[0]}", str(self.root))
                 left = {"hash": content_hash(text.encode())}
-                add_changes(conn, doer, "tool", [Touched(path, None, left)], rows.NOW)
+                add_changes(tx, doer, "tool", [Touched(path, None, left)], rows.NOW)
 
         await self.store.write(write)
 
     async def roll_back(self, subtask_id: str) -> Rolled:
-        def find(conn: Connection):
-            return wanted_rollback(conn, "p1", None, subtask_id)
+        def find(tx: Tx):
+            return wanted_rollback(tx, "p1", None, subtask_id)
 
         return await self.rollbacks.carry_out(find, "ann", include_shared=False)
 
@@ -112,11 +112,11 @@ async def test_what_nobody_could_tell_is_a_conflict_and_the_files_beside_it_go_b
 ) -> None:
     await site.begin(PlanStatus.COMPLETED)
 
-    def also(conn: Connection) -> None:
+    def also(tx: Tx) -> None:
         command = Doer("s1", "p1", 1, "a", "call_command", str(site.root))
         unseen = Touched(".", None, {"unknown": "there are too many files"})
         lost = Touched("b.txt", {"hash": "0"}, {"hash": content_hash(FILES["b.txt"].encode())})
-        add_changes(conn, command, "command", [unseen, lost], rows.NOW)
+        add_changes(tx, command, "command", [unseen, lost], rows.NOW)
 
     await site.store.write(also)
     rolled = await site.roll_back("a")
@@ -134,12 +134,12 @@ async def test_a_rollback_is_refused_where_the_plan_got_another_revision_meanwhi
 ) -> None:
     await site.begin(PlanStatus.COMPLETED)
 
-    def revised(conn: Connection) -> None:
+    def revised(tx: Tx) -> None:
         second = rows.revision(rows.subtask("a"), rows.subtask("c"), number=2)
-        plan = plan_of(conn, "p1")
+        plan = plan_of(tx, "p1")
         assert plan is not None
-        add_revision(conn, second, rows.NOW, "ann", "retry")
-        set_plan(conn, plan, revision=2, digest=second.digest)
+        add_revision(tx, second, rows.NOW, "ann", "retry")
+        set_plan(tx, plan, revision=2, digest=second.digest)
 
     site.snapshots.taking = lambda: anyio.from_thread.run(site.store.write, revised)
     with pytest.raises(Conflict, match="Plan p1 has changed meanwhile; look again"):

@@ -53,7 +53,7 @@ from gonogo.execution.scheduling import (
     Work,
     plan_state,
 )
-from gonogo.store import Connection, Outbox, Store, plans
+from gonogo.store import Outbox, Store, Tx, plans
 from gonogo.store import events as log
 from gonogo.store.calls import pending_of_plan
 from gonogo.store.checkpoints import Doer, Touched
@@ -68,7 +68,7 @@ from gonogo.store.plans import (
 )
 from gonogo.store.prepared import Direct
 from gonogo.store.sessions import add_session
-from gonogo.store.transaction import open_outbox
+from gonogo.store.transaction import Recent
 
 ANN = Principal(id="ann", name="Ann", role=Role.OPERATOR)
 QUOTA = timedelta(seconds=90)
@@ -99,7 +99,7 @@ class Ground:
         self.loop = asyncio.new_event_loop()
         engine = store._backend.engine
         is_sqlite = engine.dialect.name == "sqlite"
-        self.conn: Connection = Direct(engine) if is_sqlite else engine.connect()
+        self.conn = Direct(engine) if is_sqlite else engine.connect()
         self.raw: Any = self.conn.connection.driver_connection
         self.is_sqlite = is_sqlite
         if self.is_sqlite:
@@ -237,24 +237,27 @@ class Floor:
         """Run a function in a transaction, which is never committed if the process dies in it."""
         self.ground.begin()
         try:
-            box = open_outbox(self.ground.conn)
-            found = fn(self.ground.conn, *args)
-            log.flush(self.ground.conn)
+            tx = self._tx()
+            found = fn(tx, *args)
+            log.flush(tx)
             _live_or_die(dies)
         except BaseException:
             self.ground.rollback()
             raise
         self.ground.commit()
-        self._open_box(box)
+        self._open_box(tx.outbox)
         return found
 
     def read(self, fn: Callable[..., Any], *args: Any) -> Any:
         """Run a function that changes nothing."""
         self.ground.begin()
         try:
-            return fn(self.ground.conn, *args)
+            return fn(self._tx(), *args)
         finally:
             self.ground.rollback()
+
+    def _tx(self) -> Tx:
+        return Tx(self.ground.conn, self.now, Recent())
 
     def _open_box(self, box: Outbox) -> None:
         for stop in box.stops:
@@ -331,9 +334,9 @@ class Floor:
         self.write(trace.end, self.now)
         return wrote
 
-    def _checked(self, conn: Connection, work: Work) -> int:
-        self.engine.check(conn, work)
-        return subtask_row(conn, work.key).attempt
+    def _checked(self, tx: Tx, work: Work) -> int:
+        self.engine.check(tx, work)
+        return subtask_row(tx, work.key).attempt
 
     def finish(self, *done: tuple[Held, str]) -> None:
         """Hand over what came of subtasks of one plan, in one transaction."""
@@ -360,10 +363,10 @@ class Floor:
     def park(self, held: Held) -> None:
         """A runner asks a person, in the transaction in which its subtask gives up its place."""
 
-        def ask(conn: Connection) -> None:
-            plan = plan_of(conn, held.plan_id)
-            self.engine.park(conn, held.work, self.now)
-            self.desk.open(conn, question(plan, ApprovalKind.TOOL, held.work.subtask.id), self.now)
+        def ask(tx: Tx) -> None:
+            plan = plan_of(tx, held.plan_id)
+            self.engine.park(tx, held.work, self.now)
+            self.desk.open(tx, question(plan, ApprovalKind.TOOL, held.work.subtask.id), self.now)
 
         self._let_go([held])
         self.write(ask)
@@ -456,13 +459,13 @@ class Floor:
         """Carry out a timer."""
         self.write(self._fire, timer)
 
-    def _fire(self, conn: Connection, timer: Timer) -> None:
-        if not take_timer(conn, timer):
+    def _fire(self, tx: Tx, timer: Timer) -> None:
+        if not take_timer(tx, timer):
             return
         if timer.kind in PLAN_TIMERS:
-            self.engine.on_timer(conn, timer.kind, timer.key, self.now)
+            self.engine.on_timer(tx, timer.kind, timer.key, self.now)
         elif timer.kind in {EXPIRE, WARN}:
-            self.desk.on_timer(conn, timer.kind, timer.key, self.now)
+            self.desk.on_timer(tx, timer.kind, timer.key, self.now)
 
     def crash(self, fn: Callable[..., Any] | None = None, *args: Any) -> None:
         """The process dies, maybe in the middle of a transaction, and another one starts."""
@@ -483,15 +486,15 @@ class Floor:
 
     # What the engine asks of others -----------------------------------------------------------
 
-    def _ended(self, conn: Connection, plan: Plan, status: PlanStatus, now: datetime) -> None:
-        for approval in pending_of_plan(conn, plan.id):
-            self.desk.withdraw(conn, approval, now)
-        end_grants(conn, plan.id, now, f"the plan is {status}")
+    def _ended(self, tx: Tx, plan: Plan, status: PlanStatus, now: datetime) -> None:
+        for approval in pending_of_plan(tx, plan.id):
+            self.desk.withdraw(tx, approval, now)
+        end_grants(tx, plan.id, now, f"the plan is {status}")
 
-    def _dropped(self, conn: Connection, row: SubtaskRow, reason: str, now: datetime) -> None:
-        for approval in pending_of_plan(conn, row.plan_id):
+    def _dropped(self, tx: Tx, row: SubtaskRow, reason: str, now: datetime) -> None:
+        for approval in pending_of_plan(tx, row.plan_id):
             if approval.subtask_id == row.subtask_id:
-                self.desk.withdraw(conn, approval, now)
+                self.desk.withdraw(tx, approval, now)
 
     # Plans ------------------------------------------------------------------------------------
 
@@ -503,11 +506,11 @@ class Floor:
             plan_id, session_id=session.id, digest=revision.digest, max_parallel=parallel
         )
 
-        def write(conn: Connection) -> None:
-            add_session(conn, session)
-            add_plan(conn, plan)
-            add_revision(conn, revision, self.now, "architect", "first")
-            self.desk.open(conn, question(plan, ApprovalKind.PLAN), self.now)
+        def write(tx: Tx) -> None:
+            add_session(tx, session)
+            add_plan(tx, plan)
+            add_revision(tx, revision, self.now, "architect", "first")
+            self.desk.open(tx, question(plan, ApprovalKind.PLAN), self.now)
 
         self.write(write)
 

@@ -15,7 +15,7 @@ from gonogo.execution.approvals import ApprovalService, Question, Ruling
 from gonogo.execution.plans import REPLAN_QUESTION, Engine
 from gonogo.execution.plans.revisions import completed, mint_grants, told_progress
 from gonogo.execution.scheduling import REPLAN
-from gonogo.store import Connection, go_on
+from gonogo.store import Tx, go_on
 from gonogo.store.calls import pending_of_plan
 from gonogo.store.plans import (
     add_revision,
@@ -39,14 +39,14 @@ class ToWork:
 
     engine: Engine
 
-    def settle(self, conn: Connection, approval: Approval, ruling: Ruling, now: datetime) -> None:
+    def settle(self, tx: Tx, approval: Approval, ruling: Ruling, now: datetime) -> None:
         key = subtask_key(approval.plan_id, approval.revision, approval.subtask_id)
-        self.engine.resume(conn, key, now)
+        self.engine.resume(tx, key, now)
 
-    def lapse(self, conn: Connection, approval: Approval, now: datetime) -> None:
+    def lapse(self, tx: Tx, approval: Approval, now: datetime) -> None:
         # The runner is told that nobody answered, and goes on.
         key = subtask_key(approval.plan_id, approval.revision, approval.subtask_id)
-        self.engine.resume(conn, key, now)
+        self.engine.resume(tx, key, now)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,28 +55,28 @@ class ToPlan:
 
     engine: Engine
 
-    def settle(self, conn: Connection, approval: Approval, ruling: Ruling, now: datetime) -> None:
-        plan = plan_of(conn, approval.plan_id)
+    def settle(self, tx: Tx, approval: Approval, ruling: Ruling, now: datetime) -> None:
+        plan = plan_of(tx, approval.plan_id)
         if ruling.word is not DecisionWord.REJECT:
-            self._approve(conn, plan, now, held=ruling.word is DecisionWord.HOLD)
+            self._approve(tx, plan, now, held=ruling.word is DecisionWord.HOLD)
         elif plan.started_at is not None:
-            self.engine.end_unfinished(conn, plan.id, "rejected", now)
+            self.engine.end_unfinished(tx, plan.id, "rejected", now)
         else:
-            assert move_plan(conn, plan, PlanStatus.REJECTED, finished_at=now)
+            assert move_plan(tx, plan, PlanStatus.REJECTED, finished_at=now)
 
-    def lapse(self, conn: Connection, approval: Approval, now: datetime) -> None:
-        plan = plan_of(conn, approval.plan_id)
+    def lapse(self, tx: Tx, approval: Approval, now: datetime) -> None:
+        plan = plan_of(tx, approval.plan_id)
         if plan.started_at is not None:
-            self.engine.end_unfinished(conn, plan.id, "expired", now)
+            self.engine.end_unfinished(tx, plan.id, "expired", now)
         else:
-            assert move_plan(conn, plan, PlanStatus.EXPIRED, finished_at=now)
+            assert move_plan(tx, plan, PlanStatus.EXPIRED, finished_at=now)
 
-    def _approve(self, conn: Connection, plan: Plan, now: datetime, *, held: bool) -> None:
-        assert move_plan(conn, plan, PlanStatus.APPROVED, approved_at=now)
+    def _approve(self, tx: Tx, plan: Plan, now: datetime, *, held: bool) -> None:
+        assert move_plan(tx, plan, PlanStatus.APPROVED, approved_at=now)
         approved = replace(plan, status=PlanStatus.APPROVED)
-        _grant(conn, approved, now)
+        _grant(tx, approved, now)
         if not held:
-            self.engine.begin(conn, approved, now)
+            self.engine.begin(tx, approved, now)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,18 +85,18 @@ class ToReplan:
 
     engine: Engine
 
-    def settle(self, conn: Connection, approval: Approval, ruling: Ruling, now: datetime) -> None:
-        plan = plan_of(conn, approval.plan_id)
+    def settle(self, tx: Tx, approval: Approval, ruling: Ruling, now: datetime) -> None:
+        plan = plan_of(tx, approval.plan_id)
         if ruling.word is DecisionWord.REJECT:
-            self.engine.end_unfinished(conn, plan.id, "declined", now)
+            self.engine.end_unfinished(tx, plan.id, "declined", now)
             return
-        set_plan(conn, plan, replan={**plan.replan, "asks": False})
-        go_on(conn, REPLAN, plan.id)
+        set_plan(tx, plan, replan={**plan.replan, "asks": False})
+        go_on(tx, REPLAN, plan.id)
 
-    def lapse(self, conn: Connection, approval: Approval, now: datetime) -> None:
-        plan = plan_of(conn, approval.plan_id)
+    def lapse(self, tx: Tx, approval: Approval, now: datetime) -> None:
+        plan = plan_of(tx, approval.plan_id)
         if plan.status is PlanStatus.REPLANNING:
-            self.engine.end_unfinished(conn, plan.id, "expired", now)
+            self.engine.end_unfinished(tx, plan.id, "expired", now)
 
 
 def question(plan: Plan, kind: ApprovalKind, subtask_id: str | None = None) -> Question:
@@ -109,7 +109,7 @@ def question(plan: Plan, kind: ApprovalKind, subtask_id: str | None = None) -> Q
 
 
 def search(
-    conn: Connection,
+    tx: Tx,
     engine: Engine,
     desk: ApprovalService,
     plan_id: str,
@@ -118,22 +118,20 @@ def search(
     now: datetime,
 ) -> None:
     """Write what came of a search, where one is wanted and nobody must be asked first."""
-    plan = plan_of(conn, plan_id)
+    plan = plan_of(tx, plan_id)
     if plan.status is not PlanStatus.REPLANNING:
         return
     if plan.replan["asks"]:
-        if not any(
-            each.kind == ApprovalKind.INTERVENTION for each in pending_of_plan(conn, plan_id)
-        ):
-            desk.open(conn, question(plan, ApprovalKind.INTERVENTION), now)
+        if not any(each.kind == ApprovalKind.INTERVENTION for each in pending_of_plan(tx, plan_id)):
+            desk.open(tx, question(plan, ApprovalKind.INTERVENTION), now)
     elif rest is None:
-        engine.go_without(conn, plan_id, "nothing better was found", now)
+        engine.go_without(tx, plan_id, "nothing better was found", now)
     else:
-        _replace(conn, engine, desk, plan, rest, free, now)
+        _replace(tx, engine, desk, plan, rest, free, now)
 
 
 def _replace(
-    conn: Connection,
+    tx: Tx,
     engine: Engine,
     desk: ApprovalService,
     plan: Plan,
@@ -141,31 +139,31 @@ def _replace(
     free: bool,
     now: datetime,
 ) -> None:
-    for row in subtask_rows(conn, plan.id, plan.revision):
+    for row in subtask_rows(tx, plan.id, plan.revision):
         if row.status not in SUBTASK.terminal:
-            engine.dropped(conn, row, "the plan was changed", now)
-    for approval in pending_of_plan(conn, plan.id):
-        desk.withdraw(conn, approval, now)
-    end_grants(conn, plan.id, now, "replanned")
-    done = completed(conn, plan)
-    current = revision_of(conn, plan.id, plan.revision)
-    number = count_revisions(conn, plan.id) + 1
+            engine.dropped(tx, row, "the plan was changed", now)
+    for approval in pending_of_plan(tx, plan.id):
+        desk.withdraw(tx, approval, now)
+    end_grants(tx, plan.id, now, "replanned")
+    done = completed(tx, plan)
+    current = revision_of(tx, plan.id, plan.revision)
+    number = count_revisions(tx, plan.id) + 1
     revision = next_revision(current, set(done), rest(set(done)), number)
-    add_revision(conn, revision, now, "architect", "replanned", kept=done)
+    add_revision(tx, revision, now, "architect", "replanned", kept=done)
     to = {
-        "revision": number, "digest": revision.digest, "floor": told_progress(conn, plan),
+        "revision": number, "digest": revision.digest, "floor": told_progress(tx, plan),
         "approved_revision": number if free else plan.approved_revision,
     }  # fmt: skip
     status = PlanStatus.RUNNING if free else PlanStatus.AWAITING_APPROVAL
-    assert move_plan(conn, plan, status, **to)
+    assert move_plan(tx, plan, status, **to)
     revised = replace(plan, status=status, **to)
     if not free:
-        desk.open(conn, question(revised, ApprovalKind.PLAN), now)
+        desk.open(tx, question(revised, ApprovalKind.PLAN), now)
         return
-    _grant(conn, revised, now)
-    engine.go_on_revised(conn, plan.id, "needs nothing new", now)
+    _grant(tx, revised, now)
+    engine.go_on_revised(tx, plan.id, "needs nothing new", now)
 
 
-def _grant(conn: Connection, plan: Plan, now: datetime) -> None:
-    revision = revision_of(conn, plan.id, plan.revision)
-    mint_grants(conn, plan, revision, completed(conn, plan), now)
+def _grant(tx: Tx, plan: Plan, now: datetime) -> None:
+    revision = revision_of(tx, plan.id, plan.revision)
+    mint_grants(tx, plan, revision, completed(tx, plan), now)

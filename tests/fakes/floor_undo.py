@@ -166,8 +166,8 @@ class Undo:
             return await self.retreat(rolling).undo(rolling.work)
         target = rolling.target
 
-        def find(conn: Any) -> Any:
-            return wanted_rollback(conn, target.plan_id, target.checkpoint_id, target.subtask_id)
+        def find(tx: Any) -> Any:
+            return wanted_rollback(tx, target.plan_id, target.checkpoint_id, target.subtask_id)
 
         return await self._rollbacks(rolling).carry_out(find, "ann", include_shared=False)
 

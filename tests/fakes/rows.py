@@ -8,7 +8,7 @@ from gonogo.domain.records import MAIN, Approval, CallRow, GrantRow, Plan, Sessi
 from gonogo.domain.report_views import AuditEntry
 from gonogo.domain.states import ApprovalKind, ApprovalStatus, CallStatus, PlanStatus
 from gonogo.domain.tool_calls import ToolClass
-from gonogo.store import Connection
+from gonogo.store import Tx
 from gonogo.store.events import start_system_chain
 from gonogo.store.plans import add_plan, add_revision
 from gonogo.store.sessions import add_session
@@ -88,15 +88,15 @@ def grant(grant_id: str = "grant_1", **more: Any) -> GrantRow:
     return GrantRow(**{**given, **more})
 
 
-def begin(conn: Connection, *session_ids: str) -> None:
+def begin(tx: Tx, *session_ids: str) -> None:
     """Sessions (`s1` unless named), and the system's audit chain."""
-    start_system_chain(conn)
+    start_system_chain(tx)
     for session_id in session_ids or ("s1",):
-        add_session(conn, session(session_id))
+        add_session(tx, session(session_id))
 
 
-def begin_plan(conn: Connection, *subtasks: Subtask, plan_id: str = "p1") -> None:
+def begin_plan(tx: Tx, *subtasks: Subtask, plan_id: str = "p1") -> None:
     """A plan of the session `s1` with its first revision."""
-    add_plan(conn, plan(plan_id))
+    add_plan(tx, plan(plan_id))
     made = revision(*(subtasks or (subtask("a"), subtask("b", "a"))), plan_id=plan_id)
-    add_revision(conn, made, NOW, "architect", "proposed")
+    add_revision(tx, made, NOW, "architect", "proposed")

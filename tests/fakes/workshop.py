@@ -17,7 +17,7 @@ from gonogo.execution.checkpoints import checkpoint_starts
 from gonogo.execution.jobs import LocalDispatcher
 from gonogo.execution.plans import Engine
 from gonogo.execution.scheduling import PLAN_TIMERS, REPLAN, Completed, Outcome, Parked, Work
-from gonogo.store import Connection, Store, go_on, new_id
+from gonogo.store import Store, Tx, go_on, new_id
 from gonogo.store import events as log
 from gonogo.store.jobs import set_timer
 from gonogo.store.plans import (
@@ -80,10 +80,10 @@ class Workshop:
         finally:
             self.going -= 1
 
-    def _ask(self, conn: Connection, plan: Plan, *about: Any) -> None:
+    def _ask(self, tx: Tx, plan: Plan, *about: Any) -> None:
         raise AssertionError("no subtask of a workshop asks before it starts")
 
-    def _drop(self, conn: Connection, row: SubtaskRow, reason: str, now: datetime) -> None:
+    def _drop(self, tx: Tx, row: SubtaskRow, reason: str, now: datetime) -> None:
         self.drops.add((row.subtask_id, row.attempt))
 
     def _tell_changed(self) -> None:
@@ -218,15 +218,15 @@ class Workshop:
     async def _end(self, job: Job) -> None:
         self._over.setdefault(job.key, anyio.Event()).set()
 
-    def _on_timer(self, conn: Connection, timer: Timer, now: datetime) -> None:
+    def _on_timer(self, tx: Tx, timer: Timer, now: datetime) -> None:
         if timer.kind in PLAN_TIMERS:
-            self.engine.on_timer(conn, timer.kind, timer.key, now)
+            self.engine.on_timer(tx, timer.kind, timer.key, now)
 
-    def _recover(self, conn: Connection) -> None:
-        for key in running_subtasks(conn):
-            self.engine.take_over(conn, key)
-        for plan_id in live_plans(conn):
-            self.engine.advance(conn, plan_id, self.now)
+    def _recover(self, tx: Tx) -> None:
+        for key in running_subtasks(tx):
+            self.engine.take_over(tx, key)
+        for plan_id in live_plans(tx):
+            self.engine.advance(tx, plan_id, self.now)
 
 
 def key_of(plan_id: str, subtask_id: str) -> str:
@@ -257,18 +257,18 @@ async def agrees(shop: Workshop, plan_id: str) -> bool:
     return said is None or said == plan.status
 
 
-def _ended(conn: Connection, plan: Plan, status: PlanStatus, now: datetime) -> None:
-    go_on(conn, "over", plan.id)
+def _ended(tx: Tx, plan: Plan, status: PlanStatus, now: datetime) -> None:
+    go_on(tx, "over", plan.id)
 
 
-def _approve(conn: Connection, subtasks: tuple[Subtask, ...], parallel: int, now: datetime) -> str:
+def _approve(tx: Tx, subtasks: tuple[Subtask, ...], parallel: int, now: datetime) -> str:
     revision = rows.revision(*subtasks, plan_id=new_id("plan"))
     session = rows.session(new_id("sess"))
     plan = rows.plan(
         revision.plan_id, session_id=session.id, digest=revision.digest, max_parallel=parallel
     )
-    add_session(conn, session)
-    add_plan(conn, plan)
-    add_revision(conn, revision, now, "architect", "first")
-    move_plan(conn, plan, PlanStatus.APPROVED, approved_at=now)
+    add_session(tx, session)
+    add_plan(tx, plan)
+    add_revision(tx, revision, now, "architect", "first")
+    move_plan(tx, plan, PlanStatus.APPROVED, approved_at=now)
     return plan.id

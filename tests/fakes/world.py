@@ -24,7 +24,7 @@ from gonogo.domain.tool_calls import ModelRequest, Reply
 from gonogo.llm import ScriptedModel
 from gonogo.runtime import Extensions, Receipt, Runtime
 from gonogo.settings import Settings
-from gonogo.store import Connection, Store
+from gonogo.store import Store, Tx
 from gonogo.store.audit import verify
 from gonogo.store.events import events_after
 from gonogo.store.jobs import set_timer
@@ -186,9 +186,9 @@ class World:
         """Move the clock, and have the timers looked at."""
         self.clock.ahead += timedelta(seconds=seconds)
 
-        def nudge(conn: Connection) -> None:
+        def nudge(tx: Tx) -> None:
             # Before every other timer: only an earlier one has the timers read again.
-            set_timer(conn, "nudge", "test", datetime(2000, 1, 1, tzinfo=UTC))
+            set_timer(tx, "nudge", "test", datetime(2000, 1, 1, tzinfo=UTC))
 
         await self.runtime.parts.store.write(nudge)
 

@@ -195,9 +195,7 @@ async def test_what_a_person_caused_names_them_and_what_ran_says_why(world):
         entries = (await root.get(AUDIT, params=params)).json()["entries"]
         russian = (await root.get(AUDIT, params=params | {"locale": "ru-RU"})).json()["entries"]
         system = (await root.get(AUDIT)).json()["entries"]
-    executed = await world.runtime.parts.store.read(
-        lambda conn: list(conn.execute(STARTED).scalars())
-    )
+    executed = await world.runtime.parts.store.read(lambda tx: list(tx.execute(STARTED).scalars()))
 
     by_people = [e for e in entries if e["action"] in {"plan.approved", "tool.approved"}]
     assert [e["actor"] for e in by_people] == ["user:ann"] * 2
@@ -230,15 +228,15 @@ async def cut(world, chain, seq):
     table, key = ("chains", "chain") if chain == "system" else ("sessions", "id")
     found = []
 
-    def attempt(conn):
-        head = conn.execute(HEAD_OF, {"chain": chain, "seq": seq}).scalar() or "0" * 64
+    def attempt(tx):
+        head = tx.execute(HEAD_OF, {"chain": chain, "seq": seq}).scalar() or "0" * 64
         where = {"chain": chain, "seq": seq, "hash": head}
-        conn.execute(text("DELETE FROM audit WHERE chain = :chain AND seq > :seq"), where)
-        conn.execute(
+        tx.execute(text("DELETE FROM audit WHERE chain = :chain AND seq > :seq"), where)
+        tx.execute(
             text(f"UPDATE {table} SET audit_seq = :seq, audit_hash = :hash WHERE {key} = :chain"),  # noqa: S608
             where,
         )
-        found.extend([verify(conn, only=chain).problems, verify(conn).problems])
+        found.extend([verify(tx, only=chain).problems, verify(tx).problems])
         raise Undone
 
     with pytest.raises(Undone):
@@ -291,7 +289,7 @@ async def test_what_the_database_holds_and_what_the_chains_say_is_one(world, sta
     world.honest = False
     await story(world)
 
-    await world.runtime.parts.store.write(lambda conn: conn.execute(text(statement)))
+    await world.runtime.parts.store.write(lambda tx: tx.execute(text(statement)))
     whole = await world.runtime.verify_audit(world.ann)
 
     assert not whole.ok
@@ -303,7 +301,7 @@ async def test_one_session_is_verified_by_itself_for_those_who_may_see_it(world)
     await story(world)
     other = await world.runtime.open_session(world.bob)
     await world.runtime.parts.store.write(
-        lambda conn: conn.execute(text("DELETE FROM approvals WHERE kind = 'tool'"))
+        lambda tx: tx.execute(text("DELETE FROM approvals WHERE kind = 'tool'"))
     )
 
     async with await client(world, "root", Role.ADMIN) as root:

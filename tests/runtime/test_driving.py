@@ -24,7 +24,7 @@ from gonogo.execution.jobs import LocalDispatcher
 from gonogo.llm import ScriptedModel
 from gonogo.runtime import Runtime
 from gonogo.runtime.maintenance import Driving
-from gonogo.store import Connection, Store, driver
+from gonogo.store import Store, Tx, driver
 from gonogo.store import audit as auditing
 from gonogo.store import events as log
 from gonogo.telemetry import Metrics
@@ -159,18 +159,18 @@ async def plans(world: World) -> list[str]:
     return [each.plan_id for each in found.plans]
 
 
-def say(conn: Connection, session: str, what: str) -> None:
-    log.tell(conn, session, datetime.now(UTC), AssistantMessage(content=what))
+def say(tx: Tx, session: str, what: str) -> None:
+    log.tell(tx, session, datetime.now(UTC), AssistantMessage(content=what))
 
 
 async def test_a_start_with_much_to_take_up_is_not_refused_as_if_the_database_was_away(
     database_url: str,
 ) -> None:
-    def take_up(_conn: Connection, _now: datetime) -> None:
+    def take_up(_conn: Tx, _now: datetime) -> None:
         time.sleep(1)
 
     store = Store(database_url, drives=True, patience=0.2)
-    dispatcher = LocalDispatcher(store, {}, lambda conn, timer, now: None, lambda: NOW)
+    dispatcher = LocalDispatcher(store, {}, lambda tx, timer, now: None, lambda: NOW)
     driving = Driving(
         store=store, dispatcher=dispatcher, hub=Hub(), metrics=Metrics(), clock=lambda: NOW,
         take_up=take_up,

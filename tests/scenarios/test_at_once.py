@@ -90,10 +90,10 @@ LET_GO = "DROP FUNCTION held_up CASCADE"
 WAITING = "SELECT count(*) FROM pg_locks WHERE NOT granted"
 
 
-async def wait_for_locks(conn, count, done):
+async def wait_for_locks(tx, count, done):
     """Wait until so many transactions wait for others, or it is done without."""
     with anyio.fail_after(LIMIT):
-        while not done.is_set() and conn.execute(WAITING).fetchone()[0] < count:  # noqa: ASYNC110
+        while not done.is_set() and tx.execute(WAITING).fetchone()[0] < count:  # noqa: ASYNC110
             await anyio.sleep(0.01)
 
 

@@ -229,7 +229,7 @@ async def test_in_strict_mode_text_rejects_nothing(make):
 async def put_into(world, call_id, status):
     """Have a call stand where it would be only for a moment, or after a longer story."""
     statement = update(tool_calls).where(tool_calls.c.id == call_id).values(status=status)
-    await world.runtime.parts.store.write(lambda conn: conn.execute(statement))
+    await world.runtime.parts.store.write(lambda tx: tx.execute(statement))
 
 
 @pytest.mark.feature(72, 81, 82)

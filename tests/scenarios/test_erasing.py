@@ -99,17 +99,17 @@ def found_in(home, word):
             yield "an object of the snapshots"
 
 
-def rows_with(conn, word):
+def rows_with(tx, word):
     """The tables that hold a word."""
     for table in METADATA.tables.values():
-        for row in conn.execute(text(f"SELECT * FROM {table.name}")):  # noqa: S608
+        for row in tx.execute(text(f"SELECT * FROM {table.name}")):  # noqa: S608
             if word in str(tuple(row)):
                 yield table.name, dict(row._mapping)
 
 
 async def left(world, word):
     """Where a word is, in the tables and in the state folder."""
-    tables = await world.runtime.parts.store.read(lambda conn: list(rows_with(conn, word)))
+    tables = await world.runtime.parts.store.read(lambda tx: list(rows_with(tx, word)))
     return [*tables, *found_in(world.settings.home, word)]
 
 
@@ -206,10 +206,10 @@ async def test_whoever_writes_into_it_at_that_moment_is_told_that_it_is_gone(mak
         await world.runtime.delete_session(world.ann, session)
 
         for late in (
-            lambda conn: log.tell(conn, session, world.clock(), Done()),
-            lambda conn: log.note(conn, session, world.clock(), actor="a", action="b", subject="c"),
-            lambda conn: say(conn, session, "main", UserText(content="late"), world.clock()),
-            lambda conn: add_turn(conn, "t", session, "late", "coder", world.clock()),
+            lambda tx: log.tell(tx, session, world.clock(), Done()),
+            lambda tx: log.note(tx, session, world.clock(), actor="a", action="b", subject="c"),
+            lambda tx: say(tx, session, "main", UserText(content="late"), world.clock()),
+            lambda tx: add_turn(tx, "t", session, "late", "coder", world.clock()),
         ):
             with pytest.raises(NotFound):
                 await store.write(late)
@@ -274,8 +274,8 @@ async def swept(world):
     await world.idle()
 
 
-def has_old_timer(conn):
-    first = first_timer(conn)
+def has_old_timer(tx):
+    first = first_timer(tx)
     return first is not None and first.year == 2000
 
 
@@ -326,7 +326,7 @@ async def test_a_session_that_waits_for_a_person_or_has_a_plan_to_go_on_with_is_
         world.session = "paused"
         plan_id = await world.propose()
         await world.runtime.parts.store.write(
-            lambda conn: set_plan(conn, plan_of(conn, plan_id), rollback={"checkpoint_id": "x"})
+            lambda tx: set_plan(tx, plan_of(tx, plan_id), rollback={"checkpoint_id": "x"})
         )
         await world.decide_plan(plan_id, "reject")
         world.clock.ahead += timedelta(days=400)

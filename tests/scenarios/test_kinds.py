@@ -46,10 +46,10 @@ async def test_a_new_kind_of_question_needs_one_registration(make):
     settled = []
 
     class Release:
-        def settle(self, conn, approval, ruling, now):
+        def settle(self, tx, approval, ruling, now):
             settled.append((approval.subject, str(ruling.word), ruling.by.name))
 
-        def lapse(self, conn, approval, now):
+        def lapse(self, tx, approval, now):
             settled.append((approval.subject, "expired", None))
 
     async with make({"main/ask": [says("hi")]}) as world:
@@ -74,13 +74,13 @@ async def test_a_new_kind_of_question_needs_one_registration(make):
 
 async def test_of_answers_in_one_message_a_refused_one_leaves_nothing_behind(make):
     class Release:
-        def settle(self, conn, approval, ruling, now):
-            log.tell(conn, approval.session_id, now, AssistantMessage(content=approval.subject))
-            set_session(conn, approval.session_id, title=approval.subject)
+        def settle(self, tx, approval, ruling, now):
+            log.tell(tx, approval.session_id, now, AssistantMessage(content=approval.subject))
+            set_session(tx, approval.session_id, title=approval.subject)
             if approval.subject == "bad":
                 raise Conflict("not now")
 
-        def lapse(self, conn, approval, now): ...
+        def lapse(self, tx, approval, now): ...
 
     async with make({"main/ask": [says("hi")]}) as world:
         await world.say("Hi", "ask")

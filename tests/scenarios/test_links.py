@@ -300,11 +300,11 @@ async def test_what_changed_under_a_link_makes_it_stale(linked):
         assert len(await world.pending()) == 1
 
 
-def _other_digest(conn, approval_id):
+def _other_digest(tx, approval_id):
     from gonogo.store.rows import change
     from gonogo.store.schema import approvals
 
-    assert change(conn, approvals, {"id": approval_id}, {"digest": "sha256:other"})
+    assert change(tx, approvals, {"id": approval_id}, {"digest": "sha256:other"})
 
 
 @pytest.mark.parametrize("how", ["revoked", "fell"])

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import Integer, text
 
 from fakes.world import World, calls, of, says, world_of, write
-from gonogo.store import Connection, patiently
+from gonogo.store import Tx, patiently
 from gonogo.store.schema import METADATA
 
 SESSIONS = 10_000
@@ -37,7 +37,7 @@ async def weigh(world: World) -> Weight:
     return Weight(len(asyncio.all_tasks()), len(armed), threading.active_count())
 
 
-def copy_session(conn: Connection, ids: dict[str, str], copies: int) -> None:
+def copy_session(tx: Tx, ids: dict[str, str], copies: int) -> None:
     """Have a session many times: its rows again, under ids with a number behind them."""
     for name, whose in OF_A_SESSION.items():
         columns = {c.name: c for c in METADATA.tables[name].columns if not is_counted(name, c.name)}
@@ -46,7 +46,7 @@ def copy_session(conn: Connection, ids: dict[str, str], copies: int) -> None:
             for column, c in columns.items()
         ]
         mine = ids["approval"] if name == "timers" else ids["session"]
-        conn.execute(
+        tx.execute(
             text(
                 f"WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers"  # noqa: S608 - names of our own
                 f" WHERE n < :copies) INSERT INTO {name} ({', '.join(columns)})"

@@ -624,9 +624,9 @@ async def test_a_paused_plan_stays_paused_until_a_rollback_that_was_cut_off_is_d
         await world.runtime.pause_plan(world.ann, plan_id)
         await world.idle()
 
-        def cut_off(conn):
+        def cut_off(tx):
             about = {"checkpoint_id": None, "subtask_id": "a", "pause": None}
-            set_plan(conn, plan_of(conn, plan_id), pause_reason=ROLLING_BACK, rollback=about)
+            set_plan(tx, plan_of(tx, plan_id), pause_reason=ROLLING_BACK, rollback=about)
 
         await world.runtime.parts.store.write(cut_off)
         for verb in (
@@ -667,9 +667,9 @@ async def test_a_plan_that_waits_for_a_quota_goes_on_by_itself_after_a_rollback(
         await world.idle()
         reset = (await world.runtime.plan_status(world.ann, plan_id)).paused_until
 
-        def cut_off(conn):
+        def cut_off(tx):
             about = {"checkpoint_id": None, "subtask_id": "a", "pause": "quota"}
-            set_plan(conn, plan_of(conn, plan_id), pause_reason=ROLLING_BACK, rollback=about)
+            set_plan(tx, plan_of(tx, plan_id), pause_reason=ROLLING_BACK, rollback=about)
 
         if cut:
             await world.runtime.parts.store.write(cut_off)
@@ -758,9 +758,9 @@ async def test_a_rollback_that_was_cut_off_comes_before_another_one_and_need_not
         await world.until("subtask_completed", subtask_id="b")
         await world.idle()
 
-        def cut_off(conn):
+        def cut_off(tx):
             about = {"checkpoint_id": None, "subtask_id": "a", "pause": "budget"}
-            set_plan(conn, plan_of(conn, plan_id), pause_reason=ROLLING_BACK, rollback=about)
+            set_plan(tx, plan_of(tx, plan_id), pause_reason=ROLLING_BACK, rollback=about)
 
         await world.runtime.parts.store.write(cut_off)
         with pytest.raises(Conflict, match="rollback of subtask a is not finished"):
@@ -785,9 +785,9 @@ async def test_nothing_of_an_ended_plan_is_tried_before_a_rollback_that_was_cut_
         await world.until("plan_completed", status="partial")
         await world.idle()
 
-        def cut_off(conn):
+        def cut_off(tx):
             about = {"checkpoint_id": None, "subtask_id": "a", "pause": None}
-            set_plan(conn, plan_of(conn, plan_id), rollback=about)
+            set_plan(tx, plan_of(tx, plan_id), rollback=about)
 
         await world.runtime.parts.store.write(cut_off)
         for verb in (

@@ -10,7 +10,7 @@ from fakes import rows
 from gonogo.domain.plan import Subtask
 from gonogo.domain.states import ApprovalStatus, CallStatus, PlanStatus
 from gonogo.domain.tool_calls import ToolClass
-from gonogo.store import Connection, Store
+from gonogo.store import Store, Tx
 from gonogo.store.calls import add_approval, add_calls
 from gonogo.store.plans import add_plan, add_revision, subtask_rows
 from gonogo.store.reports import Counted, count
@@ -25,20 +25,20 @@ def after(seconds: float) -> datetime:
     return NOW + timedelta(seconds=seconds)
 
 
-def ended_plan(conn: Connection, plan_id: str, session_id: str = "s1", **more: Any) -> None:
+def ended_plan(tx: Tx, plan_id: str, session_id: str = "s1", **more: Any) -> None:
     given = {
         "session_id": session_id, "status": PlanStatus.COMPLETED, "started_at": NOW,
         "finished_at": after(10),
     }  # fmt: skip
-    add_plan(conn, rows.plan(plan_id, **{**given, **more}))
+    add_plan(tx, rows.plan(plan_id, **{**given, **more}))
 
 
-def with_subtasks(conn: Connection, plan_id: str, *given: tuple[Subtask, dict[str, Any]]) -> None:
+def with_subtasks(tx: Tx, plan_id: str, *given: tuple[Subtask, dict[str, Any]]) -> None:
     revision = rows.revision(*(subtask for subtask, _ in given), plan_id=plan_id)
-    add_revision(conn, revision, NOW, "architect", "first")
+    add_revision(tx, revision, NOW, "architect", "first")
     for subtask, to in given:
         where = (subtasks.c.plan_id == plan_id) & (subtasks.c.subtask_id == subtask.id)
-        conn.execute(subtasks.update().where(where).values(**to))
+        tx.execute(subtasks.update().where(where).values(**to))
 
 
 def ran(status: str, seconds: float = 2, **more: Any) -> dict[str, Any]:
@@ -49,7 +49,7 @@ def ran(status: str, seconds: float = 2, **more: Any) -> dict[str, Any]:
 
 async def counted(store: Store, **given: Any) -> Counted:
     wanted = {"principal_id": None, "session_id": None, "since": SINCE, "until": UNTIL, **given}
-    return await store.read(lambda conn: count(conn, **wanted))
+    return await store.read(lambda tx: count(tx, **wanted))
 
 
 def table(found: list[Any]) -> list[tuple[Any, ...]]:
@@ -66,15 +66,15 @@ async def test_of_an_empty_database_everything_is_nothing(store: Store) -> None:
 
 
 async def test_plans_that_ended_in_the_time_are_counted_by_status(store: Store) -> None:
-    def fill(conn: Connection) -> None:
-        rows.begin(conn)
-        ended_plan(conn, "p1")
-        ended_plan(conn, "p2", replans=2)
-        ended_plan(conn, "p3", status=PlanStatus.FAILED, replans=1)
-        ended_plan(conn, "rejected", status=PlanStatus.REJECTED, started_at=None)
-        ended_plan(conn, "running", status=PlanStatus.RUNNING, finished_at=None)
-        ended_plan(conn, "long ago", finished_at=SINCE - timedelta(seconds=1))
-        ended_plan(conn, "later", finished_at=UNTIL)
+    def fill(tx: Tx) -> None:
+        rows.begin(tx)
+        ended_plan(tx, "p1")
+        ended_plan(tx, "p2", replans=2)
+        ended_plan(tx, "p3", status=PlanStatus.FAILED, replans=1)
+        ended_plan(tx, "rejected", status=PlanStatus.REJECTED, started_at=None)
+        ended_plan(tx, "running", status=PlanStatus.RUNNING, finished_at=None)
+        ended_plan(tx, "long ago", finished_at=SINCE - timedelta(seconds=1))
+        ended_plan(tx, "later", finished_at=UNTIL)
 
     await store.write(fill)
     found = await counted(store)
@@ -89,11 +89,11 @@ async def test_subtasks_are_counted_by_worker_type_and_status_with_their_retries
 ) -> None:
     made = rows.subtask("by tool".replace(" ", "_"), agent=None, tool="read_file")
 
-    def fill(conn: Connection) -> None:
-        rows.begin(conn)
-        ended_plan(conn, "p1")
+    def fill(tx: Tx) -> None:
+        rows.begin(tx)
+        ended_plan(tx, "p1")
         with_subtasks(
-            conn, "p1",
+            tx, "p1",
             (rows.subtask("a"), ran("completed")),
             (rows.subtask("b"), ran("completed", attempt=3)),
             (rows.subtask("c", type="validation"), ran("failed", error={"category": "logic"})),
@@ -115,17 +115,17 @@ async def test_subtasks_are_counted_by_worker_type_and_status_with_their_retries
 
 
 async def test_a_subtask_that_a_later_revision_keeps_is_counted_once(store: Store) -> None:
-    def fill(conn: Connection) -> None:
-        rows.begin(conn)
-        ended_plan(conn, "p1", revision=2)
+    def fill(tx: Tx) -> None:
+        rows.begin(tx)
+        ended_plan(tx, "p1", revision=2)
         with_subtasks(
-            conn, "p1", (rows.subtask("a"), ran("completed")), (rows.subtask("b"), ran("failed"))
+            tx, "p1", (rows.subtask("a"), ran("completed")), (rows.subtask("b"), ran("failed"))
         )
-        kept = {row.subtask_id: row for row in subtask_rows(conn, "p1", 1)}
+        kept = {row.subtask_id: row for row in subtask_rows(tx, "p1", 1)}
         again = rows.revision(rows.subtask("a"), rows.subtask("b"), plan_id="p1", number=2)
-        add_revision(conn, again, NOW, "ann", "retry of b", kept={"a": kept["a"]})
+        add_revision(tx, again, NOW, "ann", "retry of b", kept={"a": kept["a"]})
         second = (subtasks.c.revision == 2) & (subtasks.c.subtask_id == "b")
-        conn.execute(subtasks.update().where(second).values(**ran("completed", 9)))
+        tx.execute(subtasks.update().where(second).values(**ran("completed", 9)))
 
     await store.write(fill)
     found = await counted(store)
@@ -144,11 +144,11 @@ async def test_failures_are_counted_by_their_category_whatever_their_message_say
         "message": 'odd: "category": "quota"', "severity": "medium", "category": "network"
     }  # fmt: skip
 
-    def fill(conn: Connection) -> None:
-        rows.begin(conn)
-        ended_plan(conn, "p1")
+    def fill(tx: Tx) -> None:
+        rows.begin(tx)
+        ended_plan(tx, "p1")
         with_subtasks(
-            conn, "p1",
+            tx, "p1",
             (rows.subtask("a"), ran("failed", error=deceives)),
             (rows.subtask("b"), ran("failed", error={**deceives, "message": "plain"})),
             (rows.subtask("c", agent="debug"), ran("failed", error={"category": "timeout"})),
@@ -169,18 +169,18 @@ async def test_failures_are_counted_by_their_category_whatever_their_message_say
 async def test_questions_are_counted_by_their_end_and_timed_where_a_person_answered(
     store: Store,
 ) -> None:
-    def asked(conn: Connection, approval_id: str, status: ApprovalStatus, **more: Any) -> None:
-        add_approval(conn, rows.approval(approval_id, status=status, **more))
+    def asked(tx: Tx, approval_id: str, status: ApprovalStatus, **more: Any) -> None:
+        add_approval(tx, rows.approval(approval_id, status=status, **more))
 
     answered = {"decided_by": "user:ann", "decided_at": after(5)}
 
-    def fill(conn: Connection) -> None:
-        rows.begin(conn)
-        asked(conn, "1", ApprovalStatus.APPROVED, **answered)
-        asked(conn, "2", ApprovalStatus.REJECTED, decided_by="gonogo", decided_at=after(9))
-        asked(conn, "3", ApprovalStatus.EXPIRED, decided_at=after(9))
-        asked(conn, "4", ApprovalStatus.PENDING, kind="plan")
-        asked(conn, "5", ApprovalStatus.APPROVED, created_at=SINCE - timedelta(1), **answered)
+    def fill(tx: Tx) -> None:
+        rows.begin(tx)
+        asked(tx, "1", ApprovalStatus.APPROVED, **answered)
+        asked(tx, "2", ApprovalStatus.REJECTED, decided_by="gonogo", decided_at=after(9))
+        asked(tx, "3", ApprovalStatus.EXPIRED, decided_at=after(9))
+        asked(tx, "4", ApprovalStatus.PENDING, kind="plan")
+        asked(tx, "5", ApprovalStatus.APPROVED, created_at=SINCE - timedelta(1), **answered)
 
     await store.write(fill)
     found = await counted(store)
@@ -199,8 +199,8 @@ async def test_calls_are_counted_by_what_let_them_run(store: Store) -> None:
     ruled = {"decision": "allow", "reason": 'says "source": "grant"', "source": "rule"}
     done = {"status": CallStatus.COMPLETED, "started_at": NOW, "finished_at": after(1)}
 
-    def fill(conn: Connection) -> None:
-        rows.begin(conn)
+    def fill(tx: Tx) -> None:
+        rows.begin(tx)
         found = [
             rows.call("1", verdict=granted, **done),
             rows.call("2", verdict=ruled, **done),
@@ -208,7 +208,7 @@ async def test_calls_are_counted_by_what_let_them_run(store: Store) -> None:
             rows.call("4", status=CallStatus.DENIED, verdict={"decision": "deny"}),
             rows.call("5", tool_class=ToolClass.CONTROL, verdict=ruled, **done),
         ]
-        add_calls(conn, found)
+        add_calls(tx, found)
 
     await store.write(fill)
     found = await counted(store)
@@ -229,9 +229,9 @@ async def test_requests_to_models_are_added_up(store: Store) -> None:
             "cost_micros": 3_000_000_000, "created_at": NOW,
         }  # fmt: skip
 
-    def fill(conn: Connection) -> None:
-        rows.begin(conn)
-        conn.execute(insert(model_requests), [request("1", "done"), request("2", "failed")])
+    def fill(tx: Tx) -> None:
+        rows.begin(tx)
+        tx.execute(insert(model_requests), [request("1", "done"), request("2", "failed")])
 
     await store.write(fill)
     found = await counted(store)
@@ -256,12 +256,12 @@ async def test_requests_to_models_are_added_up(store: Store) -> None:
 async def test_only_the_sessions_that_are_asked_about_count(
     store: Store, asked: dict[str, str], plans: int
 ) -> None:
-    def fill(conn: Connection) -> None:
-        rows.begin(conn, "s1", "s2", "gone")
-        add_session(conn, rows.session("s3", principal_id="bob"))
-        set_session(conn, "gone", deleted=True)
+    def fill(tx: Tx) -> None:
+        rows.begin(tx, "s1", "s2", "gone")
+        add_session(tx, rows.session("s3", principal_id="bob"))
+        set_session(tx, "gone", deleted=True)
         for number, session_id in enumerate(("s1", "s2", "s3", "gone")):
-            ended_plan(conn, f"p{number}", session_id)
+            ended_plan(tx, f"p{number}", session_id)
 
     await store.write(fill)
     found = await counted(store, **asked)
@@ -283,15 +283,15 @@ async def test_of_one_session_nothing_counts_that_happened_in_another(store: Sto
         "created_at": NOW,
     }  # fmt: skip
 
-    def fill(conn: Connection) -> None:
-        rows.begin(conn, "s1", "s2")
-        ended_plan(conn, "p1")
+    def fill(tx: Tx) -> None:
+        rows.begin(tx, "s1", "s2")
+        ended_plan(tx, "p1")
         failed = ran("failed", error={"category": "logic"})
-        with_subtasks(conn, "p1", (rows.subtask("a"), failed))
-        add_approval(conn, rows.approval("1", **answered))
-        add_calls(conn, [rows.call("1", status=CallStatus.COMPLETED, **done)])
-        conn.execute(insert(model_requests), [asked])
-        conn.execute(insert(checkpoints), [kept])
+        with_subtasks(tx, "p1", (rows.subtask("a"), failed))
+        add_approval(tx, rows.approval("1", **answered))
+        add_calls(tx, [rows.call("1", status=CallStatus.COMPLETED, **done)])
+        tx.execute(insert(model_requests), [asked])
+        tx.execute(insert(checkpoints), [kept])
 
     await store.write(fill)
     every, own, other = [

@@ -17,9 +17,9 @@ from gonogo.store.sessions import set_session
 ALL = audit_log.Sieve()
 
 
-def note(conn, of, number, actor="ann", action="tool.allowed", after=0):
+def note(tx, of, number, actor="ann", action="tool.allowed", after=0):
     at = NOW + timedelta(seconds=after)
-    log.note(conn, of, at, actor=actor, action=action, subject=f"n{number}")
+    log.note(tx, of, at, actor=actor, action=action, subject=f"n{number}")
 
 
 async def told(store, count=9):

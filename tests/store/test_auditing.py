@@ -22,14 +22,14 @@ class Undone(Exception):
     pass
 
 
-def noted(conn, chain, count=1, now=NOW):
+def noted(tx, chain, count=1, now=NOW):
     for number in range(count):
-        log.note(conn, chain, now, actor="ann", action="did", subject=f"n{number}", why="so")
+        log.note(tx, chain, now, actor="ann", action="did", subject=f"n{number}", why="so")
 
 
-def opened(conn, *sessions):
+def opened(tx, *sessions):
     for session in sessions:
-        log.note(conn, SYSTEM, OLD, actor="ann", action="session.opened", subject=session, at="/w")
+        log.note(tx, SYSTEM, OLD, actor="ann", action="session.opened", subject=session, at="/w")
 
 
 async def told(store):
@@ -44,10 +44,10 @@ async def harmed(store, *statements, anchors=()):
     """What verify says when somebody did this to the database. Nothing of it stays."""
     found = []
 
-    def attempt(conn):
+    def attempt(tx):
         for statement in statements:
-            conn.execute(text(statement))
-        found.append(auditing.verify(conn, anchors))
+            tx.execute(text(statement))
+        found.append(auditing.verify(tx, anchors))
         raise Undone
 
     with pytest.raises(Undone):
@@ -173,14 +173,14 @@ async def test_the_log_says_who_removed_what_and_goes_on(store):
 async def test_only_what_is_old_and_of_a_session_at_rest_can_be_removed(store):
     await told(store)
 
-    def what(conn, before):
-        found = auditing.removable(conn, "", None, before)
+    def what(tx, before):
+        found = auditing.removable(tx, "", None, before)
         return [(each.chain, each.first, each.last) for each in found]
 
     assert await store.read(what, CUT) == [("s1", 1, 4), ("s2", 1, 3)]
     assert await store.read(what, OLD) == []
     await store.write(
-        lambda conn: conn.execute(
+        lambda tx: tx.execute(
             text(
                 "INSERT INTO turns (id, session_id, position, content, agent, status, epoch, "
                 f"created_at) VALUES ('t1', 's1', 1, 'x', 'a', 'parked', 0, '{NOW.isoformat()}')"
@@ -190,7 +190,7 @@ async def test_only_what_is_old_and_of_a_session_at_rest_can_be_removed(store):
     assert await store.read(what, CUT) == [("s2", 1, 3)]
     busy = [await head_at(store, "s1", 4)]
     assert await store.write(auditing.prune, busy, CUT, "root", NOW) == []
-    await store.write(lambda conn: set_session(conn, "s1", deleted=True))
+    await store.write(lambda tx: set_session(tx, "s1", deleted=True))
     assert await store.read(what, CUT) == [("s1", 1, 4), ("s2", 1, 3)]
     young, other = await head_at(store, "s1", 5), ChainHead(chain="s1", seq=4, hash=GENESIS)
     system = [await head_at(store, SYSTEM, 1)]
@@ -252,7 +252,7 @@ async def test_what_an_anchor_says_of_removed_entries_is_left_to_the_export(stor
     await told(store)
     await store.write(auditing.set_anchor, "user:root", NOW)
     anchor = await store.read(auditing.last_anchor)
-    await store.write(lambda conn: noted(conn, "s2", 1, OLD))
+    await store.write(lambda tx: noted(tx, "s2", 1, OLD))
     heads = [await head_at(store, "s1", 4), await head_at(store, "s2", 4)]
     await store.write(auditing.prune, heads, CUT, "root", NOW)
     report = await store.read(auditing.verify, [anchor])
@@ -266,8 +266,8 @@ async def test_a_span_of_time_has_no_holes_even_where_a_clock_went_back(store):
     for now in (OLD, NOW, OLD, NOW, LATER):
         await store.write(noted, "s1", 1, now)
 
-    def spans(conn, since, until):
-        found = auditing.windows(conn, "", None, since, until)
+    def spans(tx, since, until):
+        found = auditing.windows(tx, "", None, since, until)
         return [(each.chain, each.first, each.last) for each in found]
 
     assert await store.read(spans, None, None) == [("s1", 1, 5)]

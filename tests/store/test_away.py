@@ -22,7 +22,7 @@ from fakes.postgres import Server
 from fakes.rows import NOW, begin
 from gonogo.domain.errors import Busy, Conflict
 from gonogo.domain.events import AssistantMessage
-from gonogo.store import Connection, Outbox, Store, driver, patiently, postgres
+from gonogo.store import Outbox, Store, Tx, driver, patiently, postgres
 from gonogo.store import events as log
 from gonogo.store.events import events_after
 from gonogo.store.migrate import version_of
@@ -34,8 +34,8 @@ LIMIT = 120
 AT_ONCE, EACH = 8, 12
 
 
-def say(conn: Connection, what: str) -> str:
-    log.tell(conn, "s1", NOW, AssistantMessage(content=what))
+def say(tx: Tx, what: str) -> str:
+    log.tell(tx, "s1", NOW, AssistantMessage(content=what))
     return what
 
 
@@ -202,15 +202,15 @@ async def test_a_line_that_is_lost_inside_a_part_of_a_transaction_is_an_outage_t
 ) -> None:
     cuts = [1]
 
-    def work(conn: Connection) -> None:
+    def work(tx: Tx) -> None:
         from gonogo.store import part
 
-        with part(conn):
-            say(conn, "whole")
+        with part(tx):
+            say(tx, "whole")
             if cuts:
                 cuts.pop()
                 mortal_postgres.cut(database)
-            set_session(conn, "s1", title="new")
+            set_session(tx, "s1", title="new")
 
     with opened(mortal_postgres.url(database)) as store:
         await store.write(begin)
@@ -352,12 +352,12 @@ async def test_a_disk_that_is_read_only_is_written_again_once_it_can_be(tmp_path
     assert [body["content"] for body in told] == ["there"]
 
 
-def fills(conn: Connection) -> None:
-    set_session(conn, "s1", title="x" * 4_000_000)
+def fills(tx: Tx) -> None:
+    set_session(tx, "s1", title="x" * 4_000_000)
 
 
-def refuses(conn: Connection) -> None:
-    del conn
+def refuses(tx: Tx) -> None:
+    del tx
     raise Conflict("no")
 
 
@@ -381,7 +381,7 @@ async def test_who_is_refused_beside_one_who_has_no_room_stays_refused(tmp_path:
         with patiently():
             await store.write(begin)
 
-        async def ask(fn: Callable[[Connection], object]) -> None:
+        async def ask(fn: Callable[[Tx], object]) -> None:
             try:
                 await store.write(fn)
             except (Busy, Conflict) as error:

@@ -25,15 +25,15 @@ def comment(comment_id, plan_id="p1", after=0, **more):
     })  # fmt: skip
 
 
-def some(conn):
-    add_session(conn, session())
+def some(tx):
+    add_session(tx, session())
     about = {"id": "r1", "by": "user:ann", "comments": ["c1"], "began": None}
-    add_plan(conn, plan("p1", revising=about))
-    add_plan(conn, plan("p2"))
-    add_plan(conn, plan("p3", status=PlanStatus.CANCELLED, revising=about))
-    add_comment(conn, comment("c2", after=1, subtask_id="a"))
-    add_comment(conn, comment("c1"))
-    add_comment(conn, comment("other", "p2"))
+    add_plan(tx, plan("p1", revising=about))
+    add_plan(tx, plan("p2"))
+    add_plan(tx, plan("p3", status=PlanStatus.CANCELLED, revising=about))
+    add_comment(tx, comment("c2", after=1, subtask_id="a"))
+    add_comment(tx, comment("c1"))
+    add_comment(tx, comment("other", "p2"))
 
 
 async def test_comments_come_in_the_order_in_which_they_were_said(store):

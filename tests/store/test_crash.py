@@ -27,12 +27,12 @@ def killed_after(born: Nursery, url: str, name: str, lines: int) -> list[str]:
 
 
 async def test_a_commit_is_on_the_disk_before_it_is_acknowledged(store, kind):
-    def settings(conn):
+    def settings(tx):
         asked = {
             "sqlite": ["PRAGMA synchronous", "PRAGMA journal_mode", "PRAGMA foreign_keys"],
             "postgresql": ["SHOW synchronous_commit"],
         }
-        return [conn.exec_driver_sql(each).scalar() for each in asked[kind]]
+        return [tx.conn.exec_driver_sql(each).scalar() for each in asked[kind]]
 
     full = {"sqlite": [2, "wal", 1], "postgresql": ["on"]}
     assert await store.write(settings) == full[kind]

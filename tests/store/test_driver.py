@@ -17,7 +17,7 @@ from fakes.postgres import Server
 from fakes.rows import NOW, begin
 from gonogo.domain.errors import Busy, Conflict
 from gonogo.domain.events import AssistantMessage
-from gonogo.store import Connection, Store, driver
+from gonogo.store import Store, Tx, driver
 from gonogo.store import events as log
 from gonogo.store.driver import count_transaction
 from gonogo.store.events import events_after
@@ -43,8 +43,8 @@ def opened(url: str, *, drives: bool = True, patience: float = 1.0) -> Iterator[
         store.close()
 
 
-def say(conn: Connection, what: str) -> None:
-    log.tell(conn, "s1", NOW, AssistantMessage(content=what))
+def say(tx: Tx, what: str) -> None:
+    log.tell(tx, "s1", NOW, AssistantMessage(content=what))
 
 
 async def said(store: Store) -> list[str]:
@@ -221,8 +221,8 @@ async def test_what_a_driver_had_begun_before_it_was_taken_over_is_not_committed
         await first.write(begin)
         begun, go = threading.Event(), threading.Event()
 
-        def slow(conn: Connection) -> None:
-            say(conn, "stale")
+        def slow(tx: Tx) -> None:
+            say(tx, "stale")
             begun.set()
             assert go.wait(LIMIT)
 

@@ -201,9 +201,9 @@ async def test_it_names_the_chains_that_grew_last_and_stays_small(file):
 
 
 async def test_what_is_undone_is_not_known(file):
-    def fail(conn):
-        log.note(conn, "s1", NOW, actor="ann", action="did", subject="x")
-        log.flush(conn)
+    def fail(tx):
+        log.note(tx, "s1", NOW, actor="ann", action="did", subject="x")
+        log.flush(tx)
         raise KeyError
 
     await grown(file)
@@ -250,7 +250,7 @@ async def test_a_deleted_or_pruned_session_is_no_loss(file):
     await told(store, 3)
     await store.write(set_session, "s1", deleted=True)
     await store.write(end_session, "s1", NOW)
-    await store.write(lambda conn: conn.execute(text("DELETE FROM audit WHERE seq < 3")))
+    await store.write(lambda tx: tx.execute(text("DELETE FROM audit WHERE seq < 3")))
     store.close()
 
     opened(file).close()

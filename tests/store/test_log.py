@@ -14,13 +14,13 @@ from gonogo.store.sessions import session_of
 LIMIT = 60
 
 
-def told(conn, content, session_id="s1", times=1):
-    log.tell(conn, session_id, NOW, *(AssistantMessage(content=content) for _ in range(times)))
+def told(tx, content, session_id="s1", times=1):
+    log.tell(tx, session_id, NOW, *(AssistantMessage(content=content) for _ in range(times)))
 
 
-def noted(conn, chain, count=1, **details):
+def noted(tx, chain, count=1, **details):
     for number in range(count):
-        log.note(conn, chain, NOW, actor="ann", action="did", subject=f"n{number}", **details)
+        log.note(tx, chain, NOW, actor="ann", action="did", subject=f"n{number}", **details)
 
 
 def seqs(events):
@@ -55,10 +55,10 @@ async def test_a_transaction_knows_the_place_that_its_last_event_will_have(store
     await store.write(begin)
     await store.write(told, "x", times=2)
 
-    def places(conn):
-        before = log.told_seq(conn, "s1")
-        told(conn, "y", times=3)
-        return before, log.told_seq(conn, "s1")
+    def places(tx):
+        before = log.told_seq(tx, "s1")
+        told(tx, "y", times=3)
+        return before, log.told_seq(tx, "s1")
 
     assert await store.write(places) == (2, 5)
     assert await store.read(log.last_seq, "s1") == 5
@@ -79,11 +79,11 @@ async def test_many_writers_at_once_leave_no_gap_and_no_duplicate(store):
 
 
 async def test_sessions_and_the_system_have_chains_of_their_own(store):
-    def work(conn):
-        begin(conn, "s1", "s2")
-        noted(conn, "s1", 2)
-        noted(conn, log.SYSTEM)
-        told(conn, "x", "s2")
+    def work(tx):
+        begin(tx, "s1", "s2")
+        noted(tx, "s1", 2)
+        noted(tx, log.SYSTEM)
+        told(tx, "x", "s2")
 
     await store.write(work)
     await store.write(noted, "s1")

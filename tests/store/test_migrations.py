@@ -4,11 +4,11 @@ import json
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, text
+from sqlalchemy import text
 
 from gonogo.domain.errors import Conflict
 from gonogo.domain.states import PlanStatus
-from gonogo.store import Store
+from gonogo.store import Store, Tx
 from gonogo.store.calls import open_calls
 from gonogo.store.migrate import version_of
 from gonogo.store.people import standing_of
@@ -97,16 +97,16 @@ async def test_texts_of_tools_that_nobody_reads_any_more_are_let_go(empty_url):
     engine.dispose()
 
 
-def _insert(conn: Connection, table: str, **row: Any) -> None:
+def _insert(tx: Tx, table: str, **row: Any) -> None:
     names = ", ".join(row)
     values = ", ".join(f":{name}" for name in row)
-    conn.execute(text(f"INSERT INTO {table} ({names}) VALUES ({values})"), row)  # noqa: S608
+    tx.execute(text(f"INSERT INTO {table} ({names}) VALUES ({values})"), row)  # noqa: S608
 
 
-def _plan(conn: Connection, name: str, status: str, *revisions: str) -> None:
+def _plan(tx: Tx, name: str, status: str, *revisions: str) -> None:
     """A plan whose revisions came about so: `reason`, or `reason answer` where it was asked."""
     _insert(
-        conn, "plans", id=name, session_id="s", goal="g", original_task="t", status=status,
+        tx, "plans", id=name, session_id="s", goal="g", original_task="t", status=status,
         revision=len(revisions), digest=f"d{len(revisions)}", auto_approve_tools=1, max_parallel=3,
         created_at=AT, started_at=AT, finished_at=AT if status == "partial" else None,
     )  # fmt: skip
@@ -116,16 +116,16 @@ def _plan(conn: Connection, name: str, status: str, *revisions: str) -> None:
         if reason in {"proposed", "replanned", "edited"}:
             subtasks = [{"id": "a", "description": f"Do {number}"}]
         _insert(
-            conn, "plan_revisions", plan_id=name, number=number, digest=f"d{number}", goal="g",
+            tx, "plan_revisions", plan_id=name, number=number, digest=f"d{number}", goal="g",
             subtasks=json.dumps(subtasks), created_at=AT, created_by="ann", reason=reason,
         )  # fmt: skip
         _insert(
-            conn, "subtasks", key=f"{name}/{number}/a", plan_id=name, revision=number,
+            tx, "subtasks", key=f"{name}/{number}/a", plan_id=name, revision=number,
             subtask_id="a", position=1, status="pending", attempt=0, epoch=0,
         )  # fmt: skip
         if answer:
             _insert(
-                conn, "approvals", id=f"{name}{number}", session_id="s", kind="plan", subject="g",
+                tx, "approvals", id=f"{name}{number}", session_id="s", kind="plan", subject="g",
                 details="{}", reason="r", digest=f"d{number}", status=answer, plan_id=name,
                 revision=number, created_at=AT,
             )  # fmt: skip

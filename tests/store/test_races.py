@@ -82,12 +82,12 @@ async def test_one_of_fifty_claims_a_round_of_subtasks(store):
     await store.write(begin)
     await store.write(begin_plan, subtask("a"), subtask("b"))
 
-    def claims(conn):
+    def claims(tx):
         moves = [
             Move(f"p1/1/{key}", S.PENDING, 0, S.RUNNING, {"epoch": 1, "started_at": NOW})
             for key in ("a", "b")
         ]
-        if not move_subtasks(conn, moves):
+        if not move_subtasks(tx, moves):
             raise Conflict("somebody was faster")
         return True
 
@@ -104,9 +104,9 @@ async def test_a_round_that_fits_only_in_part_changes_nothing(store):
     running = [Move("p1/1/b", S.PENDING, 0, S.RUNNING, {"epoch": 1})]
     assert await store.write(move_subtasks, running)
 
-    def claims(conn):
+    def claims(tx):
         moves = [Move(f"p1/1/{key}", S.PENDING, 0, S.RUNNING, {"epoch": 1}) for key in "abc"]
-        if not move_subtasks(conn, moves):
+        if not move_subtasks(tx, moves):
             raise Conflict("stale")
 
     with pytest.raises(Conflict, match="stale"):

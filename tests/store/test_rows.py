@@ -49,10 +49,10 @@ async def test_a_session_is_kept_field_for_field(store):
 
 
 async def test_sessions_in_which_nothing_happened_for_long_are_found_a_hundred_at_a_time(store):
-    def made(conn):
+    def made(tx):
         for number in range(102):
             at = NOW - number * SECOND
-            sessions.add_session(conn, session(f"s{number:03}", created_at=at, updated_at=at))
+            sessions.add_session(tx, session(f"s{number:03}", created_at=at, updated_at=at))
 
     await store.write(made)
     found = await store.read(erasing.expired_sessions, NOW)
@@ -60,12 +60,12 @@ async def test_sessions_in_which_nothing_happened_for_long_are_found_a_hundred_a
 
 
 async def test_sessions_are_listed_newest_first_for_one_or_for_all(store):
-    def made(conn):
+    def made(tx):
         for number in range(5):
             who = "ann" if number % 2 else "bob"
             at = NOW + number * SECOND
-            sessions.add_session(conn, session(f"s{number}", principal_id=who, created_at=at))
-        sessions.add_session(conn, session("gone", deleted=True))
+            sessions.add_session(tx, session(f"s{number}", principal_id=who, created_at=at))
+        sessions.add_session(tx, session("gone", deleted=True))
 
     await store.write(made)
     everybody, total = await store.read(sessions.list_sessions, None, 2, 1)
@@ -76,13 +76,13 @@ async def test_sessions_are_listed_newest_first_for_one_or_for_all(store):
 
 
 async def test_sessions_are_found_by_title_folder_and_id_whatever_the_case(store):
-    def made(conn):
+    def made(tx):
         for number, title in enumerate(("Вход через Google", "50% done", None, "login_page")):
             who = "ann" if number % 2 else "bob"
             at = NOW + number * SECOND
             made = session(f"s{number}", principal_id=who, title=title, created_at=at)
-            sessions.add_session(conn, replace(made, workspace=f"/src/Shop{number}"))
-        sessions.add_session(conn, session("gone", title="login", deleted=True))
+            sessions.add_session(tx, replace(made, workspace=f"/src/Shop{number}"))
+        sessions.add_session(tx, session("gone", title="login", deleted=True))
 
     async def found(text, who=None, limit=10, offset=0):
         page, total = await store.read(sessions.find_sessions, who, text, limit, offset)
@@ -123,10 +123,10 @@ async def test_a_conversation_is_kept_in_order_for_each_thread(store):
         ToolAnswer(call_id="c", tool_name="t", content="ok"),
     ]  # fmt: skip
 
-    def talk(conn):
+    def talk(tx):
         for message in said:
-            sessions.say(conn, "s1", MAIN, message, NOW, turn_id="t1", agent="ask")
-        sessions.say(conn, "s1", "p1/1/a", UserText(content="sub"), NOW)
+            sessions.say(tx, "s1", MAIN, message, NOW, turn_id="t1", agent="ask")
+        sessions.say(tx, "s1", "p1/1/a", UserText(content="sub"), NOW)
 
     await store.write(talk)
     assert await store.read(sessions.conversation, "s1", MAIN) == said
@@ -160,10 +160,10 @@ async def test_a_revision_that_was_rolled_back_is_not_remembered(store):
     await store.write(begin)
     await store.write(begin_plan)
 
-    def lost(conn):
+    def lost(tx):
         never = revision(subtask("evil"), number=2)
-        plans.add_revision(conn, never, NOW, "ann", "edit")
-        assert plans.revision_of(conn, "p1", 2) == never
+        plans.add_revision(tx, never, NOW, "ann", "edit")
+        assert plans.revision_of(tx, "p1", 2) == never
         raise ValueError("undone")
 
     with pytest.raises(ValueError, match="undone"):
@@ -175,13 +175,13 @@ async def test_a_revision_that_was_rolled_back_is_not_remembered(store):
 
 
 async def test_plans_are_listed_newest_first_and_by_status(store):
-    def made(conn):
-        begin(conn, "s1", "s2")
+    def made(tx):
+        begin(tx, "s1", "s2")
         for number, where in enumerate(["s1", "s2", "s1"]):
             at = NOW + number * SECOND
             status = PlanStatus.RUNNING if number == 2 else PlanStatus.DRAFT
             one = plan(f"p{number}", session_id=where, created_at=at, status=status)
-            plans.add_plan(conn, one)
+            plans.add_plan(tx, one)
 
     await store.write(made)
 

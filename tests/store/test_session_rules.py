@@ -14,18 +14,18 @@ from gonogo.store.sessions import (
 )
 
 
-def _add(conn, rule_id, session_id="s1"):
-    number = next_rule(conn, session_id)
+def _add(tx, rule_id, session_id="s1"):
+    number = next_rule(tx, session_id)
     rule = SessionRule(
         id=rule_id, session_id=session_id, position=number, rule={"decision": "ask"},
         made_by="ann", created_at=NOW, ended_at=None, plan_id=None,
     )  # fmt: skip
-    add_rule(conn, rule)
+    add_rule(tx, rule)
     return number
 
 
 async def test_a_number_is_never_given_twice_and_a_rule_ends_once(store):
-    await store.write(lambda conn: add_session(conn, session("s1")))
+    await store.write(lambda tx: add_session(tx, session("s1")))
     async with anyio.create_task_group() as group:
         for n in range(10):
             group.start_soon(store.write, _add, f"r{n}")
@@ -41,7 +41,7 @@ async def test_a_number_is_never_given_twice_and_a_rule_ends_once(store):
 
 async def test_the_end_of_a_session_ends_its_rules_and_no_others(store):
     for name in ("s1", "s2"):
-        await store.write(lambda conn, name=name: add_session(conn, session(name)))
+        await store.write(lambda tx, name=name: add_session(tx, session(name)))
         await store.write(_add, f"of {name}", name)
     await store.write(end_rules, "s1", NOW)
     assert await store.read(active_rules, "s1") == []

@@ -8,7 +8,7 @@ import anyio
 from fakes import rows
 from gonogo.domain.records import Checkpoint
 from gonogo.domain.states import PlanStatus
-from gonogo.store import Connection, Store
+from gonogo.store import Store, Tx
 from gonogo.store.checkpoints import (
     Doer,
     Touched,
@@ -23,36 +23,36 @@ from gonogo.store.plans import lock_plan, plan_of, set_plan
 DAY = timedelta(days=1)
 
 
-def checkpoint(conn: Connection, name: str, plan_id: str, days: int) -> None:
+def checkpoint(tx: Tx, name: str, plan_id: str, days: int) -> None:
     """A checkpoint, and a change after it, that are so many days old."""
     made = rows.NOW - days * DAY
     found = Checkpoint(
         id=name, session_id="s1", plan_id=plan_id, revision=1, subtask_id="a", attempt=1,
         reason="", standings="p", event_seq=1, last_change=0, tree=None, hash="", created_at=made,
     )  # fmt: skip
-    add_checkpoints(conn, [found])
-    set_tree(conn, found, f"tree of {name}")
+    add_checkpoints(tx, [found])
+    set_tree(tx, found, f"tree of {name}")
     doer = Doer("s1", plan_id, 1, "a", None, "/w")
     before, after = {"hash": "x", "blob": f"blob of {name}"}, {"hash": "y"}
-    add_changes(conn, doer, "tool", [Touched("f", before, after), Touched("g", None, after)], made)
+    add_changes(tx, doer, "tool", [Touched("f", before, after), Touched("g", None, after)], made)
 
 
-def ended(conn: Connection, plan_id: str, days: int) -> None:
-    plan = plan_of(conn, plan_id)
+def ended(tx: Tx, plan_id: str, days: int) -> None:
+    plan = plan_of(tx, plan_id)
     assert plan is not None
     when = rows.NOW - days * DAY
-    set_plan(conn, plan, status=PlanStatus.PARTIAL, finished_at=when)
+    set_plan(tx, plan, status=PlanStatus.PARTIAL, finished_at=when)
 
 
 async def test_only_what_ended_and_was_rolled_back_before_a_time_is_given_up(store: Store) -> None:
-    def tell(conn: Connection) -> None:
-        rows.begin(conn, "s1")
+    def tell(tx: Tx) -> None:
+        rows.begin(tx, "s1")
         for plan_id in ("old", "undone", "live", "young"):
-            rows.begin_plan(conn, rows.subtask("a"), plan_id=plan_id)
-            checkpoint(conn, f"c-{plan_id}", plan_id, 50)
-        checkpoint(conn, "c-again", "undone", 5)
+            rows.begin_plan(tx, rows.subtask("a"), plan_id=plan_id)
+            checkpoint(tx, f"c-{plan_id}", plan_id, 50)
+        checkpoint(tx, "c-again", "undone", 5)
         for plan_id, days in (("old", 40), ("undone", 40), ("young", 5)):
-            ended(conn, plan_id, days)
+            ended(tx, plan_id, days)
 
     await store.write(tell)
     assert len(await store.read(kept_objects)) == 10
@@ -76,16 +76,16 @@ async def test_a_rollback_that_begins_while_snapshots_are_given_up_keeps_its_own
 ) -> None:
     began, swept = Event(), Event()
 
-    def tell(conn: Connection) -> None:
-        rows.begin(conn, "s1")
-        rows.begin_plan(conn, rows.subtask("a"), plan_id="old")
-        checkpoint(conn, "c-old", "old", 50)
-        ended(conn, "old", 40)
+    def tell(tx: Tx) -> None:
+        rows.begin(tx, "s1")
+        rows.begin_plan(tx, rows.subtask("a"), plan_id="old")
+        checkpoint(tx, "c-old", "old", 50)
+        ended(tx, "old", 40)
 
-    def roll_back(conn: Connection) -> None:
-        plan = lock_plan(conn, "old")
+    def roll_back(tx: Tx) -> None:
+        plan = lock_plan(tx, "old")
         assert plan is not None
-        set_plan(conn, plan, rollback={"checkpoint_id": "c-old"})
+        set_plan(tx, plan, rollback={"checkpoint_id": "c-old"})
         began.set()
         # Where two write at once, a sweep that does not wait is over before this is committed.
         swept.wait(0.5)

@@ -32,27 +32,27 @@ from gonogo.store.texts import LONG
 WRITTEN = "def f() -> None:\n    ...  # «ünï» 😀\n" * 40
 
 
-def kept(conn, session="s1"):
-    found = conn.execute(text("SELECT text FROM texts WHERE session_id = :of"), {"of": session})
+def kept(tx, session="s1"):
+    found = tx.execute(text("SELECT text FROM texts WHERE session_id = :of"), {"of": session})
     return sorted(found.scalars())
 
 
-def raw(conn, table):
-    return [str(tuple(row)) for row in conn.execute(text(f"SELECT * FROM {table}"))]  # noqa: S608
+def raw(tx, table):
+    return [str(tuple(row)) for row in tx.execute(text(f"SELECT * FROM {table}"))]  # noqa: S608
 
 
-def story(conn, session="s1", written=WRITTEN):
+def story(tx, session="s1", written=WRITTEN):
     """One text in a reply, its call, its event, its audit entry and a question about it."""
     given = {"path": "a.py", "content": written}
     raw_ = {"parts": [{"args": json.dumps(given, ensure_ascii=False)}]}
     reply = Reply(calls=(ToolRequest(id="c1", name="write_file", arguments=given),), raw=raw_)
-    say(conn, session, "main", reply, NOW)
-    add_calls(conn, [call("c1", session_id=session, arguments=given)])
-    log.tell(conn, session, NOW, AssistantMessage(content=written))
-    log.note(conn, session, NOW, actor="ann", action="did", subject="x", arguments=given)
-    add_approval(conn, approval("a1", session_id=session, details={"arguments": given}))
-    set_call(conn, call_of(conn, "c1"), CallStatus.AWAITING_APPROVAL, result={"output": written})
-    close_approval(conn, approval_of(conn, "a1"), "edited", decision={"arguments": given})
+    say(tx, session, "main", reply, NOW)
+    add_calls(tx, [call("c1", session_id=session, arguments=given)])
+    log.tell(tx, session, NOW, AssistantMessage(content=written))
+    log.note(tx, session, NOW, actor="ann", action="did", subject="x", arguments=given)
+    add_approval(tx, approval("a1", session_id=session, details={"arguments": given}))
+    set_call(tx, call_of(tx, "c1"), CallStatus.AWAITING_APPROVAL, result={"output": written})
+    close_approval(tx, approval_of(tx, "a1"), "edited", decision={"arguments": given})
 
 
 async def test_one_text_in_many_places_lies_in_the_database_once(store):
@@ -98,7 +98,7 @@ async def test_sessions_share_no_text(store):
 async def test_a_text_that_was_changed_breaks_the_chain_that_speaks_of_it(store):
     await store.write(begin)
     await store.write(story)
-    await store.write(lambda conn: conn.execute(text("UPDATE texts SET text = 'other'")))
+    await store.write(lambda tx: tx.execute(text("UPDATE texts SET text = 'other'")))
 
     # It is seen by a process that still remembers the text, too.
     _, problems = await store.read(auditing.verify_chain, "s1")
@@ -106,15 +106,15 @@ async def test_a_text_that_was_changed_breaks_the_chain_that_speaks_of_it(store)
 
 
 async def test_a_text_of_a_part_that_was_undone_is_kept_when_it_comes_again(store):
-    def undone(conn):
-        with part(conn):
-            say(conn, "s1", "main", UserText(content=WRITTEN), NOW)
+    def undone(tx):
+        with part(tx):
+            say(tx, "s1", "main", UserText(content=WRITTEN), NOW)
             raise KeyError
 
-    def work(conn):
+    def work(tx):
         with suppress(KeyError):
-            undone(conn)
-        say(conn, "s1", "main", UserText(content=WRITTEN), NOW)
+            undone(tx)
+        say(tx, "s1", "main", UserText(content=WRITTEN), NOW)
 
     await store.write(begin)
     await store.write(work)
@@ -123,8 +123,8 @@ async def test_a_text_of_a_part_that_was_undone_is_kept_when_it_comes_again(stor
 
 
 async def test_a_text_of_a_transaction_that_failed_is_kept_when_it_comes_again(store):
-    def fail(conn):
-        say(conn, "s1", "main", UserText(content=WRITTEN), NOW)
+    def fail(tx):
+        say(tx, "s1", "main", UserText(content=WRITTEN), NOW)
         raise KeyError
 
     await store.write(begin)
@@ -174,11 +174,11 @@ VALUES = st.recursive(
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(VALUES)
 async def test_any_value_is_read_as_it_was_written(store, value):
-    def work(conn):
-        if not conn.execute(text("SELECT id FROM sessions")).first():
-            begin(conn)
-        conn.execute(text("DELETE FROM tool_calls"))
-        add_calls(conn, [call("c1", result=value, arguments={"$": value})])
+    def work(tx):
+        if not tx.execute(text("SELECT id FROM sessions")).first():
+            begin(tx)
+        tx.execute(text("DELETE FROM tool_calls"))
+        add_calls(tx, [call("c1", result=value, arguments={"$": value})])
 
     await store.write(work)
     found = await store.read(call_of, "c1")
@@ -202,7 +202,7 @@ async def test_a_row_of_the_time_before_is_plain_whatever_it_holds(store):
     await store.write(begin)
     await store.write(add_calls, [call("c1", arguments={"a": 1})])
     await store.write(
-        lambda conn: conn.execute(
+        lambda tx: tx.execute(
             text("UPDATE tool_calls SET arguments = :odd"), {"odd": json.dumps(odd)}
         )
     )
@@ -219,7 +219,7 @@ async def test_a_row_that_somebody_broke_breaks_no_verification(store, harm):
     await store.write(begin)
     await store.write(log.note, "s1", NOW, actor="ann", action="did", subject="x", why=WRITTEN)
     await store.write(
-        lambda conn: conn.execute(text("UPDATE audit SET details = :harm"), {"harm": f" {harm}"})
+        lambda tx: tx.execute(text("UPDATE audit SET details = :harm"), {"harm": f" {harm}"})
     )
 
     _, problems = await store.read(auditing.verify_chain, "s1")
@@ -227,14 +227,14 @@ async def test_a_row_that_somebody_broke_breaks_no_verification(store, harm):
 
 
 async def test_what_is_told_of_calls_has_their_texts(store, database_url):
-    def work(conn):
+    def work(tx):
         given = {"path": "a.py", "content": WRITTEN}
-        begin_plan(conn)
+        begin_plan(tx)
         for status, error in ((CallStatus.DENIED, "policy_denied: no"), (CallStatus.UNKNOWN, None)):
-            add_calls(conn, [call(f"c_{status}", plan_id="p1", subtask_id="a", arguments=given)])
-            set_call(conn, call_of(conn, f"c_{status}"), status, error=error)
+            add_calls(tx, [call(f"c_{status}", plan_id="p1", subtask_id="a", arguments=given)])
+            set_call(tx, call_of(tx, f"c_{status}"), status, error=error)
         doubt = approval("a1", plan_id="p1", kind="intervention", call_id="c_unknown")
-        add_approval(conn, doubt)
+        add_approval(tx, doubt)
 
     await store.write(begin)
     await store.write(work)

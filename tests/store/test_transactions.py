@@ -32,20 +32,20 @@ def boxes(store):
     return taken
 
 
-def count_events(conn, session_id):
-    return len(log.events_after(conn, session_id, 0, 100_000))
+def count_events(tx, session_id):
+    return len(log.events_after(tx, session_id, 0, 100_000))
 
 
-def set_going(conn, name="x"):
-    go_on(conn, "turn", name, 3, NOW)
-    stop(conn, "subtask", name)
-    set_timer(conn, "expiry", name, NOW)
-    log.tell(conn, "s1", NOW, AssistantMessage(content=name))
+def set_going(tx, name="x"):
+    go_on(tx, "turn", name, 3, NOW)
+    stop(tx, "subtask", name)
+    set_timer(tx, "expiry", name, NOW)
+    log.tell(tx, "s1", NOW, AssistantMessage(content=name))
 
 
-def fails(conn, error):
-    set_session(conn, "s1", title="never")
-    set_going(conn, "never")
+def fails(tx, error):
+    set_session(tx, "s1", title="never")
+    set_going(tx, "never")
     raise error
 
 
@@ -54,8 +54,8 @@ async def test_what_is_set_going_is_handed_over_after_the_commit(store, boxes):
     boxes.clear()
     seen_inside = []
 
-    def work(conn):
-        set_going(conn)
+    def work(tx):
+        set_going(tx)
         seen_inside.append(list(boxes))
         return "done"
 
@@ -99,15 +99,15 @@ async def test_a_part_that_fails_is_undone_with_all_that_it_told_and_the_rest_st
     await store.write(begin)
     boxes.clear()
 
-    def work(conn):
-        set_going(conn, "one")
-        with suppress(Conflict), part(conn):
-            log.tell(conn, "s1", NOW, AssistantMessage(content="of the part"))
-            log.note(conn, log.SYSTEM, NOW, actor="a", action="b", subject="c")
-            fails(conn, Conflict("no"))
-        with part(conn):
-            set_going(conn, "two")
-        return session_of(conn, "s1").title
+    def work(tx):
+        set_going(tx, "one")
+        with suppress(Conflict), part(tx):
+            log.tell(tx, "s1", NOW, AssistantMessage(content="of the part"))
+            log.note(tx, log.SYSTEM, NOW, actor="a", action="b", subject="c")
+            fails(tx, Conflict("no"))
+        with part(tx):
+            set_going(tx, "two")
+        return session_of(tx, "s1").title
 
     assert await store.write(work) != "never"
     (box,) = boxes
@@ -122,7 +122,7 @@ async def test_one_that_fails_undoes_only_its_own_among_those_committed_together
     boxes.clear()
     gate, running = threading.Event(), threading.Event()
 
-    def first(conn):
+    def first(tx):
         running.set()
         assert gate.wait(LIMIT)
 
@@ -162,10 +162,10 @@ async def test_a_caller_who_is_cancelled_loses_nothing_that_was_committed(store,
     await store.write(begin)
     gate, running, handed_over = threading.Event(), threading.Event(), anyio.Event()
 
-    def slow(conn):
+    def slow(tx):
         running.set()
         assert gate.wait(LIMIT)
-        set_going(conn)
+        set_going(tx)
 
     def deliver(box):
         boxes.append(box)
@@ -199,9 +199,9 @@ async def test_a_caller_who_is_cancelled_while_it_commits_loses_nothing(database
         boxes.append(box)
         handed_over.set()
 
-    def waiting(conn):
+    def waiting(tx):
         waits = text("SELECT count(*) FROM pg_locks WHERE objid = 7 AND NOT granted")
-        return conn.execute(waits).scalar()
+        return tx.execute(waits).scalar()
 
     store = Store(database_url, patience=LIMIT)
     await store.write(begin)
@@ -227,8 +227,8 @@ async def test_what_nobody_waits_for_any_more_is_not_committed(store, boxes, kin
     boxes.clear()
     gate, running = threading.Event(), threading.Event()
 
-    def slow(conn):
-        set_going(conn)
+    def slow(tx):
+        set_going(tx)
         running.set()
         assert gate.wait(LIMIT)
 
@@ -252,8 +252,8 @@ async def test_a_receiver_that_fails_keeps_nobody_waiting(store):
     store.deliver = lambda box: 1 / 0
 
     with anyio.fail_after(LIMIT):
-        assert await store.write(lambda conn: "kept") == "kept"
-        assert await store.write(lambda conn: "and again") == "and again"
+        assert await store.write(lambda tx: "kept") == "kept"
+        assert await store.write(lambda tx: "and again") == "and again"
     loop.set_exception_handler(None)
     assert [type(error) for error in reported] == [ZeroDivisionError, ZeroDivisionError]
 
@@ -262,11 +262,11 @@ async def test_a_read_sees_one_moment_however_long_it_takes(store):
     await store.write(begin)
     began, go = threading.Event(), threading.Event()
 
-    def twice(conn):
-        before = session_of(conn, "s1").title
+    def twice(tx):
+        before = session_of(tx, "s1").title
         began.set()
         assert go.wait(LIMIT)
-        return before, session_of(conn, "s1").title
+        return before, session_of(tx, "s1").title
 
     seen = []
 
@@ -290,7 +290,7 @@ async def test_nobody_waits_for_a_read_to_end(store):
     with anyio.fail_after(LIMIT):
         async with anyio.create_task_group() as group:
             for _ in range(4):
-                group.start_soon(store.read, lambda conn: go.wait(LIMIT))
+                group.start_soon(store.read, lambda tx: go.wait(LIMIT))
             await store.write(set_session, "s1", title="new")
             go.set()
 
@@ -329,7 +329,7 @@ async def test_a_closed_store_takes_no_writes_and_finishes_those_it_has(database
     written = []
 
     async def writes():
-        written.append(await store.write(lambda conn: count_events(conn, "s1")))
+        written.append(await store.write(lambda tx: count_events(tx, "s1")))
 
     with anyio.fail_after(LIMIT):
         async with anyio.create_task_group() as group:
@@ -339,7 +339,7 @@ async def test_a_closed_store_takes_no_writes_and_finishes_those_it_has(database
     assert written == [0]
     if database_url.startswith("sqlite"):
         with pytest.raises(Internal, match="closed"):
-            await store.write(lambda conn: None)
+            await store.write(lambda tx: None)
 
 
 def test_a_store_outlives_the_event_loop_of_one_who_asked(store):
@@ -348,14 +348,14 @@ def test_a_store_outlives_the_event_loop_of_one_who_asked(store):
     async def gone():
         await store.write(begin)
         with anyio.move_on_after(0.01):
-            await store.write(lambda conn: gate.wait(0.2))
+            await store.write(lambda tx: gate.wait(0.2))
 
     anyio.run(gone)
     gate.set()
 
     async def later():
         with anyio.fail_after(LIMIT):
-            return await store.write(lambda conn: session_of(conn, "s1").id)
+            return await store.write(lambda tx: session_of(tx, "s1").id)
 
     assert anyio.run(later) == "s1"
 
@@ -363,9 +363,9 @@ def test_a_store_outlives_the_event_loop_of_one_who_asked(store):
 async def test_telling_nothing_writes_nothing(store, boxes):
     await store.write(begin)
 
-    def silent(conn):
-        log.tell(conn, "s1", NOW)
-        log.tell_final(conn, "s1")
+    def silent(tx):
+        log.tell(tx, "s1", NOW)
+        log.tell_final(tx, "s1")
 
     await store.write(silent)
     assert await store.read(count_events, "s1") == 0
@@ -374,9 +374,9 @@ async def test_telling_nothing_writes_nothing(store, boxes):
 async def test_the_last_event_of_a_transaction_can_be_marked_as_final(store):
     await store.write(begin)
 
-    def told(conn):
-        log.tell(conn, "s1", NOW, AssistantMessage(content="a"), AssistantMessage(content="b"))
-        log.tell_final(conn, "s1")
+    def told(tx):
+        log.tell(tx, "s1", NOW, AssistantMessage(content="a"), AssistantMessage(content="b"))
+        log.tell_final(tx, "s1")
 
     await store.write(told)
     events = await store.read(log.events_after, "s1", 0)
@@ -387,12 +387,12 @@ async def test_a_row_that_came_between_the_look_and_the_insert_is_seen_the_secon
     """On PostgreSQL two transactions run at once; on SQLite one comes after the other."""
     both = threading.Barrier(2)
 
-    def open_it(conn):
-        if session_of(conn, "s1") is not None:
+    def open_it(tx):
+        if session_of(tx, "s1") is not None:
             raise Conflict("taken")
         with suppress(threading.BrokenBarrierError):
             both.wait(0.3)
-        add_session(conn, session("s1"))
+        add_session(tx, session("s1"))
         return "made"
 
     said = []
@@ -422,10 +422,10 @@ async def test_a_transaction_that_never_comes_through_is_tried_some_times_and_th
 ):
     tries = []
 
-    def collides(conn):
+    def collides(tx):
         tries.append(1)
-        go_on(conn, "turn", "x")
-        conn.exec_driver_sql("DO $$ BEGIN RAISE EXCEPTION 'no' USING ERRCODE = '40001'; END $$")
+        go_on(tx, "turn", "x")
+        tx.conn.exec_driver_sql("DO $$ BEGIN RAISE EXCEPTION 'no' USING ERRCODE = '40001'; END $$")
 
     with anyio.fail_after(LIMIT), pytest.raises(Busy):
         await store.write(collides)
@@ -437,12 +437,12 @@ async def test_two_that_wait_for_each_other_both_come_through(store, boxes):
     await store.write(begin, "s1", "s2")
     both = threading.Barrier(2)
 
-    def cross(conn, one, other):
-        set_session(conn, one, title="mine")
+    def cross(tx, one, other):
+        set_session(tx, one, title="mine")
         with suppress(threading.BrokenBarrierError):
             both.wait(0.3)
-        set_session(conn, other, title="mine")
-        log.tell(conn, one, NOW, Done())
+        set_session(tx, other, title="mine")
+        log.tell(tx, one, NOW, Done())
 
     with anyio.fail_after(LIMIT):
         async with anyio.create_task_group() as group:

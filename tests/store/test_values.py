@@ -97,12 +97,12 @@ values = st.recursive(
     suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30, deadline=None
 )
 async def test_any_json_is_read_as_it_was_written(store, details):
-    def written_and_read(conn):
-        if session_of(conn, "s1") is None:
-            begin(conn)
-        conn.execute(text("DELETE FROM tool_calls"))
-        add_calls(conn, [call(arguments=details, result=details)])
-        return call_of(conn, "call_1")
+    def written_and_read(tx):
+        if session_of(tx, "s1") is None:
+            begin(tx)
+        tx.execute(text("DELETE FROM tool_calls"))
+        add_calls(tx, [call(arguments=details, result=details)])
+        return call_of(tx, "call_1")
 
     found = await store.write(written_and_read)
     assert found.arguments == found.result == details

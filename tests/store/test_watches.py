@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 from gonogo.domain.records import Watch
-from gonogo.store import Store, outbox
+from gonogo.store import Store
 from gonogo.store.plans import (
     WATCH,
     add_watch,
@@ -29,9 +29,9 @@ def watch(call_id: str = "c", session_id: str = "s") -> Watch:
 async def jobs(store: Store, fn, *args) -> list[tuple[str, str]]:
     """The jobs that a transaction sets going."""
 
-    def run(conn):
-        fn(conn, *args)
-        return [(job.kind, job.key) for job in outbox(conn).jobs]
+    def run(tx):
+        fn(tx, *args)
+        return [(job.kind, job.key) for job in tx.outbox.jobs]
 
     return await store.write(run)
 

@@ -10,16 +10,16 @@ import anyio
 
 from fakes.rows import NOW
 from gonogo.domain.events import AssistantMessage
-from gonogo.store import Connection, Store
+from gonogo.store import Store, Tx
 from gonogo.store import events as log
 
 TASKS = 8
 
 
-def append(conn: Connection, text: str) -> int:
-    log.tell(conn, "s1", NOW, AssistantMessage(content=text))
-    log.note(conn, "s1", NOW, actor=text, action="told", subject="s1")
-    return log.told_seq(conn, "s1")
+def append(tx: Tx, text: str) -> int:
+    log.tell(tx, "s1", NOW, AssistantMessage(content=text))
+    log.note(tx, "s1", NOW, actor=text, action="told", subject="s1")
+    return log.told_seq(tx, "s1")
 
 
 def say(line: str) -> None:

@@ -40,10 +40,10 @@ async def as_written(body):
 class Deploys:
     """Answers about deployments, of which nothing comes."""
 
-    def settle(self, conn, approval, ruling, now):
+    def settle(self, tx, approval, ruling, now):
         pass
 
-    def lapse(self, conn, approval, now):
+    def lapse(self, tx, approval, now):
         pass
 
 
@@ -66,7 +66,7 @@ class Post:
             counted=lambda hook, outcome: self.counted.update([f"{hook} {outcome}"]),
         )  # fmt: skip
 
-    def shown(self, conn, approval):
+    def shown(self, tx, approval):
         return {"approval": {"approval_id": approval.id, "status": approval.status,
                              "details": approval.details}}  # fmt: skip
 
@@ -118,8 +118,8 @@ def verify(request: Received, secret: bytes = SECRET) -> None:
 async def test_what_is_told_is_written_with_the_change_or_not_at_all(begun):
     post = Post(begun, chat=hook("http://127.0.0.1:1"))
 
-    def ask_and_fail(conn):
-        post.desk.open(conn, Question(
+    def ask_and_fail(tx):
+        post.desk.open(tx, Question(
             session_id="s1", kind="deploy", subject="Deploy", details={}, reason="", digest="d",
         ), NOW)  # fmt: skip
         raise RuntimeError("no")
@@ -286,14 +286,14 @@ async def test_an_attempt_that_ends_with_its_process_is_made_again(begun):
         assert (await post.rows(asked.id))[0].status is DeliveryStatus.SENT
 
 
-def _nobody(conn, timer, now):
+def _nobody(tx, timer, now):
     raise AssertionError(timer)
 
 
 async def test_timers_of_others_are_left_to_them(begun):
     post, seen = Post(begun), []
     timer = Timer(kind="approval_expiry", key="a", run_at=NOW)
-    await begun.write(post.sender.before(lambda conn, timer, now: seen.append(timer)), timer, NOW)
+    await begun.write(post.sender.before(lambda tx, timer, now: seen.append(timer)), timer, NOW)
     gone = Timer(kind=DELIVERY, key="msg_gone", run_at=NOW)
     await begun.write(post.sender.before(_nobody), gone, NOW)
 

@@ -169,8 +169,8 @@ class Deployment:
         """Rows of the database, read past the server."""
         from sqlalchemy import text
 
-        def read(conn: Any) -> list[Any]:
-            return list(conn.execute(text(statement), values))
+        def read(tx: Any) -> list[Any]:
+            return list(tx.execute(text(statement), values))
 
         return self.portal.call(self.runtime.parts.store.read, read)
 

@@ -21,7 +21,7 @@ from gonogo.execution.approvals import ApprovalService, Question, Ruling
 from gonogo.execution.jobs import AGAIN
 from gonogo.execution.scheduling import MODEL
 from gonogo.i18n import DEFAULT, say
-from gonogo.store import Connection
+from gonogo.store import Tx
 from gonogo.store import events as log
 from gonogo.store.jobs import drop_timer, set_timer
 from gonogo.store.sessions import spoken_in
@@ -39,7 +39,7 @@ class ModelWait:
 
     def begin(
         self,
-        conn: Connection,
+        tx: Tx,
         kept: Mapping[str, Any] | None,
         error: ModelFailed,
         patience: float,
@@ -58,44 +58,44 @@ class ModelWait:
         until = absence.next_try(now, patience)
         if until is None:
             return None
-        set_timer(conn, f"{AGAIN}{self.kind}", self.key, until)
+        set_timer(tx, f"{AGAIN}{self.kind}", self.key, until)
         if kept is None:
             end = absence.ends_at(patience)
             shown = end.strftime("%Y-%m-%d %H:%M:%S UTC")
             facts = WaitFacts(reason=MODEL, until=end, error=absence.error)
-            self._tell(conn, "model_away", now, facts, until=shown, error=absence.error)
+            self._tell(tx, "model_away", now, facts, until=shown, error=absence.error)
         return absence
 
-    def end(self, conn: Connection, now: datetime) -> None:
+    def end(self, tx: Tx, now: datetime) -> None:
         """The model has answered."""
-        drop_timer(conn, f"{AGAIN}{self.kind}", self.key)
-        self._tell(conn, "model_back", now, WaitFacts(reason=MODEL))
+        drop_timer(tx, f"{AGAIN}{self.kind}", self.key)
+        self._tell(tx, "model_back", now, WaitFacts(reason=MODEL))
 
     def _tell(
         self,
-        conn: Connection,
+        tx: Tx,
         what: Any,  # noqa: ANN401 - one of the event's own words
         now: datetime,
         facts: WaitFacts,
         **said: str | None,
     ) -> None:
-        content = say(what, spoken_in(conn, self.session_id), **said)
+        content = say(what, spoken_in(tx, self.session_id), **said)
         event = ModelWaited(type=what, content=content, metadata=facts, **self.place)
-        log.tell(conn, self.session_id, now, event)
+        log.tell(tx, self.session_id, now, event)
 
 
 def ask_about_model(
-    desk: ApprovalService, conn: Connection, plan: Plan, absence: Absence, now: datetime
+    desk: ApprovalService, tx: Tx, plan: Plan, absence: Absence, now: datetime
 ) -> None:
     """Ask a person what is to become of a plan whose model has not answered for too long."""
-    locale = spoken_in(conn, plan.session_id) or DEFAULT
+    locale = spoken_in(tx, plan.session_id) or DEFAULT
     minutes = f"{elapsed(absence.since, now) / 60:.0f}"
     details = {
         "about": MODEL, "since": absence.since.isoformat(), "tries": absence.tries,
         "error": absence.error,
     }  # fmt: skip
     desk.open(
-        conn,
+        tx,
         Question(
             session_id=plan.session_id, kind=ApprovalKind.INTERVENTION,
             subject=say("model_away_subject", locale, error=absence.error), details=details,
@@ -111,24 +111,24 @@ def ask_about_model(
 class AbsenceKind:
     """The answers about a model that does not answer: wait on, or end the plan."""
 
-    wait_on: Callable[[Connection, str, str, datetime], None]
+    wait_on: Callable[[Tx, str, str, datetime], None]
     """Goes on with a plan, with patience anew: the engine's."""
-    give_up: Callable[[Connection, str, str, datetime], None]
+    give_up: Callable[[Tx, str, str, datetime], None]
     """Ends a plan that is paused for its model: the engine's."""
 
-    def settle(self, conn: Connection, approval: Approval, ruling: Ruling, now: datetime) -> None:
+    def settle(self, tx: Tx, approval: Approval, ruling: Ruling, now: datetime) -> None:
         """Wait for as long again, or end the plan with what it has reached."""
         plan_id = approval.plan_id or ""
         match ruling.word:
             case DecisionWord.APPROVE:
-                self.wait_on(conn, plan_id, ruling.by.id, now)
+                self.wait_on(tx, plan_id, ruling.by.id, now)
             case DecisionWord.REJECT:
                 said = f"the model did not answer, and {ruling.by.name} waited no longer"
-                self.give_up(conn, plan_id, said, now)
+                self.give_up(tx, plan_id, said, now)
             case _:
                 raise InvalidMessage("Whether to wait on is approved or rejected, not edited")
 
-    def lapse(self, conn: Connection, approval: Approval, now: datetime) -> None:
+    def lapse(self, tx: Tx, approval: Approval, now: datetime) -> None:
         """Nobody answered in time."""
         said = "the model did not answer, and the question about it expired"
-        self.give_up(conn, approval.plan_id or "", said, now)
+        self.give_up(tx, approval.plan_id or "", said, now)

@@ -14,7 +14,7 @@ from gonogo.domain.undo import checkpoint_hash
 from gonogo.execution.erasures import Erasures
 from gonogo.execution.scheduling import Start
 from gonogo.i18n import say
-from gonogo.store import Connection, Store, new_id
+from gonogo.store import Store, Tx, new_id
 from gonogo.store import events as log
 from gonogo.store.checkpoints import add_checkpoints, head_of
 from gonogo.store.jobs import give_up_snapshots, has_timer, kept_objects, set_timer
@@ -23,7 +23,7 @@ from gonogo.workspace import Snapshots
 
 
 def checkpoint_starts(
-    conn: Connection,
+    tx: Tx,
     plan: Plan,
     standings: str,
     starts: Sequence[Start],
@@ -37,7 +37,7 @@ def checkpoint_starts(
     Args:
         standings: Where the subtasks stand, in plan order, before any of these starts.
     """
-    head = head_of(conn, plan.session_id, plan.id)
+    head = head_of(tx, plan.session_id, plan.id)
     if head.tool_host == "client":
         return
     base = Checkpoint(
@@ -46,11 +46,11 @@ def checkpoint_starts(
         last_change=head.last_change, tree=None, hash="", created_at=now,
     )  # fmt: skip
     found = [_before(base, start, head.locale) for start in starts]
-    add_checkpoints(conn, found)
+    add_checkpoints(tx, found)
     told = (
         created(checkpoint, start.agent) for checkpoint, start in zip(found, starts, strict=True)
     )
-    log.tell(conn, plan.session_id, now, *told)
+    log.tell(tx, plan.session_id, now, *told)
 
 
 def _before(base: Checkpoint, start: Start, locale: str) -> Checkpoint:
@@ -103,10 +103,10 @@ class Sweeps:
     retention: float
     """Days for which a session is kept in which nothing happens; 0: for ever."""
 
-    def arm(self, conn: Connection, now: datetime) -> None:
+    def arm(self, tx: Tx, now: datetime) -> None:
         """After a start: have the next sweep come."""
-        if not has_timer(conn, SWEEP, _KEY):
-            set_timer(conn, SWEEP, _KEY, now + _FIRST)
+        if not has_timer(tx, SWEEP, _KEY):
+            set_timer(tx, SWEEP, _KEY, now + _FIRST)
 
     async def job(self, job: Job) -> None:
         """Sweep, and have the next one come."""

@@ -21,7 +21,7 @@ import anyio.to_thread
 from gonogo.domain.audit_chain import DELETED, SYSTEM
 from gonogo.domain.errors import ToolFailed
 from gonogo.domain.records import Job, Session
-from gonogo.store import Connection, Store, go_on
+from gonogo.store import Store, Tx, go_on
 from gonogo.store import events as log
 from gonogo.store.erasing import (
     deleted_sessions,
@@ -63,16 +63,16 @@ class Erasures:
     _alone: anyio.Lock = field(default_factory=anyio.Lock)
     _waited_for: dict[str, anyio.Event] = field(default_factory=dict[str, anyio.Event])
 
-    def begin(self, conn: Connection, session: Session, by: str, now: datetime, **why: Any) -> None:  # noqa: ANN401
+    def begin(self, tx: Tx, session: Session, by: str, now: datetime, **why: Any) -> None:  # noqa: ANN401
         """Delete a session in which nothing is under way any more."""
-        set_session(conn, session.id, deleted=True, updated_at=now)
-        log.note(conn, SYSTEM, now, actor=by, action=DELETED, subject=session.id, **why)
-        go_on(conn, ERASE, session.workspace)
+        set_session(tx, session.id, deleted=True, updated_at=now)
+        log.note(tx, SYSTEM, now, actor=by, action=DELETED, subject=session.id, **why)
+        go_on(tx, ERASE, session.workspace)
 
-    def recover(self, conn: Connection) -> None:
+    def recover(self, tx: Tx) -> None:
         """After a start: erase what was deleted and is still there."""
-        for workspace in {deleted.workspace for deleted in deleted_sessions(conn)}:
-            go_on(conn, ERASE, workspace)
+        for workspace in {deleted.workspace for deleted in deleted_sessions(tx)}:
+            go_on(tx, ERASE, workspace)
 
     async def done(self, session_id: str) -> None:
         """Wait until a session that was deleted is erased, if that does not take too long."""
@@ -90,12 +90,12 @@ class Erasures:
             for session in found:
                 self.end(session.id)
 
-    def _expire(self, conn: Connection, days: float, now: datetime) -> list[Session]:
-        found = expired_sessions(conn, now - timedelta(days=days))
+    def _expire(self, tx: Tx, days: float, now: datetime) -> list[Session]:
+        found = expired_sessions(tx, now - timedelta(days=days))
         for session in found:
-            end_rules(conn, session.id, now)
+            end_rules(tx, session.id, now)
             why = f"nothing happened in it for {days:g} days"
-            self.begin(conn, session, "gonogo", now, reason=why)
+            self.begin(tx, session, "gonogo", now, reason=why)
         return found
 
     async def job(self, job: Job) -> None:

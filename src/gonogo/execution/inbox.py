@@ -9,7 +9,7 @@ from gonogo.domain.states import CallStatus, PlanStatus, TurnStatus
 from gonogo.execution.agent import end_call
 from gonogo.execution.scheduling import Superseded
 from gonogo.i18n import resolve, say
-from gonogo.store import Connection, go_on, new_id
+from gonogo.store import Tx, go_on, new_id
 from gonogo.store import events as log
 from gonogo.store.calls import open_calls
 from gonogo.store.plans import plan_of
@@ -35,7 +35,7 @@ class Inbox:
 
     def receive(
         self,
-        conn: Connection,
+        tx: Tx,
         session: Session,
         content: str,
         agent: str | None,
@@ -49,31 +49,31 @@ class Inbox:
         """
         spoken = resolve(session.locale, self.locale, content)
         title = session.title or content.strip().partition("\n")[0][:80]
-        set_session(conn, session.id, spoken=spoken, title=title, updated_at=now)
-        question = _open_question(conn, session)
+        set_session(tx, session.id, spoken=spoken, title=title, updated_at=now)
+        question = _open_question(tx, session)
         if question is not None and question.turn_id is not None:
-            return self._answer(conn, question, content, now)
-        before = open_turns(conn, session.id)
-        turn = add_turn(conn, new_id("turn"), session.id, content, agent or "", now, by)
-        plan = plan_of(conn, session.active_plan_id) if session.active_plan_id else None
+            return self._answer(tx, question, content, now)
+        before = open_turns(tx, session.id)
+        turn = add_turn(tx, new_id("turn"), session.id, content, agent or "", now, by)
+        plan = plan_of(tx, session.active_plan_id) if session.active_plan_id else None
         if plan is not None and plan.status is not PlanStatus.APPROVED:
             undecided = plan.status is PlanStatus.AWAITING_APPROVAL
-            tell_queued(conn, turn, spoken, now, undecided=undecided)
+            tell_queued(tx, turn, spoken, now, undecided=undecided)
         elif any(earlier.status is TurnStatus.PARKED for earlier in before):
-            tell_queued(conn, turn, spoken, now, undecided=False)
+            tell_queued(tx, turn, spoken, now, undecided=False)
         elif not before:
-            go_on(conn, "turn", turn.id)
+            go_on(tx, "turn", turn.id)
         return Kept(turn_id=turn.id)
 
-    def plan_started(self, conn: Connection, session_id: str, now: datetime) -> None:
+    def plan_started(self, tx: Tx, session_id: str, now: datetime) -> None:
         """A plan that was held stands before every message that is not begun yet."""
-        session = session_of(conn, session_id)
+        session = session_of(tx, session_id)
         if session is not None:
-            tell_all_queued(conn, session, now)
+            tell_all_queued(tx, session, now)
 
     def switch(
         self,
-        conn: Connection,
+        tx: Tx,
         session: Session,
         agent: str,
         reason: str | None,
@@ -83,51 +83,47 @@ class Inbox:
         final: bool,
     ) -> None:
         """Another agent answers from now on."""
-        set_session(conn, session.id, agent=agent, updated_at=now)
+        set_session(tx, session.id, agent=agent, updated_at=now)
         facts = SwitchFacts(
             from_agent=session.agent, to_agent=agent, reason=reason, confidence=confidence
         )
         event = AgentSwitched(metadata=facts, agent=agent, is_final=final or None)
-        log.tell(conn, session.id, now, event)
+        log.tell(tx, session.id, now, event)
 
-    def _answer(self, conn: Connection, question: CallRow, content: str, now: datetime) -> Kept:
+    def _answer(self, tx: Tx, question: CallRow, content: str, now: datetime) -> Kept:
         """The message is the answer to a question that an agent asked."""
-        end_call(conn, question, CallStatus.COMPLETED, now, result={"answer": content})
-        turn = turn_of(conn, question.turn_id or "")
+        end_call(tx, question, CallStatus.COMPLETED, now, result={"answer": content})
+        turn = turn_of(tx, question.turn_id or "")
         assert turn is not None  # noqa: S101 - the call names its turn
         if turn.status is TurnStatus.PARKED:
-            move_turn(conn, turn, TurnStatus.RUNNING)
-        go_on(conn, "turn", turn.id)
+            move_turn(tx, turn, TurnStatus.RUNNING)
+        go_on(tx, "turn", turn.id)
         return Kept(turn_id=turn.id)
 
 
-def tell_queued(
-    conn: Connection, turn: Turn, locale: str, now: datetime, *, undecided: bool
-) -> None:
+def tell_queued(tx: Tx, turn: Turn, locale: str, now: datetime, *, undecided: bool) -> None:
     """Tell the sender of a message that it is kept, and what it waits for."""
     content = say("plan_waiting" if undecided else "message_queued", locale)
     event = AssistantMessage(content=content, turn_id=turn.id, agent=ORCHESTRATOR, is_final=True)
-    log.tell(conn, turn.session_id, now, event)
+    log.tell(tx, turn.session_id, now, event)
 
 
-def tell_all_queued(
-    conn: Connection, session: Session, now: datetime, *, undecided: bool = False
-) -> None:
+def tell_all_queued(tx: Tx, session: Session, now: datetime, *, undecided: bool = False) -> None:
     """Tell it to everybody whose message is behind what now waits for a person."""
-    for turn in open_turns(conn, session.id):
+    for turn in open_turns(tx, session.id):
         if turn.status is TurnStatus.QUEUED:
-            tell_queued(conn, turn, session.spoken, now, undecided=undecided)
+            tell_queued(tx, turn, session.spoken, now, undecided=undecided)
 
 
-def next_turn(conn: Connection, session: Session) -> None:
+def next_turn(tx: Tx, session: Session) -> None:
     """Go on with the oldest message that waits, if nothing stands before it."""
-    left = open_turns(conn, session.id)
+    left = open_turns(tx, session.id)
     if left and left[0].status is TurnStatus.QUEUED:
-        go_on(conn, "turn", left[0].id)
+        go_on(tx, "turn", left[0].id)
 
 
-def _open_question(conn: Connection, session: Session) -> CallRow | None:
-    calls = open_calls(conn, session.id, MAIN)
+def _open_question(tx: Tx, session: Session) -> CallRow | None:
+    calls = open_calls(tx, session.id, MAIN)
     asked = (c for c in calls if c.tool == QUESTION_TOOL and c.status is CallStatus.STARTED)
     return next(asked, None)
 
@@ -135,37 +131,37 @@ def _open_question(conn: Connection, session: Session) -> CallRow | None:
 # The moves of a turn that several parts of this room make, inside their caller's transaction.
 
 
-def check(conn: Connection, turn: Turn) -> None:
+def check(tx: Tx, turn: Turn) -> None:
     """Check that a turn is still ours.
 
     Raises:
         Superseded: somebody else drives it, or it is over.
     """
-    current = turn_of(conn, turn.id)
+    current = turn_of(tx, turn.id)
     if current is None or current.epoch != turn.epoch or current.status is not TurnStatus.RUNNING:
         raise Superseded(f"Turn {turn.id} is no longer ours")
 
 
-def move(conn: Connection, turn: Turn, status: TurnStatus, now: datetime) -> None:
+def move(tx: Tx, turn: Turn, status: TurnStatus, now: datetime) -> None:
     """Move a turn that is ours.
 
     Raises:
         Superseded: somebody else drives it, or it is over.
     """
     finished = None if status is TurnStatus.PARKED else now
-    if not move_turn(conn, turn, status, finished_at=finished):
+    if not move_turn(tx, turn, status, finished_at=finished):
         raise Superseded(f"Turn {turn.id} is no longer ours")
 
 
-def wake(conn: Connection, turn: Turn) -> None:
+def wake(tx: Tx, turn: Turn) -> None:
     """Go on with a turn, parked or not."""
     if turn.status is TurnStatus.PARKED:
-        move_turn(conn, turn, TurnStatus.RUNNING)
-    go_on(conn, "turn", turn.id)
+        move_turn(tx, turn, TurnStatus.RUNNING)
+    go_on(tx, "turn", turn.id)
 
 
 def tell_switch(
-    conn: Connection,
+    tx: Tx,
     turn: Turn,
     source: str,
     target: str,
@@ -177,12 +173,12 @@ def tell_switch(
     """Another agent goes on with a turn."""
     facts = SwitchFacts(from_agent=source, to_agent=target, reason=reason, confidence=confidence)
     event = AgentSwitched(metadata=facts, turn_id=turn.id, agent=target)
-    log.tell(conn, turn.session_id, now, event)
+    log.tell(tx, turn.session_id, now, event)
 
 
-def restore(conn: Connection, turn: Turn, now: datetime) -> None:
+def restore(tx: Tx, turn: Turn, now: datetime) -> None:
     """The session's own agent answers the next message; told before the turn's last event."""
-    session, current = session_of(conn, turn.session_id), turn_of(conn, turn.id)
+    session, current = session_of(tx, turn.session_id), turn_of(tx, turn.id)
     began = current is not None and current.agent != ""
     if session is not None and current is not None and began and current.agent != session.agent:
-        tell_switch(conn, turn, current.agent, session.agent, now)
+        tell_switch(tx, turn, current.agent, session.agent, now)

@@ -13,12 +13,12 @@ from anyio.abc import TaskGroup
 
 from gonogo.domain.errors import Busy
 from gonogo.domain.records import Job, JobStop, Timer
-from gonogo.store import Connection, Outbox, Store, patiently
+from gonogo.store import Outbox, Store, Tx, patiently
 from gonogo.store.jobs import due_timers, first_timer, set_timer, take_timer
 
 _LOG = logging.getLogger(__name__)
 Handler = Callable[[Job], Awaitable[None]]
-OnTimer = Callable[[Connection, Timer, datetime], Any]
+OnTimer = Callable[[Tx, Timer, datetime], Any]
 _NEVER = datetime.max.replace(tzinfo=UTC)
 _PAUSE = _GLANCE = 1.0
 _SOON, _LATER = timedelta(seconds=5), timedelta(minutes=1)
@@ -209,9 +209,9 @@ class LocalDispatcher:
         except Exception as error:
             _log(error, "timer %s %s is lost until the next start", kind, key)
 
-    def _fire(self, conn: Connection, timer: Timer, now: datetime) -> None:
-        if take_timer(conn, timer):
-            self._on_timer(conn, timer, now)
+    def _fire(self, tx: Tx, timer: Timer, now: datetime) -> None:
+        if take_timer(tx, timer):
+            self._on_timer(tx, timer, now)
 
 
 def _log(error: Exception, said: str, *about: str) -> None:

@@ -14,7 +14,7 @@ from gonogo.execution.plans import Engine
 from gonogo.execution.scheduling import PLAN_TIMERS, REPLAN, Work
 from gonogo.execution.turns import Turns
 from gonogo.i18n import DEFAULT
-from gonogo.store import Connection, go_on
+from gonogo.store import Tx, go_on
 from gonogo.store.approvals import plans_in_revision
 from gonogo.store.calls import call_of, open_calls
 from gonogo.store.plans import (
@@ -39,30 +39,30 @@ class Continuation:
     turns: Turns
     hands: Hands
 
-    def of_call(self, conn: Connection, call: CallRow, now: datetime) -> None:
+    def of_call(self, tx: Tx, call: CallRow, now: datetime) -> None:
         """The turn or the subtask of a call that has its answer."""
         if call.subtask_id is None and call.turn_id is None and call.plan_id is not None:
-            go_on(conn, REPLAN, call.plan_id)
+            go_on(tx, REPLAN, call.plan_id)
             return
         if call.subtask_id is None:
-            self.turns.resume(conn, call.turn_id or "", now)
+            self.turns.resume(tx, call.turn_id or "", now)
             return
         # Held, so that whoever drives the subtask does not come to rest meanwhile, unseen.
-        lock_plan(conn, call.plan_id or "")
+        lock_plan(tx, call.plan_id or "")
         key = subtask_key(call.plan_id or "", call.revision or 0, call.subtask_id)
-        row = subtask_row(conn, key)
+        row = subtask_row(tx, key)
         if row is None:
             return
-        whose = self.hands.whose_move(open_calls(conn, call.session_id, call.thread))
+        whose = self.hands.whose_move(open_calls(tx, call.session_id, call.thread))
         running = row.status is SubtaskStatus.RUNNING
         if running and whose == "person":
-            self.engine.park(conn, _work(conn, row), now)
+            self.engine.park(tx, _work(tx, row), now)
         elif running:
-            go_on(conn, "subtask", key, row.epoch)
+            go_on(tx, "subtask", key, row.epoch)
         elif whose == "person":
-            self.engine.advance(conn, row.plan_id, now)
+            self.engine.advance(tx, row.plan_id, now)
         else:
-            self.engine.resume(conn, key, now)
+            self.engine.resume(tx, key, now)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,53 +74,53 @@ class Timers:
     hands: Hands
     went_on: Continuation
 
-    def fire(self, conn: Connection, timer: Timer, now: datetime) -> None:
+    def fire(self, tx: Tx, timer: Timer, now: datetime) -> None:
         """Carry out one timer."""
         match timer.kind:
             case kind if kind in DESK_TIMERS:
-                self.desk.on_timer(conn, timer.kind, timer.key, now)
+                self.desk.on_timer(tx, timer.kind, timer.key, now)
             case kind if kind in PLAN_TIMERS:
-                self.engine.on_timer(conn, kind, timer.key, now)
+                self.engine.on_timer(tx, kind, timer.key, now)
             case kind if kind == CLIENT_CALL:
-                self._give_up(conn, timer.key, now)
+                self._give_up(tx, timer.key, now)
             case kind if kind == f"{AGAIN}subtask":
-                self.engine.take_over(conn, timer.key)
+                self.engine.take_over(tx, timer.key)
             case kind if kind == f"{AGAIN}plan":
-                self.engine.advance(conn, timer.key, now)
+                self.engine.advance(tx, timer.key, now)
             case kind if kind == SWEEP:
-                go_on(conn, SWEEP, timer.key)
+                go_on(tx, SWEEP, timer.key)
             case kind if kind in {
                 f"{AGAIN}{job}" for job in ("turn", REPLAN, HOOK, SWEEP, WATCH, ERASE)
             }:
-                go_on(conn, timer.kind.removeprefix(AGAIN), timer.key)
+                go_on(tx, timer.kind.removeprefix(AGAIN), timer.key)
             case _:
                 pass
 
-    def _give_up(self, conn: Connection, call_id: str, now: datetime) -> None:
-        call = call_of(conn, call_id)
+    def _give_up(self, tx: Tx, call_id: str, now: datetime) -> None:
+        call = call_of(tx, call_id)
         if call is None or call.status is not CallStatus.STARTED:
             return
-        locale = spoken_in(conn, call.session_id) or DEFAULT
-        doubt(conn, self.desk, call, UNANSWERED, locale, now)
-        self.went_on.of_call(conn, call, now)
+        locale = spoken_in(tx, call.session_id) or DEFAULT
+        doubt(tx, self.desk, call, UNANSWERED, locale, now)
+        self.went_on.of_call(tx, call, now)
 
 
-def _work(conn: Connection, row: SubtaskRow) -> Work:
-    revision = revision_of(conn, row.plan_id, row.revision)
+def _work(tx: Tx, row: SubtaskRow) -> Work:
+    revision = revision_of(tx, row.plan_id, row.revision)
     assert revision is not None  # noqa: S101 - a foreign key away
     return Work(
         key=row.key, revision=revision, subtask=revision.subtask(row.subtask_id), epoch=row.epoch
     )
 
 
-def recover(conn: Connection, engine: Engine, now: datetime) -> None:
+def recover(tx: Tx, engine: Engine, now: datetime) -> None:
     """After a start: everything that waits for nobody goes on."""
-    for turn in unfinished_turns(conn):
-        go_on(conn, "turn", turn.id)
-    for key in running_subtasks(conn):
-        engine.take_over(conn, key)
-    for plan_id in live_plans(conn):
-        engine.advance(conn, plan_id, now)
-    for plan_id in plans_in_revision(conn):
-        go_on(conn, REPLAN, plan_id)
-    resume_watches(conn)
+    for turn in unfinished_turns(tx):
+        go_on(tx, "turn", turn.id)
+    for key in running_subtasks(tx):
+        engine.take_over(tx, key)
+    for plan_id in live_plans(tx):
+        engine.advance(tx, plan_id, now)
+    for plan_id in plans_in_revision(tx):
+        go_on(tx, REPLAN, plan_id)
+    resume_watches(tx)

@@ -37,7 +37,7 @@ from gonogo.execution.plans.controls import RESUME
 from gonogo.execution.plans.revisions import take_up
 from gonogo.execution.scheduling import ROLLING_BACK, Retreat, Work, unsettled
 from gonogo.i18n import say
-from gonogo.store import Connection, Store
+from gonogo.store import Store, Tx
 from gonogo.store import events as log
 from gonogo.store.checkpoints import (
     Doer,
@@ -123,7 +123,7 @@ class Target(NamedTuple):
 
 
 def wanted_rollback(
-    conn: Connection,
+    tx: Tx,
     plan_id: str,
     checkpoint_id: str | None,
     subtask_id: str | None,
@@ -142,34 +142,34 @@ def wanted_rollback(
         NotFound: there is no such plan, checkpoint or subtask.
         Conflict: something of the plan runs, or nothing of it was ever kept.
     """
-    plan = plan_of(conn, plan_id)
+    plan = plan_of(tx, plan_id)
     if plan is None:
         raise NotFound(f"No plan found with id={plan_id}")
-    session, revision = _around(conn, plan)
+    session, revision = _around(tx, plan)
     if not looks:
-        check_quiet(conn, plan)
+        check_quiet(tx, plan)
     target = _unfinished(plan, Target(checkpoint_id, subtask_id, whole))
     if target.subtask_id is not None:
-        undoing = _of_subtask(conn, session, plan, revision, target.subtask_id)
+        undoing = _of_subtask(tx, session, plan, revision, target.subtask_id)
     elif target.whole:
-        undoing = _of_plan(conn, session, plan, revision)
+        undoing = _of_plan(tx, session, plan, revision)
     else:
-        checkpoint = _named_checkpoint(conn, plan, target.checkpoint_id)
+        checkpoint = _named_checkpoint(tx, plan, target.checkpoint_id)
         undoing = Undoing(
             session=session, plan=plan, revision=revision, named=frozenset(), back_to=checkpoint,
-            changes=tuple(changes_after(conn, plan.id, checkpoint.last_change)),
+            changes=tuple(changes_after(tx, plan.id, checkpoint.last_change)),
         )  # fmt: skip
-    check_kept(conn, undoing)
+    check_kept(tx, undoing)
     return undoing
 
 
-def check_kept(conn: Connection, undoing: Undoing) -> None:
+def check_kept(tx: Tx, undoing: Undoing) -> None:
     """Refuse what needs contents that were given up.
 
     Raises:
         Conflict: saying when.
     """
-    swept = given_up(conn, undoing.plan.id)
+    swept = given_up(tx, undoing.plan.id)
     if swept is None:
         return
     gone = undoing.back_to is not None and undoing.back_to.swept_at is not None
@@ -180,16 +180,16 @@ def check_kept(conn: Connection, undoing: Undoing) -> None:
         )
 
 
-def failed_attempt(conn: Connection, plan_id: str, subtask_id: str) -> Undoing | None:
+def failed_attempt(tx: Tx, plan_id: str, subtask_id: str) -> Undoing | None:
     """What undoing the running attempt of a subtask is about; None where nothing was changed."""
-    plan = plan_of(conn, plan_id)
+    plan = plan_of(tx, plan_id)
     if plan is None:
         return None
-    session, revision = _around(conn, plan)
-    before = attempt_checkpoint(conn, plan_id, plan.revision, subtask_id)
+    session, revision = _around(tx, plan)
+    before = attempt_checkpoint(tx, plan_id, plan.revision, subtask_id)
     if before is None:
         return None
-    changes = _by(changes_after(conn, plan_id, before.last_change), {subtask_id})
+    changes = _by(changes_after(tx, plan_id, before.last_change), {subtask_id})
     if not changes:
         return None
     return Undoing(
@@ -198,7 +198,7 @@ def failed_attempt(conn: Connection, plan_id: str, subtask_id: str) -> Undoing |
     )  # fmt: skip
 
 
-def check_quiet(conn: Connection, plan: Plan) -> None:
+def check_quiet(tx: Tx, plan: Plan) -> None:
     """Refuse while something of a plan runs or is about to.
 
     Raises:
@@ -210,8 +210,8 @@ def check_quiet(conn: Connection, plan: Plan) -> None:
         raise Conflict(f"Plan {plan.id} is replanning; wait for its new revision, or cancel it")
     if plan.status not in _QUIET:
         raise Conflict(f"Plan {plan.id} is {plan.status}; pause it first")
-    rows = standings(conn, plan.id, plan.revision)
-    busy = {key for key, row in rows.items() if row.status in BUSY} | unsettled(conn, plan, rows)
+    rows = standings(tx, plan.id, plan.revision)
+    busy = {key for key, row in rows.items() if row.status in BUSY} | unsettled(tx, plan, rows)
     if plan.status is PlanStatus.PAUSED and busy:
         found = ", ".join(sorted(busy))
         raise Conflict(f"Plan {plan.id} is paused, but {found} is not at rest yet")
@@ -228,8 +228,8 @@ def _unfinished(plan: Plan, named: Target) -> Target:
     return first
 
 
-def _around(conn: Connection, plan: Plan) -> tuple[Session, Revision]:
-    session, revision = session_of(conn, plan.session_id), current_revision(conn, plan)
+def _around(tx: Tx, plan: Plan) -> tuple[Session, Revision]:
+    session, revision = session_of(tx, plan.session_id), current_revision(tx, plan)
     assert session is not None  # noqa: S101 - a foreign key away
     if session.tool_host == "client":
         raise Conflict(
@@ -239,35 +239,35 @@ def _around(conn: Connection, plan: Plan) -> tuple[Session, Revision]:
 
 
 def _of_subtask(
-    conn: Connection, session: Session, plan: Plan, revision: Revision, subtask_id: str
+    tx: Tx, session: Session, plan: Plan, revision: Revision, subtask_id: str
 ) -> Undoing:
     if subtask_id not in revision.by_id:
         raise NotFound(f"Plan {plan.id} has no subtask {subtask_id}")
     named = dependants(revision.subtasks, subtask_id) | {subtask_id}
-    changes = _by(changes_after(conn, plan.id, 0), named)
+    changes = _by(changes_after(tx, plan.id, 0), named)
     return Undoing(
         session=session, plan=plan, revision=revision, changes=changes, named=frozenset(named),
         subtask_id=subtask_id,
     )  # fmt: skip
 
 
-def _of_plan(conn: Connection, session: Session, plan: Plan, revision: Revision) -> Undoing:
-    _named_checkpoint(conn, plan, None)
-    rows = standings(conn, plan.id, plan.revision)
+def _of_plan(tx: Tx, session: Session, plan: Plan, revision: Revision) -> Undoing:
+    _named_checkpoint(tx, plan, None)
+    rows = standings(tx, plan.id, plan.revision)
     begun = (key for key, row in rows.items() if row.attempt or row.status in SUBTASK.terminal)
     return Undoing(
         session=session, plan=plan, revision=revision, named=frozenset(begun), whole=True,
-        changes=tuple(changes_after(conn, plan.id, 0)),
+        changes=tuple(changes_after(tx, plan.id, 0)),
     )  # fmt: skip
 
 
-def _named_checkpoint(conn: Connection, plan: Plan, checkpoint_id: str | None) -> Checkpoint:
+def _named_checkpoint(tx: Tx, plan: Plan, checkpoint_id: str | None) -> Checkpoint:
     if checkpoint_id is None:
-        found = latest_checkpoint(conn, plan.id)
+        found = latest_checkpoint(tx, plan.id)
         if found is None:
             raise Conflict(f"Plan {plan.id} has no checkpoint: nothing of it has run")
         return found
-    found = checkpoint_of(conn, checkpoint_id)
+    found = checkpoint_of(tx, checkpoint_id)
     if found is None or found.plan_id != plan.id:
         raise NotFound(f"Plan {plan.id} has no checkpoint {checkpoint_id}")
     return found
@@ -284,38 +284,36 @@ def _by(
 Rows = Mapping[str, SubtaskRow]
 
 
-def run_again(conn: Connection, undoing: Undoing, plan: Plan, by: str, now: datetime) -> list[str]:
+def run_again(tx: Tx, undoing: Undoing, plan: Plan, by: str, now: datetime) -> list[str]:
     """Have what was undone run again when a paused plan goes on.
 
     Rows never leave a terminal state, so the plan gets a new revision; the person who rolls back is
     the one who approves it. Going back to a checkpoint also takes up again what had been done then.
     Gives the subtasks that will run again, none if the plan stays as it is.
     """
-    current = current_revision(conn, plan)
-    rows = {row.subtask_id: row for row in subtask_rows(conn, plan.id, plan.revision)}
+    current = current_revision(tx, plan)
+    rows = {row.subtask_id: row for row in subtask_rows(tx, plan.id, plan.revision)}
     if any(row.status in BUSY for row in rows.values()):
         raise Conflict(f"Plan {plan.id} went on meanwhile")
-    kept = _kept(conn, undoing, current, rows)
+    kept = _kept(tx, undoing, current, rows)
     if {key: row.key for key, row in kept.items()} == {
         key: row.key for key, row in rows.items() if row.status in SUBTASK.terminal
     }:
         return []
     again = [key for key, row in rows.items() if key not in kept and _has_run(row)]
-    take_up(conn, plan, kept, by, "rollback", now)
+    take_up(tx, plan, kept, by, "rollback", now)
     return again
 
 
-def _kept(
-    conn: Connection, undoing: Undoing, current: Revision, rows: Rows
-) -> dict[str, SubtaskRow]:
+def _kept(tx: Tx, undoing: Undoing, current: Revision, rows: Rows) -> dict[str, SubtaskRow]:
     target = undoing.back_to
     if target is None:
         left = {key: row for key, row in rows.items() if key not in undoing.named}
         return {key: row for key, row in left.items() if row.status in SUBTASK.terminal}
-    then = revision_of(conn, target.plan_id, target.revision)
+    then = revision_of(tx, target.plan_id, target.revision)
     assert then is not None  # noqa: S101 - the checkpoint was taken in it
     stood = zip(
-        subtask_rows(conn, target.plan_id, target.revision),
+        subtask_rows(tx, target.plan_id, target.revision),
         read_standings(target.standings),
         strict=True,
     )
@@ -343,7 +341,7 @@ def _has_run(row: SubtaskRow) -> bool:
 ROLLBACK = "rollback"
 _TOLD = 200
 """Paths of each kind that an event names."""
-Find = Callable[[Connection], Undoing]
+Find = Callable[[Tx], Undoing]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -492,19 +490,19 @@ def _left(state: State) -> Left:
 # Transactions -----------------------------------------------------------------------------------
 
 
-def _checkpoint(conn: Connection, undoing: Undoing, tree: Tree, now: datetime) -> Checkpoint:
+def _checkpoint(tx: Tx, undoing: Undoing, tree: Tree, now: datetime) -> Checkpoint:
     """The checkpoint before a rollback: going back to it undoes the rollback."""
     of = undoing.attempt
-    plan = lock_plan(conn, undoing.plan.id)
+    plan = lock_plan(tx, undoing.plan.id)
     assert plan is not None  # noqa: S101 - plans are never deleted
     if plan.revision != undoing.plan.revision:
         raise Conflict(f"Plan {plan.id} has changed meanwhile; look again")
     if of is None:
-        check_quiet(conn, plan)
-        check_kept(conn, undoing)
-        _hold(conn, plan, undoing)
-    head = head_of(conn, plan.session_id, plan.id)
-    stand = standings(conn, plan.id, plan.revision)
+        check_quiet(tx, plan)
+        check_kept(tx, undoing)
+        _hold(tx, plan, undoing)
+    head = head_of(tx, plan.session_id, plan.id)
+    stand = standings(tx, plan.id, plan.revision)
     base = Checkpoint(
         id="", session_id=plan.session_id, plan_id=plan.id, revision=plan.revision,
         subtask_id=of.subtask_id if of else None, attempt=of.attempt if of else 0, reason="",
@@ -513,13 +511,13 @@ def _checkpoint(conn: Connection, undoing: Undoing, tree: Tree, now: datetime) -
         created_at=now,
     )  # fmt: skip
     made = sealed(base, say("checkpoint_rollback", head.locale))
-    add_checkpoints(conn, [made])
-    log.tell(conn, plan.session_id, now, created(made))
+    add_checkpoints(tx, [made])
+    log.tell(tx, plan.session_id, now, created(made))
     return made
 
 
 def _written(
-    conn: Connection,
+    tx: Tx,
     undoing: Undoing,
     judged: Judged,
     checkpoint: Checkpoint,
@@ -527,22 +525,22 @@ def _written(
     again: bool,
     now: datetime,
 ) -> list[str]:
-    plan = lock_plan(conn, undoing.plan.id)
+    plan = lock_plan(tx, undoing.plan.id)
     assert plan is not None  # noqa: S101 - plans are never deleted
-    _write_changes(conn, undoing, judged, now)
-    keep_account(conn, plan.id, None)
+    _write_changes(tx, undoing, judged, now)
+    keep_account(tx, plan.id, None)
     # Somebody may have let the plan go on meanwhile; the files are told of all the same.
     still = plan.status is PlanStatus.PAUSED and plan.revision == undoing.plan.revision
     if again:
-        _let_go(conn, plan)
-    ran = run_again(conn, undoing, plan, by, now) if again and still else []
-    _tell(conn, undoing, judged, checkpoint, by, ran, now)
+        _let_go(tx, plan)
+    ran = run_again(tx, undoing, plan, by, now) if again and still else []
+    _tell(tx, undoing, judged, checkpoint, by, ran, now)
     if again:
-        log.tell_final(conn, plan.session_id)
+        log.tell_final(tx, plan.session_id)
     return ran
 
 
-def _hold(conn: Connection, plan: Plan, undoing: Undoing) -> None:
+def _hold(tx: Tx, plan: Plan, undoing: Undoing) -> None:
     """Keep a plan where it is until the rollback is written, also over a crash."""
     about: dict[str, Any] = {
         "checkpoint_id": undoing.back_to.id if undoing.back_to else None,
@@ -550,9 +548,9 @@ def _hold(conn: Connection, plan: Plan, undoing: Undoing) -> None:
     }  # fmt: skip
     to: dict[str, Any] = {"rollback": about}
     if plan.status is PlanStatus.PAUSED:
-        drop_timer(conn, RESUME, plan.id)
+        drop_timer(tx, RESUME, plan.id)
         to["pause_reason"] = ROLLING_BACK
-    set_plan(conn, plan, **to)
+    set_plan(tx, plan, **to)
 
 
 def _paused_for(plan: Plan) -> str | None:
@@ -562,21 +560,21 @@ def _paused_for(plan: Plan) -> str | None:
     return plan.pause_reason
 
 
-def _unheld(conn: Connection, undoing: Undoing) -> None:
+def _unheld(tx: Tx, undoing: Undoing) -> None:
     """Nothing was put back: the plan may go on."""
-    plan = lock_plan(conn, undoing.plan.id)
+    plan = lock_plan(tx, undoing.plan.id)
     if plan is not None and plan.rollback is not None:
-        _let_go(conn, plan)
+        _let_go(tx, plan)
 
 
-def _let_go(conn: Connection, plan: Plan) -> None:
+def _let_go(tx: Tx, plan: Plan) -> None:
     """The rollback is written: a pause is again what it was; a quota ends its own."""
     if plan.status is PlanStatus.PAUSED and plan.paused_until is not None:
-        set_timer(conn, RESUME, plan.id, plan.paused_until)
-    set_plan(conn, plan, pause_reason=_paused_for(plan), rollback=None)
+        set_timer(tx, RESUME, plan.id, plan.paused_until)
+    set_plan(tx, plan, pause_reason=_paused_for(plan), rollback=None)
 
 
-def _write_changes(conn: Connection, undoing: Undoing, judged: Judged, now: datetime) -> None:
+def _write_changes(tx: Tx, undoing: Undoing, judged: Judged, now: datetime) -> None:
     wanted = {item.path: item.wanted for item in judged.restore.items}
     for path in judged.undone:
         for change in reversed(path.changes):
@@ -585,12 +583,12 @@ def _write_changes(conn: Connection, undoing: Undoing, judged: Judged, now: date
             after = (asdict(state) if state else None) if first else change.before
             doer = _doer(undoing, change.revision, change.subtask_id, change.call_id)
             touched = Touched(path.path, change.after, after)
-            add_changes(conn, doer, ROLLBACK, [touched], now)
+            add_changes(tx, doer, ROLLBACK, [touched], now)
     folders = [
         *(Touched(path, FOLDER, None) for path in judged.folders.made),
         *(Touched(path, None, FOLDER) for path in judged.folders.gone),
     ]
-    add_changes(conn, _doer(undoing, None, None, None), ROLLBACK, folders, now)
+    add_changes(tx, _doer(undoing, None, None, None), ROLLBACK, folders, now)
 
 
 def _doer(
@@ -601,7 +599,7 @@ def _doer(
 
 
 def _tell(
-    conn: Connection,
+    tx: Tx,
     undoing: Undoing,
     judged: Judged,
     checkpoint: Checkpoint,
@@ -622,11 +620,11 @@ def _tell(
     }
     content = say("plan_rolled_back", undoing.session.spoken, **counts)
     log.tell(
-        conn, plan.session_id, now,
+        tx, plan.session_id, now,
         PlanRolledBack(plan_id=plan.id, content=content, metadata=facts),
     )  # fmt: skip
     log.note(
-        conn, plan.session_id, now, actor=by, action="plan.rolled_back", subject=plan.id,
+        tx, plan.session_id, now, actor=by, action="plan.rolled_back", subject=plan.id,
         checkpoint_id=checkpoint.id, subtasks=undoing.subtasks, again=list(again), **counts,
         back_to=undoing.back_to.id if undoing.back_to else None, whole=undoing.whole or None,
     )  # fmt: skip
@@ -639,7 +637,7 @@ _BY = "on_failure"
 """Who rolls back, in events and in the audit log: the setting."""
 
 
-def retreat(rollbacks: Rollbacks, check: Callable[[Connection, Work], None]) -> Retreat:
+def retreat(rollbacks: Rollbacks, check: Callable[[Tx, Work], None]) -> Retreat:
     """What the engine does about a failed attempt where files are to go back.
 
     What people changed since stays. The checkpoint that it takes first marks the attempt, so that
@@ -649,9 +647,9 @@ def retreat(rollbacks: Rollbacks, check: Callable[[Connection, Work], None]) -> 
         check: Raises Superseded when the subtask is no longer the caller's.
     """
 
-    def find(conn: Connection, work: Work) -> Undoing | None:
-        check(conn, work)
-        return failed_attempt(conn, work.revision.plan_id, work.subtask.id)
+    def find(tx: Tx, work: Work) -> Undoing | None:
+        check(tx, work)
+        return failed_attempt(tx, work.revision.plan_id, work.subtask.id)
 
     async def undo(work: Work) -> None:
         try:
@@ -659,7 +657,7 @@ def retreat(rollbacks: Rollbacks, check: Callable[[Connection, Work], None]) -> 
             if found is not None:
                 # Nobody but this attempt adds to what it changed, so what was found still holds.
                 await rollbacks.carry_out(
-                    lambda conn: find(conn, work) or found, _BY, include_shared=False, again=False
+                    lambda tx: find(tx, work) or found, _BY, include_shared=False, again=False
                 )
         except Conflict as conflict:
             _LOG.warning("what %s changed stays: %s", work.key, conflict)
@@ -667,7 +665,7 @@ def retreat(rollbacks: Rollbacks, check: Callable[[Connection, Work], None]) -> 
     return Retreat(undo=undo, began=_began)
 
 
-def _began(conn: Connection, work: Work) -> bool:
+def _began(tx: Tx, work: Work) -> bool:
     number = work.revision.number
-    before = attempt_checkpoint(conn, work.revision.plan_id, number, work.subtask.id)
-    return before is not None and is_being_undone(conn, before)
+    before = attempt_checkpoint(tx, work.revision.plan_id, number, work.subtask.id)
+    return before is not None and is_being_undone(tx, before)

@@ -41,7 +41,7 @@ from gonogo.execution.plans import Planning
 from gonogo.execution.plans.lifecycle import is_held
 from gonogo.execution.scheduling import Superseded
 from gonogo.i18n import say as text
-from gonogo.store import Connection, Store, stop
+from gonogo.store import Store, Tx, stop
 from gonogo.store import events as log
 from gonogo.store.calls import open_calls
 from gonogo.store.sessions import (
@@ -81,40 +81,40 @@ class Controls:
         return await self.store.write(step, session, turn, call, self.clock())
 
     def _switch(
-        self, conn: Connection, session: Session, turn: Turn, call: CallRow, now: datetime
+        self, tx: Tx, session: Session, turn: Turn, call: CallRow, now: datetime
     ) -> Turn | None:
         target = str(call.arguments.get("mode"))
         if target not in self.profiles or target == turn.agent:
             known = ", ".join(sorted(set(self.profiles) - {turn.agent}))
-            self._end(conn, turn, call, now, error=f"unknown_agent: choose one of {known}")
+            self._end(tx, turn, call, now, error=f"unknown_agent: choose one of {known}")
             return turn
-        self._end(conn, turn, call, now, result={"agent": target})
-        set_turn_agent(conn, turn, target)
+        self._end(tx, turn, call, now, result={"agent": target})
+        set_turn_agent(tx, turn, target)
         tell_switch(
-            conn, turn, turn.agent, target, now,
+            tx, turn, turn.agent, target, now,
             reason=call.arguments.get("reason"), confidence=call.arguments.get("confidence"),
         )  # fmt: skip
-        return turn_of(conn, turn.id)
+        return turn_of(tx, turn.id)
 
     def _create_plan(
-        self, conn: Connection, session: Session, turn: Turn, call: CallRow, now: datetime
+        self, tx: Tx, session: Session, turn: Turn, call: CallRow, now: datetime
     ) -> Turn | None:
-        current = session_of(conn, session.id)
+        current = session_of(tx, session.id)
         if current is not None and current.active_plan_id is not None:
             going = f"plan {current.active_plan_id} was approved and is not over yet"
-            self._end(conn, turn, call, now, error=f"conflict: {going}")
+            self._end(tx, turn, call, now, error=f"conflict: {going}")
             return turn
         try:
             revision = self.planning.draft(call.arguments)
         except InvalidPlan as error:
-            self._end(conn, turn, call, now, error=f"invalid_plan: {error}")
+            self._end(tx, turn, call, now, error=f"invalid_plan: {error}")
             return turn
-        self._propose(conn, session, turn, call, revision, now)
+        self._propose(tx, session, turn, call, revision, now)
         return None
 
     def _propose(
         self,
-        conn: Connection,
+        tx: Tx,
         session: Session,
         turn: Turn,
         call: CallRow,
@@ -122,57 +122,57 @@ class Controls:
         now: datetime,
     ) -> None:
         result = self.planning.result(revision, session.spoken)
-        self._end(conn, turn, call, now, result=result)
+        self._end(tx, turn, call, now, result=result)
         pointing = text("model_plan_undecided", session.spoken, plan_id=revision.plan_id)
-        for other in open_calls(conn, session.id, MAIN):
-            self._end(conn, turn, other, now, error=f"not_approved: {pointing}")
-        move(conn, turn, TurnStatus.DONE, now)
-        tell_all_queued(conn, session, now, undecided=True)
-        self.planning.propose(conn, session, turn, revision, now)
+        for other in open_calls(tx, session.id, MAIN):
+            self._end(tx, turn, other, now, error=f"not_approved: {pointing}")
+        move(tx, turn, TurnStatus.DONE, now)
+        tell_all_queued(tx, session, now, undecided=True)
+        self.planning.propose(tx, session, turn, revision, now)
 
     def _execute(
-        self, conn: Connection, session: Session, turn: Turn, call: CallRow, now: datetime
+        self, tx: Tx, session: Session, turn: Turn, call: CallRow, now: datetime
     ) -> Turn | None:
-        check(conn, turn)
+        check(tx, turn)
         wanted = call.arguments.get("plan_id") or session.active_plan_id
         try:
-            found = self.planning.execute(conn, session, wanted, turn, now)
+            found = self.planning.execute(tx, session, wanted, turn, now)
         except GonogoError as error:
-            self._end(conn, turn, call, now, error=f"{error.code}: {error}")
+            self._end(tx, turn, call, now, error=f"{error.code}: {error}")
             return turn
         if found is not None:
-            self._end(conn, turn, call, now, result=found)
+            self._end(tx, turn, call, now, result=found)
             return turn
         # The event names the plan, so that the answer to the user's message covers what it does.
-        open_control(conn, replace(call, plan_id=wanted), now)
-        move(conn, turn, TurnStatus.PARKED, now)
-        self.planning.set_going(conn, str(wanted), now)
-        tell_all_queued(conn, session, now)
+        open_control(tx, replace(call, plan_id=wanted), now)
+        move(tx, turn, TurnStatus.PARKED, now)
+        self.planning.set_going(tx, str(wanted), now)
+        tell_all_queued(tx, session, now)
         return None
 
     def _question(
-        self, conn: Connection, session: Session, turn: Turn, call: CallRow, now: datetime
+        self, tx: Tx, session: Session, turn: Turn, call: CallRow, now: datetime
     ) -> Turn | None:
-        check(conn, turn)
-        open_control(conn, call, now)
-        move(conn, turn, TurnStatus.PARKED, now)
-        tell_all_queued(conn, session, now)
-        self._say(conn, turn, str(call.arguments.get("question", "")), now)
+        check(tx, turn)
+        open_control(tx, call, now)
+        move(tx, turn, TurnStatus.PARKED, now)
+        tell_all_queued(tx, session, now)
+        self._say(tx, turn, str(call.arguments.get("question", "")), now)
 
     def _complete(
-        self, conn: Connection, session: Session, turn: Turn, call: CallRow, now: datetime
+        self, tx: Tx, session: Session, turn: Turn, call: CallRow, now: datetime
     ) -> Turn | None:
-        self._end(conn, turn, call, now, result={"completed": True})
-        for other in open_calls(conn, session.id, MAIN):
-            self._end(conn, turn, other, now, error=text("model_not_run", session.spoken))
-        move(conn, turn, TurnStatus.DONE, now)
-        restore(conn, turn, now)
-        self._say(conn, turn, str(call.arguments.get("result", "")), now)
-        next_turn(conn, session)
+        self._end(tx, turn, call, now, result={"completed": True})
+        for other in open_calls(tx, session.id, MAIN):
+            self._end(tx, turn, other, now, error=text("model_not_run", session.spoken))
+        move(tx, turn, TurnStatus.DONE, now)
+        restore(tx, turn, now)
+        self._say(tx, turn, str(call.arguments.get("result", "")), now)
+        next_turn(tx, session)
 
     def _end(
         self,
-        conn: Connection,
+        tx: Tx,
         turn: Turn,
         call: CallRow,
         now: datetime,
@@ -181,13 +181,13 @@ class Controls:
         error: str | None = None,
     ) -> None:
         """Give a call its one result."""
-        check(conn, turn)
+        check(tx, turn)
         status = _C.COMPLETED if error is None else _C.FAILED
-        end_call(conn, open_control(conn, call, now), status, now, result=result, error=error)
+        end_call(tx, open_control(tx, call, now), status, now, result=result, error=error)
 
-    def _say(self, conn: Connection, turn: Turn, content: str, now: datetime) -> None:
+    def _say(self, tx: Tx, turn: Turn, content: str, now: datetime) -> None:
         event = AssistantMessage(content=content, turn_id=turn.id, agent=turn.agent, is_final=True)
-        log.tell(conn, turn.session_id, now, event)
+        log.tell(tx, turn.session_id, now, event)
 
 
 _LOG = logging.getLogger(__name__)
@@ -229,69 +229,67 @@ class Turns:
             said = text("error_internal", session.spoken, reference=turn.id)
             await self.store.write(self._fail, turn, "internal", said, self.clock())
 
-    def cancel(
-        self, conn: Connection, turn: Turn, by: str, now: datetime, reason: str | None = None
-    ) -> None:
+    def cancel(self, tx: Tx, turn: Turn, by: str, now: datetime, reason: str | None = None) -> None:
         """Stop a turn and whatever it runs or asks."""
-        session = session_of(conn, turn.session_id)
+        session = session_of(tx, turn.session_id)
         assert session is not None  # noqa: S101 - the turn names its session
-        for call in open_calls(conn, turn.session_id, MAIN):
+        for call in open_calls(tx, turn.session_id, MAIN):
             if call.turn_id == turn.id:
-                drop_call(conn, self.desk, call, text("model_cancelled", session.spoken), now)
+                drop_call(tx, self.desk, call, text("model_cancelled", session.spoken), now)
         content = text("turn_cancelled", session.spoken)
-        move(conn, turn, TurnStatus.CANCELLED, now)
-        stop(conn, "turn", turn.id)
-        restore(conn, turn, now)
+        move(tx, turn, TurnStatus.CANCELLED, now)
+        stop(tx, "turn", turn.id)
+        restore(tx, turn, now)
         log.tell(
-            conn, turn.session_id, now,
+            tx, turn.session_id, now,
             AssistantMessage(
                 content=content, turn_id=turn.id, agent=turn.agent or session.agent, is_final=True
             ),
         )  # fmt: skip
         log.note(
-            conn, turn.session_id, now, actor=by, action="turn.cancelled", subject=turn.id,
+            tx, turn.session_id, now, actor=by, action="turn.cancelled", subject=turn.id,
             reason=reason,
         )  # fmt: skip
-        next_turn(conn, session)
+        next_turn(tx, session)
 
-    def resume(self, conn: Connection, turn_id: str, now: datetime) -> None:
+    def resume(self, tx: Tx, turn_id: str, now: datetime) -> None:
         """A person answered something that a turn waits for."""
-        turn = lock_turn(conn, turn_id)
+        turn = lock_turn(tx, turn_id)
         if turn is None or turn.status in TURN.terminal:
             return
-        left = open_calls(conn, turn.session_id, MAIN)
+        left = open_calls(tx, turn.session_id, MAIN)
         if self.loop.hands.whose_move(left) != "person":
-            wake(conn, turn)
+            wake(tx, turn)
         elif turn.status is TurnStatus.PARKED:
-            log.tell_final(conn, turn.session_id)
+            log.tell_final(tx, turn.session_id)
         else:
-            self._park(conn, turn.session_id, turn, now)
+            self._park(tx, turn.session_id, turn, now)
 
     # Driving ----------------------------------------------------------------------------------
 
     def _take(
-        self, conn: Connection, turn_id: str, now: datetime
+        self, tx: Tx, turn_id: str, now: datetime
     ) -> tuple[Session, Turn, list[CallRow]] | None:
         """The session, the turn as it is held now, and its open calls."""
-        taken = self._held(conn, turn_id, now)
-        return taken and (*taken, open_calls(conn, taken[0].id, MAIN))
+        taken = self._held(tx, turn_id, now)
+        return taken and (*taken, open_calls(tx, taken[0].id, MAIN))
 
-    def _held(self, conn: Connection, turn_id: str, now: datetime) -> tuple[Session, Turn] | None:
-        turn = turn_of(conn, turn_id)
-        session = session_of(conn, turn.session_id) if turn else None
+    def _held(self, tx: Tx, turn_id: str, now: datetime) -> tuple[Session, Turn] | None:
+        turn = turn_of(tx, turn_id)
+        session = session_of(tx, turn.session_id) if turn else None
         if turn is None or session is None or session.deleted:
             return None
         if turn.status is TurnStatus.RUNNING:
-            return session, take_turn(conn, turn, TurnStatus.RUNNING)
-        first = open_turns(conn, session.id)[:1]
+            return session, take_turn(tx, turn, TurnStatus.RUNNING)
+        first = open_turns(tx, session.id)[:1]
         if turn.status is not TurnStatus.QUEUED or first[0].id != turn.id:
             return None
-        if session.active_plan_id and not is_held(conn, session.active_plan_id):
+        if session.active_plan_id and not is_held(tx, session.active_plan_id):
             return None
-        taken = take_turn(conn, turn, TurnStatus.RUNNING, agent=turn.agent or session.agent)
-        say(conn, session.id, MAIN, UserText(content=turn.content), now, turn_id=turn.id)
+        taken = take_turn(tx, turn, TurnStatus.RUNNING, agent=turn.agent or session.agent)
+        say(tx, session.id, MAIN, UserText(content=turn.content), now, turn_id=turn.id)
         if taken.agent != session.agent:
-            tell_switch(conn, taken, session.agent, taken.agent, now)
+            tell_switch(tx, taken, session.agent, taken.agent, now)
         return session, taken
 
     async def _drive(self, session: Session, turn: Turn, calls: list[CallRow] | None) -> None:
@@ -313,56 +311,54 @@ class Turns:
             session_id=session.id, name=MAIN, script=MAIN, agent=turn.agent,
             locale=session.spoken, workspace=Path(session.workspace),
             remote=session.tool_host == "client", turn_id=turn.id,
-            check=lambda conn: check(conn, turn),
-            park=lambda conn, now: self._park(conn, session.id, turn, now),
-            is_waiting=lambda conn: _is_waiting(conn, turn),
-            answered=lambda conn, now: self._answered(conn, turn, now),
+            check=lambda tx: check(tx, turn),
+            park=lambda tx, now: self._park(tx, session.id, turn, now),
+            is_waiting=lambda tx: _is_waiting(tx, turn),
+            answered=lambda tx, now: self._answered(tx, turn, now),
         )  # fmt: skip
 
-    def _waits(self, conn: Connection, turn: Turn, error: ModelFailed, now: datetime) -> bool:
+    def _waits(self, tx: Tx, turn: Turn, error: ModelFailed, now: datetime) -> bool:
         """Wait for a model that does not answer. False where that makes no sense, or no more."""
-        current = turn_of(conn, turn.id)
+        current = turn_of(tx, turn.id)
         if not is_away(error) or current is None or current.epoch != turn.epoch:
             return False
-        absence = _waiting(turn).begin(conn, current.away, error, self.patience, now)
-        return absence is not None and set_turn_away(conn, turn, absence.as_json())
+        absence = _waiting(turn).begin(tx, current.away, error, self.patience, now)
+        return absence is not None and set_turn_away(tx, turn, absence.as_json())
 
-    def _answered(self, conn: Connection, turn: Turn, now: datetime) -> None:
-        check(conn, turn)
-        set_turn_away(conn, turn, None)
-        _waiting(turn).end(conn, now)
+    def _answered(self, tx: Tx, turn: Turn, now: datetime) -> None:
+        check(tx, turn)
+        set_turn_away(tx, turn, None)
+        _waiting(turn).end(tx, now)
 
-    def _park(self, conn: Connection, session_id: str, turn: Turn, now: datetime) -> None:
-        move(conn, turn, TurnStatus.PARKED, now)
-        log.tell_final(conn, session_id)
-        session = session_of(conn, session_id)
+    def _park(self, tx: Tx, session_id: str, turn: Turn, now: datetime) -> None:
+        move(tx, turn, TurnStatus.PARKED, now)
+        log.tell_final(tx, session_id)
+        session = session_of(tx, session_id)
         if session is not None:
-            tell_all_queued(conn, session, now)
+            tell_all_queued(tx, session, now)
 
-    def _finish(
-        self, conn: Connection, session: Session, turn: Turn, reply: Reply, now: datetime
-    ) -> None:
-        move(conn, turn, TurnStatus.DONE, now)
-        restore(conn, turn, now)
-        keep_reply(conn, self._thread(session, turn), reply, now, final=True)
-        next_turn(conn, session)
+    def _finish(self, tx: Tx, session: Session, turn: Turn, reply: Reply, now: datetime) -> None:
+        move(tx, turn, TurnStatus.DONE, now)
+        restore(tx, turn, now)
+        keep_reply(tx, self._thread(session, turn), reply, now, final=True)
+        next_turn(tx, session)
 
-    def _fail(self, conn: Connection, turn: Turn, code: str, said: str, now: datetime) -> None:
-        current = turn_of(conn, turn.id)
+    def _fail(self, tx: Tx, turn: Turn, code: str, said: str, now: datetime) -> None:
+        current = turn_of(tx, turn.id)
         if current is None or current.epoch != turn.epoch or current.status in TURN.terminal:
             return
-        for call in open_calls(conn, turn.session_id, MAIN):
+        for call in open_calls(tx, turn.session_id, MAIN):
             if call.turn_id == turn.id:
-                drop_call(conn, self.desk, call, said, now)
-        move(conn, current, TurnStatus.FAILED, now)
-        restore(conn, turn, now)
+                drop_call(tx, self.desk, call, said, now)
+        move(tx, current, TurnStatus.FAILED, now)
+        restore(tx, turn, now)
         event = ErrorHappened(
             error=said, content=said, code=code, is_final=True, turn_id=turn.id, agent=turn.agent
         )
-        log.tell(conn, turn.session_id, now, event)
-        session = session_of(conn, turn.session_id)
+        log.tell(tx, turn.session_id, now, event)
+        session = session_of(tx, turn.session_id)
         if session is not None:
-            next_turn(conn, session)
+            next_turn(tx, session)
 
 
 def _waiting(turn: Turn) -> ModelWait:
@@ -370,6 +366,6 @@ def _waiting(turn: Turn) -> ModelWait:
     return ModelWait(session_id=turn.session_id, kind="turn", key=turn.id, place=place)
 
 
-def _is_waiting(conn: Connection, turn: Turn) -> bool:
-    current = turn_of(conn, turn.id)
+def _is_waiting(tx: Tx, turn: Turn) -> bool:
+    current = turn_of(tx, turn.id)
     return current is not None and current.away is not None

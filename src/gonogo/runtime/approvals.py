@@ -23,7 +23,7 @@ from gonogo.execution.approvals import Refusal, Ruling, is_reviewer, objection
 from gonogo.runtime.receipts import Receipt
 from gonogo.runtime.sessions import Sessions, check_owner, seen, seen_ids, seen_plan
 from gonogo.runtime.views import view_of
-from gonogo.store import Connection, part
+from gonogo.store import Tx, part
 from gonogo.store.approvals import reviewed_of_plan, votes_of
 from gonogo.store.calls import (
     approval_of,
@@ -42,39 +42,39 @@ _AT_ONCE = 500
 """Rows that are in memory at once while a page is looked for."""
 
 
-def may_see(conn: Connection, principal: Principal, approval: Approval) -> bool:
+def may_see(tx: Tx, principal: Principal, approval: Approval) -> bool:
     """Whether the principal sees a question: the session's owner, admins, and its reviewers."""
-    own = seen(conn, principal, approval.session_id) is not None
-    return own or _reviews(conn, principal, approval)
+    own = seen(tx, principal, approval.session_id) is not None
+    return own or _reviews(tx, principal, approval)
 
 
-def readable_approval(conn: Connection, principal: Principal, approval_id: str) -> Approval:
+def readable_approval(tx: Tx, principal: Principal, approval_id: str) -> Approval:
     """The question of that id, if the principal may see it.
 
     Raises:
         NotFound: otherwise, whatever the reason.
     """
-    approval = approval_of(conn, approval_id)
-    if approval is None or not may_see(conn, principal, approval):
+    approval = approval_of(tx, approval_id)
+    if approval is None or not may_see(tx, principal, approval):
         raise NotFound(f"No approval found with id={approval_id}")
     return approval
 
 
-def readable_plan(conn: Connection, principal: Principal, plan_id: str) -> Plan:
+def readable_plan(tx: Tx, principal: Principal, plan_id: str) -> Plan:
     """The plan of that id, if the principal may look at it: reviewers of its questions may.
 
     Raises:
         NotFound: otherwise, whatever the reason.
     """
-    plan = plan_of(conn, plan_id)
-    reviewed = reviewed_of_plan(conn, plan_id) if plan is not None else []
-    if plan is not None and any(may_see(conn, principal, approval) for approval in reviewed):
+    plan = plan_of(tx, plan_id)
+    reviewed = reviewed_of_plan(tx, plan_id) if plan is not None else []
+    if plan is not None and any(may_see(tx, principal, approval) for approval in reviewed):
         return plan
-    return seen_plan(conn, principal, plan_id)
+    return seen_plan(tx, principal, plan_id)
 
 
 def list_views(
-    conn: Connection,
+    tx: Tx,
     principal: Principal,
     wanted: ApprovalFilter,
     before: str | None,
@@ -85,11 +85,11 @@ def list_views(
     Raises:
         InvalidCursor: there is no approval of the id `before`.
     """
-    place = approval_of(conn, before) if before is not None else None
-    if before is not None and (place is None or not may_see(conn, principal, place)):
+    place = approval_of(tx, before) if before is not None else None
+    if before is not None and (place is None or not may_see(tx, principal, place)):
         raise InvalidCursor(f"before={before} is no approval; use the `before` of a page")
     views: list[ApprovalView] = []
-    for view in _newest(conn, principal, wanted, place):
+    for view in _newest(tx, principal, wanted, place):
         if len(views) == limit:
             earlier = views[-1].approval_id
             return ApprovalList(approvals=views[::-1], count=len(views), before=earlier)
@@ -98,30 +98,30 @@ def list_views(
 
 
 def _newest(
-    conn: Connection, principal: Principal, wanted: ApprovalFilter, place: Approval | None
+    tx: Tx, principal: Principal, wanted: ApprovalFilter, place: Approval | None
 ) -> Iterator[ApprovalView]:
-    own = seen_ids(conn, principal)
+    own = seen_ids(tx, principal)
     while True:
         found = list_approvals(
-            conn, status=wanted.status, session_id=wanted.session_id, kind=wanted.kind,
+            tx, status=wanted.status, session_id=wanted.session_id, kind=wanted.kind,
             group=wanted.group, before=place, most=_AT_ONCE,
         )  # fmt: skip
         for approval in found:
-            if approval.session_id not in own and not _reviews(conn, principal, approval):
+            if approval.session_id not in own and not _reviews(tx, principal, approval):
                 continue
-            votes = votes_of(conn, approval.id) if approval.review else []
+            votes = votes_of(tx, approval.id) if approval.review else []
             if not wanted.mine or _waits_for(principal, approval, votes):
-                yield view_of(conn, approval, votes)
+                yield view_of(tx, approval, votes)
         if len(found) < _AT_ONCE:
             return
         place = found[-1]
 
 
-def _reviews(conn: Connection, principal: Principal, approval: Approval) -> bool:
+def _reviews(tx: Tx, principal: Principal, approval: Approval) -> bool:
     """Whether a review shows the principal a question of a session that may be somebody else's."""
     if not is_reviewer(principal, approval):
         return False
-    session = session_of(conn, approval.session_id)
+    session = session_of(tx, approval.session_id)
     return session is not None and not session.deleted
 
 
@@ -132,7 +132,7 @@ def _waits_for(principal: Principal, approval: Approval, votes: list[Vote]) -> b
     return objection(principal, approval) is None and not voted
 
 
-Find = Callable[[Connection], Approval]
+Find = Callable[[Tx], Approval]
 """Finds what an answer is about, in the transaction that takes it."""
 Prepared = tuple[Find, Ruling]
 
@@ -182,8 +182,8 @@ class Decisions(Sessions):
     async def _on_call(
         self, principal: Principal, decision: HitlDecision, session_id: str | None
     ) -> Prepared:
-        def find(conn: Connection) -> Approval:
-            approval = _call_approval(conn, principal, decision, session_id)
+        def find(tx: Tx) -> Approval:
+            approval = _call_approval(tx, principal, decision, session_id)
             if approval.kind is ApprovalKind.PLAN:
                 raise InvalidMessage("A plan is decided by its plan_id, with plan_decision")
             return approval
@@ -204,7 +204,7 @@ class Decisions(Sessions):
         if lasts:
             ruling = replace(ruling, for_plan=decision.for_plan)
             ruling = await self._for_longer(approval, ruling)
-        return lambda conn: approval, ruling
+        return lambda tx: approval, ruling
 
     async def approvals(
         self,
@@ -242,32 +242,32 @@ class Decisions(Sessions):
             return error
 
     def _decide_many(
-        self, conn: Connection, prepared: Sequence[Prepared | Refused]
+        self, tx: Tx, prepared: Sequence[Prepared | Refused]
     ) -> list[Receipt | Refused]:
-        return [self._decide_part(conn, each) for each in prepared]
+        return [self._decide_part(tx, each) for each in prepared]
 
-    def _decide_part(self, conn: Connection, prepared: Prepared | Refused) -> Receipt | Refused:
+    def _decide_part(self, tx: Tx, prepared: Prepared | Refused) -> Receipt | Refused:
         if isinstance(prepared, Refused):
             return prepared
         try:
-            with part(conn):
-                outcome = self._decide(conn, *prepared)
+            with part(tx):
+                outcome = self._decide(tx, *prepared)
         except Refused as error:
             return error
         return outcome.error if isinstance(outcome, Refusal) else outcome
 
-    def _decide(self, conn: Connection, find: Find, ruling: Ruling) -> Receipt | Refusal:
-        before = find(conn)
-        told = len(told_in(conn, before.session_id))
-        after = last_seq(conn, before.session_id) + told
+    def _decide(self, tx: Tx, find: Find, ruling: Ruling) -> Receipt | Refusal:
+        before = find(tx)
+        told = len(told_in(tx, before.session_id))
+        after = last_seq(tx, before.session_id) + told
         outcome = self.parts.desk.decide(
-            conn, before.id, replace(ruling, after=after), self.parts.clock()
+            tx, before.id, replace(ruling, after=after), self.parts.clock()
         )
         if isinstance(outcome, Refusal):
             return outcome
-        if len(told_in(conn, outcome.session_id)) > told:
+        if len(told_in(tx, outcome.session_id)) > told:
             # What others told since, such as that the asker rests, is not of the answer.
-            after = begin_seq(conn, outcome.session_id) + told
+            after = begin_seq(tx, outcome.session_id) + told
         elif outcome.decision is not None:
             after = outcome.decision.get("after", after)
         decided = outcome.status is not ApprovalStatus.PENDING
@@ -276,7 +276,7 @@ class Decisions(Sessions):
             session_id=outcome.session_id, after=after,
             turn_id=None if outcome.plan_id else outcome.turn_id, plan_id=outcome.plan_id,
             approval_id=outcome.id, outcome="decided" if decided else asked,
-            ends=0 if decided else told_seq(conn, outcome.session_id),
+            ends=0 if decided else told_seq(tx, outcome.session_id),
         )  # fmt: skip
 
     async def _edited(self, approval: Approval, ruling: Ruling) -> Ruling:
@@ -323,8 +323,8 @@ def _nothing(*_: Any) -> None:  # noqa: ANN401
     """A judged call of a person's edit is not driven here."""
 
 
-def _session_and_call(conn: Connection, approval: Approval) -> tuple[Session, CallRow]:
-    session, call = session_of(conn, approval.session_id), call_of(conn, approval.call_id or "")
+def _session_and_call(tx: Tx, approval: Approval) -> tuple[Session, CallRow]:
+    session, call = session_of(tx, approval.session_id), call_of(tx, approval.call_id or "")
     assert session is not None and call is not None  # noqa: S101, PT018 - foreign keys
     return session, call
 
@@ -336,7 +336,7 @@ def _on_plan(principal: Principal, decision: PlanDecision, session_id: str | Non
         auto_approve_tools=decision.auto_approve_tools,
     )  # fmt: skip
     _check_changes(ruling, "modified_subtasks")
-    return lambda conn: _plan_approval(conn, principal, decision.plan_id, session_id), ruling
+    return lambda tx: _plan_approval(tx, principal, decision.plan_id, session_id), ruling
 
 
 def _check_changes(ruling: Ruling, field: str) -> None:
@@ -345,38 +345,34 @@ def _check_changes(ruling: Ruling, field: str) -> None:
         raise InvalidMessage(f"{field}: only the decision edit has changes, not {ruling.word}")
 
 
-def _plan_approval(
-    conn: Connection, principal: Principal, plan_id: str, session_id: str | None
-) -> Approval:
-    approval = approval_of_plan(conn, plan_id)
-    by_review = approval is not None and session_id is None and may_see(conn, principal, approval)
+def _plan_approval(tx: Tx, principal: Principal, plan_id: str, session_id: str | None) -> Approval:
+    approval = approval_of_plan(tx, plan_id)
+    by_review = approval is not None and session_id is None and may_see(tx, principal, approval)
     if not by_review:
-        seen_plan(conn, principal, plan_id, session_id)
+        seen_plan(tx, principal, plan_id, session_id)
     if approval is None:
         raise NotFound(f"No plan found with id={plan_id}")
     return approval
 
 
 def _call_approval(
-    conn: Connection, principal: Principal, decision: HitlDecision, session_id: str | None
+    tx: Tx, principal: Principal, decision: HitlDecision, session_id: str | None
 ) -> Approval:
     if decision.approval_id is not None:
-        approval, named = approval_of(conn, decision.approval_id), decision.approval_id
+        approval, named = approval_of(tx, decision.approval_id), decision.approval_id
     else:
-        approval, named = approval_of_call(conn, decision.call_id or ""), decision.call_id
-    if approval is None or not _reachable(conn, principal, approval, session_id):
+        approval, named = approval_of_call(tx, decision.call_id or ""), decision.call_id
+    if approval is None or not _reachable(tx, principal, approval, session_id):
         raise NotFound(f"No approval found with id={named}")
     return approval
 
 
-def _reachable(
-    conn: Connection, principal: Principal, approval: Approval, session_id: str | None
-) -> bool:
+def _reachable(tx: Tx, principal: Principal, approval: Approval, session_id: str | None) -> bool:
     """Whether the principal may answer here: within a session only those who see all of it."""
     if session_id is None:
-        return may_see(conn, principal, approval)
-    return session_id == approval.session_id and seen(conn, principal, session_id) is not None
+        return may_see(tx, principal, approval)
+    return session_id == approval.session_id and seen(tx, principal, session_id) is not None
 
 
-def _view(conn: Connection, principal: Principal, approval_id: str) -> ApprovalView:
-    return view_of(conn, readable_approval(conn, principal, approval_id))
+def _view(tx: Tx, principal: Principal, approval_id: str) -> ApprovalView:
+    return view_of(tx, readable_approval(tx, principal, approval_id))

@@ -13,7 +13,7 @@ from gonogo.domain.views import Audit
 from gonogo.runtime.people import OWNER
 from gonogo.runtime.services import Parts
 from gonogo.runtime.sessions import visible, whose
-from gonogo.store import Connection, patiently
+from gonogo.store import Tx, patiently
 from gonogo.store import audit as audit_log
 from gonogo.store import audit as auditing
 from gonogo.store import events as log
@@ -23,7 +23,7 @@ from gonogo.store.people import names
 _PAGE = 50
 """Entries that are in memory at once while the log is exported."""
 _ANY = AuditFilter()
-_Next = Callable[[Connection, str], list[Stretch]]
+_Next = Callable[[Tx, str], list[Stretch]]
 
 
 class Audits:
@@ -127,12 +127,8 @@ class Audits:
         if removable is not None:
             before = removable
             self._check_age(before)
-            return self._lines(
-                lambda conn, after: auditing.removable(conn, after, session_id, before)
-            )
-        return self._lines(
-            lambda conn, after: auditing.windows(conn, after, session_id, since, until)
-        )
+            return self._lines(lambda tx, after: auditing.removable(tx, after, session_id, before))
+        return self._lines(lambda tx, after: auditing.windows(tx, after, session_id, since, until))
 
     async def prune_audit(
         self, principal: Principal, before: datetime, heads: Sequence[ChainHead]
@@ -189,17 +185,17 @@ class Audits:
 
 
 def _verify(
-    conn: Connection, principal: Principal, anchors: Sequence[Anchor], session_id: str | None
+    tx: Tx, principal: Principal, anchors: Sequence[Anchor], session_id: str | None
 ) -> AuditReport:
     if session_id is not None and not (
-        whose(principal) is None and auditing.has_chain(conn, session_id)
+        whose(principal) is None and auditing.has_chain(tx, session_id)
     ):
-        visible(conn, principal, session_id)
-    return auditing.verify(conn, anchors, session_id)
+        visible(tx, principal, session_id)
+    return auditing.verify(tx, anchors, session_id)
 
 
 def _entries(
-    conn: Connection,
+    tx: Tx,
     principal: Principal,
     chain: str,
     after: int,
@@ -207,26 +203,26 @@ def _entries(
     wanted: AuditFilter,
 ) -> list[AuditEntry]:
     if whose(principal) is not None:
-        visible(conn, principal, chain)
-    sieve = audit_log.sieve(conn, wanted)
-    return _named(conn, audit_log.chain_entries(conn, chain, after, limit, sieve))
+        visible(tx, principal, chain)
+    sieve = audit_log.sieve(tx, wanted)
+    return _named(tx, audit_log.chain_entries(tx, chain, after, limit, sieve))
 
 
 def _page(
-    conn: Connection,
+    tx: Tx,
     principal: Principal,
     wanted: AuditFilter,
     before: AuditPlace | None,
     limit: int,
 ) -> Audit:
-    sieve = audit_log.sieve(conn, wanted)
-    found, rest = audit_log.newest_entries(conn, whose(principal), before, limit, sieve)
-    return Audit(entries=_named(conn, found), before=rest.text() if rest else None)
+    sieve = audit_log.sieve(tx, wanted)
+    found, rest = audit_log.newest_entries(tx, whose(principal), before, limit, sieve)
+    return Audit(entries=_named(tx, found), before=rest.text() if rest else None)
 
 
-def _named(conn: Connection, found: Sequence[AuditEntry]) -> list[AuditEntry]:
+def _named(tx: Tx, found: Sequence[AuditEntry]) -> list[AuditEntry]:
     # The owner has the name of the token that commands use as well, which says less.
-    known = {**names(conn, (entry.actor for entry in found)), OWNER.id: OWNER.name}
+    known = {**names(tx, (entry.actor for entry in found)), OWNER.id: OWNER.name}
     return [
         entry.model_copy(update={"actor_name": known[entry.actor]})
         if entry.actor in known

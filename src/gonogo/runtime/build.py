@@ -61,11 +61,11 @@ from gonogo.policy import ALWAYS_ASK, Conditions, asks_anyway, read_prefix, take
 from gonogo.runtime.extensions import Extensions
 from gonogo.runtime.foreign_tools import classes_of, facts_of, open_toolkit
 from gonogo.runtime.oidc import open_bearers
-from gonogo.runtime.services import Clock, ModelSlot, Parts
+from gonogo.runtime.services import ModelSlot, Parts
 from gonogo.runtime.webhooks import open_hooks
 from gonogo.runtime.wiring import open_desk, open_gate, open_means, replan_rules
 from gonogo.settings import Settings
-from gonogo.store import Connection, Store
+from gonogo.store import Clock, Store, Tx
 from gonogo.store.plans import WATCH
 from gonogo.telemetry import Metrics
 from gonogo.webhooks import HOOK
@@ -89,7 +89,7 @@ def open_parts(
     more = extensions or Extensions.installed()
     store = Store(
         settings.db or f"sqlite:///{settings.home / 'gonogo.db'}", drives=drives,
-        accept_restored=settings.accept_restored,
+        accept_restored=settings.accept_restored, clock=clock,
     )  # fmt: skip
     try:
         return build(settings, environment, model, clock, more, store)
@@ -140,7 +140,7 @@ def build(
         watches=Watches(
             store=store, desk=desk, guards=gate.guards, traffic=traces.traffic,
             taken=settings.taken, open_workspace=gate.open_workspace, clock=clock,
-            resume=lambda conn, call, now: went_on.of_call(conn, call, now),
+            resume=lambda tx, call, now: went_on.of_call(tx, call, now),
         ),
         means=open_means(settings),
     )  # fmt: skip
@@ -155,12 +155,12 @@ def build(
         store=store, clock=clock, patterns=more.patterns, strategies=more.all_strategies,
         timeout=settings.subtask_timeout,
         run=lambda work: subtasks.run(work),
-        ended=lambda conn, plan, status, now: planning.ended(conn, plan, status, now),
-        dropped=lambda conn, row, reason, now: subtasks.dropped(conn, row, reason, now),
-        try_again=lambda conn, plan, now: Retry(planning).carry_out(conn, plan, now),
+        ended=lambda tx, plan, status, now: planning.ended(tx, plan, status, now),
+        dropped=lambda tx, row, reason, now: subtasks.dropped(tx, row, reason, now),
+        try_again=lambda tx, plan, now: Retry(planning).carry_out(tx, plan, now),
         ask=partial(ask_to_start, desk), starting=checkpoint_starts,
-        room_to_ask=lambda conn, plan: desk.room(conn, plan.session_id),
-        retreat=_retreat(settings, rollbacks, lambda conn, work: engine.check(conn, work)),
+        room_to_ask=lambda tx, plan: desk.room(tx, plan.session_id),
+        retreat=_retreat(settings, rollbacks, lambda tx, work: engine.check(tx, work)),
         replanning=replan_rules(settings),
         strategy=settings.strategy,
         max_per_agent=settings.max_parallel_agent,
@@ -192,7 +192,7 @@ def build(
         max_parallel=settings.max_parallel,
         proposals=Proposals(desk=desk, look_over=_look_over(settings, doings, gate)),
         end_unfinished=engine.end_unfinished,
-        closing=lambda conn, plan, now: _end_searches(conn, plan, now, replanning, answering),
+        closing=lambda tx, plan, now: _end_searches(tx, plan, now, replanning, answering),
     )  # fmt: skip
     replanning = Replanning(
         desk=desk, engine=engine, planning=planning, within_grant=settings.replan_within_grant
@@ -279,14 +279,14 @@ def _open_sweeps(
 
 
 def _end_searches(
-    conn: Connection, plan: Plan, now: datetime, replanning: Replanning, answering: Answering
+    tx: Tx, plan: Plan, now: datetime, replanning: Replanning, answering: Answering
 ) -> None:
-    replanning.drop(conn, plan, now)
-    answering.drop(conn, plan, now)
+    replanning.drop(tx, plan, now)
+    answering.drop(tx, plan, now)
 
 
 def _retreat(
-    settings: Settings, rollbacks: Rollbacks, check: Callable[[Connection, Work], None]
+    settings: Settings, rollbacks: Rollbacks, check: Callable[[Tx, Work], None]
 ) -> Retreat | None:
     return retreat(rollbacks, check) if settings.on_failure == "rollback" else None
 

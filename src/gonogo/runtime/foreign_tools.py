@@ -24,7 +24,7 @@ from gonogo.execution.agent import Profile
 from gonogo.execution.scheduling import Kind
 from gonogo.runtime.wiring import open_programs
 from gonogo.settings import Settings
-from gonogo.store import Connection, Store
+from gonogo.store import Store, Tx
 from gonogo.store.people import accept, all_standings, count_seen, sight, standing_of
 from gonogo.tools import (
     Definition,
@@ -69,12 +69,12 @@ def _configured(settings: Settings, environment: Mapping[str, str]) -> Mapping[s
 
 
 def _unchanged(
-    conn: Connection, definitions: Sequence[Definition], now: datetime
+    tx: Tx, definitions: Sequence[Definition], now: datetime
 ) -> Mapping[str, ToolHistory | str] | None:
     """What is known of these tools, if nothing is to be written; so that looking costs no write."""
     found: dict[str, ToolHistory | str] = {}
     for each in definitions:
-        known = _known(conn, each, now)
+        known = _known(tx, each, now)
         if known is None:
             return None
         found[each.name] = known
@@ -82,19 +82,18 @@ def _unchanged(
 
 
 def _seen(
-    conn: Connection, definitions: Sequence[Definition], now: datetime
+    tx: Tx, definitions: Sequence[Definition], now: datetime
 ) -> Mapping[str, ToolHistory | str]:
     return {
-        d.name: _known(conn, d, now) or sight(conn, d.name, d.digest, d.body, now)
-        for d in definitions
+        d.name: _known(tx, d, now) or sight(tx, d.name, d.digest, d.body, now) for d in definitions
     }
 
 
-def _known(conn: Connection, definition: Definition, now: datetime) -> ToolHistory | str | None:
+def _known(tx: Tx, definition: Definition, now: datetime) -> ToolHistory | str | None:
     """What was seen of a tool, or why no more of it is written down; None: it is new."""
-    standing = standing_of(conn, definition.name)
+    standing = standing_of(tx, definition.name)
     if standing is None:
-        full = count_seen(conn, foreign_name(definition.server, "")) >= MOST_SEEN
+        full = count_seen(tx, foreign_name(definition.server, "")) >= MOST_SEEN
         return f"its server has listed {MOST_SEEN} other tools already" if full else None
     if standing.now.digest == definition.digest:
         return standing
@@ -278,10 +277,10 @@ def _sighting(seen: Sighting) -> SightingView:
     return SightingView(digest=seen.digest, seen_at=seen.seen_at, accepted_at=seen.accepted_at)
 
 
-def _accept(conn: Connection, principal: Principal, name: str, now: datetime) -> bool:
-    standing = standing_of(conn, name)
+def _accept(tx: Tx, principal: Principal, name: str, now: datetime) -> bool:
+    standing = standing_of(tx, name)
     if standing is None:
         raise NotFound(f"No server has listed a tool {name!r} yet")
     if standing.accepted:
         return False
-    return accept(conn, standing.now, principal.name, now, actor=principal.id)
+    return accept(tx, standing.now, principal.name, now, actor=principal.id)

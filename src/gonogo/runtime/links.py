@@ -25,7 +25,7 @@ from gonogo.domain.views import LinkView
 from gonogo.execution.approvals import Refusal, Ruling, is_reviewer, objection
 from gonogo.i18n import DEFAULT
 from gonogo.runtime.approvals import Decisions, readable_approval
-from gonogo.store import Connection, new_id
+from gonogo.store import Tx, new_id
 from gonogo.store import events as log
 from gonogo.store.approvals import add_link, link_of, open_links, owner_of, revoke_link, use_link
 from gonogo.store.calls import approval_of
@@ -63,39 +63,39 @@ def link_url(public_url: str, link: DecisionLink, key: bytes) -> str:
     return f"{public_url}/d/{link_token(link, key)}"
 
 
-def person(conn: Connection, who: str, now: datetime, memory: Memory | None) -> Principal | None:
+def person(tx: Tx, who: str, now: datetime, memory: Memory | None) -> Principal | None:
     """Who has that id or name, with the role that they have now; None without one.
 
     Args:
         memory: What people of a provider may while they are away. They are known by their ids
             alone, since they may choose their names.
     """
-    row = standing(conn, who)
+    row = standing(tx, who)
     if row is not None:
         return Principal(id=row.id, name=row.name, role=Role(row.role))
-    if memory is None or (seen := last_sight(conn, who)) is None:
+    if memory is None or (seen := last_sight(tx, who)) is None:
         return None
     name, sight = seen
     role = memory.role(sight, now)
     return None if role is None else Principal(id=who, name=name, role=role)
 
 
-def may_decide(conn: Connection, principal: Principal, approval: Approval) -> bool:
+def may_decide(tx: Tx, principal: Principal, approval: Approval) -> bool:
     """Whether somebody could answer a question at all."""
-    return hindrance(conn, principal, approval) is None
+    return hindrance(tx, principal, approval) is None
 
 
-def hindrance(conn: Connection, principal: Principal, approval: Approval) -> str | None:
+def hindrance(tx: Tx, principal: Principal, approval: Approval) -> str | None:
     """Why somebody could not answer a question, if they could not."""
     if principal.role < Role.OPERATOR:
         return f"{principal.name} is {principal.role.word}, and decisions need the role operator"
     problem = objection(principal, approval)
     if problem is not None:
         return problem
-    owner = owner_of(conn, approval.session_id) or ""
+    owner = owner_of(tx, approval.session_id) or ""
     if owner == principal.id or principal.role >= Role.ADMIN or is_reviewer(principal, approval):
         return None
-    whose = names(conn, [owner]).get(owner, reviewer_name(owner) or "nobody")
+    whose = names(tx, [owner]).get(owner, reviewer_name(owner) or "nobody")
     return (
         f"{principal.name} does not see this question. {whose}, whose session it is, and admins "
         "do; a rule of review lets others in that it names as `reviewers`"
@@ -103,7 +103,7 @@ def hindrance(conn: Connection, principal: Principal, approval: Approval) -> str
 
 
 def new_link(
-    conn: Connection,
+    tx: Tx,
     approval: Approval,
     principal: Principal,
     made_by: str,
@@ -118,9 +118,9 @@ def new_link(
         made_by=made_by, created_at=now, expires_at=min(expires, approval.expires_at or expires),
         used_at=None, revoked_at=None,
     )  # fmt: skip
-    add_link(conn, link)
+    add_link(tx, link)
     log.note(
-        conn, approval.session_id, now, actor=made_by, action="link.made", subject=principal.id,
+        tx, approval.session_id, now, actor=made_by, action="link.made", subject=principal.id,
         link_id=link.id, approval_id=approval.id, expires_at=link.expires_at.isoformat(),
         name=link.name,
     )  # fmt: skip
@@ -128,7 +128,7 @@ def new_link(
 
 
 def state_of(
-    conn: Connection, link: DecisionLink, approval: Approval, now: datetime, memory: Memory | None
+    tx: Tx, link: DecisionLink, approval: Approval, now: datetime, memory: Memory | None
 ) -> LinkState:
     """What a link is good for now."""
     if link.revoked_at is not None:
@@ -141,8 +141,8 @@ def state_of(
         return LinkState.DECIDED
     if link.digest != approval.digest:
         return LinkState.STALE
-    holder = person(conn, link.principal_id, now, memory)
-    if holder is None or holder.role < link.role or not may_decide(conn, holder, approval):
+    holder = person(tx, link.principal_id, now, memory)
+    if holder is None or holder.role < link.role or not may_decide(tx, holder, approval):
         return LinkState.REFUSED
     return LinkState.OPEN
 
@@ -250,35 +250,35 @@ class Links(Decisions):
     # Transactions -----------------------------------------------------------------------------
 
     def _decide_by_link(
-        self, conn: Connection, link: DecisionLink, word: DecisionWord, feedback: str | None
+        self, tx: Tx, link: DecisionLink, word: DecisionWord, feedback: str | None
     ) -> Refusal | None:
         now = self.parts.clock()
-        holder = person(conn, link.principal_id, now, self._memory)
-        approval = approval_of(conn, link.approval_id)
+        holder = person(tx, link.principal_id, now, self._memory)
+        approval = approval_of(tx, link.approval_id)
         # All of it anew: what the page showed may be of a moment ago.
         if (
             holder is None
             or approval is None
-            or state_of(conn, link, approval, now, self._memory) is not LinkState.OPEN
+            or state_of(tx, link, approval, now, self._memory) is not LinkState.OPEN
         ):
             raise Forbidden("The link is not good any more")
         ruling = Ruling(
             word=word, by=holder, digest=link.digest, revision=approval.revision,
             feedback=feedback or None, via=f"link {link.id}",
         )  # fmt: skip
-        outcome = self._decide(conn, lambda conn: approval, ruling)
+        outcome = self._decide(tx, lambda tx: approval, ruling)
         if isinstance(outcome, Refusal):
             return outcome
-        if not use_link(conn, link.id, now):
+        if not use_link(tx, link.id, now):
             # Raised, so that nothing of this answer stays: the link was spent at this moment.
             raise Conflict("The link was used or revoked at this moment")
         return None
 
     def _make_link(
-        self, conn: Connection, principal: Principal, approval_id: str, name: str | None
+        self, tx: Tx, principal: Principal, approval_id: str, name: str | None
     ) -> DecisionLink:
-        approval, now = readable_approval(conn, principal, approval_id), self.parts.clock()
-        holder = person(conn, principal.id if name is None else name, now, self._memory)
+        approval, now = readable_approval(tx, principal, approval_id), self.parts.clock()
+        holder = person(tx, principal.id if name is None else name, now, self._memory)
         if (
             name is not None
             and principal.role < Role.ADMIN
@@ -289,34 +289,34 @@ class Links(Decisions):
             raise NotFound(_nobody(name or principal.name, self._memory))
         if approval.decided_at is not None:
             raise Conflict(f"{approval.subject} was already {approval.status}")
-        problem = hindrance(conn, holder, approval)
+        problem = hindrance(tx, holder, approval)
         if problem is not None:
             raise Forbidden(f"No link for {holder.name}: {problem}")
         lifetime = timedelta(seconds=self.parts.settings.link_expiry)
-        return new_link(conn, approval, holder, principal.id, lifetime, now)
+        return new_link(tx, approval, holder, principal.id, lifetime, now)
 
-    def _revoke_links(self, conn: Connection, principal: Principal, approval_id: str) -> None:
-        approval = readable_approval(conn, principal, approval_id)
+    def _revoke_links(self, tx: Tx, principal: Principal, approval_id: str) -> None:
+        approval = readable_approval(tx, principal, approval_id)
         now = self.parts.clock()
-        for link in open_links(conn, approval.id):
+        for link in open_links(tx, approval.id):
             theirs = principal.role >= Role.ADMIN or link.principal_id == principal.id
-            if theirs and revoke_link(conn, link.id, now):
+            if theirs and revoke_link(tx, link.id, now):
                 log.note(
-                    conn, approval.session_id, now, actor=principal.id, action="link.revoked",
+                    tx, approval.session_id, now, actor=principal.id, action="link.revoked",
                     subject=link.principal_id, link_id=link.id, approval_id=approval.id,
                     name=link.name,
                 )  # fmt: skip
 
-    def _page(self, conn: Connection, token: str, key: bytes) -> LinkPage:
+    def _page(self, tx: Tx, token: str, key: bytes) -> LinkPage:
         link_id = link_id_of(token)
-        link = link_of(conn, link_id) if link_id else None
-        approval = approval_of(conn, link.approval_id) if link else None
+        link = link_of(tx, link_id) if link_id else None
+        approval = approval_of(tx, link.approval_id) if link else None
         if link is None or approval is None or not is_genuine(token, link, key):
             raise NotFound("There is no such link")
         return LinkPage(
             link=link, approval=approval,
-            state=state_of(conn, link, approval, self.parts.clock(), self._memory),
-            locale=spoken_in(conn, approval.session_id) or DEFAULT,
+            state=state_of(tx, link, approval, self.parts.clock(), self._memory),
+            locale=spoken_in(tx, approval.session_id) or DEFAULT,
         )  # fmt: skip
 
     @property

@@ -14,7 +14,7 @@ from gonogo.domain.views import StateRoom, Vacuumed
 from gonogo.execution.event_bus import Hub
 from gonogo.execution.jobs import LocalDispatcher
 from gonogo.runtime.services import Parts
-from gonogo.store import Connection, Store, patiently
+from gonogo.store import Store, Tx, patiently
 from gonogo.store.calls import count_open_questions
 from gonogo.store.erasing import deleted_sessions
 from gonogo.store.jobs import kept_objects
@@ -90,7 +90,7 @@ class Driving:
     hub: Hub
     metrics: Metrics
     clock: Callable[[], datetime]
-    take_up: Callable[[Connection, datetime], None]
+    take_up: Callable[[Tx, datetime], None]
     """Sets going what was left undone."""
 
     async def serve(self, *, task_status: Any = anyio.TASK_STATUS_IGNORED) -> None:  # noqa: ANN401

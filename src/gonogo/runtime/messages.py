@@ -25,7 +25,7 @@ from gonogo.execution.agent import CLIENT_CALL, end_call
 from gonogo.runtime.approvals import Decisions
 from gonogo.runtime.receipts import Once, Receipt
 from gonogo.runtime.sessions import visible
-from gonogo.store import Connection, people
+from gonogo.store import Tx, people
 from gonogo.store import events as log
 from gonogo.store.calls import call_of
 from gonogo.store.erasing import was_erased
@@ -76,68 +76,68 @@ class Messages(Decisions):
     async def _write(
         self,
         once: Once | None,
-        fn: Callable[Concatenate[Connection, P], Receipt],
+        fn: Callable[Concatenate[Tx, P], Receipt],
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> Receipt:
-        def written(conn: Connection) -> Receipt:
-            known = _kept(conn, once) if once else None
+        def written(tx: Tx) -> Receipt:
+            known = _kept(tx, once) if once else None
             if known is not None:
                 return known
-            receipt = fn(conn, *args, **kwargs)
+            receipt = fn(tx, *args, **kwargs)
             if once is not None:
-                self._keep(conn, once, receipt)
+                self._keep(tx, once, receipt)
             return receipt
 
         return await self.parts.store.write(written)
 
-    def _keep(self, conn: Connection, once: Once, receipt: Receipt) -> None:
+    def _keep(self, tx: Tx, once: Once, receipt: Receipt) -> None:
         row = {
             "principal_id": once.by.id, "key": once.key, "request_digest": once.digest,
             "answer": {"receipt": receipt.as_json()}, "created_at": self.parts.clock(),
         }  # fmt: skip
-        people.keep_answer(conn, row)
+        people.keep_answer(tx, row)
 
     # What the user says -----------------------------------------------------------------------
 
     def _said(
         self,
-        conn: Connection,
+        tx: Tx,
         principal: Principal,
         session_id: str | None,
         message: UserMessage | SwitchAgent,
     ) -> Receipt:
         self._check_agent(message.agent_type)
         now = self.parts.clock()
-        session, created = self._session_for(conn, principal, session_id)
+        session, created = self._session_for(tx, principal, session_id)
         if session_id is None:
-            log.tell(conn, session.id, now, SessionInfo(session_id=session.id))
+            log.tell(tx, session.id, now, SessionInfo(session_id=session.id))
         agent = message.agent_type
         if isinstance(message, SwitchAgent):
             self.parts.inbox.switch(
-                conn, session, message.agent_type, message.reason, message.confidence, now,
+                tx, session, message.agent_type, message.reason, message.confidence, now,
                 final=not message.content,
             )  # fmt: skip
         if not message.content:
-            after = log.begin_seq(conn, session.id)
+            after = log.begin_seq(tx, session.id)
             return Receipt(session_id=session.id, after=after, created=created)
-        kept = self.parts.inbox.receive(conn, session, message.content, agent, now, principal.id)
-        after = log.begin_seq(conn, session.id)
+        kept = self.parts.inbox.receive(tx, session, message.content, agent, now, principal.id)
+        after = log.begin_seq(tx, session.id)
         return Receipt(
             session_id=session.id, after=after, created=created, turn_id=kept.turn_id,
-            told=after + len(log.told_in(conn, session.id)),
+            told=after + len(log.told_in(tx, session.id)),
         )  # fmt: skip
 
     def _session_for(
-        self, conn: Connection, principal: Principal, session_id: str | None
+        self, tx: Tx, principal: Principal, session_id: str | None
     ) -> tuple[Session, bool]:
-        found = session_of(conn, session_id) if session_id else None
-        if found is None and session_id and was_erased(conn, session_id):
+        found = session_of(tx, session_id) if session_id else None
+        if found is None and session_id and was_erased(tx, session_id):
             raise NotFound(f"No session found with id={session_id}")
         if found is None:
-            new = self.new_session(conn, principal, session_id, None, None, None, None)
+            new = self.new_session(tx, principal, session_id, None, None, None, None)
             return new, True
-        return visible(conn, principal, found.id), False
+        return visible(tx, principal, found.id), False
 
     def _check_agent(self, agent: str | None) -> None:
         if agent is not None and agent not in self.parts.profiles:
@@ -207,51 +207,49 @@ class Messages(Decisions):
         )
         return await self.decide(principal, decision, call.session_id)
 
-    def _take_result(
-        self, conn: Connection, session_id: str, message: ToolResultMessage
-    ) -> Receipt:
-        session, call = session_of(conn, session_id), call_of(conn, message.call_id)
+    def _take_result(self, tx: Tx, session_id: str, message: ToolResultMessage) -> Receipt:
+        session, call = session_of(tx, session_id), call_of(tx, message.call_id)
         assert session is not None and call is not None  # noqa: S101, PT018 - found just before
         _check_expects_result(session, call)
         now = self.parts.clock()
         error = message.error
         status = _C.COMPLETED if error is None else _C.FAILED
-        end_call(conn, call, status, now, result=message.result, error=error)
-        drop_timer(conn, CLIENT_CALL, call.id)
-        self.parts.went_on.of_call(conn, call, now)
+        end_call(tx, call, status, now, result=message.result, error=error)
+        drop_timer(tx, CLIENT_CALL, call.id)
+        self.parts.went_on.of_call(tx, call, now)
         return Receipt(
-            session_id=session_id, after=log.begin_seq(conn, session_id), turn_id=call.turn_id,
+            session_id=session_id, after=log.begin_seq(tx, session_id), turn_id=call.turn_id,
             plan_id=call.plan_id,
         )  # fmt: skip
 
     # Stops ------------------------------------------------------------------------------------
 
     def _cancel(
-        self, conn: Connection, principal: Principal, session_id: str | None, message: Cancel
+        self, tx: Tx, principal: Principal, session_id: str | None, message: Cancel
     ) -> Receipt:
-        session = visible(conn, principal, session_id or "")
+        session = visible(tx, principal, session_id or "")
         now = self.parts.clock()
         turn_id = message.turn_id
         if turn_id is None:
-            going = [t for t in open_turns(conn, session.id) if t.status is not TurnStatus.QUEUED]
+            going = [t for t in open_turns(tx, session.id) if t.status is not TurnStatus.QUEUED]
             turn_id = going[0].id if going else None
         if turn_id is not None:
-            turn = turn_of(conn, turn_id)
+            turn = turn_of(tx, turn_id)
             if turn is None or turn.session_id != session.id:
                 raise NotFound(f"No turn found with id={turn_id}")
-            self.parts.turns.cancel(conn, turn, principal.id, now, message.reason)
-            after = log.begin_seq(conn, session.id)
+            self.parts.turns.cancel(tx, turn, principal.id, now, message.reason)
+            after = log.begin_seq(tx, session.id)
             return Receipt(session_id=session.id, after=after, turn_id=turn.id)
-        plan = plan_of(conn, session.active_plan_id) if session.active_plan_id else None
+        plan = plan_of(tx, session.active_plan_id) if session.active_plan_id else None
         if plan is None or plan.status in ENDED:
             raise Conflict("Nothing is running in this session")
-        self.parts.engine.cancel(conn, plan.id, principal.id, now, message.reason)
-        after = log.begin_seq(conn, session.id)
+        self.parts.engine.cancel(tx, plan.id, principal.id, now, message.reason)
+        after = log.begin_seq(tx, session.id)
         return Receipt(session_id=session.id, after=after, plan_id=plan.id)
 
 
-def _kept(conn: Connection, once: Once) -> Receipt | None:
-    row = people.kept_answer(conn, once.by.id, once.key)
+def _kept(tx: Tx, once: Once) -> Receipt | None:
+    row = people.kept_answer(tx, once.by.id, once.key)
     if row is None:
         return None
     if row.request_digest != once.digest or "receipt" not in row.answer:
@@ -272,10 +270,10 @@ def _check_expects_result(session: Session, call: CallRow) -> None:
 
 
 def _call_in(
-    conn: Connection, principal: Principal, session_id: str | None, call_id: str
+    tx: Tx, principal: Principal, session_id: str | None, call_id: str
 ) -> tuple[Session, CallRow]:
-    session = visible(conn, principal, session_id or "")
-    call = call_of(conn, call_id)
+    session = visible(tx, principal, session_id or "")
+    call = call_of(tx, call_id)
     if call is None or call.session_id != session.id:
         raise NotFound(f"No call found with id={call_id}")
     return session, call

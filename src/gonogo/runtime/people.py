@@ -14,7 +14,7 @@ from gonogo.domain.text_safety import mixed_letters
 from gonogo.domain.views import TokenView
 from gonogo.runtime.oidc import Bearers
 from gonogo.runtime.services import Parts
-from gonogo.store import Connection, new_id
+from gonogo.store import Tx, new_id
 from gonogo.store import events as log
 from gonogo.store import people as rows
 from gonogo.store.approvals import forget_votes
@@ -171,44 +171,42 @@ class PrincipalVerbs:
         bearers.kept(principal_id, "", ())
 
 
-def _keep_person(
-    conn: Connection, person: Person, issuer: str, now: datetime, *, remembers: bool
-) -> None:
-    _keep_name(conn, person, issuer, now)
+def _keep_person(tx: Tx, person: Person, issuer: str, now: datetime, *, remembers: bool) -> None:
+    _keep_name(tx, person, issuer, now)
     if remembers:
         sight = Sight(issuer=issuer, words=person.words, at=now)
-        rows.keep_sight(conn, person.id, sight)
+        rows.keep_sight(tx, person.id, sight)
 
 
-def _keep_name(conn: Connection, person: Person, issuer: str, now: datetime) -> None:
-    known = rows.names(conn, [person.id]).get(person.id)
+def _keep_name(tx: Tx, person: Person, issuer: str, now: datetime) -> None:
+    known = rows.names(tx, [person.id]).get(person.id)
     if known == person.shown:
         return
-    if not rows.keep_principal(conn, person.id, person.shown, now):
-        rows.rename_principal(conn, person.id, person.shown)
+    if not rows.keep_principal(tx, person.id, person.shown, now):
+        rows.rename_principal(tx, person.id, person.shown)
     log.note(
-        conn, log.SYSTEM, now, actor=person.id, subject=person.id, name=person.name,
+        tx, log.SYSTEM, now, actor=person.id, subject=person.id, name=person.name,
         action="principal.recognised" if known is None else "principal.renamed",
         issuer=issuer, sub=person.subject,
     )  # fmt: skip
 
 
-def _add_token(conn: Connection, row: dict[str, Any], by: str) -> None:
-    rows.keep_principal(conn, row["principal_id"], row["name"], row["created_at"])
-    rows.add_token(conn, row)
+def _add_token(tx: Tx, row: dict[str, Any], by: str) -> None:
+    rows.keep_principal(tx, row["principal_id"], row["name"], row["created_at"])
+    rows.add_token(tx, row)
     log.note(
-        conn, log.SYSTEM, row["created_at"], actor=by, action="token.created", subject=row["id"],
+        tx, log.SYSTEM, row["created_at"], actor=by, action="token.created", subject=row["id"],
         name=row["name"], role=Role(row["role"]).word,
     )  # fmt: skip
 
 
-def _revoke_token(conn: Connection, token_id: str, by: str, now: datetime) -> None:
-    if not rows.revoke_token(conn, token_id, now):
+def _revoke_token(tx: Tx, token_id: str, by: str, now: datetime) -> None:
+    if not rows.revoke_token(tx, token_id, now):
         raise NotFound(f"There is no token {token_id}")
     # Whoever was shut out has approved nothing that is still open.
-    forgotten = forget_votes(conn, token_id)
+    forgotten = forget_votes(tx, token_id)
     log.note(
-        conn, log.SYSTEM, now, actor=by, action="token.revoked", subject=token_id,
+        tx, log.SYSTEM, now, actor=by, action="token.revoked", subject=token_id,
         withdrawn_votes=forgotten or None,
     )  # fmt: skip
 

@@ -41,7 +41,7 @@ from gonogo.runtime.views import (
     subtask_view,
     usage_view,
 )
-from gonogo.store import Connection
+from gonogo.store import Tx
 from gonogo.store import events as log
 from gonogo.store.approvals import comments_of
 from gonogo.store.calls import SubtaskQuestion, questions_of_plan, refused_calls
@@ -256,11 +256,11 @@ class Plans:
         principal.require(Role.OPERATOR)
         await self.parts.store.write(_revoke, principal, grant_id, self.parts.clock())
 
-    def _start(self, conn: Connection, plan_id: str, by: str, now: datetime) -> None:
-        self.parts.engine.start(conn, plan_id, by, now)
-        plan = plan_of(conn, plan_id)
+    def _start(self, tx: Tx, plan_id: str, by: str, now: datetime) -> None:
+        self.parts.engine.start(tx, plan_id, by, now)
+        plan = plan_of(tx, plan_id)
         if plan is not None:
-            self.parts.inbox.plan_started(conn, plan.session_id, now)
+            self.parts.inbox.plan_started(tx, plan.session_id, now)
 
     async def _do(self, principal: Principal, plan_id: str, verb: Verb, *what: str) -> PlanView:
         principal.require(Role.OPERATOR)
@@ -269,57 +269,57 @@ class Plans:
 
 
 def _carry_out(
-    conn: Connection,
+    tx: Tx,
     principal: Principal,
     plan_id: str,
     verb: Verb,
     what: tuple[str, ...],
     now: datetime,
 ) -> None:
-    seen_plan(conn, principal, plan_id)
-    verb(conn, plan_id, *what, principal.id, now)
+    seen_plan(tx, principal, plan_id)
+    verb(tx, plan_id, *what, principal.id, now)
 
 
-def _found(conn: Connection, principal: Principal, plan_id: str) -> Found:
-    return _whole(conn, readable_plan(conn, principal, plan_id))
+def _found(tx: Tx, principal: Principal, plan_id: str) -> Found:
+    return _whole(tx, readable_plan(tx, principal, plan_id))
 
 
-def _drawn(conn: Connection, principal: Principal, plan_id: str) -> Drawn:
-    plan, revision, rows = _found(conn, principal, plan_id)
-    asked = questions_of_plan(conn, plan_id)
-    return Drawn(plan, revision, rows, asked, log.last_seq(conn, plan.session_id))
+def _drawn(tx: Tx, principal: Principal, plan_id: str) -> Drawn:
+    plan, revision, rows = _found(tx, principal, plan_id)
+    asked = questions_of_plan(tx, plan_id)
+    return Drawn(plan, revision, rows, asked, log.last_seq(tx, plan.session_id))
 
 
-def _in_all(conn: Connection, principal: Principal, plan_id: str) -> tuple[Found, int, Used, int]:
+def _in_all(tx: Tx, principal: Principal, plan_id: str) -> tuple[Found, int, Used, int]:
     """A plan, how many runs it has begun, what it took, and what it did not get."""
-    found = _found(conn, principal, plan_id)
-    refused = refused_calls(conn, found[0].session_id, plan_id)
-    return found, runs_of_plan(conn, found[0]), used_by_plan(conn, plan_id), len(refused)
+    found = _found(tx, principal, plan_id)
+    refused = refused_calls(tx, found[0].session_id, plan_id)
+    return found, runs_of_plan(tx, found[0]), used_by_plan(tx, plan_id), len(refused)
 
 
-def _whole(conn: Connection, plan: Plan) -> Found:
-    return plan, current_revision(conn, plan), subtask_rows(conn, plan.id, plan.revision)
+def _whole(tx: Tx, plan: Plan) -> Found:
+    return plan, current_revision(tx, plan), subtask_rows(tx, plan.id, plan.revision)
 
 
 def _plans(
-    conn: Connection,
+    tx: Tx,
     principal: Principal,
     session_id: str | None,
     status: str | None,
     page: slice,
 ) -> tuple[list[Found], int]:
     if session_id is not None:
-        visible(conn, principal, session_id)
-        found = list_plans(conn, [session_id], status)
+        visible(tx, principal, session_id)
+        found = list_plans(tx, [session_id], status)
     else:
-        ids = seen_ids(conn, principal)
-        found = [plan for plan in list_plans(conn, None, status) if plan.session_id in ids]
-    return [_whole(conn, plan) for plan in found[page]], len(found)
+        ids = seen_ids(tx, principal)
+        found = [plan for plan in list_plans(tx, None, status) if plan.session_id in ids]
+    return [_whole(tx, plan) for plan in found[page]], len(found)
 
 
-def _revisions(conn: Connection, principal: Principal, plan_id: str) -> list[tuple[Revision, Any]]:
-    _found(conn, principal, plan_id)
-    return revisions_of(conn, plan_id)
+def _revisions(tx: Tx, principal: Principal, plan_id: str) -> list[tuple[Revision, Any]]:
+    _found(tx, principal, plan_id)
+    return revisions_of(tx, plan_id)
 
 
 def _revision_view(revision: Revision, row: Any) -> RevisionView:  # noqa: ANN401 - a row
@@ -335,23 +335,23 @@ def _revision_view(revision: Revision, row: Any) -> RevisionView:  # noqa: ANN40
     )
 
 
-def _grants(conn: Connection, principal: Principal, session_id: str | None) -> list[Any]:
+def _grants(tx: Tx, principal: Principal, session_id: str | None) -> list[Any]:
     if session_id is not None:
-        visible(conn, principal, session_id)
-        return list_grants(conn, session_id)
-    ids = seen_ids(conn, principal)
-    return [grant for grant in list_grants(conn, None) if grant.session_id in ids]
+        visible(tx, principal, session_id)
+        return list_grants(tx, session_id)
+    ids = seen_ids(tx, principal)
+    return [grant for grant in list_grants(tx, None) if grant.session_id in ids]
 
 
-def _revoke(conn: Connection, principal: Principal, grant_id: str, now: datetime) -> None:
-    grant = grant_of(conn, grant_id)
-    session = seen(conn, principal, grant.session_id) if grant else None
+def _revoke(tx: Tx, principal: Principal, grant_id: str, now: datetime) -> None:
+    grant = grant_of(tx, grant_id)
+    session = seen(tx, principal, grant.session_id) if grant else None
     if grant is None or session is None:
         raise NotFound(f"No grant found with id={grant_id}")
-    if not revoke_grant(conn, grant_id, now, principal.name):
+    if not revoke_grant(tx, grant_id, now, principal.name):
         raise Conflict(f"Grant {grant_id} has ended already")
     log.note(
-        conn, session.id, now, actor=principal.id, action="grant.revoked", subject=grant_id,
+        tx, session.id, now, actor=principal.id, action="grant.revoked", subject=grant_id,
         plan_id=grant.plan_id, subtask_id=grant.subtask_id,
     )  # fmt: skip
 
@@ -378,15 +378,15 @@ class PlanEdits:
 
 
 def _checked(
-    conn: Connection, principal: Principal, plan_id: str, raw: list[Any], planning: Planning
+    tx: Tx, principal: Principal, plan_id: str, raw: list[Any], planning: Planning
 ) -> PlanCheck:
-    plan = readable_plan(conn, principal, plan_id)
-    current = current_revision(conn, plan)
+    plan = readable_plan(tx, principal, plan_id)
+    current = current_revision(tx, plan)
     try:
         draft = planning.drafted(plan, current, raw)
     except InvalidPlan as problem:
         return PlanCheck(ok=False, problem=str(problem), subtask_id=problem.subtask_id)
-    locale = spoken_in(conn, plan.session_id) or DEFAULT
+    locale = spoken_in(tx, plan.session_id) or DEFAULT
     found = [FindingView(**each) for each in planning.proposals.findings(draft, locale)]
     return PlanCheck(
         ok=all(finding.severity != FindingSeverity.ERROR for finding in found),
@@ -445,7 +445,7 @@ class Comments:
 
     def _comment(
         self,
-        conn: Connection,
+        tx: Tx,
         principal: Principal,
         plan_id: str,
         content: str,
@@ -453,24 +453,22 @@ class Comments:
         revision: int | None,
         now: datetime,
     ) -> Comment:
-        readable_plan(conn, principal, plan_id)
+        readable_plan(tx, principal, plan_id)
         return self.parts.answering.comment(
-            conn, plan_id, content, principal, now, subtask_id=subtask_id, revision=revision
+            tx, plan_id, content, principal, now, subtask_id=subtask_id, revision=revision
         )
 
-    def _send_back(
-        self, conn: Connection, principal: Principal, plan_id: str, now: datetime
-    ) -> PlanView:
-        readable_plan(conn, principal, plan_id)
-        self.parts.answering.send_back(conn, plan_id, principal, now)
-        return _view(conn, plan_of(conn, plan_id))
+    def _send_back(self, tx: Tx, principal: Principal, plan_id: str, now: datetime) -> PlanView:
+        readable_plan(tx, principal, plan_id)
+        self.parts.answering.send_back(tx, plan_id, principal, now)
+        return _view(tx, plan_of(tx, plan_id))
 
 
-def _comments(conn: Connection, principal: Principal, plan_id: str) -> list[Comment]:
-    readable_plan(conn, principal, plan_id)
-    return comments_of(conn, plan_id)
+def _comments(tx: Tx, principal: Principal, plan_id: str) -> list[Comment]:
+    readable_plan(tx, principal, plan_id)
+    return comments_of(tx, plan_id)
 
 
-def _view(conn: Connection, plan: Plan | None) -> PlanView:
+def _view(tx: Tx, plan: Plan | None) -> PlanView:
     assert plan is not None  # noqa: S101 - sent back in this transaction
-    return plan_view(plan, current_revision(conn, plan), subtask_rows(conn, plan.id, plan.revision))
+    return plan_view(plan, current_revision(tx, plan), subtask_rows(tx, plan.id, plan.revision))

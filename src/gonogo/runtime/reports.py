@@ -27,7 +27,7 @@ from gonogo.policy.reviewers import ReviewRule
 from gonogo.runtime.services import Parts
 from gonogo.runtime.sessions import visible, whose
 from gonogo.runtime.wiring import bare_thread
-from gonogo.store import Connection
+from gonogo.store import Tx
 from gonogo.store.calls import JudgedCall, judged_calls
 from gonogo.store.reports import Counted, count
 
@@ -69,16 +69,16 @@ class Analyses:
 
 
 def _counted(
-    conn: Connection,
+    tx: Tx,
     principal: Principal,
     session_id: str | None,
     since: datetime,
     until: datetime,
 ) -> Counted:
     if session_id is not None:
-        visible(conn, principal, session_id)
+        visible(tx, principal, session_id)
     of = whose(principal)
-    return count(conn, principal_id=of, session_id=session_id, since=since, until=until)
+    return count(tx, principal_id=of, session_id=session_id, since=since, until=until)
 
 
 def _summary(found: Counted, session_id: str | None, since: datetime, until: datetime) -> Analytics:
@@ -204,11 +204,11 @@ class JudgedCalls:
 
 
 def _page(
-    conn: Connection, principal: Principal, session_id: str | None, page: dict[str, Any]
+    tx: Tx, principal: Principal, session_id: str | None, page: dict[str, Any]
 ) -> list[JudgedCall]:
     if session_id is not None:
-        visible(conn, principal, session_id)
-    return judged_calls(conn, session_id=session_id, principal_id=whose(principal), **page)
+        visible(tx, principal, session_id)
+    return judged_calls(tx, session_id=session_id, principal_id=whose(principal), **page)
 
 
 def _call_view(call: JudgedCall) -> CallView:

@@ -22,7 +22,7 @@ from gonogo.domain.undo import is_unchanged, kept_path, read_standings, shown_pa
 from gonogo.execution.rollback import Rolled, Undoing, wanted_rollback
 from gonogo.runtime.services import Parts
 from gonogo.runtime.sessions import seen, seen_plan
-from gonogo.store import Connection
+from gonogo.store import Tx
 from gonogo.store.checkpoints import checkpoint_of, count_checkpoints, list_checkpoints
 from gonogo.store.plans import subtask_rows
 from gonogo.store.sessions import session_of
@@ -129,10 +129,10 @@ class Undo:
         if [checkpoint_id is None, subtask_id is None, not whole].count(False) > 1:
             raise InvalidMessage("Name a checkpoint, a subtask or the whole plan, and one of them")
 
-        def find(conn: Connection) -> Undoing:
-            seen_plan(conn, principal, plan_id)
+        def find(tx: Tx) -> Undoing:
+            seen_plan(tx, principal, plan_id)
             return wanted_rollback(
-                conn, plan_id, checkpoint_id, subtask_id, whole=whole, looks=dry_run
+                tx, plan_id, checkpoint_id, subtask_id, whole=whole, looks=dry_run
             )
 
         verbs = self.parts.rollbacks
@@ -158,24 +158,24 @@ class Undo:
             raise Conflict(f"The files cannot be compared: {failure}") from failure
 
 
-def seen_checkpoint(conn: Connection, principal: Principal, checkpoint_id: str) -> Checkpoint:
+def seen_checkpoint(tx: Tx, principal: Principal, checkpoint_id: str) -> Checkpoint:
     """The checkpoint of that id, if the principal may see it.
 
     Raises:
         NotFound: otherwise, whatever the reason.
     """
-    found = checkpoint_of(conn, checkpoint_id)
-    if found is None or seen(conn, principal, found.session_id) is None:
+    found = checkpoint_of(tx, checkpoint_id)
+    if found is None or seen(tx, principal, found.session_id) is None:
         raise NotFound(f"No checkpoint found with id={checkpoint_id}")
     return found
 
 
 def _two(
-    conn: Connection, principal: Principal, checkpoint_id: str, to: str | None
+    tx: Tx, principal: Principal, checkpoint_id: str, to: str | None
 ) -> tuple[Session, Checkpoint, Checkpoint | None]:
-    first = seen_checkpoint(conn, principal, checkpoint_id)
-    second = seen_checkpoint(conn, principal, to) if to is not None else None
-    session = session_of(conn, first.session_id)
+    first = seen_checkpoint(tx, principal, checkpoint_id)
+    second = seen_checkpoint(tx, principal, to) if to is not None else None
+    session = session_of(tx, first.session_id)
     assert session is not None  # noqa: S101 - a foreign key away
     if second is not None and second.session_id != first.session_id:
         raise Conflict("The two checkpoints are of different sessions")
@@ -190,21 +190,17 @@ def _snapshot(found: Checkpoint) -> Tree:
     return Tree(found.tree)
 
 
-def _page(
-    conn: Connection, principal: Principal, plan_id: str, limit: int, offset: int
-) -> CheckpointList:
-    seen_plan(conn, principal, plan_id)
-    found = list_checkpoints(conn, plan_id, limit, offset)
+def _page(tx: Tx, principal: Principal, plan_id: str, limit: int, offset: int) -> CheckpointList:
+    seen_plan(tx, principal, plan_id)
+    found = list_checkpoints(tx, plan_id, limit, offset)
     return CheckpointList(
-        checkpoints=[_view(each) for each in found], total=count_checkpoints(conn, plan_id)
+        checkpoints=[_view(each) for each in found], total=count_checkpoints(tx, plan_id)
     )
 
 
-def _whole(
-    conn: Connection, principal: Principal, checkpoint_id: str
-) -> tuple[Checkpoint, list[SubtaskRow]]:
-    found = seen_checkpoint(conn, principal, checkpoint_id)
-    return found, subtask_rows(conn, found.plan_id, found.revision)
+def _whole(tx: Tx, principal: Principal, checkpoint_id: str) -> tuple[Checkpoint, list[SubtaskRow]]:
+    found = seen_checkpoint(tx, principal, checkpoint_id)
+    return found, subtask_rows(tx, found.plan_id, found.revision)
 
 
 def _view(checkpoint: Checkpoint) -> CheckpointView:

@@ -30,12 +30,12 @@ from gonogo.runtime.people import Logins, PrincipalVerbs
 from gonogo.runtime.plans import Comments, PlanEdits, Plans
 from gonogo.runtime.reports import Analyses, JudgedCalls, Policies
 from gonogo.runtime.rollback import Undo
-from gonogo.runtime.services import Clock, Parts, utc_now
+from gonogo.runtime.services import Parts
 from gonogo.runtime.sessions import SessionRuleVerbs, visible
 from gonogo.runtime.streams import Streams
 from gonogo.runtime.wiring import bare_thread
 from gonogo.settings import Settings
-from gonogo.store import Connection, Outbox
+from gonogo.store import Clock, Outbox, Tx, utc_now
 from gonogo.store import events as log
 from gonogo.telemetry import Metrics
 
@@ -260,31 +260,31 @@ class Runtime(
         await anyio.to_thread.run_sync(self.parts.store.close)
 
 
-def _open(conn: Connection, parts: Parts) -> None:
-    log.start_system_chain(conn)
+def _open(tx: Tx, parts: Parts) -> None:
+    log.start_system_chain(tx)
     if parts.store.missing:
         log.note(
-            conn, log.SYSTEM, parts.clock(), actor=PrincipalVerbs.owner.id,
+            tx, log.SYSTEM, parts.clock(), actor=PrincipalVerbs.owner.id,
             action="database.accepted", subject=log.SYSTEM, missing=parts.store.missing,
         )  # fmt: skip
 
 
-def _take_up(parts: Parts, conn: Connection, now: datetime) -> None:
-    recover(conn, parts.engine, now)
-    parts.erasures.recover(conn)
-    parts.sweeps.arm(conn, now)
-    parts.sender.recover(conn, now)
+def _take_up(parts: Parts, tx: Tx, now: datetime) -> None:
+    recover(tx, parts.engine, now)
+    parts.erasures.recover(tx)
+    parts.sweeps.arm(tx, now)
+    parts.sender.recover(tx, now)
 
 
 def _note_tool(
-    conn: Connection,
+    tx: Tx,
     principal: Principal,
     name: str,
     gated: Gated,
     now: datetime,
 ) -> None:
     log.note(
-        conn, log.SYSTEM, now, actor=principal.id, action="tool.allowed", subject=name,
+        tx, log.SYSTEM, now, actor=principal.id, action="tool.allowed", subject=name,
         digest=gated.digest, arguments=gated.arguments, reason=gated.verdict.reason,
         rule=gated.verdict.rule, source=gated.verdict.source,
     )  # fmt: skip

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 
 import anyio
 
@@ -21,17 +20,10 @@ from gonogo.llm import Model, ModelSettings, open_model
 from gonogo.runtime.oidc import Bearers
 from gonogo.runtime.wiring import CountedModel
 from gonogo.settings import Settings
-from gonogo.store import Store
+from gonogo.store import Clock, Store
 from gonogo.telemetry import Metrics
 from gonogo.tools import ServerPool, Tool
 from gonogo.webhooks import Sender
-
-Clock = Callable[[], datetime]
-
-
-def utc_now() -> datetime:
-    """The wall clock."""
-    return datetime.now(UTC)
 
 
 @dataclass(slots=True, kw_only=True)

@@ -27,7 +27,7 @@ from gonogo.i18n import resolve
 from gonogo.policy import RuleText
 from gonogo.runtime.services import Parts
 from gonogo.runtime.views import session_view, view_of
-from gonogo.store import Connection, new_id
+from gonogo.store import Tx, new_id
 from gonogo.store import events as log
 from gonogo.store.calls import pending_approvals, thread_calls
 from gonogo.store.erasing import was_erased
@@ -50,20 +50,20 @@ from gonogo.store.sessions import (
 # A session's messages as they are shown.
 
 
-def history_of(conn: Connection, session_id: str) -> Iterator[MessageView]:
+def history_of(tx: Tx, session_id: str) -> Iterator[MessageView]:
     """Every message in order."""
     # A conversation's calls are read once, however many of its messages made some.
     calls: dict[str, dict[str, CallRow]] = {}
-    for row in history(conn, session_id):
+    for row in history(tx, session_id):
         if row.thread not in calls:
-            found = thread_calls(conn, session_id, row.thread)
+            found = thread_calls(tx, session_id, row.thread)
             calls[row.thread] = {call.id: call for call in found}
         yield from _views(row, calls[row.thread])
 
 
-def said_by_people(conn: Connection, session_id: str) -> Iterator[MessageView]:
+def said_by_people(tx: Tx, session_id: str) -> Iterator[MessageView]:
     """What people said, in order."""
-    for row in history_in(conn, session_id, MAIN):
+    for row in history_in(tx, session_id, MAIN):
         if row.body["role"] == "user":
             yield from _views(row, {})
 
@@ -233,7 +233,7 @@ class Sessions:
 
     def new_session(
         self,
-        conn: Connection,
+        tx: Tx,
         principal: Principal,
         session_id: str | None,
         workspace: str | None,
@@ -245,7 +245,7 @@ class Sessions:
         wanted = session_id or new_id("s")
         if not _ID.fullmatch(wanted):
             raise InvalidMessage("session_id: 1 to 128 letters, digits, or any of _ . : -")
-        known = session_of(conn, wanted) is not None or was_erased(conn, wanted)
+        known = session_of(tx, wanted) is not None or was_erased(tx, wanted)
         if known or wanted == log.SYSTEM:
             raise Conflict(f"The session id {wanted} is taken")
         host = tool_host or "server"
@@ -258,9 +258,9 @@ class Sessions:
             spoken=resolve(locale, settings.locale), tool_host=host, agent="orchestrator",
             active_plan_id=None, last_seq=0, deleted=False, created_at=now, updated_at=now,
         )  # fmt: skip
-        add_session(conn, session)
+        add_session(tx, session)
         log.note(
-            conn, log.SYSTEM, now, actor=principal.id, action="session.opened", subject=wanted,
+            tx, log.SYSTEM, now, actor=principal.id, action="session.opened", subject=wanted,
             workspace=session.workspace,
         )  # fmt: skip
         return session
@@ -282,59 +282,57 @@ class Sessions:
 
     def _edit(
         self,
-        conn: Connection,
+        tx: Tx,
         principal: Principal,
         session_id: str,
         title: str | None,
         locale: str | None,
     ) -> None:
-        session = visible(conn, principal, session_id)
+        session = visible(tx, principal, session_id)
         changed: dict[str, Any] = {"updated_at": self.parts.clock()}
         if title is not None:
             changed["title"] = title
         if locale != "":
             wanted = self.parts.settings.locale if locale is None else locale
             changed |= {"locale": locale, "spoken": resolve(wanted, session.spoken)}
-        set_session(conn, session_id, **changed)
+        set_session(tx, session_id, **changed)
 
-    def _delete(self, conn: Connection, principal: Principal, session_id: str) -> str:
-        session = visible(conn, principal, session_id)
+    def _delete(self, tx: Tx, principal: Principal, session_id: str) -> str:
+        session = visible(tx, principal, session_id)
         now = self.parts.clock()
-        plan = plan_of(conn, session.active_plan_id) if session.active_plan_id else None
-        withdraw_all(conn, self.parts.desk, session_id, now)
+        plan = plan_of(tx, session.active_plan_id) if session.active_plan_id else None
+        withdraw_all(tx, self.parts.desk, session_id, now)
         if plan is not None and plan.status not in ENDED:
-            self.parts.engine.cancel(conn, plan.id, principal.id, now)
-        for turn in open_turns(conn, session_id):
-            self.parts.turns.cancel(conn, turn, principal.id, now)
-        self.parts.hands.watches.abandon(conn, session_id)
-        end_rules(conn, session_id, now)
-        self.parts.erasures.begin(conn, session, principal.id, now)
+            self.parts.engine.cancel(tx, plan.id, principal.id, now)
+        for turn in open_turns(tx, session_id):
+            self.parts.turns.cancel(tx, turn, principal.id, now)
+        self.parts.hands.watches.abandon(tx, session_id)
+        end_rules(tx, session_id, now)
+        self.parts.erasures.begin(tx, session, principal.id, now)
         return session.workspace
 
 
-def visible(conn: Connection, principal: Principal, session_id: str) -> Session:
+def visible(tx: Tx, principal: Principal, session_id: str) -> Session:
     """The session of that id, if the principal may see it.
 
     Raises:
         NotFound: otherwise, whatever the reason.
     """
-    session = seen(conn, principal, session_id)
+    session = seen(tx, principal, session_id)
     if session is None:
         raise NotFound(f"No session found with id={session_id}")
     return session
 
 
-def seen(conn: Connection, principal: Principal, session_id: str) -> Session | None:
+def seen(tx: Tx, principal: Principal, session_id: str) -> Session | None:
     """The session of that id, or None where there is none that the principal may see."""
-    session = session_of(conn, session_id)
+    session = session_of(tx, session_id)
     if session is None or session.deleted or whose(principal) not in (None, session.principal_id):
         return None
     return session
 
 
-def seen_plan(
-    conn: Connection, principal: Principal, plan_id: str, session_id: str | None = None
-) -> Plan:
+def seen_plan(tx: Tx, principal: Principal, plan_id: str, session_id: str | None = None) -> Plan:
     """The plan of that id, if the principal may see it.
 
     Args:
@@ -343,16 +341,16 @@ def seen_plan(
     Raises:
         NotFound: otherwise, whatever the reason.
     """
-    plan = plan_of(conn, plan_id)
-    session = seen(conn, principal, plan.session_id) if plan else None
+    plan = plan_of(tx, plan_id)
+    session = seen(tx, principal, plan.session_id) if plan else None
     if plan is None or session is None or session_id not in (None, session.id):
         raise NotFound(f"No plan found with id={plan_id}")
     return plan
 
 
-def seen_ids(conn: Connection, principal: Principal) -> set[str]:
+def seen_ids(tx: Tx, principal: Principal) -> set[str]:
     """The ids of every session that the principal may see."""
-    return session_ids(conn, whose(principal))
+    return session_ids(tx, whose(principal))
 
 
 def whose(principal: Principal) -> str | None:
@@ -360,25 +358,25 @@ def whose(principal: Principal) -> str | None:
     return None if principal.role >= Role.ADMIN else principal.id
 
 
-def _pending(conn: Connection, principal: Principal, session_id: str) -> list[Any]:
-    visible(conn, principal, session_id)
-    found = pending_approvals(conn, session_id)
-    return [view_of(conn, approval) for approval in found]
+def _pending(tx: Tx, principal: Principal, session_id: str) -> list[Any]:
+    visible(tx, principal, session_id)
+    found = pending_approvals(tx, session_id)
+    return [view_of(tx, approval) for approval in found]
 
 
-def _history(conn: Connection, principal: Principal, session_id: str, by_people: bool) -> History:
-    visible(conn, principal, session_id)
+def _history(tx: Tx, principal: Principal, session_id: str, by_people: bool) -> History:
+    visible(tx, principal, session_id)
     read = said_by_people if by_people else history_of
-    return History(session_id=session_id, messages=list(read(conn, session_id)))
+    return History(session_id=session_id, messages=list(read(tx, session_id)))
 
 
 def _log_page(
-    conn: Connection, principal: Principal, session_id: str, before: int | None, limit: int
+    tx: Tx, principal: Principal, session_id: str, before: int | None, limit: int
 ) -> list[dict[str, Any]]:
-    last = visible(conn, principal, session_id).last_seq
+    last = visible(tx, principal, session_id).last_seq
     end = last if before is None else min(before - 1, last)
     after = max(0, end - limit)
-    return log.events_after(conn, session_id, after, end - after)
+    return log.events_after(tx, session_id, after, end - after)
 
 
 # The rules of a session: the verbs of its owner.
@@ -425,37 +423,35 @@ class SessionRuleVerbs:
         await self.parts.store.write(self._remove_rule, principal, session_id, rule_id)
 
     def _add_rule(
-        self, conn: Connection, principal: Principal, session_id: str, text: RuleText
+        self, tx: Tx, principal: Principal, session_id: str, text: RuleText
     ) -> SessionRule:
-        check_owner(conn, principal, session_id)
-        return make_session_rule(conn, session_id, text, principal, self.parts.clock())
+        check_owner(tx, principal, session_id)
+        return make_session_rule(tx, session_id, text, principal, self.parts.clock())
 
-    def _remove_rule(
-        self, conn: Connection, principal: Principal, session_id: str, rule_id: str
-    ) -> None:
-        check_owner(conn, principal, session_id)
-        for row in active_rules(conn, session_id):
+    def _remove_rule(self, tx: Tx, principal: Principal, session_id: str, rule_id: str) -> None:
+        check_owner(tx, principal, session_id)
+        for row in active_rules(tx, session_id):
             if rule_id in {row.id, f"session:{row.position}"}:
-                remove_session_rule(conn, row, principal, self.parts.clock())
+                remove_session_rule(tx, row, principal, self.parts.clock())
                 return
         raise NotFound(f"No rule found with id={rule_id}")
 
 
-def check_owner(conn: Connection, principal: Principal, session_id: str) -> None:
+def check_owner(tx: Tx, principal: Principal, session_id: str) -> None:
     """Check that a principal may decide for the whole of a session.
 
     Raises:
         Forbidden: it may see the session, and is neither its owner nor an admin.
         NotFound: there is no such session that the principal may see.
     """
-    session = visible(conn, principal, session_id)
+    session = visible(tx, principal, session_id)
     if principal.role < Role.ADMIN and session.principal_id != principal.id:
         raise Forbidden("Only the owner of a session, or an admin, makes rules for it")
 
 
-def _rules(conn: Connection, principal: Principal, session_id: str) -> list[SessionRule]:
-    visible(conn, principal, session_id)
-    return active_rules(conn, session_id)
+def _rules(tx: Tx, principal: Principal, session_id: str) -> list[SessionRule]:
+    visible(tx, principal, session_id)
+    return active_rules(tx, session_id)
 
 
 def _view(row: SessionRule) -> SessionRuleView:

@@ -15,7 +15,7 @@ from gonogo.domain.schedule import elapsed
 from gonogo.domain.states import SUBTASK, ApprovalKind, ApprovalStatus, PlanStatus, SubtaskStatus
 from gonogo.domain.views import ApprovalView, GrantView, ReviewView, SessionView, VoteView
 from gonogo.execution.approvals import review_of
-from gonogo.store import Connection
+from gonogo.store import Tx
 from gonogo.store.approvals import count_open_comments, owner_of, votes_of
 
 
@@ -277,19 +277,17 @@ def _subtasks(revision: Revision, rows: Sequence[SubtaskRow]) -> list[SubtaskVie
 # A question as people are shown it, with what was said to it so far.
 
 
-def view_of(
-    conn: Connection, approval: Approval, votes: Sequence[Vote] | None = None
-) -> ApprovalView:
+def view_of(tx: Tx, approval: Approval, votes: Sequence[Vote] | None = None) -> ApprovalView:
     """A question as it stands.
 
     Args:
         votes: The approvals that it has so far, if the caller knows them.
     """
     if votes is None:
-        votes = votes_of(conn, approval.id) if approval.review else ()
-    owner = owner_of(conn, approval.session_id) if approval.review else None
+        votes = votes_of(tx, approval.id) if approval.review else ()
+    owner = owner_of(tx, approval.session_id) if approval.review else None
     is_open = approval.status is ApprovalStatus.PENDING
     if not is_open or approval.kind != ApprovalKind.PLAN or approval.plan_id is None:
         return approval_view(approval, votes, owner=owner)
-    comments = count_open_comments(conn, approval.plan_id)
+    comments = count_open_comments(tx, approval.plan_id)
     return approval_view(approval, votes, comments, owner)

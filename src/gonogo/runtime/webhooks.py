@@ -14,7 +14,7 @@ from gonogo.runtime.links import link_key, link_url, may_decide, new_link, perso
 from gonogo.runtime.oidc import memory_of
 from gonogo.runtime.views import view_of
 from gonogo.settings import Settings
-from gonogo.store import Connection, Store
+from gonogo.store import Store, Tx
 from gonogo.store.approvals import link_of
 from gonogo.store.sessions import spoken_in
 from gonogo.telemetry import Metrics
@@ -54,7 +54,7 @@ def open_hooks(
 def _links(
     lifetime: timedelta,
     memory: Memory | None,
-    conn: Connection,
+    tx: Tx,
     approval: Approval,
     names: tuple[str, ...],
     now: datetime,
@@ -62,29 +62,27 @@ def _links(
     """A link for each of those who may decide; its address is not kept."""
     found: list[dict[str, Any]] = []
     for name in names:
-        holder = person(conn, name, now, memory)
-        if holder is not None and may_decide(conn, holder, approval):
-            link = new_link(conn, approval, holder, "gonogo", lifetime, now)
+        holder = person(tx, name, now, memory)
+        if holder is not None and may_decide(tx, holder, approval):
+            link = new_link(tx, approval, holder, "gonogo", lifetime, now)
             found.append({"for": holder.name, "link_id": link.id})
     return found
 
 
-def _with_addresses(
-    conn: Connection, body: dict[str, Any], public: str, key: bytes
-) -> dict[str, Any]:
+def _with_addresses(tx: Tx, body: dict[str, Any], public: str, key: bytes) -> dict[str, Any]:
     links: list[dict[str, Any]] = []
     for each in body["data"]["links"]:
-        link = link_of(conn, each["link_id"])
+        link = link_of(tx, each["link_id"])
         if link is not None:
             expires = link.expires_at.isoformat().replace("+00:00", "Z")
             links.append({**each, "url": link_url(public, link, key), "expires_at": expires})
     return {**body, "data": {**body["data"], "links": links}}
 
 
-def _shown(conn: Connection, approval: Approval) -> dict[str, Any]:
-    locale = spoken_in(conn, approval.session_id) or DEFAULT
+def _shown(tx: Tx, approval: Approval) -> dict[str, Any]:
+    locale = spoken_in(tx, approval.session_id) or DEFAULT
     return {
         "session_id": approval.session_id,
         "text": asked(approval, locale).plain(),
-        "approval": view_of(conn, approval).model_dump(mode="json", exclude_none=True),
+        "approval": view_of(tx, approval).model_dump(mode="json", exclude_none=True),
     }

@@ -18,7 +18,7 @@ from gonogo.execution.approvals import ApprovalService
 from gonogo.llm import Model
 from gonogo.policy import Reviews, load_reviews, load_rules
 from gonogo.settings import Settings
-from gonogo.store import Connection, go_on
+from gonogo.store import Tx, go_on
 from gonogo.store.sessions import session_of
 from gonogo.tools import ServerPool, Tool
 from gonogo.workspace import DEFAULT_PATH, Ceilings, Network, Programs, Sandbox
@@ -63,7 +63,7 @@ def bare_thread(
     """
     return Thread(
         session_id="", name="tool", script="", agent=agent, locale=locale,
-        workspace=workspace, remote=remote, check=lambda conn: None, park=lambda conn, now: None,
+        workspace=workspace, remote=remote, check=lambda tx: None, park=lambda tx, now: None,
     )  # fmt: skip
 
 
@@ -152,11 +152,11 @@ def open_desk(settings: Settings, doings: Doings) -> ApprovalService:
     )  # fmt: skip
 
 
-def _ask_the_rest(conn: Connection, session_id: str) -> None:
+def _ask_the_rest(tx: Tx, session_id: str) -> None:
     """A session takes questions again: its plan may have some that there was no room for."""
-    session = session_of(conn, session_id)
+    session = session_of(tx, session_id)
     if session is not None and session.active_plan_id is not None:
-        go_on(conn, "plan", session.active_plan_id)
+        go_on(tx, "plan", session.active_plan_id)
 
 
 # A model whose failures are counted.

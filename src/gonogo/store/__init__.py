@@ -6,15 +6,14 @@ statements serve SQLite and PostgreSQL; a database that is away is waited for, a
 whose COMMIT was cut off is not repeated before it is known what came of it; of several processes on
 one database one drives, and what a former driver writes is refused.
 
-Store functions are synchronous, take a `Connection` first and never commit; callers say
+Store functions are synchronous, take a `Tx` first and never commit; callers say
 `await store.write(fn, …)` or `await store.read(fn, …)`.
 """
 
 from collections.abc import Awaitable, Callable
+from datetime import datetime
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
-
-from sqlalchemy import Connection
 
 from gonogo.domain.errors import Busy
 from gonogo.store.driver import Driver, count_transaction, join_writers
@@ -22,11 +21,21 @@ from gonogo.store.migrate import is_current, migrate
 from gonogo.store.outage import Outage, Stopwatch, patiently, standing_still
 from gonogo.store.postgres import PostgresBackend
 from gonogo.store.sqlite import SqliteBackend
-from gonogo.store.transaction import Footprint, Outbox, go_on, new_id, outbox, part, stop
+from gonogo.store.transaction import (
+    Clock,
+    Footprint,
+    Outbox,
+    Tx,
+    go_on,
+    new_id,
+    part,
+    stop,
+    utc_now,
+)
 
 __all__ = [
-    "Connection", "Footprint", "Outbox", "Stopwatch", "Store", "go_on", "new_id", "outbox", "part",
-    "patiently", "stop",
+    "Clock", "Footprint", "Outbox", "Stopwatch", "Store", "Tx", "go_on", "new_id", "part",
+    "patiently", "stop", "utc_now",
 ]  # fmt: skip
 
 P = ParamSpec("P")
@@ -45,6 +54,7 @@ class Store:
         patience: float = 4.0,
         drives: bool = False,
         accept_restored: bool = False,
+        clock: Clock = utc_now,
     ) -> None:
         """Open the database and bring it to the current schema.
 
@@ -55,6 +65,7 @@ class Store:
                 `patiently` waits twice as long for the database.
             drives: Be the process that carries work out.
             accept_restored: Go on with a database that is older than what is known of it.
+            clock: Says what moment a transaction is done at.
 
         Raises:
             Conflict: the database was made by a newer gonogo, or is older than what is known of it;
@@ -62,12 +73,12 @@ class Store:
                 schema.
             Busy: the database is away.
         """
-        self.deliver = deliver
-        self.before_commit: Callable[[Connection], None] = _nothing_more
+        self.deliver, self.clock = deliver, clock
+        self.before_commit: Callable[[Tx], None] = _nothing_more
         """Called in each transaction after its function, for what follows from what it told."""
         self._outage = Outage("the database", 2 * patience)
         self._beside = Outage("the state folder", 2 * patience)
-        self._backend = _backend(url, self._hand_over, patience)
+        self._backend = _backend(url, self._hand_over, patience, self._now)
         self.driver: Driver | None = None
         """This process as the one that drives, if it does."""
         self.missing: list[str] = []
@@ -80,7 +91,7 @@ class Store:
             raise
 
     async def write(
-        self, fn: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs
+        self, fn: Callable[Concatenate[Tx, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
         """Run a store function in its own transaction, committed before this returns.
 
@@ -88,9 +99,9 @@ class Store:
             Busy: the database is away for longer than the caller waits; nothing is half done.
         """
 
-        def work(conn: Connection) -> T:
-            outcome = fn(conn, *args, **kwargs)
-            self.before_commit(conn)
+        def work(tx: Tx) -> T:
+            outcome = fn(tx, *args, **kwargs)
+            self.before_commit(tx)
             return outcome
 
         async def attempt() -> T:
@@ -102,7 +113,7 @@ class Store:
         return await self._outage.ride(attempt, writes=True)
 
     async def read(
-        self, fn: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs
+        self, fn: Callable[Concatenate[Tx, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
         """Run a store function that changes nothing, on one consistent snapshot.
 
@@ -112,7 +123,7 @@ class Store:
 
         async def attempt() -> T:
             with standing_still():
-                return await self._backend.read(lambda conn: fn(conn, *args, **kwargs))
+                return await self._backend.read(lambda tx: fn(tx, *args, **kwargs))
 
         return await self._outage.ride(attempt)
 
@@ -185,24 +196,27 @@ class Store:
     def _hand_over(self, box: Outbox) -> None:
         self.deliver(box)
 
+    def _now(self) -> datetime:
+        return self.clock()
 
-def _nothing_more(conn: Connection) -> None:
+
+def _nothing_more(tx: Tx) -> None:
     """Most transactions are whole with their function."""
 
 
-def _probe(conn: Connection) -> None:
-    if count_transaction(conn, _PROBE) is None:
-        join_writers(conn, _PROBE, None)
+def _probe(tx: Tx) -> None:
+    if count_transaction(tx, _PROBE) is None:
+        join_writers(tx, _PROBE, None)
 
 
 def _backend(
-    url: str, deliver: Callable[[Outbox], None], patience: float
+    url: str, deliver: Callable[[Outbox], None], patience: float, clock: Clock
 ) -> SqliteBackend | PostgresBackend:
     if url.startswith("sqlite:///"):
         path = Path(url.removeprefix("sqlite:///"))
         try:
-            return SqliteBackend(path, deliver, patience)
+            return SqliteBackend(path, deliver, patience, clock)
         except OSError as error:
             raise Busy(reason=f"{path} cannot be opened: {error.strerror}") from error
     psycopg = url.replace("postgresql://", "postgresql+psycopg://", 1)
-    return PostgresBackend(psycopg, deliver, patience)
+    return PostgresBackend(psycopg, deliver, patience, clock)

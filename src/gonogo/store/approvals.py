@@ -4,13 +4,14 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, delete, exists, func, select, update
+from sqlalchemy import bindparam, delete, exists, func, select, update
 
 from gonogo.domain.records import Approval, Comment, Vote
 from gonogo.domain.reviews import DecisionLink
 from gonogo.store.columns import Clean
 from gonogo.store.rows import by, change, columns_of, many, one, put, row_of
 from gonogo.store.schema import approvals, comments, links, plans, sessions, tokens, turns, votes
+from gonogo.store.transaction import Tx
 
 _VOTES = (
     select(*columns_of(votes, Vote))
@@ -47,64 +48,60 @@ _REVIEWED_OF_PLAN = select(*columns_of(approvals, Approval)).where(
 )
 
 
-def keep_vote(conn: Connection, vote: Vote) -> None:
+def keep_vote(tx: Tx, vote: Vote) -> None:
     """Keep a person's vote, in the place of an earlier one of theirs.
 
     The caller holds the approval's row, so that no two votes are counted at once.
     """
     key = {"approval_id": vote.approval_id, "principal_id": vote.principal_id}
-    conn.execute(_WITHDRAW, key)
-    put(conn, votes, row_of(vote))
+    tx.execute(_WITHDRAW, key)
+    put(tx, votes, row_of(vote))
 
 
-def forget_votes(conn: Connection, token_id: str) -> int:
+def forget_votes(tx: Tx, token_id: str) -> int:
     """Withdraw the open votes of somebody who has no token of that one's role any more."""
-    ended = conn.execute(_ENDED, {"token_id": token_id}).one()
-    return conn.execute(_FORGET, {"who": ended.principal_id, "role": ended.role}).rowcount
+    ended = tx.execute(_ENDED, {"token_id": token_id}).one()
+    return tx.execute(_FORGET, {"who": ended.principal_id, "role": ended.role}).rowcount
 
 
-def votes_of(conn: Connection, approval_id: str) -> list[Vote]:
+def votes_of(tx: Tx, approval_id: str) -> list[Vote]:
     """Who has approved a question that needs several, first vote first."""
-    return many(conn, _VOTES, {"of": approval_id}, Vote)
+    return many(tx, _VOTES, {"of": approval_id}, Vote)
 
 
-def requester_of(
-    conn: Connection, session_id: str, turn_id: str | None, plan_id: str | None
-) -> str | None:
+def requester_of(tx: Tx, session_id: str, turn_id: str | None, plan_id: str | None) -> str | None:
     """Whose message led to a turn or a plan; the session's owner where that is not known."""
     params = {"session_id": session_id, "turn_id": turn_id, "plan_id": plan_id}
-    return conn.execute(_REQUESTER, params).scalar()
+    return tx.execute(_REQUESTER, params).scalar()
 
 
-def askers_of_plan(conn: Connection, plan_id: str | None) -> Sequence[str]:
+def askers_of_plan(tx: Tx, plan_id: str | None) -> Sequence[str]:
     """Who has asked for changes of a plan, besides whose message led to it."""
-    return conn.execute(_ASKERS, {"of": plan_id}).scalar() or () if plan_id else ()
+    return tx.execute(_ASKERS, {"of": plan_id}).scalar() or () if plan_id else ()
 
 
-def owner_of(conn: Connection, session_id: str) -> str | None:
+def owner_of(tx: Tx, session_id: str) -> str | None:
     """Whose session it is."""
-    return conn.execute(_OWNER, {"of": session_id}).scalar()
+    return tx.execute(_OWNER, {"of": session_id}).scalar()
 
 
-def place_of_work(conn: Connection, session_id: str) -> tuple[str, str]:
+def place_of_work(tx: Tx, session_id: str) -> tuple[str, str]:
     """The workspace of a session, and who carries out its tools."""
-    row = conn.execute(_OWNER, {"of": session_id}).one()
+    row = tx.execute(_OWNER, {"of": session_id}).one()
     return row.workspace, row.tool_host
 
 
-def escalate_approval(
-    conn: Connection, approval: Approval, review: Mapping[str, Any], now: datetime
-) -> bool:
+def escalate_approval(tx: Tx, approval: Approval, review: Mapping[str, Any], now: datetime) -> bool:
     """Let others decide an open question, once. False when it is closed or was escalated."""
     where = {"id": approval.id, "status": "pending"}
     if approval.escalated_at is not None:
         return False
-    return change(conn, approvals, where, {"review": dict(review), "escalated_at": now})
+    return change(tx, approvals, where, {"review": dict(review), "escalated_at": now})
 
 
-def reviewed_of_plan(conn: Connection, plan_id: str) -> list[Approval]:
+def reviewed_of_plan(tx: Tx, plan_id: str) -> list[Approval]:
     """Every question about a plan, open or not, of which a rule of review spoke."""
-    return many(conn, _REVIEWED_OF_PLAN, {"of": plan_id}, Approval)
+    return many(tx, _REVIEWED_OF_PLAN, {"of": plan_id}, Approval)
 
 
 # Comments on plans, their answers, and which plans their planner is answering.
@@ -131,37 +128,35 @@ _REVISED = select(plans.c.id).where(
 )
 
 
-def add_comment(conn: Connection, comment: Comment) -> None:
+def add_comment(tx: Tx, comment: Comment) -> None:
     """Keep a comment."""
-    put(conn, comments, row_of(comment))
+    put(tx, comments, row_of(comment))
 
 
-def comments_of(conn: Connection, plan_id: str) -> list[Comment]:
+def comments_of(tx: Tx, plan_id: str) -> list[Comment]:
     """Every comment on a plan, oldest first."""
-    return many(conn, _ALL, {"of": plan_id}, Comment)
+    return many(tx, _ALL, {"of": plan_id}, Comment)
 
 
-def count_open_comments(conn: Connection, plan_id: str) -> int:
+def count_open_comments(tx: Tx, plan_id: str) -> int:
     """How many comments on a plan have no answer."""
-    return conn.execute(_COUNT_OPEN, {"of": plan_id}).scalar_one()
+    return tx.execute(_COUNT_OPEN, {"of": plan_id}).scalar_one()
 
 
-def answer_comment(
-    conn: Connection, comment_id: str, answer: str, revision: int, now: datetime
-) -> bool:
+def answer_comment(tx: Tx, comment_id: str, answer: str, revision: int, now: datetime) -> bool:
     """Keep the planner's answer. False when there is one already."""
     params = {"of": comment_id, "said": answer, "number": revision, "at": now}
-    return conn.execute(_ANSWER, params).rowcount == 1
+    return tx.execute(_ANSWER, params).rowcount == 1
 
 
-def plans_in_revision(conn: Connection) -> list[str]:
+def plans_in_revision(tx: Tx) -> list[str]:
     """The ids of the plans that wait for a person while their planner answers comments."""
-    return list(conn.execute(_REVISED).scalars())
+    return list(tx.execute(_REVISED).scalars())
 
 
-def end_revising(conn: Connection, plan_id: str) -> None:
+def end_revising(tx: Tx, plan_id: str) -> None:
     """The planner answers no comments of a plan any more, whatever the plan is by now."""
-    change(conn, plans, {"id": plan_id}, {"revising": None})
+    change(tx, plans, {"id": plan_id}, {"revising": None})
 
 
 # Links that decide: made, used once, ended.
@@ -182,26 +177,26 @@ _USE = _GOOD.values(used_at=bindparam("at"))
 _REVOKE = _GOOD.values(revoked_at=bindparam("at"))
 
 
-def add_link(conn: Connection, link: DecisionLink) -> None:
+def add_link(tx: Tx, link: DecisionLink) -> None:
     """Insert a link."""
-    put(conn, links, row_of(link))
+    put(tx, links, row_of(link))
 
 
-def link_of(conn: Connection, link_id: str) -> DecisionLink | None:
+def link_of(tx: Tx, link_id: str) -> DecisionLink | None:
     """The link of that id."""
-    return one(conn, by(links, DecisionLink, "id"), {"id": link_id}, DecisionLink)
+    return one(tx, by(links, DecisionLink, "id"), {"id": link_id}, DecisionLink)
 
 
-def open_links(conn: Connection, approval_id: str) -> list[DecisionLink]:
+def open_links(tx: Tx, approval_id: str) -> list[DecisionLink]:
     """The links of a question that were neither used nor revoked."""
-    return many(conn, _OPEN, {"of": approval_id}, DecisionLink)
+    return many(tx, _OPEN, {"of": approval_id}, DecisionLink)
 
 
-def use_link(conn: Connection, link_id: str, now: datetime) -> bool:
+def use_link(tx: Tx, link_id: str, now: datetime) -> bool:
     """Spend a link. False when that was done before, or it was revoked."""
-    return conn.execute(_USE, {"of": link_id, "at": now}).rowcount == 1
+    return tx.execute(_USE, {"of": link_id, "at": now}).rowcount == 1
 
 
-def revoke_link(conn: Connection, link_id: str, now: datetime) -> bool:
+def revoke_link(tx: Tx, link_id: str, now: datetime) -> bool:
     """End a link. False when it was used or ended before."""
-    return conn.execute(_REVOKE, {"of": link_id, "at": now}).rowcount == 1
+    return tx.execute(_REVOKE, {"of": link_id, "at": now}).rowcount == 1

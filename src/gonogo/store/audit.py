@@ -13,7 +13,6 @@ from functools import cache
 from typing import Any
 
 from sqlalchemy import (
-    Connection,
     Dialect,
     Select,
     Text,
@@ -64,6 +63,7 @@ from gonogo.store.schema import (
     turns,
 )
 from gonogo.store.texts import whole_rows
+from gonogo.store.transaction import Tx
 
 START, END = (
     datetime.fromisoformat("1970-01-01T00:00:00Z"),
@@ -178,27 +178,27 @@ class Stretch:
     last: int
 
 
-def chain_names(conn: Connection) -> list[str]:
+def chain_names(tx: Tx) -> list[str]:
     """Every chain that has an entry, or whose head or floor says that it had one."""
-    return sorted(conn.execute(_CHAINS).scalars())
+    return sorted(tx.execute(_CHAINS).scalars())
 
 
-def has_chain(conn: Connection, chain: str) -> bool:
+def has_chain(tx: Tx, chain: str) -> bool:
     """Whether a session is there, or was erased: its chain may have no entry."""
-    return chain in {*conn.execute(_SESSIONS).scalars()}
+    return chain in {*tx.execute(_SESSIONS).scalars()}
 
 
 def links(
-    conn: Connection, chain: str, after: int = _BEFORE_ALL, upto: int = 2**31 - 1, limit: int = 100
+    tx: Tx, chain: str, after: int = _BEFORE_ALL, upto: int = 2**31 - 1, limit: int = 100
 ) -> list[ChainLink]:
     """Entries of one chain as their hashes see them, oldest first."""
     found = {"of": chain, "after": after, "upto": upto, "limit": limit}
     # What is hashed is what the database has, and not what this process remembers.
-    return [ChainLink(**row) for row in whole_rows(conn, _LINKS, found, afresh=True)]
+    return [ChainLink(**row) for row in whole_rows(tx, _LINKS, found, afresh=True)]
 
 
 def verify_chain(
-    conn: Connection,
+    tx: Tx,
     chain: str,
     floor: ChainHead | None = None,
 ) -> tuple[int, list[str]]:
@@ -207,29 +207,27 @@ def verify_chain(
     Args:
         floor: Up to where entries were removed.
     """
-    walked = _walked(conn, chain, floor)
+    walked = _walked(tx, chain, floor)
     return walked.entries, walked.problems
 
 
-def verify(
-    conn: Connection, anchors: Iterable[Anchor] = (), only: str | None = None
-) -> AuditReport:
+def verify(tx: Tx, anchors: Iterable[Anchor] = (), only: str | None = None) -> AuditReport:
     """Walk the chains, and hold the floors, the anchors and the database against them.
 
     Args:
         only: Look at this session's chain alone, and at the system's.
     """
-    gone = [floor for floor in removed(conn) if only in (None, floor.chain)]
+    gone = [floor for floor in removed(tx) if only in (None, floor.chain)]
     floors = {row.chain: ChainHead(chain=row.chain, seq=row.seq, hash=row.hash) for row in gone}
-    system, record = _system(conn, anchors)
+    system, record = _system(tx, anchors)
     # A chain that was emptied has no name any more, and its session still holds what was done.
-    found = {*chain_names(conn), *conn.execute(_SESSIONS).scalars()} - {SYSTEM}
+    found = {*chain_names(tx), *tx.execute(_SESSIONS).scalars()} - {SYSTEM}
     names = sorted(name for name in found if only in (None, name))
-    walks = [system, *(_session(conn, name, floors, record) for name in names)]
+    walks = [system, *(_session(tx, name, floors, record) for name in names)]
     problems = [*system.problems, *record.problems]
     problems += [
         problem
-        for about, problem in (*_unwitnessed(record, floors), *_lost(conn, record))
+        for about, problem in (*_unwitnessed(record, floors), *_lost(tx, record))
         if only in (None, about)
     ]
     problems += [problem for walked in walks[1:] for problem in walked.problems]
@@ -237,7 +235,7 @@ def verify(
         f"{chain} #{seq}: an anchor says another hash"
         for (chain, seq), digest in sorted(record.moved.items())
         if only in (None, chain)
-        and not _is_older(chain, seq, floors) and _hash_at(conn, chain, seq, floors) != digest
+        and not _is_older(chain, seq, floors) and _hash_at(tx, chain, seq, floors) != digest
     ]  # fmt: skip
     older = [
         AuditHead(chain=head.chain, seq=head.seq, hash=head.hash)
@@ -261,36 +259,34 @@ class _Walked:
 
 
 def _walked(
-    conn: Connection, chain: str, floor: ChainHead | None, *seen: Callable[[ChainLink], None]
+    tx: Tx, chain: str, floor: ChainHead | None, *seen: Callable[[ChainLink], None]
 ) -> _Walked:
     walk, problems, count = Walk(chain, floor), list[str](), 0
     after = _BEFORE_ALL
-    while page := links(conn, chain, after):
+    while page := links(tx, chain, after):
         for link in page:
             problems.extend(walk.step(link))
             for told in seen:
                 told(link)
         count, after = count + len(page), page[-1].seq
-    extent = log.extent_of(conn, chain)
+    extent = log.extent_of(tx, chain)
     if extent is not None and extent[:2] != (walk.seq, walk.hash):
         problems.append(f"{chain}: the chain ends at {walk.seq}, its head says {extent.entries}")
     return _Walked(walk=walk, entries=count, problems=problems)
 
 
-def _system(conn: Connection, anchors: Iterable[Anchor]) -> tuple[_Walked, Record]:
+def _system(tx: Tx, anchors: Iterable[Anchor]) -> tuple[_Walked, Record]:
     record, said = Record(anchors), Reconciliation()
-    walked = _walked(conn, SYSTEM, None, record.take, said.take)
+    walked = _walked(tx, SYSTEM, None, record.take, said.take)
     record.end()
     walked.problems.extend(record.not_deleted(SYSTEM, walked.walk.erased))
-    walked.problems.extend(said.problems(SYSTEM, held_of_system(conn), (), ""))
+    walked.problems.extend(said.problems(SYSTEM, held_of_system(tx), (), ""))
     return walked, record
 
 
-def _session(
-    conn: Connection, chain: str, floors: Mapping[str, ChainHead], record: Record
-) -> _Walked:
+def _session(tx: Tx, chain: str, floors: Mapping[str, ChainHead], record: Record) -> _Walked:
     said = Reconciliation()
-    walked = _walked(conn, chain, floors.get(chain), said.take)
+    walked = _walked(tx, chain, floors.get(chain), said.take)
     walked.problems.extend(record.not_deleted(chain, walked.walk.erased))
     end = record.ends.get(chain)
     if end is not None and (end.seq, end.hash) != (walked.walk.seq, walked.walk.hash):
@@ -298,19 +294,19 @@ def _session(
     # What the database holds of a session that was deleted goes, bit by bit.
     if chain not in record.deleted:
         since = record.since.get(chain, "")
-        facts, known = held_of(conn, chain), known_in(conn, chain)
+        facts, known = held_of(tx, chain), known_in(tx, chain)
         walked.problems.extend(said.problems(chain, facts, known, since))
     return walked
 
 
-def removed(conn: Connection) -> list[AuditRemoved]:
+def removed(tx: Tx) -> list[AuditRemoved]:
     """Up to where entries were removed, and when."""
-    found = [AuditRemoved(**row) for row in conn.execute(_FLOORS).mappings()]
+    found = [AuditRemoved(**row) for row in tx.execute(_FLOORS).mappings()]
     return sorted(found, key=lambda floor: floor.chain)
 
 
 def windows(
-    conn: Connection, after: str, only: str | None, since: datetime | None, until: datetime | None
+    tx: Tx, after: str, only: str | None, since: datetime | None, until: datetime | None
 ) -> list[Stretch]:
     """The next chains with entries in a span of time, and which those are.
 
@@ -320,18 +316,18 @@ def windows(
     asked = {
         "after": after, "only": only or "", "since": since or START, "until": until or END,
     }  # fmt: skip
-    found = rows(conn, _WINDOWS, asked)
+    found = rows(tx, _WINDOWS, asked)
     return [Stretch(chain=row.chain, first=row.first, last=row.last) for row in found]
 
 
-def removable(conn: Connection, after: str, only: str | None, before: datetime) -> list[Stretch]:
+def removable(tx: Tx, after: str, only: str | None, before: datetime) -> list[Stretch]:
     """The next chains whose beginning may be removed: nothing of the session is under way."""
-    found = rows(conn, _REMOVABLE, {"after": after, "only": only or "", "before": before})
+    found = rows(tx, _REMOVABLE, {"after": after, "only": only or "", "before": before})
     return [Stretch(chain=row.chain, first=row.first, last=row.last) for row in found]
 
 
 def prune(
-    conn: Connection, heads: Iterable[ChainHead], before: datetime, by: str, now: datetime
+    tx: Tx, heads: Iterable[ChainHead], before: datetime, by: str, now: datetime
 ) -> list[ChainHead]:
     """Remove the beginnings of chains, each up to an entry that the caller has seen.
 
@@ -342,28 +338,28 @@ def prune(
     """
     gone = list[ChainHead]()
     for head in heads:
-        stretch = next(iter(removable(conn, "", head.chain, before)), None)
+        stretch = next(iter(removable(tx, "", head.chain, before)), None)
         if stretch is None or not stretch.first <= head.seq <= stretch.last:
             continue
-        if log.hash_at(conn, head.chain, head.seq) != head.hash:
+        if log.hash_at(tx, head.chain, head.seq) != head.hash:
             raise Conflict(f"{head.chain} #{head.seq} is not the entry that was exported")
-        conn.execute(_REMOVE, {"of": head.chain, "last": head.seq})
-        set_floor(conn, head, now)
+        tx.execute(_REMOVE, {"of": head.chain, "last": head.seq})
+        set_floor(tx, head, now)
         log.note(
-            conn, SYSTEM, now, actor=by, action=PRUNED, subject=head.chain,
+            tx, SYSTEM, now, actor=by, action=PRUNED, subject=head.chain,
             first=stretch.first, last=head.seq, hash=head.hash, before=stamp(before),
         )  # fmt: skip
         gone.append(head)
     return gone
 
 
-def set_anchor(conn: Connection, by: str, now: datetime) -> None:
+def set_anchor(tx: Tx, by: str, now: datetime) -> None:
     """Have the system's chain say where all others stand, unless it just said so."""
-    known, last = _anchored(conn)
-    end = log.extent_of(conn, SYSTEM)
+    known, last = _anchored(tx)
+    end = log.extent_of(tx, SYSTEM)
     heads = {
         row.chain: ChainHead(chain=row.chain, seq=row.audit_seq, hash=row.audit_hash)
-        for row in conn.execute(_HEADS)
+        for row in tx.execute(_HEADS)
     }
     moved = [head for name, head in sorted(heads.items()) if known.get(name) != head]
     if not moved and last is not None and end is not None and last.seq == end.entries:
@@ -371,14 +367,14 @@ def set_anchor(conn: Connection, by: str, now: datetime) -> None:
     digest = heads_digest({**known, **heads}.values())
     for part in list(_parts(moved)) or [[]]:
         log.note(
-            conn, SYSTEM, now, actor=by, action=ANCHORED, subject=SYSTEM, heads=digest,
+            tx, SYSTEM, now, actor=by, action=ANCHORED, subject=SYSTEM, heads=digest,
             chains=len({**known, **heads}), moved=[[h.chain, h.seq, h.hash] for h in part],
         )  # fmt: skip
 
 
-def last_anchor(conn: Connection) -> Anchor:
+def last_anchor(tx: Tx) -> Anchor:
     """The last anchor that was set."""
-    _, link = _anchored(conn)
+    _, link = _anchored(tx)
     if link is None:
         raise Conflict("No anchor was set yet")
     return Anchor(
@@ -387,9 +383,9 @@ def last_anchor(conn: Connection) -> Anchor:
     )  # fmt: skip
 
 
-def _anchored(conn: Connection) -> tuple[dict[str, ChainHead], ChainLink | None]:
+def _anchored(tx: Tx) -> tuple[dict[str, ChainHead], ChainLink | None]:
     record, last = Record(), None
-    for last in many(conn, _ANCHORS, {}, ChainLink):
+    for last in many(tx, _ANCHORS, {}, ChainLink):
         record.take(last)
     return record.heads, last
 
@@ -409,8 +405,8 @@ def _unwitnessed(record: Record, floors: dict[str, ChainHead]) -> Iterator[tuple
             yield chain, said
 
 
-def _lost(conn: Connection, record: Record) -> Iterator[tuple[str, str]]:
-    there = set(conn.execute(_SESSIONS).scalars())
+def _lost(tx: Tx, record: Record) -> Iterator[tuple[str, str]]:
+    there = set(tx.execute(_SESSIONS).scalars())
     for session in sorted(record.sessions - there):
         yield session, f"{session}: the session is on record, and its whole chain is gone"
 
@@ -419,18 +415,18 @@ def _is_older(chain: str, seq: int, floors: dict[str, ChainHead]) -> bool:
     return chain in floors and seq < floors[chain].seq
 
 
-def _hash_at(conn: Connection, chain: str, seq: int, floors: dict[str, ChainHead]) -> str | None:
+def _hash_at(tx: Tx, chain: str, seq: int, floors: dict[str, ChainHead]) -> str | None:
     floor = floors.get(chain)
     if floor is not None and floor.seq == seq:
         return floor.hash
-    return log.hash_at(conn, chain, seq)
+    return log.hash_at(tx, chain, seq)
 
 
-def set_floor(conn: Connection, head: ChainHead, now: datetime) -> None:
+def set_floor(tx: Tx, head: ChainHead, now: datetime) -> None:
     """Keep up to where entries of a chain were removed; whoever does it notes why."""
     to = {"seq": head.seq, "hash": head.hash, "removed_at": now}
-    if not change(conn, audit_floors, {"chain": head.chain}, to):
-        put(conn, audit_floors, {"chain": head.chain, **to})
+    if not change(tx, audit_floors, {"chain": head.chain}, to):
+        put(tx, audit_floors, {"chain": head.chain, **to})
 
 
 # The audit log as people read it: one chain in its order, or all chains by time.
@@ -479,9 +475,9 @@ class Sieve:
     until: datetime = END
 
 
-def sieve(conn: Connection, wanted: AuditFilter) -> Sieve:
+def sieve(tx: Tx, wanted: AuditFilter) -> Sieve:
     """What is wanted, with a person's name as the ids that people of that name have."""
-    named = rows(conn, _CALLED, {"name": wanted.actor}) if wanted.actor else []
+    named = rows(tx, _CALLED, {"name": wanted.actor}) if wanted.actor else []
     return Sieve(
         actors=[wanted.actor, *(row.id for row in named)] if wanted.actor else (),
         action=wanted.action or "",
@@ -490,16 +486,14 @@ def sieve(conn: Connection, wanted: AuditFilter) -> Sieve:
     )
 
 
-def chain_entries(
-    conn: Connection, chain: str, after: int, limit: int, wanted: Sieve
-) -> list[AuditEntry]:
+def chain_entries(tx: Tx, chain: str, after: int, limit: int, wanted: Sieve) -> list[AuditEntry]:
     """Those entries of one chain that are wanted, oldest first."""
     asked = {"of": chain, "after": after, "limit": limit, "until": wanted.until, **_given(wanted)}
-    return many(conn, _of_chain(bool(wanted.actors), bool(wanted.action)), asked, AuditEntry)
+    return many(tx, _of_chain(bool(wanted.actors), bool(wanted.action)), asked, AuditEntry)
 
 
 def newest_entries(
-    conn: Connection, owner: str | None, before: AuditPlace | None, limit: int, wanted: Sieve
+    tx: Tx, owner: str | None, before: AuditPlace | None, limit: int, wanted: Sieve
 ) -> tuple[list[AuditEntry], AuditPlace | None]:
     """The last wanted entries of all chains that stand before a place, oldest first.
 
@@ -509,32 +503,32 @@ def newest_entries(
     Args:
         owner: Only of this principal's sessions; None is every chain.
     """
-    since = wanted.since if owner is None else _begin_of(conn, owner, wanted.since)
+    since = wanted.since if owner is None else _begin_of(tx, owner, wanted.since)
     last = _last(before, wanted.until)
     span = {
         "at": last.ts, "of": last.chain, "nth": last.seq,
         "since": since, "from_of": "", "from_nth": 0,
     }  # fmt: skip
-    edge = _edge(conn, span)
+    edge = _edge(tx, span)
     if edge is not None:
         span |= {"since": edge.ts, "from_of": edge.chain, "from_nth": edge.seq}
     asked = {**_given(wanted), **span, "owner": owner, "limit": limit + 1}
     statement = _newest(bool(wanted.actors), bool(wanted.action), owner is not None)
-    found = many(conn, statement, asked, AuditEntry)
+    found = many(tx, statement, asked, AuditEntry)
     page = found[:limit]
     if len(found) > limit:
         return page[::-1], _place(page[-1])
     return page[::-1], edge
 
 
-def _edge(conn: Connection, span: dict[str, Any]) -> AuditPlace | None:
+def _edge(tx: Tx, span: dict[str, Any]) -> AuditPlace | None:
     """The last entry of a span that one page may look at, if there are more."""
-    found = rows(conn, _EDGE, {**span, "looked_at": LOOKED_AT - 1})
+    found = rows(tx, _EDGE, {**span, "looked_at": LOOKED_AT - 1})
     return AuditPlace(ts=found[0].ts, chain=found[0].chain, seq=found[0].seq) if found else None
 
 
-def _begin_of(conn: Connection, owner: str, since: datetime) -> datetime:
-    began = conn.execute(_FIRST_OF, {"owner": owner}).scalar()
+def _begin_of(tx: Tx, owner: str, since: datetime) -> datetime:
+    began = tx.execute(_FIRST_OF, {"owner": owner}).scalar()
     return END if began is None else max(began, since)
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, and_, bindparam, func, or_, select, update
+from sqlalchemy import and_, bindparam, func, or_, select, update
 
 from gonogo.domain.records import Approval, CallRow
 from gonogo.domain.states import (
@@ -20,6 +20,7 @@ from gonogo.domain.tool_calls import ToolClass
 from gonogo.store.rows import among, by, change, columns_of, many, one, put, row_of
 from gonogo.store.schema import approvals, grants, sessions, tool_calls
 from gonogo.store.texts import packed_row, whole_rows
+from gonogo.store.transaction import Tx
 
 _THREAD_CALLS = (
     select(*columns_of(tool_calls, CallRow))
@@ -156,62 +157,62 @@ _DECIDED_OF_PLAN = (
 )
 
 
-def add_calls(conn: Connection, calls: list[CallRow]) -> None:
+def add_calls(tx: Tx, calls: list[CallRow]) -> None:
     """Insert the tool calls of one reply."""
-    put(conn, tool_calls, [row_of(c) for c in calls])
+    put(tx, tool_calls, [row_of(c) for c in calls])
 
 
-def call_of(conn: Connection, call_id: str) -> CallRow | None:
+def call_of(tx: Tx, call_id: str) -> CallRow | None:
     """The tool call of that id."""
-    return one(conn, by(tool_calls, CallRow, "id"), {"id": call_id}, CallRow)
+    return one(tx, by(tool_calls, CallRow, "id"), {"id": call_id}, CallRow)
 
 
-def thread_calls(conn: Connection, session_id: str, thread: str) -> list[CallRow]:
+def thread_calls(tx: Tx, session_id: str, thread: str) -> list[CallRow]:
     """Every tool call of a conversation, in order."""
-    return many(conn, _THREAD_CALLS, {"session_id": session_id, "thread": thread}, CallRow)
+    return many(tx, _THREAD_CALLS, {"session_id": session_id, "thread": thread}, CallRow)
 
 
-def open_calls(conn: Connection, session_id: str, thread: str) -> list[CallRow]:
+def open_calls(tx: Tx, session_id: str, thread: str) -> list[CallRow]:
     """The tool calls of a conversation that have no result yet, in order."""
-    return many(conn, _OPEN_CALLS, {"session_id": session_id, "thread": thread}, CallRow)
+    return many(tx, _OPEN_CALLS, {"session_id": session_id, "thread": thread}, CallRow)
 
 
-def begin_judging(conn: Connection, calls: Sequence[CallRow]) -> None:
+def begin_judging(tx: Tx, calls: Sequence[CallRow]) -> None:
     """Count that somebody begins to judge calls that were left behind."""
     if calls:
-        conn.execute(_BEGIN_JUDGING, [{"of": call.id} for call in calls])
+        tx.execute(_BEGIN_JUDGING, [{"of": call.id} for call in calls])
 
 
-def end_judging(conn: Connection, session_id: str, thread: str) -> None:
+def end_judging(tx: Tx, session_id: str, thread: str) -> None:
     """The calls of a conversation were judged, and nobody ended over it."""
-    conn.execute(_END_JUDGING, {"session": session_id, "of": thread})
+    tx.execute(_END_JUDGING, {"session": session_id, "of": thread})
 
 
-def next_position(conn: Connection, session_id: str, thread: str) -> int:
+def next_position(tx: Tx, session_id: str, thread: str) -> int:
     """The place of the next tool call in a conversation."""
-    return conn.execute(_NEXT, {"session_id": session_id, "thread": thread}).scalar_one()
+    return tx.execute(_NEXT, {"session_id": session_id, "thread": thread}).scalar_one()
 
 
-def move_call(conn: Connection, call: CallRow, status: CallStatus, **to: Any) -> bool:  # noqa: ANN401
+def move_call(tx: Tx, call: CallRow, status: CallStatus, **to: Any) -> bool:  # noqa: ANN401
     """Compare-and-set a tool call's status on the status and digest that the caller saw.
 
     Raises:
         IllegalTransition: the table of tool calls has no such move.
     """
-    return set_call(conn, call, CALL.check(call.status, status, call.id), **to)
+    return set_call(tx, call, CALL.check(call.status, status, call.id), **to)
 
 
-def set_call(conn: Connection, call: CallRow, status: CallStatus, **to: Any) -> bool:  # noqa: ANN401
+def set_call(tx: Tx, call: CallRow, status: CallStatus, **to: Any) -> bool:  # noqa: ANN401
     """The compare-and-set of `move_call`, for callers that checked every move on the way."""
     where = {"id": call.id, "status": call.status, "digest": call.digest}
-    to = {"status": status, **packed_row(conn, tool_calls, call.session_id, to)}
-    return change(conn, tool_calls, where, to)
+    to = {"status": status, **packed_row(tx, tool_calls, call.session_id, to)}
+    return change(tx, tool_calls, where, to)
 
 
-def has_acted(conn: Connection, session_id: str, plan_id: str, subtask_id: str) -> bool:
+def has_acted(tx: Tx, session_id: str, plan_id: str, subtask_id: str) -> bool:
     """Whether a subtask has carried out a call that could change anything, in whatever attempt."""
     key = {"session_id": session_id, "plan_id": plan_id, "subtask_id": subtask_id}
-    return conn.execute(_ACTED, key).first() is not None
+    return tx.execute(_ACTED, key).first() is not None
 
 
 class RefusedCall(NamedTuple):
@@ -225,62 +226,62 @@ class RefusedCall(NamedTuple):
 
 
 def refused_calls(
-    conn: Connection, session_id: str, plan_id: str, subtask_id: str | None = None
+    tx: Tx, session_id: str, plan_id: str, subtask_id: str | None = None
 ) -> list[RefusedCall]:
     """What a plan, or one of its subtasks, asked for and did not get, oldest first."""
     params = {"session_id": session_id, "plan_id": plan_id}
     if subtask_id is None:
-        found = many(conn, _OVER_OF_PLAN, params, RefusedCall)
+        found = many(tx, _OVER_OF_PLAN, params, RefusedCall)
     else:
         within = {**params, "subtask_id": subtask_id}
-        found = many(conn, _OVER_OF_SUBTASK, within, RefusedCall)
+        found = many(tx, _OVER_OF_SUBTASK, within, RefusedCall)
     return [call for call in found if was_refused(call.error)]
 
 
-def add_approval(conn: Connection, approval: Approval) -> None:
+def add_approval(tx: Tx, approval: Approval) -> None:
     """Insert a question."""
-    put(conn, approvals, row_of(approval))
+    put(tx, approvals, row_of(approval))
 
 
-def approval_of(conn: Connection, approval_id: str) -> Approval | None:
+def approval_of(tx: Tx, approval_id: str) -> Approval | None:
     """The approval of that id."""
-    return one(conn, by(approvals, Approval, "id"), {"id": approval_id}, Approval)
+    return one(tx, by(approvals, Approval, "id"), {"id": approval_id}, Approval)
 
 
-def lock_approval(conn: Connection, approval_id: str) -> Approval | None:
+def lock_approval(tx: Tx, approval_id: str) -> Approval | None:
     """The approval of that id, held until the transaction ends, so that one answer comes first."""
-    return one(conn, _LOCK, {"id": approval_id}, Approval)
+    return one(tx, _LOCK, {"id": approval_id}, Approval)
 
 
-def approval_of_call(conn: Connection, call_id: str) -> Approval | None:
+def approval_of_call(tx: Tx, call_id: str) -> Approval | None:
     """The latest approval about a tool call."""
-    return one(conn, _OF_CALL, {"of": call_id}, Approval)
+    return one(tx, _OF_CALL, {"of": call_id}, Approval)
 
 
-def approval_of_plan(conn: Connection, plan_id: str) -> Approval | None:
+def approval_of_plan(tx: Tx, plan_id: str) -> Approval | None:
     """The latest approval of a plan's revision."""
-    return one(conn, _OF_PLAN, {"of": plan_id}, Approval)
+    return one(tx, _OF_PLAN, {"of": plan_id}, Approval)
 
 
-def pending_approvals(conn: Connection, session_id: str) -> list[Approval]:
+def pending_approvals(tx: Tx, session_id: str) -> list[Approval]:
     """What a session waits for, oldest first."""
-    return many(conn, _PENDING, {"of": session_id}, Approval)
+    return many(tx, _PENDING, {"of": session_id}, Approval)
 
 
-def pending_of_plan(conn: Connection, plan_id: str) -> list[Approval]:
+def pending_of_plan(tx: Tx, plan_id: str) -> list[Approval]:
     """What a plan waits for, and nobody is asked any more when it ends."""
-    found = many(conn, _PENDING_OF_PLAN, {"of": plan_id}, Approval)
+    found = many(tx, _PENDING_OF_PLAN, {"of": plan_id}, Approval)
     return [each for each in found if each.details.get("about") != GUARDED_NAMES]
 
 
-def decided_of_plan(conn: Connection, plan_id: str) -> list[Approval]:
+def decided_of_plan(tx: Tx, plan_id: str) -> list[Approval]:
     """What a plan had asked for and was answered, or was not in time; oldest first."""
-    return many(conn, _DECIDED_OF_PLAN, {"of": plan_id}, Approval)
+    return many(tx, _DECIDED_OF_PLAN, {"of": plan_id}, Approval)
 
 
-def count_pending(conn: Connection, session_id: str) -> int:
+def count_pending(tx: Tx, session_id: str) -> int:
     """How many questions of a session are open."""
-    return conn.execute(_COUNT_PENDING, {"of": session_id}).scalar_one()
+    return tx.execute(_COUNT_PENDING, {"of": session_id}).scalar_one()
 
 
 class SubtaskQuestion(NamedTuple):
@@ -292,25 +293,25 @@ class SubtaskQuestion(NamedTuple):
     decided_at: datetime | None
 
 
-def questions_of_plan(conn: Connection, plan_id: str) -> list[SubtaskQuestion]:
+def questions_of_plan(tx: Tx, plan_id: str) -> list[SubtaskQuestion]:
     """Every question about a plan's subtasks, and about what they wanted to do."""
-    return [SubtaskQuestion(*row) for row in conn.execute(_ASKED, {"of": plan_id})]
+    return [SubtaskQuestion(*row) for row in tx.execute(_ASKED, {"of": plan_id})]
 
 
-def count_open_questions(conn: Connection) -> dict[str, int]:
+def count_open_questions(tx: Tx) -> dict[str, int]:
     """How many questions are open in all sessions, by kind."""
-    return {str(row[0]): row[1] for row in conn.execute(_OPEN_QUESTIONS)}
+    return {str(row[0]): row[1] for row in tx.execute(_OPEN_QUESTIONS)}
 
 
-def is_let_start(conn: Connection, plan_id: str, revision: int, subtask_id: str) -> bool:
+def is_let_start(tx: Tx, plan_id: str, revision: int, subtask_id: str) -> bool:
     """Whether a person has let a subtask of a revision start."""
     key = {"plan_id": plan_id, "revision": revision, "subtask_id": subtask_id}
-    return conn.execute(_LET_START, key).first() is not None
+    return tx.execute(_LET_START, key).first() is not None
 
 
-def doubted_subtasks(conn: Connection, plan_id: str, revision: int) -> frozenset[str]:
+def doubted_subtasks(tx: Tx, plan_id: str, revision: int) -> frozenset[str]:
     """The subtasks of a revision of which the outcome of a call was unknown, settled or not."""
-    found = conn.execute(_DOUBTED, {"plan_id": plan_id, "revision": revision}).scalars()
+    found = tx.execute(_DOUBTED, {"plan_id": plan_id, "revision": revision}).scalars()
     return frozenset(found)
 
 
@@ -322,15 +323,15 @@ class Begun(NamedTuple):
     asked_at: datetime
 
 
-def perhaps_done(conn: Connection, plan_id: str) -> list[Begun]:
+def perhaps_done(tx: Tx, plan_id: str) -> list[Begun]:
     """The calls of a plan that may have done what they were for, and were not let run again.
 
     Their outcome was unknown, and a person said that they are done, or nobody said anything.
     """
-    found = many(conn, _PERHAPS_DONE, {"plan_id": plan_id}, Begun)
+    found = many(tx, _PERHAPS_DONE, {"plan_id": plan_id}, Begun)
     if not found:
         return []
-    since = many(conn, _LET_RUN, {"plan_id": plan_id}, Begun)
+    since = many(tx, _LET_RUN, {"plan_id": plan_id}, Begun)
     return [each for each in found if not any(_is_after(one, each) for one in since)]
 
 
@@ -339,7 +340,7 @@ def _is_after(one: Begun, other: Begun) -> bool:
 
 
 def list_approvals(
-    conn: Connection,
+    tx: Tx,
     *,
     status: str | None,
     session_id: str | None,
@@ -362,11 +363,11 @@ def list_approvals(
         if value is not None:
             statement = statement.where(approvals.c[column] == bindparam(f"is_{column}"))
             params[f"is_{column}"] = value
-    return many(conn, statement, params, Approval)
+    return many(tx, statement, params, Approval)
 
 
 def close_approval(
-    conn: Connection,
+    tx: Tx,
     approval: Approval,
     status: ApprovalStatus,
     **to: Any,  # noqa: ANN401
@@ -377,8 +378,8 @@ def close_approval(
         IllegalTransition: the approval is not pending.
     """
     APPROVAL.check(approval.status, status, approval.id)
-    to = {"status": status, **packed_row(conn, approvals, approval.session_id, to)}
-    return change(conn, approvals, {"id": approval.id, "status": "pending"}, to)
+    to = {"status": status, **packed_row(tx, approvals, approval.session_id, to)}
+    return change(tx, approvals, {"id": approval.id, "status": "pending"}, to)
 
 
 # Tool calls as they were judged: what was asked for, by which verdict, with whose answer.
@@ -437,7 +438,7 @@ _OF_PRINCIPAL = _JUDGED.where(sessions.c.principal_id == bindparam("principal_id
 
 
 def judged_calls(
-    conn: Connection,
+    tx: Tx,
     *,
     session_id: str | None,
     principal_id: str | None,
@@ -448,12 +449,12 @@ def judged_calls(
     """A page of calls, oldest first: of a session, of a principal's sessions, or all."""
     page: dict[str, Any] = {"since": since, "limit": limit, "offset": offset}
     if session_id is not None:
-        return _records(conn, _OF_SESSION, {**page, "session_id": session_id})
+        return _records(tx, _OF_SESSION, {**page, "session_id": session_id})
     if principal_id is not None:
-        return _records(conn, _OF_PRINCIPAL, {**page, "principal_id": principal_id})
-    return _records(conn, _JUDGED, page)
+        return _records(tx, _OF_PRINCIPAL, {**page, "principal_id": principal_id})
+    return _records(tx, _JUDGED, page)
 
 
-def _records(conn: Connection, statement: Any, params: dict[str, Any]) -> list[JudgedCall]:  # noqa: ANN401
-    found = whole_rows(conn, statement, params)
+def _records(tx: Tx, statement: Any, params: dict[str, Any]) -> list[JudgedCall]:  # noqa: ANN401
+    found = whole_rows(tx, statement, params)
     return [JudgedCall(granted=fields.pop("grant_id") is not None, **fields) for fields in found]

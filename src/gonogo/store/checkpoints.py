@@ -5,13 +5,13 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, bindparam, delete, func, select
+from sqlalchemy import bindparam, delete, func, select
 
 from gonogo.domain.records import Checkpoint, FileChange
 from gonogo.domain.undo import checkpoint_hash
 from gonogo.store.rows import by, change, columns_of, many, one, put, row_of
 from gonogo.store.schema import checkpoints, file_changes, sessions
-from gonogo.store.transaction import outbox
+from gonogo.store.transaction import Tx
 
 _LAST_CHANGE = (
     select(func.coalesce(func.max(file_changes.c.id), 0))
@@ -91,66 +91,62 @@ class PlanHead(NamedTuple):
     last_change: int
 
 
-def head_of(conn: Connection, session_id: str, plan_id: str) -> PlanHead:
+def head_of(tx: Tx, session_id: str, plan_id: str) -> PlanHead:
     """What a checkpoint of a plan says of this moment, in one statement."""
     params = {"session_id": session_id, "plan_id": plan_id}
-    head = PlanHead(*conn.execute(_HEAD, params).one())
-    told = outbox(conn).pending.get(session_id)
+    head = PlanHead(*tx.execute(_HEAD, params).one())
+    told = tx.outbox.pending.get(session_id)
     return head._replace(event_seq=head.event_seq + len(told.bodies)) if told else head
 
 
-def undone_subtasks(conn: Connection, plan_id: str) -> dict[str, datetime]:
+def undone_subtasks(tx: Tx, plan_id: str) -> dict[str, datetime]:
     """The subtasks whose last changes were a rollback's, and when: what they did is gone."""
-    return {row.subtask_id: row.created_at for row in conn.execute(_UNDONE, {"plan_id": plan_id})}
+    return {row.subtask_id: row.created_at for row in tx.execute(_UNDONE, {"plan_id": plan_id})}
 
 
-def add_checkpoints(conn: Connection, found: Sequence[Checkpoint]) -> None:
+def add_checkpoints(tx: Tx, found: Sequence[Checkpoint]) -> None:
     """Insert checkpoints, all in one statement."""
-    put(conn, checkpoints, [row_of(c) for c in found])
+    put(tx, checkpoints, [row_of(c) for c in found])
 
 
-def checkpoint_of(conn: Connection, checkpoint_id: str) -> Checkpoint | None:
+def checkpoint_of(tx: Tx, checkpoint_id: str) -> Checkpoint | None:
     """The checkpoint of that id."""
-    return one(conn, by(checkpoints, Checkpoint, "id"), {"id": checkpoint_id}, Checkpoint)
+    return one(tx, by(checkpoints, Checkpoint, "id"), {"id": checkpoint_id}, Checkpoint)
 
 
-def list_checkpoints(
-    conn: Connection, plan_id: str, limit: int, offset: int = 0
-) -> list[Checkpoint]:
+def list_checkpoints(tx: Tx, plan_id: str, limit: int, offset: int = 0) -> list[Checkpoint]:
     """A page of a plan's checkpoints, oldest first."""
     params = {"plan_id": plan_id, "limit": limit, "offset": offset}
-    return many(conn, _OF_PLAN, params, Checkpoint)
+    return many(tx, _OF_PLAN, params, Checkpoint)
 
 
-def count_checkpoints(conn: Connection, plan_id: str) -> int:
+def count_checkpoints(tx: Tx, plan_id: str) -> int:
     """How many checkpoints a plan has."""
-    return conn.execute(_COUNT, {"plan_id": plan_id}).scalar_one()
+    return tx.execute(_COUNT, {"plan_id": plan_id}).scalar_one()
 
 
-def latest_checkpoint(conn: Connection, plan_id: str) -> Checkpoint | None:
+def latest_checkpoint(tx: Tx, plan_id: str) -> Checkpoint | None:
     """The youngest checkpoint of a plan."""
-    return one(conn, _LATEST, {"plan_id": plan_id}, Checkpoint)
+    return one(tx, _LATEST, {"plan_id": plan_id}, Checkpoint)
 
 
-def attempt_checkpoint(
-    conn: Connection, plan_id: str, revision: int, subtask_id: str
-) -> Checkpoint | None:
+def attempt_checkpoint(tx: Tx, plan_id: str, revision: int, subtask_id: str) -> Checkpoint | None:
     """The checkpoint before the latest attempt of a subtask."""
     key = {"plan_id": plan_id, "revision": revision, "subtask_id": subtask_id}
-    return one(conn, _OF_ATTEMPT, key, Checkpoint)
+    return one(tx, _OF_ATTEMPT, key, Checkpoint)
 
 
-def is_being_undone(conn: Connection, before: Checkpoint) -> bool:
+def is_being_undone(tx: Tx, before: Checkpoint) -> bool:
     """Whether the attempt that a checkpoint was taken before has one for its undoing too."""
     key = {name: getattr(before, name) for name in ("plan_id", "revision", "subtask_id", "attempt")}
-    return conn.execute(_COUNT_OF_ATTEMPT, key).scalar_one() > 1
+    return tx.execute(_COUNT_OF_ATTEMPT, key).scalar_one() > 1
 
 
-def set_tree(conn: Connection, checkpoint: Checkpoint, tree: str) -> bool:
+def set_tree(tx: Tx, checkpoint: Checkpoint, tree: str) -> bool:
     """Give a checkpoint its snapshot. False when it has one already."""
     whole = replace(checkpoint, tree=tree)
     where = {"id": checkpoint.id, "hash": checkpoint.hash}
-    return change(conn, checkpoints, where, {"tree": tree, "hash": checkpoint_hash(whole)})
+    return change(tx, checkpoints, where, {"tree": tree, "hash": checkpoint_hash(whole)})
 
 
 class Touched(NamedTuple):
@@ -172,39 +168,37 @@ class Doer(NamedTuple):
     workspace: str
 
 
-def add_changes(
-    conn: Connection, doer: Doer, origin: str, touched: Sequence[Touched], now: datetime
-) -> None:
+def add_changes(tx: Tx, doer: Doer, origin: str, touched: Sequence[Touched], now: datetime) -> None:
     """Write down what was changed, in order."""
     told = {**doer._asdict(), "origin": origin, "created_at": now}
-    put(conn, file_changes, [{**told, **each._asdict()} for each in touched])
+    put(tx, file_changes, [{**told, **each._asdict()} for each in touched])
 
 
-def changes_after(conn: Connection, plan_id: str, change_id: int) -> list[FileChange]:
+def changes_after(tx: Tx, plan_id: str, change_id: int) -> list[FileChange]:
     """What was changed for a plan since a change, oldest first."""
-    return many(conn, _CHANGES, {"plan_id": plan_id, "after": change_id}, FileChange)
+    return many(tx, _CHANGES, {"plan_id": plan_id, "after": change_id}, FileChange)
 
 
-def changes_of_subtask(conn: Connection, plan_id: str, subtask_id: str) -> list[FileChange]:
+def changes_of_subtask(tx: Tx, plan_id: str, subtask_id: str) -> list[FileChange]:
     """What was changed for a subtask, in whatever revision and attempt, oldest first."""
     params = {"plan_id": plan_id, "subtask_id": subtask_id}
-    return many(conn, _CHANGES_OF, params, FileChange)
+    return many(tx, _CHANGES_OF, params, FileChange)
 
 
-def drop_changes(conn: Connection, doer: Doer, paths: Collection[str]) -> None:
+def drop_changes(tx: Tx, doer: Doer, paths: Collection[str]) -> None:
     """Take back what was written down of a call, where it had no effect."""
     params = [{"of": doer.plan_id, "call": doer.call_id, "at": path} for path in paths]
     if params:
-        conn.execute(_DROP, params)
+        tx.execute(_DROP, params)
 
 
-def clear_changes(conn: Connection, doer: Doer) -> None:
+def clear_changes(tx: Tx, doer: Doer) -> None:
     """Take back all that was written down of a call."""
-    conn.execute(_CLEAR, {"of": doer.plan_id, "call": doer.call_id})
+    tx.execute(_CLEAR, {"of": doer.plan_id, "call": doer.call_id})
 
 
-def set_after(conn: Connection, doer: Doer, touched: Sequence[Touched]) -> None:
+def set_after(tx: Tx, doer: Doer, touched: Sequence[Touched]) -> None:
     """Complete what a call left at its paths."""
     for path, _, after in touched:
         where = {"plan_id": doer.plan_id, "call_id": doer.call_id, "path": path}
-        change(conn, file_changes, where, {"after": after})
+        change(tx, file_changes, where, {"after": after})

@@ -31,6 +31,7 @@ from gonogo.domain.errors import Busy, Conflict
 from gonogo.store.outage import Pool, raise_told
 from gonogo.store.rows import put
 from gonogo.store.schema import drivers, writers
+from gonogo.store.transaction import Tx
 
 _LOG = logging.getLogger(__name__)
 _BEAT, _GLANCE = 2.0, 0.1
@@ -76,7 +77,7 @@ _COUNT = (
 _COUNTED = select(writers.c.number).where(writers.c.id == bindparam("writer")).with_for_update()
 
 
-def join_writers(conn: Connection, writer: str, fence: int | None) -> bool:
+def join_writers(tx: Tx, writer: str, fence: int | None) -> bool:
     """Have a connection count its transactions under a name of its own.
 
     Args:
@@ -86,20 +87,20 @@ def join_writers(conn: Connection, writer: str, fence: int | None) -> bool:
         False: somebody else drives since.
     """
     # Held against a takeover at this moment, which would not see the new row.
-    if fence is not None and conn.execute(_HOLD_FENCE).scalar() != fence:
+    if fence is not None and tx.execute(_HOLD_FENCE).scalar() != fence:
         return False
-    put(conn, writers, {"id": writer, "number": 0})
+    put(tx, writers, {"id": writer, "number": 0})
     return True
 
 
-def count_transaction(conn: Connection, writer: str) -> int | None:
+def count_transaction(tx: Tx, writer: str) -> int | None:
     """The number of the transaction that runs; None when a takeover ended its connection."""
-    return conn.execute(_COUNT, {"writer": writer}).scalar()
+    return tx.execute(_COUNT, {"writer": writer}).scalar()
 
 
-def last_transaction(conn: Connection, writer: str) -> int | None:
+def last_transaction(tx: Tx, writer: str) -> int | None:
     """The number of the last transaction that a connection committed, once none of its runs."""
-    return conn.execute(_COUNTED, {"writer": writer}).scalar()
+    return tx.execute(_COUNTED, {"writer": writer}).scalar()
 
 
 class DriverLock(Protocol):

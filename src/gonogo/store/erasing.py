@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import (
     ColumnElement,
-    Connection,
     Delete,
     Select,
     Table,
@@ -60,6 +59,7 @@ from gonogo.store.schema import (
     votes,
     watches,
 )
+from gonogo.store.transaction import Tx
 
 _AT_ONCE = 2_000
 """Rows that one transaction takes away."""
@@ -173,70 +173,70 @@ class Deleted(NamedTuple):
     workspace: str
 
 
-def expired_sessions(conn: Connection, before: datetime) -> list[Session]:
+def expired_sessions(tx: Tx, before: datetime) -> list[Session]:
     """Some of the sessions in which nothing is under way, nor happened since a time."""
-    return many(conn, _EXPIRED, {"before": before}, Session)
+    return many(tx, _EXPIRED, {"before": before}, Session)
 
 
-def deleted_sessions(conn: Connection, workspace: str | None = None) -> list[Deleted]:
+def deleted_sessions(tx: Tx, workspace: str | None = None) -> list[Deleted]:
     """The sessions that are to be erased: all, or those of a workspace."""
-    found = [Deleted(*row) for row in conn.execute(_DELETED)]
+    found = [Deleted(*row) for row in tx.execute(_DELETED)]
     return [deleted for deleted in found if workspace in (None, deleted.workspace)]
 
 
-def keys_of(conn: Connection, session_ids: Iterable[str]) -> frozenset[str]:
+def keys_of(tx: Tx, session_ids: Iterable[str]) -> frozenset[str]:
     """The keys of all jobs that sessions can have had: their turns, plans, subtasks, calls."""
     return frozenset(
-        key for each in session_ids for key in conn.execute(_JOBS, {"of": each}).scalars()
+        key for each in session_ids for key in tx.execute(_JOBS, {"of": each}).scalars()
     )
 
 
-def was_erased(conn: Connection, session_id: str) -> bool:
+def was_erased(tx: Tx, session_id: str) -> bool:
     """Whether there was a session of that id, which is gone."""
-    return session_id != SYSTEM and bool(rows(conn, _ERASED, {"of": session_id}))
+    return session_id != SYSTEM and bool(rows(tx, _ERASED, {"of": session_id}))
 
 
-def erase_rows(conn: Connection, session_id: str, most: int = _AT_ONCE) -> bool:
+def erase_rows(tx: Tx, session_id: str, most: int = _AT_ONCE) -> bool:
     """Take away some of what belongs to a deleted session. False: there may be more."""
     left = most
     for statement in _DELETES:
-        left -= conn.execute(statement, {"of": session_id, "most": left}).rowcount
+        left -= tx.execute(statement, {"of": session_id, "most": left}).rowcount
         if left <= 0:
             return False
     return True
 
 
-def end_session(conn: Connection, session_id: str, now: datetime) -> None:
+def end_session(tx: Tx, session_id: str, now: datetime) -> None:
     """Take away the last of a deleted session, and what its audit entries say."""
     of = {"of": session_id}
     # Held, so that whoever is still about to add something waits, and then cannot.
-    held = rows(conn, _HOLD, of)
+    held = rows(tx, _HOLD, of)
     if not held:
         return
-    while not erase_rows(conn, session_id):
+    while not erase_rows(tx, session_id):
         pass
-    _remove_unsealed(conn, session_id, now)
-    conn.execute(_SILENCE, of)
-    conn.execute(_SILENCE_SYSTEM, of)
-    conn.execute(_END, of)
+    _remove_unsealed(tx, session_id, now)
+    tx.execute(_SILENCE, of)
+    tx.execute(_SILENCE_SYSTEM, of)
+    tx.execute(_END, of)
     head = {"audit_seq": held[0].audit_seq, "audit_hash": held[0].audit_hash}
-    put(conn, chains, {"chain": session_id, **head})
+    put(tx, chains, {"chain": session_id, **head})
     log.note(
-        conn, SYSTEM, now, actor="gonogo", action=ERASED, subject=session_id,
+        tx, SYSTEM, now, actor="gonogo", action=ERASED, subject=session_id,
         last=held[0].audit_seq, hash=held[0].audit_hash,
     )  # fmt: skip
 
 
-def _remove_unsealed(conn: Connection, session_id: str, now: datetime) -> None:
+def _remove_unsealed(tx: Tx, session_id: str, now: datetime) -> None:
     """Entries from before there were seals say what they say, and so cannot stay."""
     of = {"of": session_id}
-    last = conn.execute(_UNSEALED, of).one_or_none()
+    last = tx.execute(_UNSEALED, of).one_or_none()
     if last is None:
         return
-    first = conn.execute(_FIRST, of).scalar()
-    conn.execute(_REMOVE, {**of, "upto": last.seq})
-    set_floor(conn, ChainHead(chain=session_id, seq=last.seq, hash=last.hash), now)
+    first = tx.execute(_FIRST, of).scalar()
+    tx.execute(_REMOVE, {**of, "upto": last.seq})
+    set_floor(tx, ChainHead(chain=session_id, seq=last.seq, hash=last.hash), now)
     log.note(
-        conn, SYSTEM, now, actor="gonogo", action=PRUNED, subject=session_id,
+        tx, SYSTEM, now, actor="gonogo", action=PRUNED, subject=session_id,
         first=first, last=last.seq, hash=last.hash, reason="its session was deleted",
     )  # fmt: skip

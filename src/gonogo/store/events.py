@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, null, select, union_all, update
+from sqlalchemy import bindparam, null, select, union_all, update
 
 from gonogo.domain.audit_chain import GENESIS, SYSTEM, entry_hash, new_salt, seal_of, sealed
 from gonogo.domain.errors import NotFound
@@ -20,7 +20,7 @@ from gonogo.store.columns import as_kept, clean, stamp
 from gonogo.store.rows import many, put
 from gonogo.store.schema import audit, chains, events, sessions
 from gonogo.store.texts import whole_rows
-from gonogo.store.transaction import Extent, outbox
+from gonogo.store.transaction import Extent, Tx
 
 _EXTENT = union_all(
     select(sessions.c.audit_seq, sessions.c.audit_hash, sessions.c.last_seq).where(
@@ -91,36 +91,36 @@ class Pending:
     notes: list[_Note] = field(default_factory=list[_Note])
 
 
-def tell(conn: Connection, session_id: str, now: datetime, *facts: Event) -> None:
+def tell(tx: Tx, session_id: str, now: datetime, *facts: Event) -> None:
     """Append events to a session's log."""
-    pending = _pending(conn, session_id)
+    pending = _pending(tx, session_id)
     pending.bodies.extend((now, fact.body()) for fact in facts)
 
 
-def told(conn: Connection) -> list[tuple[str, datetime, dict[str, Any]]]:
+def told(tx: Tx) -> list[tuple[str, datetime, dict[str, Any]]]:
     """What this transaction has told so far: session, moment and event; none has its seq yet."""
     return [
         (chain, now, body)
-        for chain, pending in outbox(conn).pending.items()
+        for chain, pending in tx.outbox.pending.items()
         for now, body in pending.bodies
     ]
 
 
-def told_in(conn: Connection, session_id: str) -> Sequence[Any]:
+def told_in(tx: Tx, session_id: str) -> Sequence[Any]:
     """What this transaction has told so far in one session."""
-    pending = outbox(conn).pending.get(session_id)
+    pending = tx.outbox.pending.get(session_id)
     return pending.bodies if pending is not None else ()
 
 
-def tell_final(conn: Connection, session_id: str) -> None:
+def tell_final(tx: Tx, session_id: str) -> None:
     """Mark the last event of this transaction: it ends the answer to what set it going."""
-    pending = outbox(conn).pending.get(session_id)
+    pending = tx.outbox.pending.get(session_id)
     if pending is not None and pending.bodies:
         pending.bodies[-1][1]["is_final"] = True
 
 
 def note(
-    conn: Connection,
+    tx: Tx,
     chain: str,
     now: datetime,
     *,
@@ -131,94 +131,92 @@ def note(
 ) -> None:
     """Append an entry to an audit chain: who did what to what, and why."""
     kept = as_kept({name: value for name, value in details.items() if value is not None})
-    _pending(conn, chain).notes.append(
+    _pending(tx, chain).notes.append(
         _Note(now=now, actor=actor, action=action, subject=subject, details=kept)
     )
 
 
-def flush(conn: Connection) -> None:
+def flush(tx: Tx) -> None:
     """Write what the transaction told. The backends call it once, before the commit.
 
     Raises:
         NotFound: a session that was told of is gone.
     """
     # In one order for all, so that no two transactions wait for each other's chain.
-    for chain, pending in sorted(outbox(conn).pending.items()):
+    for chain, pending in sorted(tx.outbox.pending.items()):
         if pending.bodies or pending.notes:
-            _flush_chain(conn, chain, pending)
+            _flush_chain(tx, chain, pending)
 
 
-def last_seq(conn: Connection, session_id: str) -> int:
+def last_seq(tx: Tx, session_id: str) -> int:
     """The place of the last event in a session's log; 0 for an empty one."""
-    return conn.execute(_LAST_SEQ, {"of": session_id}).scalar() or 0
+    return tx.execute(_LAST_SEQ, {"of": session_id}).scalar() or 0
 
 
-def told_seq(conn: Connection, session_id: str) -> int:
+def told_seq(tx: Tx, session_id: str) -> int:
     """The place that the last event of this transaction so far will have in a session's log."""
     # Held from here on, so that no other transaction takes that place.
-    last = conn.execute(_HOLD_LAST_SEQ, {"of": session_id}).scalar() or 0
-    return last + len(told_in(conn, session_id))
+    last = tx.execute(_HOLD_LAST_SEQ, {"of": session_id}).scalar() or 0
+    return last + len(told_in(tx, session_id))
 
 
-def begin_seq(conn: Connection, session_id: str) -> int:
+def begin_seq(tx: Tx, session_id: str) -> int:
     """Where a session's log stands before what this transaction tells in it.
 
     Held from here on: what others tell is before it, or after all that this transaction tells.
     """
-    return told_seq(conn, session_id) - len(told_in(conn, session_id))
+    return told_seq(tx, session_id) - len(told_in(tx, session_id))
 
 
-def events_after(
-    conn: Connection, session_id: str, after: int, limit: int = 500
-) -> list[dict[str, Any]]:
+def events_after(tx: Tx, session_id: str, after: int, limit: int = 500) -> list[dict[str, Any]]:
     """The events that follow a place in a session's log, oldest first."""
-    found = whole_rows(conn, _AFTER, {"of": session_id, "after": after, "limit": limit})
+    found = whole_rows(tx, _AFTER, {"of": session_id, "after": after, "limit": limit})
     return [_wire(session_id, row["seq"], row["ts"], row["body"]) for row in found]
 
 
-def entries(conn: Connection, chain: str, after: int = 0, limit: int = 1000) -> list[AuditEntry]:
+def entries(tx: Tx, chain: str, after: int = 0, limit: int = 1000) -> list[AuditEntry]:
     """Entries of one audit chain, oldest first."""
-    return many(conn, _ENTRIES, {"of": chain, "after": after, "limit": limit}, AuditEntry)
+    return many(tx, _ENTRIES, {"of": chain, "after": after, "limit": limit}, AuditEntry)
 
 
-def extent_of(conn: Connection, chain: str) -> Extent | None:
+def extent_of(tx: Tx, chain: str) -> Extent | None:
     """Where a chain stands by what its head says, also of a session that was erased."""
-    row = conn.execute(_EXTENT, {"of": chain}).one_or_none()
+    row = tx.execute(_EXTENT, {"of": chain}).one_or_none()
     return None if row is None else Extent(*row)
 
 
-def hash_at(conn: Connection, chain: str, seq: int) -> str | None:
+def hash_at(tx: Tx, chain: str, seq: int) -> str | None:
     """The hash of an entry, if it is there."""
-    return conn.execute(_HASH, {"of": chain, "at": seq}).scalar()
+    return tx.execute(_HASH, {"of": chain, "at": seq}).scalar()
 
 
-def _pending(conn: Connection, chain: str) -> Pending:
-    return outbox(conn).pending.setdefault(chain, Pending())
+def _pending(tx: Tx, chain: str) -> Pending:
+    return tx.outbox.pending.setdefault(chain, Pending())
 
 
-def _flush_chain(conn: Connection, chain: str, pending: Pending) -> None:
+def _flush_chain(tx: Tx, chain: str, pending: Pending) -> None:
     if chain == SYSTEM:
-        head = conn.execute(_ADVANCE_SYSTEM, {"of": chain, "notes": len(pending.notes)}).one()
-        digest = _write_notes(conn, chain, pending.notes, head)
-        outbox(conn).extents[chain] = Extent(head.audit_seq, digest)
+        head = tx.execute(_ADVANCE_SYSTEM, {"of": chain, "notes": len(pending.notes)}).one()
+        digest = _write_notes(tx, chain, pending.notes, head)
+        tx.outbox.extents[chain] = Extent(head.audit_seq, digest)
         return
     counts = {"told": len(pending.bodies), "notes": len(pending.notes)}
     at = pending.bodies[-1][0] if pending.bodies else pending.notes[-1].now
-    head = conn.execute(_ADVANCE, {"of": chain, "at": at, **counts}).one_or_none()
+    head = tx.execute(_ADVANCE, {"of": chain, "at": at, **counts}).one_or_none()
     if head is None:
         raise NotFound(f"No session found with id={chain}")
-    digest = _write_notes(conn, chain, pending.notes, head)
-    outbox(conn).extents[chain] = Extent(head.audit_seq, digest, head.last_seq)
+    digest = _write_notes(tx, chain, pending.notes, head)
+    tx.outbox.extents[chain] = Extent(head.audit_seq, digest, head.last_seq)
     rows: list[dict[str, Any]] = [
         {"session_id": chain, "seq": seq, "ts": now, "type": body["type"], "body": body}
         for seq, (now, body) in enumerate(pending.bodies, head.last_seq - counts["told"] + 1)
     ]
-    put(conn, events, rows)
-    outbox(conn).events.extend(_wire(chain, row["seq"], row["ts"], row["body"]) for row in rows)
+    put(tx, events, rows)
+    tx.outbox.events.extend(_wire(chain, row["seq"], row["ts"], row["body"]) for row in rows)
 
 
 def _write_notes(
-    conn: Connection,
+    tx: Tx,
     chain: str,
     notes: Sequence[_Note],
     head: Any,  # noqa: ANN401 - a database row
@@ -227,9 +225,9 @@ def _write_notes(
     if not notes:
         return head.audit_hash
     rows = list(_chained(chain, head.audit_seq - len(notes), head.audit_hash, notes))
-    put(conn, audit, rows)
+    put(tx, audit, rows)
     digest = rows[-1]["hash"]
-    conn.execute(_SET_HASH[chain == SYSTEM], {"of": chain, "hash": digest})
+    tx.execute(_SET_HASH[chain == SYSTEM], {"of": chain, "hash": digest})
     return digest
 
 
@@ -251,7 +249,7 @@ def _wire(session_id: str, seq: int, ts: datetime, body: dict[str, Any]) -> dict
     return {**body, "seq": seq, "session_id": session_id, "ts": stamp(ts)}
 
 
-def start_system_chain(conn: Connection) -> None:
+def start_system_chain(tx: Tx) -> None:
     """Make the system chain's head if there is none yet."""
-    if extent_of(conn, SYSTEM) is None:
-        put(conn, chains, {"chain": SYSTEM, "audit_seq": 0, "audit_hash": GENESIS})
+    if extent_of(tx, SYSTEM) is None:
+        put(tx, chains, {"chain": SYSTEM, "audit_seq": 0, "audit_hash": GENESIS})

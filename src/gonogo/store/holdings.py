@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from sqlalchemy import Connection, Text, bindparam, literal, select, type_coerce, union_all
+from sqlalchemy import Text, bindparam, literal, select, type_coerce, union_all
 
 from gonogo.domain.audit_chain import DELETED, OPENED, SYSTEM
 from gonogo.domain.reconciliation import ALLOWED, Claim, Holding, claim_of_question
@@ -20,6 +20,7 @@ from gonogo.store.schema import (
     tokens,
     tool_calls,
 )
+from gonogo.store.transaction import Tx
 
 _OF = bindparam("of", type_=Clean())
 _QUESTIONS = select(
@@ -63,27 +64,27 @@ _OF_SYSTEM = union_all(
 )
 
 
-def held_of(conn: Connection, session_id: str) -> Iterator[Holding]:
+def held_of(tx: Tx, session_id: str) -> Iterator[Holding]:
     """What of a session each has its entry in the session's chain."""
-    for row in conn.execute(_QUESTIONS, {"of": session_id}):
+    for row in tx.execute(_QUESTIONS, {"of": session_id}):
         asked = claim_of_question(f"{row.kind}.asked", row.id, "", row.digest)
         yield Holding(asked, row.asked_at)
         if row.status != ApprovalStatus.PENDING:
             by = row.decided_by or "gonogo"
             closed = claim_of_question(f"{row.kind}.{row.status}", row.id, by, row.digest)
             yield Holding(closed, row.decided_at)
-    for row in conn.execute(_RAN, {"of": session_id}):
+    for row in tx.execute(_RAN, {"of": session_id}):
         yield Holding(Claim(ALLOWED, row.id, digest=row.digest), row.at)
-    for row in conn.execute(_OTHERS, {"of": session_id}):
+    for row in tx.execute(_OTHERS, {"of": session_id}):
         yield Holding(Claim(row.action, row.id), row.at)
 
 
-def known_in(conn: Connection, session_id: str) -> set[str]:
+def known_in(tx: Tx, session_id: str) -> set[str]:
     """The ids of all that entries of a session's chain may be about."""
-    return set(conn.execute(_IDS, {"of": session_id}).scalars())
+    return set(tx.execute(_IDS, {"of": session_id}).scalars())
 
 
-def held_of_system(conn: Connection) -> Iterator[Holding]:
+def held_of_system(tx: Tx) -> Iterator[Holding]:
     """What has its entry in the system's chain."""
-    for row in conn.execute(_OF_SYSTEM):
+    for row in tx.execute(_OF_SYSTEM):
         yield Holding(Claim(row.action, row.id), "")

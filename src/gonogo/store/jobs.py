@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, delete, exists, func, select, update
+from sqlalchemy import bindparam, delete, exists, func, select, update
 
 from gonogo.domain.records import Timer
 from gonogo.domain.reviews import Delivery, DeliveryStatus
@@ -18,7 +18,7 @@ from gonogo.store.schema import (
     timers,
     tool_calls,
 )
-from gonogo.store.transaction import outbox
+from gonogo.store.transaction import Tx
 
 _DUE_TIMERS = (
     select(*columns_of(timers, Timer))
@@ -34,37 +34,37 @@ _HAS = select(timers.c.run_at).where(
 _TAKE = _DROP.where(timers.c.run_at == bindparam("run_at"))
 
 
-def set_timer(conn: Connection, kind: str, key: str, run_at: datetime) -> None:
+def set_timer(tx: Tx, kind: str, key: str, run_at: datetime) -> None:
     """Set a timer, in the place of an earlier one of the same kind and key."""
-    drop_timer(conn, kind, key)
-    put(conn, timers, {"kind": kind, "key": key, "run_at": run_at})
-    outbox(conn).timers.append(Timer(kind=kind, key=key, run_at=run_at))
+    drop_timer(tx, kind, key)
+    put(tx, timers, {"kind": kind, "key": key, "run_at": run_at})
+    tx.outbox.timers.append(Timer(kind=kind, key=key, run_at=run_at))
 
 
-def has_timer(conn: Connection, kind: str, key: str) -> bool:
+def has_timer(tx: Tx, kind: str, key: str) -> bool:
     """Whether there is a timer of that kind and key."""
-    return conn.execute(_HAS, {"kind": kind, "key": key}).scalar() is not None
+    return tx.execute(_HAS, {"kind": kind, "key": key}).scalar() is not None
 
 
-def drop_timer(conn: Connection, kind: str, key: str) -> None:
+def drop_timer(tx: Tx, kind: str, key: str) -> None:
     """Drop a timer if there is one."""
-    conn.execute(_DROP, {"kind": kind, "key": key})
+    tx.execute(_DROP, {"kind": kind, "key": key})
 
 
-def take_timer(conn: Connection, timer: Timer) -> bool:
+def take_timer(tx: Tx, timer: Timer) -> bool:
     """Drop a timer to carry it out. False when it was dropped, set anew or taken meanwhile."""
     params = {"kind": timer.kind, "key": timer.key, "run_at": timer.run_at}
-    return conn.execute(_TAKE, params).rowcount > 0
+    return tx.execute(_TAKE, params).rowcount > 0
 
 
-def due_timers(conn: Connection, now: datetime) -> list[Timer]:
+def due_timers(tx: Tx, now: datetime) -> list[Timer]:
     """The timers whose time has come, earliest first."""
-    return many(conn, _DUE_TIMERS, {"now": now}, Timer)
+    return many(tx, _DUE_TIMERS, {"now": now}, Timer)
 
 
-def first_timer(conn: Connection) -> datetime | None:
+def first_timer(tx: Tx) -> datetime | None:
     """When the earliest timer is due."""
-    return conn.execute(_FIRST).scalar()
+    return tx.execute(_FIRST).scalar()
 
 
 # Deliveries: what other programs are to be told, until they were or it is given up.
@@ -97,43 +97,43 @@ _PENDING = (
 )
 
 
-def add_delivery(conn: Connection, delivery: Delivery) -> None:
+def add_delivery(tx: Tx, delivery: Delivery) -> None:
     """Insert a delivery. Of one question, ids sort as they were made."""
-    put(conn, deliveries, row_of(delivery))
+    put(tx, deliveries, row_of(delivery))
 
 
-def delivery_of(conn: Connection, delivery_id: str) -> Delivery | None:
+def delivery_of(tx: Tx, delivery_id: str) -> Delivery | None:
     """The delivery of that id."""
-    return one(conn, by(deliveries, Delivery, "id"), {"id": delivery_id}, Delivery)
+    return one(tx, by(deliveries, Delivery, "id"), {"id": delivery_id}, Delivery)
 
 
-def pending_deliveries(conn: Connection) -> list[Delivery]:
+def pending_deliveries(tx: Tx) -> list[Delivery]:
     """Every delivery that is still to be made."""
-    return many(conn, _PENDING, {}, Delivery)
+    return many(tx, _PENDING, {}, Delivery)
 
 
-def due_delivery(conn: Connection, hook: str, now: datetime) -> Delivery | None:
+def due_delivery(tx: Tx, hook: str, now: datetime) -> Delivery | None:
     """The next delivery of a hook that may be tried, if there is one."""
-    found = many(conn, _DUE, {"hook": hook, "now": now}, Delivery)
+    found = many(tx, _DUE, {"hook": hook, "now": now}, Delivery)
     return found[0] if found else None
 
 
-def take_delivery(conn: Connection, delivery: Delivery, until: datetime) -> bool:
+def take_delivery(tx: Tx, delivery: Delivery, until: datetime) -> bool:
     """Begin an attempt, which has to be over at a time. False when somebody else has begun one."""
     where = {"id": delivery.id, "status": "pending", "epoch": delivery.epoch}
     to = {"epoch": delivery.epoch + 1, "attempt": delivery.attempt + 1, "not_before": until}
-    return change(conn, deliveries, where, to)
+    return change(tx, deliveries, where, to)
 
 
 def set_delivery(
-    conn: Connection,
+    tx: Tx,
     delivery: Delivery,
     status: DeliveryStatus,
     **to: Any,  # noqa: ANN401 - columns
 ) -> bool:
     """Record what came of an attempt. False when the delivery was taken over meanwhile."""
     where = {"id": delivery.id, "status": "pending", "epoch": delivery.epoch}
-    return change(conn, deliveries, where, {"status": status, **to})
+    return change(tx, deliveries, where, {"status": status, **to})
 
 
 # What of the snapshots is given up, and what somebody may still ask for.
@@ -175,21 +175,21 @@ _CHANGES = select(file_changes.c.before, file_changes.c.after).where(
 )
 
 
-def give_up_snapshots(conn: Connection, before: datetime, now: datetime) -> int:
+def give_up_snapshots(tx: Tx, before: datetime, now: datetime) -> int:
     """Mark the checkpoints of plans that ended, and were last rolled back, before a time."""
-    conn.execute(_HOLD, {"before": before})
-    return conn.execute(_MARK, {"before": before, "now": now}).rowcount
+    tx.execute(_HOLD, {"before": before})
+    return tx.execute(_MARK, {"before": before, "now": now}).rowcount
 
 
-def given_up(conn: Connection, plan_id: str) -> datetime | None:
+def given_up(tx: Tx, plan_id: str) -> datetime | None:
     """Until when what a plan changed was given up, if anything was."""
-    return conn.execute(_LAST, {"plan_id": plan_id}).scalar()
+    return tx.execute(_LAST, {"plan_id": plan_id}).scalar()
 
 
-def kept_objects(conn: Connection) -> set[str]:
+def kept_objects(tx: Tx) -> set[str]:
     """The ids of all snapshots and contents that somebody may still ask for."""
-    kept = {*conn.execute(_TREES).scalars(), *conn.execute(_STARTED).scalars()}
+    kept = {*tx.execute(_TREES).scalars(), *tx.execute(_STARTED).scalars()}
     states: Any
-    for states in conn.execute(_CHANGES):
+    for states in tx.execute(_CHANGES):
         kept.update(state["blob"] for state in states if state and "blob" in state)
     return kept

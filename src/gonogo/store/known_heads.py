@@ -15,13 +15,12 @@ from contextlib import suppress
 from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
-from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
 from gonogo.domain.errors import Conflict
 from gonogo.store.events import extent_of, hash_at
 from gonogo.store.outage import is_away, raise_told
-from gonogo.store.transaction import Extent
+from gonogo.store.transaction import Extent, Tx
 
 _LOG = logging.getLogger(__name__)
 _EVERY = 1.0
@@ -43,7 +42,7 @@ class KnownHeads:
         self._is_new = False
         self._written = -_EVERY
 
-    def missing(self, conn: Connection, *, accept: bool) -> list[str]:
+    def missing(self, tx: Tx, *, accept: bool) -> list[str]:
         """What was in the database and is not there any more.
 
         Args:
@@ -53,9 +52,7 @@ class KnownHeads:
             Conflict: something is missing, and that is not accepted; how to go on.
             Busy: the database cannot be read.
         """
-        lost = [
-            said for chain, known in self._extents.items() for said in _lost(conn, chain, known)
-        ]
+        lost = [said for chain, known in self._extents.items() for said in _lost(tx, chain, known)]
         if lost and not accept:
             more = f" (and {len(lost) - _NAMED} more)" if len(lost) > _NAMED else ""
             raise Conflict(
@@ -119,9 +116,9 @@ def _private(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 
 
-def _lost(conn: Connection, chain: str, known: Extent) -> Iterator[str]:
+def _lost(tx: Tx, chain: str, known: Extent) -> Iterator[str]:
     try:
-        found = extent_of(conn, chain)
+        found = extent_of(tx, chain)
     except DBAPIError as error:
         if is_away(error):
             raise_told(error)
@@ -133,5 +130,5 @@ def _lost(conn: Connection, chain: str, known: Extent) -> Iterator[str]:
         yield f"chain {chain} had {known.entries} entries, and now ends at {found.entries}"
     elif found.events is not None and found.events < (known.events or 0):
         yield f"session {chain} had {known.events} events, and now ends at {found.events}"
-    elif hash_at(conn, chain, known.entries) not in (None, known.hash):
+    elif hash_at(tx, chain, known.entries) not in (None, known.hash):
         yield f"entry {known.entries} of chain {chain} was another one"

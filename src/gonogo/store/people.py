@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, delete, func, or_, select, union_all, update
+from sqlalchemy import bindparam, delete, func, or_, select, union_all, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from gonogo.domain.identity import Login, Sight
@@ -25,6 +25,7 @@ from gonogo.store.schema import (
     sightings,
     tokens,
 )
+from gonogo.store.transaction import Tx
 
 _NAMES = select(principals.c.id, principals.c.name).where(
     principals.c.id.in_(bindparam("ids", expanding=True))
@@ -61,65 +62,65 @@ _ANSWER = select(answers.c.request_digest, answers.c.answer).where(
 )
 
 
-def keep_principal(conn: Connection, principal_id: str, name: str, now: datetime) -> bool:
+def keep_principal(tx: Tx, principal_id: str, name: str, now: datetime) -> bool:
     """Insert a principal if it is new. False when it is not."""
-    if names(conn, [principal_id]):
+    if names(tx, [principal_id]):
         return False
-    put(conn, principals, {"id": principal_id, "name": name, "created_at": now})
+    put(tx, principals, {"id": principal_id, "name": name, "created_at": now})
     return True
 
 
-def rename_principal(conn: Connection, principal_id: str, name: str) -> None:
+def rename_principal(tx: Tx, principal_id: str, name: str) -> None:
     """Change the name that a principal is shown under."""
-    change(conn, principals, {"id": principal_id}, {"name": name})
+    change(tx, principals, {"id": principal_id}, {"name": name})
 
 
-def names(conn: Connection, ids: Iterable[str]) -> dict[str, str]:
+def names(tx: Tx, ids: Iterable[str]) -> dict[str, str]:
     """The names of those principals that are known."""
-    found = rows(conn, _NAMES, {"ids": sorted(set(ids))})
+    found = rows(tx, _NAMES, {"ids": sorted(set(ids))})
     return {row.id: row.name for row in found}
 
 
-def add_token(conn: Connection, row: dict[str, Any]) -> None:
+def add_token(tx: Tx, row: dict[str, Any]) -> None:
     """Insert a token: the hash of its secret, never the secret."""
-    put(conn, tokens, row)
+    put(tx, tokens, row)
 
 
-def token_by_secret(conn: Connection, secret_hash: str) -> Any:  # noqa: ANN401 - a row or None
+def token_by_secret(tx: Tx, secret_hash: str) -> Any:  # noqa: ANN401 - a row or None
     """The row of the token whose secret has that hash, unless it is revoked."""
-    found = rows(conn, _BY_SECRET, {"secret_hash": secret_hash})
+    found = rows(tx, _BY_SECRET, {"secret_hash": secret_hash})
     return found[0] if found else None
 
 
-def list_tokens(conn: Connection) -> list[Any]:
+def list_tokens(tx: Tx) -> list[Any]:
     """Every token's row, revoked ones too."""
-    return rows(conn, _TOKENS, {})
+    return rows(tx, _TOKENS, {})
 
 
-def revoke_token(conn: Connection, token_id: str, now: datetime) -> bool:
+def revoke_token(tx: Tx, token_id: str, now: datetime) -> bool:
     """Revoke a token. False when there is none."""
-    return change(conn, tokens, {"id": token_id}, {"revoked_at": now})
+    return change(tx, tokens, {"id": token_id}, {"revoked_at": now})
 
 
-def standing(conn: Connection, who: str) -> Any:  # noqa: ANN401 - a row or None
+def standing(tx: Tx, who: str) -> Any:  # noqa: ANN401 - a row or None
     """The row `(id, name, role)` of who has a token now, by id or by a name that only one has.
 
     The role is the highest of their tokens.
     """
-    found = rows(conn, _STANDING, {"who": who})
+    found = rows(tx, _STANDING, {"who": who})
     own = [row for row in found if row.id == who]
     return own[0] if own else found[0] if len(found) == 1 else None
 
 
-def keep_sight(conn: Connection, principal_id: str, sight: Sight) -> None:
+def keep_sight(tx: Tx, principal_id: str, sight: Sight) -> None:
     """Note how somebody of a provider was seen; nothing where nobody has that id."""
     told = {"issuer": sight.issuer, "words": list(sight.words), "at": sight.at.isoformat()}
-    change(conn, principals, {"id": principal_id}, {"sight": told})
+    change(tx, principals, {"id": principal_id}, {"sight": told})
 
 
-def last_sight(conn: Connection, principal_id: str) -> tuple[str, Sight] | None:
+def last_sight(tx: Tx, principal_id: str) -> tuple[str, Sight] | None:
     """The name of somebody of a provider, and how they were seen last."""
-    found = rows(conn, _SIGHT, {"who": principal_id})
+    found = rows(tx, _SIGHT, {"who": principal_id})
     kept = found[0].sight if found else None
     if kept is None:
         return None
@@ -127,13 +128,13 @@ def last_sight(conn: Connection, principal_id: str) -> tuple[str, Sight] | None:
     return found[0].name, Sight(issuer=kept["issuer"], words=tuple(kept["words"]), at=at)
 
 
-def kept_answer(conn: Connection, principal_id: str, key: str) -> Any:  # noqa: ANN401
+def kept_answer(tx: Tx, principal_id: str, key: str) -> Any:  # noqa: ANN401
     """The row `(request_digest, answer)` of an earlier request with that key, or None."""
-    found = rows(conn, _ANSWER, {"principal_id": principal_id, "key": key})
+    found = rows(tx, _ANSWER, {"principal_id": principal_id, "key": key})
     return found[0] if found else None
 
 
-def keep_answer(conn: Connection, row: dict[str, Any], about: str = "") -> None:
+def keep_answer(tx: Tx, row: dict[str, Any], about: str = "") -> None:
     """Keep an answer for a repeat of its request; the first one stays.
 
     One about a session that is gone is not kept.
@@ -142,16 +143,16 @@ def keep_answer(conn: Connection, row: dict[str, Any], about: str = "") -> None:
         about: What was asked, such as a path: it may name the session, as the answer may.
     """
     named = {match[0] or match[1] for match in _NAMED.findall(f"{about} {_said(row['answer'])}")}
-    found = rows(conn, _WHOSE, {"ids": sorted(named)}) if named else []
+    found = rows(tx, _WHOSE, {"ids": sorted(named)}) if named else []
     if named and not found:
         return
-    if kept_answer(conn, row["principal_id"], row["key"]) is None:
-        put(conn, answers, {**row, "session_id": found[0].session_id if found else None})
+    if kept_answer(tx, row["principal_id"], row["key"]) is None:
+        put(tx, answers, {**row, "session_id": found[0].session_id if found else None})
 
 
-def forget_answers(conn: Connection, before: datetime) -> int:
+def forget_answers(tx: Tx, before: datetime) -> int:
     """Forget the answers to requests from before a time. Gives how many there were."""
-    return conn.execute(_FORGET, {"before": before}).rowcount
+    return tx.execute(_FORGET, {"before": before}).rowcount
 
 
 def _said(answer: dict[str, Any]) -> str:
@@ -185,26 +186,26 @@ _OLDEST = delete(logins).where(
 _END = delete(logins).where(logins.c.secret_hash == bindparam("of"))
 
 
-def begin(conn: Connection, login: Login) -> None:
+def begin(tx: Tx, login: Login) -> None:
     """Keep a login; those that are over, or too many, go."""
-    put(conn, logins, row_of(login))
-    conn.execute(_EXPIRED, {"now": login.created_at})
-    conn.execute(_OLDEST, {"of": login.principal_id})
+    put(tx, logins, row_of(login))
+    tx.execute(_EXPIRED, {"now": login.created_at})
+    tx.execute(_OLDEST, {"of": login.principal_id})
 
 
-def find(conn: Connection, secret_hash: str, now: datetime) -> Login | None:
+def find(tx: Tx, secret_hash: str, now: datetime) -> Login | None:
     """The login with that secret, unless it is over or its token was revoked."""
-    return one(conn, _FIND, {"secret_hash": secret_hash, "now": now}, Login)
+    return one(tx, _FIND, {"secret_hash": secret_hash, "now": now}, Login)
 
 
-def renew(conn: Connection, secret_hash: str, until: datetime) -> None:
+def renew(tx: Tx, secret_hash: str, until: datetime) -> None:
     """Have a login last longer; one that ended meanwhile stays so."""
-    change(conn, logins, {"secret_hash": secret_hash}, {"expires_at": until})
+    change(tx, logins, {"secret_hash": secret_hash}, {"expires_at": until})
 
 
-def end(conn: Connection, secret_hash: str) -> None:
+def end(tx: Tx, secret_hash: str) -> None:
     """End a login; one that is over already is no error."""
-    conn.execute(_END, {"of": secret_hash})
+    tx.execute(_END, {"of": secret_hash})
 
 
 # What was seen of the tools of foreign servers: appended, accepted, never changed.
@@ -248,25 +249,25 @@ _KEEP = {
 }
 
 
-def standing_of(conn: Connection, name: str) -> ToolHistory | None:
+def standing_of(tx: Tx, name: str) -> ToolHistory | None:
     """What was seen of a tool; None: nothing yet."""
-    found = many(conn, _OF, {"of": name}, Sighting)
+    found = many(tx, _OF, {"of": name}, Sighting)
     return ToolHistory(found) if found else None
 
 
-def all_standings(conn: Connection) -> dict[str, ToolHistory]:
+def all_standings(tx: Tx) -> dict[str, ToolHistory]:
     """What was seen of every tool, by name."""
     found: dict[str, list[Sighting]] = {}
-    for sighting in many(conn, _ALL, {}, Sighting):
+    for sighting in many(tx, _ALL, {}, Sighting):
         found.setdefault(sighting.name, []).append(sighting)
     return {name: ToolHistory(several) for name, several in found.items()}
 
 
 def sight(
-    conn: Connection, name: str, digest: str, definition: Mapping[str, Any], now: datetime
+    tx: Tx, name: str, digest: str, definition: Mapping[str, Any], now: datetime
 ) -> ToolHistory:
     """Write down how a tool is described, if that is not as it was seen last."""
-    standing = standing_of(conn, name)
+    standing = standing_of(tx, name)
     if standing is not None and standing.now.digest == digest:
         return standing
     seen = Sighting(
@@ -275,26 +276,26 @@ def sight(
     )  # fmt: skip
     if standing is None:
         seen = replace(seen, accepted_at=now, accepted_by=FIRST)
-    if conn.execute(_KEEP[conn.dialect.name], row_of(seen)).first() is not None:
+    if tx.execute(_KEEP[tx.conn.dialect.name], row_of(seen)).first() is not None:
         log.note(
-            conn, log.SYSTEM, now, actor="gonogo", subject=name, digest=digest,
+            tx, log.SYSTEM, now, actor="gonogo", subject=name, digest=digest,
             action="tool.seen" if standing is None else "tool.changed",
             before=None if standing is None else standing.now.digest,
         )  # fmt: skip
-        conn.execute(_FORGET_EARLIER, {"of": name, "up_to": seen.position - _KEPT})
+        tx.execute(_FORGET_EARLIER, {"of": name, "up_to": seen.position - _KEPT})
         kept = (standing and standing.as_accepted) or seen
-        conn.execute(_STRIP, {"of": name, "now": seen.position, "accepted": kept.position})
-    found = standing_of(conn, name)
+        tx.execute(_STRIP, {"of": name, "now": seen.position, "accepted": kept.position})
+    found = standing_of(tx, name)
     assert found is not None  # noqa: S101 - it is there, by us or by another process
     return found
 
 
-def count_seen(conn: Connection, start: str) -> int:
+def count_seen(tx: Tx, start: str) -> int:
     """How many tools were ever seen whose names begin so."""
-    return conn.execute(_COUNT, {"start": start, "length": len(start)}).scalar_one()
+    return tx.execute(_COUNT, {"start": start, "length": len(start)}).scalar_one()
 
 
-def accept(conn: Connection, sighting: Sighting, by: str, now: datetime, *, actor: str) -> bool:
+def accept(tx: Tx, sighting: Sighting, by: str, now: datetime, *, actor: str) -> bool:
     """Have a tool count as it was seen. False when somebody accepted that meanwhile.
 
     Args:
@@ -302,10 +303,10 @@ def accept(conn: Connection, sighting: Sighting, by: str, now: datetime, *, acto
         actor: Their id.
     """
     where = {"of": sighting.name, "at": sighting.position}
-    if conn.execute(_ACCEPT, {**where, "now": now, "by": by}).rowcount == 0:
+    if tx.execute(_ACCEPT, {**where, "now": now, "by": by}).rowcount == 0:
         return False
     log.note(
-        conn, log.SYSTEM, now, actor=actor, action="tool.accepted", subject=sighting.name,
+        tx, log.SYSTEM, now, actor=actor, action="tool.accepted", subject=sighting.name,
         digest=sighting.digest,
     )  # fmt: skip
     return True

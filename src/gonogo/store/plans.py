@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from pydantic import TypeAdapter
-from sqlalchemy import Connection, and_, bindparam, delete, exists, func, or_, select, update
+from sqlalchemy import and_, bindparam, delete, exists, func, or_, select, update
 
 from gonogo.domain.errors import Conflict
 from gonogo.domain.plan import FORM, Revision, Subtask, as_meant, worker_name
@@ -28,7 +28,7 @@ from gonogo.store.rows import (
     rows,
 )
 from gonogo.store.schema import grants, plan_revisions, plans, sessions, subtasks, watches
-from gonogo.store.transaction import go_on
+from gonogo.store.transaction import Tx, go_on
 
 _SUBTASKS: TypeAdapter[tuple[Subtask, ...]] = TypeAdapter(tuple[Subtask, ...])
 
@@ -113,13 +113,13 @@ def split_key(key: str) -> tuple[str, int, str]:
     return plan_id, int(revision), subtask_id
 
 
-def add_plan(conn: Connection, plan: Plan) -> None:
+def add_plan(tx: Tx, plan: Plan) -> None:
     """Insert a plan."""
-    put(conn, plans, row_of(plan))
+    put(tx, plans, row_of(plan))
 
 
 def add_revision(
-    conn: Connection,
+    tx: Tx,
     revision: Revision,
     now: datetime,
     created_by: str,
@@ -143,22 +143,22 @@ def add_revision(
         "created_by": created_by,
         "reason": reason,
     }
-    put(conn, plan_revisions, row)
+    put(tx, plan_revisions, row)
     rows_of = [_fresh(revision, s, n, kept.get(s.id)) for n, s in enumerate(revision.subtasks, 1)]
-    put(conn, subtasks, rows_of)
+    put(tx, subtasks, rows_of)
 
 
-def plan_of(conn: Connection, plan_id: str) -> Plan | None:
+def plan_of(tx: Tx, plan_id: str) -> Plan | None:
     """The plan of that id."""
-    return one(conn, by(plans, Plan, "id"), {"id": plan_id}, Plan)
+    return one(tx, by(plans, Plan, "id"), {"id": plan_id}, Plan)
 
 
-def lock_plan(conn: Connection, plan_id: str) -> Plan | None:
+def lock_plan(tx: Tx, plan_id: str) -> Plan | None:
     """The plan of that id, held until the transaction ends, so that rounds do not cross."""
-    return one(conn, _LOCK, {"id": plan_id}, Plan)
+    return one(tx, _LOCK, {"id": plan_id}, Plan)
 
 
-def move_plan(conn: Connection, plan: Plan, status: PlanStatus, **to: Any) -> bool:  # noqa: ANN401
+def move_plan(tx: Tx, plan: Plan, status: PlanStatus, **to: Any) -> bool:  # noqa: ANN401
     """Compare-and-set a plan's status on the status and revision that the caller saw.
 
     To move a plan to `approved` is to approve the revision that it then has.
@@ -170,10 +170,10 @@ def move_plan(conn: Connection, plan: Plan, status: PlanStatus, **to: Any) -> bo
     PLAN.check(plan.status, status, plan.id)
     if status is PlanStatus.APPROVED:
         to = {"approved_revision": to.get("revision", plan.revision), **to}
-    return set_plan(conn, plan, status=status, **to)
+    return set_plan(tx, plan, status=status, **to)
 
 
-def set_plan(conn: Connection, plan: Plan, **to: Any) -> bool:  # noqa: ANN401
+def set_plan(tx: Tx, plan: Plan, **to: Any) -> bool:  # noqa: ANN401
     """Set columns of a plan, if its status and revision are as the caller saw them.
 
     Raises:
@@ -182,21 +182,21 @@ def set_plan(conn: Connection, plan: Plan, **to: Any) -> bool:  # noqa: ANN401
     if not to.keys().isdisjoint(_POINTS) and (then := replace(plan, **to)).status in BOUND:
         check_approved(then)
     where = {"id": plan.id, "status": plan.status, "revision": plan.revision}
-    return change(conn, plans, where, to)
+    return change(tx, plans, where, to)
 
 
-def account_kept(conn: Connection, plan_id: str) -> str | None:
+def account_kept(tx: Tx, plan_id: str) -> str | None:
     """The account of a plan that is over; None until somebody has needed it."""
-    return conn.execute(_ACCOUNT, {"of": plan_id}).scalar()
+    return tx.execute(_ACCOUNT, {"of": plan_id}).scalar()
 
 
-def keep_account(conn: Connection, plan_id: str, account: str | None) -> None:
+def keep_account(tx: Tx, plan_id: str, account: str | None) -> None:
     """Keep the account of a plan; None forgets it, since the plan came to something else since."""
-    change(conn, plans, {"id": plan_id}, {"account": account})
+    change(tx, plans, {"id": plan_id}, {"account": account})
 
 
 def revise_plan(
-    conn: Connection,
+    tx: Tx,
     plan: Plan,
     revision: Revision,
     floor: int,
@@ -204,7 +204,7 @@ def revise_plan(
 ) -> bool:
     """Make a revision the plan's current one, compare-and-set on what the caller saw."""
     return set_plan(
-        conn, plan, revision=revision.number, digest=revision.digest, finished_at=None, floor=floor,
+        tx, plan, revision=revision.number, digest=revision.digest, finished_at=None, floor=floor,
         again=None, revising=None, **to,
     )  # fmt: skip
 
@@ -219,25 +219,23 @@ def check_approved(plan: Plan) -> None:
         raise Conflict(f"Revision {plan.revision} of plan {plan.id} was never approved")
 
 
-def list_plans(
-    conn: Connection, session_ids: Sequence[str] | None, status: str | None
-) -> list[Plan]:
+def list_plans(tx: Tx, session_ids: Sequence[str] | None, status: str | None) -> list[Plan]:
     """Plans of the sessions, newest first; of all sessions for None."""
     if session_ids is None:
-        found = many(conn, _ALL_PLANS, {}, Plan)
+        found = many(tx, _ALL_PLANS, {}, Plan)
     else:
-        found = many(conn, _SESSION_PLANS, {"of": list(session_ids)}, Plan)
+        found = many(tx, _SESSION_PLANS, {"of": list(session_ids)}, Plan)
     return [plan for plan in found if status is None or plan.status == status]
 
 
-def live_plans(conn: Connection) -> list[str]:
+def live_plans(tx: Tx) -> list[str]:
     """The ids of the plans that run."""
-    return list(conn.execute(_LIVE_PLANS).scalars())
+    return list(tx.execute(_LIVE_PLANS).scalars())
 
 
-def revision_of(conn: Connection, plan_id: str, number: int) -> Revision | None:
+def revision_of(tx: Tx, plan_id: str, number: int) -> Revision | None:
     """One revision of a plan; parsed once, since it never changes."""
-    row = conn.execute(_REVISION, {"of": plan_id, "number": number}).one_or_none()
+    row = tx.execute(_REVISION, {"of": plan_id, "number": number}).one_or_none()
     if row is None:
         return None
     # By digest too: a transaction that is rolled back may have made another one of this number.
@@ -247,44 +245,44 @@ def revision_of(conn: Connection, plan_id: str, number: int) -> Revision | None:
     return kept[0]
 
 
-def current_revision(conn: Connection, plan: Plan) -> Revision:
+def current_revision(tx: Tx, plan: Plan) -> Revision:
     """The revision that a plan is at."""
-    found = revision_of(conn, plan.id, plan.revision)
+    found = revision_of(tx, plan.id, plan.revision)
     assert found is not None  # noqa: S101 - a plan and its revision are written together
     return found
 
 
-def revisions_of(conn: Connection, plan_id: str) -> list[tuple[Revision, Any]]:
+def revisions_of(tx: Tx, plan_id: str) -> list[tuple[Revision, Any]]:
     """All revisions of a plan with their rows, oldest first."""
-    return [(_revision(row), row) for row in rows(conn, _REVISIONS, {"of": plan_id})]
+    return [(_revision(row), row) for row in rows(tx, _REVISIONS, {"of": plan_id})]
 
 
-def count_revisions(conn: Connection, plan_id: str) -> int:
+def count_revisions(tx: Tx, plan_id: str) -> int:
     """How many revisions a plan has; they are numbered from 1."""
-    return conn.execute(_COUNT_REVISIONS, {"of": plan_id}).scalar_one()
+    return tx.execute(_COUNT_REVISIONS, {"of": plan_id}).scalar_one()
 
 
-def subtask_rows(conn: Connection, plan_id: str, revision: int) -> list[SubtaskRow]:
+def subtask_rows(tx: Tx, plan_id: str, revision: int) -> list[SubtaskRow]:
     """The rows of a revision's subtasks, in plan order."""
-    return many(conn, _ROWS, {"plan_id": plan_id, "revision": revision}, SubtaskRow)
+    return many(tx, _ROWS, {"plan_id": plan_id, "revision": revision}, SubtaskRow)
 
 
-def standings(conn: Connection, plan_id: str, revision: int) -> dict[str, SubtaskStanding]:
+def standings(tx: Tx, plan_id: str, revision: int) -> dict[str, SubtaskStanding]:
     """Where each subtask of a revision stands."""
     found: dict[str, SubtaskStanding] = {}
-    for *standing, ids in rows(conn, _STANDINGS, {"plan_id": plan_id, "revision": revision}):
+    for *standing, ids in rows(tx, _STANDINGS, {"plan_id": plan_id, "revision": revision}):
         found |= dict.fromkeys(ids.split(" "), SubtaskStanding(*standing))
     return found
 
 
-def subtask_row(conn: Connection, key: str) -> SubtaskRow | None:
+def subtask_row(tx: Tx, key: str) -> SubtaskRow | None:
     """The row of a subtask."""
-    return one(conn, by(subtasks, SubtaskRow, "key"), {"key": key}, SubtaskRow)
+    return one(tx, by(subtasks, SubtaskRow, "key"), {"key": key}, SubtaskRow)
 
 
-def running_subtasks(conn: Connection) -> list[str]:
+def running_subtasks(tx: Tx) -> list[str]:
     """The keys of the subtasks that run, in every plan."""
-    return list(conn.execute(_RUNNING_SUBTASKS).scalars())
+    return list(tx.execute(_RUNNING_SUBTASKS).scalars())
 
 
 class Move(NamedTuple):
@@ -298,7 +296,7 @@ class Move(NamedTuple):
     """Other columns."""
 
 
-def move_subtasks(conn: Connection, moves: Sequence[Move]) -> bool:
+def move_subtasks(tx: Tx, moves: Sequence[Move]) -> bool:
     """Compare-and-set each subtask's status on the status and epoch that the caller saw.
 
     False when one of them is so no more; the caller undoes the others by raising.
@@ -306,7 +304,7 @@ def move_subtasks(conn: Connection, moves: Sequence[Move]) -> bool:
     Raises:
         IllegalTransition: the table of subtasks has no such move.
     """
-    return change_all(conn, subtasks, [_move(*move) for move in moves])
+    return change_all(tx, subtasks, [_move(*move) for move in moves])
 
 
 def _move(
@@ -316,62 +314,62 @@ def _move(
     return {"key": key, "status": seen, "epoch": held}, {"status": status, **to}
 
 
-def take_subtask(conn: Connection, row: SubtaskRow) -> bool:
+def take_subtask(tx: Tx, row: SubtaskRow) -> bool:
     """Hold a running subtask under the next epoch. False when somebody else took it."""
     where = {"key": row.key, "status": row.status, "epoch": row.epoch}
-    return change(conn, subtasks, where, {"epoch": row.epoch + 1})
+    return change(tx, subtasks, where, {"epoch": row.epoch + 1})
 
 
-def add_grants(conn: Connection, found: Sequence[GrantRow]) -> None:
+def add_grants(tx: Tx, found: Sequence[GrantRow]) -> None:
     """Insert the grants of an approved revision."""
-    put(conn, grants, [row_of(g) for g in found])
+    put(tx, grants, [row_of(g) for g in found])
 
 
-def revoked_subtasks(conn: Connection, plan_id: str) -> frozenset[str]:
+def revoked_subtasks(tx: Tx, plan_id: str) -> frozenset[str]:
     """The subtasks of a plan whose grant a person has revoked: no later revision brings it back."""
-    return frozenset(conn.execute(_REVOKED, {"of": plan_id}).scalars())
+    return frozenset(tx.execute(_REVOKED, {"of": plan_id}).scalars())
 
 
-def granted_subtasks(conn: Connection, plan_id: str, revision: int) -> frozenset[str]:
+def granted_subtasks(tx: Tx, plan_id: str, revision: int) -> frozenset[str]:
     """The subtasks of a revision that have a grant now: approved, and ended by nobody."""
-    return frozenset(conn.execute(_GRANTED, {"of": plan_id, "number": revision}).scalars())
+    return frozenset(tx.execute(_GRANTED, {"of": plan_id, "number": revision}).scalars())
 
 
-def end_grant(conn: Connection, plan_id: str, subtask_id: str, now: datetime, because: str) -> None:
+def end_grant(tx: Tx, plan_id: str, subtask_id: str, now: datetime, because: str) -> None:
     """End what one subtask of a plan was granted; a retry by a person grants it anew."""
     params = {"of": plan_id, "key": subtask_id, "at": now, "because": because}
-    conn.execute(_END_GRANT, params)
+    tx.execute(_END_GRANT, params)
 
 
-def end_grants(conn: Connection, plan_id: str, now: datetime, because: str) -> int:
+def end_grants(tx: Tx, plan_id: str, now: datetime, because: str) -> int:
     """End every grant of a plan. Gives how many there were."""
     params = {"of": plan_id, "at": now, "because": because}
-    return conn.execute(_END_GRANTS, params).rowcount
+    return tx.execute(_END_GRANTS, params).rowcount
 
 
-def active_grant(conn: Connection, plan_id: str, revision: int, subtask_id: str) -> GrantRow | None:
+def active_grant(tx: Tx, plan_id: str, revision: int, subtask_id: str) -> GrantRow | None:
     """The grant that covers a subtask now."""
     key = {"plan_id": plan_id, "revision": revision, "subtask_id": subtask_id}
-    return one(conn, _ACTIVE_GRANT, key, GrantRow)
+    return one(tx, _ACTIVE_GRANT, key, GrantRow)
 
 
-def list_grants(conn: Connection, session_id: str | None) -> list[GrantRow]:
+def list_grants(tx: Tx, session_id: str | None) -> list[GrantRow]:
     """The grants of a session, or of all."""
     if session_id is None:
-        return many(conn, _ALL_GRANTS, {}, GrantRow)
-    return many(conn, _GRANTS, {"of": session_id}, GrantRow)
+        return many(tx, _ALL_GRANTS, {}, GrantRow)
+    return many(tx, _GRANTS, {"of": session_id}, GrantRow)
 
 
-def grant_of(conn: Connection, grant_id: str) -> GrantRow | None:
+def grant_of(tx: Tx, grant_id: str) -> GrantRow | None:
     """The grant of that id."""
-    return one(conn, by(grants, GrantRow, "id"), {"id": grant_id}, GrantRow)
+    return one(tx, by(grants, GrantRow, "id"), {"id": grant_id}, GrantRow)
 
 
-def revoke_grant(conn: Connection, grant_id: str, now: datetime, by_whom: str) -> bool:
+def revoke_grant(tx: Tx, grant_id: str, now: datetime, by_whom: str) -> bool:
     """End one grant because a person said so. False when it had ended already."""
     where = {"id": grant_id, "status": "active"}
     to = {"status": "revoked", "ended_at": now, "ended_because": f"revoked by {by_whom}"}
-    return change(conn, grants, where, to)
+    return change(tx, grants, where, to)
 
 
 def _fresh(
@@ -451,22 +449,22 @@ _WAITERS = _OTHERS.where(
 ).order_by(plans.c.id)
 
 
-def count_elsewhere(conn: Connection, session_id: str, plan_id: str) -> int:
+def count_elsewhere(tx: Tx, session_id: str, plan_id: str) -> int:
     """How many subtasks of other plans run in the workspace of a session.
 
     Until the transaction ends nobody else counts there, so that two plans never take the same room.
     """
-    if conn.dialect.name == "postgresql":
-        conn.execute(_LOCK_WORKSPACE, {"of": session_id})
-    return conn.execute(_RUN_ELSEWHERE, {"of": session_id, "plan_id": plan_id}).scalar_one()
+    if tx.conn.dialect.name == "postgresql":
+        tx.execute(_LOCK_WORKSPACE, {"of": session_id})
+    return tx.execute(_RUN_ELSEWHERE, {"of": session_id, "plan_id": plan_id}).scalar_one()
 
 
-def plans_that_wait(conn: Connection, session_id: str, plan_id: str) -> list[str]:
+def plans_that_wait(tx: Tx, session_id: str, plan_id: str) -> list[str]:
     """The other plans of the workspace that have something left to start.
 
     They come in a circle from the one that asks, so that each has its turn.
     """
-    found = conn.execute(_WAITERS, {"of": session_id, "plan_id": plan_id}).scalars().all()
+    found = tx.execute(_WAITERS, {"of": session_id, "plan_id": plan_id}).scalars().all()
     return [key for key in found if key > plan_id] + [key for key in found if key < plan_id]
 
 
@@ -492,47 +490,47 @@ _FOUND = (
 _GIVE_AWAY = update(watches).where(_OF).values(taken_by=bindparam("by_whom"))
 
 
-def add_watch(conn: Connection, watch: Watch) -> None:
+def add_watch(tx: Tx, watch: Watch) -> None:
     """Begin to watch, in the place of an earlier try of the same call."""
-    drop_watch(conn, watch.call_id)
-    put(conn, watches, row_of(watch))
+    drop_watch(tx, watch.call_id)
+    put(tx, watches, row_of(watch))
 
 
-def watch_of(conn: Connection, call_id: str) -> Watch | None:
+def watch_of(tx: Tx, call_id: str) -> Watch | None:
     """The watch of a call."""
-    return one(conn, by(watches, Watch, "call_id"), {"call_id": call_id}, Watch)
+    return one(tx, by(watches, Watch, "call_id"), {"call_id": call_id}, Watch)
 
 
-def watches_of_session(conn: Connection, session_id: str) -> list[Watch]:
+def watches_of_session(tx: Tx, session_id: str) -> list[Watch]:
     """All watches of a session."""
-    return many(conn, _OF_SESSION, {"session_id": session_id}, Watch)
+    return many(tx, _OF_SESSION, {"session_id": session_id}, Watch)
 
 
-def set_found(conn: Connection, call_id: str, found: Sequence[str], ended: str | None) -> bool:
+def set_found(tx: Tx, call_id: str, found: Sequence[str], ended: str | None) -> bool:
     """Write down what came. False when somebody else has, or the watch is over."""
     params: dict[str, Any] = {"of": call_id, "names": list(found), "how": ended}
-    return conn.execute(_FOUND, params).rowcount > 0
+    return tx.execute(_FOUND, params).rowcount > 0
 
 
-def give_away(conn: Connection, call_id: str, by_whom: str | None) -> None:
+def give_away(tx: Tx, call_id: str, by_whom: str | None) -> None:
     """Have what was found taken away; None: not any more."""
-    conn.execute(_GIVE_AWAY, {"of": call_id, "by_whom": by_whom})
+    tx.execute(_GIVE_AWAY, {"of": call_id, "by_whom": by_whom})
     if by_whom is not None:
-        go_on(conn, WATCH, call_id)
+        go_on(tx, WATCH, call_id)
 
 
-def drop_watch(conn: Connection, call_id: str) -> bool:
+def drop_watch(tx: Tx, call_id: str) -> bool:
     """End a watch. False when it is over already."""
-    return conn.execute(_DROP, {"of": call_id}).rowcount > 0
+    return tx.execute(_DROP, {"of": call_id}).rowcount > 0
 
 
-def look_later(conn: Connection, call_id: str) -> None:
+def look_later(tx: Tx, call_id: str) -> None:
     """Have somebody look after a call whose owner goes away."""
-    if watch_of(conn, call_id) is not None:
-        go_on(conn, WATCH, call_id)
+    if watch_of(tx, call_id) is not None:
+        go_on(tx, WATCH, call_id)
 
 
-def resume_watches(conn: Connection) -> None:
+def resume_watches(tx: Tx) -> None:
     """After a start: whatever was to be looked at, or taken away, is."""
-    for call_id in conn.execute(_DUE).scalars().all():
-        go_on(conn, WATCH, call_id)
+    for call_id in tx.execute(_DUE).scalars().all():
+        go_on(tx, WATCH, call_id)

@@ -29,9 +29,9 @@ from gonogo.store.driver import AdvisoryLock, count_transaction, join_writers, l
 from gonogo.store.events import flush
 from gonogo.store.outage import Pool, is_away, raise_told
 from gonogo.store.schema import METADATA
-from gonogo.store.transaction import Footprint, Outbox, open_outbox, remember_texts
+from gonogo.store.transaction import Clock, Footprint, Outbox, Recent, Tx
 
-Work = Callable[[Connection], Any]
+Work = Callable[[Tx], Any]
 _POOL, _READERS = 10, 4
 _TRIES = 5
 _AGAIN = frozenset({"40001", "40P01", "23505"})
@@ -72,13 +72,15 @@ class _Doubt(Exception):
 class PostgresBackend:
     """Runs functions on one PostgreSQL database."""
 
-    def __init__(self, url: str, deliver: Callable[[Outbox], None], patience: float) -> None:
-        self._deliver = deliver
+    def __init__(
+        self, url: str, deliver: Callable[[Outbox], None], patience: float, clock: Clock
+    ) -> None:
+        self._deliver, self._clock = deliver, clock
         self._closed = False
         self._lines: WeakSet[Any] = WeakSet()
         opened = partial(_engine, url, partial(self._prepare, patience))
         self.engine = opened(pool_size=_POOL, max_overflow=0, pool_timeout=patience)
-        self._recent = remember_texts(self.engine)
+        self._recent = Recent()
         alone = opened(poolclass=NullPool, isolation_level="AUTOCOMMIT")
         self.lock = AdvisoryLock(alone)
         self._writers = Pool(_POOL - _READERS, "gonogo-writer")
@@ -186,10 +188,10 @@ class PostgresBackend:
 
     def _transact(self, conn: Connection, asked: _Asked) -> tuple[Outbox, Any]:
         writer = self._writer_of(conn)
-        box = open_outbox(conn)
-        outcome = asked.work(conn)
-        flush(conn)
-        number = count_transaction(conn, writer)
+        tx = self._tx(conn)
+        outcome = asked.work(tx)
+        flush(tx)
+        number = count_transaction(tx, writer)
         if number is None:
             del conn.info[_WRITER]
             raise Busy(reason=_OVERTAKEN)
@@ -200,21 +202,24 @@ class PostgresBackend:
         except DBAPIError as error:
             if not is_away(error):
                 raise
-            doubt = _Doubt(writer, number, box, outcome)
+            doubt = _Doubt(writer, number, tx.outbox, outcome)
             with suppress(RuntimeError):
                 asked.loop.call_soon_threadsafe(self._pursue, doubt)
             raise doubt from error
-        return box, outcome
+        return tx.outbox, outcome
 
     def _writer_of(self, conn: Connection) -> str:
         """The name under which a connection counts its transactions."""
         if _WRITER not in conn.info:
             name = secrets.token_hex(8)
-            if not join_writers(conn, name, self.lock.fence):
+            if not join_writers(self._tx(conn), name, self.lock.fence):
                 raise Busy(reason=_OVERTAKEN)
             conn.commit()
             conn.info[_WRITER] = name
         return conn.info[_WRITER]
+
+    def _tx(self, conn: Connection) -> Tx:
+        return Tx(conn, self._clock(), self._recent)
 
     def _pursue(self, doubt: _Doubt) -> None:
         doubt.answer = asyncio.ensure_future(self._find_out(doubt))
@@ -244,7 +249,7 @@ class PostgresBackend:
     def _last_of(self, writer: str) -> int | None:
         try:
             with self.engine.connect() as conn:
-                return last_transaction(conn, writer)
+                return last_transaction(self._tx(conn), writer)
         except SQLAlchemyError as error:
             raise_told(error)
 
@@ -260,15 +265,15 @@ class PostgresBackend:
         try:
             conn = self.engine.connect().execution_options(isolation_level="REPEATABLE READ")
             with conn:
-                return work(conn)
+                return work(self._tx(conn))
         except SQLAlchemyError as error:
             raise_told(error)
 
 
-def _room(conn: Connection) -> Footprint:
+def _room(tx: Tx) -> Footprint:
     return Footprint(
         sum(
-            conn.execute(select(func.pg_total_relation_size(table.name))).scalar_one()
+            tx.execute(select(func.pg_total_relation_size(table.name))).scalar_one()
             for table in METADATA.sorted_tables
         )
     )

@@ -7,7 +7,6 @@ from typing import Any
 from sqlalchemy import (
     Column,
     ColumnElement,
-    Connection,
     Executable,
     FromClause,
     Text,
@@ -36,6 +35,7 @@ from gonogo.store.schema import (
     subtasks,
     tool_calls,
 )
+from gonogo.store.transaction import Tx
 
 _R = model_requests.c
 _TOKENS = _R.input_tokens + _R.output_tokens
@@ -63,56 +63,56 @@ _RUNS = select(func.coalesce(func.sum(_EACH.c.attempts), 0))
 _LOCK = select(sessions.c.id).where(sessions.c.id == bindparam("of")).with_for_update()
 
 
-def add_request(conn: Connection, row: ModelRequestRow) -> None:
+def add_request(tx: Tx, row: ModelRequestRow) -> None:
     """Insert a request."""
-    put(conn, model_requests, row_of(row))
+    put(tx, model_requests, row_of(row))
 
 
-def end_request(conn: Connection, row: ModelRequestRow) -> None:
+def end_request(tx: Tx, row: ModelRequestRow) -> None:
     """Write what a request took, in the place of its estimate if it was reserved."""
     to = {
         "status": row.status, "model": row.model, "input_tokens": row.input_tokens,
         "output_tokens": row.output_tokens, "cost_micros": row.cost_micros,
         "duration_ms": row.duration_ms,
     }  # fmt: skip
-    if not change(conn, model_requests, {"id": row.id}, to):
-        add_request(conn, row)
+    if not change(tx, model_requests, {"id": row.id}, to):
+        add_request(tx, row)
 
 
-def refuse_request(conn: Connection, request_id: str, *, free: bool) -> None:
+def refuse_request(tx: Tx, request_id: str, *, free: bool) -> None:
     """A reserved request has no reply.
 
     Args:
         free: The provider refused it, so that it took nothing; else it counts as its estimate.
     """
     nothing = {"input_tokens": 0, "output_tokens": 0, "cost_micros": 0} if free else {}
-    change(conn, model_requests, {"id": request_id}, {"status": "failed", **nothing})
+    change(tx, model_requests, {"id": request_id}, {"status": "failed", **nothing})
 
 
-def used_by_plan(conn: Connection, plan_id: str) -> Used:
+def used_by_plan(tx: Tx, plan_id: str) -> Used:
     """What the model requests of a plan took, over all its revisions."""
-    return _used(conn, _OF_PLAN, plan_id)
+    return _used(tx, _OF_PLAN, plan_id)
 
 
-def runs_of_plan(conn: Connection, plan: Plan) -> int:
+def runs_of_plan(tx: Tx, plan: Plan) -> int:
     """How many runs of its subtasks a plan has begun, over all its revisions."""
     counted = (plan.budget or {}).get("runs")
-    return int(conn.execute(_RUNS, {"of": plan.id}).scalar_one() if counted is None else counted)
+    return int(tx.execute(_RUNS, {"of": plan.id}).scalar_one() if counted is None else counted)
 
 
-def used_by_session(conn: Connection, session_id: str) -> Used:
+def used_by_session(tx: Tx, session_id: str) -> Used:
     """What the model requests of a session took, those of its plans included."""
-    return _used(conn, _OF_SESSION, session_id)
+    return _used(tx, _OF_SESSION, session_id)
 
 
-def hold_session(conn: Connection, session_id: str) -> None:
+def hold_session(tx: Tx, session_id: str) -> None:
     """Until the transaction ends nobody else counts what the session took."""
-    conn.execute(_LOCK, {"of": session_id})
+    tx.execute(_LOCK, {"of": session_id})
 
 
-def _used(conn: Connection, statement: Executable, key: str) -> Used:
+def _used(tx: Tx, statement: Executable, key: str) -> Used:
     # PostgreSQL gives sums of whole numbers as decimals.
-    sums = conn.execute(statement, {"of": key}).mappings().one()
+    sums = tx.execute(statement, {"of": key}).mappings().one()
     return Used(**{name: int(sums[name]) for name in Used.__dataclass_fields__})
 
 
@@ -275,7 +275,7 @@ class Counted:
 
 
 def count(
-    conn: Connection,
+    tx: Tx,
     *,
     principal_id: str | None,
     session_id: str | None,
@@ -293,14 +293,14 @@ def count(
         "since": since, "until": until,
     }  # fmt: skip
     return Counted(
-        plans=rows(conn, _PLANS, of),
-        plan_times=rows(conn, _PLAN_TIMES, of),
-        rollbacks=conn.execute(_ROLLBACKS, of).scalar_one(),
-        subtasks=rows(conn, _SUBTASKS, of),
-        subtask_times=rows(conn, _SUBTASK_TIMES, of),
-        failures=rows(conn, _FAILURES, of),
-        approvals=rows(conn, _APPROVALS, of),
-        answers=rows(conn, _ANSWERS, of),
-        calls=rows(conn, _CALLS, of),
-        models=rows(conn, _MODELS, of),
+        plans=rows(tx, _PLANS, of),
+        plan_times=rows(tx, _PLAN_TIMES, of),
+        rollbacks=tx.execute(_ROLLBACKS, of).scalar_one(),
+        subtasks=rows(tx, _SUBTASKS, of),
+        subtask_times=rows(tx, _SUBTASK_TIMES, of),
+        failures=rows(tx, _FAILURES, of),
+        approvals=rows(tx, _APPROVALS, of),
+        answers=rows(tx, _ANSWERS, of),
+        calls=rows(tx, _CALLS, of),
+        models=rows(tx, _MODELS, of),
     )

@@ -12,7 +12,6 @@ from typing import Any, TypeVar
 
 from sqlalchemy import (
     ColumnElement,
-    Connection,
     Executable,
     Row,
     Select,
@@ -26,25 +25,26 @@ from sqlalchemy import (
 )
 
 from gonogo.store.texts import packed_rows, whole_rows
+from gonogo.store.transaction import Tx
 
 T = TypeVar("T")
 Params = Mapping[str, Any]
 
 
-def one(conn: Connection, statement: Executable, params: Params, record: type[T]) -> T | None:
+def one(tx: Tx, statement: Executable, params: Params, record: type[T]) -> T | None:
     """The one row as a record, or None."""
-    found = many(conn, statement, params, record)
+    found = many(tx, statement, params, record)
     return found[0] if found else None
 
 
-def many(conn: Connection, statement: Executable, params: Params, record: type[T]) -> list[T]:
+def many(tx: Tx, statement: Executable, params: Params, record: type[T]) -> list[T]:
     """The rows as records, in the statement's order."""
-    return [record(**row) for row in whole_rows(conn, statement, params)]
+    return [record(**row) for row in whole_rows(tx, statement, params)]
 
 
-def rows(conn: Connection, statement: Executable, params: Params) -> list[Row[Any]]:
+def rows(tx: Tx, statement: Executable, params: Params) -> list[Row[Any]]:
     """The bare rows."""
-    return list(conn.execute(statement, dict(params)).all())
+    return list(tx.execute(statement, dict(params)).all())
 
 
 def columns_of(table: Table, record: type[Any]) -> list[ColumnElement[Any]]:
@@ -74,23 +74,23 @@ def row_of(record: Any) -> dict[str, Any]:  # noqa: ANN401 - any of the records
     return {name: getattr(record, name) for name in record.__dataclass_fields__}
 
 
-def put(conn: Connection, table: Table, values: dict[str, Any] | Sequence[Params]) -> None:
+def put(tx: Tx, table: Table, values: dict[str, Any] | Sequence[Params]) -> None:
     """Insert one row, or several of the same shape."""
     if values:
-        conn.execute(_insert(table), packed_rows(conn, table, values))
+        tx.execute(_insert(table), packed_rows(tx, table, values))
 
 
-def change(conn: Connection, table: Table, where: Params, to: Params) -> bool:
+def change(tx: Tx, table: Table, where: Params, to: Params) -> bool:
     """Set columns where all of `where` still holds. False when no row is so any more.
 
     This is the compare-and-set of every state change: `where` names the row and the status (and
     epoch) that the caller saw.
     """
     statement = _update(table, tuple(where), tuple(to))
-    return conn.execute(statement, _change_params(where, to)).rowcount > 0
+    return tx.execute(statement, _change_params(where, to)).rowcount > 0
 
 
-def change_all(conn: Connection, table: Table, changes: Sequence[tuple[Params, Params]]) -> bool:
+def change_all(tx: Tx, table: Table, changes: Sequence[tuple[Params, Params]]) -> bool:
     """Set columns of several rows, each where all of its `where` still holds.
 
     Those that name the same columns are one statement. False when a row is so no more; what the
@@ -100,7 +100,7 @@ def change_all(conn: Connection, table: Table, changes: Sequence[tuple[Params, P
     for where, to in changes:
         shapes[tuple(where), tuple(to)].append(_change_params(where, to))
     return all(
-        conn.execute(_update(table, *shape), params).rowcount == len(params)
+        tx.execute(_update(table, *shape), params).rowcount == len(params)
         for shape, params in shapes.items()
     )
 

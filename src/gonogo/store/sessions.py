@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, bindparam, func, select, update
+from sqlalchemy import bindparam, func, select, update
 
 from gonogo.domain.errors import Conflict
 from gonogo.domain.records import Session, SessionRule, Turn
@@ -14,6 +14,7 @@ from gonogo.store.events import GENESIS
 from gonogo.store.rows import among, by, change, columns_of, many, one, put, row_of, rows
 from gonogo.store.schema import messages, session_rules, sessions, turns
 from gonogo.store.texts import whole_rows
+from gonogo.store.transaction import Tx
 
 _OF_PRINCIPAL = (
     select(*columns_of(sessions, Session))
@@ -71,36 +72,36 @@ _HISTORY = (
 _HISTORY_IN = _HISTORY.where(messages.c.thread == bindparam("thread"))
 
 
-def add_session(conn: Connection, session: Session) -> None:
+def add_session(tx: Tx, session: Session) -> None:
     """Insert a session. The caller has checked that the id is free, in this transaction."""
     fields = row_of(session)
-    put(conn, sessions, {**fields, "audit_seq": 0, "audit_hash": GENESIS})
+    put(tx, sessions, {**fields, "audit_seq": 0, "audit_hash": GENESIS})
 
 
-def session_of(conn: Connection, session_id: str) -> Session | None:
+def session_of(tx: Tx, session_id: str) -> Session | None:
     """The session of that id, deleted ones included."""
-    return one(conn, by(sessions, Session, "id"), {"id": session_id}, Session)
+    return one(tx, by(sessions, Session, "id"), {"id": session_id}, Session)
 
 
-def spoken_in(conn: Connection, session_id: str) -> str | None:
+def spoken_in(tx: Tx, session_id: str) -> str | None:
     """The language of texts for people in a session; None where there is no such session."""
-    session = session_of(conn, session_id)
+    session = session_of(tx, session_id)
     return session.spoken if session else None
 
 
 def list_sessions(
-    conn: Connection, principal_id: str | None, limit: int, offset: int
+    tx: Tx, principal_id: str | None, limit: int, offset: int
 ) -> tuple[list[Session], int]:
     """A page of sessions, newest first, and how many there are; of everybody for None."""
     page = {"limit": limit, "offset": offset}
     if principal_id is None:
-        return many(conn, _ALL, page, Session), conn.execute(_COUNT_ALL).scalar_one()
-    found = many(conn, _OF_PRINCIPAL, {**page, "of": [principal_id]}, Session)
-    return found, conn.execute(_COUNT_OF, {"of": principal_id}).scalar_one()
+        return many(tx, _ALL, page, Session), tx.execute(_COUNT_ALL).scalar_one()
+    found = many(tx, _OF_PRINCIPAL, {**page, "of": [principal_id]}, Session)
+    return found, tx.execute(_COUNT_OF, {"of": principal_id}).scalar_one()
 
 
 def find_sessions(
-    conn: Connection, principal_id: str | None, text: str, limit: int, offset: int
+    tx: Tx, principal_id: str | None, text: str, limit: int, offset: int
 ) -> tuple[list[Session], int]:
     """A page of those sessions whose title, folder or id has a text in it, and their number.
 
@@ -108,27 +109,27 @@ def find_sessions(
     """
     wanted = text.casefold()
     of = {} if principal_id is None else {"of": principal_id}
-    told = rows(conn, _TOLD if principal_id is None else _TOLD_OF, of)
+    told = rows(tx, _TOLD if principal_id is None else _TOLD_OF, of)
     ids = [row.id for row in told if any(wanted in (word or "").casefold() for word in row)]
-    found = (session_of(conn, each) for each in ids[offset : offset + limit])
+    found = (session_of(tx, each) for each in ids[offset : offset + limit])
     return [each for each in found if each is not None], len(ids)
 
 
-def session_ids(conn: Connection, principal_id: str | None) -> set[str]:
+def session_ids(tx: Tx, principal_id: str | None) -> set[str]:
     """The ids of a principal's sessions; of everybody's for None."""
     statement = _IDS if principal_id is None else _IDS_OF
     return set(
-        conn.execute(statement, {} if principal_id is None else {"of": principal_id}).scalars()
+        tx.execute(statement, {} if principal_id is None else {"of": principal_id}).scalars()
     )
 
 
-def set_session(conn: Connection, session_id: str, **to: Any) -> None:  # noqa: ANN401
+def set_session(tx: Tx, session_id: str, **to: Any) -> None:  # noqa: ANN401
     """Set columns of a session's row."""
-    change(conn, sessions, {"id": session_id}, to)
+    change(tx, sessions, {"id": session_id}, to)
 
 
 def add_turn(
-    conn: Connection,
+    tx: Tx,
     turn_id: str,
     session_id: str,
     content: str,
@@ -141,37 +142,37 @@ def add_turn(
     Args:
         by: The principal whose message it is.
     """
-    position = conn.execute(_NEXT_POSITION, {"of": session_id}).scalar_one()
+    position = tx.execute(_NEXT_POSITION, {"of": session_id}).scalar_one()
     turn = Turn(
         id=turn_id, session_id=session_id, position=position, content=content, agent=agent,
         status=TurnStatus.QUEUED, epoch=0, created_at=now, finished_at=None,
         principal_id=by,
     )  # fmt: skip
-    put(conn, turns, row_of(turn))
+    put(tx, turns, row_of(turn))
     return turn
 
 
-def turn_of(conn: Connection, turn_id: str) -> Turn | None:
+def turn_of(tx: Tx, turn_id: str) -> Turn | None:
     """The turn of that id."""
-    return one(conn, by(turns, Turn, "id"), {"id": turn_id}, Turn)
+    return one(tx, by(turns, Turn, "id"), {"id": turn_id}, Turn)
 
 
-def lock_turn(conn: Connection, turn_id: str) -> Turn | None:
+def lock_turn(tx: Tx, turn_id: str) -> Turn | None:
     """The turn of that id, held until the transaction ends."""
-    return one(conn, _LOCK_TURN, {"id": turn_id}, Turn)
+    return one(tx, _LOCK_TURN, {"id": turn_id}, Turn)
 
 
-def open_turns(conn: Connection, session_id: str) -> list[Turn]:
+def open_turns(tx: Tx, session_id: str) -> list[Turn]:
     """A session's turns that are not over, oldest first."""
-    return many(conn, _OPEN_TURNS, {"of": session_id}, Turn)
+    return many(tx, _OPEN_TURNS, {"of": session_id}, Turn)
 
 
-def unfinished_turns(conn: Connection) -> list[Turn]:
+def unfinished_turns(tx: Tx) -> list[Turn]:
     """Every session's turns that wait for nobody, oldest first."""
-    return many(conn, _UNFINISHED, {}, Turn)
+    return many(tx, _UNFINISHED, {}, Turn)
 
 
-def move_turn(conn: Connection, turn: Turn, status: TurnStatus, **to: Any) -> bool:  # noqa: ANN401
+def move_turn(tx: Tx, turn: Turn, status: TurnStatus, **to: Any) -> bool:  # noqa: ANN401
     """Compare-and-set a turn's status on the status and epoch that the caller saw.
 
     Raises:
@@ -179,10 +180,10 @@ def move_turn(conn: Connection, turn: Turn, status: TurnStatus, **to: Any) -> bo
     """
     TURN.check(turn.status, status, turn.id)
     where = {"id": turn.id, "status": turn.status, "epoch": turn.epoch}
-    return change(conn, turns, where, {"status": status, **to})
+    return change(tx, turns, where, {"status": status, **to})
 
 
-def take_turn(conn: Connection, turn: Turn, status: TurnStatus, agent: str | None = None) -> Turn:
+def take_turn(tx: Tx, turn: Turn, status: TurnStatus, agent: str | None = None) -> Turn:
     """Hold a turn under the next epoch, so that whoever held it before is fenced.
 
     Args:
@@ -194,25 +195,25 @@ def take_turn(conn: Connection, turn: Turn, status: TurnStatus, agent: str | Non
     where = {"id": turn.id, "status": turn.status, "epoch": turn.epoch}
     taken = replace(turn, status=status, epoch=turn.epoch + 1, agent=agent or turn.agent)
     to = {"status": status, "epoch": taken.epoch, "agent": taken.agent}
-    if not change(conn, turns, where, to):
+    if not change(tx, turns, where, to):
         raise Conflict(f"Turn {turn.id} was taken by somebody else")
     return taken
 
 
-def set_turn_agent(conn: Connection, turn: Turn, agent: str) -> bool:
+def set_turn_agent(tx: Tx, turn: Turn, agent: str) -> bool:
     """Another agent goes on with the turn."""
     where = {"id": turn.id, "status": turn.status, "epoch": turn.epoch}
-    return change(conn, turns, where, {"agent": agent})
+    return change(tx, turns, where, {"agent": agent})
 
 
-def set_turn_away(conn: Connection, turn: Turn, away: dict[str, Any] | None) -> bool:
+def set_turn_away(tx: Tx, turn: Turn, away: dict[str, Any] | None) -> bool:
     """Keep the absence of the model that a turn waits for."""
     where = {"id": turn.id, "status": turn.status, "epoch": turn.epoch}
-    return change(conn, turns, where, {"away": away})
+    return change(tx, turns, where, {"away": away})
 
 
 def say(
-    conn: Connection,
+    tx: Tx,
     session_id: str,
     thread: str,
     message: Message,
@@ -230,12 +231,12 @@ def say(
         "body": message.model_dump(mode="json", exclude_none=True),
         "created_at": now,
     }
-    put(conn, messages, row)
+    put(tx, messages, row)
 
 
-def conversation(conn: Connection, session_id: str, thread: str) -> list[Message]:
+def conversation(tx: Tx, session_id: str, thread: str) -> list[Message]:
     """A conversation's messages in order."""
-    found = whole_rows(conn, _THREAD, {"session_id": session_id, "thread": thread})
+    found = whole_rows(tx, _THREAD, {"session_id": session_id, "thread": thread})
     return [MESSAGE.validate_python(row["body"]) for row in found]
 
 
@@ -248,14 +249,14 @@ class MessageRow(NamedTuple):
     created_at: datetime
 
 
-def history(conn: Connection, session_id: str) -> list[MessageRow]:
+def history(tx: Tx, session_id: str) -> list[MessageRow]:
     """All conversations of a session."""
-    return many(conn, _HISTORY, {"of": session_id}, MessageRow)
+    return many(tx, _HISTORY, {"of": session_id}, MessageRow)
 
 
-def history_in(conn: Connection, session_id: str, thread: str) -> list[MessageRow]:
+def history_in(tx: Tx, session_id: str, thread: str) -> list[MessageRow]:
     """One conversation of a session."""
-    return many(conn, _HISTORY_IN, {"of": session_id, "thread": thread}, MessageRow)
+    return many(tx, _HISTORY_IN, {"of": session_id, "thread": thread}, MessageRow)
 
 
 # The rules of sessions: added, ended, never changed.
@@ -281,27 +282,27 @@ _END_ALL = (
 )
 
 
-def active_rules(conn: Connection, session_id: str) -> list[SessionRule]:
+def active_rules(tx: Tx, session_id: str) -> list[SessionRule]:
     """The rules of a session that have not ended, in the order in which they were made."""
-    return many(conn, _ACTIVE, {"of": session_id}, SessionRule)
+    return many(tx, _ACTIVE, {"of": session_id}, SessionRule)
 
 
-def next_rule(conn: Connection, session_id: str) -> int:
+def next_rule(tx: Tx, session_id: str) -> int:
     """The number of a session's next rule, held until the transaction ends."""
-    conn.execute(_HOLD, {"of": session_id})
-    return conn.execute(_NEXT, {"of": session_id}).scalar_one()
+    tx.execute(_HOLD, {"of": session_id})
+    return tx.execute(_NEXT, {"of": session_id}).scalar_one()
 
 
-def add_rule(conn: Connection, rule: SessionRule) -> None:
+def add_rule(tx: Tx, rule: SessionRule) -> None:
     """Insert a rule."""
-    put(conn, session_rules, row_of(rule))
+    put(tx, session_rules, row_of(rule))
 
 
-def end_rule(conn: Connection, rule_id: str, now: datetime) -> bool:
+def end_rule(tx: Tx, rule_id: str, now: datetime) -> bool:
     """End a rule. False when it has ended already."""
-    return conn.execute(_END, {"of": rule_id, "at": now}).rowcount == 1
+    return tx.execute(_END, {"of": rule_id, "at": now}).rowcount == 1
 
 
-def end_rules(conn: Connection, session_id: str, now: datetime) -> None:
+def end_rules(tx: Tx, session_id: str, now: datetime) -> None:
     """End every rule of a session."""
-    conn.execute(_END_ALL, {"of": session_id, "at": now})
+    tx.execute(_END_ALL, {"of": session_id, "at": now})

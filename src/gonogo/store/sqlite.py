@@ -29,9 +29,9 @@ from gonogo.store.events import flush
 from gonogo.store.known_heads import KnownHeads
 from gonogo.store.outage import Pool, is_away, raise_told, told
 from gonogo.store.prepared import Direct
-from gonogo.store.transaction import Footprint, Outbox, open_outbox, remember_texts
+from gonogo.store.transaction import Clock, Footprint, Outbox, Recent, Tx
 
-Work = Callable[[Connection], Any]
+Work = Callable[[Tx], Any]
 _COPIES = 2
 """A file that is made anew lies beside the old one, and in the log as well."""
 _GROUP = 256
@@ -53,14 +53,16 @@ class _Item:
 class SqliteBackend:
     """Runs functions on one SQLite file."""
 
-    def __init__(self, path: Path, deliver: Callable[[Outbox], None], patience: float) -> None:
-        self._deliver = deliver
+    def __init__(
+        self, path: Path, deliver: Callable[[Outbox], None], patience: float, clock: Clock
+    ) -> None:
+        self._deliver, self._clock = deliver, clock
         self._closed = False
         # Whatever lies beside the file lies beside the file itself, by whatever link it is named.
         self._path = path.resolve()
         _make_private(self._path)
         self.engine = _engine(path, patience)
-        self._recent = remember_texts(self.engine)
+        self._recent = Recent()
         self._known = KnownHeads(self._path)
         self.lock = FileLock(self._path.with_name(f"{self._path.name}.lock"))
         self._readers = Pool(_READERS, "gonogo-reader")
@@ -135,7 +137,7 @@ class SqliteBackend:
         """
         try:
             with self.engine.connect() as conn:
-                return self._known.missing(conn, accept=accept)
+                return self._known.missing(self._tx(conn), accept=accept)
         except SQLAlchemyError as error:
             raise_told(error)
 
@@ -157,7 +159,7 @@ class SqliteBackend:
     def _read(self, work: Work) -> Any:  # noqa: ANN401
         try:
             with Direct(self.engine) as conn, _snapshot(conn):
-                return work(conn)
+                return work(self._tx(conn))
         except (SQLAlchemyError, sqlite3.Error) as error:
             raise_told(error)
 
@@ -212,16 +214,20 @@ class SqliteBackend:
 
     def _run_group(self, conn: Connection, items: list[_Item]) -> None:
         if items[0].bare:
-            items[0].outcome = items[0].work(conn)
+            items[0].outcome = items[0].work(self._tx(conn))
             return
-        _raw(conn).execute("BEGIN IMMEDIATE")
+        raw = _raw(conn)
+        raw.execute("BEGIN IMMEDIATE")
         for item in items:
             if not item.answer.cancelled():
-                _run_item(conn, item, alone=len(items) == 1)
-        _raw(conn).execute("COMMIT")
+                _run_item(self._tx(conn), item, alone=len(items) == 1)
+        raw.execute("COMMIT")
         for box in (item.box for item in items if item.box and item.error is None):
             self._recent.add(box.texts)
             self._known.saw(box.extents)
+
+    def _tx(self, conn: Connection) -> Tx:
+        return Tx(conn, self._clock(), self._recent)
 
     def _answer(self, item: _Item) -> None:
         try:
@@ -256,14 +262,14 @@ def _settle(item: _Item) -> None:
         item.answer.set_result(item.outcome)
 
 
-def _run_item(conn: Connection, item: _Item, *, alone: bool) -> None:
-    raw = _raw(conn)
+def _run_item(tx: Tx, item: _Item, *, alone: bool) -> None:
+    raw = _raw(tx.conn)
     if not alone:
         raw.execute("SAVEPOINT one")
     try:
-        item.box = open_outbox(conn)
-        item.outcome = item.work(conn)
-        flush(conn)
+        item.box = tx.outbox
+        item.outcome = item.work(tx)
+        flush(tx)
     except Exception as error:
         # SQLite may have rolled everything back by itself; the others try again as well.
         if is_away(error):
@@ -276,19 +282,19 @@ def _run_item(conn: Connection, item: _Item, *, alone: bool) -> None:
         raw.execute("RELEASE one")
 
 
-def _vacuum(conn: Connection) -> None:
-    raw = _raw(conn)
+def _vacuum(tx: Tx) -> None:
+    raw = _raw(tx.conn)
     # The copy may be larger than the memory.
     raw.execute("PRAGMA temp_store=FILE")
     try:
         raw.execute("VACUUM")
     finally:
         raw.execute("PRAGMA temp_store=MEMORY")
-    _empty_log(conn)
+    _empty_log(tx)
 
 
-def _room(conn: Connection) -> Footprint:
-    raw = _raw(conn)
+def _room(tx: Tx) -> Footprint:
+    raw = _raw(tx.conn)
     pages, free, size = (
         raw.execute(f"PRAGMA {name}").fetchone()[0]
         for name in ("page_count", "freelist_count", "page_size")
@@ -296,9 +302,9 @@ def _room(conn: Connection) -> Footprint:
     return Footprint(pages * size, free * size)
 
 
-def _empty_log(conn: Connection) -> bool:
+def _empty_log(tx: Tx) -> bool:
     # Whoever reads is not waited for: until they are done, nobody could write.
-    raw = _raw(conn)
+    raw = _raw(tx.conn)
     (patience,) = raw.execute("PRAGMA busy_timeout").fetchone()
     raw.execute("PRAGMA busy_timeout=0")
     try:

@@ -15,14 +15,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, cast
 
-from sqlalchemy import Connection, Executable, Table, bindparam, exists, insert, select
+from sqlalchemy import Executable, Table, bindparam, exists, insert, select
 
 from gonogo.domain.audit_chain import SYSTEM
 from gonogo.domain.errors import Refused
 from gonogo.domain.strict_json import loads
 from gonogo.store.columns import Clean, Packed, Shared, clean
 from gonogo.store.schema import texts
-from gonogo.store.transaction import outbox, recent_texts, texts_of
+from gonogo.store.transaction import Tx
 
 LONG = 256
 """Characters from which a string is kept once. A shorter one takes less room than the reference."""
@@ -54,18 +54,16 @@ _FIND = select(texts.c.digest, texts.c.text).where(
 Rows = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 
 
-def packed_rows(conn: Connection, table: Table, rows: Rows) -> Rows:
+def packed_rows(tx: Tx, table: Table, rows: Rows) -> Rows:
     """Rows that are to be inserted, with their long texts kept in their sessions."""
     if not _shared(table):
         return rows
     if isinstance(rows, Mapping):
-        return packed_row(conn, table, rows[_owner(table)], rows)
-    return [packed_row(conn, table, row[_owner(table)], row) for row in rows]
+        return packed_row(tx, table, rows[_owner(table)], rows)
+    return [packed_row(tx, table, row[_owner(table)], row) for row in rows]
 
 
-def packed_row(
-    conn: Connection, table: Table, session_id: str, row: Mapping[str, Any]
-) -> Mapping[str, Any]:
+def packed_row(tx: Tx, table: Table, session_id: str, row: Mapping[str, Any]) -> Mapping[str, Any]:
     """A row, or some columns of it, with its long texts kept in its session."""
     if session_id == SYSTEM:
         return row
@@ -77,26 +75,26 @@ def packed_row(
     }
     if not found:
         return row
-    _keep(conn, session_id, found)
+    _keep(tx, session_id, found)
     return {**row, **packed}
 
 
 def whole_rows(
-    conn: Connection, statement: Executable, params: Mapping[str, Any], *, afresh: bool = False
+    tx: Tx, statement: Executable, params: Mapping[str, Any], *, afresh: bool = False
 ) -> list[Any]:
     """The rows that a statement gives, as dictionaries, with their texts.
 
     Args:
         afresh: Whatever is remembered, read the texts that the database has.
     """
-    found = [dict(row) for row in conn.execute(statement, dict(params)).mappings()]
+    found = [dict(row) for row in tx.execute(statement, dict(params)).mappings()]
     packed = [(row, name) for row in found for name, value in row.items() if type(value) is Packed]
     if packed:
         # First to see which texts are wanted, so that they are read together.
         wanted: dict[str, str] = {}
         for row, name in packed:
             _unpacked(row[name].value, lambda digest: wanted.setdefault(digest, ""))
-        wanted |= _texts(conn, wanted) if afresh else _known_texts(conn, wanted)
+        wanted |= _texts(tx, wanted) if afresh else _known_texts(tx, wanted)
         for row, name in packed:
             row[name] = _unpacked(row[name].value, wanted.__getitem__)
     return found
@@ -151,15 +149,15 @@ def _as_json(text: str) -> tuple[int, Any] | None:
     return None
 
 
-def _keep(conn: Connection, session_id: str, found: Mapping[str, str]) -> None:
-    ours, recent = outbox(conn).texts, recent_texts(conn)
+def _keep(tx: Tx, session_id: str, found: Mapping[str, str]) -> None:
+    ours, recent = tx.outbox.texts, tx.recent
     new = {
         digest: text
         for digest, text in found.items()
         if digest not in ours and recent.get(digest) is None
     }
     if new:
-        conn.execute(
+        tx.execute(
             _ADD,
             [
                 {"new_digest": digest, "new_session_id": session_id, "new_text": text}
@@ -169,24 +167,24 @@ def _keep(conn: Connection, session_id: str, found: Mapping[str, str]) -> None:
         ours.update(new)
 
 
-def _known_texts(conn: Connection, wanted: Iterable[str]) -> dict[str, str]:
-    ours, recent = texts_of(conn), recent_texts(conn)
+def _known_texts(tx: Tx, wanted: Iterable[str]) -> dict[str, str]:
+    ours, recent = tx.outbox.texts, tx.recent
     known = {
         digest: text
         for digest in wanted
         if (text := ours.get(digest) or recent.get(digest)) is not None
     }
-    found = _texts(conn, {*wanted} - known.keys())
+    found = _texts(tx, {*wanted} - known.keys())
     recent.add(found)
     return known | found
 
 
-def _texts(conn: Connection, wanted: Iterable[str]) -> dict[str, str]:
+def _texts(tx: Tx, wanted: Iterable[str]) -> dict[str, str]:
     digests, found = sorted(wanted), dict[str, str]()
     for start in range(0, len(digests), _AT_ONCE):
         some = digests[start : start + _AT_ONCE]
         params = dict(zip(_PLACES, [*some, *some[:1] * (_AT_ONCE - len(some))], strict=True))
-        found |= {row.digest: row.text for row in conn.execute(_FIND, params)}
+        found |= {row.digest: row.text for row in tx.execute(_FIND, params)}
     return found
 
 

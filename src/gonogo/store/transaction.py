@@ -1,20 +1,24 @@
-"""What a transaction sets going once it is committed, and not a moment earlier."""
+"""A transaction, and what it sets going once it is committed, and not a moment earlier."""
 
 import threading
 from collections import OrderedDict
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Engine, event
-from sqlalchemy.pool import ConnectionPoolEntry
+from sqlalchemy import Connection
 from uuid6 import uuid7
 
 from gonogo.domain.records import Job, JobStop, Timer
 
-_KEY, _RECENT = "gonogo.outbox", "gonogo.i18n"
+Clock = Callable[[], datetime]
+
+
+def utc_now() -> datetime:
+    """The time, by the machine's clock."""
+    return datetime.now(UTC)
 
 
 class Footprint(NamedTuple):
@@ -59,24 +63,6 @@ class Outbox:
         return [self.events, self.jobs, self.stops, self.timers, *told]
 
 
-def open_outbox(conn: Connection) -> Outbox:
-    """Begin a fresh outbox for the transaction on this connection."""
-    box = Outbox()
-    conn.info[_KEY] = box
-    return box
-
-
-def outbox(conn: Connection) -> Outbox:
-    """The outbox of the transaction that runs on this connection."""
-    return conn.info[_KEY]
-
-
-def texts_of(conn: Connection) -> Mapping[str, str]:
-    """By digest, the long texts that are first kept by the transaction on this connection."""
-    box: Outbox | None = conn.info.get(_KEY)
-    return {} if box is None else box.texts
-
-
 class Recent:
     """The long texts that were kept or read lately: most of them are wanted again at once."""
 
@@ -108,51 +94,51 @@ class Recent:
                 self._taken -= len(self._texts.popitem(last=False)[1])
 
 
-def remember_texts(engine: Engine) -> Recent:
-    """Have all connections to a database share what they remember."""
-    recent = Recent()
+class Tx:
+    """A transaction as store functions have it.
 
-    def share(_raw: object, record: ConnectionPoolEntry) -> None:
-        record.info[_RECENT] = recent
+    Attributes:
+        conn: What it is done on.
+        now: When it is done: one moment for all of it.
+        outbox: What it sets going.
+        recent: What is remembered of long texts.
+    """
 
-    event.listen(engine, "connect", share)
-    return recent
+    __slots__ = ("conn", "execute", "now", "outbox", "recent")
 
-
-def recent_texts(conn: Connection) -> Recent:
-    """What connections to this database remember."""
-    return conn.info[_RECENT]
+    def __init__(self, conn: Connection, now: datetime, recent: Recent) -> None:
+        self.conn, self.now, self.recent = conn, now, recent
+        self.outbox = Outbox()
+        self.execute = conn.execute
 
 
 @contextmanager
-def part(conn: Connection) -> Generator[None]:
+def part(tx: Tx) -> Generator[None]:
     """Part of a transaction: when it raises, it is as if it had not been, and the rest goes on."""
-    box = outbox(conn)
+    box = tx.outbox
     before = {id(each): len(each) for each in box.lists()}
     texts = dict(box.texts)
-    conn.exec_driver_sql("SAVEPOINT part")
+    tx.conn.exec_driver_sql("SAVEPOINT part")
     try:
         yield
     except BaseException:
-        conn.exec_driver_sql("ROLLBACK TO SAVEPOINT part")
+        tx.conn.exec_driver_sql("ROLLBACK TO SAVEPOINT part")
         for each in box.lists():
             del each[before.get(id(each), 0) :]
         box.texts = texts
         raise
     finally:
-        conn.exec_driver_sql("RELEASE SAVEPOINT part")
+        tx.conn.exec_driver_sql("RELEASE SAVEPOINT part")
 
 
-def go_on(
-    conn: Connection, kind: str, key: str, epoch: int = 0, since: datetime | None = None
-) -> None:
+def go_on(tx: Tx, kind: str, key: str, epoch: int = 0, since: datetime | None = None) -> None:
     """Once committed, have a job driven: the continuation of this state change."""
-    outbox(conn).jobs.append(Job(kind, key, epoch, since))
+    tx.outbox.jobs.append(Job(kind, key, epoch, since))
 
 
-def stop(conn: Connection, kind: str, key: str) -> None:
+def stop(tx: Tx, kind: str, key: str) -> None:
     """Once committed, end a job that runs: its work was taken from it."""
-    outbox(conn).stops.append(JobStop(kind, key))
+    tx.outbox.stops.append(JobStop(kind, key))
 
 
 # Ids: a prefix that says what it names, and a UUID of version 7, so that they sort by age.

@@ -8,7 +8,7 @@ from typing import Any, cast
 from gonogo.domain.records import Approval
 from gonogo.domain.reviews import Delivery, DeliveryStatus
 from gonogo.domain.strict_json import canonical_json
-from gonogo.store import Connection, go_on, new_id
+from gonogo.store import Tx, go_on, new_id
 from gonogo.store import events as log
 from gonogo.store.calls import approval_of
 from gonogo.store.columns import stamp
@@ -69,45 +69,43 @@ class Announcer:
     """Has every hook told of the questions that it wants to hear of."""
 
     hooks: Mapping[str, Hook]
-    shown: Callable[[Connection, Approval], dict[str, Any]]
+    shown: Callable[[Tx, Approval], dict[str, Any]]
     """A question as other programs are shown it."""
-    links: Callable[[Connection, Approval, tuple[str, ...], datetime], list[dict[str, Any]]]
+    links: Callable[[Tx, Approval, tuple[str, ...], datetime], list[dict[str, Any]]]
     """Makes a link for each of the named people, to be completed when it is sent."""
 
-    def announce(self, conn: Connection) -> None:
+    def announce(self, tx: Tx) -> None:
         """Write a delivery for each hook and each change of a question in this transaction."""
-        for _, now, event in log.told(conn):
+        for _, now, event in log.told(tx):
             word = event["type"].removeprefix(_OF)
             if word == event["type"]:
                 continue
             facts = event["metadata"]
             wanted = [hook for hook in self.hooks.values() if hook.wants(word, facts["kind"])]
-            approval = approval_of(conn, facts["approval_id"]) if wanted else None
+            approval = approval_of(tx, facts["approval_id"]) if wanted else None
             if approval is not None:
-                self._write(conn, word, approval, wanted, now)
+                self._write(tx, word, approval, wanted, now)
 
     def _write(
-        self, conn: Connection, word: str, approval: Approval, hooks: list[Hook], now: datetime
+        self, tx: Tx, word: str, approval: Approval, hooks: list[Hook], now: datetime
     ) -> None:
-        shown = self.shown(conn, approval)
+        shown = self.shown(tx, approval)
         for hook in hooks:
-            links = self._links(conn, approval, hook, now)
+            links = self._links(tx, approval, hook, now)
             body = body_of(
                 f"approval.{word}", now, {**shown, **({"links": links} if links else {})}
             )
             add_delivery(
-                conn,
+                tx,
                 Delivery(
                     id=new_id("msg"), session_id=approval.session_id, approval_id=approval.id,
                     hook=hook.name, event=word, status=DeliveryStatus.PENDING, attempt=0, epoch=0,
                     body=body, error=None, created_at=now, not_before=now, finished_at=None,
                 ),
             )  # fmt: skip
-            go_on(conn, HOOK, hook.name)
+            go_on(tx, HOOK, hook.name)
 
-    def _links(
-        self, conn: Connection, approval: Approval, hook: Hook, now: datetime
-    ) -> list[dict[str, Any]]:
+    def _links(self, tx: Tx, approval: Approval, hook: Hook, now: datetime) -> list[dict[str, Any]]:
         if not hook.links_for or approval.decided_at is not None:
             return []
-        return self.links(conn, approval, hook.links_for, now)
+        return self.links(tx, approval, hook.links_for, now)

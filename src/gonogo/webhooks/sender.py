@@ -22,7 +22,7 @@ import httpx
 from gonogo import __version__
 from gonogo.domain.records import Job, Timer
 from gonogo.domain.reviews import Delivery, DeliveryStatus
-from gonogo.store import Connection, Store, go_on
+from gonogo.store import Store, Tx, go_on
 from gonogo.store import events as log
 from gonogo.store.jobs import (
     delivery_of,
@@ -36,7 +36,7 @@ from gonogo.store.jobs import (
 from gonogo.webhooks.config import Hook, signature
 from gonogo.webhooks.outbox import HOOK
 
-OnTimer = Callable[[Connection, Timer, datetime], None]
+OnTimer = Callable[[Tx, Timer, datetime], None]
 DELIVERY = "delivery"
 """The timer of the next attempt. Its key is the delivery."""
 DELAYS = tuple(timedelta(seconds=seconds) for seconds in (5, 60, 300, 1_800, 7_200, 21_600, 54_000))
@@ -61,24 +61,24 @@ class Sender:
     """By how much a delay is stretched, so that a receiver that comes back is not run over."""
     delays: tuple[timedelta, ...] = DELAYS
 
-    def recover(self, conn: Connection, now: datetime) -> None:
+    def recover(self, tx: Tx, now: datetime) -> None:
         """After a start: send what is left, and give up what has no hook any more."""
-        for delivery in pending_deliveries(conn):
+        for delivery in pending_deliveries(tx):
             if delivery.hook in self.hooks:
-                go_on(conn, HOOK, delivery.hook)
+                go_on(tx, HOOK, delivery.hook)
             else:
-                self._give_up(conn, delivery, "there is no such hook any more", now)
+                self._give_up(tx, delivery, "there is no such hook any more", now)
 
     def before(self, others: OnTimer) -> OnTimer:
         """What carries out the timers of deliveries, and leaves all others to `others`."""
 
-        def fire(conn: Connection, timer: Timer, now: datetime) -> None:
+        def fire(tx: Tx, timer: Timer, now: datetime) -> None:
             if timer.kind != DELIVERY:
-                others(conn, timer, now)
+                others(tx, timer, now)
                 return
-            delivery = delivery_of(conn, timer.key)
+            delivery = delivery_of(tx, timer.key)
             if delivery is not None and delivery.status is DeliveryStatus.PENDING:
-                go_on(conn, HOOK, delivery.hook)
+                go_on(tx, HOOK, delivery.hook)
 
         return fire
 
@@ -99,13 +99,13 @@ class Sender:
             if outcome is not None:
                 self.counted(hook.name, outcome)
 
-    def _take(self, conn: Connection, hook: Hook) -> Delivery | None:
+    def _take(self, tx: Tx, hook: Hook) -> Delivery | None:
         now = self.clock()
         until = now + timedelta(seconds=hook.timeout) + _MARGIN
-        while (delivery := due_delivery(conn, hook.name, now)) is not None:
-            if take_delivery(conn, delivery, until):
+        while (delivery := due_delivery(tx, hook.name, now)) is not None:
+            if take_delivery(tx, delivery, until):
                 # Should this process end before the attempt does, it is made again then.
-                set_timer(conn, DELIVERY, delivery.id, until)
+                set_timer(tx, DELIVERY, delivery.id, until)
                 return replace(
                     delivery, epoch=delivery.epoch + 1, attempt=delivery.attempt + 1,
                     not_before=until,
@@ -120,36 +120,32 @@ class Sender:
             return f"not made: {type(error).__name__}"
         return await post(delivery.id, body, int(self.clock().timestamp()))
 
-    def _settle(
-        self, conn: Connection, delivery: Delivery, problem: str | None, now: datetime
-    ) -> str | None:
+    def _settle(self, tx: Tx, delivery: Delivery, problem: str | None, now: datetime) -> str | None:
         if problem is None:
             done = set_delivery(
-                conn, delivery, DeliveryStatus.SENT, body={}, error=None, finished_at=now
+                tx, delivery, DeliveryStatus.SENT, body={}, error=None, finished_at=now
             )
             if done:
-                drop_timer(conn, DELIVERY, delivery.id)
+                drop_timer(tx, DELIVERY, delivery.id)
             return "sent" if done else None
         if delivery.attempt > len(self.delays):
-            return self._give_up(conn, delivery, problem, now)
+            return self._give_up(tx, delivery, problem, now)
         again = now + self.delays[delivery.attempt - 1] * self.spread()
         to = {"error": problem, "not_before": again}
-        if not set_delivery(conn, delivery, DeliveryStatus.PENDING, **to):
+        if not set_delivery(tx, delivery, DeliveryStatus.PENDING, **to):
             return None
-        set_timer(conn, DELIVERY, delivery.id, again)
+        set_timer(tx, DELIVERY, delivery.id, again)
         return "retried"
 
-    def _give_up(
-        self, conn: Connection, delivery: Delivery, problem: str, now: datetime
-    ) -> str | None:
-        if not set_delivery(conn, delivery, DeliveryStatus.FAILED, error=problem, finished_at=now):
+    def _give_up(self, tx: Tx, delivery: Delivery, problem: str, now: datetime) -> str | None:
+        if not set_delivery(tx, delivery, DeliveryStatus.FAILED, error=problem, finished_at=now):
             return None
         log.note(
-            conn, delivery.session_id, now, actor="gonogo", action="webhook.failed",
+            tx, delivery.session_id, now, actor="gonogo", action="webhook.failed",
             subject=delivery.hook, delivery_id=delivery.id, approval_id=delivery.approval_id,
             event=delivery.event, attempts=delivery.attempt, error=problem,
         )  # fmt: skip
-        drop_timer(conn, DELIVERY, delivery.id)
+        drop_timer(tx, DELIVERY, delivery.id)
         return "failed"
 
 

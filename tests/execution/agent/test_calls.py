@@ -14,7 +14,7 @@ from gonogo.domain.states import ApprovalKind, ApprovalStatus, CallStatus, Decis
 from gonogo.execution.agent import CallKind, drop_call
 from gonogo.execution.approvals import ApprovalService, Ruling
 from gonogo.runtime import bare_thread
-from gonogo.store import Connection, Store
+from gonogo.store import Store, Tx
 from gonogo.store import events as log
 from gonogo.store.calls import add_approval, add_calls, approval_of, call_of, count_pending
 from gonogo.store.sessions import add_turn
@@ -29,14 +29,14 @@ async def test_an_answer_does_not_count_for_a_call_that_is_no_more_what_was_show
     gone_on: list[str] = []
     desk = ApprovalService()
     desk.kinds[ApprovalKind.TOOL] = CallKind(
-        resume=lambda conn, call, now: gone_on.append(call.id),
-        start=lambda conn, call, now: gone_on.append(call.id), desk=desk,
+        resume=lambda tx, call, now: gone_on.append(call.id),
+        start=lambda tx, call, now: gone_on.append(call.id), desk=desk,
     )  # fmt: skip
 
-    def asked(conn: Connection) -> None:
-        rows.begin(conn)
-        add_calls(conn, [rows.call(status=CallStatus.AWAITING_APPROVAL, digest="sha256:now")])
-        add_approval(conn, rows.approval(call_id="call_1", digest="sha256:shown"))
+    def asked(tx: Tx) -> None:
+        rows.begin(tx)
+        add_calls(tx, [rows.call(status=CallStatus.AWAITING_APPROVAL, digest="sha256:now")])
+        add_approval(tx, rows.approval(call_id="call_1", digest="sha256:shown"))
 
     await store.write(asked)
     answer: Any = (desk.decide, "appr_1", Ruling(word=word, by=ANN), rows.NOW)
@@ -49,13 +49,13 @@ async def test_an_answer_does_not_count_for_a_call_that_is_no_more_what_was_show
 
 
 async def test_a_call_that_is_dropped_takes_its_question_with_it(store: Store) -> None:
-    def dropped(conn: Connection) -> None:
-        rows.begin(conn)
+    def dropped(tx: Tx) -> None:
+        rows.begin(tx)
         waits = rows.call(status=CallStatus.AWAITING_APPROVAL, approval_id="appr_1")
-        add_calls(conn, [waits])
-        add_approval(conn, rows.approval(call_id="call_1"))
-        add_approval(conn, rows.approval("other", call_id="call_2"))
-        drop_call(conn, ApprovalService(), waits, "the subtask was cancelled", rows.NOW)
+        add_calls(tx, [waits])
+        add_approval(tx, rows.approval(call_id="call_1"))
+        add_approval(tx, rows.approval("other", call_id="call_2"))
+        drop_call(tx, ApprovalService(), waits, "the subtask was cancelled", rows.NOW)
 
     await store.write(dropped)
 
@@ -79,14 +79,14 @@ async def test_who_lets_go_of_its_work_has_others_wait_until_that_is_written(
     thread = replace(bare_thread(tmp_path), **owner)
     others = create_engine(database_url.replace("postgresql://", "postgresql+psycopg://"))
 
-    def tell(conn: Connection) -> None:
-        rows.begin(conn)
-        rows.begin_plan(conn)
-        add_turn(conn, "t1", "s1", "Go", "coder", rows.NOW)
+    def tell(tx: Tx) -> None:
+        rows.begin(tx)
+        rows.begin_plan(tx)
+        add_turn(tx, "t1", "s1", "Go", "coder", rows.NOW)
 
-    def held(conn: Connection) -> tuple[bool, bool]:
+    def held(tx: Tx) -> tuple[bool, bool]:
         before = _is_free(others, table)
-        thread.hold(conn)
+        thread.hold(tx)
         return before, _is_free(others, table)
 
     await store.write(tell)

@@ -12,7 +12,7 @@ from gonogo.domain.replanning import BudgetSpent
 from gonogo.domain.states import PlanStatus
 from gonogo.domain.tool_calls import ModelRequest, Reply, Usage, UserText
 from gonogo.execution.agent import Meter, Thread, keep_reply
-from gonogo.store import Connection, Store
+from gonogo.store import Store, Tx
 from gonogo.store.plans import add_plan, add_revision, plan_of, set_plan
 from gonogo.store.reports import used_by_plan, used_by_session
 from gonogo.store.sessions import add_session
@@ -35,7 +35,7 @@ def thread(plan: str | None = "p1") -> Thread:
     return Thread(
         session_id="s1", name="p1/1/a#1", script="a", agent="coder", locale="en",
         workspace=Path("/code"), remote=False, plan_id=plan, subtask_id="a" if plan else None,
-        check=lambda conn: None, park=lambda conn, now: None,
+        check=lambda tx: None, park=lambda tx, now: None,
     )  # fmt: skip
 
 
@@ -53,11 +53,11 @@ async def asked(store: Store, of: Meter, plan: str | None = "p1") -> None:
     await store.write(keep_reply, thread(plan), reply, rows.NOW)
 
 
-def _prepare(conn: Connection) -> None:
+def _prepare(tx: Tx) -> None:
     first = rows.revision(rows.subtask("a"))
-    add_session(conn, rows.session())
-    add_plan(conn, rows.plan(digest=first.digest, status=PlanStatus.RUNNING))
-    add_revision(conn, first, rows.NOW, "architect", "first")
+    add_session(tx, rows.session())
+    add_plan(tx, rows.plan(digest=first.digest, status=PlanStatus.RUNNING))
+    add_revision(tx, first, rows.NOW, "architect", "first")
 
 
 @pytest.fixture

@@ -32,7 +32,7 @@ from gonogo.execution.approvals import (
     Ruling,
     withdraw_all,
 )
-from gonogo.store import Connection, go_on
+from gonogo.store import Tx, go_on
 from gonogo.store import audit as auditing
 from gonogo.store import events as log
 from gonogo.store.calls import approval_of, count_pending, list_approvals
@@ -55,15 +55,15 @@ class Deploys:
     lapsed: list[str] = field(default_factory=list)
     refuses: Exception | None = None
 
-    def settle(self, conn: Connection, approval: Approval, ruling: Ruling, now) -> None:
+    def settle(self, tx: Tx, approval: Approval, ruling: Ruling, now) -> None:
         if self.refuses:
             raise self.refuses
         self.settled.append(ruling)
-        go_on(conn, "deploy", approval.id)
+        go_on(tx, "deploy", approval.id)
 
-    def lapse(self, conn: Connection, approval: Approval, now) -> None:
+    def lapse(self, tx: Tx, approval: Approval, now) -> None:
         self.lapsed.append(approval.id)
-        log.tell(conn, approval.session_id, now, Done())
+        log.tell(tx, approval.session_id, now, Done())
 
 
 @pytest.fixture
@@ -124,9 +124,9 @@ async def test_a_question_is_kept_told_and_written_in_the_audit(store, asked):
 async def test_what_belongs_before_the_question_is_told_before_it(store, desk):
     await store.write(begin)
 
-    def ask(conn):
-        tells = lambda opened: log.tell(conn, "s1", NOW, Done(call_id=opened.id))  # noqa: E731
-        desk.open(conn, question(), NOW, before=tells)
+    def ask(tx):
+        tells = lambda opened: log.tell(tx, "s1", NOW, Done(call_id=opened.id))  # noqa: E731
+        desk.open(tx, question(), NOW, before=tells)
 
     await store.write(ask)
     assert [event["type"] for event in await events(store)] == ["done", "approval_requested"]

@@ -65,10 +65,10 @@ class Deploys:
     settled: list[Any] = field(default_factory=list)
     lapsed: list[str] = field(default_factory=list)
 
-    def settle(self, conn, approval: Approval, ruling: Ruling, now) -> None:
+    def settle(self, tx, approval: Approval, ruling: Ruling, now) -> None:
         self.settled.append((approval.id, ruling))
 
-    def lapse(self, conn, approval: Approval, now) -> None:
+    def lapse(self, tx, approval: Approval, now) -> None:
         self.lapsed.append(approval.id)
 
 
@@ -78,18 +78,18 @@ class Drafts(Deploys):
 
     desk: Any = None
 
-    def check(self, conn, approval: Approval, ruling: Ruling) -> None:
+    def check(self, tx, approval: Approval, ruling: Ruling) -> None:
         if ruling.revision not in (None, approval.revision):
             raise Conflict("another revision")
 
-    def matter(self, conn, approval: Approval, ruling: Ruling) -> Matter:
+    def matter(self, tx, approval: Approval, ruling: Ruling) -> Matter:
         if "text" not in ruling.changes:
             raise InvalidMessage("text is needed")
         return matter(ruling.changes["text"])
 
-    def ask_again(self, conn, approval: Approval, ruling: Ruling, now) -> Approval:
+    def ask_again(self, tx, approval: Approval, ruling: Ruling, now) -> Approval:
         asked = question("draft", ruling.changes["text"], approval.session_id, instead_of=approval)
-        return self.desk.open(conn, asked, now)
+        return self.desk.open(tx, asked, now)
 
 
 def matter(text):
@@ -370,8 +370,8 @@ async def test_where_rules_name_nobody_in_common_nobody_approves(office):
 async def ask_of(at, store, who, kind="deploy", **more):
     """A question that a message of that person led to."""
 
-    def say(conn):
-        add_turn(conn, f"t-{who.name}", "s1", "Ship it", "coder", NOW, who.id)
+    def say(tx):
+        add_turn(tx, f"t-{who.name}", "s1", "Ship it", "coder", NOW, who.id)
 
     await store.write(say)
     return await at.ask(kind, turn_id=f"t-{who.name}", **more)
@@ -389,15 +389,15 @@ async def test_who_asked_may_say_no_but_not_yes(office, store):
 
 
 async def test_whose_message_is_not_known_is_taken_for_the_owners(office, store):
-    await store.write(lambda conn: add_turn(conn, "t", "s1", "Ship it", "coder", NOW))
+    await store.write(lambda tx: add_turn(tx, "t", "s1", "Ship it", "coder", NOW))
     assert (await office().ask(turn_id="t")).requested_by == "ann"
 
 
 async def test_what_a_plan_asks_was_asked_for_by_whose_message_led_to_the_plan(office, store):
-    def tell(conn):
-        add_turn(conn, "t-bob", "s1", "Ship it", "coder", NOW, BOB.id)
+    def tell(tx):
+        add_turn(tx, "t-bob", "s1", "Ship it", "coder", NOW, BOB.id)
         for plan_id, turn_id in (("p1", "t-bob"), ("p2", None)):
-            add_plan(conn, plan(plan_id, turn_id=turn_id))
+            add_plan(tx, plan(plan_id, turn_id=turn_id))
 
     await store.write(tell)
     at = office({"not_requester": True})
@@ -546,9 +546,9 @@ async def test_votes_outlive_the_process(office, store, database_url):
 
 async def test_identical_questions_have_a_key_in_common_and_others_have_not(office, store):
     at = office()
-    await store.write(lambda conn: add_session(conn, session("s2")))
+    await store.write(lambda tx: add_session(tx, session("s2")))
     elsewhere = session("s3", workspace="/other")
-    await store.write(lambda conn: add_session(conn, elsewhere))
+    await store.write(lambda tx: add_session(tx, elsewhere))
     one, same = await at.ask(same={"a": 1}), await at.ask(text="v2", same={"a": 1}, session_id="s2")
     others = [
         await at.ask(same={"a": 2}), await at.ask("draft", same={"a": 1}),
@@ -642,8 +642,8 @@ async def test_whatever_happens_one_decision_and_never_too_few_behind_it(
 ):
     name = f"x{next(_NUMBERS)}"
 
-    def opens(conn):
-        add_session(conn, session(name, principal_id=asker.id))
+    def opens(tx):
+        add_session(tx, session(name, principal_id=asker.id))
 
     await store.write(opens)
     at = Office(store, *(dict(rule) for rule in rules), expiry={kind: HOUR})

@@ -31,10 +31,10 @@ KEYS = {"plan_id": "p1", "call_id": "call_7", "digest": "sha256:1"}
 class Deploys:
     """Answers about deployments, which nobody carries out."""
 
-    def settle(self, conn, approval: Approval, ruling: Ruling, now) -> None:
+    def settle(self, tx, approval: Approval, ruling: Ruling, now) -> None:
         pass
 
-    def lapse(self, conn, approval: Approval, now) -> None:
+    def lapse(self, tx, approval: Approval, now) -> None:
         pass
 
 
@@ -43,15 +43,15 @@ class Drafts(Deploys):
 
     desk: ApprovalService
 
-    def check(self, conn, approval: Approval, ruling: Ruling) -> None:
+    def check(self, tx, approval: Approval, ruling: Ruling) -> None:
         pass
 
-    def matter(self, conn, approval: Approval, ruling: Ruling) -> Matter:
+    def matter(self, tx, approval: Approval, ruling: Ruling) -> Matter:
         return Matter()
 
-    def ask_again(self, conn, approval: Approval, ruling: Ruling, now) -> Approval:
+    def ask_again(self, tx, approval: Approval, ruling: Ruling, now) -> Approval:
         again = question(digest=f"sha256:{ruling.changes}", instead_of=approval)
-        return self.desk.open(conn, again, now)
+        return self.desk.open(tx, again, now)
 
 
 def office(review: Review | None = None, **more: Any) -> ApprovalService:
@@ -100,7 +100,7 @@ async def ask(store, desk, **more):
 
 
 async def test_the_record_of_a_question_holds_all_that_was_asked(started):
-    await started.write(lambda conn: add_turn(conn, "t1", "s1", "Ship", "coder", NOW, "user:bob"))
+    await started.write(lambda tx: add_turn(tx, "t1", "s1", "Ship", "coder", NOW, "user:bob"))
     asked = await ask(started, office())
 
     assert asked == Approval(
@@ -115,9 +115,9 @@ async def test_the_record_of_a_question_holds_all_that_was_asked(started):
 
 
 async def test_who_wrote_an_edit_did_not_ask_for_the_work(started):
-    await started.write(lambda conn: add_turn(conn, "t1", "s1", "Ship", "coder", NOW, "user:bob"))
+    await started.write(lambda tx: add_turn(tx, "t1", "s1", "Ship", "coder", NOW, "user:bob"))
     first = await ask(started, office())
-    await started.write(lambda conn: add_turn(conn, "t2", "s1", "Edit", "coder", NOW, "user:ann"))
+    await started.write(lambda tx: add_turn(tx, "t2", "s1", "Edit", "coder", NOW, "user:ann"))
     second = await ask(started, office(), turn_id="t2", instead_of=first)
 
     assert second.requested_by == "user:bob"
@@ -143,7 +143,7 @@ async def test_the_asking_is_told_with_its_place_and_written_down_with_who_decid
     [("en", "1 of 3 approvals (ann): Ship it"), ("ru", "Подтверждений: 1 из 3 (ann): Ship it")],
 )
 async def test_a_vote_is_told_in_the_language_of_the_session(store, spoken, content):
-    await store.write(lambda conn: add_session(conn, session("s1", spoken=spoken)))
+    await store.write(lambda tx: add_session(tx, session("s1", spoken=spoken)))
     desk = office(Review(needed=3))
     asked = await ask(store, desk)
     later = NOW + HOUR

@@ -46,7 +46,7 @@ class Provider:
 def shop_of(store: Store, questions: list[Absence] | None, **more: Any) -> Workshop:
     """A workshop with patience; each question about the model is put in a list, if there is one."""
 
-    def ask(conn: Any, plan: Any, absence: Absence, now: Any) -> None:
+    def ask(tx: Any, plan: Any, absence: Absence, now: Any) -> None:
         assert questions is not None
         questions.append(absence)
 

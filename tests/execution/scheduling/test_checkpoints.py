@@ -11,7 +11,7 @@ from gonogo.domain.records import Checkpoint
 from gonogo.domain.states import SubtaskStatus
 from gonogo.domain.undo import is_unchanged, read_standings, write_standings
 from gonogo.execution.scheduling import Failed, Outcome, Work
-from gonogo.store import Connection
+from gonogo.store import Tx
 from gonogo.store.checkpoints import (
     attempt_checkpoint,
     checkpoint_of,
@@ -24,8 +24,8 @@ from gonogo.store.sessions import set_session
 _S = SubtaskStatus
 
 
-def _host_at_client(conn: Connection, session_id: str) -> None:
-    set_session(conn, session_id, tool_host="client")
+def _host_at_client(tx: Tx, session_id: str) -> None:
+    set_session(tx, session_id, tool_host="client")
 
 
 async def kept(shop: Workshop, plan_id: str) -> list[Checkpoint]:

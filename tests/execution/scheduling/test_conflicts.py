@@ -15,7 +15,7 @@ from gonogo.domain.errors import Conflict
 from gonogo.domain.states import PlanStatus, SubtaskStatus
 from gonogo.execution.plans.runner import Batches
 from gonogo.execution.scheduling import Completed, Work
-from gonogo.store import Connection, outbox
+from gonogo.store import Tx
 from gonogo.store.plans import move_plan, plan_of, subtask_row, take_subtask
 
 _S = SubtaskStatus
@@ -31,27 +31,27 @@ async def held(shop: Workshop) -> Work:
     return await shop.held(plan_id, "a")
 
 
-def faster(conn: Connection, table: str, act: Callable[[], object]) -> None:
+def faster(tx: Tx, table: str, act: Callable[[], object]) -> None:
     """Let somebody act right before the next change of a table."""
     waiting = [act]
 
-    def look(conn: Connection, cursor: object, statement: str, *about: object) -> None:
+    def look(tx: Tx, cursor: object, statement: str, *about: object) -> None:
         if waiting and statement.startswith(f"UPDATE {table}"):
             waiting.pop()()
 
-    event.listen(conn, "before_cursor_execute", look)
+    event.listen(tx.conn, "before_cursor_execute", look)
 
 
-def replaced(conn: Connection, key: str) -> bool:
-    row = subtask_row(conn, key)
+def replaced(tx: Tx, key: str) -> bool:
+    row = subtask_row(tx, key)
     assert row is not None
-    return take_subtask(conn, row)
+    return take_subtask(tx, row)
 
 
-def paused(conn: Connection, plan_id: str) -> bool:
-    plan = plan_of(conn, plan_id)
+def paused(tx: Tx, plan_id: str) -> bool:
+    plan = plan_of(tx, plan_id)
     assert plan is not None
-    return move_plan(conn, plan, PlanStatus.PAUSED)
+    return move_plan(tx, plan, PlanStatus.PAUSED)
 
 
 async def test_an_outcome_that_comes_in_the_moment_of_a_takeover_is_not_written(
@@ -59,9 +59,9 @@ async def test_an_outcome_that_comes_in_the_moment_of_a_takeover_is_not_written(
 ) -> None:
     before = await shop.events(held.revision.plan_id)
 
-    def finish(conn: Connection) -> None:
-        faster(conn, "subtasks", lambda: replaced(conn, held.key))
-        shop.engine.finish(conn, [(held, Completed({}))], shop.now)
+    def finish(tx: Tx) -> None:
+        faster(tx, "subtasks", lambda: replaced(tx, held.key))
+        shop.engine.finish(tx, [(held, Completed({}))], shop.now)
 
     with pytest.raises(Conflict, match="changed at this moment"):
         await shop.store.write(finish)
@@ -74,9 +74,9 @@ async def test_of_two_verbs_for_a_plan_in_one_moment_the_later_one_is_refused(
 ) -> None:
     plan_id = held.revision.plan_id
 
-    def cancel(conn: Connection) -> None:
-        faster(conn, "plans", lambda: paused(conn, plan_id))
-        shop.engine.cancel(conn, plan_id, "ann", shop.now)
+    def cancel(tx: Tx) -> None:
+        faster(tx, "plans", lambda: paused(tx, plan_id))
+        shop.engine.cancel(tx, plan_id, "ann", shop.now)
 
     with pytest.raises(Conflict, match=f"Plan {plan_id} changed at this moment"):
         await shop.store.write(cancel)
@@ -89,10 +89,10 @@ async def test_of_two_who_take_a_subtask_over_in_one_moment_one_carries_it_out(
 ) -> None:
     plan_id = held.revision.plan_id
 
-    def take_over(conn: Connection) -> list[Any]:
-        faster(conn, "subtasks", lambda: replaced(conn, held.key))
-        shop.engine.take_over(conn, held.key)
-        return list(outbox(conn).jobs)
+    def take_over(tx: Tx) -> list[Any]:
+        faster(tx, "subtasks", lambda: replaced(tx, held.key))
+        shop.engine.take_over(tx, held.key)
+        return list(tx.outbox.jobs)
 
     assert await shop.store.write(take_over) == []
     row = (await shop.rows(plan_id))["a"]

@@ -12,7 +12,7 @@ from gonogo.domain.errors import Conflict, ModelFailed
 from gonogo.domain.states import PlanStatus, SubtaskStatus
 from gonogo.execution.scheduling import Completed, Outcome, Work
 from gonogo.execution.scheduling.plan_state import PlanState
-from gonogo.store import Connection, Store
+from gonogo.store import Store, Tx
 from gonogo.store.jobs import drop_timer, due_timers
 from gonogo.store.plans import add_revision, move_plan, plan_of
 
@@ -336,13 +336,13 @@ async def test_a_plan_that_is_replanned_in_a_pause_for_a_quota_can_be_paused_aga
     await open_shop.until_run("runs")
     await open_shop.until_paused(plan_id)
 
-    def replan_in_vain(conn: Connection) -> None:
-        open_shop.engine.replan(conn, plan_id, "another way", "ann", open_shop.now)
-        plan = plan_of(conn, plan_id)
+    def replan_in_vain(tx: Tx) -> None:
+        open_shop.engine.replan(tx, plan_id, "another way", "ann", open_shop.now)
+        plan = plan_of(tx, plan_id)
         assert plan is not None
         assert (plan.pause_reason, plan.paused_until) == (None, None)
-        open_shop.engine.go_without(conn, plan_id, "there is none", open_shop.now)
-        open_shop.engine.pause(conn, plan_id, "ann", open_shop.now)
+        open_shop.engine.go_without(tx, plan_id, "there is none", open_shop.now)
+        open_shop.engine.pause(tx, plan_id, "ann", open_shop.now)
 
     await open_shop.store.write(replan_in_vain)
 
@@ -375,15 +375,15 @@ async def test_a_paused_plan_of_which_all_is_done_is_completed_when_its_time_is_
 async def test_a_plan_whose_next_revision_is_held_ends_when_its_time_is_over(store: Store) -> None:
     shop = Workshop(store=store, options={"plan_timeout": 600.0})
 
-    def hold_another(conn: Connection, plan_id: str) -> None:
+    def hold_another(tx: Tx, plan_id: str) -> None:
         revision = rows.revision(rows.subtask("b"), plan_id=plan_id, number=2)
-        add_revision(conn, revision, shop.now, "architect", "replanned")
+        add_revision(tx, revision, shop.now, "architect", "replanned")
         to = {"revision": 2, "digest": revision.digest}
         for status in (_P.RUNNING, _P.REPLANNING, _P.AWAITING_APPROVAL, _P.APPROVED):
-            plan = plan_of(conn, plan_id)
+            plan = plan_of(tx, plan_id)
             assert plan is not None
             proposed = to if status is _P.AWAITING_APPROVAL else {}
-            assert move_plan(conn, plan, status, **proposed)
+            assert move_plan(tx, plan, status, **proposed)
 
     async with shop.open():
         shop.steps["a"] = quota(shop)
@@ -430,9 +430,9 @@ async def test_a_longer_pause_is_not_written_over_what_happened_in_the_same_mome
     plan = await open_shop.until_paused(plan_id)
     until = (plan.paused_until or open_shop.now) + timedelta(seconds=HOUR)
 
-    def lengthen(conn: Connection) -> None:
-        board = PlanState.open(conn, plan_id, open_shop.now)
-        assert move_plan(conn, board.plan, PlanStatus.RUNNING)
+    def lengthen(tx: Tx) -> None:
+        board = PlanState.open(tx, plan_id, open_shop.now)
+        assert move_plan(tx, board.plan, PlanStatus.RUNNING)
         open_shop.engine.pause_for_quota(board, until)
 
     with pytest.raises(Conflict, match="changed at this moment"):

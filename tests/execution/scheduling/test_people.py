@@ -13,7 +13,7 @@ from gonogo.domain.failures import Category, Failure
 from gonogo.domain.records import JobStop
 from gonogo.domain.states import PlanStatus, SubtaskStatus
 from gonogo.execution.scheduling import ADVANCE, REPLAN, Completed, Failed, Outcome, Work
-from gonogo.store import Connection, Outbox
+from gonogo.store import Outbox, Tx
 from gonogo.store.jobs import due_timers
 from gonogo.store.plans import active_grant, add_grants, add_plan, add_revision, grant_of, move_plan
 from gonogo.store.sessions import add_session
@@ -68,11 +68,11 @@ async def test_a_plan_that_is_over_cannot_be_cancelled(open_shop: Workshop) -> N
 
 @pytest.mark.feature(89)
 async def test_only_an_approved_plan_can_be_started(open_shop: Workshop) -> None:
-    def undecided(conn: Connection) -> None:
+    def undecided(tx: Tx) -> None:
         revision = rows.revision(rows.subtask("a"), plan_id="draft")
-        add_session(conn, rows.session())
-        add_plan(conn, rows.plan("draft", digest=revision.digest))
-        add_revision(conn, revision, open_shop.now, "architect", "first")
+        add_session(tx, rows.session())
+        add_plan(tx, rows.plan("draft", digest=revision.digest))
+        add_revision(tx, revision, open_shop.now, "architect", "first")
 
     await open_shop.store.write(undecided)
 
@@ -281,9 +281,9 @@ async def test_only_a_subtask_that_waits_to_start_can_be_failed_by_a_no(
     plan_id = await open_shop.start({"id": "slow"})
     await open_shop.until_run("slow")
 
-    def fail(conn: Connection) -> None:
+    def fail(tx: Tx) -> None:
         no = Failure(message="a person said no")
-        open_shop.engine.fail_subtask(conn, plan_id, "slow", no, open_shop.now)
+        open_shop.engine.fail_subtask(tx, plan_id, "slow", no, open_shop.now)
 
     with pytest.raises(Conflict, match="running; nobody waits"):
         await open_shop.store.write(fail)

@@ -4,7 +4,7 @@ from fakes.workshop import Workshop
 from gonogo.domain.failures import Failure
 from gonogo.domain.states import SubtaskStatus
 from gonogo.execution.scheduling import Failed, Outcome, Retreat, Work
-from gonogo.store import Connection, Store
+from gonogo.store import Store, Tx
 
 
 async def breaks(work: Work) -> Outcome:
@@ -18,7 +18,7 @@ async def test_the_files_go_back_before_the_failure_is_written(store: Store) -> 
         undone.append((work.subtask.id, (await shop.statuses(plan_id))[work.subtask.id]))
 
     shop = Workshop(
-        store=store, options={"retreat": Retreat(undo=undo, began=lambda conn, work: False)}
+        store=store, options={"retreat": Retreat(undo=undo, began=lambda tx, work: False)}
     )
     async with shop.open():
         shop.steps["a"] = breaks
@@ -37,7 +37,7 @@ async def test_an_attempt_that_was_being_undone_when_the_process_stopped_has_fai
     async def undo(work: Work) -> None:
         undone.append(work.subtask.id)
 
-    def began(conn: Connection, work: Work) -> bool:
+    def began(tx: Tx, work: Work) -> bool:
         return work.subtask.id == "a"
 
     shop = Workshop(store=store, options={"retreat": Retreat(undo=undo, began=began)})

@@ -219,7 +219,7 @@ async def test_what_cannot_be_written_for_one_subtask_harms_no_other(open_shop: 
     names = ["a", "b", "c"]
     _, meet = meets(*names)
 
-    def breaks(conn, now) -> None:
+    def breaks(tx, now) -> None:
         raise RuntimeError("this one's own")
 
     async def bad(work: Work) -> Outcome:

@@ -4,23 +4,23 @@ import pytest
 
 from fakes import rows
 from gonogo.execution.scheduling.plan_state import shape_of, started_shape
-from gonogo.store import Connection, Store
+from gonogo.store import Store, Tx
 from gonogo.store.plans import add_plan, add_revision
 from gonogo.store.sessions import add_session
 
 
-def _first(conn: Connection) -> None:
-    add_session(conn, rows.session())
+def _first(tx: Tx) -> None:
+    add_session(tx, rows.session())
     first = rows.revision(rows.subtask("a"))
-    add_plan(conn, rows.plan(digest=first.digest))
-    add_revision(conn, first, rows.NOW, "architect", "first")
+    add_plan(tx, rows.plan(digest=first.digest))
+    add_revision(tx, first, rows.NOW, "architect", "first")
 
 
-def _second(conn: Connection, subtask_id: str, *, fail: bool) -> list[str]:
+def _second(tx: Tx, subtask_id: str, *, fail: bool) -> list[str]:
     revision = rows.revision(rows.subtask(subtask_id), number=2)
-    add_revision(conn, revision, rows.NOW, "ann", "edited")
+    add_revision(tx, revision, rows.NOW, "ann", "edited")
     plan = rows.plan(revision=2, digest=revision.digest)
-    found = list(shape_of(conn, plan).subtasks)
+    found = list(shape_of(tx, plan).subtasks)
     if fail:
         raise RuntimeError("rolled back")
     return found
@@ -40,12 +40,12 @@ async def test_a_revision_that_was_rolled_back_is_not_taken_for_the_one_that_was
 
 
 async def test_places_count_from_one_in_the_order_of_the_plan(store: Store) -> None:
-    def read(conn: Connection) -> dict[str, int]:
-        add_session(conn, rows.session())
+    def read(tx: Tx) -> dict[str, int]:
+        add_session(tx, rows.session())
         revision = rows.revision(rows.subtask("b"), rows.subtask("a", "b"))
         plan = rows.plan(digest=revision.digest)
-        add_plan(conn, plan)
-        add_revision(conn, revision, rows.NOW, "architect", "first")
-        return dict(shape_of(conn, plan).places)
+        add_plan(tx, plan)
+        add_revision(tx, revision, rows.NOW, "architect", "first")
+        return dict(shape_of(tx, plan).places)
 
     assert await store.write(read) == {"b": 1, "a": 2}

@@ -21,7 +21,7 @@ _S = SubtaskStatus
 def shop_of(store: Store, asked: list[Excess], **limits: float) -> Workshop:
     """A workshop with a budget; each question about it is put in `asked`."""
 
-    def ask(conn: Any, plan: Any, spent: Excess, now: Any) -> None:
+    def ask(tx: Any, plan: Any, spent: Excess, now: Any) -> None:
         asked.append(spent)
 
     return Workshop(store=store, options={"budget": limits, "over_budget": ask})
@@ -110,9 +110,9 @@ async def test_a_plan_that_gets_no_more_ends_in_the_middle_of_a_rollback_too(sto
     asked: list[Excess] = []
     shop, limit = shop_of(store, asked, tokens=100), {"tokens": 100}
 
-    def pause_was(conn: Any, plan_id: str, pause: str | None) -> None:
+    def pause_was(tx: Any, plan_id: str, pause: str | None) -> None:
         rollback = {"checkpoint_id": None, "subtask_id": "a", "pause": pause}
-        set_plan(conn, plan_of(conn, plan_id), pause_reason=ROLLING_BACK, rollback=rollback)
+        set_plan(tx, plan_of(tx, plan_id), pause_reason=ROLLING_BACK, rollback=rollback)
 
     async with shop.open():
         shop.steps["b"] = spends(limit)

@@ -27,7 +27,7 @@ from gonogo.domain.replanning import (
 from gonogo.domain.tool_calls import ModelRequest, Reply
 from gonogo.execution.agent.conversation import Thread
 from gonogo.i18n import say
-from gonogo.store import Connection, Store, new_id
+from gonogo.store import Store, Tx, new_id
 from gonogo.store.plans import lock_plan
 from gonogo.store.reports import (
     add_request,
@@ -70,17 +70,15 @@ class Meter:
             raise
         return reply.model_copy(update={"request_id": request_id})
 
-    def _reserve(
-        self, conn: Connection, thread: Thread, request_id: str, size: int, now: datetime
-    ) -> None:
+    def _reserve(self, tx: Tx, thread: Thread, request_id: str, size: int, now: datetime) -> None:
         # The rows of the plan and the session are held, so that nobody counts at the same time.
-        plan = lock_plan(conn, thread.plan_id) if thread.plan_id else None
-        thread.check(conn)
-        of_plan = used_by_plan(conn, plan.id) if plan else Used()
+        plan = lock_plan(tx, thread.plan_id) if thread.plan_id else None
+        thread.check(tx)
+        of_plan = used_by_plan(tx, plan.id) if plan else Used()
         of_session = Used()
         if plan is None or not OF_SESSIONS.isdisjoint(self.limits):
-            hold_session(conn, thread.session_id)
-            of_session = used_by_session(conn, thread.session_id)
+            hold_session(tx, thread.session_id)
+            of_session = used_by_session(tx, thread.session_id)
         known = of_plan if plan else of_session
         row = ModelRequestRow(
             id=request_id, session_id=thread.session_id, plan_id=thread.plan_id,
@@ -90,7 +88,7 @@ class Meter:
             duration_ms=None, created_at=now,
         )  # fmt: skip
         self._check(thread, plan, of_plan, of_session, row)
-        add_request(conn, row)
+        add_request(tx, row)
 
     def _check(
         self,
@@ -117,7 +115,7 @@ class Meter:
             raise BudgetSpent(said, found)
 
 
-def keep_usage(conn: Connection, thread: Thread, reply: Reply, now: datetime) -> None:
+def keep_usage(tx: Tx, thread: Thread, reply: Reply, now: datetime) -> None:
     """Write what a reply took, in the transaction that keeps it."""
     if not reply.request_id:
         return
@@ -129,7 +127,7 @@ def keep_usage(conn: Connection, thread: Thread, reply: Reply, now: datetime) ->
         cost_micros=round((usage.cost or 0.0) * 1_000_000),
         duration_ms=round(usage.duration_ms), created_at=now,
     )  # fmt: skip
-    end_request(conn, row)
+    end_request(tx, row)
 
 
 def _bytes(request: ModelRequest) -> int:

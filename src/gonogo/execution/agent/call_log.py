@@ -17,7 +17,7 @@ from gonogo.execution.agent.questions import question_of_doubt
 from gonogo.execution.approvals import ApprovalService
 from gonogo.i18n import say, told
 from gonogo.policy import CONTROL
-from gonogo.store import Connection, new_id
+from gonogo.store import Tx, new_id
 from gonogo.store import events as log
 from gonogo.store.calls import (
     add_calls,
@@ -39,11 +39,11 @@ _WIRE = {
 }
 
 
-def propose(conn: Connection, thread: Thread, reply: Reply, now: datetime) -> None:
+def propose(tx: Tx, thread: Thread, reply: Reply, now: datetime) -> None:
     """Keep the calls of a reply, each under an id of our own, before any of them runs."""
-    first = next_position(conn, thread.session_id, thread.name)
+    first = next_position(tx, thread.session_id, thread.name)
     add_calls(
-        conn,
+        tx,
         [
             _proposed(thread, request.id, request.name, request.arguments, request.problem, at, now)
             for at, request in enumerate(reply.calls, start=first)
@@ -84,16 +84,16 @@ def gated_columns(gated: Gated) -> dict[str, Any]:
     }
 
 
-def pass_through(conn: Connection, call: CallRow, *path: CallStatus, **to: Any) -> bool:  # noqa: ANN401
+def pass_through(tx: Tx, call: CallRow, *path: CallStatus, **to: Any) -> bool:  # noqa: ANN401
     """Move a call along several legal moves in one statement."""
     state = call.status
     for step in path:
         state = CALL.check(state, step, call.id)
-    return set_call(conn, call, state, **to)
+    return set_call(tx, call, state, **to)
 
 
 def tell_called(
-    conn: Connection,
+    tx: Tx,
     call: CallRow,
     gated: Gated,
     now: datetime,
@@ -118,10 +118,10 @@ def tell_called(
         call_id=call.id, tool_name=call.tool, arguments=gated.arguments,
         requires_approval=approval is not None or not runs, metadata=facts, **place_of(call),
     )  # fmt: skip
-    log.tell(conn, call.session_id, now, event)
+    log.tell(tx, call.session_id, now, event)
 
 
-def note_allowed(conn: Connection, call: CallRow, gated: Gated, now: datetime) -> None:
+def note_allowed(tx: Tx, call: CallRow, gated: Gated, now: datetime) -> None:
     """Why a call may run without a person's answer.
 
     In the transaction that starts the call, so that none has run without its entry.
@@ -130,24 +130,24 @@ def note_allowed(conn: Connection, call: CallRow, gated: Gated, now: datetime) -
     if gated.verdict.source == "grant":
         reason = f"auto-approved tool {call.tool}, plan {call.plan_id}: {reason}"
     log.note(
-        conn, call.session_id, now, actor=f"agent:{call.agent}", action="tool.allowed",
+        tx, call.session_id, now, actor=f"agent:{call.agent}", action="tool.allowed",
         subject=call.tool, call_id=call.id, digest=gated.digest, arguments=gated.arguments,
         reason=reason, rule=gated.verdict.rule, source=gated.verdict.source,
         plan_id=call.plan_id, subtask_id=call.subtask_id,
     )  # fmt: skip
 
 
-def note_stale(conn: Connection, call: CallRow, reason: str | None, now: datetime) -> None:
+def note_stale(tx: Tx, call: CallRow, reason: str | None, now: datetime) -> None:
     """Why a call that a person allowed does not run."""
     log.note(
-        conn, call.session_id, now, actor=f"agent:{call.agent}", action="tool.stale",
+        tx, call.session_id, now, actor=f"agent:{call.agent}", action="tool.stale",
         subject=call.tool, call_id=call.id, digest=call.digest, reason=reason,
         plan_id=call.plan_id, subtask_id=call.subtask_id,
     )  # fmt: skip
 
 
 def note_network(
-    conn: Connection,
+    tx: Tx,
     call: CallRow,
     result: Any,  # noqa: ANN401 - JSON
     now: datetime,
@@ -156,26 +156,26 @@ def note_network(
     found: dict[str, Any] | None = result and result.get("network")
     if call.tool == "execute_command" and found:
         log.note(
-            conn, call.session_id, now, actor=f"agent:{call.agent}", action="tool.network",
+            tx, call.session_id, now, actor=f"agent:{call.agent}", action="tool.network",
             subject=call.tool, call_id=call.id, digest=call.digest, plan_id=call.plan_id,
             subtask_id=call.subtask_id, **found,
         )  # fmt: skip
 
 
-def deny(conn: Connection, call: CallRow, gated: Gated, now: datetime) -> None:
+def deny(tx: Tx, call: CallRow, gated: Gated, now: datetime) -> None:
     """A call may not run, and the model is told why."""
-    tell_called(conn, call, gated, now, runs=not is_remote(conn, call))
-    move_call(conn, call, _C.DENIED, error=gated.error, finished_at=now, **gated_columns(gated))
+    tell_called(tx, call, gated, now, runs=not is_remote(tx, call))
+    move_call(tx, call, _C.DENIED, error=gated.error, finished_at=now, **gated_columns(gated))
     log.note(
-        conn, call.session_id, now, actor=f"agent:{call.agent}", action="tool.denied",
+        tx, call.session_id, now, actor=f"agent:{call.agent}", action="tool.denied",
         subject=call.tool, call_id=call.id, arguments=gated.arguments,
         reason=gated.verdict.reason, rule=gated.verdict.rule,
     )  # fmt: skip
-    tell_result(conn, call, _C.DENIED, now, error=gated.error)
+    tell_result(tx, call, _C.DENIED, now, error=gated.error)
 
 
 def end_call(
-    conn: Connection,
+    tx: Tx,
     call: CallRow,
     status: CallStatus,
     now: datetime,
@@ -185,16 +185,16 @@ def end_call(
     **to: Any,  # noqa: ANN401 - columns
 ) -> bool:
     """Write a call's one result. False when it had one already."""
-    if not move_call(conn, call, status, result=result, error=error, finished_at=now, **to):
+    if not move_call(tx, call, status, result=result, error=error, finished_at=now, **to):
         return False
-    tell_result(conn, call, status, now, result=result, error=error)
+    tell_result(tx, call, status, now, result=result, error=error)
     if call.retry_of is not None:
-        _end_original(conn, call.retry_of, status, now, result=result, error=error)
+        _end_original(tx, call.retry_of, status, now, result=result, error=error)
     return True
 
 
 def tell_result(
-    conn: Connection,
+    tx: Tx,
     call: CallRow,
     status: CallStatus,
     now: datetime,
@@ -212,10 +212,10 @@ def tell_result(
         call_id=call.id, tool_name=call.tool, result=result, error=error, metadata=facts,
         **place_of(call),
     )  # fmt: skip
-    log.tell(conn, call.session_id, now, event)
+    log.tell(tx, call.session_id, now, event)
 
 
-def open_control(conn: Connection, call: CallRow, now: datetime) -> CallRow:
+def open_control(tx: Tx, call: CallRow, now: datetime) -> CallRow:
     """A call that speaks to the runtime is being answered; it needs nobody's approval."""
     if call.status is _C.STARTED:
         return call
@@ -223,49 +223,47 @@ def open_control(conn: Connection, call: CallRow, now: datetime) -> CallRow:
         tool=call.tool, tool_class=ToolClass.CONTROL, arguments=call.arguments, verdict=CONTROL,
         digest=call.digest, base_hashes={},
     )  # fmt: skip
-    pass_through(conn, call, _C.ALLOWED, _C.STARTED, started_at=now, **gated_columns(gated))
-    tell_called(conn, call, gated, now)
-    note_allowed(conn, call, gated, now)
-    opened = call_of(conn, call.id)
+    pass_through(tx, call, _C.ALLOWED, _C.STARTED, started_at=now, **gated_columns(gated))
+    tell_called(tx, call, gated, now)
+    note_allowed(tx, call, gated, now)
+    opened = call_of(tx, call.id)
     assert opened is not None  # noqa: S101 - updated above
     return opened
 
 
-def drop_call(
-    conn: Connection, desk: ApprovalService, call: CallRow, error: str, now: datetime
-) -> None:
+def drop_call(tx: Tx, desk: ApprovalService, call: CallRow, error: str, now: datetime) -> None:
     """End a call whose owner goes away, and the question about it."""
-    approval = approval_of_call(conn, call.id)
+    approval = approval_of_call(tx, call.id)
     # What a command has left is there, whatever becomes of who ran it.
     ends = approval is not None and approval.details.get("about") != GUARDED_NAMES
     if approval is not None and ends and approval.status is ApprovalStatus.PENDING:
-        desk.withdraw(conn, approval, now)
-    look_later(conn, call.id)
+        desk.withdraw(tx, approval, now)
+    look_later(tx, call.id)
     if call.status is _C.PROPOSED:
-        _tell_bare(conn, call, error, now, runs=not is_remote(conn, call))
+        _tell_bare(tx, call, error, now, runs=not is_remote(tx, call))
     ended = _C.FAILED if call.status is _C.UNKNOWN else _C.CANCELLED
-    end_call(conn, call, ended, now, error=error)
+    end_call(tx, call, ended, now, error=error)
 
 
 def doubt(
-    conn: Connection, desk: ApprovalService, call: CallRow, why: str, locale: str, now: datetime
+    tx: Tx, desk: ApprovalService, call: CallRow, why: str, locale: str, now: datetime
 ) -> None:
     """Write down that nobody knows what came of a call, and ask a person."""
-    pass_through(conn, call, _C.UNKNOWN, result=None, error=None)
+    pass_through(tx, call, _C.UNKNOWN, result=None, error=None)
     unknown = say("model_unknown", locale, why=told(why, locale))
-    tell_result(conn, call, _C.UNKNOWN, now, error=unknown)
-    desk.open(conn, question_of_doubt(call, why, locale), now)
+    tell_result(tx, call, _C.UNKNOWN, now, error=unknown)
+    desk.open(tx, question_of_doubt(call, why, locale), now)
 
 
-def run_again(conn: Connection, call: CallRow, now: datetime) -> CallRow:
+def run_again(tx: Tx, call: CallRow, now: datetime) -> CallRow:
     """A new call in the place of one whose outcome is not known."""
-    position = next_position(conn, call.session_id, call.thread)
+    position = next_position(tx, call.session_id, call.thread)
     again = replace(
         call, id=new_id("call"), position=position, status=_C.ALLOWED, retry_of=call.id, judgings=0,
         created_at=now, started_at=None, finished_at=None,
     )  # fmt: skip
-    add_calls(conn, [again])
-    _tell_bare(conn, again, f"in the place of {call.id}", now)
+    add_calls(tx, [again])
+    _tell_bare(tx, again, f"in the place of {call.id}", now)
     return again
 
 
@@ -283,26 +281,24 @@ def answer_of(call: CallRow, locale: str) -> ToolAnswer:
     )
 
 
-def is_remote(conn: Connection, call: CallRow) -> bool:
+def is_remote(tx: Tx, call: CallRow) -> bool:
     """Whether a client carries out the tools of the call's session."""
-    session = session_of(conn, call.session_id)
+    session = session_of(tx, call.session_id)
     return session is not None and session.tool_host == "client"
 
 
-def _tell_bare(
-    conn: Connection, call: CallRow, reason: str, now: datetime, *, runs: bool = True
-) -> None:
+def _tell_bare(tx: Tx, call: CallRow, reason: str, now: datetime, *, runs: bool = True) -> None:
     """A call was requested that the gate is not asked about, so that its result has a request."""
     facts = CallFacts(digest=call.digest, reason=reason, tool_class=call.tool_class)
     event = ToolCalled(
         call_id=call.id, tool_name=call.tool, arguments=call.arguments,
         requires_approval=not runs, metadata=facts, **place_of(call),
     )  # fmt: skip
-    log.tell(conn, call.session_id, now, event)
+    log.tell(tx, call.session_id, now, event)
 
 
 def _end_original(
-    conn: Connection,
+    tx: Tx,
     call_id: str,
     status: CallStatus,
     now: datetime,
@@ -310,13 +306,13 @@ def _end_original(
     result: Any,  # noqa: ANN401
     error: str | None,
 ) -> None:
-    original = call_of(conn, call_id)
+    original = call_of(tx, call_id)
     if original is None or original.status is not _C.UNKNOWN:
         return
     ended = _C.COMPLETED if status is _C.COMPLETED else _C.FAILED
-    move_call(conn, original, ended, result=result, error=error, finished_at=now)
+    move_call(tx, original, ended, result=result, error=error, finished_at=now)
     if original.retry_of is not None:
-        _end_original(conn, original.retry_of, status, now, result=result, error=error)
+        _end_original(tx, original.retry_of, status, now, result=result, error=error)
 
 
 def place_of(call: CallRow) -> dict[str, Any]:

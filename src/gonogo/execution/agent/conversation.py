@@ -9,7 +9,7 @@ from typing import Any
 from gonogo.domain.records import CallRow
 from gonogo.domain.tool_calls import Reply
 from gonogo.execution.agent.profiles import Profile
-from gonogo.store import Connection
+from gonogo.store import Tx
 from gonogo.store.plans import lock_plan
 from gonogo.store.sessions import lock_turn
 
@@ -35,13 +35,13 @@ class Thread:
     workspace: Path
     remote: bool
     """The client carries out the workspace tools."""
-    check: Callable[[Connection], None]
+    check: Callable[[Tx], None]
     """Raises `Superseded` when the owner no longer holds its work."""
-    park: Callable[[Connection, datetime], None]
+    park: Callable[[Tx, datetime], None]
     """Everything left waits for a person: the owner lets go of its place."""
-    is_waiting: Callable[[Connection], bool] = lambda conn: False
+    is_waiting: Callable[[Tx], bool] = lambda tx: False
     """Whether the owner waits for a model that does not answer."""
-    answered: Callable[[Connection, datetime], None] = lambda conn, now: None
+    answered: Callable[[Tx, datetime], None] = lambda tx, now: None
     """The model answered what was asked while the owner waited for it."""
     turn_id: str | None = None
     plan_id: str | None = None
@@ -53,12 +53,12 @@ class Thread:
     speak: Speak | None = None
     """Speaks in the place of a model."""
 
-    def hold(self, conn: Connection) -> None:
+    def hold(self, tx: Tx) -> None:
         """Have whoever goes on with the owner's work wait until this transaction ends."""
         if self.subtask_id is not None:
-            lock_plan(conn, self.plan_id or "")
+            lock_plan(tx, self.plan_id or "")
         elif self.turn_id is not None:
-            lock_turn(conn, self.turn_id)
+            lock_turn(tx, self.turn_id)
 
     @property
     def place(self) -> dict[str, Any]:

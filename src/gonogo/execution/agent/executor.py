@@ -25,7 +25,7 @@ from gonogo.execution.agent.surroundings import Surroundings
 from gonogo.execution.agent.watches import Watches
 from gonogo.execution.approvals import ApprovalService
 from gonogo.policy import Rules, covers
-from gonogo.store import Connection, Store
+from gonogo.store import Store, Tx
 from gonogo.store.calls import call_of, open_calls
 from gonogo.store.jobs import set_timer
 from gonogo.store.plans import add_watch, watch_of
@@ -119,11 +119,11 @@ class Before:
     trace: ChangeTrace | None = None
     watch: Watch | None = None
 
-    def begin(self, conn: Connection, now: datetime) -> dict[str, Any]:
+    def begin(self, tx: Tx, now: datetime) -> dict[str, Any]:
         """Write it down, with the call's start. Gives columns of the call's row."""
         if self.watch is not None:
-            add_watch(conn, self.watch)
-        return self.trace.begin(conn, now) if self.trace is not None else {}
+            add_watch(tx, self.watch)
+        return self.trace.begin(tx, now) if self.trace is not None else {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -256,7 +256,7 @@ class Hands:
 
     def _doubt(
         self,
-        conn: Connection,
+        tx: Tx,
         thread: Thread,
         call: CallRow,
         trace: ChangeTrace | None,
@@ -265,26 +265,26 @@ class Hands:
         now: datetime,
     ) -> None:
         if trace is not None:
-            trace.end(conn, now)
-        if not self.watches.hold(conn, call, left or (), now, ended=_C.UNKNOWN, error=str(why)):
-            self.watches.over(conn, call, left)
-            record.doubt(conn, self.desk, call, why, thread.locale, now)
-        self.rest(conn, thread, now)
+            trace.end(tx, now)
+        if not self.watches.hold(tx, call, left or (), now, ended=_C.UNKNOWN, error=str(why)):
+            self.watches.over(tx, call, left)
+            record.doubt(tx, self.desk, call, why, thread.locale, now)
+        self.rest(tx, thread, now)
 
-    def rest(self, conn: Connection, thread: Thread, now: datetime) -> bool:
+    def rest(self, tx: Tx, thread: Thread, now: datetime) -> bool:
         """Let go of the thread when nothing of it can run now. False: there is something to do.
 
         Called in each transaction that ends a call, so that its last event can say that
         everything left waits.
         """
-        whose = self.whose_move(open_calls(conn, thread.session_id, thread.name))
+        whose = self.whose_move(open_calls(tx, thread.session_id, thread.name))
         if whose == "person":
             # An answer that is being written at this moment is seen from here on; one that comes
             # later waits for us, and sees that we rest.
-            thread.hold(conn)
-            whose = self.whose_move(open_calls(conn, thread.session_id, thread.name))
+            thread.hold(tx)
+            whose = self.whose_move(open_calls(tx, thread.session_id, thread.name))
         if whose == "person":
-            thread.park(conn, now)
+            thread.park(tx, now)
         return whose != "ours"
 
     def whose_move(self, left: Sequence[CallRow]) -> Literal["ours", "client", "person"]:
@@ -299,13 +299,13 @@ class Hands:
             return "client"
         return "person" if any(waits_for_person(call, retried) for call in left) else "ours"
 
-    def hand_over(self, conn: Connection, call: CallRow, now: datetime) -> None:
+    def hand_over(self, tx: Tx, call: CallRow, now: datetime) -> None:
         """Start a call that a person allowed and a client carries out: it may answer at once."""
-        allowed = call_of(conn, call.id)
-        if allowed is None or not record.is_remote(conn, call):
+        allowed = call_of(tx, call.id)
+        if allowed is None or not record.is_remote(tx, call):
             return
-        record.pass_through(conn, allowed, _C.STARTED, started_at=now)
-        set_timer(conn, CLIENT_CALL, call.id, now + self.client_timeout)
+        record.pass_through(tx, allowed, _C.STARTED, started_at=now)
+        set_timer(tx, CLIENT_CALL, call.id, now + self.client_timeout)
 
     def _can_run(self, call: CallRow) -> bool:
         if call.status is _C.PROPOSED:
@@ -404,16 +404,14 @@ class Hands:
 
     # Transactions -----------------------------------------------------------------------------
 
-    def deny(
-        self, conn: Connection, thread: Thread, call: CallRow, gated: Gated, now: datetime
-    ) -> None:
+    def deny(self, tx: Tx, thread: Thread, call: CallRow, gated: Gated, now: datetime) -> None:
         """A call may not run."""
-        thread.check(conn)
-        record.deny(conn, call, gated, now)
+        thread.check(tx)
+        record.deny(tx, call, gated, now)
 
     def _whole(
         self,
-        conn: Connection,
+        tx: Tx,
         thread: Thread,
         call: CallRow,
         gated: Gated,
@@ -421,68 +419,66 @@ class Hands:
         error: str | None,
         now: datetime,
     ) -> None:
-        thread.check(conn)
+        thread.check(tx)
         ended = _C.COMPLETED if error is None else _C.FAILED
         path = (_C.ALLOWED, _C.STARTED, ended)
         record.pass_through(
-            conn, call, *path, result=result, error=error, started_at=now, finished_at=now,
+            tx, call, *path, result=result, error=error, started_at=now, finished_at=now,
             **record.gated_columns(gated),
         )  # fmt: skip
-        record.tell_called(conn, call, gated, now)
-        record.note_allowed(conn, call, gated, now)
-        record.tell_result(conn, call, ended, now, result=result, error=error)
-        self.rest(conn, thread, now)
+        record.tell_called(tx, call, gated, now)
+        record.note_allowed(tx, call, gated, now)
+        record.tell_result(tx, call, ended, now, result=result, error=error)
+        self.rest(tx, thread, now)
 
     def _start_allowed(
         self,
-        conn: Connection,
+        tx: Tx,
         thread: Thread,
         call: CallRow,
         gated: Gated,
         before: "Before",
         now: datetime,
     ) -> CallRow:
-        thread.check(conn)
+        thread.check(tx)
         record.pass_through(
-            conn, call, _C.ALLOWED, _C.STARTED, started_at=now,
-            **record.gated_columns(gated), **before.begin(conn, now),
+            tx, call, _C.ALLOWED, _C.STARTED, started_at=now,
+            **record.gated_columns(gated), **before.begin(tx, now),
         )  # fmt: skip
-        record.tell_called(conn, call, gated, now)
-        record.note_allowed(conn, call, gated, now)
-        return self._after_start(conn, thread, call.id, now)
+        record.tell_called(tx, call, gated, now)
+        record.note_allowed(tx, call, gated, now)
+        return self._after_start(tx, thread, call.id, now)
 
     def _start_approved(
-        self, conn: Connection, thread: Thread, call: CallRow, before: "Before", now: datetime
+        self, tx: Tx, thread: Thread, call: CallRow, before: "Before", now: datetime
     ) -> CallRow:
-        thread.check(conn)
-        record.pass_through(conn, call, _C.STARTED, started_at=now, **before.begin(conn, now))
-        return self._after_start(conn, thread, call.id, now)
+        thread.check(tx)
+        record.pass_through(tx, call, _C.STARTED, started_at=now, **before.begin(tx, now))
+        return self._after_start(tx, thread, call.id, now)
 
-    def _after_start(
-        self, conn: Connection, thread: Thread, call_id: str, now: datetime
-    ) -> CallRow:
+    def _after_start(self, tx: Tx, thread: Thread, call_id: str, now: datetime) -> CallRow:
         if thread.remote:
-            set_timer(conn, CLIENT_CALL, call_id, now + self.client_timeout)
-        started = call_of(conn, call_id)
+            set_timer(tx, CLIENT_CALL, call_id, now + self.client_timeout)
+        started = call_of(tx, call_id)
         assert started is not None  # noqa: S101 - updated one line above
         return started
 
     def _stale(
         self,
-        conn: Connection,
+        tx: Tx,
         thread: Thread,
         call: CallRow,
         error: str | None,
         now: datetime,
     ) -> None:
-        thread.check(conn)
-        record.note_stale(conn, call, error, now)
-        record.end_call(conn, call, _C.FAILED, now, error=error)
-        self.rest(conn, thread, now)
+        thread.check(tx)
+        record.note_stale(tx, call, error, now)
+        record.end_call(tx, call, _C.FAILED, now, error=error)
+        self.rest(tx, thread, now)
 
     def _finish(
         self,
-        conn: Connection,
+        tx: Tx,
         thread: Thread,
         call: CallRow,
         trace: ChangeTrace | None,
@@ -493,11 +489,11 @@ class Hands:
         now: datetime,
     ) -> None:
         if trace is not None:
-            trace.end(conn, now)
-        if self.watches.hold(conn, call, left or (), now, ended=status, result=result, error=error):
+            trace.end(tx, now)
+        if self.watches.hold(tx, call, left or (), now, ended=status, result=result, error=error):
             ended = True
-        elif ended := record.end_call(conn, call, status, now, result=result, error=error):
-            self.watches.over(conn, call, left)
+        elif ended := record.end_call(tx, call, status, now, result=result, error=error):
+            self.watches.over(tx, call, left)
         if ended:
-            record.note_network(conn, call, result, now)
-            self.rest(conn, thread, now)
+            record.note_network(tx, call, result, now)
+            self.rest(tx, thread, now)

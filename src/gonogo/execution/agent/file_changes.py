@@ -24,7 +24,7 @@ from gonogo.domain.records import CallRow, Checkpoint
 from gonogo.domain.undo import COMMAND, FOLDER, alike, came_to, kept_path, real_path
 from gonogo.execution.agent.conversation import Thread
 from gonogo.i18n import say
-from gonogo.store import Connection, Store
+from gonogo.store import Store, Tx
 from gonogo.store.calls import has_acted
 from gonogo.store.checkpoints import (
     Doer,
@@ -68,27 +68,27 @@ class ChangeTrace:
     done: list[Touched] = field(default_factory=list[Touched])
     """What a file tool has left, with its modes."""
 
-    def begin(self, conn: Connection, now: datetime) -> dict[str, Any]:
+    def begin(self, tx: Tx, now: datetime) -> dict[str, Any]:
         """Write down what is about to change. Gives columns of the call's row."""
         # Held, so that a plan's rows get their numbers in the order of its checkpoints.
-        lock_plan(conn, self.doer.plan_id)
+        lock_plan(tx, self.doer.plan_id)
         if self.checkpoint is not None and self.tree is not None:
-            set_tree(conn, self.checkpoint, self.tree)
+            set_tree(tx, self.checkpoint, self.tree)
         # Somebody who is gone may have started the same call.
-        clear_changes(conn, self.doer)
-        add_changes(conn, self.doer, TOOL, self.touched, now)
+        clear_changes(tx, self.doer)
+        add_changes(tx, self.doer, TOOL, self.touched, now)
         return {"tree": self.tree}
 
-    def end(self, conn: Connection, now: datetime) -> None:
+    def end(self, tx: Tx, now: datetime) -> None:
         """Write down what has changed."""
         if not (self.void or self.done or self.found):
             return
-        lock_plan(conn, self.doer.plan_id)
+        lock_plan(tx, self.doer.plan_id)
         if self.is_open:
-            clear_changes(conn, self.doer)
-        drop_changes(conn, self.doer, self.void)
-        set_after(conn, self.doer, self.done)
-        add_changes(conn, self.doer, COMMAND, self.found, now)
+            clear_changes(tx, self.doer)
+        drop_changes(tx, self.doer, self.void)
+        set_after(tx, self.doer, self.done)
+        add_changes(tx, self.doer, COMMAND, self.found, now)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

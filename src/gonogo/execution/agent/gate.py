@@ -52,7 +52,7 @@ from gonogo.policy import (
     narrowest,
     session_rule,
 )
-from gonogo.store import Connection, Store, new_id
+from gonogo.store import Store, Tx, new_id
 from gonogo.store import events as log
 from gonogo.store.calls import Begun, perhaps_done
 from gonogo.store.plans import active_grant
@@ -141,15 +141,15 @@ its `scope.tools` names it; it can also be a subtask's `tool`. What servers say 
 _MOST_RULES = 256
 
 
-def rules_of(conn: Connection, session_id: str, plan_id: str | None) -> list[tuple[Rule, datetime]]:
+def rules_of(tx: Tx, session_id: str, plan_id: str | None) -> list[tuple[Rule, datetime]]:
     """The rules that hold in a session now, or in a plan of it, and when each was made."""
-    found = [r for r in active_rules(conn, session_id) if r.plan_id in {None, plan_id}]
+    found = [r for r in active_rules(tx, session_id) if r.plan_id in {None, plan_id}]
     kept = ((kept_rule(r.position, r.rule, r.made_by), r.created_at) for r in found)
     return [(rule, made_at) for rule, made_at in kept if rule is not None]
 
 
 def make_session_rule(
-    conn: Connection,
+    tx: Tx,
     session_id: str,
     text: RuleText,
     by: Principal,
@@ -167,9 +167,9 @@ def make_session_rule(
         InvalidMessage: the rule has a defect.
         RateLimited: the session has too many rules.
     """
-    if len(active_rules(conn, session_id)) >= _MOST_RULES:
+    if len(active_rules(tx, session_id)) >= _MOST_RULES:
         raise RateLimited(f"A session has at most {_MOST_RULES} rules")
-    position = next_rule(conn, session_id)
+    position = next_rule(tx, session_id)
     checked = session_rule(position, text, by.name)
     if isinstance(checked, str):
         raise InvalidMessage(f"rule: {checked}")
@@ -178,19 +178,19 @@ def make_session_rule(
         id=new_id("rule"), session_id=session_id, position=position, rule=written,
         made_by=by.name, created_at=now, ended_at=None, plan_id=plan_id,
     )  # fmt: skip
-    add_rule(conn, made)
+    add_rule(tx, made)
     log.note(
-        conn, session_id, now, actor=by.id, action="rule.made", subject=checked.name,
+        tx, session_id, now, actor=by.id, action="rule.made", subject=checked.name,
         rule_id=made.id, text=written, reason=checked.reason, plan_id=plan_id, **about,
     )  # fmt: skip
     return made
 
 
-def remove_session_rule(conn: Connection, rule: SessionRule, by: Principal, now: datetime) -> None:
+def remove_session_rule(tx: Tx, rule: SessionRule, by: Principal, now: datetime) -> None:
     """End a rule; what it allowed asks again."""
-    if end_rule(conn, rule.id, now):
+    if end_rule(tx, rule.id, now):
         log.note(
-            conn, rule.session_id, now, actor=by.id, action="rule.removed",
+            tx, rule.session_id, now, actor=by.id, action="rule.removed",
             subject=f"session:{rule.position}", rule_id=rule.id, text=rule.rule,
         )  # fmt: skip
 
@@ -244,22 +244,22 @@ def given_in(store: Store) -> Giving:
     return given
 
 
-def _given(conn: Connection, thread: Thread) -> ConversationGrants:
-    rules = rules_of(conn, thread.session_id, thread.plan_id)
-    grant, granted_at = _grant(conn, thread)
+def _given(tx: Tx, thread: Thread) -> ConversationGrants:
+    rules = rules_of(tx, thread.session_id, thread.plan_id)
+    grant, granted_at = _grant(tx, thread)
     since = {rule.name: made_at for rule, made_at in rules}
     if grant is not None and granted_at is not None:
         since[grant.name] = granted_at
-    begun = perhaps_done(conn, thread.plan_id) if thread.plan_id is not None else ()
+    begun = perhaps_done(tx, thread.plan_id) if thread.plan_id is not None else ()
     return ConversationGrants(
         rules=tuple(rule for rule, _ in rules), grant=grant, since=since, perhaps_done=begun
     )
 
 
-def _grant(conn: Connection, thread: Thread) -> tuple[Grant | None, datetime | None]:
+def _grant(tx: Tx, thread: Thread) -> tuple[Grant | None, datetime | None]:
     if thread.plan_id is None or thread.subtask_id is None or thread.revision is None:
         return None, None
-    row = active_grant(conn, thread.plan_id, thread.revision, thread.subtask_id)
+    row = active_grant(tx, thread.plan_id, thread.revision, thread.subtask_id)
     if row is None:
         return None, None
     grant = Grant(

@@ -44,7 +44,7 @@ from gonogo.execution.agent.questions import is_at_work, question_of_call
 from gonogo.execution.approvals import ApprovalService
 from gonogo.i18n import say as text
 from gonogo.llm import Model
-from gonogo.store import Connection, Store
+from gonogo.store import Store, Tx
 from gonogo.store import events as log
 from gonogo.store.calls import begin_judging, end_judging, open_calls, thread_calls
 from gonogo.store.sessions import conversation, say
@@ -133,9 +133,9 @@ class Loop:
         await self.store.write(self._count, thread, to_judge)
         return await self._left(thread)
 
-    def _count(self, conn: Connection, thread: Thread, calls: Sequence[CallRow]) -> None:
-        thread.check(conn)
-        begin_judging(conn, calls)
+    def _count(self, tx: Tx, thread: Thread, calls: Sequence[CallRow]) -> None:
+        thread.check(tx)
+        begin_judging(tx, calls)
 
     # Calls ------------------------------------------------------------------------------------
 
@@ -177,29 +177,29 @@ class Loop:
 
     def _rest(
         self,
-        conn: Connection,
+        tx: Tx,
         thread: Thread,
         asks: Sequence[tuple[CallRow, Gated]],
         counted: bool,
         now: datetime,
     ) -> bool:
         """Ask what is to be asked; let go when nothing is left to run. True: the loop rests."""
-        thread.check(conn)
+        thread.check(tx)
         if counted:
-            end_judging(conn, thread.session_id, thread.name)
+            end_judging(tx, thread.session_id, thread.name)
         for call, gated in asks:
-            self._ask_person(conn, call, gated, now)
-        return self.hands.rest(conn, thread, now)
+            self._ask_person(tx, call, gated, now)
+        return self.hands.rest(tx, thread, now)
 
-    def _ask_person(self, conn: Connection, call: CallRow, gated: Gated, now: datetime) -> None:
+    def _ask_person(self, tx: Tx, call: CallRow, gated: Gated, now: datetime) -> None:
         approval = self.desk.open(
-            conn,
+            tx,
             question_of_call(call, gated),
             now,
-            before=lambda opened: record.tell_called(conn, call, gated, now, opened),
+            before=lambda opened: record.tell_called(tx, call, gated, now, opened),
         )
         record.pass_through(
-            conn, call, _C.AWAITING_APPROVAL, approval_id=approval.id,
+            tx, call, _C.AWAITING_APPROVAL, approval_id=approval.id,
             **record.gated_columns(gated),
         )  # fmt: skip
 
@@ -252,30 +252,28 @@ class Loop:
         event = AssistantMessage(content=token, token=token, is_final=False, **thread.place)
         self.tell(thread.session_id, event.body())
 
-    def _before(self, conn: Connection, thread: Thread) -> tuple[tuple[Message, ...], bool]:
+    def _before(self, tx: Tx, thread: Thread) -> tuple[tuple[Message, ...], bool]:
         """What a request is made of, and whether its answer is waited for."""
-        return self._messages(conn, thread), thread.is_waiting(conn)
+        return self._messages(tx, thread), thread.is_waiting(tx)
 
-    def _messages(self, conn: Connection, thread: Thread) -> tuple[Message, ...]:
+    def _messages(self, tx: Tx, thread: Thread) -> tuple[Message, ...]:
         """The conversation as the model is told it, every call with its one result."""
-        said = conversation(conn, thread.session_id, thread.name)
-        calls = thread_calls(conn, thread.session_id, thread.name)
+        said = conversation(tx, thread.session_id, thread.name)
+        calls = thread_calls(tx, thread.session_id, thread.name)
         answers = [record.answer_of(c, thread.locale) for c in calls if c.retry_of is None]
         return repaired([*said, *answers], text("model_lost", thread.locale))
 
-    def _keep_part(
-        self, conn: Connection, thread: Thread, reply: Reply, now: datetime
-    ) -> list[Reply]:
+    def _keep_part(self, tx: Tx, thread: Thread, reply: Reply, now: datetime) -> list[Reply]:
         """Keep a reply that is no answer yet. Gives all of them since the last that was one."""
-        thread.check(conn)
-        _remember(conn, thread, reply, now)
-        return unfinished(conversation(conn, thread.session_id, thread.name))
+        thread.check(tx)
+        _remember(tx, thread, reply, now)
+        return unfinished(conversation(tx, thread.session_id, thread.name))
 
-    def _keep(self, conn: Connection, thread: Thread, reply: Reply, now: datetime) -> list[CallRow]:
-        thread.check(conn)
-        keep_reply(conn, thread, reply, now)
-        record.propose(conn, thread, reply, now)
-        return open_calls(conn, thread.session_id, thread.name)
+    def _keep(self, tx: Tx, thread: Thread, reply: Reply, now: datetime) -> list[CallRow]:
+        thread.check(tx)
+        keep_reply(tx, thread, reply, now)
+        record.propose(tx, thread, reply, now)
+        return open_calls(tx, thread.session_id, thread.name)
 
 
 def _is_to_judge(call: CallRow) -> bool:
@@ -284,20 +282,18 @@ def _is_to_judge(call: CallRow) -> bool:
     return call.status in {_C.PROPOSED, _C.ALLOWED}
 
 
-def keep_reply(
-    conn: Connection, thread: Thread, reply: Reply, now: datetime, *, final: bool = False
-) -> None:
+def keep_reply(tx: Tx, thread: Thread, reply: Reply, now: datetime, *, final: bool = False) -> None:
     """Store what the model said and what it took, and tell the followers the whole of it."""
-    _remember(conn, thread, reply, now)
+    _remember(tx, thread, reply, now)
     if reply.said or final:
         event = AssistantMessage(content=reply.said, is_final=final, **thread.place)
-        log.tell(conn, thread.session_id, now, event)
+        log.tell(tx, thread.session_id, now, event)
 
 
-def _remember(conn: Connection, thread: Thread, reply: Reply, now: datetime) -> None:
-    keep_usage(conn, thread, reply, now)
+def _remember(tx: Tx, thread: Thread, reply: Reply, now: datetime) -> None:
+    keep_usage(tx, thread, reply, now)
     say(
-        conn, thread.session_id, thread.name, reply, now,
+        tx, thread.session_id, thread.name, reply, now,
         turn_id=thread.turn_id, agent=thread.agent,
     )  # fmt: skip
 

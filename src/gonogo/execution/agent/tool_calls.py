@@ -14,13 +14,13 @@ from gonogo.execution.agent.gate import Gated, make_session_rule
 from gonogo.execution.agent.questions import matter_of, question_of_call
 from gonogo.execution.approvals import NOBODY, ApprovalService, Matter, Ruling
 from gonogo.i18n import DEFAULT, say
-from gonogo.store import Connection
+from gonogo.store import Tx
 from gonogo.store import events as log
 from gonogo.store.calls import call_of
 from gonogo.store.sessions import spoken_in
 
 _C = CallStatus
-Resume = Callable[[Connection, CallRow, datetime], None]
+Resume = Callable[[Tx, CallRow, datetime], None]
 """Goes on with the conversation of a call that was answered."""
 
 
@@ -34,79 +34,75 @@ class CallKind:
     desk: ApprovalService
     """Where an edit is asked about anew that its author may not decide alone."""
 
-    def check(self, conn: Connection, approval: Approval, ruling: Ruling) -> None:
+    def check(self, tx: Tx, approval: Approval, ruling: Ruling) -> None:
         """The call still waits, and is what was asked about."""
-        _waiting(conn, approval)
+        _waiting(tx, approval)
 
-    def matter(self, conn: Connection, approval: Approval, ruling: Ruling) -> Matter:
+    def matter(self, tx: Tx, approval: Approval, ruling: Ruling) -> Matter:
         """What the call would do with its new arguments."""
         gated: Gated = ruling.prepared
-        return matter_of(_call(conn, approval), gated.access)
+        return matter_of(_call(tx, approval), gated.access)
 
-    def ask_again(
-        self, conn: Connection, approval: Approval, ruling: Ruling, now: datetime
-    ) -> Approval:
+    def ask_again(self, tx: Tx, approval: Approval, ruling: Ruling, now: datetime) -> Approval:
         """Ask whether the call may run with its new arguments."""
-        call, gated = _call(conn, approval), ruling.prepared
+        call, gated = _call(tx, approval), ruling.prepared
         opened = self.desk.open(
-            conn,
+            tx,
             question_of_call(call, gated, edited_by=ruling.by.name, before=approval),
             now,
-            before=lambda opened: record.tell_called(conn, call, gated, now, opened),
+            before=lambda opened: record.tell_called(tx, call, gated, now, opened),
         )
         record.set_call(
-            conn, call, call.status, **record.gated_columns(gated), approval_id=opened.id,
+            tx, call, call.status, **record.gated_columns(gated), approval_id=opened.id,
             proposed_arguments=_proposed(call),
         )  # fmt: skip
         return opened
 
-    def settle(self, conn: Connection, approval: Approval, ruling: Ruling, now: datetime) -> None:
+    def settle(self, tx: Tx, approval: Approval, ruling: Ruling, now: datetime) -> None:
         """Allow the call as shown, allow it as edited, or reject it."""
-        call = _waiting(conn, approval)
+        call = _waiting(tx, approval)
         match ruling.word:
             case DecisionWord.APPROVE:
-                record.pass_through(conn, call, _C.ALLOWED)
-                self._tell_allowed(conn, call, ruling, now, call.digest, call.arguments)
+                record.pass_through(tx, call, _C.ALLOWED)
+                self._tell_allowed(tx, call, ruling, now, call.digest, call.arguments)
                 if ruling.rule is not None:
                     make_session_rule(
-                        conn, call.session_id, ruling.rule, ruling.by, now,
+                        tx, call.session_id, ruling.rule, ruling.by, now,
                         call.plan_id if ruling.for_plan else None, call_id=call.id,
                     )  # fmt: skip
             case DecisionWord.EDIT:
-                self._edit(conn, call, ruling, now)
+                self._edit(tx, call, ruling, now)
             case _:
-                self._reject(conn, call, ruling, now)
+                self._reject(tx, call, ruling, now)
         if ruling.word is not DecisionWord.REJECT:
-            self.start(conn, call, now)
-        self.resume(conn, call, now)
+            self.start(tx, call, now)
+        self.resume(tx, call, now)
 
-    def lapse(self, conn: Connection, approval: Approval, now: datetime) -> None:
+    def lapse(self, tx: Tx, approval: Approval, now: datetime) -> None:
         """Nobody answered: the model is told so, and not that it was rejected."""
-        call = _call(conn, approval)
-        locale = _locale(conn, call)
+        call = _call(tx, approval)
+        locale = _locale(tx, call)
         facts = CallDecision(decision="expired", source="expiry")
         content = say("approval_expired", locale, subject=approval.subject)
         log.tell(
-            conn, call.session_id, now,
+            tx, call.session_id, now,
             ToolRejected(call_id=call.id, content=content, metadata=facts, **record.place_of(call)),
         )  # fmt: skip
-        record.end_call(
-            conn, call, _C.EXPIRED, now, error=f"expired: {say('model_expired', locale)}"
-        )
-        self.resume(conn, call, now)
+        record.end_call(tx, call, _C.EXPIRED, now, error=f"expired: {say('model_expired', locale)}")
+        self.resume(tx, call, now)
 
-    def _edit(self, conn: Connection, call: CallRow, ruling: Ruling, now: datetime) -> None:
+    def _edit(self, tx: Tx, call: CallRow, ruling: Ruling, now: datetime) -> None:
         gated: Gated = ruling.prepared
         record.pass_through(
-            conn, call, _C.ALLOWED,
+            tx, call, _C.ALLOWED,
             **record.gated_columns(gated),
             proposed_arguments=_proposed(call),
         )  # fmt: skip
-        self._tell_allowed(conn, call, ruling, now, gated.digest, gated.arguments)
+        self._tell_allowed(tx, call, ruling, now, gated.digest, gated.arguments)
 
     def _tell_allowed(
         self,
-        conn: Connection,
+        tx: Tx,
         call: CallRow,
         ruling: Ruling,
         now: datetime,
@@ -120,26 +116,26 @@ class CallKind:
             feedback=ruling.feedback, modified_arguments=arguments if edited else None,
         )  # fmt: skip
         event = ToolApproved(call_id=call.id, metadata=facts, **record.place_of(call))
-        log.tell(conn, call.session_id, now, event)
+        log.tell(tx, call.session_id, now, event)
         log.note(
-            conn, call.session_id, now, actor=ruling.by.id, action="tool.allowed",
+            tx, call.session_id, now, actor=ruling.by.id, action="tool.allowed",
             subject=call.tool, call_id=call.id, digest=digest, arguments=arguments,
             proposed_arguments=_proposed(call) if edited else None,
             reason=f"approved by {ruling.by.name}", source="person", plan_id=call.plan_id,
             subtask_id=call.subtask_id,
         )  # fmt: skip
 
-    def _reject(self, conn: Connection, call: CallRow, ruling: Ruling, now: datetime) -> None:
-        locale = _locale(conn, call)
+    def _reject(self, tx: Tx, call: CallRow, ruling: Ruling, now: datetime) -> None:
+        locale = _locale(tx, call)
         facts = CallDecision(
             decision="reject", source="expiry" if ruling.by == NOBODY else "person",
             decided_by=ruling.by.name, feedback=ruling.feedback,
         )  # fmt: skip
         said = _said("tool_rejected", locale, ruling.feedback)
         event = ToolRejected(call_id=call.id, content=said, metadata=facts, **record.place_of(call))
-        log.tell(conn, call.session_id, now, event)
+        log.tell(tx, call.session_id, now, event)
         told = _said("model_rejected", locale, ruling.feedback)
-        record.end_call(conn, call, _C.REJECTED, now, error=f"rejected: {told}")
+        record.end_call(tx, call, _C.REJECTED, now, error=f"rejected: {told}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,50 +144,48 @@ class Interventions:
 
     resume: Resume
 
-    def settle(self, conn: Connection, approval: Approval, ruling: Ruling, now: datetime) -> None:
+    def settle(self, tx: Tx, approval: Approval, ruling: Ruling, now: datetime) -> None:
         """Run it again, mark it done with a result, or fail it."""
-        call = _call(conn, approval)
+        call = _call(tx, approval)
         if call.status is _C.STARTED:
-            self._answer(conn, call, ruling, now)
+            self._answer(tx, call, ruling, now)
         elif call.status is _C.UNKNOWN:
-            self._clear(conn, call, ruling, now)
+            self._clear(tx, call, ruling, now)
         else:
             raise Conflict(f"Call {call.id} is {call.status} already")
-        self.resume(conn, call, now)
+        self.resume(tx, call, now)
 
-    def lapse(self, conn: Connection, approval: Approval, now: datetime) -> None:
+    def lapse(self, tx: Tx, approval: Approval, now: datetime) -> None:
         """Nobody answered: the call failed."""
-        call = _call(conn, approval)
-        locale = _locale(conn, call)
-        record.end_call(
-            conn, call, _C.FAILED, now, error=f"expired: {say('model_expired', locale)}"
-        )
-        self.resume(conn, call, now)
+        call = _call(tx, approval)
+        locale = _locale(tx, call)
+        record.end_call(tx, call, _C.FAILED, now, error=f"expired: {say('model_expired', locale)}")
+        self.resume(tx, call, now)
 
-    def _clear(self, conn: Connection, call: CallRow, ruling: Ruling, now: datetime) -> None:
+    def _clear(self, tx: Tx, call: CallRow, ruling: Ruling, now: datetime) -> None:
         match ruling.word:
             case DecisionWord.APPROVE:
-                again = record.run_again(conn, call, now)
+                again = record.run_again(tx, call, now)
                 log.note(
-                    conn, call.session_id, now, actor=ruling.by.id, action="tool.allowed",
+                    tx, call.session_id, now, actor=ruling.by.id, action="tool.allowed",
                     subject=call.tool, call_id=again.id, retry_of=call.id, digest=again.digest,
                     arguments=again.arguments, source="person", plan_id=call.plan_id,
                     reason=f"run again, as {ruling.by.name} decided",
                 )  # fmt: skip
             case DecisionWord.EDIT:
-                record.end_call(conn, call, _C.COMPLETED, now, result=_result(ruling))
+                record.end_call(tx, call, _C.COMPLETED, now, result=_result(ruling))
             case _:
-                told = _said("model_rejected", _locale(conn, call), ruling.feedback)
-                record.end_call(conn, call, _C.FAILED, now, error=f"unknown: {told}")
+                told = _said("model_rejected", _locale(tx, call), ruling.feedback)
+                record.end_call(tx, call, _C.FAILED, now, error=f"unknown: {told}")
 
-    def _answer(self, conn: Connection, call: CallRow, ruling: Ruling, now: datetime) -> None:
+    def _answer(self, tx: Tx, call: CallRow, ruling: Ruling, now: datetime) -> None:
         if ruling.word is DecisionWord.REJECT:
-            told = _said("model_rejected", _locale(conn, call), ruling.feedback)
-            record.end_call(conn, call, _C.FAILED, now, error=f"rejected: {told}")
+            told = _said("model_rejected", _locale(tx, call), ruling.feedback)
+            record.end_call(tx, call, _C.FAILED, now, error=f"rejected: {told}")
             return
         edited = ruling.word is DecisionWord.EDIT
         answer = _result(ruling) if edited else {"answer": ruling.feedback or "yes"}
-        record.end_call(conn, call, _C.COMPLETED, now, result=answer)
+        record.end_call(tx, call, _C.COMPLETED, now, result=answer)
 
 
 def _result(ruling: Ruling) -> Any:  # noqa: ANN401 - what the person says came of it
@@ -201,8 +195,8 @@ def _result(ruling: Ruling) -> Any:  # noqa: ANN401 - what the person says came 
     return changes["result"]
 
 
-def _waiting(conn: Connection, approval: Approval) -> CallRow:
-    call = _call(conn, approval)
+def _waiting(tx: Tx, approval: Approval) -> CallRow:
+    call = _call(tx, approval)
     if call.status is not _C.AWAITING_APPROVAL or call.digest != approval.digest:
         raise Conflict(f"Call {call.id} is {call.status} and has changed since the question")
     return call
@@ -213,14 +207,14 @@ def _proposed(call: CallRow) -> dict[str, Any]:
     return call.arguments if call.proposed_arguments is None else call.proposed_arguments
 
 
-def _call(conn: Connection, approval: Approval) -> CallRow:
-    call = call_of(conn, approval.call_id or "")
+def _call(tx: Tx, approval: Approval) -> CallRow:
+    call = call_of(tx, approval.call_id or "")
     assert call is not None  # noqa: S101 - approvals of these kinds always name a call
     return call
 
 
-def _locale(conn: Connection, call: CallRow) -> str:
-    return spoken_in(conn, call.session_id) or DEFAULT
+def _locale(tx: Tx, call: CallRow) -> str:
+    return spoken_in(tx, call.session_id) or DEFAULT
 
 
 def _said(key: str, locale: str, feedback: str | None) -> str:

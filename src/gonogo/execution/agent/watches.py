@@ -30,7 +30,7 @@ from gonogo.execution.agent.questions import matter_of
 from gonogo.execution.approvals import NOBODY, ApprovalService, Question, Ruling
 from gonogo.i18n import DEFAULT, say
 from gonogo.policy import covers, products_of
-from gonogo.store import Connection, Store
+from gonogo.store import Store, Tx
 from gonogo.store import events as log
 from gonogo.store.calls import call_of, set_call
 from gonogo.store.plans import drop_watch, give_away, set_found, watch_of, watches_of_session
@@ -55,7 +55,7 @@ class Watches:
     taken: Path
     """Where what people have taken away lies, a folder for each call."""
     clock: Callable[[], datetime]
-    resume: Callable[[Connection, CallRow, datetime], None]
+    resume: Callable[[Tx, CallRow, datetime], None]
     """Goes on with whatever a held call belongs to, once it has its end."""
 
     # Around a command -------------------------------------------------------------------------
@@ -113,7 +113,7 @@ class Watches:
 
     def hold(
         self,
-        conn: Connection,
+        tx: Tx,
         call: CallRow,
         names: Sequence[str],
         now: datetime,
@@ -127,25 +127,25 @@ class Watches:
             ended: What becomes of the call once a person has answered.
             to: Its result or its error.
         """
-        if not names or not set_call(conn, call, call.status, **to):
+        if not names or not set_call(tx, call, call.status, **to):
             return False
-        self._ask(conn, call, names, now, ended=ended)
+        self._ask(tx, call, names, now, ended=ended)
         return True
 
-    def over(self, conn: Connection, call: CallRow, names: Sequence[str] | None) -> None:
+    def over(self, tx: Tx, call: CallRow, names: Sequence[str] | None) -> None:
         """End a watch after which nothing is left to be asked."""
         if names is not None:
-            drop_watch(conn, call.id)
+            drop_watch(tx, call.id)
 
-    def abandon(self, conn: Connection, session_id: str) -> None:
+    def abandon(self, tx: Tx, session_id: str) -> None:
         """Nobody is asked in a session any more: what waits for an answer is taken away."""
-        for watch in watches_of_session(conn, session_id):
+        for watch in watches_of_session(tx, session_id):
             if watch.found is not None:
-                give_away(conn, watch.call_id, NOBODY.name)
+                give_away(tx, watch.call_id, NOBODY.name)
 
     def _ask(
         self,
-        conn: Connection,
+        tx: Tx,
         call: CallRow,
         names: Sequence[str],
         now: datetime,
@@ -153,59 +153,59 @@ class Watches:
         ended: CallStatus | None = None,
         problem: str | None = None,
     ) -> None:
-        set_found(conn, call.id, names, ended)
-        locale = spoken_in(conn, call.session_id) or DEFAULT
+        set_found(tx, call.id, names, ended)
+        locale = spoken_in(tx, call.session_id) or DEFAULT
         log.note(
-            conn, call.session_id, now, actor=f"agent:{call.agent}", action="tool.left_names",
+            tx, call.session_id, now, actor=f"agent:{call.agent}", action="tool.left_names",
             subject=call.tool, call_id=call.id, names=_shown(names), plan_id=call.plan_id,
             subtask_id=call.subtask_id,
         )  # fmt: skip
-        self.desk.open(conn, _question(call, names, self._place(call), locale, problem), now)
+        self.desk.open(tx, _question(call, names, self._place(call), locale, problem), now)
 
     def _place(self, call: CallRow) -> Path:
         return self.taken / call.id
 
     # Answers ----------------------------------------------------------------------------------
 
-    def settle(self, conn: Connection, approval: Approval, ruling: Ruling, now: datetime) -> None:
+    def settle(self, tx: Tx, approval: Approval, ruling: Ruling, now: datetime) -> None:
         """Keep the names, or have them taken away."""
-        call, watch = _asked(conn, approval)
+        call, watch = _asked(tx, approval)
         match ruling.word:
             case DecisionWord.APPROVE:
-                drop_watch(conn, call.id)
-                self._go_on(conn, call, watch, now)
+                drop_watch(tx, call.id)
+                self._go_on(tx, call, watch, now)
             case DecisionWord.REJECT:
-                give_away(conn, call.id, ruling.by.name)
+                give_away(tx, call.id, ruling.by.name)
                 if not call.is_held:
                     # Nobody waits for it: the answer is told with this.
-                    log.tell_final(conn, call.session_id)
+                    log.tell_final(tx, call.session_id)
             case _:
                 raise InvalidMessage("Approve keeps the names, reject has them taken away")
 
-    def lapse(self, conn: Connection, approval: Approval, now: datetime) -> None:
+    def lapse(self, tx: Tx, approval: Approval, now: datetime) -> None:
         """Nobody answered: nobody let them be there."""
         del now
-        call, _ = _asked(conn, approval)
-        give_away(conn, call.id, NOBODY.name)
+        call, _ = _asked(tx, approval)
+        give_away(tx, call.id, NOBODY.name)
 
     def _go_on(
-        self, conn: Connection, call: CallRow, watch: Watch, now: datetime, taken: str | None = None
+        self, tx: Tx, call: CallRow, watch: Watch, now: datetime, taken: str | None = None
     ) -> None:
         """Give a held call its end; one that was dropped meanwhile has it."""
         if not call.is_held:
-            log.tell_final(conn, call.session_id)
+            log.tell_final(tx, call.session_id)
             return
         if watch.ended == _C.UNKNOWN:
-            locale = spoken_in(conn, call.session_id) or DEFAULT
-            record.doubt(conn, self.desk, call, call.error or "", locale, now)
+            locale = spoken_in(tx, call.session_id) or DEFAULT
+            record.doubt(tx, self.desk, call, call.error or "", locale, now)
         elif taken is not None:
-            record.end_call(conn, call, _C.FAILED, now, error=taken)
+            record.end_call(tx, call, _C.FAILED, now, error=taken)
         else:
             ended = _C.FAILED if watch.ended == _C.FAILED else _C.COMPLETED
             record.end_call(
-                conn, call, ended, now, result=_with_kept(call.result, watch), error=call.error
+                tx, call, ended, now, result=_with_kept(call.result, watch), error=call.error
             )
-        self.resume(conn, call, now)
+        self.resume(tx, call, now)
 
     # The job ----------------------------------------------------------------------------------
 
@@ -228,17 +228,15 @@ class Watches:
             names = await self.left(watch)
             await self.store.write(self._seen, call, names, self.clock())
 
-    def _seen(
-        self, conn: Connection, call: CallRow, names: Sequence[str] | None, now: datetime
-    ) -> None:
-        session = session_of(conn, call.session_id)
+    def _seen(self, tx: Tx, call: CallRow, names: Sequence[str] | None, now: datetime) -> None:
+        session = session_of(tx, call.session_id)
         if not names:
-            self.over(conn, call, names)
+            self.over(tx, call, names)
         elif session is None or session.deleted:
-            set_found(conn, call.id, names, None)
-            give_away(conn, call.id, NOBODY.name)
+            set_found(tx, call.id, names, None)
+            give_away(tx, call.id, NOBODY.name)
         else:
-            self._ask(conn, call, names, now)
+            self._ask(tx, call, names, now)
 
     async def _take(self, watch: Watch) -> None:
         call = await self.store.read(call_of, watch.call_id)
@@ -253,32 +251,28 @@ class Watches:
             return
         await self.store.write(self._taken, call, watch, to, self.clock())
 
-    def _in_the_way(
-        self, conn: Connection, call: CallRow, watch: Watch, problem: str, now: datetime
-    ) -> None:
+    def _in_the_way(self, tx: Tx, call: CallRow, watch: Watch, problem: str, now: datetime) -> None:
         """It is still there: a person is asked once more."""
-        give_away(conn, call.id, None)
-        self._ask(conn, call, watch.found or (), now, problem=problem)
-        log.tell_final(conn, call.session_id)
+        give_away(tx, call.id, None)
+        self._ask(tx, call, watch.found or (), now, problem=problem)
+        log.tell_final(tx, call.session_id)
 
-    def _taken(
-        self, conn: Connection, call: CallRow, watch: Watch, to: Path, now: datetime
-    ) -> None:
-        if not drop_watch(conn, call.id):
+    def _taken(self, tx: Tx, call: CallRow, watch: Watch, to: Path, now: datetime) -> None:
+        if not drop_watch(tx, call.id):
             return
-        names, locale = _shown(watch.found or ()), spoken_in(conn, call.session_id) or DEFAULT
+        names, locale = _shown(watch.found or ()), spoken_in(tx, call.session_id) or DEFAULT
         log.note(
-            conn, call.session_id, now, actor="gonogo", action="tool.names_taken",
+            tx, call.session_id, now, actor="gonogo", action="tool.names_taken",
             subject=call.tool, call_id=call.id, names=names, folder=str(to), by=watch.taken_by,
         )  # fmt: skip
         told = say("model_names_taken", locale, names=", ".join(names), who=watch.taken_by)
-        current = call_of(conn, call.id) or call
-        self._go_on(conn, current, watch, now, taken=f"protected_path: {told}")
+        current = call_of(tx, call.id) or call
+        self._go_on(tx, current, watch, now, taken=f"protected_path: {told}")
 
 
-def _asked(conn: Connection, approval: Approval) -> tuple[CallRow, Watch]:
-    call = call_of(conn, approval.call_id or "")
-    watch = watch_of(conn, approval.call_id or "")
+def _asked(tx: Tx, approval: Approval) -> tuple[CallRow, Watch]:
+    call = call_of(tx, approval.call_id or "")
+    watch = watch_of(tx, approval.call_id or "")
     if call is None or watch is None or watch.found is None:
         raise Conflict(f"{approval.subject}: there is nothing left to decide")
     return call, watch

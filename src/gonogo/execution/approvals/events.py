@@ -12,25 +12,25 @@ from gonogo.domain.states import ApprovalStatus
 from gonogo.execution.approvals.reviewers import review_of
 from gonogo.execution.approvals.types import NOBODY, Ruling
 from gonogo.i18n import say
-from gonogo.store import Connection
+from gonogo.store import Tx
 from gonogo.store import events as log
 from gonogo.store.sessions import spoken_in
 
 
-def tell_asked(conn: Connection, approval: Approval, agent: str | None, now: datetime) -> None:
+def tell_asked(tx: Tx, approval: Approval, agent: str | None, now: datetime) -> None:
     """A person is asked."""
     needed = review_of(approval).needed
     more: dict[str, Any] = {"needed": needed, "votes": 0} if needed > 1 else {}
     event = _changed("approval_requested", approval, agent=agent, **more)
-    log.tell(conn, approval.session_id, now, event)
+    log.tell(tx, approval.session_id, now, event)
     _note(
-        conn, approval, now, "asked", actor="gonogo", reason=approval.reason,
+        tx, approval, now, "asked", actor="gonogo", reason=approval.reason,
         requested_by=approval.requested_by, review=approval.review,
     )  # fmt: skip
 
 
 def tell_voted(
-    conn: Connection,
+    tx: Tx,
     approval: Approval,
     ruling: Ruling,
     votes: Sequence[Vote],
@@ -40,47 +40,47 @@ def tell_voted(
     """Somebody approved, and more have to."""
     names = [vote.name for vote in votes]
     content = say(
-        "approval_voted", spoken_in(conn, approval.session_id), votes=len(votes), needed=needed,
+        "approval_voted", spoken_in(tx, approval.session_id), votes=len(votes), needed=needed,
         names=", ".join(names), subject=approval.subject,
     )  # fmt: skip
     event = _changed(
         "approval_voted", approval, content=content, needed=needed, votes=len(votes),
         voted_by=names,
     )  # fmt: skip
-    log.tell(conn, approval.session_id, now, event)
+    log.tell(tx, approval.session_id, now, event)
     _note(
-        conn, approval, now, "voted", actor=ruling.by.id, decision=ruling.as_json(),
+        tx, approval, now, "voted", actor=ruling.by.id, decision=ruling.as_json(),
         votes=len(votes), needed=needed, waited_seconds=_waited(approval, now),
     )  # fmt: skip
 
 
-def tell_escalated(conn: Connection, approval: Approval, review: Review, now: datetime) -> None:
+def tell_escalated(tx: Tx, approval: Approval, review: Review, now: datetime) -> None:
     """Others may decide from now on, too."""
     to = [reviewer_name(who) for who in review.also]
     if review.also_role is not None:
         to.append(f"role:{review.also_role}")
     content = say(
-        "approval_escalated", spoken_in(conn, approval.session_id), names=", ".join(to),
+        "approval_escalated", spoken_in(tx, approval.session_id), names=", ".join(to),
         subject=approval.subject,
     )  # fmt: skip
     event = _changed("approval_escalated", approval, content=content, escalated_to=to)
-    log.tell(conn, approval.session_id, now, event)
-    _note(conn, approval, now, "escalated", actor="gonogo", escalated_to=to)
+    log.tell(tx, approval.session_id, now, event)
+    _note(tx, approval, now, "escalated", actor="gonogo", escalated_to=to)
 
 
-def tell_warning(conn: Connection, approval: Approval, now: datetime) -> None:
+def tell_warning(tx: Tx, approval: Approval, now: datetime) -> None:
     """The question is about to expire."""
     left = elapsed(now, approval.expires_at) if approval.expires_at else 0
     content = say(
-        "approval_warning", spoken_in(conn, approval.session_id), minutes=max(1, round(left / 60)),
+        "approval_warning", spoken_in(tx, approval.session_id), minutes=max(1, round(left / 60)),
         subject=approval.subject,
     )  # fmt: skip
     event = _changed("approval_warning", approval, content=content)
-    log.tell(conn, approval.session_id, now, event)
+    log.tell(tx, approval.session_id, now, event)
 
 
 def tell_closed(
-    conn: Connection,
+    tx: Tx,
     approval: Approval,
     status: ApprovalStatus,
     now: datetime,
@@ -94,9 +94,9 @@ def tell_closed(
         waited_seconds=elapsed(approval.created_at, now) if answered else None,
         voted_by=list(ruling.agreed) or None if ruling else None,
     )  # fmt: skip
-    log.tell(conn, approval.session_id, now, event)
+    log.tell(tx, approval.session_id, now, event)
     _note(
-        conn, approval, now, status, actor=ruling.by.id if ruling else "gonogo",
+        tx, approval, now, status, actor=ruling.by.id if ruling else "gonogo",
         revision=approval.revision, original=approval.details.get("original_task"),
         decision=ruling.as_json() if ruling else None,
         arguments=approval.details.get("arguments"),
@@ -109,7 +109,7 @@ def _waited(approval: Approval, now: datetime) -> float:
 
 
 def _note(
-    conn: Connection,
+    tx: Tx,
     approval: Approval,
     now: datetime,
     what: str,
@@ -118,7 +118,7 @@ def _note(
     **more: Any,  # noqa: ANN401 - details of the entry
 ) -> None:
     log.note(
-        conn, approval.session_id, now, actor=actor, action=f"{approval.kind}.{what}",
+        tx, approval.session_id, now, actor=actor, action=f"{approval.kind}.{what}",
         subject=approval.subject, approval_id=approval.id, digest=approval.digest,
         plan_id=approval.plan_id, call_id=approval.call_id, **more,
     )  # fmt: skip

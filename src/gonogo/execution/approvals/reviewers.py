@@ -6,7 +6,7 @@ from gonogo.domain.records import Approval
 from gonogo.domain.reviews import NO_REVIEW, Review, reviewer_name
 from gonogo.domain.states import DecisionWord
 from gonogo.execution.approvals.types import Ruling
-from gonogo.store import Connection
+from gonogo.store import Tx
 from gonogo.store.approvals import owner_of
 
 
@@ -39,7 +39,7 @@ def objection_of(review: Review, principal: Principal, requested_by: str | None)
     return None
 
 
-def check_right(conn: Connection, approval: Approval, ruling: Ruling, *, asks_again: bool) -> None:
+def check_right(tx: Tx, approval: Approval, ruling: Ruling, *, asks_again: bool) -> None:
     """Check that whoever answers may answer so.
 
     Whose session it is, and who asked, may always say no; so may they edit what is then asked
@@ -58,6 +58,6 @@ def check_right(conn: Connection, approval: Approval, ruling: Ruling, *, asks_ag
         ruling.word is DecisionWord.EDIT and asks_again
     )
     askers = (approval.requested_by, *review_of(approval).asked_too)
-    own = (*askers, owner_of(conn, approval.session_id))
+    own = (*askers, owner_of(tx, approval.session_id))
     if not (harmless and ruling.by.id in own):
         raise Forbidden(problem)

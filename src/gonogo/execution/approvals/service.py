@@ -27,7 +27,7 @@ from gonogo.execution.approvals.types import (
     Ruling,
 )
 from gonogo.policy import Reviews
-from gonogo.store import Connection, new_id
+from gonogo.store import Tx, new_id
 from gonogo.store.approvals import (
     askers_of_plan,
     escalate_approval,
@@ -53,28 +53,28 @@ from gonogo.store.jobs import drop_timer, set_timer
 # a session is what all of them allow.
 
 
-def counted(conn: Connection, approval: Approval, ruling: Ruling, now: datetime) -> Ruling | None:
+def counted(tx: Tx, approval: Approval, ruling: Ruling, now: datetime) -> Ruling | None:
     """Count an approval. Gives what was decided; None while others have to agree."""
     needed = review_of(approval).needed
     if needed == 1:
         return ruling
-    vote, before = _vote(approval, ruling, now), votes_of(conn, approval.id)
+    vote, before = _vote(approval, ruling, now), votes_of(tx, approval.id)
     others = [each for each in before if each.principal_id != vote.principal_id]
     same = [each for each in others if each.ruling["ballot"] == vote.ruling["ballot"]]
     if len(same) + 1 < needed and any(_stands(each, vote) for each in before):
         return None
-    keep_vote(conn, vote)
+    keep_vote(tx, vote)
     if len(same) + 1 >= needed:
         return _together(ruling, same)
-    tell_voted(conn, approval, ruling, [*same, vote], needed, now)
+    tell_voted(tx, approval, ruling, [*same, vote], needed, now)
     return None
 
 
-def has_voted(conn: Connection, approval: Approval, ruling: Ruling) -> bool:
+def has_voted(tx: Tx, approval: Approval, ruling: Ruling) -> bool:
     """Whether this approval was one of those that decided."""
     return any(
         vote.principal_id == ruling.by.id and ruling.repeats(vote.ruling)
-        for vote in votes_of(conn, approval.id)
+        for vote in votes_of(tx, approval.id)
     )
 
 
@@ -137,7 +137,7 @@ class ApprovalService:
     """A question that expires counts as rejected, by nobody."""
     max_pending: int = 256
     """Open questions that one session may have. What the runtime has to ask it asks in any case."""
-    has_room: Callable[[Connection, str], None] = lambda conn, session_id: None
+    has_room: Callable[[Tx, str], None] = lambda tx, session_id: None
     """Called when a question closes in a session that took no more."""
 
     def register(self, kinds: Mapping[str, ApprovalType]) -> None:
@@ -151,7 +151,7 @@ class ApprovalService:
 
     def open(
         self,
-        conn: Connection,
+        tx: Tx,
         question: Question,
         now: datetime,
         *,
@@ -165,22 +165,20 @@ class ApprovalService:
         Raises:
             RateLimited: the session has too many open questions, and this one is no intervention.
         """
-        if question.kind != ApprovalKind.INTERVENTION and not self.room(conn, question.session_id):
+        if question.kind != ApprovalKind.INTERVENTION and not self.room(tx, question.session_id):
             raise RateLimited(f"A session has at most {self.max_pending} open questions")
-        approval = self._approval(conn, question, now)
-        add_approval(conn, approval)
+        approval = self._approval(tx, question, now)
+        add_approval(tx, approval)
         before(approval)
-        self._set_timers(conn, approval, now)
-        notices.tell_asked(conn, approval, question.agent, now)
+        self._set_timers(tx, approval, now)
+        notices.tell_asked(tx, approval, question.agent, now)
         return approval
 
-    def room(self, conn: Connection, session_id: str) -> int:
+    def room(self, tx: Tx, session_id: str) -> int:
         """How many more questions a session takes."""
-        return max(0, self.max_pending - count_pending(conn, session_id))
+        return max(0, self.max_pending - count_pending(tx, session_id))
 
-    def decide(
-        self, conn: Connection, approval_id: str, ruling: Ruling, now: datetime
-    ) -> Approval | Refusal:
+    def decide(self, tx: Tx, approval_id: str, ruling: Ruling, now: datetime) -> Approval | Refusal:
         """Take a person's answer. The first valid one wins.
 
         Gives the approval as decided, or as it waits for others to agree, or the one that an edit
@@ -190,106 +188,104 @@ class ApprovalService:
             Refused: it was decided before, is about something that changed, is not valid, or is
                 somebody else's to decide.
         """
-        approval = lock_approval(conn, approval_id)
+        approval = lock_approval(tx, approval_id)
         assert approval is not None  # noqa: S101 - the caller found it by this id
         if approval.status is not ApprovalStatus.PENDING:
-            return _repeated(conn, approval, ruling)
+            return _repeated(tx, approval, ruling)
         if approval.expires_at is not None and approval.expires_at <= now:
-            self.expire(conn, approval, now)
+            self.expire(tx, approval, now)
             return Refusal(Expired(f"{approval.subject}: the question expired before this answer"))
         if ruling.digest is not None and ruling.digest != approval.digest:
             raise Conflict(f"The question is about {approval.digest}, not {ruling.digest}")
         kind = self.kinds[approval.kind]
-        check_right(conn, approval, ruling, asks_again=isinstance(kind, Revisable))
+        check_right(tx, approval, ruling, asks_again=isinstance(kind, Revisable))
         if ruling.word is DecisionWord.REJECT:
-            return self._settle(conn, approval, ruling, now)
+            return self._settle(tx, approval, ruling, now)
         if ruling.word is DecisionWord.EDIT and isinstance(kind, Revisable):
-            return self._edit(conn, approval, kind, ruling, now)
-        return self._approve(conn, approval, kind, ruling, now)
+            return self._edit(tx, approval, kind, ruling, now)
+        return self._approve(tx, approval, kind, ruling, now)
 
-    def expire(self, conn: Connection, approval: Approval, now: datetime) -> None:
+    def expire(self, tx: Tx, approval: Approval, now: datetime) -> None:
         """Close a question that nobody answered in time."""
         if self.rejects_expired:
             ruling = Ruling(word=DecisionWord.REJECT, by=NOBODY, feedback="nobody decided in time")
-            self._settle(conn, approval, ruling, now)
+            self._settle(tx, approval, ruling, now)
             return
-        self._close(conn, approval, ApprovalStatus.EXPIRED, now, None)
-        self.kinds[approval.kind].lapse(conn, approval, now)
+        self._close(tx, approval, ApprovalStatus.EXPIRED, now, None)
+        self.kinds[approval.kind].lapse(tx, approval, now)
 
     def withdraw(
         self,
-        conn: Connection,
+        tx: Tx,
         approval: Approval,
         now: datetime,
         status: ApprovalStatus = ApprovalStatus.CANCELLED,
     ) -> None:
         """Close a question that is no longer of interest."""
-        self._close(conn, approval, status, now, None)
+        self._close(tx, approval, status, now, None)
 
-    def on_timer(self, conn: Connection, kind: str, approval_id: str, now: datetime) -> None:
+    def on_timer(self, tx: Tx, kind: str, approval_id: str, now: datetime) -> None:
         """Warn of, escalate or carry out the expiry of a question that is still open."""
-        approval = lock_approval(conn, approval_id)
+        approval = lock_approval(tx, approval_id)
         if approval is None or approval.status is not ApprovalStatus.PENDING:
             return
         if kind == WARN:
-            notices.tell_warning(conn, approval, now)
+            notices.tell_warning(tx, approval, now)
         elif kind == ESCALATE:
             review = review_of(approval).escalated()
-            if escalate_approval(conn, approval, review.model_dump(mode="json"), now):
-                notices.tell_escalated(conn, approval, review, now)
+            if escalate_approval(tx, approval, review.model_dump(mode="json"), now):
+                notices.tell_escalated(tx, approval, review, now)
         elif approval.expires_at is not None and approval.expires_at <= now:
-            self.expire(conn, approval, now)
+            self.expire(tx, approval, now)
 
     # Answers ----------------------------------------------------------------------------------
 
     def _approve(
         self,
-        conn: Connection,
+        tx: Tx,
         approval: Approval,
         kind: ApprovalType,
         ruling: Ruling,
         now: datetime,
     ) -> Approval:
         if review_of(approval).needed > 1 and isinstance(kind, Revisable):
-            kind.check(conn, approval, ruling)
-        decided = counted(conn, approval, ruling, now)
-        return approval if decided is None else self._settle(conn, approval, decided, now)
+            kind.check(tx, approval, ruling)
+        decided = counted(tx, approval, ruling, now)
+        return approval if decided is None else self._settle(tx, approval, decided, now)
 
     def _edit(
-        self, conn: Connection, approval: Approval, kind: Revisable, ruling: Ruling, now: datetime
+        self, tx: Tx, approval: Approval, kind: Revisable, ruling: Ruling, now: datetime
     ) -> Approval:
         """Carry an edit out, or ask about it anew where its author alone does not decide that."""
-        kind.check(conn, approval, ruling)
-        matter = kind.matter(conn, approval, ruling)
+        kind.check(tx, approval, ruling)
+        matter = kind.matter(tx, approval, ruling)
         found = self._review(approval.kind, matter, approval)
-        asked = _with_askers(conn, found, approval.plan_id, approval, ruling.by.id)
+        asked = _with_askers(tx, found, approval.plan_id, approval, ruling.by.id)
         review = asked or NO_REVIEW
         alone = review.needed == 1
         if alone and objection_of(review, ruling.by, approval.requested_by) is None:
-            return self._settle(conn, approval, ruling, now)
-        self._close(conn, approval, ApprovalStatus.SUPERSEDED, now, ruling)
-        opened = kind.ask_again(conn, approval, ruling, now)
+            return self._settle(tx, approval, ruling, now)
+        self._close(tx, approval, ApprovalStatus.SUPERSEDED, now, ruling)
+        opened = kind.ask_again(tx, approval, ruling, now)
         if objection(ruling.by, opened) is None:
-            counted(conn, opened, ruling.as_approval(), now)
+            counted(tx, opened, ruling.as_approval(), now)
         return opened
 
-    def _settle(
-        self, conn: Connection, approval: Approval, ruling: Ruling, now: datetime
-    ) -> Approval:
-        decided = self._close(conn, approval, _STATUS[ruling.word], now, ruling)
-        self.kinds[approval.kind].settle(conn, approval, ruling, now)
+    def _settle(self, tx: Tx, approval: Approval, ruling: Ruling, now: datetime) -> Approval:
+        decided = self._close(tx, approval, _STATUS[ruling.word], now, ruling)
+        self.kinds[approval.kind].settle(tx, approval, ruling, now)
         return decided
 
     # Questions --------------------------------------------------------------------------------
 
-    def _approval(self, conn: Connection, question: Question, now: datetime) -> Approval:
+    def _approval(self, tx: Tx, question: Question, now: datetime) -> Approval:
         before = question.instead_of
         found = self._review(question.kind, question.matter, before)
-        review = _with_askers(conn, found, question.plan_id, before, _editor(conn, before))
+        review = _with_askers(tx, found, question.plan_id, before, _editor(tx, before))
         asked_by = (
             before.requested_by
             if before is not None
-            else requester_of(conn, question.session_id, question.turn_id, question.plan_id)
+            else requester_of(tx, question.session_id, question.turn_id, question.plan_id)
         )
         lifetime = self._lifetime(question.kind, review)
         return Approval(
@@ -301,7 +297,7 @@ class ApprovalService:
             created_at=now, expires_at=None if lifetime is None else now + lifetime,
             decided_by=None, decided_at=None, decision=None, requested_by=asked_by,
             review=None if review is None else review.model_dump(mode="json"),
-            group_key=_group(conn, question),
+            group_key=_group(tx, question),
             escalated_at=before.escalated_at if before and _has_let_in(review) else None,
         )  # fmt: skip
 
@@ -323,41 +319,41 @@ class ApprovalService:
         own = timedelta(seconds=review.expires_after)
         return own if given is None else min(own, given)
 
-    def _set_timers(self, conn: Connection, approval: Approval, now: datetime) -> None:
+    def _set_timers(self, tx: Tx, approval: Approval, now: datetime) -> None:
         later = review_of(approval).escalate_after
         if later is not None and approval.escalated_at is None:
-            set_timer(conn, ESCALATE, approval.id, now + timedelta(seconds=later))
+            set_timer(tx, ESCALATE, approval.id, now + timedelta(seconds=later))
         if approval.expires_at is None:
             return
-        set_timer(conn, EXPIRE, approval.id, approval.expires_at)
+        set_timer(tx, EXPIRE, approval.id, approval.expires_at)
         warn_at = approval.expires_at - self.warning
         if warn_at > now:
-            set_timer(conn, WARN, approval.id, warn_at)
+            set_timer(tx, WARN, approval.id, warn_at)
 
     def _close(
         self,
-        conn: Connection,
+        tx: Tx,
         approval: Approval,
         status: ApprovalStatus,
         now: datetime,
         ruling: Ruling | None,
     ) -> Approval:
         closed = close_approval(
-            conn, approval, status,
+            tx, approval, status,
             decided_by=ruling.by.id if ruling else None, decided_at=now,
             decision=ruling.as_json() if ruling else None,
         )  # fmt: skip
         if not closed:
             raise Conflict(f"{approval.subject} was decided by somebody else at this moment")
         if approval.expires_at is not None:
-            drop_timer(conn, EXPIRE, approval.id)
-            drop_timer(conn, WARN, approval.id)
+            drop_timer(tx, EXPIRE, approval.id)
+            drop_timer(tx, WARN, approval.id)
         if review_of(approval).escalate_after is not None:
-            drop_timer(conn, ESCALATE, approval.id)
-        notices.tell_closed(conn, approval, status, now, ruling)
-        if self.room(conn, approval.session_id) == 1:
-            self.has_room(conn, approval.session_id)
-        decided = approval_of(conn, approval.id)
+            drop_timer(tx, ESCALATE, approval.id)
+        notices.tell_closed(tx, approval, status, now, ruling)
+        if self.room(tx, approval.session_id) == 1:
+            self.has_room(tx, approval.session_id)
+        decided = approval_of(tx, approval.id)
         assert decided is not None  # noqa: S101 - updated one line above
         return decided
 
@@ -367,7 +363,7 @@ def _has_let_in(review: Review | None) -> bool:
 
 
 def _with_askers(
-    conn: Connection,
+    tx: Tx,
     review: Review | None,
     plan_id: str | None,
     before: Approval | None,
@@ -377,27 +373,27 @@ def _with_askers(
     if review is None:
         return None
     earlier = review_of(before).asked_too if before is not None else ()
-    found = (*earlier, *askers_of_plan(conn, plan_id), *([editor] if editor else []))
+    found = (*earlier, *askers_of_plan(tx, plan_id), *([editor] if editor else []))
     return review.model_copy(update={"asked_too": tuple(dict.fromkeys(found))})
 
 
-def _editor(conn: Connection, before: Approval | None) -> str | None:
+def _editor(tx: Tx, before: Approval | None) -> str | None:
     """Whose edit took the place of a question."""
-    closed = approval_of(conn, before.id) if before is not None else None
+    closed = approval_of(tx, before.id) if before is not None else None
     return closed.decided_by if closed is not None else None
 
 
-def _group(conn: Connection, question: Question) -> str | None:
+def _group(tx: Tx, question: Question) -> str | None:
     """What identical questions have in common: they ask the same, about the same place."""
     if question.same is None:
         return None
-    workspace, host = place_of_work(conn, question.session_id)
+    workspace, host = place_of_work(tx, question.session_id)
     return digest(
         {"kind": question.kind, "same": question.same, "workspace": workspace, "host": host}
     )
 
 
-def _repeated(conn: Connection, approval: Approval, ruling: Ruling) -> Approval | Refusal:
+def _repeated(tx: Tx, approval: Approval, ruling: Ruling) -> Approval | Refusal:
     """The answer to a decision about a question that is closed."""
     if approval.status is ApprovalStatus.EXPIRED:
         return Refusal(Expired(f"{approval.subject}: the question has expired"))
@@ -406,7 +402,7 @@ def _repeated(conn: Connection, approval: Approval, ruling: Ruling) -> Approval 
         return approval
     if approval.status in {ApprovalStatus.CANCELLED, ApprovalStatus.SUPERSEDED}:
         return Refusal(Conflict(f"{approval.subject}: the question was {approval.status}"))
-    if approval.status is not ApprovalStatus.REJECTED and has_voted(conn, approval, ruling):
+    if approval.status is not ApprovalStatus.REJECTED and has_voted(tx, approval, ruling):
         return approval
     who, when = said.get("decided_name", approval.decided_by), approval.decided_at
     return Refusal(
@@ -416,7 +412,7 @@ def _repeated(conn: Connection, approval: Approval, ruling: Ruling) -> Approval 
     )
 
 
-def withdraw_all(conn: Connection, desk: ApprovalService, session_id: str, now: datetime) -> None:
+def withdraw_all(tx: Tx, desk: ApprovalService, session_id: str, now: datetime) -> None:
     """Close every open question of a session that goes away."""
-    for approval in pending_approvals(conn, session_id):
-        desk.withdraw(conn, approval, now)
+    for approval in pending_approvals(tx, session_id):
+        desk.withdraw(tx, approval, now)

@@ -12,7 +12,7 @@ from gonogo.domain.reviews import Deed
 from gonogo.domain.states import ApprovalKind, DecisionWord
 from gonogo.domain.strict_json import digest
 from gonogo.policy import RuleText
-from gonogo.store import Connection
+from gonogo.store import Tx
 
 NOBODY = Principal(id="gonogo", name="gonogo", role=Role.OPERATOR)
 """Who decides when nobody did in time, where an operator wants that to be a rejection."""
@@ -117,7 +117,7 @@ class Refusal:
 class ApprovalType(Protocol):
     """What answers about one kind of thing mean."""
 
-    def settle(self, conn: Connection, approval: Approval, ruling: Ruling, now: datetime) -> None:
+    def settle(self, tx: Tx, approval: Approval, ruling: Ruling, now: datetime) -> None:
         """Carry out a ruling, in the transaction that records it.
 
         Raises:
@@ -125,7 +125,7 @@ class ApprovalType(Protocol):
         """
         ...
 
-    def lapse(self, conn: Connection, approval: Approval, now: datetime) -> None:
+    def lapse(self, tx: Tx, approval: Approval, now: datetime) -> None:
         """Carry out that nobody answered in time."""
         ...
 
@@ -137,7 +137,7 @@ class Revisable(ApprovalType, Protocol):
     Of other kinds everybody sends the same edit, and it holds once enough people have.
     """
 
-    def check(self, conn: Connection, approval: Approval, ruling: Ruling) -> None:
+    def check(self, tx: Tx, approval: Approval, ruling: Ruling) -> None:
         """Check an answer that decides nothing yet.
 
         Raises:
@@ -145,7 +145,7 @@ class Revisable(ApprovalType, Protocol):
         """
         ...
 
-    def matter(self, conn: Connection, approval: Approval, ruling: Ruling) -> Matter:
+    def matter(self, tx: Tx, approval: Approval, ruling: Ruling) -> Matter:
         """What an edit would make of what was asked.
 
         Raises:
@@ -153,8 +153,6 @@ class Revisable(ApprovalType, Protocol):
         """
         ...
 
-    def ask_again(
-        self, conn: Connection, approval: Approval, ruling: Ruling, now: datetime
-    ) -> Approval:
+    def ask_again(self, tx: Tx, approval: Approval, ruling: Ruling, now: datetime) -> Approval:
         """Take an edit over, and ask about it in the place of the question that was edited."""
         ...

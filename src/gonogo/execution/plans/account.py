@@ -26,7 +26,7 @@ from gonogo.domain.text_safety import visible_json
 from gonogo.domain.undo import FOLDER, State, came_to, shown_path
 from gonogo.execution.plans.brief import cut, shaped
 from gonogo.i18n import say
-from gonogo.store import Connection, Store
+from gonogo.store import Store, Tx
 from gonogo.store.calls import RefusedCall, decided_of_plan, refused_calls
 from gonogo.store.checkpoints import changes_after
 from gonogo.store.people import names
@@ -68,10 +68,10 @@ def _aim(arguments: Mapping[str, Any]) -> str:
     return str(arguments.get("command") or arguments.get("path") or "")
 
 
-def execution_result(conn: Connection, plan: Plan) -> dict[str, Any]:
+def execution_result(tx: Tx, plan: Plan) -> dict[str, Any]:
     """What `execute_plan` answers when the plan is over."""
-    facts = account_of(conn, plan)
-    rows = subtask_rows(conn, plan.id, plan.revision)
+    facts = account_of(tx, plan)
+    rows = subtask_rows(tx, plan.id, plan.revision)
     return {
         **facts.model_dump(mode="json", exclude_none=True),
         "success_rate": round(facts.completed / facts.total, 4),
@@ -89,10 +89,10 @@ def _subtask_result(row: SubtaskRow) -> dict[str, Any]:
     return {name: value for name, value in found.items() if value is not None}
 
 
-def account_of(conn: Connection, plan: Plan) -> PlanEndedFacts:
+def account_of(tx: Tx, plan: Plan) -> PlanEndedFacts:
     """How many of the plan's subtasks ended how; the numbers add up to the total."""
-    rows = subtask_rows(conn, plan.id, plan.revision)
-    refused = refused_calls(conn, plan.session_id, plan.id)
+    rows = subtask_rows(tx, plan.id, plan.revision)
+    refused = refused_calls(tx, plan.session_id, plan.id)
     began, ended = plan.started_at, plan.finished_at
     return PlanEndedFacts(
         plan_id=plan.id,
@@ -187,30 +187,30 @@ class Accounts:
         return files
 
 
-def _record(conn: Connection, plan_id: str) -> PlanRecord:
-    plan = plan_of(conn, plan_id)
+def _record(tx: Tx, plan_id: str) -> PlanRecord:
+    plan = plan_of(tx, plan_id)
     assert plan is not None  # noqa: S101 - plans are never deleted
-    revisions = revisions_of(conn, plan.id)
-    known = names(conn, [row.created_by for _, row in revisions])
+    revisions = revisions_of(tx, plan.id)
+    known = names(tx, [row.created_by for _, row in revisions])
     return PlanRecord(
         plan=plan,
-        ended=account_of(conn, plan),
-        used=used_by_plan(conn, plan.id),
+        ended=account_of(tx, plan),
+        used=used_by_plan(tx, plan.id),
         revisions=[
             Made(revision, known.get(row.created_by) or row.created_by, row.reason)
             for revision, row in revisions
         ],
-        rows=subtask_rows(conn, plan.id, plan.revision),
-        answers=decided_of_plan(conn, plan.id),
-        refused=refused_calls(conn, plan.session_id, plan.id),
-        changes=changes_after(conn, plan.id, 0),
+        rows=subtask_rows(tx, plan.id, plan.revision),
+        answers=decided_of_plan(tx, plan.id),
+        refused=refused_calls(tx, plan.session_id, plan.id),
+        changes=changes_after(tx, plan.id, 0),
     )
 
 
-def _keep(conn: Connection, record: PlanRecord, text: str) -> None:
-    lock_plan(conn, record.plan.id)
-    if record.plan.status in ENDED and _record(conn, record.plan.id) == record:
-        keep_account(conn, record.plan.id, text)
+def _keep(tx: Tx, record: PlanRecord, text: str) -> None:
+    lock_plan(tx, record.plan.id)
+    if record.plan.status in ENDED and _record(tx, record.plan.id) == record:
+        keep_account(tx, record.plan.id, text)
 
 
 # Files ------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from gonogo.execution.approvals import ApprovalService, ApprovalType, Matter, Qu
 from gonogo.execution.plans.lifecycle import Planning
 from gonogo.execution.plans.revisions import also_asked, completed
 from gonogo.i18n import DEFAULT, say
-from gonogo.store import Connection
+from gonogo.store import Tx
 from gonogo.store.plans import (
     add_revision,
     count_revisions,
@@ -39,65 +39,63 @@ class PlanKind:
 
     planning: Planning
 
-    def check(self, conn: Connection, approval: Approval, ruling: Ruling) -> None:
+    def check(self, tx: Tx, approval: Approval, ruling: Ruling) -> None:
         """The answer is about the revision that the person saw."""
-        _check_named(conn, _plan(conn, approval), ruling)
+        _check_named(tx, _plan(tx, approval), ruling)
 
-    def matter(self, conn: Connection, approval: Approval, ruling: Ruling) -> Matter:
+    def matter(self, tx: Tx, approval: Approval, ruling: Ruling) -> Matter:
         """What the plan's subtasks would be."""
-        plan = _plan(conn, approval)
-        revision = self.planning.edit(plan, current_revision(conn, plan), ruling.changes)
+        plan = _plan(tx, approval)
+        revision = self.planning.edit(plan, current_revision(tx, plan), ruling.changes)
         return Matter(subtasks=revision.subtasks)
 
-    def ask_again(
-        self, conn: Connection, approval: Approval, ruling: Ruling, now: datetime
-    ) -> Approval:
+    def ask_again(self, tx: Tx, approval: Approval, ruling: Ruling, now: datetime) -> Approval:
         """Make the edit the plan's next revision, and put it before people."""
-        plan = _plan(conn, approval)
-        current, session = current_revision(conn, plan), session_of(conn, plan.session_id)
+        plan = _plan(tx, approval)
+        current, session = current_revision(tx, plan), session_of(tx, plan.session_id)
         assert session is not None  # noqa: S101 - the plan names its session
-        revision = self._take_over(conn, plan, current, ruling, now)
-        self.planning.closing(conn, plan, now)
-        if not revise_plan(conn, plan, revision, plan.floor):
+        revision = self._take_over(tx, plan, current, ruling, now)
+        self.planning.closing(tx, plan, now)
+        if not revise_plan(tx, plan, revision, plan.floor):
             raise Conflict(f"Plan {plan.id} changed at this moment")
         revised = replace(plan, revision=revision.number, digest=revision.digest)
         return self.planning.proposals.put_before_person(
-            conn, session, revised, revision, now, changes=plan_changes(current, revision),
+            tx, session, revised, revision, now, changes=plan_changes(current, revision),
             edited_by=ruling.by.name, instead_of=approval,
         )  # fmt: skip
 
-    def settle(self, conn: Connection, approval: Approval, ruling: Ruling, now: datetime) -> None:
+    def settle(self, tx: Tx, approval: Approval, ruling: Ruling, now: datetime) -> None:
         """Approve, approve as edited, hold, or reject."""
-        plan = _plan(conn, approval)
-        current = current_revision(conn, plan)
-        _check_named(conn, plan, ruling)
+        plan = _plan(tx, approval)
+        current = current_revision(tx, plan)
+        _check_named(tx, plan, ruling)
         match ruling.word:
             case DecisionWord.REJECT:
-                self.planning.reject(conn, plan, ruling, now)
+                self.planning.reject(tx, plan, ruling, now)
             case DecisionWord.EDIT:
-                revision = self._take_over(conn, plan, current, ruling, now)
-                self.planning.approve(conn, plan, revision, ruling, now, edited=True)
+                revision = self._take_over(tx, plan, current, ruling, now)
+                self.planning.approve(tx, plan, revision, ruling, now, edited=True)
             case _:
                 edited = "edited_by" in approval.details
-                self.planning.approve(conn, plan, current, ruling, now, edited=edited)
+                self.planning.approve(tx, plan, current, ruling, now, edited=edited)
 
-    def lapse(self, conn: Connection, approval: Approval, now: datetime) -> None:
+    def lapse(self, tx: Tx, approval: Approval, now: datetime) -> None:
         """Nobody decided in time."""
-        self.planning.expire(conn, _plan(conn, approval), now)
+        self.planning.expire(tx, _plan(tx, approval), now)
 
     def _take_over(
-        self, conn: Connection, plan: Plan, current: Revision, ruling: Ruling, now: datetime
+        self, tx: Tx, plan: Plan, current: Revision, ruling: Ruling, now: datetime
     ) -> Revision:
         """Keep what a person wrote as the next revision."""
         revision = self.planning.edit(plan, current, ruling.changes)
-        kept = _untouched(completed(conn, plan), current, revision)
-        add_revision(conn, revision, now, ruling.by.id, "edited", kept=kept)
-        set_plan(conn, plan, asked_by=also_asked(plan, ruling.by.id))
+        kept = _untouched(completed(tx, plan), current, revision)
+        add_revision(tx, revision, now, ruling.by.id, "edited", kept=kept)
+        set_plan(tx, plan, asked_by=also_asked(plan, ruling.by.id))
         return revision
 
 
-def _plan(conn: Connection, approval: Approval) -> Plan:
-    plan = plan_of(conn, approval.plan_id or "")
+def _plan(tx: Tx, approval: Approval) -> Plan:
+    plan = plan_of(tx, approval.plan_id or "")
     assert plan is not None  # noqa: S101 - approvals of this kind always name a plan
     return plan
 
@@ -112,14 +110,14 @@ def _untouched(
     return {key: row for key, row in done.items() if key not in stale}
 
 
-def _check_named(conn: Connection, plan: Plan, ruling: Ruling) -> None:
+def _check_named(tx: Tx, plan: Plan, ruling: Ruling) -> None:
     """Check that the decision is about the revision that the person saw."""
     if ruling.revision is not None and ruling.revision != plan.revision:
         raise Conflict(
             f"The plan is at revision {plan.revision} ({plan.digest}), not {ruling.revision}"
         )
     unnamed = ruling.revision is None and ruling.digest is None
-    if unnamed and count_revisions(conn, plan.id) > 1:
+    if unnamed and count_revisions(tx, plan.id) > 1:
         raise Conflict(
             f"The plan has several revisions; name revision {plan.revision} or {plan.digest}"
         )
@@ -127,9 +125,9 @@ def _check_named(conn: Connection, plan: Plan, ruling: Ruling) -> None:
 
 # Subtasks that ask before they start: the kind `subtask` of the desk.
 
-Resume = Callable[[Connection, str, datetime], None]
-Skip = Callable[[Connection, str, str, str, datetime], None]
-Fail = Callable[[Connection, str, str, Failure, datetime], None]
+Resume = Callable[[Tx, str, datetime], None]
+Skip = Callable[[Tx, str, str, str, datetime], None]
+Fail = Callable[[Tx, str, str, Failure, datetime], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,47 +138,47 @@ class SubtaskKind:
     skip: Skip
     fail: Fail
 
-    def settle(self, conn: Connection, approval: Approval, ruling: Ruling, now: datetime) -> None:
+    def settle(self, tx: Tx, approval: Approval, ruling: Ruling, now: datetime) -> None:
         """Start exactly that subtask, or leave it out."""
         match ruling.word:
             case DecisionWord.APPROVE:
-                self.resume(conn, _key(approval), now)
+                self.resume(tx, _key(approval), now)
             case DecisionWord.REJECT:
-                self._reject(conn, approval, ruling, now)
+                self._reject(tx, approval, ruling, now)
             case _:
                 raise InvalidMessage("A subtask's start is approved or rejected, not edited")
 
-    def lapse(self, conn: Connection, approval: Approval, now: datetime) -> None:
+    def lapse(self, tx: Tx, approval: Approval, now: datetime) -> None:
         """Nobody answered in time: the subtask is left out."""
-        self._leave_out(conn, approval, "expiry", now)
+        self._leave_out(tx, approval, "expiry", now)
 
-    def _reject(self, conn: Connection, approval: Approval, ruling: Ruling, now: datetime) -> None:
-        revision = revision_of(conn, approval.plan_id or "", approval.revision or 0)
+    def _reject(self, tx: Tx, approval: Approval, ruling: Ruling, now: datetime) -> None:
+        revision = revision_of(tx, approval.plan_id or "", approval.revision or 0)
         subtask_id = approval.subtask_id or ""
         if revision is None or revision.subtask(subtask_id).on_reject != "fail":
-            self._leave_out(conn, approval, ruling.by.id, now)
+            self._leave_out(tx, approval, ruling.by.id, now)
             return
         said = (ruling.feedback or "").strip()
         message = f"Its start was rejected by {ruling.by.name}{said and ': '}{said}"
         failure = Failure(message=message, category=Category.PERMISSION)
-        self.fail(conn, revision.plan_id, subtask_id, failure, now)
+        self.fail(tx, revision.plan_id, subtask_id, failure, now)
 
-    def _leave_out(self, conn: Connection, approval: Approval, by: str, now: datetime) -> None:
-        self.skip(conn, approval.plan_id or "", approval.subtask_id or "", by, now)
+    def _leave_out(self, tx: Tx, approval: Approval, by: str, now: datetime) -> None:
+        self.skip(tx, approval.plan_id or "", approval.subtask_id or "", by, now)
 
 
 def ask_to_start(
     desk: ApprovalService,
-    conn: Connection,
+    tx: Tx,
     plan: Plan,
     revision: Revision,
     subtask: Subtask,
     now: datetime,
 ) -> None:
     """Ask a person whether a subtask may start."""
-    locale = spoken_in(conn, plan.session_id) or DEFAULT
+    locale = spoken_in(tx, plan.session_id) or DEFAULT
     desk.open(
-        conn,
+        tx,
         Question(
             session_id=plan.session_id, kind=ApprovalKind.SUBTASK, subject=subtask.description,
             details={"subtask": subtask.model_dump(mode="json", exclude_none=True)},
@@ -210,13 +208,13 @@ class InterventionKind:
     others: Mapping[str, ApprovalType] = field(default_factory=dict[str, ApprovalType])
     """By the word under `about`."""
 
-    def settle(self, conn: Connection, approval: Approval, ruling: Ruling, now: datetime) -> None:
+    def settle(self, tx: Tx, approval: Approval, ruling: Ruling, now: datetime) -> None:
         """Go on or run again, take a person's result, or fail it."""
-        self._kind_of(approval).settle(conn, approval, ruling, now)
+        self._kind_of(approval).settle(tx, approval, ruling, now)
 
-    def lapse(self, conn: Connection, approval: Approval, now: datetime) -> None:
+    def lapse(self, tx: Tx, approval: Approval, now: datetime) -> None:
         """Nobody answered in time."""
-        self._kind_of(approval).lapse(conn, approval, now)
+        self._kind_of(approval).lapse(tx, approval, now)
 
     def _kind_of(self, approval: Approval) -> ApprovalType:
         about = str(approval.details.get("about"))
@@ -240,35 +238,35 @@ class BudgetKind:
 
     limits: Limits
     """Those of the settings: what an approval adds."""
-    extend: Callable[[Connection, str, Limits, str, datetime], None]
+    extend: Callable[[Tx, str, Limits, str, datetime], None]
     """Sets limits of a plan and goes on with it: the engine's."""
-    give_up: Callable[[Connection, str, str, datetime], None]
+    give_up: Callable[[Tx, str, str, datetime], None]
     """Ends a plan that is paused for its budget: the engine's."""
 
-    def settle(self, conn: Connection, approval: Approval, ruling: Ruling, now: datetime) -> None:
+    def settle(self, tx: Tx, approval: Approval, ruling: Ruling, now: datetime) -> None:
         """Go on with more, or end the plan."""
         plan_id = approval.plan_id or ""
         match ruling.word:
             case DecisionWord.REJECT:
                 said = f"the budget is spent, and {ruling.by.name} gave no more"
-                self.give_up(conn, plan_id, said, now)
+                self.give_up(tx, plan_id, said, now)
             case DecisionWord.EDIT:
                 limits = _limits(ruling.changes)
-                _check_used(conn, plan_id, limits, now)
-                self.extend(conn, plan_id, limits, ruling.by.id, now)
+                _check_used(tx, plan_id, limits, now)
+                self.extend(tx, plan_id, limits, ruling.by.id, now)
             case _:
-                more = self._more(conn, approval, now)
-                self.extend(conn, plan_id, more, ruling.by.id, now)
+                more = self._more(tx, approval, now)
+                self.extend(tx, plan_id, more, ruling.by.id, now)
 
-    def lapse(self, conn: Connection, approval: Approval, now: datetime) -> None:
+    def lapse(self, tx: Tx, approval: Approval, now: datetime) -> None:
         """Nobody answered in time."""
         said = "the budget is spent, and the question about it expired"
-        self.give_up(conn, approval.plan_id or "", said, now)
+        self.give_up(tx, approval.plan_id or "", said, now)
 
-    def _more(self, conn: Connection, approval: Approval, now: datetime) -> Limits:
+    def _more(self, tx: Tx, approval: Approval, now: datetime) -> Limits:
         what, limit = approval.details["what"], approval.details["limit"]
         base = max(limit, approval.details["used"])
-        plan = plan_of(conn, approval.plan_id or "")
+        plan = plan_of(tx, approval.plan_id or "")
         if what == "seconds" and plan is not None and plan.started_at is not None:
             # The time that the question itself took is not held against the plan.
             base = max(base, elapsed(plan.started_at, now))
@@ -276,17 +274,17 @@ class BudgetKind:
 
 
 def ask_about_budget(
-    desk: ApprovalService, conn: Connection, plan: Plan, spent: Excess, now: datetime
+    desk: ApprovalService, tx: Tx, plan: Plan, spent: Excess, now: datetime
 ) -> None:
     """Ask a person what is to become of a plan that reached a limit."""
-    locale = spoken_in(conn, plan.session_id) or DEFAULT
+    locale = spoken_in(tx, plan.session_id) or DEFAULT
     what = say(f"budget_{spent.what}", locale)
     shown = {"used": f"{spent.used:g}", "limit": f"{spent.limit:g}", "what": what}
     details = {
         "about": ABOUT, "what": spent.what, "used": round(spent.used, 6), "limit": spent.limit,
     }  # fmt: skip
     desk.open(
-        conn,
+        tx,
         Question(
             session_id=plan.session_id, kind=ApprovalKind.INTERVENTION,
             subject=say("budget_subject", locale, **shown), details=details,
@@ -298,13 +296,13 @@ def ask_about_budget(
     )  # fmt: skip
 
 
-def _check_used(conn: Connection, plan_id: str, limits: Limits, now: datetime) -> None:
+def _check_used(tx: Tx, plan_id: str, limits: Limits, now: datetime) -> None:
     """Refuse limits that are reached already: the same question would come back at once."""
-    plan = plan_of(conn, plan_id)
+    plan = plan_of(tx, plan_id)
     if plan is None:
         return
-    used = used_by_plan(conn, plan_id).by_word() | {"subtasks": runs_of_plan(conn, plan)}
-    used |= used_by_session(conn, plan.session_id).by_word("session_")
+    used = used_by_plan(tx, plan_id).by_word() | {"subtasks": runs_of_plan(tx, plan)}
+    used |= used_by_session(tx, plan.session_id).by_word("session_")
     if plan.started_at is not None:
         used["seconds"] = elapsed(plan.started_at, now)
     low = [what for what, limit in limits.items() if limit <= used.get(what, 0)]

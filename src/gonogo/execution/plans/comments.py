@@ -33,7 +33,7 @@ from gonogo.execution.plans.replanning import ArchitectTalk
 from gonogo.execution.plans.revisions import also_asked, completed
 from gonogo.execution.scheduling import REPLAN, Superseded
 from gonogo.i18n import say as text
-from gonogo.store import Connection, go_on, new_id, stop
+from gonogo.store import Tx, go_on, new_id, stop
 from gonogo.store import events as log
 from gonogo.store.approvals import (
     add_comment,
@@ -52,14 +52,14 @@ _EARLIER = 20
 """Comments with an answer that are told again, so that it is not taken back unawares."""
 
 
-def brief(conn: Connection, plan: Plan, locale: str) -> str:
+def brief(tx: Tx, plan: Plan, locale: str) -> str:
     """The head of the conversation in which comments are answered."""
-    revision = current_revision(conn, plan)
+    revision = current_revision(tx, plan)
     wanted = set((plan.revising or {}).get("comments", ()))
-    found = comments_of(conn, plan.id)
+    found = comments_of(tx, plan.id)
     subtasks = [s.model_dump(mode="json", exclude_none=True) for s in revision.subtasks]
     current: dict[str, Any] = {
-        "goal": revision.goal, "subtasks": subtasks, "completed": sorted(completed(conn, plan)),
+        "goal": revision.goal, "subtasks": subtasks, "completed": sorted(completed(tx, plan)),
     }  # fmt: skip
     parts = [
         text("model_revise", locale),
@@ -78,12 +78,12 @@ def _json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _check(conn: Connection, plan: Plan) -> None:
+def _check(tx: Tx, plan: Plan) -> None:
     """Check that the search goes on; the question's row is held, as whoever decides holds it."""
-    asked = approval_of_plan(conn, plan.id)
+    asked = approval_of_plan(tx, plan.id)
     if asked is not None:
-        lock_approval(conn, asked.id)
-    current = plan_of(conn, plan.id)
+        lock_approval(tx, asked.id)
+    current = plan_of(tx, plan.id)
     found = current.revising if current else None
     if found is None or current is None or current.status is not PlanStatus.AWAITING_APPROVAL:
         raise Superseded(f"Plan {plan.id} is no longer with its planner")
@@ -112,7 +112,7 @@ class Answering:
 
     def comment(
         self,
-        conn: Connection,
+        tx: Tx,
         plan_id: str,
         content: str,
         by: Principal,
@@ -133,9 +133,9 @@ class Answering:
             InvalidMessage: nothing is said, or too much.
         """
         said = checked_content(content)
-        plan, _ = _waiting(conn, plan_id, now)
-        self._check_named(conn, plan, subtask_id, revision)
-        count = count_open_comments(conn, plan_id) + 1
+        plan, _ = _waiting(tx, plan_id, now)
+        self._check_named(tx, plan, subtask_id, revision)
+        count = count_open_comments(tx, plan_id) + 1
         if count > MOST_OPEN:
             raise RateLimited(f"A plan has at most {MOST_OPEN} comments without an answer")
         comment = Comment(
@@ -143,140 +143,138 @@ class Answering:
             revision=plan.revision, subtask_id=subtask_id, author_id=by.id, author=by.name,
             content=said, created_at=now,
         )  # fmt: skip
-        add_comment(conn, comment)
-        _tell_commented(conn, comment, count, now)
+        add_comment(tx, comment)
+        _tell_commented(tx, comment, count, now)
         return comment
 
-    def send_back(self, conn: Connection, plan_id: str, by: Principal, now: datetime) -> None:
+    def send_back(self, tx: Tx, plan_id: str, by: Principal, now: datetime) -> None:
         """Have the planner answer the open comments with another revision.
 
         Raises:
             Conflict: the plan does not wait for approval, is with its planner already, or has no
                 open comment.
         """
-        plan, _ = _waiting(conn, plan_id, now)
+        plan, _ = _waiting(tx, plan_id, now)
         if plan.revising is not None:
             raise Conflict(f"Plan {plan_id} is with its planner already")
-        wanted = [comment.id for comment in comments_of(conn, plan_id) if comment.answer is None]
+        wanted = [comment.id for comment in comments_of(tx, plan_id) if comment.answer is None]
         if not wanted:
             raise Conflict(f"Plan {plan_id} has no comment without an answer; comment on it first")
         about = {"id": new_id("revise"), "by": by.id, "comments": wanted, "began": None}
-        if not set_plan(conn, plan, revising=about):
+        if not set_plan(tx, plan, revising=about):
             raise Conflict(f"Plan {plan_id} changed at this moment")
         facts = PlanChangedFacts(plan_id=plan.id, by=by.id, open_comments=len(wanted))
-        said = text("plan_sent_back", spoken_in(conn, plan.session_id), count=len(wanted))
+        said = text("plan_sent_back", spoken_in(tx, plan.session_id), count=len(wanted))
         event = PlanChanged(
             type="plan_sent_back", content=said, plan_id=plan.id, agent=ARCHITECT, metadata=facts
         )
-        log.tell(conn, plan.session_id, now, event)
+        log.tell(tx, plan.session_id, now, event)
         log.note(
-            conn, plan.session_id, now, actor=by.id, action="plan.sent_back", subject=plan.id,
+            tx, plan.session_id, now, actor=by.id, action="plan.sent_back", subject=plan.id,
             revision=plan.revision, digest=plan.digest, comments=wanted,
         )  # fmt: skip
-        go_on(conn, REPLAN, plan.id)
+        go_on(tx, REPLAN, plan.id)
 
-    def drop(self, conn: Connection, plan: Plan, now: datetime) -> None:
+    def drop(self, tx: Tx, plan: Plan, now: datetime) -> None:
         """A decision has come, or the plan is over: the planner's answers are not waited for."""
         if plan.revising is None:
             return
-        self.talk.drop_calls(conn, self.desk, plan, now)
-        end_revising(conn, plan.id)
-        stop(conn, REPLAN, plan.id)
+        self.talk.drop_calls(tx, self.desk, plan, now)
+        end_revising(tx, plan.id)
+        stop(tx, REPLAN, plan.id)
         log.note(
-            conn, plan.session_id, now, actor="gonogo", action="plan.revising_ended",
+            tx, plan.session_id, now, actor="gonogo", action="plan.revising_ended",
             subject=plan.id, revision=plan.revision, reason="the plan was decided meanwhile",
         )  # fmt: skip
 
     def _check_named(
-        self, conn: Connection, plan: Plan, subtask_id: str | None, revision: int | None
+        self, tx: Tx, plan: Plan, subtask_id: str | None, revision: int | None
     ) -> None:
         if revision is not None and revision != plan.revision:
             raise Conflict(
                 f"The plan is at revision {plan.revision} ({plan.digest}), not {revision}"
             )
-        if subtask_id is not None and subtask_id not in current_revision(conn, plan).by_id:
+        if subtask_id is not None and subtask_id not in current_revision(tx, plan).by_id:
             raise NotFound(f"Plan {plan.id} has no subtask {subtask_id}")
 
     # The search -------------------------------------------------------------------------------
 
-    def ready(self, conn: Connection, plan: Plan, now: datetime) -> bool:
+    def ready(self, tx: Tx, plan: Plan, now: datetime) -> bool:
         """Whether the plan is with its planner."""
         return plan.revising is not None
 
-    def revision(
-        self, conn: Connection, plan: Plan, arguments: Mapping[str, Any], locale: str
-    ) -> Revision:
+    def revision(self, tx: Tx, plan: Plan, arguments: Mapping[str, Any], locale: str) -> Revision:
         """The revision that is proposed; it may be the same again, if the answers say why.
 
         Raises:
             InvalidPlan: it is not valid, or a comment has no answer.
         """
-        kept = set(completed(conn, plan))
+        kept = set(completed(tx, plan))
         read_answers(arguments.get("answers"), _wanted(plan))
         rest = self.planning.proposed(arguments, kept)
-        revision = next_revision(current_revision(conn, plan), kept, rest)
+        revision = next_revision(current_revision(tx, plan), kept, rest)
         return self.planning.proposals.in_order(revision)
 
     def adopt(
         self,
-        conn: Connection,
+        tx: Tx,
         plan: Plan,
         revision: Revision,
         arguments: Mapping[str, Any],
         now: datetime,
     ) -> None:
         """Put the revision before people in the place of the old one, with the answers."""
-        session, asked = session_of(conn, plan.session_id), approval_of_plan(conn, plan.id)
+        session, asked = session_of(tx, plan.session_id), approval_of_plan(tx, plan.id)
         assert session is not None and asked is not None  # noqa: S101, PT018 - `check` found it
-        current = current_revision(conn, plan)
-        kept = completed(conn, plan)
-        add_revision(conn, revision, now, f"agent:{ARCHITECT}", "answered comments", kept=kept)
-        set_plan(conn, plan, asked_by=also_asked(plan, (plan.revising or {}).get("by")))
-        if not revise_plan(conn, plan, revision, plan.floor):
+        current = current_revision(tx, plan)
+        kept = completed(tx, plan)
+        add_revision(tx, revision, now, f"agent:{ARCHITECT}", "answered comments", kept=kept)
+        set_plan(tx, plan, asked_by=also_asked(plan, (plan.revising or {}).get("by")))
+        if not revise_plan(tx, plan, revision, plan.floor):
             raise Superseded(f"Plan {plan.id} changed at this moment")
         answers = read_answers(arguments.get("answers"), _wanted(plan))
         for comment_id, answer in answers.items():
-            answer_comment(conn, comment_id, answer, revision.number, now)
+            answer_comment(tx, comment_id, answer, revision.number, now)
         log.note(
-            conn, plan.session_id, now, actor=f"agent:{ARCHITECT}", action="plan.comments_answered",
+            tx, plan.session_id, now, actor=f"agent:{ARCHITECT}", action="plan.comments_answered",
             subject=plan.id, revision=revision.number, digest=revision.digest, answers=answers,
         )  # fmt: skip
-        self.talk.drop_calls(conn, self.desk, plan, now)
-        self.desk.withdraw(conn, asked, now, ApprovalStatus.SUPERSEDED)
+        self.talk.drop_calls(tx, self.desk, plan, now)
+        self.desk.withdraw(tx, asked, now, ApprovalStatus.SUPERSEDED)
         revised = replace(plan, revision=revision.number, digest=revision.digest, revising=None)
         self.planning.proposals.put_before_person(
-            conn, session, revised, revision, now, changes=plan_changes(current, revision),
+            tx, session, revised, revision, now, changes=plan_changes(current, revision),
             replan=asked.details.get("replan"), instead_of=asked,
         )  # fmt: skip
 
-    def spent(self, conn: Connection, plan: Plan, error: BudgetSpent, now: datetime) -> None:
+    def spent(self, tx: Tx, plan: Plan, error: BudgetSpent, now: datetime) -> None:
         """A budget is spent: the plan waits as it was, and can be sent back again."""
-        locale = spoken_in(conn, plan.session_id)
-        self.give_up(conn, plan, text("replan_gave_up", locale, reason=error), now)
+        locale = spoken_in(tx, plan.session_id)
+        self.give_up(tx, plan, text("replan_gave_up", locale, reason=error), now)
 
-    def give_up(self, conn: Connection, plan: Plan, reason: str, now: datetime) -> None:
+    def give_up(self, tx: Tx, plan: Plan, reason: str, now: datetime) -> None:
         """There is no new revision: the plan waits as it was, with its comments open."""
-        self.talk.drop_calls(conn, self.desk, plan, now)
-        end_revising(conn, plan.id)
-        count = count_open_comments(conn, plan.id)
+        self.talk.drop_calls(tx, self.desk, plan, now)
+        end_revising(tx, plan.id)
+        count = count_open_comments(tx, plan.id)
         facts = PlanChangedFacts(plan_id=plan.id, reason=reason, open_comments=count)
-        said = text("plan_not_revised", spoken_in(conn, plan.session_id), reason=reason)
+        said = text("plan_not_revised", spoken_in(tx, plan.session_id), reason=reason)
         event = PlanChanged(
             type="plan_not_revised", content=said, plan_id=plan.id, agent=ARCHITECT,
             metadata=facts, is_final=True,
         )  # fmt: skip
-        log.tell(conn, plan.session_id, now, event)
+        log.tell(tx, plan.session_id, now, event)
         log.note(
-            conn, plan.session_id, now, actor="gonogo", action="plan.not_revised", subject=plan.id,
+            tx, plan.session_id, now, actor="gonogo", action="plan.not_revised", subject=plan.id,
             revision=plan.revision, reason=reason, open_comments=count,
         )  # fmt: skip
 
 
-def _waiting(conn: Connection, plan_id: str, now: datetime) -> tuple[Plan, Approval]:
+def _waiting(tx: Tx, plan_id: str, now: datetime) -> tuple[Plan, Approval]:
     """A plan that waits for approval, and its question, held until the transaction ends."""
-    asked = approval_of_plan(conn, plan_id)
-    asked = lock_approval(conn, asked.id) if asked else None
-    plan = plan_of(conn, plan_id)
+    asked = approval_of_plan(tx, plan_id)
+    asked = lock_approval(tx, asked.id) if asked else None
+    plan = plan_of(tx, plan_id)
     if plan is None or asked is None or plan.status is not PlanStatus.AWAITING_APPROVAL:
         status = plan.status if plan else "gone"
         raise Conflict(f"Plan {plan_id} is {status}; only one that awaits approval is commented on")
@@ -290,8 +288,8 @@ def _wanted(plan: Plan) -> Sequence[str]:
     return (plan.revising or {}).get("comments", ())
 
 
-def _tell_commented(conn: Connection, comment: Comment, count: int, now: datetime) -> None:
-    locale = spoken_in(conn, comment.session_id)
+def _tell_commented(tx: Tx, comment: Comment, count: int, now: datetime) -> None:
+    locale = spoken_in(tx, comment.session_id)
     where = f" ({comment.subtask_id})" if comment.subtask_id else ""
     said = text(
         "plan_commented", locale, author=comment.author, where=where, content=comment.content
@@ -302,9 +300,9 @@ def _tell_commented(conn: Connection, comment: Comment, count: int, now: datetim
         open_comments=count,
     )  # fmt: skip
     event = PlanCommented(content=said, plan_id=comment.plan_id, metadata=facts)
-    log.tell(conn, comment.session_id, now, event)
+    log.tell(tx, comment.session_id, now, event)
     log.note(
-        conn, comment.session_id, now, actor=comment.author_id, action="plan.commented",
+        tx, comment.session_id, now, actor=comment.author_id, action="plan.commented",
         subject=comment.plan_id, comment_id=comment.id, revision=comment.revision,
         subtask_id=comment.subtask_id, content=comment.content,
     )  # fmt: skip

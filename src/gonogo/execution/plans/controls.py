@@ -16,7 +16,7 @@ from gonogo.execution.scheduling import events as _tell
 from gonogo.execution.scheduling.plan_state import PlanState, goes_on
 from gonogo.execution.scheduling.scheduler import BY_ITSELF, NO_PAUSE, PLAN_TIMEOUT, RUNTIME, Rounds
 from gonogo.i18n import say
-from gonogo.store import Connection, stop
+from gonogo.store import Tx, stop
 from gonogo.store.jobs import drop_timer, set_timer
 from gonogo.store.plans import end_grant
 from gonogo.store.sessions import spoken_in
@@ -39,14 +39,14 @@ class Pauses(Rounds):
 
     patience: float = 0.0
     """Seconds for which a model is waited for that does not answer; 0: not at all."""
-    over_patience: Callable[[Connection, Plan, Absence, datetime], None] | None = None
+    over_patience: Callable[[Tx, Plan, Absence, datetime], None] | None = None
     """Called in the transaction in which patience with a model ends: ask a person. Without it the
     plan ends."""
 
-    def on_timer(self, conn: Connection, kind: str, plan_id: str, now: datetime) -> None:
+    def on_timer(self, tx: Tx, kind: str, plan_id: str, now: datetime) -> None:
         """Carry out one of the timers of a plan."""
         verbs = {RESUME: self.wake, PLAN_TIMEOUT: self.time_out}
-        verbs.get(kind, self.advance)(conn, plan_id, now)
+        verbs.get(kind, self.advance)(tx, plan_id, now)
 
     def hold_back(self, board: PlanState, deferred: Mapping[str, Deferred]) -> None:
         """Pause a plan whose subtasks could not go on, by their ids."""
@@ -61,9 +61,7 @@ class Pauses(Rounds):
         elif away:
             self.pause_for_model(board, away[0])
 
-    def extend(
-        self, conn: Connection, plan_id: str, limits: Limits, by: str, now: datetime
-    ) -> None:
+    def extend(self, tx: Tx, plan_id: str, limits: Limits, by: str, now: datetime) -> None:
         """A person gave a plan that is paused for its budget other limits: go on.
 
         If it was the search for another revision that reached the limit, the search goes on.
@@ -71,21 +69,21 @@ class Pauses(Rounds):
         Raises:
             Conflict: it is not paused for its budget.
         """
-        board = self._asked_about(conn, plan_id, BUDGET, now)
+        board = self._asked_about(tx, plan_id, BUDGET, now)
         own = board.plan.budget or {}
         board.set_plan(budget={**own, "limits": {**own.get("limits", {}), **limits}})
         self.end_pause(board, by, BUDGET)
 
-    def wait_on(self, conn: Connection, plan_id: str, by: str, now: datetime) -> None:
+    def wait_on(self, tx: Tx, plan_id: str, by: str, now: datetime) -> None:
         """A person has a model that does not answer waited for as long again.
 
         Raises:
             Conflict: the plan is not paused for its model.
         """
-        self.end_pause(self._asked_about(conn, plan_id, MODEL, now), by, MODEL)
+        self.end_pause(self._asked_about(tx, plan_id, MODEL, now), by, MODEL)
 
     def give_up(
-        self, conn: Connection, plan_id: str, reason: str, now: datetime, about: str = BUDGET
+        self, tx: Tx, plan_id: str, reason: str, now: datetime, about: str = BUDGET
     ) -> None:
         """End a plan that is paused until a person answers, and does not get what it waits for.
 
@@ -95,15 +93,15 @@ class Pauses(Rounds):
         Raises:
             Conflict: it is not paused for that.
         """
-        board = PlanState.open(conn, plan_id, now)
+        board = PlanState.open(tx, plan_id, now)
         # It ends in the middle of a rollback too, as it may be cancelled there.
         held = board.plan.rollback if board.plan.pause_reason == ROLLING_BACK else None
         if held is None or held["pause"] != about:
-            board = self._asked_about(conn, plan_id, about, now)
+            board = self._asked_about(tx, plan_id, about, now)
         self.cut_short(board, reason)
 
-    def _asked_about(self, conn: Connection, plan_id: str, about: str, now: datetime) -> PlanState:
-        board = PlanState.open(conn, plan_id, now)
+    def _asked_about(self, tx: Tx, plan_id: str, about: str, now: datetime) -> PlanState:
+        board = PlanState.open(tx, plan_id, now)
         if board.plan.pause_reason != about or board.plan.paused_until is not None:
             raise Conflict(f"Plan {plan_id} is {board.plan.status}, and not for its {about}")
         return board
@@ -118,9 +116,9 @@ class Pauses(Rounds):
         if not (later or board.may_rest()):
             return
         board.rest(**{**NO_PAUSE, "pause_reason": QUOTA, "paused_until": until})
-        set_timer(board.conn, RESUME, plan.id, until)
+        set_timer(board.tx, RESUME, plan.id, until)
         shown = until.strftime("%Y-%m-%d %H:%M:%S UTC")
-        content = say("plan_paused_quota", spoken_in(board.conn, plan.session_id), until=shown)
+        content = say("plan_paused_quota", spoken_in(board.tx, plan.session_id), until=shown)
         _tell.changed(board, "plan_paused", RUNTIME, QUOTA, until=until, content=content)
 
     def pause_for_model(self, board: PlanState, error: ModelFailed) -> None:
@@ -138,9 +136,9 @@ class Pauses(Rounds):
         if not waits:
             self._tell_waiting(board, absence)
         if until is not None:
-            set_timer(board.conn, RESUME, plan.id, until)
+            set_timer(board.tx, RESUME, plan.id, until)
         elif self.over_patience is not None:
-            self.over_patience(board.conn, board.plan, absence, board.now)
+            self.over_patience(board.tx, board.plan, absence, board.now)
         else:
             board.write()
             self.cut_short(board, f"the model did not answer: {absence.error}")
@@ -148,15 +146,15 @@ class Pauses(Rounds):
     def _tell_waiting(self, board: PlanState, absence: Absence) -> None:
         shown = absence.ends_at(self.patience).strftime("%Y-%m-%d %H:%M:%S UTC")
         content = say(
-            "plan_paused_model", spoken_in(board.conn, board.plan.session_id), until=shown,
+            "plan_paused_model", spoken_in(board.tx, board.plan.session_id), until=shown,
             error=absence.error,
         )  # fmt: skip
         until = board.plan.paused_until
         _tell.changed(board, "plan_paused", RUNTIME, MODEL, until=until, content=content)
 
-    def model_answered(self, conn: Connection, plan_id: str, now: datetime) -> None:
+    def model_answered(self, tx: Tx, plan_id: str, now: datetime) -> None:
         """A model answered somebody who had asked it while the plan waited for it: go on."""
-        board = PlanState.open(conn, plan_id, now)
+        board = PlanState.open(tx, plan_id, now)
         if board.plan.pause_reason == MODEL and board.plan.paused_until is not None:
             self.end_pause(board, RUNTIME, MODEL)
 
@@ -198,19 +196,19 @@ class Pauses(Rounds):
     def _look_again(self, board: PlanState) -> None:
         until = board.now + _SOON
         board.set_plan(paused_until=until)
-        set_timer(board.conn, RESUME, board.plan.id, until)
+        set_timer(board.tx, RESUME, board.plan.id, until)
 
-    def wake(self, conn: Connection, plan_id: str, now: datetime) -> None:
+    def wake(self, tx: Tx, plan_id: str, now: datetime) -> None:
         """The time has come for which a plan was paused: go on, or ask its model again.
 
         A person may have paused the plan meanwhile.
         """
-        board = PlanState.open(conn, plan_id, now)
+        board = PlanState.open(tx, plan_id, now)
         until, reason = board.plan.paused_until, board.plan.pause_reason
         if reason not in BY_ITSELF or until is None:
             return
         if until > now:
-            set_timer(conn, RESUME, plan_id, until)
+            set_timer(tx, RESUME, plan_id, until)
         elif reason == QUOTA:
             self.end_pause(board, RUNTIME, QUOTA)
         else:
@@ -226,15 +224,15 @@ class Pauses(Rounds):
         _tell.changed(board, "plan_resumed", by, reason)
         self._go_on(board)
 
-    def time_out(self, conn: Connection, plan_id: str, now: datetime) -> None:
+    def time_out(self, tx: Tx, plan_id: str, now: datetime) -> None:
         """A plan's time is over: what runs fails, what waits is skipped, the plan ends."""
-        board = PlanState.open(conn, plan_id, now)
+        board = PlanState.open(tx, plan_id, now)
         limit, since = self.plan_timeout, board.plan.started_at
         if limit is None or since is None or board.plan.status in ENDED:
             return
         due = since + timedelta(seconds=limit)
         if now < due:
-            set_timer(conn, PLAN_TIMEOUT, plan_id, due)
+            set_timer(tx, PLAN_TIMEOUT, plan_id, due)
             return
         said = f"The plan's time limit of {limit:g} s is over"
         self.cut_short(board, said, Failure(message=said, category=Category.TIMEOUT))
@@ -249,14 +247,14 @@ class Pauses(Rounds):
         left = [key for key in ids if board.rows[key].status not in SUBTASK.terminal]
         for subtask_id in left:
             if board.rows[subtask_id].status is not _S.RUNNING:
-                self.dropped(board.conn, board.whole_row(subtask_id), reason, board.now)
+                self.dropped(board.tx, board.whole_row(subtask_id), reason, board.now)
                 self._skip(board, subtask_id, reason)
             elif failure is None:
                 self._cancel(board, subtask_id, reason)
             else:
                 self._fail_running(board, subtask_id, failure)
         if board.plan.status is PlanStatus.REPLANNING:
-            stop(board.conn, REPLAN, board.plan.id)
+            stop(board.tx, REPLAN, board.plan.id)
         self._room(board)
         board.write()
         _tell.progress(board)
@@ -270,8 +268,8 @@ class Pauses(Rounds):
     def _fail_running(self, board: PlanState, subtask_id: str, failure: Failure) -> None:
         row = board.whole_row(subtask_id)
         _tell.error(board, subtask_id, failure)
-        self.dropped(board.conn, row, failure.message, board.now)
-        stop(board.conn, "subtask", row.key)
+        self.dropped(board.tx, row, failure.message, board.now)
+        stop(board.tx, "subtask", row.key)
         self._write_failed(board, subtask_id, failure, attempt=row.attempt, since=row.active_since)
 
     def _drop_timers(self, board: PlanState) -> None:
@@ -280,7 +278,7 @@ class Pauses(Rounds):
 
     def _drop_resume(self, board: PlanState) -> None:
         if board.plan.paused_until is not None:
-            drop_timer(board.conn, RESUME, board.plan.id)
+            drop_timer(board.tx, RESUME, board.plan.id)
 
 
 def _is_put_off(row: SubtaskStanding) -> bool:
@@ -301,18 +299,18 @@ class PlanControls(Pauses):
     plan or the subtask does not allow it.
     """
 
-    def start(self, conn: Connection, plan_id: str, by: str, now: datetime) -> None:
+    def start(self, tx: Tx, plan_id: str, by: str, now: datetime) -> None:
         """Start a plan that was approved and held."""
-        board = PlanState.open(conn, plan_id, now)
+        board = PlanState.open(tx, plan_id, now)
         status = board.plan.status
         if status is not PlanStatus.APPROVED:
             raise Conflict(f"Plan {plan_id} is {status}; only an approved plan can be started")
         _tell.changed(board, "plan_resumed", by, reason="started")
-        self.begin(conn, board.plan, now)
+        self.begin(tx, board.plan, now)
 
-    def pause(self, conn: Connection, plan_id: str, by: str, now: datetime) -> None:
+    def pause(self, tx: Tx, plan_id: str, by: str, now: datetime) -> None:
         """Start nothing new; what runs comes to its end."""
-        board = PlanState.open(conn, plan_id, now)
+        board = PlanState.open(tx, plan_id, now)
         plan, status = board.plan, board.plan.status
         by_itself = plan.pause_reason in BY_ITSELF and plan.paused_until is not None
         if status is PlanStatus.PAUSED and by_itself:
@@ -326,21 +324,21 @@ class PlanControls(Pauses):
         _tell.changed(board, "plan_paused", by)
         self._go_on(board)
 
-    def resume_plan(self, conn: Connection, plan_id: str, by: str, now: datetime) -> None:
+    def resume_plan(self, tx: Tx, plan_id: str, by: str, now: datetime) -> None:
         """Go on with a paused plan."""
-        board = PlanState.open(conn, plan_id, now)
+        board = PlanState.open(tx, plan_id, now)
         _check_asked(board)
         if board.plan.status is not PlanStatus.PAUSED:
             raise Conflict(f"Plan {plan_id} is {board.plan.status} and cannot be resumed")
         _check_rollback(board)
         self.end_pause(board, by)
 
-    def replan(self, conn: Connection, plan_id: str, reason: str, by: str, now: datetime) -> None:
+    def replan(self, tx: Tx, plan_id: str, reason: str, by: str, now: datetime) -> None:
         """Have a running, paused or failed plan changed, however often it was before.
 
         What runs comes to its end first.
         """
-        board = PlanState.open(conn, plan_id, now)
+        board = PlanState.open(tx, plan_id, now)
         if board.plan.status not in _REPLANNED:
             raise Conflict(f"Plan {plan_id} is {board.plan.status} and cannot be replanned")
         _check_rollback(board)
@@ -350,35 +348,35 @@ class PlanControls(Pauses):
             to: dict[str, Any] = {"finished_at": None, **NO_PAUSE}
             if board.plan.status is not PlanStatus.PAUSED:
                 to["started_at"] = now
-                self._limit_time(conn, plan_id, now)
+                self._limit_time(tx, plan_id, now)
             board.move_plan(PlanStatus.RUNNING, **to)
         self._send_back(board, cause="person", reason=reason, by=by)
         self._go_on(board)
 
-    def go_without(self, conn: Connection, plan_id: str, reason: str, now: datetime) -> None:
+    def go_without(self, tx: Tx, plan_id: str, reason: str, now: datetime) -> None:
         """No new revision comes: carry on with what the plan has, as far as that goes."""
-        board = PlanState.open(conn, plan_id, now)
+        board = PlanState.open(tx, plan_id, now)
         if board.plan.status is not PlanStatus.REPLANNING:
             return
         board.move_plan(PlanStatus.RUNNING)
         _tell.changed(board, "plan_resumed", RUNTIME, reason=reason)
         self._go_on(board)
 
-    def go_on_revised(self, conn: Connection, plan_id: str, reason: str, now: datetime) -> None:
+    def go_on_revised(self, tx: Tx, plan_id: str, reason: str, now: datetime) -> None:
         """Go on with a new revision that asks for nothing."""
-        board = PlanState.open(conn, plan_id, now)
+        board = PlanState.open(tx, plan_id, now)
         _tell.changed(board, "plan_resumed", RUNTIME, reason=reason)
         self._go_on(board)
 
-    def end_unfinished(self, conn: Connection, plan_id: str, reason: str, now: datetime) -> None:
+    def end_unfinished(self, tx: Tx, plan_id: str, reason: str, now: datetime) -> None:
         """End a plan with what it has reached; whatever is left is skipped."""
-        self.cut_short(PlanState.open(conn, plan_id, now), reason)
+        self.cut_short(PlanState.open(tx, plan_id, now), reason)
 
     def cancel(
-        self, conn: Connection, plan_id: str, by: str, now: datetime, reason: str | None = None
+        self, tx: Tx, plan_id: str, by: str, now: datetime, reason: str | None = None
     ) -> None:
         """End a plan and everything that it runs."""
-        board = PlanState.open(conn, plan_id, now).at_approved()
+        board = PlanState.open(tx, plan_id, now).at_approved()
         self._drop_timers(board)
         board.move_plan(PlanStatus.CANCELLED, finished_at=now, again=None, **NO_PAUSE)
         for subtask_id in board.shape.subtasks:
@@ -386,14 +384,14 @@ class PlanControls(Pauses):
                 self._cancel(board, subtask_id, _because(f"the plan was cancelled by {by}", reason))
         board.write()
         self._room(board)
-        stop(conn, REPLAN, plan_id)
-        self.ended(conn, board.plan, PlanStatus.CANCELLED, now)
+        stop(tx, REPLAN, plan_id)
+        self.ended(tx, board.plan, PlanStatus.CANCELLED, now)
         _tell.changed(board, "plan_cancelled", by, reason)
         _tell.final(board)
 
     def cancel_subtask(
         self,
-        conn: Connection,
+        tx: Tx,
         plan_id: str,
         subtask_id: str,
         by: str,
@@ -401,34 +399,32 @@ class PlanControls(Pauses):
         reason: str | None = None,
     ) -> None:
         """End one subtask; its siblings go on, its dependants are skipped."""
-        board, said = PlanState.open(conn, plan_id, now), _because(f"cancelled by {by}", reason)
+        board, said = PlanState.open(tx, plan_id, now), _because(f"cancelled by {by}", reason)
         board.open_row(subtask_id)
         self._cancel(board, subtask_id, said)
-        end_grant(conn, plan_id, subtask_id, now, said)
+        end_grant(tx, plan_id, subtask_id, now, said)
         self._go_on(board)
 
-    def skip_subtask(
-        self, conn: Connection, plan_id: str, subtask_id: str, by: str, now: datetime
-    ) -> None:
+    def skip_subtask(self, tx: Tx, plan_id: str, subtask_id: str, by: str, now: datetime) -> None:
         """Leave one subtask out; its dependants are skipped too."""
-        board = PlanState.open(conn, plan_id, now)
+        board = PlanState.open(tx, plan_id, now)
         if board.open_row(subtask_id).status is SubtaskStatus.RUNNING:
             raise Conflict(f"Subtask {subtask_id} runs; cancel it instead")
         reason = f"skipped by {by}"
-        self.dropped(conn, board.whole_row(subtask_id), reason, now)
+        self.dropped(tx, board.whole_row(subtask_id), reason, now)
         self._skip(board, subtask_id, reason)
-        end_grant(conn, plan_id, subtask_id, now, reason)
+        end_grant(tx, plan_id, subtask_id, now, reason)
         self._go_on(board)
 
     def fail_subtask(
-        self, conn: Connection, plan_id: str, subtask_id: str, failure: Failure, now: datetime
+        self, tx: Tx, plan_id: str, subtask_id: str, failure: Failure, now: datetime
     ) -> None:
         """Fail a subtask that waits for a person to let it start."""
-        board = PlanState.open(conn, plan_id, now)
+        board = PlanState.open(tx, plan_id, now)
         status = board.open_row(subtask_id).status
         if status is not SubtaskStatus.WAITING_APPROVAL:
             raise Conflict(f"Subtask {subtask_id} is {status}; nobody waits to let it start")
-        self.dropped(conn, board.whole_row(subtask_id), failure.message, now)
+        self.dropped(tx, board.whole_row(subtask_id), failure.message, now)
         _tell.error(board, subtask_id, failure)
         self._write_failed(board, subtask_id, failure)
         self._go_on(board)

@@ -39,7 +39,7 @@ from gonogo.execution.plans.account import account_of, execution_result
 from gonogo.execution.plans.revisions import completed, mint_grants
 from gonogo.i18n import DEFAULT, account, plan_summary, rejected_plan, told
 from gonogo.i18n import say as text
-from gonogo.store import Connection, new_id
+from gonogo.store import Tx, new_id
 from gonogo.store import events as log
 from gonogo.store.approvals import comments_of
 from gonogo.store.calls import open_calls, pending_of_plan
@@ -82,7 +82,7 @@ class Proposals:
 
     def put_before_person(
         self,
-        conn: Connection,
+        tx: Tx,
         session: Session,
         plan: Plan,
         revision: Revision,
@@ -102,7 +102,7 @@ class Proposals:
             instead_of: The question that it was written in answer to.
         """
         findings = self.findings(revision, session.spoken)
-        comments = standing_comments(comments_of(conn, plan.id), revision.number)
+        comments = standing_comments(comments_of(tx, plan.id), revision.number)
         summary = plan_summary(
             revision, session.spoken, findings=findings, tool_host=session.tool_host,
             changes=changes, comments=comments,
@@ -114,7 +114,7 @@ class Proposals:
             "comments": comments, "edited_by": edited_by,
         }  # fmt: skip
         approval = self.desk.open(
-            conn,
+            tx,
             Question(
                 session_id=session.id, kind=ApprovalKind.PLAN, subject=plan.goal,
                 details={
@@ -129,7 +129,7 @@ class Proposals:
             ),
             now,
         )  # fmt: skip
-        log.tell(conn, session.id, now, _notice(plan, revision, approval))
+        log.tell(tx, session.id, now, _notice(plan, revision, approval))
         return approval
 
 
@@ -164,7 +164,7 @@ def _said(fields: Mapping[str, str], locale: str) -> dict[str, str]:
     }
 
 
-Begin = Callable[[Connection, Plan, datetime], None]
+Begin = Callable[[Tx, Plan, datetime], None]
 _S = SubtaskStatus
 
 
@@ -175,14 +175,14 @@ class Planning:
     desk: ApprovalService
     begin: Begin
     """Starts an approved plan: the engine's."""
-    advance: Callable[[Connection, str, datetime], None]
+    advance: Callable[[Tx, str, datetime], None]
     """Gives a plan its next round, and says so when all that is left of it waits: the engine's."""
     read: Callable[[Any, Collection[str]], tuple[Subtask, ...]]
     """Reads the subtasks of a plan, which may depend on others that are done, or raises
     `InvalidPlan`."""
-    closing: Callable[[Connection, Plan, datetime], None]
+    closing: Callable[[Tx, Plan, datetime], None]
     """Ends a search for another revision that is under way."""
-    end_unfinished: Callable[[Connection, str, str, datetime], None]
+    end_unfinished: Callable[[Tx, str, str, datetime], None]
     """Ends a plan with what it has reached: the engine's."""
     max_parallel: int
     proposals: Proposals
@@ -224,18 +224,18 @@ class Planning:
         }
 
     def propose(
-        self, conn: Connection, session: Session, turn: Turn, revision: Revision, now: datetime
+        self, tx: Tx, session: Session, turn: Turn, revision: Revision, now: datetime
     ) -> None:
         """Store a plan and put it before a person."""
         plan = self._new_plan(session, turn, revision, now)
-        add_plan(conn, plan)
-        add_revision(conn, revision, now, f"agent:{turn.agent}", "proposed")
-        set_session(conn, session.id, active_plan_id=plan.id, agent=ARCHITECT)
-        self.proposals.put_before_person(conn, session, plan, revision, now)
+        add_plan(tx, plan)
+        add_revision(tx, revision, now, f"agent:{turn.agent}", "proposed")
+        set_session(tx, session.id, active_plan_id=plan.id, agent=ARCHITECT)
+        self.proposals.put_before_person(tx, session, plan, revision, now)
 
     def execute(
         self,
-        conn: Connection,
+        tx: Tx,
         session: Session,
         plan_id: str | None,
         turn: Turn,
@@ -249,47 +249,47 @@ class Planning:
             NotFound: the session has no such plan.
             Conflict: nobody has approved it yet.
         """
-        plan = plan_of(conn, plan_id) if plan_id else None
+        plan = plan_of(tx, plan_id) if plan_id else None
         if plan is None or plan.session_id != session.id:
             raise NotFound(f"No plan found with id={plan_id}")
         if plan.status in {PlanStatus.DRAFT, PlanStatus.AWAITING_APPROVAL}:
             raise Conflict(text("model_plan_undecided", session.spoken, plan_id=plan.id))
         if plan.status in ENDED:
-            return execution_result(conn, plan)
+            return execution_result(tx, plan)
         return None
 
-    def set_going(self, conn: Connection, plan_id: str, now: datetime) -> None:
+    def set_going(self, tx: Tx, plan_id: str, now: datetime) -> None:
         """Start a plan that was approved and held; one that waits for a person says so."""
-        plan = plan_of(conn, plan_id)
+        plan = plan_of(tx, plan_id)
         if plan is not None and plan.status is PlanStatus.APPROVED:
-            self.begin(conn, plan, now)
+            self.begin(tx, plan, now)
         else:
-            self.advance(conn, plan_id, now)
+            self.advance(tx, plan_id, now)
 
-    def ended(self, conn: Connection, plan: Plan, status: PlanStatus, now: datetime) -> None:
+    def ended(self, tx: Tx, plan: Plan, status: PlanStatus, now: datetime) -> None:
         """Write down that a plan is over: its grants end, the orchestrator answers again."""
-        session = session_of(conn, plan.session_id)
+        session = session_of(tx, plan.session_id)
         assert session is not None  # noqa: S101 - the plan names its session
         ended = replace(plan, status=status, finished_at=now)
-        self._close(conn, session, ended, now, f"the plan is {status}")
-        facts = account_of(conn, ended)
+        self._close(tx, session, ended, now, f"the plan is {status}")
+        facts = account_of(tx, ended)
         content = account(facts, session.spoken)
         if status is not PlanStatus.CANCELLED:
             event = PlanEnded(
                 content=content, metadata=facts, plan_id=plan.id, agent=ARCHITECT, is_final=True
             )
-            log.tell(conn, session.id, now, event)
-        keep_account(conn, plan.id, None)
-        say(conn, session.id, MAIN, Reply(text=content), now, agent=ARCHITECT)
-        say(conn, session.id, MAIN, PlanAccount(plan_id=plan.id), now, agent=ARCHITECT)
-        self._answer_executors(conn, session, ended, now)
-        next_turn(conn, replace(session, active_plan_id=None))
+            log.tell(tx, session.id, now, event)
+        keep_account(tx, plan.id, None)
+        say(tx, session.id, MAIN, Reply(text=content), now, agent=ARCHITECT)
+        say(tx, session.id, MAIN, PlanAccount(plan_id=plan.id), now, agent=ARCHITECT)
+        self._answer_executors(tx, session, ended, now)
+        next_turn(tx, replace(session, active_plan_id=None))
 
     # Decisions --------------------------------------------------------------------------------
 
     def approve(
         self,
-        conn: Connection,
+        tx: Tx,
         plan: Plan,
         revision: Revision,
         ruling: Ruling,
@@ -307,23 +307,23 @@ class Planning:
             approved_revision=revision.number, auto_approve_tools=ruling.auto_approve_tools,
         )  # fmt: skip
         moved = move_plan(
-            conn, plan, PlanStatus.APPROVED, approved_at=now, revision=revision.number,
+            tx, plan, PlanStatus.APPROVED, approved_at=now, revision=revision.number,
             digest=revision.digest, auto_approve_tools=ruling.auto_approve_tools,
             feedback=ruling.feedback,
         )  # fmt: skip
         if not moved:
             raise Conflict(f"Plan {plan.id} changed at this moment")
-        self.closing(conn, plan, now)
-        mint_grants(conn, approved, revision, completed(conn, approved), now)
+        self.closing(tx, plan, now)
+        mint_grants(tx, approved, revision, completed(tx, approved), now)
         held = ruling.word is DecisionWord.HOLD or not ruling.start
-        self._tell_approved(conn, approved, revision, now, edited=edited, held=held)
+        self._tell_approved(tx, approved, revision, now, edited=edited, held=held)
         if held:
-            log.tell_final(conn, plan.session_id)
-            session = session_of(conn, plan.session_id)
+            log.tell_final(tx, plan.session_id)
+            session = session_of(tx, plan.session_id)
             if session is not None:
-                next_turn(conn, session)
+                next_turn(tx, session)
             return
-        self.begin(conn, approved, now)
+        self.begin(tx, approved, now)
 
     def edit(self, plan: Plan, current: Revision, raw: Any) -> Revision:  # noqa: ANN401
         """The next revision, as a person wrote it.
@@ -346,45 +346,45 @@ class Planning:
             plan_id=plan.id, number=plan.revision + 1, goal=current.goal, subtasks=subtasks
         )
 
-    def reject(self, conn: Connection, plan: Plan, ruling: Ruling, now: datetime) -> None:
+    def reject(self, tx: Tx, plan: Plan, ruling: Ruling, now: datetime) -> None:
         """A person said no."""
-        session = session_of(conn, plan.session_id)
+        session = session_of(tx, plan.session_id)
         assert session is not None  # noqa: S101 - the plan names its session
         begun = plan.started_at is not None
         if not begun:
-            move_plan(conn, plan, PlanStatus.REJECTED, finished_at=now, feedback=ruling.feedback)
+            move_plan(tx, plan, PlanStatus.REJECTED, finished_at=now, feedback=ruling.feedback)
         said = ruling.feedback or text("plan_rejected_default", session.spoken)
         told = text("model_plan_rejected", session.spoken, feedback=said)
-        say(conn, session.id, MAIN, UserText(content=told), now)
+        say(tx, session.id, MAIN, UserText(content=told), now)
         if not begun:
-            self._close(conn, session, plan, now, "the plan was rejected")
+            self._close(tx, session, plan, now, "the plan was rejected")
         facts = PlanRejectedFacts(plan_id=plan.id, feedback=ruling.feedback)
         event = PlanRejected(
             content=rejected_plan(ruling.feedback, session.spoken), metadata=facts,
             plan_id=plan.id, agent=ARCHITECT, is_final=None if begun else True,
         )  # fmt: skip
-        log.tell(conn, session.id, now, event)
+        log.tell(tx, session.id, now, event)
         if begun:
-            self.end_unfinished(conn, plan.id, text("replan_rejected", session.spoken), now)
+            self.end_unfinished(tx, plan.id, text("replan_rejected", session.spoken), now)
             return
-        next_turn(conn, replace(session, active_plan_id=None))
+        next_turn(tx, replace(session, active_plan_id=None))
 
-    def expire(self, conn: Connection, plan: Plan, now: datetime) -> None:
+    def expire(self, tx: Tx, plan: Plan, now: datetime) -> None:
         """Nobody decided in time."""
-        session = session_of(conn, plan.session_id)
+        session = session_of(tx, plan.session_id)
         assert session is not None  # noqa: S101 - the plan names its session
         if plan.started_at is not None:
-            self.end_unfinished(conn, plan.id, text("replan_expired", session.spoken), now)
+            self.end_unfinished(tx, plan.id, text("replan_expired", session.spoken), now)
             return
-        move_plan(conn, plan, PlanStatus.EXPIRED, finished_at=now)
-        self._close(conn, session, plan, now, "the plan expired")
+        move_plan(tx, plan, PlanStatus.EXPIRED, finished_at=now)
+        self._close(tx, session, plan, now, "the plan expired")
         content = text("plan_expired", session.spoken)
-        say(conn, session.id, MAIN, UserText(content=content), now)
+        say(tx, session.id, MAIN, UserText(content=content), now)
         event = AssistantMessage(
             content=content, plan_id=plan.id, agent=ORCHESTRATOR, is_final=True
         )
-        log.tell(conn, session.id, now, event)
-        next_turn(conn, replace(session, active_plan_id=None))
+        log.tell(tx, session.id, now, event)
+        next_turn(tx, replace(session, active_plan_id=None))
 
     # Parts ------------------------------------------------------------------------------------
 
@@ -398,7 +398,7 @@ class Planning:
 
     def _tell_approved(
         self,
-        conn: Connection,
+        tx: Tx,
         plan: Plan,
         revision: Revision,
         now: datetime,
@@ -406,7 +406,7 @@ class Planning:
         edited: bool,
         held: bool,
     ) -> None:
-        locale = spoken_in(conn, plan.session_id) or DEFAULT
+        locale = spoken_in(tx, plan.session_id) or DEFAULT
         key = "plan_held" if held else "plan_updated" if edited else "plan_approved"
         count = len(revision.subtasks)
         facts = PlanApprovedFacts(
@@ -417,39 +417,35 @@ class Planning:
             content=text(key, locale, count=count), metadata=facts, plan_id=plan.id,
             agent=ARCHITECT,
         )  # fmt: skip
-        log.tell(conn, plan.session_id, now, event)
+        log.tell(tx, plan.session_id, now, event)
 
-    def _close(
-        self, conn: Connection, session: Session, plan: Plan, now: datetime, because: str
-    ) -> None:
-        self.closing(conn, plan, now)
-        for approval in pending_of_plan(conn, plan.id):
-            self.desk.withdraw(conn, approval, now)
-        ended = end_grants(conn, plan.id, now, because)
-        set_session(conn, session.id, active_plan_id=None, agent=ORCHESTRATOR)
+    def _close(self, tx: Tx, session: Session, plan: Plan, now: datetime, because: str) -> None:
+        self.closing(tx, plan, now)
+        for approval in pending_of_plan(tx, plan.id):
+            self.desk.withdraw(tx, approval, now)
+        ended = end_grants(tx, plan.id, now, because)
+        set_session(tx, session.id, active_plan_id=None, agent=ORCHESTRATOR)
         switch = SwitchFacts(from_agent=ARCHITECT, to_agent=ORCHESTRATOR, reason=because)
         event = AgentSwitched(metadata=switch, plan_id=plan.id, agent=ORCHESTRATOR)
-        log.tell(conn, session.id, now, event)
+        log.tell(tx, session.id, now, event)
         log.note(
-            conn, session.id, now, actor="gonogo", action="plan.closed", subject=plan.id,
+            tx, session.id, now, actor="gonogo", action="plan.closed", subject=plan.id,
             reason=because, grants_ended=ended,
         )  # fmt: skip
 
-    def _answer_executors(
-        self, conn: Connection, session: Session, plan: Plan, now: datetime
-    ) -> None:
+    def _answer_executors(self, tx: Tx, session: Session, plan: Plan, now: datetime) -> None:
         """Turns that called `execute_plan` and waited have their result."""
-        for call in open_calls(conn, session.id, MAIN):
+        for call in open_calls(tx, session.id, MAIN):
             if call.tool != "execute_plan" or call.status is not CallStatus.STARTED:
                 continue
-            found = execution_result(conn, plan)
-            end_call(conn, call, CallStatus.COMPLETED, now, result=found)
-            turn = turn_of(conn, call.turn_id or "")
+            found = execution_result(tx, plan)
+            end_call(tx, call, CallStatus.COMPLETED, now, result=found)
+            turn = turn_of(tx, call.turn_id or "")
             if turn is not None:
-                wake(conn, turn)
+                wake(tx, turn)
 
 
-def is_held(conn: Connection, plan_id: str) -> bool:
+def is_held(tx: Tx, plan_id: str) -> bool:
     """Whether a plan is approved and waits for its start; messages are answered meanwhile."""
-    plan = plan_of(conn, plan_id)
+    plan = plan_of(tx, plan_id)
     return plan is not None and plan.status is PlanStatus.APPROVED

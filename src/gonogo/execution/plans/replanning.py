@@ -57,7 +57,7 @@ from gonogo.execution.plans.runner import Engine
 from gonogo.execution.scheduling import REPLAN, Superseded
 from gonogo.i18n import DEFAULT, cause_and_fix
 from gonogo.i18n import say as text
-from gonogo.store import Connection, Stopwatch, Store, go_on
+from gonogo.store import Stopwatch, Store, Tx, go_on
 from gonogo.store import events as log
 from gonogo.store.calls import open_calls, pending_of_plan
 from gonogo.store.jobs import set_timer
@@ -89,79 +89,73 @@ class ArchitectTalk:
     """The conversation's name, another one for each search."""
     script: Callable[[Plan], str]
     """What a scripted model knows it by."""
-    brief: Callable[[Connection, Plan, str], str]
+    brief: Callable[[Tx, Plan, str], str]
     """What the architect is told first, in a language."""
-    check: Callable[[Connection, Plan], None]
+    check: Callable[[Tx, Plan], None]
     """Raises `Superseded` when the search is no longer wanted."""
 
-    def open(
-        self, conn: Connection, plan: Plan, timeout: float, now: datetime
-    ) -> tuple[Thread, float]:
+    def open(self, tx: Tx, plan: Plan, timeout: float, now: datetime) -> tuple[Thread, float]:
         """The conversation to begin or to go on with, and the seconds it has left."""
-        session = session_of(conn, plan.session_id)
+        session = session_of(tx, plan.session_id)
         assert session is not None  # noqa: S101 - the plan names its session
         thread = Thread(
             session_id=session.id, name=self.name(plan), script=self.script(plan), agent=ARCHITECT,
             locale=session.spoken, workspace=Path(session.workspace),
             remote=session.tool_host == "client", plan_id=plan.id, revision=plan.revision,
-            check=lambda conn: self.check(conn, plan),
-            park=lambda conn, now: self._park(conn, plan),
-            is_waiting=lambda conn: "away" in self._about(plan_of(conn, plan.id)),
-            answered=lambda conn, now: self._answered(conn, plan, now),
+            check=lambda tx: self.check(tx, plan),
+            park=lambda tx, now: self._park(tx, plan),
+            is_waiting=lambda tx: "away" in self._about(plan_of(tx, plan.id)),
+            answered=lambda tx, now: self._answered(tx, plan, now),
         )  # fmt: skip
         began = self._about(plan).get("began")
         if began is None:
             began = now.isoformat()
-            self._set_began(conn, plan, began)
-        if not conversation(conn, session.id, thread.name):
-            told = UserText(content=self.brief(conn, plan, session.spoken))
-            say(conn, session.id, thread.name, told, now, agent=ARCHITECT)
+            self._set_began(tx, plan, began)
+        if not conversation(tx, session.id, thread.name):
+            told = UserText(content=self.brief(tx, plan, session.spoken))
+            say(tx, session.id, thread.name, told, now, agent=ARCHITECT)
         return thread, max(0.0, timeout - elapsed(datetime.fromisoformat(began), now))
 
-    def rest(self, conn: Connection, plan: Plan) -> None:
+    def rest(self, tx: Tx, plan: Plan) -> None:
         """The search waits; what that takes is not the search's."""
-        self._set_began(conn, plan, None)
+        self._set_began(tx, plan, None)
 
-    def wait(
-        self, conn: Connection, plan: Plan, error: ModelFailed, patience: float, now: datetime
-    ) -> bool:
+    def wait(self, tx: Tx, plan: Plan, error: ModelFailed, patience: float, now: datetime) -> bool:
         """Wait for a model that does not answer; what that takes is not the search's.
 
         False once patience is at its end.
         """
         about = self._about(plan)
-        absence = _waiting(plan).begin(conn, about.get("away"), error, patience, now)
+        absence = _waiting(plan).begin(tx, about.get("away"), error, patience, now)
         if absence is None:
             return False
         to = {**about, "began": None, "away": absence.as_json()}
-        return set_plan(conn, plan, **{self.column: to})
+        return set_plan(tx, plan, **{self.column: to})
 
-    def _answered(self, conn: Connection, plan: Plan, now: datetime) -> None:
-        self.check(conn, plan)
-        about = dict(self._about(plan_of(conn, plan.id)))
+    def _answered(self, tx: Tx, plan: Plan, now: datetime) -> None:
+        self.check(tx, plan)
+        about = dict(self._about(plan_of(tx, plan.id)))
         about.pop("away", None)
-        set_plan(conn, plan, **{self.column: about})
-        _waiting(plan).end(conn, now)
+        set_plan(tx, plan, **{self.column: about})
+        _waiting(plan).end(tx, now)
 
-    def drop_calls(
-        self, conn: Connection, desk: ApprovalService, plan: Plan, now: datetime
-    ) -> None:
+    def drop_calls(self, tx: Tx, desk: ApprovalService, plan: Plan, now: datetime) -> None:
         """End what the search asked for and has no answer to."""
-        for call in open_calls(conn, plan.session_id, self.name(plan)):
-            drop_call(conn, desk, call, "cancelled: the search has ended", now)
+        for call in open_calls(tx, plan.session_id, self.name(plan)):
+            drop_call(tx, desk, call, "cancelled: the search has ended", now)
 
-    def _park(self, conn: Connection, plan: Plan) -> None:
+    def _park(self, tx: Tx, plan: Plan) -> None:
         """The search waits for a person."""
-        current = plan_of(conn, plan.id)
+        current = plan_of(tx, plan.id)
         if current is not None and self._about(current):
-            self.rest(conn, current)
-        log.tell_final(conn, plan.session_id)
+            self.rest(tx, current)
+        log.tell_final(tx, plan.session_id)
 
     def _about(self, plan: Plan | None) -> Mapping[str, Any]:
         return getattr(plan, self.column, None) or {}
 
-    def _set_began(self, conn: Connection, plan: Plan, began: str | None) -> None:
-        set_plan(conn, plan, **{self.column: {**self._about(plan), "began": began}})
+    def _set_began(self, tx: Tx, plan: Plan, began: str | None) -> None:
+        set_plan(tx, plan, **{self.column: {**self._about(plan), "began": began}})
 
 
 class Aim(Protocol):
@@ -172,13 +166,11 @@ class Aim(Protocol):
         """The conversation in which it is looked for."""
         ...
 
-    def ready(self, conn: Connection, plan: Plan, now: datetime) -> bool:
+    def ready(self, tx: Tx, plan: Plan, now: datetime) -> bool:
         """Whether it is time to search; where a person is to be asked first, they are."""
         ...
 
-    def revision(
-        self, conn: Connection, plan: Plan, arguments: Mapping[str, Any], locale: str
-    ) -> Revision:
+    def revision(self, tx: Tx, plan: Plan, arguments: Mapping[str, Any], locale: str) -> Revision:
         """The revision that is proposed.
 
         Raises:
@@ -188,7 +180,7 @@ class Aim(Protocol):
 
     def adopt(
         self,
-        conn: Connection,
+        tx: Tx,
         plan: Plan,
         revision: Revision,
         arguments: Mapping[str, Any],
@@ -197,11 +189,11 @@ class Aim(Protocol):
         """Make the revision the plan's own."""
         ...
 
-    def spent(self, conn: Connection, plan: Plan, error: BudgetSpent, now: datetime) -> None:
+    def spent(self, tx: Tx, plan: Plan, error: BudgetSpent, now: datetime) -> None:
         """No budget is left for the search."""
         ...
 
-    def give_up(self, conn: Connection, plan: Plan, reason: str, now: datetime) -> None:
+    def give_up(self, tx: Tx, plan: Plan, reason: str, now: datetime) -> None:
         """There is no new revision."""
         ...
 
@@ -260,14 +252,12 @@ class Search:
         with suppress(Superseded):
             await self.store.write(what, *more, self.clock())
 
-    def _take(
-        self, conn: Connection, plan_id: str, now: datetime
-    ) -> tuple[Aim, Thread, float] | None:
-        plan = plan_of(conn, plan_id)
+    def _take(self, tx: Tx, plan_id: str, now: datetime) -> tuple[Aim, Thread, float] | None:
+        plan = plan_of(tx, plan_id)
         aim = self.aims.get(plan.status) if plan else None
-        if plan is None or aim is None or not aim.ready(conn, plan, now):
+        if plan is None or aim is None or not aim.ready(tx, plan, now):
             return None
-        return aim, *aim.talk.open(conn, plan, self.timeout, now)
+        return aim, *aim.talk.open(tx, plan, self.timeout, now)
 
     async def _search(self, aim: Aim, thread: Thread) -> str | None:
         """Drive the conversation. Gives why there is no new revision; None when all is written."""
@@ -288,57 +278,49 @@ class Search:
 
     # Transactions -----------------------------------------------------------------------------
 
-    def _end_talk(self, conn: Connection, thread: Thread, call: CallRow, now: datetime) -> str:
+    def _end_talk(self, tx: Tx, thread: Thread, call: CallRow, now: datetime) -> str:
         """The architect calls something else that speaks to the runtime: there is no other plan."""
-        thread.check(conn)
-        opened = open_control(conn, call, now)
-        end_call(conn, opened, CallStatus.COMPLETED, now, result={"ended": True})
+        thread.check(tx)
+        opened = open_control(tx, call, now)
+        end_call(tx, opened, CallStatus.COMPLETED, now, result={"ended": True})
         said = call.arguments.get("result") or call.arguments.get("question") or call.tool
         return text("replan_gave_up", thread.locale, reason=str(said)[:500])
 
     def _propose(
-        self, conn: Connection, aim: Aim, thread: Thread, call: CallRow, now: datetime
+        self, tx: Tx, aim: Aim, thread: Thread, call: CallRow, now: datetime
     ) -> str | None:
         """Put the next revision before a person. Gives why it cannot be."""
-        plan = _checked(conn, thread)
-        opened = open_control(conn, call, now)
+        plan = _checked(tx, thread)
+        opened = open_control(tx, call, now)
         try:
-            revision = aim.revision(conn, plan, call.arguments, thread.locale)
+            revision = aim.revision(tx, plan, call.arguments, thread.locale)
         except InvalidPlan as error:
-            end_call(conn, opened, CallStatus.FAILED, now, error=f"invalid_plan: {error}")
+            end_call(tx, opened, CallStatus.FAILED, now, error=f"invalid_plan: {error}")
             return str(error)
         result = self.planning.result(revision, thread.locale)
-        end_call(conn, opened, CallStatus.COMPLETED, now, result=result)
-        aim.adopt(conn, plan, revision, call.arguments, now)
+        end_call(tx, opened, CallStatus.COMPLETED, now, result=result)
+        aim.adopt(tx, plan, revision, call.arguments, now)
         return None
 
-    def _put_off(
-        self, conn: Connection, aim: Aim, thread: Thread, seconds: float, now: datetime
-    ) -> None:
+    def _put_off(self, tx: Tx, aim: Aim, thread: Thread, seconds: float, now: datetime) -> None:
         """A model's quota is used up: search on when it is there again."""
-        plan = _checked(conn, thread)
-        aim.talk.rest(conn, plan)
-        set_timer(conn, f"{AGAIN}{REPLAN}", plan.id, now + timedelta(seconds=seconds))
+        plan = _checked(tx, thread)
+        aim.talk.rest(tx, plan)
+        set_timer(tx, f"{AGAIN}{REPLAN}", plan.id, now + timedelta(seconds=seconds))
 
-    def _wait(
-        self, conn: Connection, aim: Aim, thread: Thread, error: ModelFailed, now: datetime
-    ) -> bool:
-        return aim.talk.wait(conn, _checked(conn, thread), error, self.patience, now)
+    def _wait(self, tx: Tx, aim: Aim, thread: Thread, error: ModelFailed, now: datetime) -> bool:
+        return aim.talk.wait(tx, _checked(tx, thread), error, self.patience, now)
 
-    def _spent(
-        self, conn: Connection, aim: Aim, thread: Thread, error: BudgetSpent, now: datetime
-    ) -> None:
-        aim.spent(conn, _checked(conn, thread), error, now)
+    def _spent(self, tx: Tx, aim: Aim, thread: Thread, error: BudgetSpent, now: datetime) -> None:
+        aim.spent(tx, _checked(tx, thread), error, now)
 
-    def _give_up(
-        self, conn: Connection, aim: Aim, thread: Thread, reason: str, now: datetime
-    ) -> None:
-        aim.give_up(conn, _checked(conn, thread), reason, now)
+    def _give_up(self, tx: Tx, aim: Aim, thread: Thread, reason: str, now: datetime) -> None:
+        aim.give_up(tx, _checked(tx, thread), reason, now)
 
 
-def _checked(conn: Connection, thread: Thread) -> Plan:
-    thread.check(conn)
-    plan = plan_of(conn, thread.plan_id or "")
+def _checked(tx: Tx, thread: Thread) -> Plan:
+    thread.check(tx)
+    plan = plan_of(tx, thread.plan_id or "")
     assert plan is not None  # noqa: S101 - `check` found it
     return plan
 
@@ -354,10 +336,10 @@ _SHOWN = 2_000
 """Characters of one subtask's result or error."""
 
 
-def brief(conn: Connection, plan: Plan, locale: str) -> str:
+def brief(tx: Tx, plan: Plan, locale: str) -> str:
     """The head of the conversation in which a plan's next revision is looked for."""
-    revision = current_revision(conn, plan)
-    rows = {row.subtask_id: row for row in subtask_rows(conn, plan.id, plan.revision)}
+    revision = current_revision(tx, plan)
+    rows = {row.subtask_id: row for row in subtask_rows(tx, plan.id, plan.revision)}
     return "\n\n".join(
         [
             text("model_replan", locale),
@@ -421,8 +403,8 @@ ABOUT = "replan"
 """What an intervention is about that asks whether to replan once more."""
 
 
-def _check(conn: Connection, plan: Plan) -> None:
-    current = plan_of(conn, plan.id)
+def _check(tx: Tx, plan: Plan) -> None:
+    current = plan_of(tx, plan.id)
     if current is None or current.status is not PlanStatus.REPLANNING:
         raise Superseded(f"Plan {plan.id} is no longer replanned")
     if (current.revision, current.replans) != (plan.revision, plan.replans):
@@ -449,47 +431,45 @@ class Replanning:
     within_grant: bool = False
     """Carry out without a question what needs nothing new."""
 
-    def start(self, conn: Connection, plan_id: str, reason: str, by: str, now: datetime) -> None:
+    def start(self, tx: Tx, plan_id: str, reason: str, by: str, now: datetime) -> None:
         """A person has a plan changed.
 
         Raises:
             Conflict: the plan cannot be, or the session has another one.
         """
-        plan = plan_of(conn, plan_id)
-        session = session_of(conn, plan.session_id) if plan else None
+        plan = plan_of(tx, plan_id)
+        session = session_of(tx, plan.session_id) if plan else None
         if session is not None and session.active_plan_id not in (None, plan_id):
             raise Conflict("The session has another plan; that one comes first")
-        self.engine.replan(conn, plan_id, reason, by, now)
+        self.engine.replan(tx, plan_id, reason, by, now)
         if session is not None:
-            set_session(conn, session.id, active_plan_id=plan_id, agent=ARCHITECT)
+            set_session(tx, session.id, active_plan_id=plan_id, agent=ARCHITECT)
 
     # The search -------------------------------------------------------------------------------
 
-    def ready(self, conn: Connection, plan: Plan, now: datetime) -> bool:
+    def ready(self, tx: Tx, plan: Plan, now: datetime) -> bool:
         """Whether nothing of the plan runs, and no person is to be asked first."""
         if plan.replan is None or plan.pause_reason is not None:
             return False
-        if not self.engine.is_at_rest(conn, plan.id, now):
+        if not self.engine.is_at_rest(tx, plan.id, now):
             return False
         if plan.replan.get("asks"):
-            self._ask_person(conn, plan, now)
+            self._ask_person(tx, plan, now)
             return False
         return True
 
-    def revision(
-        self, conn: Connection, plan: Plan, arguments: Mapping[str, Any], locale: str
-    ) -> Revision:
+    def revision(self, tx: Tx, plan: Plan, arguments: Mapping[str, Any], locale: str) -> Revision:
         """The revision that is proposed: what completed, and another rest.
 
         Raises:
             InvalidPlan: it is not valid, or nothing else than what was tried.
         """
-        kept, current = set(completed(conn, plan)), current_revision(conn, plan)
-        others = [each for each, _ in revisions_of(conn, plan.id) if each != current]
+        kept, current = set(completed(tx, plan)), current_revision(tx, plan)
+        others = [each for each, _ in revisions_of(tx, plan.id) if each != current]
         rest = self.planning.proposed(arguments, kept)
         found = next_revision(current, kept, rest, number=len(others) + 2)
         revision = self.planning.proposals.in_order(found)
-        rows = subtask_rows(conn, plan.id, plan.revision)
+        rows = subtask_rows(tx, plan.id, plan.revision)
         failed = {row.subtask_id for row in rows if row.status is SubtaskStatus.FAILED}
         if not is_progress([*others, current], kept, failed, revision):
             raise InvalidPlan(text("model_no_progress", locale))
@@ -499,90 +479,88 @@ class Replanning:
 
     def adopt(
         self,
-        conn: Connection,
+        tx: Tx,
         plan: Plan,
         revision: Revision,
         arguments: Mapping[str, Any],
         now: datetime,
     ) -> None:
         """Put the revision before a person, or go on with it where that needs nobody."""
-        done = completed(conn, plan)
-        session = session_of(conn, plan.session_id)
-        current = current_revision(conn, plan)
+        done = completed(tx, plan)
+        session = session_of(tx, plan.session_id)
+        current = current_revision(tx, plan)
         assert session is not None  # noqa: S101 - the plan names its session
-        granted = granted_subtasks(conn, plan.id, plan.revision)
-        self._drop_unfinished(conn, plan, now)
-        end_grants(conn, plan.id, now, f"revision {revision.number} took its place")
-        add_revision(conn, revision, now, f"agent:{ARCHITECT}", "replanned", kept=done)
+        granted = granted_subtasks(tx, plan.id, plan.revision)
+        self._drop_unfinished(tx, plan, now)
+        end_grants(tx, plan.id, now, f"revision {revision.number} took its place")
+        add_revision(tx, revision, now, f"agent:{ARCHITECT}", "replanned", kept=done)
         left = {subtask.id for subtask in revision.subtasks} - done.keys()
         # Not what stands in a revision that was rejected, nor what a person has taken out since.
         free = self.within_grant and plan.auto_approve_tools and left <= granted
-        free = free and left.isdisjoint(revoked_subtasks(conn, plan.id))
+        free = free and left.isdisjoint(revoked_subtasks(tx, plan.id))
         free = free and stays_within(current, set(done), revision)
         status = PlanStatus.RUNNING if free else PlanStatus.AWAITING_APPROVAL
         to = {
             "revision": revision.number, "digest": revision.digest,
             "approved_revision": revision.number if free else plan.approved_revision,
-            "floor": told_progress(conn, plan), "again": None,
+            "floor": told_progress(tx, plan), "again": None,
             "asked_by": also_asked(plan, (plan.replan or {}).get("by")),
         }  # fmt: skip
-        if not move_plan(conn, plan, status, **to):
+        if not move_plan(tx, plan, status, **to):
             raise Superseded(f"Plan {plan.id} changed at this moment")
         revised = replace(plan, status=status, **to)
         if free:
-            self._go(conn, revised, revision, set(done), now)
+            self._go(tx, revised, revision, set(done), now)
             return
         self.planning.proposals.put_before_person(
-            conn, session, revised, revision, now, changes=plan_changes(current, revision),
+            tx, session, revised, revision, now, changes=plan_changes(current, revision),
             replan=_public(plan, session.spoken),
         )  # fmt: skip
 
-    def _go(
-        self, conn: Connection, plan: Plan, revision: Revision, done: set[str], now: datetime
-    ) -> None:
+    def _go(self, tx: Tx, plan: Plan, revision: Revision, done: set[str], now: datetime) -> None:
         """Carry out at once what needs nothing that was not approved."""
-        mint_grants(conn, plan, revision, done, now)
+        mint_grants(tx, plan, revision, done, now)
         log.note(
-            conn, plan.session_id, now, actor="gonogo", action="plan.replanned_within_grant",
+            tx, plan.session_id, now, actor="gonogo", action="plan.replanned_within_grant",
             subject=plan.id, revision=revision.number, digest=revision.digest,
             reason="the new revision needs nothing that was not approved", source="grant",
         )  # fmt: skip
-        self.engine.go_on_revised(conn, plan.id, "needs nothing that was not approved", now)
+        self.engine.go_on_revised(tx, plan.id, "needs nothing that was not approved", now)
 
-    def _drop_unfinished(self, conn: Connection, plan: Plan, now: datetime) -> None:
+    def _drop_unfinished(self, tx: Tx, plan: Plan, now: datetime) -> None:
         """What waited for a person in the old revision waits no more."""
-        for row in subtask_rows(conn, plan.id, plan.revision):
+        for row in subtask_rows(tx, plan.id, plan.revision):
             if row.status not in SUBTASK.terminal:
-                self.engine.dropped(conn, row, "the plan was changed", now)
-        for approval in pending_of_plan(conn, plan.id):
-            self.desk.withdraw(conn, approval, now)
+                self.engine.dropped(tx, row, "the plan was changed", now)
+        for approval in pending_of_plan(tx, plan.id):
+            self.desk.withdraw(tx, approval, now)
 
-    def spent(self, conn: Connection, plan: Plan, error: BudgetSpent, now: datetime) -> None:
+    def spent(self, tx: Tx, plan: Plan, error: BudgetSpent, now: datetime) -> None:
         """A budget is spent: search on when a person gives more."""
-        self.talk.rest(conn, plan)
-        self.engine.pause_search(conn, plan.id, error.excess, now)
+        self.talk.rest(tx, plan)
+        self.engine.pause_search(tx, plan.id, error.excess, now)
 
-    def give_up(self, conn: Connection, plan: Plan, reason: str, now: datetime) -> None:
+    def give_up(self, tx: Tx, plan: Plan, reason: str, now: datetime) -> None:
         """There is no other plan: the old one goes on as far as it can."""
-        self.drop(conn, plan, now)
-        self.engine.go_without(conn, plan.id, reason, now)
+        self.drop(tx, plan, now)
+        self.engine.go_without(tx, plan.id, reason, now)
 
-    def drop(self, conn: Connection, plan: Plan, now: datetime) -> None:
+    def drop(self, tx: Tx, plan: Plan, now: datetime) -> None:
         """End what the search asked for and has no answer to."""
         if plan.replans:
-            self.talk.drop_calls(conn, self.desk, plan, now)
+            self.talk.drop_calls(tx, self.desk, plan, now)
 
     # A person is asked first ------------------------------------------------------------------
 
-    def _ask_person(self, conn: Connection, plan: Plan, now: datetime) -> None:
-        for approval in pending_of_plan(conn, plan.id):
+    def _ask_person(self, tx: Tx, plan: Plan, now: datetime) -> None:
+        for approval in pending_of_plan(tx, plan.id):
             if approval.details.get("about") == ABOUT:
                 return
         about: dict[str, Any] = plan.replan or {}
-        locale = spoken_in(conn, plan.session_id) or DEFAULT
+        locale = spoken_in(tx, plan.session_id) or DEFAULT
         reason = text("replan_question", locale, count=plan.replans - 1, reason=about["reason"])
         self.desk.open(
-            conn,
+            tx,
             Question(
                 session_id=plan.session_id, kind=ApprovalKind.INTERVENTION, subject=plan.goal,
                 details={"about": ABOUT, "replans": plan.replans - 1, **_public(plan, locale)},
@@ -591,31 +569,31 @@ class Replanning:
             ),
             now,
         )  # fmt: skip
-        log.tell_final(conn, plan.session_id)
+        log.tell_final(tx, plan.session_id)
 
-    def settle(self, conn: Connection, approval: Approval, ruling: Ruling, now: datetime) -> None:
+    def settle(self, tx: Tx, approval: Approval, ruling: Ruling, now: datetime) -> None:
         """A person answers whether the plan is changed once more."""
-        plan = plan_of(conn, approval.plan_id or "")
+        plan = plan_of(tx, approval.plan_id or "")
         if plan is None or plan.status is not PlanStatus.REPLANNING or plan.replan is None:
             raise Conflict("The plan is not being changed any more")
         match ruling.word:
             case DecisionWord.APPROVE:
-                set_plan(conn, plan, replan={**plan.replan, "asks": False})
-                go_on(conn, REPLAN, plan.id)
+                set_plan(tx, plan, replan={**plan.replan, "asks": False})
+                go_on(tx, REPLAN, plan.id)
             case DecisionWord.REJECT:
-                self._end(conn, plan, "replan_declined", now, by=ruling.by.name)
+                self._end(tx, plan, "replan_declined", now, by=ruling.by.name)
             case _:
                 raise InvalidMessage("Whether to replan is approved or rejected, not edited")
 
-    def lapse(self, conn: Connection, approval: Approval, now: datetime) -> None:
+    def lapse(self, tx: Tx, approval: Approval, now: datetime) -> None:
         """Nobody answered in time: the plan ends with what it has reached."""
-        plan = plan_of(conn, approval.plan_id or "")
+        plan = plan_of(tx, approval.plan_id or "")
         if plan is not None and plan.status is PlanStatus.REPLANNING:
-            self._end(conn, plan, "replan_lapsed", now)
+            self._end(tx, plan, "replan_lapsed", now)
 
-    def _end(self, conn: Connection, plan: Plan, key: str, now: datetime, **fields: str) -> None:
-        reason = text(key, spoken_in(conn, plan.session_id), **fields)
-        self.engine.end_unfinished(conn, plan.id, reason, now)
+    def _end(self, tx: Tx, plan: Plan, key: str, now: datetime, **fields: str) -> None:
+        reason = text(key, spoken_in(tx, plan.session_id), **fields)
+        self.engine.end_unfinished(tx, plan.id, reason, now)
 
 
 def _public(plan: Plan, locale: str) -> dict[str, Any]:

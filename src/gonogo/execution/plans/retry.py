@@ -11,7 +11,7 @@ from gonogo.domain.states import SUBTASK, PlanStatus, SubtaskStatus
 from gonogo.execution.plans.lifecycle import ARCHITECT, Planning
 from gonogo.execution.plans.revisions import take_up, undone
 from gonogo.execution.scheduling import GOING
-from gonogo.store import Connection
+from gonogo.store import Tx
 from gonogo.store import events as log
 from gonogo.store.plans import current_revision, lock_plan, set_plan, subtask_rows
 from gonogo.store.sessions import session_of, set_session
@@ -28,9 +28,7 @@ class Retry:
 
     planning: Planning
 
-    def subtask(
-        self, conn: Connection, plan_id: str, subtask_id: str, by: str, now: datetime
-    ) -> None:
+    def subtask(self, tx: Tx, plan_id: str, subtask_id: str, by: str, now: datetime) -> None:
         """Do one subtask again, and those that were skipped because of it.
 
         Rows never leave a terminal state, so the plan gets a new revision; what completed is
@@ -42,71 +40,69 @@ class Retry:
             NotFound: there is no such plan or subtask.
             Conflict: the plan neither goes on nor has failed, or the subtask did not fail.
         """
-        plan = lock_plan(conn, plan_id)
+        plan = lock_plan(tx, plan_id)
         if plan is None:
             raise NotFound(f"No plan found with id={plan_id}")
         if plan.status not in GOING | _ENDED:
             raise Conflict(f"Plan {plan_id} is {plan.status}; nothing of it is tried again now")
         if plan.rollback is not None:
             raise Conflict(f"A rollback of plan {plan_id} is not finished")
-        current, rows = _stand(conn, plan)
-        again = _again(current, rows, subtask_id) | undone(conn, plan, rows.values())
+        current, rows = _stand(tx, plan)
+        again = _again(current, rows, subtask_id) | undone(tx, plan, rows.values())
         if plan.status in GOING:
-            self._keep(conn, plan, subtask_id, by, now)
+            self._keep(tx, plan, subtask_id, by, now)
             return
-        session = session_of(conn, plan.session_id)
+        session = session_of(tx, plan.session_id)
         if session is None or session.active_plan_id is not None:
             raise Conflict("The session has another plan; that one comes first")
-        revised = _revise(conn, plan, rows, again, by, now)
-        set_session(conn, session.id, active_plan_id=plan.id, agent=ARCHITECT)
-        self.planning.begin(conn, revised, now)
+        revised = _revise(tx, plan, rows, again, by, now)
+        set_session(tx, session.id, active_plan_id=plan.id, agent=ARCHITECT)
+        self.planning.begin(tx, revised, now)
 
-    def carry_out(self, conn: Connection, plan: Plan, now: datetime) -> None:
+    def carry_out(self, tx: Tx, plan: Plan, now: datetime) -> None:
         """Go on with a revision in which all is tried again that people asked for.
 
         Nothing of the plan is under way.
         """
-        current, rows = _stand(conn, plan)
+        current, rows = _stand(tx, plan)
         asked = [each for each in plan.again or () if rows[each["subtask_id"]].status in _AGAIN]
         again = frozenset[str]().union(
-            undone(conn, plan, rows.values()),
+            undone(tx, plan, rows.values()),
             *(_again(current, rows, each["subtask_id"]) for each in asked),
         )
         if asked:
-            _revise(conn, plan, rows, again, asked[-1]["by"], now)
+            _revise(tx, plan, rows, again, asked[-1]["by"], now)
         else:
-            set_plan(conn, plan, again=None)
-        self.planning.advance(conn, plan.id, now)
+            set_plan(tx, plan, again=None)
+        self.planning.advance(tx, plan.id, now)
 
-    def _keep(self, conn: Connection, plan: Plan, subtask_id: str, by: str, now: datetime) -> None:
+    def _keep(self, tx: Tx, plan: Plan, subtask_id: str, by: str, now: datetime) -> None:
         asked = plan.again or []
         if any(each["subtask_id"] == subtask_id for each in asked):
             raise Conflict(f"Subtask {subtask_id} is to be tried again already")
-        set_plan(conn, plan, again=[*asked, {"subtask_id": subtask_id, "by": by}])
+        set_plan(tx, plan, again=[*asked, {"subtask_id": subtask_id, "by": by}])
         log.note(
-            conn, plan.session_id, now, actor=by, action="plan.retry_asked", subject=plan.id,
+            tx, plan.session_id, now, actor=by, action="plan.retry_asked", subject=plan.id,
             subtask_id=subtask_id, revision=plan.revision,
         )  # fmt: skip
-        self.planning.advance(conn, plan.id, now)
+        self.planning.advance(tx, plan.id, now)
 
 
-def _stand(conn: Connection, plan: Plan) -> tuple[Revision, Rows]:
-    return current_revision(conn, plan), {
-        row.subtask_id: row for row in subtask_rows(conn, plan.id, plan.revision)
+def _stand(tx: Tx, plan: Plan) -> tuple[Revision, Rows]:
+    return current_revision(tx, plan), {
+        row.subtask_id: row for row in subtask_rows(tx, plan.id, plan.revision)
     }
 
 
-def _revise(
-    conn: Connection, plan: Plan, rows: Rows, again: frozenset[str], by: str, now: datetime
-) -> Plan:
+def _revise(tx: Tx, plan: Plan, rows: Rows, again: frozenset[str], by: str, now: datetime) -> Plan:
     """The next revision; what has not begun begins in it as it would have."""
     over = {key: row for key, row in rows.items() if row.status in SUBTASK.terminal}
     kept = {key: row for key, row in over.items() if key not in again}
     reason = f"retry of {', '.join(sorted(again))}"
-    revised = take_up(conn, plan, kept, by, reason, now)
+    revised = take_up(tx, plan, kept, by, reason, now)
     facts: dict[str, Any] = {"revision": revised.revision, "digest": revised.digest}
     log.note(
-        conn, plan.session_id, now, actor=by, action="plan.retried", subject=plan.id,
+        tx, plan.session_id, now, actor=by, action="plan.retried", subject=plan.id,
         subtasks=sorted(again), **facts,
     )  # fmt: skip
     return revised

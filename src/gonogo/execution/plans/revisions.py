@@ -13,7 +13,7 @@ from gonogo.domain.schedule import count_ended
 from gonogo.domain.states import SubtaskStatus
 from gonogo.domain.tool_calls import ToolClass
 from gonogo.execution.scheduling import check_condition
-from gonogo.store import Connection, new_id
+from gonogo.store import Tx, new_id
 from gonogo.store.checkpoints import undone_subtasks
 from gonogo.store.plans import (
     add_grants,
@@ -36,7 +36,7 @@ def also_asked(plan: Plan, by: str | None) -> list[str] | None:
 
 
 def take_up(
-    conn: Connection,
+    tx: Tx,
     plan: Plan,
     kept: Mapping[str, SubtaskRow],
     by: str,
@@ -55,22 +55,22 @@ def take_up(
         Conflict: the plan is not as the caller saw it, or not at what was approved.
     """
     check_approved(plan)
-    number = count_revisions(conn, plan.id) + 1
-    revision = current_revision(conn, plan).model_copy(update={"number": number, "written": None})
-    add_revision(conn, revision, now, by, reason, kept=kept)
-    floor = told_progress(conn, plan)
-    if not revise_plan(conn, plan, revision, floor, approved_revision=number):
+    number = count_revisions(tx, plan.id) + 1
+    revision = current_revision(tx, plan).model_copy(update={"number": number, "written": None})
+    add_revision(tx, revision, now, by, reason, kept=kept)
+    floor = told_progress(tx, plan)
+    if not revise_plan(tx, plan, revision, floor, approved_revision=number):
         raise Conflict(f"Plan {plan.id} changed at this moment")
-    end_grants(conn, plan.id, now, reason)
+    end_grants(tx, plan.id, now, reason)
     revised = replace(
         plan, revision=number, approved_revision=number, digest=revision.digest, finished_at=None
     )
-    mint_grants(conn, revised, revision, kept.keys() | revoked_subtasks(conn, plan.id), now)
+    mint_grants(tx, revised, revision, kept.keys() | revoked_subtasks(tx, plan.id), now)
     return revised
 
 
 def mint_grants(
-    conn: Connection, plan: Plan, revision: Revision, without: Collection[str], now: datetime
+    tx: Tx, plan: Plan, revision: Revision, without: Collection[str], now: datetime
 ) -> None:
     """Grant each subtask what its plan allows it, if it allows anything without a question.
 
@@ -79,33 +79,33 @@ def mint_grants(
     """
     if plan.auto_approve_tools:
         left = [subtask for subtask in revision.subtasks if subtask.id not in without]
-        add_grants(conn, [_grant(plan, subtask, now) for subtask in left])
+        add_grants(tx, [_grant(plan, subtask, now) for subtask in left])
 
 
-def completed(conn: Connection, plan: Plan) -> dict[str, SubtaskRow]:
+def completed(tx: Tx, plan: Plan) -> dict[str, SubtaskRow]:
     """The rows of a plan's subtasks that are done: no later revision changes them."""
     if plan.started_at is None:
         return {}
-    rows = subtask_rows(conn, plan.id, plan.revision)
+    rows = subtask_rows(tx, plan.id, plan.revision)
     done = (row for row in rows if row.status is SubtaskStatus.COMPLETED or row.declined)
-    gone = undone(conn, plan, rows)
+    gone = undone(tx, plan, rows)
     return {row.subtask_id: row for row in done if row.subtask_id not in gone}
 
 
-def undone(conn: Connection, plan: Plan, rows: Iterable[SubtaskRow]) -> frozenset[str]:
+def undone(tx: Tx, plan: Plan, rows: Iterable[SubtaskRow]) -> frozenset[str]:
     """The subtasks whose files were taken back after they ended, and those built on them."""
-    since = undone_subtasks(conn, plan.id)
+    since = undone_subtasks(tx, plan.id)
     over = {row.subtask_id: row.finished_at for row in rows if row.finished_at is not None}
     gone = frozenset(key for key, at in over.items() if key in since and at <= since[key])
     if not gone:
         return gone
-    subtasks = current_revision(conn, plan).subtasks
+    subtasks = current_revision(tx, plan).subtasks
     return gone.union(*(dependants(subtasks, each) for each in gone))
 
 
-def told_progress(conn: Connection, plan: Plan) -> int:
+def told_progress(tx: Tx, plan: Plan) -> int:
     """The progress that was told of a plan so far, in thousandths."""
-    rows = subtask_rows(conn, plan.id, plan.revision)
+    rows = subtask_rows(tx, plan.id, plan.revision)
     done = count_ended(row.status for row in rows)
     return max(plan.floor, 1000 * done // len(rows))
 

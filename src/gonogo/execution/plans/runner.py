@@ -33,7 +33,7 @@ from gonogo.execution.scheduling.plan_state import (
     read_shape,
     started_shape,
 )
-from gonogo.store import Connection, Store, go_on
+from gonogo.store import Store, Tx, go_on
 from gonogo.store.plans import split_key, subtask_row, take_subtask
 
 # Batches: values that arrive together are written together.
@@ -204,12 +204,12 @@ class Engine(PlanControls):
 
     # Holders ----------------------------------------------------------------------------------
 
-    def finish(self, conn: Connection, done: Sequence[Done], now: datetime) -> None:
+    def finish(self, tx: Tx, done: Sequence[Done], now: datetime) -> None:
         """Write what came of subtasks of one plan, and the round that follows.
 
         What a superseded holder brings is dropped: somebody else has the subtask.
         """
-        board = PlanState.open(conn, done[0][0].revision.plan_id, now)
+        board = PlanState.open(tx, done[0][0].revision.plan_id, now)
         ours = [(work, outcome) for work, outcome in done if _is_ours(board, work)]
         for work, outcome in ours:
             self._settle(board, work, outcome)
@@ -217,23 +217,23 @@ class Engine(PlanControls):
         if ours:
             self._go_on(board)
 
-    def park(self, conn: Connection, work: Work, now: datetime) -> None:
+    def park(self, tx: Tx, work: Work, now: datetime) -> None:
         """A subtask waits for a person; others may take its place.
 
         Raises:
             Superseded: somebody else holds the subtask.
         """
-        board = PlanState.open(conn, work.revision.plan_id, now)
+        board = PlanState.open(tx, work.revision.plan_id, now)
         if not _is_ours(board, work):
             raise Superseded(f"Subtask {work.subtask.id} is no longer ours")
         worked = board.worked_ms(work.subtask.id, work.counts_from)
         board.move(work.subtask.id, _S.WAITING_APPROVAL, worked_ms=worked)
         self._go_on(board)
 
-    def resume(self, conn: Connection, key: str, now: datetime) -> None:
+    def resume(self, tx: Tx, key: str, now: datetime) -> None:
         """A subtask that waited has its answer: it takes its place among the ready ones."""
         plan_id, number, subtask_id = split_key(key)
-        board = PlanState.open(conn, plan_id, now)
+        board = PlanState.open(tx, plan_id, now)
         row = board.rows.get(subtask_id)
         if number != board.plan.revision or row is None:
             return
@@ -241,32 +241,32 @@ class Engine(PlanControls):
             board.move(subtask_id, _S.PENDING)
         self._go_on(board)
 
-    def is_at_rest(self, conn: Connection, plan_id: str, now: datetime) -> bool:
+    def is_at_rest(self, tx: Tx, plan_id: str, now: datetime) -> bool:
         """Whether nothing of a plan runs, nor has to be settled by a person first."""
-        board = PlanState.open(conn, plan_id, now)
+        board = PlanState.open(tx, plan_id, now)
         return not (board.count_running() or board.unsettled())
 
-    def check(self, conn: Connection, work: Work) -> None:
+    def check(self, tx: Tx, work: Work) -> None:
         """Check that a subtask is still ours, before writing anything for it.
 
         Raises:
             Superseded: somebody else holds it.
         """
-        row = subtask_row(conn, work.key)
+        row = subtask_row(tx, work.key)
         if row is None or row.epoch != work.epoch or row.status is not _S.RUNNING:
             raise Superseded(f"Subtask {work.subtask.id} is no longer ours")
 
-    def take_over(self, conn: Connection, key: str) -> None:
+    def take_over(self, tx: Tx, key: str) -> None:
         """After a crash: hold a subtask anew, so that whoever held it before is fenced."""
-        row = subtask_row(conn, key)
+        row = subtask_row(tx, key)
         if row is None or row.status is not _S.RUNNING:
             return
-        if take_subtask(conn, row):
-            go_on(conn, "subtask", key, row.epoch + 1, since=row.active_since)
+        if take_subtask(tx, row):
+            go_on(tx, "subtask", key, row.epoch + 1, since=row.active_since)
 
 
-def _active_since(conn: Connection, key: str) -> datetime | None:
-    row = subtask_row(conn, key)
+def _active_since(tx: Tx, key: str) -> datetime | None:
+    row = subtask_row(tx, key)
     return row.active_since if row else None
 
 

@@ -48,7 +48,7 @@ from gonogo.execution.scheduling import (
     result_of,
 )
 from gonogo.i18n import say as text
-from gonogo.store import Connection, Store, new_id
+from gonogo.store import Store, Tx, new_id
 from gonogo.store import events as log
 from gonogo.store.calls import open_calls, pending_of_plan, refused_calls, thread_calls
 from gonogo.store.plans import plan_of, subtask_key, subtask_row
@@ -90,16 +90,16 @@ class Subtasks:
             return replace(outcome, result=result | ({"refused": refused} if refused else {}))
         return outcome
 
-    def dropped(self, conn: Connection, row: SubtaskRow, reason: str, now: datetime) -> None:
+    def dropped(self, tx: Tx, row: SubtaskRow, reason: str, now: datetime) -> None:
         """A subtask's work was taken away: its calls and questions end."""
-        plan = plan_of(conn, row.plan_id)
+        plan = plan_of(tx, row.plan_id)
         if plan is None:
             return
-        for call in open_calls(conn, plan.session_id, thread_name(row.key, row.attempt)):
-            drop_call(conn, self.desk, call, f"cancelled: {reason}", now)
-        for approval in pending_of_plan(conn, plan.id):
+        for call in open_calls(tx, plan.session_id, thread_name(row.key, row.attempt)):
+            drop_call(tx, self.desk, call, f"cancelled: {reason}", now)
+        for approval in pending_of_plan(tx, plan.id):
             if approval.subtask_id == row.subtask_id:
-                self.desk.withdraw(conn, approval, now)
+                self.desk.withdraw(tx, approval, now)
 
     async def _carried_out(self, kind: Kind, step: Step) -> Outcome:
         try:
@@ -115,24 +115,24 @@ class Subtasks:
             said = f"{type(error).__name__}: {error}"
             return Failed(self.patterns.classify_text(said))
 
-    def _step(self, conn: Connection, work: Work) -> Step:
-        self.check(conn, work)
-        row = subtask_row(conn, work.key)
+    def _step(self, tx: Tx, work: Work) -> Step:
+        self.check(tx, work)
+        row = subtask_row(tx, work.key)
         assert row is not None  # noqa: S101 - `check` found it
         subtask = work.subtask
         named = {reference.subtask_id for reference in references(subtask.inputs)}
-        results = _results(conn, work, named.union(subtask.dependencies))
+        results = _results(tx, work, named.union(subtask.dependencies))
         return Step(
             work=work, attempt=row.attempt, inputs=resolve(subtask.inputs or {}, results),
             results={key: results[key] for key in subtask.dependencies}, now=self.clock,
         )  # fmt: skip
 
 
-def _refused(conn: Connection, work: Work) -> list[dict[str, str]]:
+def _refused(tx: Tx, work: Work) -> list[dict[str, str]]:
     """What the subtask asked for and did not get: whoever reads its result has to know."""
-    plan = plan_of(conn, work.revision.plan_id)
+    plan = plan_of(tx, work.revision.plan_id)
     assert plan is not None  # noqa: S101 - the work is a part of it
-    return told_refusals(refused_calls(conn, plan.session_id, plan.id, work.subtask.id))
+    return told_refusals(refused_calls(tx, plan.session_id, plan.id, work.subtask.id))
 
 
 def _usable(outcome: object) -> Outcome:
@@ -148,9 +148,9 @@ def _usable(outcome: object) -> Outcome:
     return outcome
 
 
-def _results(conn: Connection, work: Work, of: set[str]) -> dict[str, dict[str, Any]]:
+def _results(tx: Tx, work: Work, of: set[str]) -> dict[str, dict[str, Any]]:
     keys = {key: subtask_key(work.revision.plan_id, work.revision.number, key) for key in of}
-    rows = {key: subtask_row(conn, at) for key, at in keys.items()}
+    rows = {key: subtask_row(tx, at) for key, at in keys.items()}
     return {
         key: shaped(result_of(row), str(row.status)) for key, row in rows.items() if row is not None
     }
@@ -308,7 +308,7 @@ VERDICT = Ending(tool="give_verdict", brief="model_judge", take=judged)
 _C = CallStatus
 _QUOTED = 300
 """Characters of an agent's last word that a failure quotes."""
-Write = Callable[[Connection, datetime], None]
+Write = Callable[[Tx, datetime], None]
 COMPLETION = "attempt_completion"
 
 
@@ -367,8 +367,8 @@ class AgentStep:
     ) -> Outcome | None:
         """A last word is the result; where a call is wanted it is asked for, once."""
 
-        def write(conn: Connection, now: datetime) -> None:
-            keep_reply(conn, thread, reply, now)
+        def write(tx: Tx, now: datetime) -> None:
+            keep_reply(tx, thread, reply, now)
 
         if reply.refused:
             words = text("no_work_refused", thread.locale, said=reply.said[:_QUOTED])
@@ -398,17 +398,15 @@ class AgentStep:
             return False
         return not await self.traces.has_worked(thread, scope.paths)
 
-    def _remind(
-        self, conn: Connection, thread: Thread, reply: Reply, ending: Ending, now: datetime
-    ) -> bool:
+    def _remind(self, tx: Tx, thread: Thread, reply: Reply, ending: Ending, now: datetime) -> bool:
         """Ask for the call that is wanted. False if that was done before."""
-        thread.check(conn)
-        before = conversation(conn, thread.session_id, thread.name)
+        thread.check(tx)
+        before = conversation(tx, thread.session_id, thread.name)
         if sum(isinstance(message, UserText) for message in before) > 1:
             return False
-        keep_reply(conn, thread, reply, now)
+        keep_reply(tx, thread, reply, now)
         told = UserText(content=text("model_use_tool", thread.locale, tool=ending.tool))
-        say(conn, thread.session_id, thread.name, told, now, agent=thread.agent)
+        say(tx, thread.session_id, thread.name, told, now, agent=thread.agent)
         return True
 
     async def _answered(
@@ -450,27 +448,25 @@ class AgentStep:
                 )
                 return None
 
-    def _complete(
-        self, conn: Connection, now: datetime, *, thread: Thread, call: CallRow, said: str
-    ) -> None:
-        opened = open_control(conn, call, now)
-        end_call(conn, opened, _C.COMPLETED, now, result={"completed": True})
-        for other in open_calls(conn, thread.session_id, thread.name):
-            drop_call(conn, self.desk, other, text("model_not_run", thread.locale), now)
+    def _complete(self, tx: Tx, now: datetime, *, thread: Thread, call: CallRow, said: str) -> None:
+        opened = open_control(tx, call, now)
+        end_call(tx, opened, _C.COMPLETED, now, result={"completed": True})
+        for other in open_calls(tx, thread.session_id, thread.name):
+            drop_call(tx, self.desk, other, text("model_not_run", thread.locale), now)
         event = AssistantMessage(content=said, is_final=False, **thread.place)
-        log.tell(conn, thread.session_id, now, event)
-        say(conn, thread.session_id, thread.name, Reply(text=said), now, agent=thread.agent)
+        log.tell(tx, thread.session_id, now, event)
+        say(tx, thread.session_id, thread.name, Reply(text=said), now, agent=thread.agent)
 
-    def _question(self, conn: Connection, thread: Thread, call: CallRow, now: datetime) -> None:
-        thread.check(conn)
-        open_control(conn, call, now)
+    def _question(self, tx: Tx, thread: Thread, call: CallRow, now: datetime) -> None:
+        thread.check(tx)
+        open_control(tx, call, now)
         question = str(call.arguments.get("question", ""))
         reason = text(
             "intervention_question", thread.locale, agent=thread.agent, subtask=thread.subtask_id,
             question=question,
         )  # fmt: skip
         self.desk.open(
-            conn,
+            tx,
             Question(
                 session_id=thread.session_id, kind=ApprovalKind.INTERVENTION, subject=question,
                 details={
@@ -483,14 +479,12 @@ class AgentStep:
             ),
             now,
         )  # fmt: skip
-        thread.park(conn, now)
+        thread.park(tx, now)
 
-    def _refuse(
-        self, conn: Connection, thread: Thread, call: CallRow, error: str, now: datetime
-    ) -> None:
-        thread.check(conn)
-        opened = open_control(conn, call, now)
-        end_call(conn, opened, _C.FAILED, now, error=error)
+    def _refuse(self, tx: Tx, thread: Thread, call: CallRow, error: str, now: datetime) -> None:
+        thread.check(tx)
+        opened = open_control(tx, call, now)
+        end_call(tx, opened, _C.FAILED, now, error=error)
 
 
 # Validations that need no judgement: a command's exit code, or what a file holds.

@@ -9,12 +9,12 @@ from gonogo.domain.tool_calls import UserText
 from gonogo.execution.agent import Profile, Speak, Thread
 from gonogo.execution.plans.brief import brief
 from gonogo.execution.scheduling import MODEL, Step, Work
-from gonogo.store import Connection, Store
+from gonogo.store import Store, Tx
 from gonogo.store.plans import plan_of
 from gonogo.store.sessions import conversation, say, session_of
 
-Check = Callable[[Connection, Work], None]
-Park = Callable[[Connection, Work, datetime], None]
+Check = Callable[[Tx, Work], None]
+Park = Callable[[Tx, Work, datetime], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +38,7 @@ class Threads:
     clock: Callable[[], datetime]
     check: Check
     park: Park
-    answered: Callable[[Connection, str, datetime], None]
+    answered: Callable[[Tx, str, datetime], None]
     """A plan that waited for its model waits no more: the engine's."""
 
     async def open(self, step: Step, opening: Opening) -> Thread:
@@ -49,33 +49,33 @@ class Threads:
         """
         return await self.store.write(self._open, step, opening, self.clock())
 
-    def _open(self, conn: Connection, step: Step, opening: Opening, now: datetime) -> Thread:
+    def _open(self, tx: Tx, step: Step, opening: Opening, now: datetime) -> Thread:
         work = step.work
-        self.check(conn, work)
-        plan = plan_of(conn, work.revision.plan_id)
+        self.check(tx, work)
+        plan = plan_of(tx, work.revision.plan_id)
         assert plan is not None  # noqa: S101 - `check` found its subtask
-        session = session_of(conn, plan.session_id)
+        session = session_of(tx, plan.session_id)
         assert session is not None  # noqa: S101 - the plan names its session
         name = thread_name(work.key, step.attempt)
-        if opening.speak is None and not conversation(conn, session.id, name):
+        if opening.speak is None and not conversation(tx, session.id, name):
             told = UserText(content=brief(step, session.spoken, opening.ending))
-            say(conn, session.id, name, told, now, agent=opening.agent)
+            say(tx, session.id, name, told, now, agent=opening.agent)
         return Thread(
             session_id=session.id, name=name, script=work.subtask.id, agent=opening.agent,
             locale=session.spoken, workspace=Path(session.workspace),
             remote=session.tool_host == "client", plan_id=plan.id,
             revision=work.revision.number, subtask_id=work.subtask.id,
             auto_approve=plan.auto_approve_tools, profile=opening.profile, speak=opening.speak,
-            check=lambda conn: self.check(conn, work),
-            park=lambda conn, now: self.park(conn, work, now),
-            is_waiting=lambda conn: waits_for_model(conn, plan.id),
-            answered=lambda conn, now: self.answered(conn, plan.id, now),
+            check=lambda tx: self.check(tx, work),
+            park=lambda tx, now: self.park(tx, work, now),
+            is_waiting=lambda tx: waits_for_model(tx, plan.id),
+            answered=lambda tx, now: self.answered(tx, plan.id, now),
         )  # fmt: skip
 
 
-def waits_for_model(conn: Connection, plan_id: str) -> bool:
+def waits_for_model(tx: Tx, plan_id: str) -> bool:
     """Whether a plan is paused because its model does not answer."""
-    plan = plan_of(conn, plan_id)
+    plan = plan_of(tx, plan_id)
     return plan is not None and plan.pause_reason == MODEL
 
 

@@ -11,7 +11,7 @@ from gonogo.domain.errors import Conflict, ModelFailed
 from gonogo.domain.failures import Failure
 from gonogo.domain.plan import KindRule, Revision, Subtask
 from gonogo.domain.replanning import Excess
-from gonogo.store import Connection, Stopwatch
+from gonogo.store import Stopwatch, Tx
 
 
 class Superseded(Conflict):
@@ -50,7 +50,7 @@ class Completed:
     """The subtask did what it was for."""
 
     result: Any = None
-    also: Callable[[Connection, datetime], None] | None = None
+    also: Callable[[Tx, datetime], None] | None = None
     """What else is written in the transaction that completes the subtask, before its events."""
 
 
@@ -59,7 +59,7 @@ class Failed:
     """The subtask did not."""
 
     failure: Failure
-    also: Callable[[Connection, datetime], None] | None = None
+    also: Callable[[Tx, datetime], None] | None = None
     """What else is written in the transaction that ends the attempt, before its events."""
 
 
@@ -88,7 +88,7 @@ class Retreat:
     """Undoing what a failed attempt did, before its failure is written."""
 
     undo: Callable[[Work], Awaitable[None]]
-    began: Callable[[Connection, Work], bool]
+    began: Callable[[Tx, Work], bool]
     """Whether undoing this attempt had begun when the process ended: it had failed."""
 
 

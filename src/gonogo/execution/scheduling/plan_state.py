@@ -25,7 +25,7 @@ from gonogo.domain.schedule import (
     schedule,
 )
 from gonogo.domain.states import ENDED, SUBTASK, PlanStatus, SubtaskStatus
-from gonogo.store import Connection
+from gonogo.store import Tx
 from gonogo.store.calls import doubted_subtasks
 from gonogo.store.plans import (
     Move,
@@ -59,22 +59,22 @@ class Shape:
         return self.subtasks[subtask_id].agent
 
 
-def shape_of(conn: Connection, plan: Plan) -> Shape:
+def shape_of(tx: Tx, plan: Plan) -> Shape:
     """The shape of a plan's current revision."""
     kept = _kept(plan.id, plan.revision)
     # A transaction that is rolled back may leave a revision here that never was; another one of
     # the same number then has another digest.
     if kept and kept[0][0] == plan.digest:
         return kept[0][1]
-    found = read_shape(conn, plan.id, plan.revision)
+    found = read_shape(tx, plan.id, plan.revision)
     assert found is not None  # noqa: S101 - a plan's current revision is a foreign key away
     kept[:] = [(plan.digest, found)]
     return found
 
 
-def read_shape(conn: Connection, plan_id: str, number: int) -> Shape | None:
+def read_shape(tx: Tx, plan_id: str, number: int) -> Shape | None:
     """The shape of any revision."""
-    revision = revision_of(conn, plan_id, number)
+    revision = revision_of(tx, plan_id, number)
     if revision is None:
         return None
     return Shape(
@@ -140,7 +140,7 @@ def result_of(row: SubtaskRow) -> dict[str, Any]:
     return {**found, "status": str(row.status)}
 
 
-def unsettled(conn: Connection, plan: Plan, rows: Mapping[str, SubtaskStanding]) -> frozenset[str]:
+def unsettled(tx: Tx, plan: Plan, rows: Mapping[str, SubtaskStanding]) -> frozenset[str]:
     """The subtasks that are under way after the outcome of one of their calls was unknown.
 
     Begun anew, they could do again what they have done: they come to their end before anything
@@ -148,7 +148,7 @@ def unsettled(conn: Connection, plan: Plan, rows: Mapping[str, SubtaskStanding])
     """
     over = SUBTASK.terminal
     begun = frozenset(k for k, row in rows.items() if row.status not in over and goes_on(row))
-    return begun & doubted_subtasks(conn, plan.id, plan.revision) if begun else begun
+    return begun & doubted_subtasks(tx, plan.id, plan.revision) if begun else begun
 
 
 def goes_on(row: SubtaskStanding) -> bool:
@@ -160,7 +160,7 @@ def goes_on(row: SubtaskStanding) -> bool:
 class PlanState:
     """One plan, for the time of one transaction."""
 
-    conn: Connection
+    tx: Tx
     plan: Plan
     shape: Shape
     rows: dict[str, SubtaskStanding]
@@ -173,17 +173,17 @@ class PlanState:
     _over: bool = False
 
     @classmethod
-    def open(cls, conn: Connection, plan_id: str, now: datetime) -> "PlanState":
+    def open(cls, tx: Tx, plan_id: str, now: datetime) -> "PlanState":
         """Lock a plan and look at it.
 
         Raises:
             NotFound: there is none of that id.
         """
-        plan = lock_plan(conn, plan_id)
+        plan = lock_plan(tx, plan_id)
         if plan is None:
             raise NotFound(f"No plan found with id={plan_id}")
-        rows = standings(conn, plan_id, plan.revision)
-        return cls(conn, plan, shape_of(conn, plan), rows, now)
+        rows = standings(tx, plan_id, plan.revision)
+        return cls(tx, plan, shape_of(tx, plan), rows, now)
 
     def at_approved(self) -> "PlanState":
         """The plan in the revision that was approved last: what was proposed since never runs.
@@ -193,10 +193,10 @@ class PlanState:
         plan, number = self.plan, self.plan.approved_revision
         if number is None or number == plan.revision:
             return self
-        approved = revision_of(self.conn, plan.id, number)
+        approved = revision_of(self.tx, plan.id, number)
         assert approved is not None  # noqa: S101 - it was the plan's own
         self.set_plan(revision=approved.number, digest=approved.digest)
-        return PlanState.open(self.conn, plan.id, self.now)
+        return PlanState.open(self.tx, plan.id, self.now)
 
     def key(self, subtask_id: str) -> str:
         """The key of a subtask's row."""
@@ -225,14 +225,14 @@ class PlanState:
 
     def whole_row(self, subtask_id: str) -> SubtaskRow:
         """The whole row of a subtask, as it is written."""
-        row = subtask_row(self.conn, self.key(subtask_id))
+        row = subtask_row(self.tx, self.key(subtask_id))
         assert row is not None  # noqa: S101 - it has a standing
         return row
 
     def results(self) -> dict[str, dict[str, Any]]:
         """What has come of the plan's subtasks so far, for conditions."""
         self.write()
-        rows = subtask_rows(self.conn, self.plan.id, self.plan.revision)
+        rows = subtask_rows(self.tx, self.plan.id, self.plan.revision)
         return {row.subtask_id: result_of(row) for row in rows}
 
     def move(self, subtask_id: str, status: SubtaskStatus, **to: Any) -> None:  # noqa: ANN401
@@ -260,7 +260,7 @@ class PlanState:
 
     def unsettled(self) -> frozenset[str]:
         """The subtasks under way of which the outcome of a call was unknown."""
-        return unsettled(self.conn, self.plan, self.rows)
+        return unsettled(self.tx, self.plan, self.rows)
 
     def next_round(
         self, pace: Pace, room: int | None = None, only: Collection[str] | None = None
@@ -302,7 +302,7 @@ class PlanState:
             Conflict: a row is not as it was seen.
         """
         moves, self._moves = self._moves, []
-        if not move_subtasks(self.conn, moves):
+        if not move_subtasks(self.tx, moves):
             raise Conflict(f"A subtask of plan {self.plan.id} changed at this moment")
 
     def move_plan(self, status: PlanStatus, **to: Any) -> None:  # noqa: ANN401
@@ -311,7 +311,7 @@ class PlanState:
         Raises:
             Conflict: the plan is not as it was seen.
         """
-        if not move_plan(self.conn, self.plan, status, **to):
+        if not move_plan(self.tx, self.plan, status, **to):
             raise Conflict(f"Plan {self.plan.id} changed at this moment")
         self.plan = replace(self.plan, status=status, **to)
 
@@ -321,7 +321,7 @@ class PlanState:
         Raises:
             Conflict: the plan is not as it was seen.
         """
-        if not set_plan(self.conn, self.plan, **to):
+        if not set_plan(self.tx, self.plan, **to):
             raise Conflict(f"Plan {self.plan.id} changed at this moment")
         self.plan = replace(self.plan, **to)
 

@@ -30,7 +30,7 @@ from gonogo.execution.scheduling.conditions import ConditionFailed, holds
 from gonogo.execution.scheduling.outcomes import Completed, Deferred, Failed, Start, Work
 from gonogo.execution.scheduling.plan_state import Pace, PlanState, goes_on
 from gonogo.i18n import say
-from gonogo.store import Connection, go_on, stop
+from gonogo.store import Tx, go_on, stop
 from gonogo.store.calls import is_let_start
 from gonogo.store.jobs import drop_timer, set_timer
 from gonogo.store.plans import count_elsewhere, plans_that_wait
@@ -46,7 +46,7 @@ RUNTIME = "gonogo"
 """Who did what nobody asked for."""
 
 
-def _nobody(conn: Connection, plan: Plan, spent: Excess, now: datetime) -> None: ...
+def _nobody(tx: Tx, plan: Plan, spent: Excess, now: datetime) -> None: ...
 
 
 @dataclass(slots=True, kw_only=True)
@@ -54,7 +54,7 @@ class Spending:
     """Keeps plans within their budgets, each step a part of its caller's transaction."""
 
     budget: Limits = field(default_factory=dict[str, float])
-    over_budget: Callable[[Connection, Plan, Excess, datetime], None] = _nobody
+    over_budget: Callable[[Tx, Plan, Excess, datetime], None] = _nobody
     """Called in the transaction that pauses a plan for a limit that it reached: ask a person."""
 
     def affordable(
@@ -64,7 +64,7 @@ class Spending:
         limits = in_force(self.budget, board.plan.budget)
         if not start or OF_STARTS.isdisjoint(limits):
             return tuple(start), None
-        used = {"seconds": _seconds(board), "subtasks": runs_of_plan(board.conn, board.plan)}
+        used = {"seconds": _seconds(board), "subtasks": runs_of_plan(board.tx, board.plan)}
         if found := excess(limits, used, {"seconds": 0}):
             return (), found
         kept: list[str] = []
@@ -80,15 +80,15 @@ class Spending:
     def pause_for_budget(self, board: PlanState, spent: Excess) -> None:
         """Start nothing new until a person answers; one question, however many are refused."""
         if board.plan.paused_until is not None:
-            drop_timer(board.conn, RESUME, board.plan.id)
+            drop_timer(board.tx, RESUME, board.plan.id)
         elif not board.may_rest():
             return
         board.rest(pause_reason=BUDGET, paused_until=None)
         self._ask_for_more(board, spent)
 
-    def pause_search(self, conn: Connection, plan_id: str, spent: Excess, now: datetime) -> None:
+    def pause_search(self, tx: Tx, plan_id: str, spent: Excess, now: datetime) -> None:
         """The search for another revision reached a limit: it waits until a person answers."""
-        board = PlanState.open(conn, plan_id, now)
+        board = PlanState.open(tx, plan_id, now)
         if board.plan.status is not PlanStatus.REPLANNING or board.plan.pause_reason == BUDGET:
             return
         self.pause_for_budget(board, spent)
@@ -96,9 +96,9 @@ class Spending:
 
     def _ask_for_more(self, board: PlanState, spent: Excess) -> None:
         plan = board.plan
-        content = say("plan_paused_budget", spoken_in(board.conn, plan.session_id))
+        content = say("plan_paused_budget", spoken_in(board.tx, plan.session_id))
         _tell.changed(board, "plan_paused", RUNTIME, BUDGET, content=content)
-        self.over_budget(board.conn, board.plan, spent, board.now)
+        self.over_budget(board.tx, board.plan, spent, board.now)
 
 
 def _seconds(board: PlanState) -> float:
@@ -117,14 +117,14 @@ NO_PAUSE: dict[str, Any] = {"pause_reason": None, "paused_until": None, "away": 
 """What a plan says of a pause that is over."""
 GOING = frozenset({PlanStatus.RUNNING, PlanStatus.PAUSED})
 """A plan in which something can be tried again although it has not ended."""
-Ended = Callable[[Connection, Plan, PlanStatus, datetime], None]
-Ask = Callable[[Connection, Plan, Revision, Subtask, datetime], None]
-Dropped = Callable[[Connection, SubtaskRow, str, datetime], None]
-Starting = Callable[[Connection, Plan, str, Sequence[Start], datetime], None]
-TryAgain = Callable[[Connection, Plan, datetime], None]
+Ended = Callable[[Tx, Plan, PlanStatus, datetime], None]
+Ask = Callable[[Tx, Plan, Revision, Subtask, datetime], None]
+Dropped = Callable[[Tx, SubtaskRow, str, datetime], None]
+Starting = Callable[[Tx, Plan, str, Sequence[Start], datetime], None]
+TryAgain = Callable[[Tx, Plan, datetime], None]
 
 
-def _nothing(conn: Connection, plan: Plan, now: datetime) -> None: ...
+def _nothing(tx: Tx, plan: Plan, now: datetime) -> None: ...
 
 
 @dataclass(slots=True, kw_only=True)
@@ -137,7 +137,7 @@ class Rounds(Spending):
     """Called in the transaction that takes a subtask's work away: end its calls and questions."""
     ask: Ask
     """Called when a subtask is ready that a person must let start."""
-    room_to_ask: Callable[[Connection, Plan], int] = lambda conn, plan: MAX_SUBTASKS
+    room_to_ask: Callable[[Tx, Plan], int] = lambda tx, plan: MAX_SUBTASKS
     """How many more of these questions a plan's session takes now."""
     starting: Starting | None = None
     """Called once a round before attempts begin, with where all subtasks stand. Those that go on
@@ -152,28 +152,28 @@ class Rounds(Spending):
     pace: Pace = field(init=False)
     """Which of the ready subtasks go first, and how many run at once."""
 
-    def begin(self, conn: Connection, plan: Plan, now: datetime) -> None:
+    def begin(self, tx: Tx, plan: Plan, now: datetime) -> None:
         """Start an approved plan.
 
         Raises:
             Conflict: the plan is not as the caller saw it.
         """
-        board = PlanState.open(conn, plan.id, now)
+        board = PlanState.open(tx, plan.id, now)
         # A plan that goes on with another revision began long ago.
         replanned = board.plan.status is PlanStatus.APPROVED and board.plan.started_at is not None
         started = board.plan.started_at if replanned else now
         board.move_plan(PlanStatus.RUNNING, started_at=started)
         if not replanned:
-            self._limit_time(conn, plan.id, now)
-        self.advance(conn, plan.id, now)
+            self._limit_time(tx, plan.id, now)
+        self.advance(tx, plan.id, now)
 
-    def _limit_time(self, conn: Connection, plan_id: str, now: datetime) -> None:
+    def _limit_time(self, tx: Tx, plan_id: str, now: datetime) -> None:
         if self.plan_timeout is not None:
-            set_timer(conn, PLAN_TIMEOUT, plan_id, now + timedelta(seconds=self.plan_timeout))
+            set_timer(tx, PLAN_TIMEOUT, plan_id, now + timedelta(seconds=self.plan_timeout))
 
-    def advance(self, conn: Connection, plan_id: str, now: datetime) -> None:
+    def advance(self, tx: Tx, plan_id: str, now: datetime) -> None:
         """Write the next round of a plan, if it runs."""
-        self._go_on(PlanState.open(conn, plan_id, now))
+        self._go_on(PlanState.open(tx, plan_id, now))
 
     def _go_on(self, board: PlanState) -> None:
         room = self._room(board)
@@ -202,14 +202,14 @@ class Rounds(Spending):
         _tell.progress(board)
         for subtask_id in asking:
             subtask = board.shape.subtasks[subtask_id]
-            self.ask(board.conn, board.plan, board.shape.revision, subtask, board.now)
+            self.ask(board.tx, board.plan, board.shape.revision, subtask, board.now)
         board.write()
         if board.plan.status is not PlanStatus.RUNNING:
             self._rest(board, room)
             return
         spent = self._start_all(board, found.start)
         if found.wake_at is not None:
-            set_timer(board.conn, ADVANCE, board.plan.id, found.wake_at)
+            set_timer(board.tx, ADVANCE, board.plan.id, found.wake_at)
         if found.outcome is not None:
             self._end(board, found.outcome)
         elif found.waiting:
@@ -225,7 +225,7 @@ class Rounds(Spending):
             return False
         board.write()
         _tell.progress(board)
-        self.try_again(board.conn, plan, board.now)
+        self.try_again(board.tx, plan, board.now)
         return True
 
     def _room(self, board: PlanState) -> int | None:
@@ -238,12 +238,12 @@ class Rounds(Spending):
         if limit is None:
             return None
         plan = board.plan
-        elsewhere = count_elsewhere(board.conn, plan.session_id, plan.id)
+        elsewhere = count_elsewhere(board.tx, plan.session_id, plan.id)
         room = limit - elsewhere
         if board.freed and board.count_running() + board.freed >= room:
-            waiters = plans_that_wait(board.conn, plan.session_id, plan.id)
+            waiters = plans_that_wait(board.tx, plan.session_id, plan.id)
             for plan_id in [*waiters, plan.id] if waiters else []:
-                go_on(board.conn, "plan", plan_id)
+                go_on(board.tx, "plan", plan_id)
             return board.count_running() if waiters else room
         return room
 
@@ -271,7 +271,7 @@ class Rounds(Spending):
         if rests:
             _tell.final(board)
         else:
-            go_on(board.conn, REPLAN, board.plan.id)
+            go_on(board.tx, REPLAN, board.plan.id)
 
     def _next_round(self, board: PlanState, room: int | None) -> tuple[Round, list[str]]:
         """The next round, once everything is skipped that will not run; and what is to be asked."""
@@ -308,7 +308,7 @@ class Rounds(Spending):
         subtask, plan = board.shape.subtasks[subtask_id], board.plan
         if not subtask.approval_required or board.rows[subtask_id].attempt:
             return False
-        return not is_let_start(board.conn, plan.id, plan.revision, subtask_id)
+        return not is_let_start(board.tx, plan.id, plan.revision, subtask_id)
 
     def _hold(self, board: PlanState, waiting: Sequence[str], taken: int) -> Sequence[str]:
         """Mark those that wait for a person, as far as there is room for their questions.
@@ -320,7 +320,7 @@ class Rounds(Spending):
         """
         if not waiting:
             return ()
-        fits = waiting[: max(0, self.room_to_ask(board.conn, board.plan) - taken)]
+        fits = waiting[: max(0, self.room_to_ask(board.tx, board.plan) - taken)]
         for subtask_id in fits:
             board.move(subtask_id, _S.WAITING_APPROVAL)
         board.later.update(waiting[len(fits) :])
@@ -339,7 +339,7 @@ class Rounds(Spending):
             return
         standings = write_standings(board.rows[key].status for key in board.shape.subtasks)
         starts = [Start(key, board.shape.agent(key), board.rows[key].attempt + 1) for key in fresh]
-        self.starting(board.conn, board.plan, standings, starts, board.now)
+        self.starting(board.tx, board.plan, standings, starts, board.now)
 
     def _start_all(self, board: PlanState, ready: Sequence[str]) -> Excess | None:
         """Start what the budget allows. Gives the limit that keeps the rest, if one does."""
@@ -364,7 +364,7 @@ class Rounds(Spending):
         )  # fmt: skip
         if not resumed:
             _tell.started(board, subtask_id, attempt)
-        go_on(board.conn, "subtask", board.key(subtask_id), row.epoch + 1, since=since)
+        go_on(board.tx, "subtask", board.key(subtask_id), row.epoch + 1, since=since)
 
     def _skip(self, board: PlanState, subtask_id: str, reason: str, **to: Any) -> None:  # noqa: ANN401
         board.move(subtask_id, _S.SKIPPED, finished_at=board.now, reason=reason, **to)
@@ -373,12 +373,12 @@ class Rounds(Spending):
     def _end(self, board: PlanState, status: PlanStatus) -> None:
         self._drop_timers(board)
         board.move_plan(status, finished_at=board.now, again=None, **NO_PAUSE)
-        self.ended(board.conn, board.plan, status, board.now)
+        self.ended(board.tx, board.plan, status, board.now)
 
     def _drop_timers(self, board: PlanState) -> None:
-        drop_timer(board.conn, ADVANCE, board.plan.id)
+        drop_timer(board.tx, ADVANCE, board.plan.id)
         if self.plan_timeout is not None:
-            drop_timer(board.conn, PLAN_TIMEOUT, board.plan.id)
+            drop_timer(board.tx, PLAN_TIMEOUT, board.plan.id)
 
     # Outcomes ---------------------------------------------------------------------------------
 
@@ -388,7 +388,7 @@ class Rounds(Spending):
             board.move(work.subtask.id, _S.PENDING, worked_ms=worked)
             return
         if outcome.also is not None:
-            outcome.also(board.conn, board.now)
+            outcome.also(board.tx, board.now)
         if isinstance(outcome, Failed):
             self._fail(board, work, outcome.failure)
             return
@@ -403,7 +403,7 @@ class Rounds(Spending):
         subtask_id, now = work.subtask.id, board.now
         attempt = board.rows[subtask_id].attempt
         _tell.error(board, subtask_id, failure)
-        self.dropped(board.conn, board.whole_row(subtask_id), "the attempt failed", now)
+        self.dropped(board.tx, board.whole_row(subtask_id), "the attempt failed", now)
         delay = retry_delay(work.subtask.retry_policy, failure, attempt)
         if delay is None:
             self._write_failed(board, subtask_id, failure, attempt=attempt, since=work.since)
@@ -461,9 +461,9 @@ class Rounds(Spending):
 
     def _cancel(self, board: PlanState, subtask_id: str, reason: str) -> None:
         row = board.whole_row(subtask_id)
-        self.dropped(board.conn, row, reason, board.now)
+        self.dropped(board.tx, row, reason, board.now)
         board.move(subtask_id, _S.CANCELLED, finished_at=board.now, reason=reason)
-        stop(board.conn, "subtask", row.key)
+        stop(board.tx, "subtask", row.key)
         since = row.active_since if row.status is _S.RUNNING else None
         _tell.ended(
             board, subtask_id, _S.CANCELLED,
