@@ -97,7 +97,7 @@ class Rig:
         plan = plan_of(tx, plan_id)
         if plan is None:
             raise LookupError(plan_id)
-        self.engine.begin(tx, plan, utc_now())
+        self.engine.begin(tx, plan)
 
 
 @asynccontextmanager
@@ -106,8 +106,8 @@ async def rig(folder: Path, run: Runner) -> AsyncIterator[Rig]:
     over: dict[str, anyio.Event] = {}
     store = Store(f"sqlite:///{folder / 'bench.db'}")
     engine = Engine(
-        store=store, clock=utc_now, run=run, timeout=1_800.0, ended=_ended,
-        dropped=lambda tx, row, reason, now: None, ask=lambda tx, *about: None,
+        store=store, run=run, timeout=1_800.0, ended=_ended,
+        dropped=lambda tx, row, reason: None, ask=lambda tx, *about: None,
         starting=checkpoint_starts,
     )  # fmt: skip
 
@@ -117,8 +117,7 @@ async def rig(folder: Path, run: Runner) -> AsyncIterator[Rig]:
     dispatcher = LocalDispatcher(
         store,
         {"plan": engine.plan_job, "subtask": engine.subtask_job, "over": tell_over},
-        lambda tx, timer, now: None,
-        utc_now,
+        lambda tx, timer: None,
     )
     store.deliver = dispatcher.take
     try:
@@ -139,7 +138,7 @@ def new_session(now: datetime, workspace: str = "bench") -> Session:
     )  # fmt: skip
 
 
-def _ended(tx: Tx, plan: Plan, status: PlanStatus, now: datetime) -> None:
+def _ended(tx: Tx, plan: Plan, status: PlanStatus) -> None:
     go_on(tx, "over", plan.id)
 
 
@@ -149,7 +148,7 @@ def _prepare(tx: Tx, subtasks: Sequence[Subtask], max_parallel: int, events_befo
     session = new_session(now)
     add_session(tx, session)
     for n in range(events_before):
-        log.tell(tx, session.id, now, AssistantMessage(content=f"said before, {n}"))
+        log.tell(tx, session.id, AssistantMessage(content=f"said before, {n}"))
     revision = Revision(plan_id=new_id("plan"), number=1, goal="measure", subtasks=tuple(subtasks))
     plan = Plan(
         id=revision.plan_id, session_id=session.id, turn_id=None, goal="measure",
@@ -158,7 +157,7 @@ def _prepare(tx: Tx, subtasks: Sequence[Subtask], max_parallel: int, events_befo
         created_at=now, approved_at=None, started_at=None, finished_at=None, feedback=None,
     )  # fmt: skip
     add_plan(tx, plan)
-    add_revision(tx, revision, now, "architect", "first")
+    add_revision(tx, revision, "architect", "first")
     add_grants(tx, [_grant(plan, subtask, now) for subtask in subtasks])
     move_plan(tx, plan, PlanStatus.APPROVED, approved_at=now)
     return plan.id

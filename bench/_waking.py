@@ -8,6 +8,7 @@ from time import perf_counter
 import anyio
 
 from bench._rig import LIMIT, Rig, chain, rig, utc_now
+from fakes.rows import at
 from gonogo.execution.scheduling import Completed, Outcome, Parked, Work
 from gonogo.store.plans import subtask_key
 
@@ -32,7 +33,7 @@ class _Waiting:
         return Completed({"output": "woken"})
 
     async def _park(self, made: Rig, work: Work) -> Outcome:
-        await made.store.write(made.engine.park, work, utc_now())
+        await made.store.write(at(utc_now(), made.engine.park), work)
         self.parked += 1
         if self.parked == self.count:
             self.all_parked.set()
@@ -56,6 +57,6 @@ async def _wake(made: Rig, waiting: _Waiting) -> float:
     async with anyio.create_task_group() as group:
         for plan_id in plans:
             key = subtask_key(plan_id, 1, "s0")
-            group.start_soon(made.store.write, made.engine.resume, key, utc_now())
+            group.start_soon(made.store.write, at(utc_now(), made.engine.resume), key)
     await waiting.all_woken.wait()
     return perf_counter() - began

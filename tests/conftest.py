@@ -9,6 +9,7 @@ from hypothesis import settings
 
 from fakes.nursery import Nursery, nursery
 from fakes.postgres import Server, programs, server
+from fakes.rows import NOW
 from fakes.template import empty_database
 from gonogo.store import Store
 
@@ -118,6 +119,6 @@ def db(request: pytest.FixtureRequest) -> str | None:
 @pytest.fixture
 def store(database_url: str) -> Iterator[Store]:
     """An open store over a fresh database."""
-    opened = Store(database_url)
+    opened = Store(database_url, clock=lambda: NOW)
     yield opened
     opened.close()

@@ -50,11 +50,11 @@ def _fill(tx: Tx, session_id: str, turns: int) -> None:
     for turn in range(turns):
         now = NOW + timedelta(minutes=turn)
         calls = [f"call_{turn}_{n}" for n in range(CALLS)]
-        say(tx, session_id, MAIN, UserText(content=f"Question {turn}"), now)
+        say(tx, session_id, MAIN, UserText(content=f"Question {turn}"))
         asks = tuple(ToolRequest(id=each, name="read_file", arguments={}) for each in calls)
-        say(tx, session_id, MAIN, Reply(text="Let me look.", calls=asks), now, agent="coder")
+        say(tx, session_id, MAIN, Reply(text="Let me look.", calls=asks), agent="coder")
         add_calls(tx, [_read(session_id, each, turn * CALLS + n) for n, each in enumerate(calls)])
-        say(tx, session_id, MAIN, Reply(text=_answer(turn)), now, agent="coder")
+        say(tx, session_id, MAIN, Reply(text=_answer(turn)), agent="coder")
         log.tell(tx, session_id, now + timedelta(seconds=1), *_events(turn, calls))
 
 

@@ -15,7 +15,6 @@ import anyio
 import anyio.to_thread
 
 from durability.races import desk_of_races
-from fakes.rows import NOW
 from gonogo.client import Client
 from gonogo.domain.errors import GonogoError
 from gonogo.domain.identity import Principal, Role
@@ -46,7 +45,7 @@ def by_store(address: str, name: str, stack: AsyncExitStack) -> Decide:
         changes = {"by": name} if word == "edit" else None
         ruling = Ruling(word=DecisionWord(word), by=who, changes=changes)
         try:
-            outcome = await store.write(desk.decide, approval_id, ruling, NOW)
+            outcome = await store.write(desk.decide, approval_id, ruling)
         except GonogoError as error:
             return refused(error)
         if isinstance(outcome, Refusal):

@@ -5,7 +5,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -14,7 +13,7 @@ from sqlalchemy import create_engine, text
 
 from durability.evidence import Evidence, Row
 from fakes.nursery import Nursery, python
-from fakes.rows import NOW, begin
+from fakes.rows import begin
 from gonogo.domain.records import Approval
 from gonogo.domain.reviews import Review
 from gonogo.execution.approvals import ApprovalService, Question, Ruling
@@ -53,13 +52,13 @@ RACES = (
 class _Settles:
     """A kind whose answers leave a line each in the audit: that is how often it took effect."""
 
-    def settle(self, tx: Tx, approval: Approval, ruling: Ruling, now: datetime) -> None:
+    def settle(self, tx: Tx, approval: Approval, ruling: Ruling) -> None:
         log.note(
-            tx, approval.session_id, now, actor=ruling.by.id, action="race.settled",
+            tx, approval.session_id, actor=ruling.by.id, action="race.settled",
             subject=approval.subject, approval_id=approval.id, word=str(ruling.word),
         )  # fmt: skip
 
-    def lapse(self, tx: Tx, approval: Approval, now: datetime) -> None:
+    def lapse(self, tx: Tx, approval: Approval) -> None:
         raise AssertionError("nothing expires here")
 
 
@@ -86,7 +85,6 @@ def ask(tx: Tx, numbers: Sequence[int]) -> list[str]:
                 session_id=f"s{n % SESSIONS}", kind=RACES[n % len(RACES)].kind, subject=f"{n}",
                 details={"arguments": {"n": n}}, reason="asks", digest=f"sha256:{n}",
             ),
-            NOW,
         ).id
         for n in numbers
     ]  # fmt: skip

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from fakes import rows
+from fakes.rows import at
 from gonogo.domain.errors import ToolFailed
 from gonogo.domain.records import Job
 from gonogo.execution.checkpoints import SWEEP, Sweeps
@@ -32,11 +33,11 @@ def sweeper(store: Store, snapshots: Snapshots, days: float) -> Sweeps:
 
     erasures = Erasures(
         store=store, snapshots=snapshots, traffic=Traffic(), open_workspace=Workspace,
-        drafts=Path("nowhere"), taken=Path("nowhere"), clock=lambda: rows.NOW, at_rest=at_rest,
+        drafts=Path("nowhere"), taken=Path("nowhere"), at_rest=at_rest,
         end=lambda _: None,
     )  # fmt: skip
     return Sweeps(
-        store=store, snapshots=snapshots, clock=lambda: rows.NOW, erasures=erasures, days=days,
+        store=store, snapshots=snapshots, erasures=erasures, days=days,
         retention=0,
     )  # fmt: skip
 
@@ -49,7 +50,7 @@ async def test_a_sweep_has_the_next_one_come_a_day_later_although_it_fails(
     sweeps = sweeper(store, snapshots(tmp_path), days)
     await sweeps.job(Job(SWEEP, "snapshots"))
 
-    [timer] = await store.read(due_timers, rows.NOW + DAY)
+    [timer] = await store.read(at(rows.NOW + DAY, due_timers))
     assert (timer.kind, timer.run_at) == (SWEEP, rows.NOW + DAY)
 
 
@@ -57,7 +58,7 @@ async def test_a_start_has_a_sweep_come_soon_and_puts_off_none_that_is_to_come(
     store: Store, tmp_path: Path
 ) -> None:
     sweeps = sweeper(store, Snapshots(tmp_path), 30)
-    await store.write(sweeps.arm, rows.NOW)
-    await store.write(sweeps.arm, rows.NOW + DAY)
+    await store.write(sweeps.arm)
+    await store.write(at(rows.NOW + DAY, sweeps.arm))
 
     assert await store.read(first_timer) == rows.NOW + timedelta(minutes=10)

@@ -24,7 +24,7 @@ def kind() -> str:
 
 def begun(tx: Tx) -> Turn:
     rows.begin(tx)
-    queued = add_turn(tx, "t1", "s1", "Hi", "ask", rows.NOW)
+    queued = add_turn(tx, "t1", "s1", "Hi", "ask")
     return take_turn(tx, queued, TurnStatus.RUNNING)
 
 
@@ -36,7 +36,7 @@ async def test_who_held_a_turn_before_is_fenced_although_it_still_runs(store: St
     with pytest.raises(Superseded, match="t1 is no longer ours"):
         await store.write(check, before)
     with pytest.raises(Superseded, match="t1 is no longer ours"):
-        await store.write(move, before, TurnStatus.DONE, rows.NOW)
+        await store.write(move, before, TurnStatus.DONE)
     await store.write(check, now)
     assert (await store.read(turn_of, "t1")).status is TurnStatus.RUNNING
 

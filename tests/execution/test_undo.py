@@ -52,7 +52,6 @@ class Site:
         self.snapshots = Watched(root / "snapshots")
         self.rollbacks = Rollbacks(
             store=store, snapshots=self.snapshots, traffic=Traffic(), open_workspace=Workspace,
-            clock=lambda: rows.NOW,
         )  # fmt: skip
 
     async def begin(self, status: PlanStatus) -> None:
@@ -60,11 +59,11 @@ class Site:
             add_session(tx, rows.session(workspace=str(self.root)))
             first = rows.revision(rows.subtask("a"), rows.subtask("b"))
             add_plan(tx, rows.plan(status=status, digest=first.digest))
-            add_revision(tx, first, rows.NOW, "architect", "first")
+            add_revision(tx, first, "architect", "first")
             for path, text in FILES.items():
                 doer = Doer("s1", "p1", 1, path[0], f"call_{path[0]}", str(self.root))
                 left = {"hash": content_hash(text.encode())}
-                add_changes(tx, doer, "tool", [Touched(path, None, left)], rows.NOW)
+                add_changes(tx, doer, "tool", [Touched(path, None, left)])
 
         await self.store.write(write)
 
@@ -116,7 +115,7 @@ async def test_what_nobody_could_tell_is_a_conflict_and_the_files_beside_it_go_b
         command = Doer("s1", "p1", 1, "a", "call_command", str(site.root))
         unseen = Touched(".", None, {"unknown": "there are too many files"})
         lost = Touched("b.txt", {"hash": "0"}, {"hash": content_hash(FILES["b.txt"].encode())})
-        add_changes(tx, command, "command", [unseen, lost], rows.NOW)
+        add_changes(tx, command, "command", [unseen, lost])
 
     await site.store.write(also)
     rolled = await site.roll_back("a")
@@ -138,7 +137,7 @@ async def test_a_rollback_is_refused_where_the_plan_got_another_revision_meanwhi
         second = rows.revision(rows.subtask("a"), rows.subtask("c"), number=2)
         plan = plan_of(tx, "p1")
         assert plan is not None
-        add_revision(tx, second, rows.NOW, "ann", "retry")
+        add_revision(tx, second, "ann", "retry")
         set_plan(tx, plan, revision=2, digest=second.digest)
 
     site.snapshots.taking = lambda: anyio.from_thread.run(site.store.write, revised)

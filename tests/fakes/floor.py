@@ -208,7 +208,7 @@ class Floor:
         )
         self.undo = Undo(self, self.ground.loop)
         self.engine = Engine(
-            store=_Reads(self), clock=lambda: self.now, run=_never, ended=self._ended,
+            store=_Reads(self), run=_never, ended=self._ended,
             dropped=self._dropped, ask=partial(ask_to_start, self.desk), patterns=_PATTERNS,
             starting=checkpoint_starts, over_budget=partial(ask_about_budget, self.desk),
             **{name: self.options[name] for name in self.options if name not in _OURS},
@@ -280,7 +280,7 @@ class Floor:
         """Begin with a job, as the dispatcher would."""
         self.jobs.remove(job)
         if job.kind == "plan":
-            self.write(self.engine.advance, job.key, self.now)
+            self.write(self.engine.advance, job.key)
         elif job.kind == REPLAN:
             if job.key not in self.searches:
                 self.searches.append(job.key)
@@ -326,12 +326,12 @@ class Floor:
             for path, state in before.items()
         ]
         trace = ChangeTrace(doer=doer, touched=touched)
-        self.write(trace.begin, self.now)
+        self.write(trace.begin)
         for path, text in wrote.items():
             disk.write(path, text)
             self.past.wrote(path, held.who, text)
         trace.done = [each._replace(after=asdict(disk.hold(each.path))) for each in touched]
-        self.write(trace.end, self.now)
+        self.write(trace.end)
         return wrote
 
     def _checked(self, tx: Tx, work: Work) -> int:
@@ -342,7 +342,7 @@ class Floor:
         """Hand over what came of subtasks of one plan, in one transaction."""
         late = [held for held, _ in done if held in self.ghosts]
         brought = [(held.work, self._outcome(word)) for held, word in done]
-        self.write(self.engine.finish, brought, self.now)
+        self.write(self.engine.finish, brought)
         for held, word in done:
             if held not in late:
                 self.failures[held.work.key] += word in _FAILURES
@@ -365,8 +365,8 @@ class Floor:
 
         def ask(tx: Tx) -> None:
             plan = plan_of(tx, held.plan_id)
-            self.engine.park(tx, held.work, self.now)
-            self.desk.open(tx, question(plan, ApprovalKind.TOOL, held.work.subtask.id), self.now)
+            self.engine.park(tx, held.work)
+            self.desk.open(tx, question(plan, ApprovalKind.TOOL, held.work.subtask.id))
 
         self._let_go([held])
         self.write(ask)
@@ -376,7 +376,7 @@ class Floor:
     def does(self, verb: str, plan_id: str, *what: str) -> bool:
         """What a person does to a plan. False when that is refused."""
         try:
-            self.write(getattr(self.engine, verb), plan_id, *what, ANN.id, self.now)
+            self.write(getattr(self.engine, verb), plan_id, *what, ANN.id)
         except (Conflict, NotFound):
             return False
         if verb in {"pause", "cancel"}:
@@ -398,7 +398,7 @@ class Floor:
             self.let.add(key)
         ruling = Ruling(word=word, by=ANN)
         try:
-            self.write(self.desk.decide, approval.id, ruling, self.now)
+            self.write(self.desk.decide, approval.id, ruling)
         except Conflict:
             return False
         self.given[approval.plan_id] += about_budget and word is not DecisionWord.REJECT
@@ -437,7 +437,7 @@ class Floor:
         """What came of a search: a revision with another rest, or none."""
         self.searches.remove(plan_id)
         before = self.read(count_revisions, plan_id)
-        self.write(search, self.engine, self.desk, plan_id, rest, free, self.now)
+        self.write(search, self.engine, self.desk, plan_id, rest, free)
         if free and self.read(count_revisions, plan_id) > before:
             self.free.add((plan_id, before + 1))
 
@@ -453,7 +453,7 @@ class Floor:
 
     def due(self) -> list[Timer]:
         """The timers that are due."""
-        return self.read(due_timers, self.now)
+        return self.read(due_timers)
 
     def fire(self, timer: Timer) -> None:
         """Carry out a timer."""
@@ -463,9 +463,9 @@ class Floor:
         if not take_timer(tx, timer):
             return
         if timer.kind in PLAN_TIMERS:
-            self.engine.on_timer(tx, timer.kind, timer.key, self.now)
+            self.engine.on_timer(tx, timer.kind, timer.key)
         elif timer.kind in {EXPIRE, WARN}:
-            self.desk.on_timer(tx, timer.kind, timer.key, self.now)
+            self.desk.on_timer(tx, timer.kind, timer.key)
 
     def crash(self, fn: Callable[..., Any] | None = None, *args: Any) -> None:
         """The process dies, maybe in the middle of a transaction, and another one starts."""
@@ -474,7 +474,7 @@ class Floor:
                 self.write(fn, *args, dies=True)
         self.die()
         self._open()
-        self.write(recover, self.engine, self.now)
+        self.write(recover, self.engine)
         self.recovered = True
 
     def die(self) -> None:
@@ -486,15 +486,15 @@ class Floor:
 
     # What the engine asks of others -----------------------------------------------------------
 
-    def _ended(self, tx: Tx, plan: Plan, status: PlanStatus, now: datetime) -> None:
+    def _ended(self, tx: Tx, plan: Plan, status: PlanStatus) -> None:
         for approval in pending_of_plan(tx, plan.id):
-            self.desk.withdraw(tx, approval, now)
-        end_grants(tx, plan.id, now, f"the plan is {status}")
+            self.desk.withdraw(tx, approval)
+        end_grants(tx, plan.id, f"the plan is {status}")
 
-    def _dropped(self, tx: Tx, row: SubtaskRow, reason: str, now: datetime) -> None:
+    def _dropped(self, tx: Tx, row: SubtaskRow, reason: str) -> None:
         for approval in pending_of_plan(tx, row.plan_id):
             if approval.subtask_id == row.subtask_id:
-                self.desk.withdraw(tx, approval, now)
+                self.desk.withdraw(tx, approval)
 
     # Plans ------------------------------------------------------------------------------------
 
@@ -509,8 +509,8 @@ class Floor:
         def write(tx: Tx) -> None:
             add_session(tx, session)
             add_plan(tx, plan)
-            add_revision(tx, revision, self.now, "architect", "first")
-            self.desk.open(tx, question(plan, ApprovalKind.PLAN), self.now)
+            add_revision(tx, revision, "architect", "first")
+            self.desk.open(tx, question(plan, ApprovalKind.PLAN))
 
         self.write(write)
 
@@ -524,6 +524,9 @@ class _Reads:
     """What the engine's own jobs ask of a store, answered at once."""
 
     floor: Floor
+
+    def clock(self) -> datetime:
+        return self.floor.now
 
     async def read(self, fn: Callable[..., Any], *args: Any) -> Any:
         return self.floor.read(fn, *args)

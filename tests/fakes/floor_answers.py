@@ -5,7 +5,6 @@ They do to the store what the orchestrator does, without its conversations.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import datetime
 
 from gonogo.domain.plan import Subtask
 from gonogo.domain.records import Approval, Plan
@@ -39,14 +38,14 @@ class ToWork:
 
     engine: Engine
 
-    def settle(self, tx: Tx, approval: Approval, ruling: Ruling, now: datetime) -> None:
+    def settle(self, tx: Tx, approval: Approval, ruling: Ruling) -> None:
         key = subtask_key(approval.plan_id, approval.revision, approval.subtask_id)
-        self.engine.resume(tx, key, now)
+        self.engine.resume(tx, key)
 
-    def lapse(self, tx: Tx, approval: Approval, now: datetime) -> None:
+    def lapse(self, tx: Tx, approval: Approval) -> None:
         # The runner is told that nobody answered, and goes on.
         key = subtask_key(approval.plan_id, approval.revision, approval.subtask_id)
-        self.engine.resume(tx, key, now)
+        self.engine.resume(tx, key)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,28 +54,28 @@ class ToPlan:
 
     engine: Engine
 
-    def settle(self, tx: Tx, approval: Approval, ruling: Ruling, now: datetime) -> None:
+    def settle(self, tx: Tx, approval: Approval, ruling: Ruling) -> None:
         plan = plan_of(tx, approval.plan_id)
         if ruling.word is not DecisionWord.REJECT:
-            self._approve(tx, plan, now, held=ruling.word is DecisionWord.HOLD)
+            self._approve(tx, plan, held=ruling.word is DecisionWord.HOLD)
         elif plan.started_at is not None:
-            self.engine.end_unfinished(tx, plan.id, "rejected", now)
+            self.engine.end_unfinished(tx, plan.id, "rejected")
         else:
-            assert move_plan(tx, plan, PlanStatus.REJECTED, finished_at=now)
+            assert move_plan(tx, plan, PlanStatus.REJECTED, finished_at=tx.now)
 
-    def lapse(self, tx: Tx, approval: Approval, now: datetime) -> None:
+    def lapse(self, tx: Tx, approval: Approval) -> None:
         plan = plan_of(tx, approval.plan_id)
         if plan.started_at is not None:
-            self.engine.end_unfinished(tx, plan.id, "expired", now)
+            self.engine.end_unfinished(tx, plan.id, "expired")
         else:
-            assert move_plan(tx, plan, PlanStatus.EXPIRED, finished_at=now)
+            assert move_plan(tx, plan, PlanStatus.EXPIRED, finished_at=tx.now)
 
-    def _approve(self, tx: Tx, plan: Plan, now: datetime, *, held: bool) -> None:
-        assert move_plan(tx, plan, PlanStatus.APPROVED, approved_at=now)
+    def _approve(self, tx: Tx, plan: Plan, *, held: bool) -> None:
+        assert move_plan(tx, plan, PlanStatus.APPROVED, approved_at=tx.now)
         approved = replace(plan, status=PlanStatus.APPROVED)
-        _grant(tx, approved, now)
+        _grant(tx, approved)
         if not held:
-            self.engine.begin(tx, approved, now)
+            self.engine.begin(tx, approved)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,18 +84,18 @@ class ToReplan:
 
     engine: Engine
 
-    def settle(self, tx: Tx, approval: Approval, ruling: Ruling, now: datetime) -> None:
+    def settle(self, tx: Tx, approval: Approval, ruling: Ruling) -> None:
         plan = plan_of(tx, approval.plan_id)
         if ruling.word is DecisionWord.REJECT:
-            self.engine.end_unfinished(tx, plan.id, "declined", now)
+            self.engine.end_unfinished(tx, plan.id, "declined")
             return
         set_plan(tx, plan, replan={**plan.replan, "asks": False})
         go_on(tx, REPLAN, plan.id)
 
-    def lapse(self, tx: Tx, approval: Approval, now: datetime) -> None:
+    def lapse(self, tx: Tx, approval: Approval) -> None:
         plan = plan_of(tx, approval.plan_id)
         if plan.status is PlanStatus.REPLANNING:
-            self.engine.end_unfinished(tx, plan.id, "expired", now)
+            self.engine.end_unfinished(tx, plan.id, "expired")
 
 
 def question(plan: Plan, kind: ApprovalKind, subtask_id: str | None = None) -> Question:
@@ -109,13 +108,7 @@ def question(plan: Plan, kind: ApprovalKind, subtask_id: str | None = None) -> Q
 
 
 def search(
-    tx: Tx,
-    engine: Engine,
-    desk: ApprovalService,
-    plan_id: str,
-    rest: Rest | None,
-    free: bool,
-    now: datetime,
+    tx: Tx, engine: Engine, desk: ApprovalService, plan_id: str, rest: Rest | None, free: bool
 ) -> None:
     """Write what came of a search, where one is wanted and nobody must be asked first."""
     plan = plan_of(tx, plan_id)
@@ -123,33 +116,27 @@ def search(
         return
     if plan.replan["asks"]:
         if not any(each.kind == ApprovalKind.INTERVENTION for each in pending_of_plan(tx, plan_id)):
-            desk.open(tx, question(plan, ApprovalKind.INTERVENTION), now)
+            desk.open(tx, question(plan, ApprovalKind.INTERVENTION))
     elif rest is None:
-        engine.go_without(tx, plan_id, "nothing better was found", now)
+        engine.go_without(tx, plan_id, "nothing better was found")
     else:
-        _replace(tx, engine, desk, plan, rest, free, now)
+        _replace(tx, engine, desk, plan, rest, free)
 
 
 def _replace(
-    tx: Tx,
-    engine: Engine,
-    desk: ApprovalService,
-    plan: Plan,
-    rest: Rest,
-    free: bool,
-    now: datetime,
+    tx: Tx, engine: Engine, desk: ApprovalService, plan: Plan, rest: Rest, free: bool
 ) -> None:
     for row in subtask_rows(tx, plan.id, plan.revision):
         if row.status not in SUBTASK.terminal:
-            engine.dropped(tx, row, "the plan was changed", now)
+            engine.dropped(tx, row, "the plan was changed")
     for approval in pending_of_plan(tx, plan.id):
-        desk.withdraw(tx, approval, now)
-    end_grants(tx, plan.id, now, "replanned")
+        desk.withdraw(tx, approval)
+    end_grants(tx, plan.id, "replanned")
     done = completed(tx, plan)
     current = revision_of(tx, plan.id, plan.revision)
     number = count_revisions(tx, plan.id) + 1
     revision = next_revision(current, set(done), rest(set(done)), number)
-    add_revision(tx, revision, now, "architect", "replanned", kept=done)
+    add_revision(tx, revision, "architect", "replanned", kept=done)
     to = {
         "revision": number, "digest": revision.digest, "floor": told_progress(tx, plan),
         "approved_revision": number if free else plan.approved_revision,
@@ -158,12 +145,12 @@ def _replace(
     assert move_plan(tx, plan, status, **to)
     revised = replace(plan, status=status, **to)
     if not free:
-        desk.open(tx, question(revised, ApprovalKind.PLAN), now)
+        desk.open(tx, question(revised, ApprovalKind.PLAN))
         return
-    _grant(tx, revised, now)
-    engine.go_on_revised(tx, plan.id, "needs nothing new", now)
+    _grant(tx, revised)
+    engine.go_on_revised(tx, plan.id, "needs nothing new")
 
 
-def _grant(tx: Tx, plan: Plan, now: datetime) -> None:
+def _grant(tx: Tx, plan: Plan) -> None:
     revision = revision_of(tx, plan.id, plan.revision)
-    mint_grants(tx, plan, revision, completed(tx, plan), now)
+    mint_grants(tx, plan, revision, completed(tx, plan))

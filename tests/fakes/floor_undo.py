@@ -176,5 +176,5 @@ class Undo:
         store: Any = gate
         return Rollbacks(
             store=store, snapshots=disk.snapshots, traffic=self._traffic,
-            open_workspace=lambda _: disk.workspace, clock=lambda: self._floor.now,
+            open_workspace=lambda _: disk.workspace,
         )  # fmt: skip

@@ -1,7 +1,8 @@
 """Records with everything filled in: a test names only what it is about."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from gonogo.domain.plan import Revision, Subtask
 from gonogo.domain.records import MAIN, Approval, CallRow, GrantRow, Plan, Session
@@ -13,7 +14,18 @@ from gonogo.store.events import start_system_chain
 from gonogo.store.plans import add_plan, add_revision
 from gonogo.store.sessions import add_session
 
+T = TypeVar("T")
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+
+
+def at(moment: datetime, fn: Callable[..., T]) -> Callable[..., T]:
+    """A store function as it is run at another moment than the store's clock says."""
+
+    def then(tx: Tx, *args: Any, **more: Any) -> T:
+        tx.now = moment
+        return fn(tx, *args, **more)
+
+    return then
 
 
 def session(session_id: str = "s1", **more: Any) -> Session:
@@ -99,4 +111,4 @@ def begin_plan(tx: Tx, *subtasks: Subtask, plan_id: str = "p1") -> None:
     """A plan of the session `s1` with its first revision."""
     add_plan(tx, plan(plan_id))
     made = revision(*(subtasks or (subtask("a"), subtask("b", "a"))), plan_id=plan_id)
-    add_revision(tx, made, NOW, "architect", "proposed")
+    add_revision(tx, made, "architect", "proposed")

@@ -64,8 +64,9 @@ class Workshop:
     _changed: anyio.Event = field(default_factory=anyio.Event)
 
     def __post_init__(self) -> None:
+        self.store.clock = lambda: self.now
         self.engine = Engine(
-            store=self.store, clock=lambda: self.now, run=self._run, timeout=self.timeout,
+            store=self.store, run=self._run, timeout=self.timeout,
             ended=_ended, dropped=self._drop, ask=self._ask, starting=checkpoint_starts,
             **self.options,
         )  # fmt: skip
@@ -83,7 +84,7 @@ class Workshop:
     def _ask(self, tx: Tx, plan: Plan, *about: Any) -> None:
         raise AssertionError("no subtask of a workshop asks before it starts")
 
-    def _drop(self, tx: Tx, row: SubtaskRow, reason: str, now: datetime) -> None:
+    def _drop(self, tx: Tx, row: SubtaskRow, reason: str) -> None:
         self.drops.add((row.subtask_id, row.attempt))
 
     def _tell_changed(self) -> None:
@@ -96,7 +97,7 @@ class Workshop:
         """A plan that a person has approved and nobody has started."""
         items = [{"description": item["id"], "agent": "coder", **item} for item in subtasks]
         parsed = parse_subtasks(items, agents={"coder", "debug"})
-        return await self.store.write(_approve, parsed, parallel, self.now)
+        return await self.store.write(_approve, parsed, parallel)
 
     async def start(self, *subtasks: dict[str, Any], parallel: int = 3) -> str:
         """A plan that runs."""
@@ -112,7 +113,7 @@ class Workshop:
 
     async def do(self, verb: Callable[..., None], plan_id: str, *what: str) -> None:
         """What a person does."""
-        await self.store.write(verb, plan_id, *what, "ann", self.now)
+        await self.store.write(verb, plan_id, *what, "ann")
 
     async def end_of(self, plan_id: str) -> None:
         with anyio.fail_after(LIMIT):
@@ -172,7 +173,6 @@ class Workshop:
                 REPLAN: self._search,
             },
             self._on_timer,
-            lambda: self.now,
         )
 
         def deliver(box: Any) -> None:
@@ -189,7 +189,7 @@ class Workshop:
     async def fire(self, plan_id: str, later: float) -> None:
         """Have the plan's timer fire so many seconds later."""
         self.now += timedelta(seconds=later)
-        await self.store.write(self.engine.advance, plan_id, self.now)
+        await self.store.write(self.engine.advance, plan_id)
 
     async def later(self, seconds: float) -> None:
         """Move the clock, and have the timers looked at."""
@@ -218,15 +218,15 @@ class Workshop:
     async def _end(self, job: Job) -> None:
         self._over.setdefault(job.key, anyio.Event()).set()
 
-    def _on_timer(self, tx: Tx, timer: Timer, now: datetime) -> None:
+    def _on_timer(self, tx: Tx, timer: Timer) -> None:
         if timer.kind in PLAN_TIMERS:
-            self.engine.on_timer(tx, timer.kind, timer.key, now)
+            self.engine.on_timer(tx, timer.kind, timer.key)
 
     def _recover(self, tx: Tx) -> None:
         for key in running_subtasks(tx):
             self.engine.take_over(tx, key)
         for plan_id in live_plans(tx):
-            self.engine.advance(tx, plan_id, self.now)
+            self.engine.advance(tx, plan_id)
 
 
 def key_of(plan_id: str, subtask_id: str) -> str:
@@ -241,7 +241,7 @@ def parks_once(shop: Workshop) -> Step:
         if work.subtask.id in asked:
             return Completed({"output": "answered"})
         asked.add(work.subtask.id)
-        await shop.store.write(shop.engine.park, work, shop.now)
+        await shop.store.write(shop.engine.park, work)
         return Parked()
 
     return step
@@ -257,11 +257,11 @@ async def agrees(shop: Workshop, plan_id: str) -> bool:
     return said is None or said == plan.status
 
 
-def _ended(tx: Tx, plan: Plan, status: PlanStatus, now: datetime) -> None:
+def _ended(tx: Tx, plan: Plan, status: PlanStatus) -> None:
     go_on(tx, "over", plan.id)
 
 
-def _approve(tx: Tx, subtasks: tuple[Subtask, ...], parallel: int, now: datetime) -> str:
+def _approve(tx: Tx, subtasks: tuple[Subtask, ...], parallel: int) -> str:
     revision = rows.revision(*subtasks, plan_id=new_id("plan"))
     session = rows.session(new_id("sess"))
     plan = rows.plan(
@@ -269,6 +269,6 @@ def _approve(tx: Tx, subtasks: tuple[Subtask, ...], parallel: int, now: datetime
     )
     add_session(tx, session)
     add_plan(tx, plan)
-    add_revision(tx, revision, now, "architect", "first")
-    move_plan(tx, plan, PlanStatus.APPROVED, approved_at=now)
+    add_revision(tx, revision, "architect", "first")
+    move_plan(tx, plan, PlanStatus.APPROVED, approved_at=tx.now)
     return plan.id

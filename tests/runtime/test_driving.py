@@ -3,7 +3,6 @@
 import time
 from collections.abc import AsyncIterator
 from contextlib import aclosing, suppress
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,6 @@ import pytest
 from anyio.to_thread import run_sync as in_thread
 from sqlalchemy import create_engine, text
 
-from fakes.rows import NOW
 from fakes.world import LIMIT, World, calls, plan, says, step, world_of, write
 from gonogo.domain.errors import Busy, Conflict
 from gonogo.domain.events import AssistantMessage
@@ -160,19 +158,19 @@ async def plans(world: World) -> list[str]:
 
 
 def say(tx: Tx, session: str, what: str) -> None:
-    log.tell(tx, session, datetime.now(UTC), AssistantMessage(content=what))
+    log.tell(tx, session, AssistantMessage(content=what))
 
 
 async def test_a_start_with_much_to_take_up_is_not_refused_as_if_the_database_was_away(
     database_url: str,
 ) -> None:
-    def take_up(_conn: Tx, _now: datetime) -> None:
+    def take_up(_tx: Tx) -> None:
         time.sleep(1)
 
     store = Store(database_url, drives=True, patience=0.2)
-    dispatcher = LocalDispatcher(store, {}, lambda tx, timer, now: None, lambda: NOW)
+    dispatcher = LocalDispatcher(store, {}, lambda tx, timer: None)
     driving = Driving(
-        store=store, dispatcher=dispatcher, hub=Hub(), metrics=Metrics(), clock=lambda: NOW,
+        store=store, dispatcher=dispatcher, hub=Hub(), metrics=Metrics(),
         take_up=take_up,
     )  # fmt: skip
     with anyio.fail_after(LIMIT):

@@ -206,10 +206,10 @@ async def test_whoever_writes_into_it_at_that_moment_is_told_that_it_is_gone(mak
         await world.runtime.delete_session(world.ann, session)
 
         for late in (
-            lambda tx: log.tell(tx, session, world.clock(), Done()),
-            lambda tx: log.note(tx, session, world.clock(), actor="a", action="b", subject="c"),
-            lambda tx: say(tx, session, "main", UserText(content="late"), world.clock()),
-            lambda tx: add_turn(tx, "t", session, "late", "coder", world.clock()),
+            lambda tx: log.tell(tx, session, Done()),
+            lambda tx: log.note(tx, session, actor="a", action="b", subject="c"),
+            lambda tx: say(tx, session, "main", UserText(content="late")),
+            lambda tx: add_turn(tx, "t", session, "late", "coder"),
         ):
             with pytest.raises(NotFound):
                 await store.write(late)

@@ -46,10 +46,10 @@ async def test_a_new_kind_of_question_needs_one_registration(make):
     settled = []
 
     class Release:
-        def settle(self, tx, approval, ruling, now):
+        def settle(self, tx, approval, ruling):
             settled.append((approval.subject, str(ruling.word), ruling.by.name))
 
-        def lapse(self, tx, approval, now):
+        def lapse(self, tx, approval):
             settled.append((approval.subject, "expired", None))
 
     async with make({"main/ask": [says("hi")]}) as world:
@@ -60,7 +60,7 @@ async def test_a_new_kind_of_question_needs_one_registration(make):
             session_id=world.session, kind=ApprovalKind.SUBTASK, subject="Release 1.0", details={},
             reason="because", digest="sha256:1",
         )  # fmt: skip
-        opened = await parts.store.write(parts.desk.open, question, world.clock())
+        opened = await parts.store.write(parts.desk.open, question)
         decision = HitlDecision(approval_id=opened.id, decision="approve")
         await world.runtime.decide(world.ann, decision)
 
@@ -74,13 +74,13 @@ async def test_a_new_kind_of_question_needs_one_registration(make):
 
 async def test_of_answers_in_one_message_a_refused_one_leaves_nothing_behind(make):
     class Release:
-        def settle(self, tx, approval, ruling, now):
-            log.tell(tx, approval.session_id, now, AssistantMessage(content=approval.subject))
+        def settle(self, tx, approval, ruling):
+            log.tell(tx, approval.session_id, AssistantMessage(content=approval.subject))
             set_session(tx, approval.session_id, title=approval.subject)
             if approval.subject == "bad":
                 raise Conflict("not now")
 
-        def lapse(self, tx, approval, now): ...
+        def lapse(self, tx, approval): ...
 
     async with make({"main/ask": [says("hi")]}) as world:
         await world.say("Hi", "ask")
@@ -92,7 +92,7 @@ async def test_of_answers_in_one_message_a_refused_one_leaves_nothing_behind(mak
                 session_id=world.session, kind=ApprovalKind.SUBTASK, subject=subject, details={},
                 reason="because", digest="sha256:1",
             )  # fmt: skip
-            opened[subject] = await parts.store.write(parts.desk.open, question, world.clock())
+            opened[subject] = await parts.store.write(parts.desk.open, question)
         decisions = [HitlDecision(approval_id=a.id, decision="approve") for a in opened.values()]
         good, bad = await world.runtime.decide_many(world.ann, decisions)
 

@@ -35,7 +35,7 @@ def ended_plan(tx: Tx, plan_id: str, session_id: str = "s1", **more: Any) -> Non
 
 def with_subtasks(tx: Tx, plan_id: str, *given: tuple[Subtask, dict[str, Any]]) -> None:
     revision = rows.revision(*(subtask for subtask, _ in given), plan_id=plan_id)
-    add_revision(tx, revision, NOW, "architect", "first")
+    add_revision(tx, revision, "architect", "first")
     for subtask, to in given:
         where = (subtasks.c.plan_id == plan_id) & (subtasks.c.subtask_id == subtask.id)
         tx.execute(subtasks.update().where(where).values(**to))
@@ -123,7 +123,7 @@ async def test_a_subtask_that_a_later_revision_keeps_is_counted_once(store: Stor
         )
         kept = {row.subtask_id: row for row in subtask_rows(tx, "p1", 1)}
         again = rows.revision(rows.subtask("a"), rows.subtask("b"), plan_id="p1", number=2)
-        add_revision(tx, again, NOW, "ann", "retry of b", kept={"a": kept["a"]})
+        add_revision(tx, again, "ann", "retry of b", kept={"a": kept["a"]})
         second = (subtasks.c.revision == 2) & (subtasks.c.subtask_id == "b")
         tx.execute(subtasks.update().where(second).values(**ran("completed", 9)))
 

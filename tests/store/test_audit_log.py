@@ -18,8 +18,8 @@ ALL = audit_log.Sieve()
 
 
 def note(tx, of, number, actor="ann", action="tool.allowed", after=0):
-    at = NOW + timedelta(seconds=after)
-    log.note(tx, of, at, actor=actor, action=action, subject=f"n{number}")
+    tx.now = NOW + timedelta(seconds=after)
+    log.note(tx, of, actor=actor, action=action, subject=f"n{number}")
 
 
 async def told(store, count=9):
@@ -80,7 +80,7 @@ async def test_somebody_sees_the_entries_of_their_own_sessions_only(store):
 
 async def test_entries_are_found_by_who_what_and_when(store):
     await told(store, 3)
-    await store.write(keep_principal, "user:eve", "eve", NOW)
+    await store.write(keep_principal, "user:eve", "eve")
     await store.write(note, "s1", 10, "user:eve", "plan.approved", 100)
     await store.write(note, "s2", 11, "user:eve", "tool.approved", 200)
 

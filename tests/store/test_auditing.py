@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import text
 
-from fakes.rows import NOW, begin
+from fakes.rows import NOW, at, begin
 from gonogo.domain.audit_chain import GENESIS, SYSTEM, ChainHead
 from gonogo.domain.errors import Conflict
 from gonogo.store import audit as auditing
@@ -22,22 +22,22 @@ class Undone(Exception):
     pass
 
 
-def noted(tx, chain, count=1, now=NOW):
+def noted(tx, chain, count=1):
     for number in range(count):
-        log.note(tx, chain, now, actor="ann", action="did", subject=f"n{number}", why="so")
+        log.note(tx, chain, actor="ann", action="did", subject=f"n{number}", why="so")
 
 
 def opened(tx, *sessions):
     for session in sessions:
-        log.note(tx, SYSTEM, OLD, actor="ann", action="session.opened", subject=session, at="/w")
+        log.note(tx, SYSTEM, actor="ann", action="session.opened", subject=session, at="/w")
 
 
 async def told(store):
     await store.write(begin, "s1", "s2")
-    await store.write(opened, "s1", "s2")
-    await store.write(noted, "s1", 4, OLD)
+    await store.write(at(OLD, opened), "s1", "s2")
+    await store.write(at(OLD, noted), "s1", 4)
     await store.write(noted, "s1", 3)
-    await store.write(noted, "s2", 3, OLD)
+    await store.write(at(OLD, noted), "s2", 3)
 
 
 async def harmed(store, *statements, anchors=()):
@@ -63,7 +63,7 @@ async def head_at(store, chain, seq):
 async def pruned(store):
     """The four old entries of s1, and all of s2, exported and removed."""
     heads = [await head_at(store, "s1", 4), await head_at(store, "s2", 3)]
-    assert await store.write(auditing.prune, heads, CUT, "user:root", NOW) == heads
+    assert await store.write(auditing.prune, heads, CUT, "user:root") == heads
     return heads
 
 
@@ -162,11 +162,11 @@ async def test_the_log_says_who_removed_what_and_goes_on(store):
         "first": 1, "last": 4, "hash": heads[0].hash, "before": "2026-10-02T12:00:00.000000Z",
     }  # fmt: skip
     await store.write(noted, "s1", 2)
-    await store.write(noted, "s2", 1, OLD)
+    await store.write(at(OLD, noted), "s2", 1)
     assert (await store.read(auditing.verify)).ok
-    assert await store.write(auditing.prune, heads, LATER, "user:root", NOW) == []
+    assert await store.write(auditing.prune, heads, LATER, "user:root") == []
     again = [await head_at(store, "s1", 6)]
-    assert await store.write(auditing.prune, again, LATER, "user:root", NOW) == again
+    assert await store.write(auditing.prune, again, LATER, "user:root") == again
     assert (await store.read(auditing.verify)).ok
 
 
@@ -189,26 +189,26 @@ async def test_only_what_is_old_and_of_a_session_at_rest_can_be_removed(store):
     )
     assert await store.read(what, CUT) == [("s2", 1, 3)]
     busy = [await head_at(store, "s1", 4)]
-    assert await store.write(auditing.prune, busy, CUT, "root", NOW) == []
+    assert await store.write(auditing.prune, busy, CUT, "root") == []
     await store.write(lambda tx: set_session(tx, "s1", deleted=True))
     assert await store.read(what, CUT) == [("s1", 1, 4), ("s2", 1, 3)]
     young, other = await head_at(store, "s1", 5), ChainHead(chain="s1", seq=4, hash=GENESIS)
     system = [await head_at(store, SYSTEM, 1)]
-    assert await store.write(auditing.prune, [young, *system], CUT, "root", NOW) == []
+    assert await store.write(auditing.prune, [young, *system], CUT, "root") == []
     with pytest.raises(Conflict, match="not the entry that was exported"):
-        await store.write(auditing.prune, [other], CUT, "root", NOW)
+        await store.write(auditing.prune, [other], CUT, "root")
     assert (await store.read(auditing.verify)).entries == 12
 
 
 async def test_an_anchor_tells_of_chains_that_were_rewritten_whole(store):
     await told(store)
-    await store.write(auditing.set_anchor, "user:root", NOW)
+    await store.write(auditing.set_anchor, "user:root")
     anchor = await store.read(auditing.last_anchor)
-    await store.write(auditing.set_anchor, "user:root", LATER)
+    await store.write(at(LATER, auditing.set_anchor), "user:root")
     assert await store.read(auditing.last_anchor) == anchor
 
     await store.write(noted, "s1", 2)
-    await store.write(auditing.set_anchor, "user:root", LATER)
+    await store.write(at(LATER, auditing.set_anchor), "user:root")
     second = await store.read(auditing.last_anchor)
     assert (second.chains, second.seq) == (2, anchor.seq + 1)
     for known in ([], [anchor], [second], [anchor, second]):
@@ -250,11 +250,11 @@ def _anew(chain, count, actor, action="did", subject="x"):
 
 async def test_what_an_anchor_says_of_removed_entries_is_left_to_the_export(store):
     await told(store)
-    await store.write(auditing.set_anchor, "user:root", NOW)
+    await store.write(auditing.set_anchor, "user:root")
     anchor = await store.read(auditing.last_anchor)
-    await store.write(lambda tx: noted(tx, "s2", 1, OLD))
+    await store.write(at(OLD, noted), "s2", 1)
     heads = [await head_at(store, "s1", 4), await head_at(store, "s2", 4)]
-    await store.write(auditing.prune, heads, CUT, "root", NOW)
+    await store.write(auditing.prune, heads, CUT, "root")
     report = await store.read(auditing.verify, [anchor])
 
     assert report.ok
@@ -263,8 +263,8 @@ async def test_what_an_anchor_says_of_removed_entries_is_left_to_the_export(stor
 
 async def test_a_span_of_time_has_no_holes_even_where_a_clock_went_back(store):
     await store.write(begin)
-    for now in (OLD, NOW, OLD, NOW, LATER):
-        await store.write(noted, "s1", 1, now)
+    for moment in (OLD, NOW, OLD, NOW, LATER):
+        await store.write(at(moment, noted), "s1", 1)
 
     def spans(tx, since, until):
         found = auditing.windows(tx, "", None, since, until)

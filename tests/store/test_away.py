@@ -19,7 +19,7 @@ from sqlalchemy import event
 from fakes.between import Breaking, breaking
 from fakes.disk import small_disk
 from fakes.postgres import Server
-from fakes.rows import NOW, begin
+from fakes.rows import begin
 from gonogo.domain.errors import Busy, Conflict
 from gonogo.domain.events import AssistantMessage
 from gonogo.store import Outbox, Store, Tx, driver, patiently, postgres
@@ -35,7 +35,7 @@ AT_ONCE, EACH = 8, 12
 
 
 def say(tx: Tx, what: str) -> str:
-    log.tell(tx, "s1", NOW, AssistantMessage(content=what))
+    log.tell(tx, "s1", AssistantMessage(content=what))
     return what
 
 

@@ -46,8 +46,8 @@ async def test_comments_come_in_the_order_in_which_they_were_said(store):
 
 async def test_a_comment_is_answered_once(store):
     await store.write(some)
-    assert await store.write(answer_comment, "c1", "So.", 2, NOW)
-    assert not await store.write(answer_comment, "c1", "Otherwise.", 3, NOW)
+    assert await store.write(answer_comment, "c1", "So.", 2)
+    assert not await store.write(answer_comment, "c1", "Otherwise.", 3)
     kept = (await store.read(comments_of, "p1"))[0]
     assert (kept.answer, kept.answered_revision, kept.answered_at) == ("So.", 2, NOW)
     assert await store.read(count_open_comments, "p1") == 1

@@ -14,7 +14,7 @@ from sqlalchemy import Engine, text
 
 from fakes.between import pooling
 from fakes.postgres import Server
-from fakes.rows import NOW, begin
+from fakes.rows import begin
 from gonogo.domain.errors import Busy, Conflict
 from gonogo.domain.events import AssistantMessage
 from gonogo.store import Store, Tx, driver
@@ -44,7 +44,7 @@ def opened(url: str, *, drives: bool = True, patience: float = 1.0) -> Iterator[
 
 
 def say(tx: Tx, what: str) -> None:
-    log.tell(tx, "s1", NOW, AssistantMessage(content=what))
+    log.tell(tx, "s1", AssistantMessage(content=what))
 
 
 async def said(store: Store) -> list[str]:

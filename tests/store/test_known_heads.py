@@ -10,7 +10,7 @@ import anyio
 import pytest
 from sqlalchemy import text
 
-from fakes.rows import NOW, begin
+from fakes.rows import begin
 from gonogo.domain.errors import Conflict
 from gonogo.domain.events import Done
 from gonogo.store import Store
@@ -37,7 +37,7 @@ def opened(file, **how):
 
 async def told(store, times=1, chain="s1"):
     for _ in range(times):
-        await store.write(log.note, chain, NOW, actor="ann", action="did", subject="x")
+        await store.write(log.note, chain, actor="ann", action="did", subject="x")
 
 
 async def grown(file, times=3):
@@ -110,7 +110,7 @@ async def test_a_log_that_is_gone_is_noticed(file, tmp_path, events):
     assert await store.settle()
     copied(file, tmp_path / "copy", "")
     if events:
-        await store.write(log.tell, "s1", NOW, Done(), Done())
+        await store.write(log.tell, "s1", Done(), Done())
     else:
         await told(store)
     store.close()
@@ -142,7 +142,7 @@ async def test_another_history_of_the_same_length_is_no_newer_one(file, tmp_path
     put_back(file, tmp_path / "copy")
     store = opened(file)
     for number in range(4):
-        await store.write(log.note, "s1", NOW, actor="bob", action="other", subject=f"{number}")
+        await store.write(log.note, "s1", actor="bob", action="other", subject=f"{number}")
     store.close()
     file.with_name("gonogo.db-heads").write_bytes(mine)
 
@@ -202,7 +202,7 @@ async def test_it_names_the_chains_that_grew_last_and_stays_small(file):
 
 async def test_what_is_undone_is_not_known(file):
     def fail(tx):
-        log.note(tx, "s1", NOW, actor="ann", action="did", subject="x")
+        log.note(tx, "s1", actor="ann", action="did", subject="x")
         log.flush(tx)
         raise KeyError
 
@@ -249,7 +249,7 @@ async def test_a_deleted_or_pruned_session_is_no_loss(file):
     await store.write(begin)
     await told(store, 3)
     await store.write(set_session, "s1", deleted=True)
-    await store.write(end_session, "s1", NOW)
+    await store.write(end_session, "s1")
     await store.write(lambda tx: tx.execute(text("DELETE FROM audit WHERE seq < 3")))
     store.close()
 

@@ -15,12 +15,12 @@ LIMIT = 60
 
 
 def told(tx, content, session_id="s1", times=1):
-    log.tell(tx, session_id, NOW, *(AssistantMessage(content=content) for _ in range(times)))
+    log.tell(tx, session_id, *(AssistantMessage(content=content) for _ in range(times)))
 
 
 def noted(tx, chain, count=1, **details):
     for number in range(count):
-        log.note(tx, chain, NOW, actor="ann", action="did", subject=f"n{number}", **details)
+        log.note(tx, chain, actor="ann", action="did", subject=f"n{number}", **details)
 
 
 def seqs(events):
@@ -201,4 +201,4 @@ async def test_what_is_not_said_is_not_in_an_entry(store):
 async def test_an_event_of_no_session_is_refused(store):
     await store.write(begin)
     with pytest.raises(NotFound, match="nobody"):
-        await store.write(log.tell, "nobody", NOW, Done())
+        await store.write(log.tell, "nobody", Done())

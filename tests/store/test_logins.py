@@ -3,6 +3,7 @@
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+from fakes.rows import at
 from gonogo.domain.identity import Login
 from gonogo.store import people as logins
 
@@ -23,12 +24,12 @@ async def test_old_logins_give_way_and_those_that_are_over_go(store):
     for login in (other, *many):
         await store.write(logins.begin, login)
 
-    assert await store.read(logins.find, "001", NOW) is None
-    assert await store.read(logins.find, "002", NOW) == many[2]
+    assert await store.read(at(NOW, logins.find), "001") is None
+    assert await store.read(at(NOW, logins.find), "002") == many[2]
     await store.write(logins.renew, "002", NOW + 3 * HOUR)
     await store.write(logins.end, "003")
-    assert await store.read(logins.find, "003", NOW) is None
+    assert await store.read(at(NOW, logins.find), "003") is None
     late = replace(LOGIN, secret_hash="late", created_at=NOW + 2 * HOUR, expires_at=NOW + 3 * HOUR)
     await store.write(logins.begin, late)
     for name, is_there in (("002", True), ("004", False), ("other", False)):
-        assert (await store.read(logins.find, name, NOW) is not None) is is_there
+        assert (await store.read(at(NOW, logins.find), name) is not None) is is_there

@@ -57,7 +57,7 @@ async def how_it_went(store, fn, *args, times=WRITERS, **more):
 
 async def test_one_of_fifty_moves_a_turn(store):
     await store.write(begin)
-    turn = await store.write(add_turn, "t1", "s1", "Hi", "ask", NOW)
+    turn = await store.write(add_turn, "t1", "s1", "Hi", "ask")
 
     assert await how_it_went(store, move_turn, turn, TurnStatus.RUNNING) == {True: 1, False: 49}
 
@@ -132,7 +132,7 @@ async def test_moves_of_different_shapes_go_in_one_round(store):
 
 async def test_a_stale_holder_of_a_turn_is_fenced(store):
     await store.write(begin)
-    turn = await store.write(add_turn, "t1", "s1", "Hi", "ask", NOW)
+    turn = await store.write(add_turn, "t1", "s1", "Hi", "ask")
     first = await store.write(take_turn, turn, TurnStatus.RUNNING)
     second = await store.write(take_turn, first, TurnStatus.RUNNING, "coder")
 
@@ -183,7 +183,7 @@ async def test_turns_that_come_at_once_stand_in_one_line(store):
     with anyio.fail_after(LIMIT):
         async with anyio.create_task_group() as group:
             for number in range(5):
-                group.start_soon(store.write, add_turn, f"t{number}", "s1", "Hi", "ask", NOW)
+                group.start_soon(store.write, add_turn, f"t{number}", "s1", "Hi", "ask")
 
     assert [turn.position for turn in await store.read(open_turns, "s1")] == [1, 2, 3, 4, 5]
 

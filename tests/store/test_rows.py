@@ -8,6 +8,7 @@ import pytest
 from fakes.rows import (
     NOW,
     approval,
+    at,
     begin,
     begin_plan,
     call,
@@ -100,9 +101,9 @@ async def test_sessions_are_found_by_title_folder_and_id_whatever_the_case(store
 
 async def test_turns_stand_in_line_and_leave_it_when_they_are_over(store):
     await store.write(begin, "s1", "s2")
-    first = await store.write(sessions.add_turn, "t1", "s1", "Hi", "ask", NOW)
-    second = await store.write(sessions.add_turn, "t2", "s1", "More", "ask", NOW)
-    third = await store.write(sessions.add_turn, "t3", "s2", "Hi", "ask", NOW)
+    first = await store.write(sessions.add_turn, "t1", "s1", "Hi", "ask")
+    second = await store.write(sessions.add_turn, "t2", "s1", "More", "ask")
+    third = await store.write(sessions.add_turn, "t3", "s2", "Hi", "ask")
 
     assert (first.position, second.position, third.position) == (1, 2, 1)
     assert await store.read(sessions.turn_of, "t1") == first
@@ -125,8 +126,8 @@ async def test_a_conversation_is_kept_in_order_for_each_thread(store):
 
     def talk(tx):
         for message in said:
-            sessions.say(tx, "s1", MAIN, message, NOW, turn_id="t1", agent="ask")
-        sessions.say(tx, "s1", "p1/1/a", UserText(content="sub"), NOW)
+            sessions.say(tx, "s1", MAIN, message, turn_id="t1", agent="ask")
+        sessions.say(tx, "s1", "p1/1/a", UserText(content="sub"))
 
     await store.write(talk)
     assert await store.read(sessions.conversation, "s1", MAIN) == said
@@ -162,7 +163,7 @@ async def test_a_revision_that_was_rolled_back_is_not_remembered(store):
 
     def lost(tx):
         never = revision(subtask("evil"), number=2)
-        plans.add_revision(tx, never, NOW, "ann", "edit")
+        plans.add_revision(tx, never, "ann", "edit")
         assert plans.revision_of(tx, "p1", 2) == never
         raise ValueError("undone")
 
@@ -170,7 +171,7 @@ async def test_a_revision_that_was_rolled_back_is_not_remembered(store):
         await store.write(lost)
     assert await store.read(plans.revision_of, "p1", 2) is None
     good = revision(subtask("good"), number=2)
-    await store.write(plans.add_revision, good, NOW, "ann", "edit")
+    await store.write(plans.add_revision, good, "ann", "edit")
     assert await store.read(plans.revision_of, "p1", 2) == good
 
 
@@ -238,7 +239,7 @@ async def test_the_next_revision_keeps_what_stands_as_it_did(store):
     await store.write(plans.move_subtasks, [plans.Move("p1/1/a", S.RUNNING, 3, S.COMPLETED, to)])
     done = await store.read(plans.subtask_row, "p1/1/a")
     second = revision(subtask("a"), subtask("c", "a"), number=2)
-    await store.write(plans.add_revision, second, NOW, "ann", "edit", kept={"a": done})
+    await store.write(plans.add_revision, second, "ann", "edit", kept={"a": done})
     kept, fresh = await store.read(plans.subtask_rows, "p1", 2)
 
     assert (kept.key, kept.status, kept.result, kept.attempt) == (
@@ -262,15 +263,15 @@ async def test_grants_end_with_their_plan_or_by_a_person(store):
     assert await store.read(plans.list_grants, "s1") == both
     assert await store.read(plans.list_grants, None) == both
     assert await store.read(plans.list_grants, "s2") == []
-    assert await store.write(plans.revoke_grant, "g1", NOW, "Ann")
-    assert not await store.write(plans.revoke_grant, "g1", NOW, "Bob")
+    assert await store.write(plans.revoke_grant, "g1", "Ann")
+    assert not await store.write(plans.revoke_grant, "g1", "Bob")
     assert await store.read(plans.active_grant, "p1", 1, "a") is None
     revoked = await store.read(plans.grant_of, "g1")
     assert (revoked.status, revoked.ended_because, revoked.ended_at) == (
         "revoked", "revoked by Ann", NOW,
     )  # fmt: skip
-    assert await store.write(plans.end_grants, "p1", NOW, "completed") == 1
-    assert await store.write(plans.end_grants, "p1", NOW, "completed") == 0
+    assert await store.write(plans.end_grants, "p1", "completed") == 1
+    assert await store.write(plans.end_grants, "p1", "completed") == 0
     assert (await store.read(plans.grant_of, "g2")).status == "ended"
 
 
@@ -341,14 +342,14 @@ async def test_a_timer_has_one_time_and_the_earliest_comes_first(store):
     await store.write(timers.set_timer, "expiry", "a", NOW + SECOND)
 
     assert await store.read(timers.first_timer) == NOW + SECOND
-    assert await store.read(timers.due_timers, NOW) == []
-    due = await store.read(timers.due_timers, NOW + 2 * SECOND)
+    assert await store.read(timers.due_timers) == []
+    due = await store.read(at(NOW + 2 * SECOND, timers.due_timers))
     assert [(timer.key, timer.run_at) for timer in due] == [
         ("a", NOW + SECOND), ("b", NOW + 2 * SECOND),
     ]  # fmt: skip
     await store.write(timers.drop_timer, "expiry", "b")
     await store.write(timers.drop_timer, "expiry", "nothing")
-    assert await store.read(timers.due_timers, NOW + 2 * SECOND) == due[:1]
+    assert await store.read(at(NOW + 2 * SECOND, timers.due_timers)) == due[:1]
 
 
 async def test_a_timer_is_carried_out_by_one_and_only_as_it_was_seen(store):
@@ -370,16 +371,16 @@ def token(token_id, secret_hash):
 
 
 async def test_a_token_is_known_by_its_secret_until_it_is_revoked(store):
-    await store.write(people.keep_principal, "ann", "Ann", NOW)
-    await store.write(people.keep_principal, "ann", "Ann again", NOW)
+    await store.write(people.keep_principal, "ann", "Ann")
+    await store.write(people.keep_principal, "ann", "Ann again")
     await store.write(people.add_token, token("t1", "h1"))
     await store.write(people.add_token, token("t2", "h2"))
 
     found = await store.read(people.token_by_secret, "h1")
     assert (found.id, found.principal_id, found.role) == ("t1", "ann", 2)
     assert await store.read(people.token_by_secret, "h3") is None
-    assert await store.write(people.revoke_token, "t1", NOW)
-    assert not await store.write(people.revoke_token, "t9", NOW)
+    assert await store.write(people.revoke_token, "t1")
+    assert not await store.write(people.revoke_token, "t9")
     assert await store.read(people.token_by_secret, "h1") is None
     listed = await store.read(people.list_tokens)
     assert [(row.id, row.revoked_at) for row in listed] == [("t1", NOW), ("t2", None)]

@@ -33,8 +33,8 @@ async def test_a_number_is_never_given_twice_and_a_rule_ends_once(store):
     assert [rule.position for rule in rules] == list(range(1, 11))
 
     last = rules[-1]
-    assert await store.write(end_rule, last.id, NOW)
-    assert not await store.write(end_rule, last.id, NOW)
+    assert await store.write(end_rule, last.id)
+    assert not await store.write(end_rule, last.id)
     assert await store.write(_add, "again") == 11
     assert last.id not in {rule.id for rule in await store.read(active_rules, "s1")}
 
@@ -43,6 +43,6 @@ async def test_the_end_of_a_session_ends_its_rules_and_no_others(store):
     for name in ("s1", "s2"):
         await store.write(lambda tx, name=name: add_session(tx, session(name)))
         await store.write(_add, f"of {name}", name)
-    await store.write(end_rules, "s1", NOW)
+    await store.write(end_rules, "s1")
     assert await store.read(active_rules, "s1") == []
     assert len(await store.read(active_rules, "s2")) == 1

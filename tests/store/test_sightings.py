@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import anyio
 
-from fakes.rows import NOW
+from fakes.rows import NOW, at
 from gonogo.store.events import start_system_chain
 from gonogo.store.people import accept, all_standings, count_seen, sight, standing_of
 
@@ -16,7 +16,9 @@ def body(text):
 
 
 async def see(store, letter, minutes=0):
-    return await store.write(sight, NAME, letter, body(letter), NOW + timedelta(minutes=minutes))
+    return await store.write(
+        at(NOW + timedelta(minutes=minutes), sight), NAME, letter, body(letter)
+    )
 
 
 async def test_the_first_sight_is_accepted_and_a_change_is_not_until_somebody_does(store):
@@ -25,8 +27,8 @@ async def test_the_first_sight_is_accepted_and_a_change_is_not_until_somebody_do
     assert len((await see(store, "a")).sightings) == 1
     changed = await see(store, "b", 1)
     assert not changed.accepted
-    assert await store.write(accept, changed.now, "ann", NOW, actor="user:ann")
-    assert not await store.write(accept, changed.now, "bob", NOW, actor="user:bob")
+    assert await store.write(accept, changed.now, "ann", actor="user:ann")
+    assert not await store.write(accept, changed.now, "bob", actor="user:bob")
     standing = (await store.read(all_standings))[NAME]
     assert standing.accepted
     assert standing.now.accepted_by == "ann"
@@ -61,7 +63,7 @@ async def test_of_all_texts_only_the_latest_and_the_one_accepted_last_are_kept(s
     assert [s.digest for s in standing.sightings] == ["a", "b", "c", "d"]
     assert standing.changed == ("description",)
 
-    await store.write(accept, standing.now, "ann", NOW, actor="user:ann")
+    await store.write(accept, standing.now, "ann", actor="user:ann")
     for number, letter in enumerate("efa", 5):
         standing = await see(store, letter, number)
     kept = [(s.digest, s.definition.get("description")) for s in standing.sightings]
@@ -76,6 +78,6 @@ async def test_the_tools_of_one_server_are_counted_whatever_others_are_called(st
     names = ["mcp__docs__a", "mcp__docs__b", "mcp__docsx__a", "mcp__docs-__a", "mcp__d_cs__a"]
     for name in names:
         for letter in "ab":
-            await store.write(sight, name, letter, body(letter), NOW)
+            await store.write(sight, name, letter, body(letter))
     assert await store.read(count_seen, "mcp__docs__") == 2
     assert await store.read(count_seen, "mcp__none__") == 0

@@ -25,7 +25,7 @@ DAY = timedelta(days=1)
 
 def checkpoint(tx: Tx, name: str, plan_id: str, days: int) -> None:
     """A checkpoint, and a change after it, that are so many days old."""
-    made = rows.NOW - days * DAY
+    made = tx.now = rows.NOW - days * DAY
     found = Checkpoint(
         id=name, session_id="s1", plan_id=plan_id, revision=1, subtask_id="a", attempt=1,
         reason="", standings="p", event_seq=1, last_change=0, tree=None, hash="", created_at=made,
@@ -34,7 +34,7 @@ def checkpoint(tx: Tx, name: str, plan_id: str, days: int) -> None:
     set_tree(tx, found, f"tree of {name}")
     doer = Doer("s1", plan_id, 1, "a", None, "/w")
     before, after = {"hash": "x", "blob": f"blob of {name}"}, {"hash": "y"}
-    add_changes(tx, doer, "tool", [Touched("f", before, after), Touched("g", None, after)], made)
+    add_changes(tx, doer, "tool", [Touched("f", before, after), Touched("g", None, after)])
 
 
 def ended(tx: Tx, plan_id: str, days: int) -> None:
@@ -56,9 +56,9 @@ async def test_only_what_ended_and_was_rolled_back_before_a_time_is_given_up(sto
 
     await store.write(tell)
     assert len(await store.read(kept_objects)) == 10
-    marked = await store.write(give_up_snapshots, rows.NOW - 30 * DAY, rows.NOW)
+    marked = await store.write(give_up_snapshots, rows.NOW - 30 * DAY)
     assert marked == 1
-    assert await store.write(give_up_snapshots, rows.NOW - 30 * DAY, rows.NOW) == 0
+    assert await store.write(give_up_snapshots, rows.NOW - 30 * DAY) == 0
 
     found = await store.read(checkpoint_of, "c-old")
     assert found is not None
@@ -92,7 +92,7 @@ async def test_a_rollback_that_begins_while_snapshots_are_given_up_keeps_its_own
 
     async def sweep() -> None:
         await anyio.to_thread.run_sync(began.wait, 30)
-        marked.append(await store.write(give_up_snapshots, rows.NOW - 30 * DAY, rows.NOW))
+        marked.append(await store.write(give_up_snapshots, rows.NOW - 30 * DAY))
         swept.set()
 
     await store.write(tell)

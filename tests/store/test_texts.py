@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import text
 
-from fakes.rows import NOW, approval, begin, begin_plan, call
+from fakes.rows import approval, begin, begin_plan, call
 from gonogo.domain.events import AssistantMessage
 from gonogo.domain.states import CallStatus
 from gonogo.domain.tool_calls import Reply, ToolRequest, UserText
@@ -46,10 +46,10 @@ def story(tx, session="s1", written=WRITTEN):
     given = {"path": "a.py", "content": written}
     raw_ = {"parts": [{"args": json.dumps(given, ensure_ascii=False)}]}
     reply = Reply(calls=(ToolRequest(id="c1", name="write_file", arguments=given),), raw=raw_)
-    say(tx, session, "main", reply, NOW)
+    say(tx, session, "main", reply)
     add_calls(tx, [call("c1", session_id=session, arguments=given)])
-    log.tell(tx, session, NOW, AssistantMessage(content=written))
-    log.note(tx, session, NOW, actor="ann", action="did", subject="x", arguments=given)
+    log.tell(tx, session, AssistantMessage(content=written))
+    log.note(tx, session, actor="ann", action="did", subject="x", arguments=given)
     add_approval(tx, approval("a1", session_id=session, details={"arguments": given}))
     set_call(tx, call_of(tx, "c1"), CallStatus.AWAITING_APPROVAL, result={"output": written})
     close_approval(tx, approval_of(tx, "a1"), "edited", decision={"arguments": given})
@@ -90,7 +90,7 @@ async def test_whoever_reads_gets_the_text(store, database_url):
 async def test_sessions_share_no_text(store):
     await store.write(begin, "s1", "s2")
     for session in ("s1", "s2"):
-        await store.write(log.tell, session, NOW, AssistantMessage(content=WRITTEN))
+        await store.write(log.tell, session, AssistantMessage(content=WRITTEN))
 
     assert await store.read(kept, "s1") == await store.read(kept, "s2") == [WRITTEN]
 
@@ -108,13 +108,13 @@ async def test_a_text_that_was_changed_breaks_the_chain_that_speaks_of_it(store)
 async def test_a_text_of_a_part_that_was_undone_is_kept_when_it_comes_again(store):
     def undone(tx):
         with part(tx):
-            say(tx, "s1", "main", UserText(content=WRITTEN), NOW)
+            say(tx, "s1", "main", UserText(content=WRITTEN))
             raise KeyError
 
     def work(tx):
         with suppress(KeyError):
             undone(tx)
-        say(tx, "s1", "main", UserText(content=WRITTEN), NOW)
+        say(tx, "s1", "main", UserText(content=WRITTEN))
 
     await store.write(begin)
     await store.write(work)
@@ -124,13 +124,13 @@ async def test_a_text_of_a_part_that_was_undone_is_kept_when_it_comes_again(stor
 
 async def test_a_text_of_a_transaction_that_failed_is_kept_when_it_comes_again(store):
     def fail(tx):
-        say(tx, "s1", "main", UserText(content=WRITTEN), NOW)
+        say(tx, "s1", "main", UserText(content=WRITTEN))
         raise KeyError
 
     await store.write(begin)
     with pytest.raises(KeyError):
         await store.write(fail)
-    await store.write(say, "s1", "main", UserText(content=WRITTEN), NOW)
+    await store.write(say, "s1", "main", UserText(content=WRITTEN))
 
     assert await store.read(kept) == [WRITTEN]
 
@@ -138,7 +138,7 @@ async def test_a_text_of_a_transaction_that_failed_is_kept_when_it_comes_again(s
 async def test_short_texts_and_odd_ones_stay_where_they_are(store):
     await store.write(begin)
     for content in ("x" * (LONG - 1), "x\x00y" * LONG, "\ud800" * LONG):
-        await store.write(log.tell, "s1", NOW, AssistantMessage(content=content))
+        await store.write(log.tell, "s1", AssistantMessage(content=content))
     [short, nul, half] = await store.read(log.events_after, "s1", 0)
 
     assert await store.read(kept) == []
@@ -217,7 +217,7 @@ async def test_a_row_of_the_time_before_is_plain_whatever_it_holds(store):
 )  # fmt: skip
 async def test_a_row_that_somebody_broke_breaks_no_verification(store, harm):
     await store.write(begin)
-    await store.write(log.note, "s1", NOW, actor="ann", action="did", subject="x", why=WRITTEN)
+    await store.write(log.note, "s1", actor="ann", action="did", subject="x", why=WRITTEN)
     await store.write(
         lambda tx: tx.execute(text("UPDATE audit SET details = :harm"), {"harm": f" {harm}"})
     )

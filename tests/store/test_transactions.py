@@ -40,7 +40,7 @@ def set_going(tx, name="x"):
     go_on(tx, "turn", name, 3, NOW)
     stop(tx, "subtask", name)
     set_timer(tx, "expiry", name, NOW)
-    log.tell(tx, "s1", NOW, AssistantMessage(content=name))
+    log.tell(tx, "s1", AssistantMessage(content=name))
 
 
 def fails(tx, error):
@@ -102,8 +102,8 @@ async def test_a_part_that_fails_is_undone_with_all_that_it_told_and_the_rest_st
     def work(tx):
         set_going(tx, "one")
         with suppress(Conflict), part(tx):
-            log.tell(tx, "s1", NOW, AssistantMessage(content="of the part"))
-            log.note(tx, log.SYSTEM, NOW, actor="a", action="b", subject="c")
+            log.tell(tx, "s1", AssistantMessage(content="of the part"))
+            log.note(tx, log.SYSTEM, actor="a", action="b", subject="c")
             fails(tx, Conflict("no"))
         with part(tx):
             set_going(tx, "two")
@@ -364,7 +364,7 @@ async def test_telling_nothing_writes_nothing(store, boxes):
     await store.write(begin)
 
     def silent(tx):
-        log.tell(tx, "s1", NOW)
+        log.tell(tx, "s1")
         log.tell_final(tx, "s1")
 
     await store.write(silent)
@@ -375,7 +375,7 @@ async def test_the_last_event_of_a_transaction_can_be_marked_as_final(store):
     await store.write(begin)
 
     def told(tx):
-        log.tell(tx, "s1", NOW, AssistantMessage(content="a"), AssistantMessage(content="b"))
+        log.tell(tx, "s1", AssistantMessage(content="a"), AssistantMessage(content="b"))
         log.tell_final(tx, "s1")
 
     await store.write(told)
@@ -442,7 +442,7 @@ async def test_two_that_wait_for_each_other_both_come_through(store, boxes):
         with suppress(threading.BrokenBarrierError):
             both.wait(0.3)
         set_session(tx, other, title="mine")
-        log.tell(tx, one, NOW, Done())
+        log.tell(tx, one, Done())
 
     with anyio.fail_after(LIMIT):
         async with anyio.create_task_group() as group:

@@ -60,8 +60,8 @@ async def test_an_id_that_nobody_can_have_is_not_found(store, odd, kept):
 
 async def test_json_keeps_nul_and_loses_only_halves_of_characters(store):
     await store.write(begin)
-    await store.write(say, "s1", "main", UserText(content="a\x00b\ud800"), NOW)
-    await store.write(log.tell, "s1", NOW, AssistantMessage(content="a\x00b\ud800"))
+    await store.write(say, "s1", "main", UserText(content="a\x00b\ud800"))
+    await store.write(log.tell, "s1", AssistantMessage(content="a\x00b\ud800"))
 
     assert await store.read(conversation, "s1", "main") == [UserText(content="a\x00b\ufffd")]
     (event,) = await store.read(log.events_after, "s1", 0)
@@ -71,7 +71,7 @@ async def test_json_keeps_nul_and_loses_only_halves_of_characters(store):
 async def test_an_audit_entry_of_odd_text_is_still_true_to_its_hash(store):
     await store.write(begin)
     odd = {"actor": "a\x00\ud800", "subject": "\udfff", "why": {"\ud83d\ude00": ["\x00", "\ud800"]}}
-    await store.write(log.note, "s1", NOW, action="did", **odd)
+    await store.write(log.note, "s1", action="did", **odd)
 
     assert await store.read(auditing.verify_chain, "s1") == (1, [])
     (entry,) = await store.read(log.entries, "s1")

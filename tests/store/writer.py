@@ -8,7 +8,6 @@ import sys
 
 import anyio
 
-from fakes.rows import NOW
 from gonogo.domain.events import AssistantMessage
 from gonogo.store import Store, Tx
 from gonogo.store import events as log
@@ -17,8 +16,8 @@ TASKS = 8
 
 
 def append(tx: Tx, text: str) -> int:
-    log.tell(tx, "s1", NOW, AssistantMessage(content=text))
-    log.note(tx, "s1", NOW, actor=text, action="told", subject="s1")
+    log.tell(tx, "s1", AssistantMessage(content=text))
+    log.note(tx, "s1", actor=text, action="told", subject="s1")
     return log.told_seq(tx, "s1")
 
 

@@ -40,10 +40,10 @@ async def as_written(body):
 class Deploys:
     """Answers about deployments, of which nothing comes."""
 
-    def settle(self, tx, approval, ruling, now):
+    def settle(self, tx, approval, ruling):
         pass
 
-    def lapse(self, tx, approval, now):
+    def lapse(self, tx, approval):
         pass
 
 
@@ -52,6 +52,7 @@ class Post:
 
     def __init__(self, store: Store, **hooks: Hook) -> None:
         self.store, self.now = store, NOW
+        store.clock = lambda: self.now
         self.counted: Counter[str] = Counter()
         self.desk = ApprovalService(kinds={"deploy": Deploys()})
         self.use(**hooks)
@@ -61,7 +62,7 @@ class Post:
             hooks=hooks, shown=self.shown, links=lambda *about: []
         ).announce
         self.sender = Sender(
-            store=self.store, hooks=hooks, clock=lambda: self.now, spread=lambda: 1.0,
+            store=self.store, hooks=hooks, spread=lambda: 1.0,
             completed=as_written,
             counted=lambda hook, outcome: self.counted.update([f"{hook} {outcome}"]),
         )  # fmt: skip
@@ -75,11 +76,11 @@ class Post:
             "session_id": "s1", "kind": "deploy", "subject": "Deploy", "details": {"tag": "v1"},
             "reason": "asks", "digest": "sha256:1",
         }  # fmt: skip
-        return await self.store.write(self.desk.open, Question(**{**given, **more}), self.now)
+        return await self.store.write(self.desk.open, Question(**{**given, **more}))
 
     async def decide(self, approval_id: str):
         ruling = Ruling(word=DecisionWord.APPROVE, by=ANN)
-        return await self.store.write(self.desk.decide, approval_id, ruling, self.now)
+        return await self.store.write(self.desk.decide, approval_id, ruling)
 
     async def send(self, hook: str = "chat") -> None:
         with anyio.fail_after(LIMIT):
@@ -121,7 +122,7 @@ async def test_what_is_told_is_written_with_the_change_or_not_at_all(begun):
     def ask_and_fail(tx):
         post.desk.open(tx, Question(
             session_id="s1", kind="deploy", subject="Deploy", details={}, reason="", digest="d",
-        ), NOW)  # fmt: skip
+        ))  # fmt: skip
         raise RuntimeError("no")
 
     with pytest.raises(RuntimeError):
@@ -277,8 +278,8 @@ async def test_an_attempt_that_ends_with_its_process_is_made_again(begun):
         assert post.now == NOW + timedelta(seconds=7)
         boxes = []
         begun.deliver = boxes.append
-        (timer,) = await begun.read(due_timers, post.now)
-        await begun.write(post.sender.before(_nobody), timer, post.now)
+        (timer,) = await begun.read(due_timers)
+        await begun.write(post.sender.before(_nobody), timer)
         assert [(job.kind, job.key) for box in boxes for job in box.jobs] == [(HOOK, "chat")]
         await post.send()
 
@@ -286,16 +287,16 @@ async def test_an_attempt_that_ends_with_its_process_is_made_again(begun):
         assert (await post.rows(asked.id))[0].status is DeliveryStatus.SENT
 
 
-def _nobody(tx, timer, now):
+def _nobody(tx, timer):
     raise AssertionError(timer)
 
 
 async def test_timers_of_others_are_left_to_them(begun):
     post, seen = Post(begun), []
     timer = Timer(kind="approval_expiry", key="a", run_at=NOW)
-    await begun.write(post.sender.before(lambda tx, timer, now: seen.append(timer)), timer, NOW)
+    await begun.write(post.sender.before(lambda tx, timer: seen.append(timer)), timer)
     gone = Timer(kind=DELIVERY, key="msg_gone", run_at=NOW)
-    await begun.write(post.sender.before(_nobody), gone, NOW)
+    await begun.write(post.sender.before(_nobody), gone)
 
     assert seen == [timer]
 
@@ -310,17 +311,17 @@ async def test_what_an_overtaken_attempt_finds_out_does_not_count(begun):
 
     assert (taken.epoch, again.epoch) == (1, 2)
     for problem in (None, "HTTP 500"):
-        assert await begun.write(post.sender._settle, taken, problem, post.now) is None
+        assert await begun.write(post.sender._settle, taken, problem) is None
     assert not await begun.write(set_delivery, taken, DeliveryStatus.FAILED)
     assert (await post.rows(asked.id))[0].status is DeliveryStatus.PENDING
-    assert await begun.write(post.sender._settle, again, None, post.now) == "sent"
+    assert await begun.write(post.sender._settle, again, None) == "sent"
 
 
 async def test_two_processes_make_each_delivery_once(begun):
     async with receiver() as told:
         post = Post(begun, chat=hook(told.url))
         other = Sender(
-            store=begun, hooks=post.sender.hooks, clock=lambda: post.now,
+            store=begun, hooks=post.sender.hooks,
             counted=lambda *_: None, completed=as_written,
         )  # fmt: skip
         for _ in range(12):
@@ -340,7 +341,7 @@ async def test_after_a_start_what_is_left_goes_on_and_what_has_no_hook_is_given_
     post.use(chat=hook("http://127.0.0.1:1"))
     boxes = []
     begun.deliver = boxes.append
-    await begun.write(post.sender.recover, NOW)
+    await begun.write(post.sender.recover)
 
     assert [(job.kind, job.key) for box in boxes for job in box.jobs] == [(HOOK, "chat")]
     rows = {row.hook: row for row in await post.rows(asked.id)}

@@ -7,7 +7,6 @@ model has answered.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from gonogo.domain.errors import InvalidMessage, ModelFailed
@@ -38,12 +37,7 @@ class ModelWait:
     """The fields of events."""
 
     def begin(
-        self,
-        tx: Tx,
-        kept: Mapping[str, Any] | None,
-        error: ModelFailed,
-        patience: float,
-        now: datetime,
+        self, tx: Tx, kept: Mapping[str, Any] | None, error: ModelFailed, patience: float
     ) -> Absence | None:
         """Have the job run again when the model is to be asked the next time.
 
@@ -54,8 +48,8 @@ class ModelWait:
         Returns:
             The absence as it is to be kept; None once patience is at its end.
         """
-        absence = Absence.after(kept, error, now)
-        until = absence.next_try(now, patience)
+        absence = Absence.after(kept, error, tx.now)
+        until = absence.next_try(tx.now, patience)
         if until is None:
             return None
         set_timer(tx, f"{AGAIN}{self.kind}", self.key, until)
@@ -63,33 +57,30 @@ class ModelWait:
             end = absence.ends_at(patience)
             shown = end.strftime("%Y-%m-%d %H:%M:%S UTC")
             facts = WaitFacts(reason=MODEL, until=end, error=absence.error)
-            self._tell(tx, "model_away", now, facts, until=shown, error=absence.error)
+            self._tell(tx, "model_away", facts, until=shown, error=absence.error)
         return absence
 
-    def end(self, tx: Tx, now: datetime) -> None:
+    def end(self, tx: Tx) -> None:
         """The model has answered."""
         drop_timer(tx, f"{AGAIN}{self.kind}", self.key)
-        self._tell(tx, "model_back", now, WaitFacts(reason=MODEL))
+        self._tell(tx, "model_back", WaitFacts(reason=MODEL))
 
     def _tell(
         self,
         tx: Tx,
         what: Any,  # noqa: ANN401 - one of the event's own words
-        now: datetime,
         facts: WaitFacts,
         **said: str | None,
     ) -> None:
         content = say(what, spoken_in(tx, self.session_id), **said)
         event = ModelWaited(type=what, content=content, metadata=facts, **self.place)
-        log.tell(tx, self.session_id, now, event)
+        log.tell(tx, self.session_id, event)
 
 
-def ask_about_model(
-    desk: ApprovalService, tx: Tx, plan: Plan, absence: Absence, now: datetime
-) -> None:
+def ask_about_model(desk: ApprovalService, tx: Tx, plan: Plan, absence: Absence) -> None:
     """Ask a person what is to become of a plan whose model has not answered for too long."""
     locale = spoken_in(tx, plan.session_id) or DEFAULT
-    minutes = f"{elapsed(absence.since, now) / 60:.0f}"
+    minutes = f"{elapsed(absence.since, tx.now) / 60:.0f}"
     details = {
         "about": MODEL, "since": absence.since.isoformat(), "tries": absence.tries,
         "error": absence.error,
@@ -103,7 +94,6 @@ def ask_about_model(
             digest=digest({"plan_id": plan.id, **details}), plan_id=plan.id,
             revision=plan.revision,
         ),
-        now,
     )  # fmt: skip
 
 
@@ -111,24 +101,24 @@ def ask_about_model(
 class AbsenceKind:
     """The answers about a model that does not answer: wait on, or end the plan."""
 
-    wait_on: Callable[[Tx, str, str, datetime], None]
+    wait_on: Callable[[Tx, str, str], None]
     """Goes on with a plan, with patience anew: the engine's."""
-    give_up: Callable[[Tx, str, str, datetime], None]
+    give_up: Callable[[Tx, str, str], None]
     """Ends a plan that is paused for its model: the engine's."""
 
-    def settle(self, tx: Tx, approval: Approval, ruling: Ruling, now: datetime) -> None:
+    def settle(self, tx: Tx, approval: Approval, ruling: Ruling) -> None:
         """Wait for as long again, or end the plan with what it has reached."""
         plan_id = approval.plan_id or ""
         match ruling.word:
             case DecisionWord.APPROVE:
-                self.wait_on(tx, plan_id, ruling.by.id, now)
+                self.wait_on(tx, plan_id, ruling.by.id)
             case DecisionWord.REJECT:
                 said = f"the model did not answer, and {ruling.by.name} waited no longer"
-                self.give_up(tx, plan_id, said, now)
+                self.give_up(tx, plan_id, said)
             case _:
                 raise InvalidMessage("Whether to wait on is approved or rejected, not edited")
 
-    def lapse(self, tx: Tx, approval: Approval, now: datetime) -> None:
+    def lapse(self, tx: Tx, approval: Approval) -> None:
         """Nobody answered in time."""
         said = "the model did not answer, and the question about it expired"
-        self.give_up(tx, approval.plan_id or "", said, now)
+        self.give_up(tx, approval.plan_id or "", said)

@@ -1,9 +1,9 @@
 """Checkpoints: the row that is written before every attempt of a subtask."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 import anyio.to_thread
 
@@ -22,13 +22,7 @@ from gonogo.store.people import forget_answers
 from gonogo.workspace import Snapshots
 
 
-def checkpoint_starts(
-    tx: Tx,
-    plan: Plan,
-    standings: str,
-    starts: Sequence[Start],
-    now: datetime,
-) -> None:
+def checkpoint_starts(tx: Tx, plan: Plan, standings: str, starts: Sequence[Start]) -> None:
     """Write a checkpoint before each attempt that is about to start.
 
     There is none where a client carries the tools out, since its files are not here. The snapshot
@@ -43,14 +37,14 @@ def checkpoint_starts(
     base = Checkpoint(
         id="", session_id=plan.session_id, plan_id=plan.id, revision=plan.revision,
         subtask_id=None, attempt=0, reason="", standings=standings, event_seq=head.event_seq,
-        last_change=head.last_change, tree=None, hash="", created_at=now,
+        last_change=head.last_change, tree=None, hash="", created_at=tx.now,
     )  # fmt: skip
     found = [_before(base, start, head.locale) for start in starts]
     add_checkpoints(tx, found)
     told = (
         created(checkpoint, start.agent) for checkpoint, start in zip(found, starts, strict=True)
     )
-    log.tell(tx, plan.session_id, now, *told)
+    log.tell(tx, plan.session_id, *told)
 
 
 def _before(base: Checkpoint, start: Start, locale: str) -> Checkpoint:
@@ -96,27 +90,26 @@ class Sweeps:
 
     store: Store
     snapshots: Snapshots
-    clock: Callable[[], datetime]
     erasures: Erasures
     days: float
     """For how long after its end a plan can be rolled back; 0: for ever."""
     retention: float
     """Days for which a session is kept in which nothing happens; 0: for ever."""
 
-    def arm(self, tx: Tx, now: datetime) -> None:
+    def arm(self, tx: Tx) -> None:
         """After a start: have the next sweep come."""
         if not has_timer(tx, SWEEP, _KEY):
-            set_timer(tx, SWEEP, _KEY, now + _FIRST)
+            set_timer(tx, SWEEP, _KEY, tx.now + _FIRST)
 
     async def job(self, job: Job) -> None:
         """Sweep, and have the next one come."""
-        now, marked = self.clock(), 0
+        now, marked = self.store.clock(), 0
         await self.store.write(set_timer, SWEEP, _KEY, now + _AGAIN)
         if self.retention:
             await self.erasures.expire(self.retention)
         await self.store.write(forget_answers, now - _ANSWERS)
         if self.days:
-            marked = await self.store.write(give_up_snapshots, now - timedelta(days=self.days), now)
+            marked = await self.store.write(give_up_snapshots, now - timedelta(days=self.days))
         keep = await self.store.read(kept_objects)
         try:
             gone = await anyio.to_thread.run_sync(self.snapshots.sweep, keep)

@@ -11,7 +11,7 @@ import os
 import shutil
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +55,6 @@ class Erasures:
     """Where people's edits of plans are kept while they are not sent."""
     taken: Path
     """Where what people had taken away lies, a folder for each call."""
-    clock: Callable[[], datetime]
     at_rest: Callable[[Collection[str]], Awaitable[None]]
     """Waits until no job with one of these keys runs."""
     end: Callable[[str], None]
@@ -63,10 +62,10 @@ class Erasures:
     _alone: anyio.Lock = field(default_factory=anyio.Lock)
     _waited_for: dict[str, anyio.Event] = field(default_factory=dict[str, anyio.Event])
 
-    def begin(self, tx: Tx, session: Session, by: str, now: datetime, **why: Any) -> None:  # noqa: ANN401
+    def begin(self, tx: Tx, session: Session, by: str, **why: Any) -> None:  # noqa: ANN401
         """Delete a session in which nothing is under way any more."""
-        set_session(tx, session.id, deleted=True, updated_at=now)
-        log.note(tx, SYSTEM, now, actor=by, action=DELETED, subject=session.id, **why)
+        set_session(tx, session.id, deleted=True, updated_at=tx.now)
+        log.note(tx, SYSTEM, actor=by, action=DELETED, subject=session.id, **why)
         go_on(tx, ERASE, session.workspace)
 
     def recover(self, tx: Tx) -> None:
@@ -86,16 +85,16 @@ class Erasures:
 
     async def expire(self, days: float) -> None:
         """Delete the sessions that are over, and in which nothing happened for so many days."""
-        while found := await self.store.write(self._expire, days, self.clock()):
+        while found := await self.store.write(self._expire, days):
             for session in found:
                 self.end(session.id)
 
-    def _expire(self, tx: Tx, days: float, now: datetime) -> list[Session]:
-        found = expired_sessions(tx, now - timedelta(days=days))
+    def _expire(self, tx: Tx, days: float) -> list[Session]:
+        found = expired_sessions(tx, tx.now - timedelta(days=days))
         for session in found:
-            end_rules(tx, session.id, now)
+            end_rules(tx, session.id)
             why = f"nothing happened in it for {days:g} days"
-            self.begin(tx, session, "gonogo", now, reason=why)
+            self.begin(tx, session, "gonogo", reason=why)
         return found
 
     async def job(self, job: Job) -> None:
@@ -111,7 +110,7 @@ class Erasures:
         for deleted in found:
             while not await self.store.write(erase_rows, deleted.id):
                 pass
-            await self.store.write(end_session, deleted.id, self.clock())
+            await self.store.write(end_session, deleted.id)
         await self._settle()
         for deleted in found:
             if deleted.id in self._waited_for:

@@ -1,7 +1,6 @@
 """The inbox: takes a user's message in, and says when it will be answered."""
 
 from dataclasses import dataclass
-from datetime import datetime
 
 from gonogo.domain.events import AgentSwitched, AssistantMessage, SwitchFacts
 from gonogo.domain.records import MAIN, CallRow, Session, Turn
@@ -34,13 +33,7 @@ class Inbox:
     """The operator's setting."""
 
     def receive(
-        self,
-        tx: Tx,
-        session: Session,
-        content: str,
-        agent: str | None,
-        now: datetime,
-        by: str | None = None,
+        self, tx: Tx, session: Session, content: str, agent: str | None, by: str | None = None
     ) -> Kept:
         """Keep a message and have it answered: at once, or after what goes on now.
 
@@ -49,27 +42,27 @@ class Inbox:
         """
         spoken = resolve(session.locale, self.locale, content)
         title = session.title or content.strip().partition("\n")[0][:80]
-        set_session(tx, session.id, spoken=spoken, title=title, updated_at=now)
+        set_session(tx, session.id, spoken=spoken, title=title, updated_at=tx.now)
         question = _open_question(tx, session)
         if question is not None and question.turn_id is not None:
-            return self._answer(tx, question, content, now)
+            return self._answer(tx, question, content)
         before = open_turns(tx, session.id)
-        turn = add_turn(tx, new_id("turn"), session.id, content, agent or "", now, by)
+        turn = add_turn(tx, new_id("turn"), session.id, content, agent or "", by)
         plan = plan_of(tx, session.active_plan_id) if session.active_plan_id else None
         if plan is not None and plan.status is not PlanStatus.APPROVED:
             undecided = plan.status is PlanStatus.AWAITING_APPROVAL
-            tell_queued(tx, turn, spoken, now, undecided=undecided)
+            tell_queued(tx, turn, spoken, undecided=undecided)
         elif any(earlier.status is TurnStatus.PARKED for earlier in before):
-            tell_queued(tx, turn, spoken, now, undecided=False)
+            tell_queued(tx, turn, spoken, undecided=False)
         elif not before:
             go_on(tx, "turn", turn.id)
         return Kept(turn_id=turn.id)
 
-    def plan_started(self, tx: Tx, session_id: str, now: datetime) -> None:
+    def plan_started(self, tx: Tx, session_id: str) -> None:
         """A plan that was held stands before every message that is not begun yet."""
         session = session_of(tx, session_id)
         if session is not None:
-            tell_all_queued(tx, session, now)
+            tell_all_queued(tx, session)
 
     def switch(
         self,
@@ -78,21 +71,20 @@ class Inbox:
         agent: str,
         reason: str | None,
         confidence: str | float | None,
-        now: datetime,
         *,
         final: bool,
     ) -> None:
         """Another agent answers from now on."""
-        set_session(tx, session.id, agent=agent, updated_at=now)
+        set_session(tx, session.id, agent=agent, updated_at=tx.now)
         facts = SwitchFacts(
             from_agent=session.agent, to_agent=agent, reason=reason, confidence=confidence
         )
         event = AgentSwitched(metadata=facts, agent=agent, is_final=final or None)
-        log.tell(tx, session.id, now, event)
+        log.tell(tx, session.id, event)
 
-    def _answer(self, tx: Tx, question: CallRow, content: str, now: datetime) -> Kept:
+    def _answer(self, tx: Tx, question: CallRow, content: str) -> Kept:
         """The message is the answer to a question that an agent asked."""
-        end_call(tx, question, CallStatus.COMPLETED, now, result={"answer": content})
+        end_call(tx, question, CallStatus.COMPLETED, result={"answer": content})
         turn = turn_of(tx, question.turn_id or "")
         assert turn is not None  # noqa: S101 - the call names its turn
         if turn.status is TurnStatus.PARKED:
@@ -101,18 +93,18 @@ class Inbox:
         return Kept(turn_id=turn.id)
 
 
-def tell_queued(tx: Tx, turn: Turn, locale: str, now: datetime, *, undecided: bool) -> None:
+def tell_queued(tx: Tx, turn: Turn, locale: str, *, undecided: bool) -> None:
     """Tell the sender of a message that it is kept, and what it waits for."""
     content = say("plan_waiting" if undecided else "message_queued", locale)
     event = AssistantMessage(content=content, turn_id=turn.id, agent=ORCHESTRATOR, is_final=True)
-    log.tell(tx, turn.session_id, now, event)
+    log.tell(tx, turn.session_id, event)
 
 
-def tell_all_queued(tx: Tx, session: Session, now: datetime, *, undecided: bool = False) -> None:
+def tell_all_queued(tx: Tx, session: Session, *, undecided: bool = False) -> None:
     """Tell it to everybody whose message is behind what now waits for a person."""
     for turn in open_turns(tx, session.id):
         if turn.status is TurnStatus.QUEUED:
-            tell_queued(tx, turn, session.spoken, now, undecided=undecided)
+            tell_queued(tx, turn, session.spoken, undecided=undecided)
 
 
 def next_turn(tx: Tx, session: Session) -> None:
@@ -142,13 +134,13 @@ def check(tx: Tx, turn: Turn) -> None:
         raise Superseded(f"Turn {turn.id} is no longer ours")
 
 
-def move(tx: Tx, turn: Turn, status: TurnStatus, now: datetime) -> None:
+def move(tx: Tx, turn: Turn, status: TurnStatus) -> None:
     """Move a turn that is ours.
 
     Raises:
         Superseded: somebody else drives it, or it is over.
     """
-    finished = None if status is TurnStatus.PARKED else now
+    finished = None if status is TurnStatus.PARKED else tx.now
     if not move_turn(tx, turn, status, finished_at=finished):
         raise Superseded(f"Turn {turn.id} is no longer ours")
 
@@ -165,7 +157,6 @@ def tell_switch(
     turn: Turn,
     source: str,
     target: str,
-    now: datetime,
     *,
     reason: str | None = None,
     confidence: str | float | None = None,
@@ -173,12 +164,12 @@ def tell_switch(
     """Another agent goes on with a turn."""
     facts = SwitchFacts(from_agent=source, to_agent=target, reason=reason, confidence=confidence)
     event = AgentSwitched(metadata=facts, turn_id=turn.id, agent=target)
-    log.tell(tx, turn.session_id, now, event)
+    log.tell(tx, turn.session_id, event)
 
 
-def restore(tx: Tx, turn: Turn, now: datetime) -> None:
+def restore(tx: Tx, turn: Turn) -> None:
     """The session's own agent answers the next message; told before the turn's last event."""
     session, current = session_of(tx, turn.session_id), turn_of(tx, turn.id)
     began = current is not None and current.agent != ""
     if session is not None and current is not None and began and current.agent != session.agent:
-        tell_switch(tx, turn, current.agent, session.agent, now)
+        tell_switch(tx, turn, current.agent, session.agent)

@@ -18,7 +18,7 @@ from gonogo.store.jobs import due_timers, first_timer, set_timer, take_timer
 
 _LOG = logging.getLogger(__name__)
 Handler = Callable[[Job], Awaitable[None]]
-OnTimer = Callable[[Tx, Timer, datetime], Any]
+OnTimer = Callable[[Tx, Timer], Any]
 _NEVER = datetime.max.replace(tzinfo=UTC)
 _PAUSE = _GLANCE = 1.0
 _SOON, _LATER = timedelta(seconds=5), timedelta(minutes=1)
@@ -48,7 +48,6 @@ class LocalDispatcher:
         store: Store,
         handlers: Mapping[str, Handler],
         on_timer: OnTimer,
-        clock: Callable[[], datetime],
         *,
         capacity: int = 64,
         aside: Collection[str] = (),
@@ -62,7 +61,6 @@ class LocalDispatcher:
         self._store = store
         self._handlers = handlers
         self._on_timer = on_timer
-        self._clock = clock
         self._room = anyio.Semaphore(capacity, fast_acquire=True)
         self._aside = frozenset(aside)
         self._running: dict[tuple[str, str], _Slot] = {}
@@ -188,30 +186,29 @@ class LocalDispatcher:
         self._earlier, self._first = anyio.Event(), None
         self._first = await self._store.read(first_timer) or _NEVER
         # The clock may be set, and a machine that sleeps counts no seconds: so it is looked at.
-        while (wait := (self._first - self._clock()).total_seconds()) > 0:
+        while (wait := (self._first - self._store.clock()).total_seconds()) > 0:
             with anyio.move_on_after(min(wait, _GLANCE)):
                 await self._earlier.wait()
                 return
         await self._fire_due()
 
     async def _fire_due(self) -> None:
-        now = self._clock()
-        for timer in await self._store.read(due_timers, now):
+        for timer in await self._store.read(due_timers):
             try:
-                await self._store.write(self._fire, timer, now)
+                await self._store.write(self._fire, timer)
             except Exception as error:
                 _log(error, "timer %s %s failed", timer.kind, timer.key)
                 await self._put_off(timer.kind, timer.key, _LATER)
 
     async def _put_off(self, kind: str, key: str, delay: timedelta) -> None:
         try:
-            await self._store.write(set_timer, kind, key, self._clock() + delay)
+            await self._store.write(set_timer, kind, key, self._store.clock() + delay)
         except Exception as error:
             _log(error, "timer %s %s is lost until the next start", kind, key)
 
-    def _fire(self, tx: Tx, timer: Timer, now: datetime) -> None:
+    def _fire(self, tx: Tx, timer: Timer) -> None:
         if take_timer(tx, timer):
-            self._on_timer(tx, timer, now)
+            self._on_timer(tx, timer)
 
 
 def _log(error: Exception, said: str, *about: str) -> None:

@@ -1,7 +1,6 @@
 """How work goes on: after an answer, when a timer fires, and after a start."""
 
 from dataclasses import dataclass
-from datetime import datetime
 
 from gonogo.domain.records import CallRow, SubtaskRow, Timer
 from gonogo.domain.states import CallStatus, SubtaskStatus
@@ -39,13 +38,13 @@ class Continuation:
     turns: Turns
     hands: Hands
 
-    def of_call(self, tx: Tx, call: CallRow, now: datetime) -> None:
+    def of_call(self, tx: Tx, call: CallRow) -> None:
         """The turn or the subtask of a call that has its answer."""
         if call.subtask_id is None and call.turn_id is None and call.plan_id is not None:
             go_on(tx, REPLAN, call.plan_id)
             return
         if call.subtask_id is None:
-            self.turns.resume(tx, call.turn_id or "", now)
+            self.turns.resume(tx, call.turn_id or "")
             return
         # Held, so that whoever drives the subtask does not come to rest meanwhile, unseen.
         lock_plan(tx, call.plan_id or "")
@@ -56,13 +55,13 @@ class Continuation:
         whose = self.hands.whose_move(open_calls(tx, call.session_id, call.thread))
         running = row.status is SubtaskStatus.RUNNING
         if running and whose == "person":
-            self.engine.park(tx, _work(tx, row), now)
+            self.engine.park(tx, _work(tx, row))
         elif running:
             go_on(tx, "subtask", key, row.epoch)
         elif whose == "person":
-            self.engine.advance(tx, row.plan_id, now)
+            self.engine.advance(tx, row.plan_id)
         else:
-            self.engine.resume(tx, key, now)
+            self.engine.resume(tx, key)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,19 +73,19 @@ class Timers:
     hands: Hands
     went_on: Continuation
 
-    def fire(self, tx: Tx, timer: Timer, now: datetime) -> None:
+    def fire(self, tx: Tx, timer: Timer) -> None:
         """Carry out one timer."""
         match timer.kind:
             case kind if kind in DESK_TIMERS:
-                self.desk.on_timer(tx, timer.kind, timer.key, now)
+                self.desk.on_timer(tx, timer.kind, timer.key)
             case kind if kind in PLAN_TIMERS:
-                self.engine.on_timer(tx, kind, timer.key, now)
+                self.engine.on_timer(tx, kind, timer.key)
             case kind if kind == CLIENT_CALL:
-                self._give_up(tx, timer.key, now)
+                self._give_up(tx, timer.key)
             case kind if kind == f"{AGAIN}subtask":
                 self.engine.take_over(tx, timer.key)
             case kind if kind == f"{AGAIN}plan":
-                self.engine.advance(tx, timer.key, now)
+                self.engine.advance(tx, timer.key)
             case kind if kind == SWEEP:
                 go_on(tx, SWEEP, timer.key)
             case kind if kind in {
@@ -96,13 +95,13 @@ class Timers:
             case _:
                 pass
 
-    def _give_up(self, tx: Tx, call_id: str, now: datetime) -> None:
+    def _give_up(self, tx: Tx, call_id: str) -> None:
         call = call_of(tx, call_id)
         if call is None or call.status is not CallStatus.STARTED:
             return
         locale = spoken_in(tx, call.session_id) or DEFAULT
-        doubt(tx, self.desk, call, UNANSWERED, locale, now)
-        self.went_on.of_call(tx, call, now)
+        doubt(tx, self.desk, call, UNANSWERED, locale)
+        self.went_on.of_call(tx, call)
 
 
 def _work(tx: Tx, row: SubtaskRow) -> Work:
@@ -113,14 +112,14 @@ def _work(tx: Tx, row: SubtaskRow) -> Work:
     )
 
 
-def recover(tx: Tx, engine: Engine, now: datetime) -> None:
+def recover(tx: Tx, engine: Engine) -> None:
     """After a start: everything that waits for nobody goes on."""
     for turn in unfinished_turns(tx):
         go_on(tx, "turn", turn.id)
     for key in running_subtasks(tx):
         engine.take_over(tx, key)
     for plan_id in live_plans(tx):
-        engine.advance(tx, plan_id, now)
+        engine.advance(tx, plan_id)
     for plan_id in plans_in_revision(tx):
         go_on(tx, REPLAN, plan_id)
     resume_watches(tx)

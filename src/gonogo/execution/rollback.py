@@ -8,7 +8,6 @@ again completes it.
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -284,7 +283,7 @@ def _by(
 Rows = Mapping[str, SubtaskRow]
 
 
-def run_again(tx: Tx, undoing: Undoing, plan: Plan, by: str, now: datetime) -> list[str]:
+def run_again(tx: Tx, undoing: Undoing, plan: Plan, by: str) -> list[str]:
     """Have what was undone run again when a paused plan goes on.
 
     Rows never leave a terminal state, so the plan gets a new revision; the person who rolls back is
@@ -301,7 +300,7 @@ def run_again(tx: Tx, undoing: Undoing, plan: Plan, by: str, now: datetime) -> l
     }:
         return []
     again = [key for key, row in rows.items() if key not in kept and _has_run(row)]
-    take_up(tx, plan, kept, by, "rollback", now)
+    take_up(tx, plan, kept, by, "rollback")
     return again
 
 
@@ -377,7 +376,6 @@ class Rollbacks:
     snapshots: Snapshots
     traffic: Traffic
     open_workspace: Callable[[Path], Workspace]
-    clock: Callable[[], datetime]
 
     async def look(self, find: Find, *, include_shared: bool) -> Rolled:
         """Find out what a rollback would do now, whoever else writes meanwhile."""
@@ -411,13 +409,13 @@ class Rollbacks:
     async def _done(
         self, undoing: Undoing, judged: Judged, tree: Tree, by: str, *, again: bool
     ) -> Rolled:
-        checkpoint = await self.store.write(_checkpoint, undoing, tree, self.clock())
+        checkpoint = await self.store.write(_checkpoint, undoing, tree)
         try:
             await self._in_thread(self.snapshots.apply, self._workspace(undoing), judged.restore)
         except Conflict:
             await self.store.write(_unheld, undoing)
             raise
-        ran = await self.store.write(_written, undoing, judged, checkpoint, by, again, self.clock())
+        ran = await self.store.write(_written, undoing, judged, checkpoint, by, again)
         return Rolled(undoing=undoing, judged=judged, checkpoint=checkpoint, again=tuple(ran))
 
     def _workspace(self, undoing: Undoing) -> Workspace:
@@ -490,7 +488,7 @@ def _left(state: State) -> Left:
 # Transactions -----------------------------------------------------------------------------------
 
 
-def _checkpoint(tx: Tx, undoing: Undoing, tree: Tree, now: datetime) -> Checkpoint:
+def _checkpoint(tx: Tx, undoing: Undoing, tree: Tree) -> Checkpoint:
     """The checkpoint before a rollback: going back to it undoes the rollback."""
     of = undoing.attempt
     plan = lock_plan(tx, undoing.plan.id)
@@ -508,33 +506,27 @@ def _checkpoint(tx: Tx, undoing: Undoing, tree: Tree, now: datetime) -> Checkpoi
         subtask_id=of.subtask_id if of else None, attempt=of.attempt if of else 0, reason="",
         standings=write_standings(stand[key].status for key in undoing.revision.by_id),
         event_seq=head.event_seq, last_change=head.last_change, tree=tree, hash="",
-        created_at=now,
+        created_at=tx.now,
     )  # fmt: skip
     made = sealed(base, say("checkpoint_rollback", head.locale))
     add_checkpoints(tx, [made])
-    log.tell(tx, plan.session_id, now, created(made))
+    log.tell(tx, plan.session_id, created(made))
     return made
 
 
 def _written(
-    tx: Tx,
-    undoing: Undoing,
-    judged: Judged,
-    checkpoint: Checkpoint,
-    by: str,
-    again: bool,
-    now: datetime,
+    tx: Tx, undoing: Undoing, judged: Judged, checkpoint: Checkpoint, by: str, again: bool
 ) -> list[str]:
     plan = lock_plan(tx, undoing.plan.id)
     assert plan is not None  # noqa: S101 - plans are never deleted
-    _write_changes(tx, undoing, judged, now)
+    _write_changes(tx, undoing, judged)
     keep_account(tx, plan.id, None)
     # Somebody may have let the plan go on meanwhile; the files are told of all the same.
     still = plan.status is PlanStatus.PAUSED and plan.revision == undoing.plan.revision
     if again:
         _let_go(tx, plan)
-    ran = run_again(tx, undoing, plan, by, now) if again and still else []
-    _tell(tx, undoing, judged, checkpoint, by, ran, now)
+    ran = run_again(tx, undoing, plan, by) if again and still else []
+    _tell(tx, undoing, judged, checkpoint, by, ran)
     if again:
         log.tell_final(tx, plan.session_id)
     return ran
@@ -574,7 +566,7 @@ def _let_go(tx: Tx, plan: Plan) -> None:
     set_plan(tx, plan, pause_reason=_paused_for(plan), rollback=None)
 
 
-def _write_changes(tx: Tx, undoing: Undoing, judged: Judged, now: datetime) -> None:
+def _write_changes(tx: Tx, undoing: Undoing, judged: Judged) -> None:
     wanted = {item.path: item.wanted for item in judged.restore.items}
     for path in judged.undone:
         for change in reversed(path.changes):
@@ -583,12 +575,12 @@ def _write_changes(tx: Tx, undoing: Undoing, judged: Judged, now: datetime) -> N
             after = (asdict(state) if state else None) if first else change.before
             doer = _doer(undoing, change.revision, change.subtask_id, change.call_id)
             touched = Touched(path.path, change.after, after)
-            add_changes(tx, doer, ROLLBACK, [touched], now)
+            add_changes(tx, doer, ROLLBACK, [touched])
     folders = [
         *(Touched(path, FOLDER, None) for path in judged.folders.made),
         *(Touched(path, None, FOLDER) for path in judged.folders.gone),
     ]
-    add_changes(tx, _doer(undoing, None, None, None), ROLLBACK, folders, now)
+    add_changes(tx, _doer(undoing, None, None, None), ROLLBACK, folders)
 
 
 def _doer(
@@ -599,13 +591,7 @@ def _doer(
 
 
 def _tell(
-    tx: Tx,
-    undoing: Undoing,
-    judged: Judged,
-    checkpoint: Checkpoint,
-    by: str,
-    again: Sequence[str],
-    now: datetime,
+    tx: Tx, undoing: Undoing, judged: Judged, checkpoint: Checkpoint, by: str, again: Sequence[str]
 ) -> None:
     plan: Plan = undoing.plan
     facts = RollbackFacts(
@@ -620,11 +606,10 @@ def _tell(
     }
     content = say("plan_rolled_back", undoing.session.spoken, **counts)
     log.tell(
-        tx, plan.session_id, now,
-        PlanRolledBack(plan_id=plan.id, content=content, metadata=facts),
+        tx, plan.session_id, PlanRolledBack(plan_id=plan.id, content=content, metadata=facts),
     )  # fmt: skip
     log.note(
-        tx, plan.session_id, now, actor=by, action="plan.rolled_back", subject=plan.id,
+        tx, plan.session_id, actor=by, action="plan.rolled_back", subject=plan.id,
         checkpoint_id=checkpoint.id, subtasks=undoing.subtasks, again=list(again), **counts,
         back_to=undoing.back_to.id if undoing.back_to else None, whole=undoing.whole or None,
     )  # fmt: skip

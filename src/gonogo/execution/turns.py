@@ -1,9 +1,8 @@
 """Turns: drives the answer to one message, from agent to agent, until done or parked."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +66,6 @@ class Controls:
     store: Store
     planning: Planning
     profiles: Mapping[str, Profile]
-    clock: Callable[[], datetime]
 
     async def answer(self, session: Session, turn: Turn, call: CallRow) -> Turn | None:
         """Answer one. Gives the turn to go on with, or None when it is over or parked."""
@@ -78,96 +76,80 @@ class Controls:
             "ask_followup_question": self._question,
         }
         step = steps.get(call.tool, self._complete)
-        return await self.store.write(step, session, turn, call, self.clock())
+        return await self.store.write(step, session, turn, call)
 
-    def _switch(
-        self, tx: Tx, session: Session, turn: Turn, call: CallRow, now: datetime
-    ) -> Turn | None:
+    def _switch(self, tx: Tx, session: Session, turn: Turn, call: CallRow) -> Turn | None:
         target = str(call.arguments.get("mode"))
         if target not in self.profiles or target == turn.agent:
             known = ", ".join(sorted(set(self.profiles) - {turn.agent}))
-            self._end(tx, turn, call, now, error=f"unknown_agent: choose one of {known}")
+            self._end(tx, turn, call, error=f"unknown_agent: choose one of {known}")
             return turn
-        self._end(tx, turn, call, now, result={"agent": target})
+        self._end(tx, turn, call, result={"agent": target})
         set_turn_agent(tx, turn, target)
         tell_switch(
-            tx, turn, turn.agent, target, now,
-            reason=call.arguments.get("reason"), confidence=call.arguments.get("confidence"),
+            tx, turn, turn.agent, target, reason=call.arguments.get("reason"),
+            confidence=call.arguments.get("confidence"),
         )  # fmt: skip
         return turn_of(tx, turn.id)
 
-    def _create_plan(
-        self, tx: Tx, session: Session, turn: Turn, call: CallRow, now: datetime
-    ) -> Turn | None:
+    def _create_plan(self, tx: Tx, session: Session, turn: Turn, call: CallRow) -> Turn | None:
         current = session_of(tx, session.id)
         if current is not None and current.active_plan_id is not None:
             going = f"plan {current.active_plan_id} was approved and is not over yet"
-            self._end(tx, turn, call, now, error=f"conflict: {going}")
+            self._end(tx, turn, call, error=f"conflict: {going}")
             return turn
         try:
             revision = self.planning.draft(call.arguments)
         except InvalidPlan as error:
-            self._end(tx, turn, call, now, error=f"invalid_plan: {error}")
+            self._end(tx, turn, call, error=f"invalid_plan: {error}")
             return turn
-        self._propose(tx, session, turn, call, revision, now)
+        self._propose(tx, session, turn, call, revision)
         return None
 
     def _propose(
-        self,
-        tx: Tx,
-        session: Session,
-        turn: Turn,
-        call: CallRow,
-        revision: Revision,
-        now: datetime,
+        self, tx: Tx, session: Session, turn: Turn, call: CallRow, revision: Revision
     ) -> None:
         result = self.planning.result(revision, session.spoken)
-        self._end(tx, turn, call, now, result=result)
+        self._end(tx, turn, call, result=result)
         pointing = text("model_plan_undecided", session.spoken, plan_id=revision.plan_id)
         for other in open_calls(tx, session.id, MAIN):
-            self._end(tx, turn, other, now, error=f"not_approved: {pointing}")
-        move(tx, turn, TurnStatus.DONE, now)
-        tell_all_queued(tx, session, now, undecided=True)
-        self.planning.propose(tx, session, turn, revision, now)
+            self._end(tx, turn, other, error=f"not_approved: {pointing}")
+        move(tx, turn, TurnStatus.DONE)
+        tell_all_queued(tx, session, undecided=True)
+        self.planning.propose(tx, session, turn, revision)
 
-    def _execute(
-        self, tx: Tx, session: Session, turn: Turn, call: CallRow, now: datetime
-    ) -> Turn | None:
+    def _execute(self, tx: Tx, session: Session, turn: Turn, call: CallRow) -> Turn | None:
         check(tx, turn)
         wanted = call.arguments.get("plan_id") or session.active_plan_id
         try:
-            found = self.planning.execute(tx, session, wanted, turn, now)
+            found = self.planning.execute(tx, session, wanted, turn)
         except GonogoError as error:
-            self._end(tx, turn, call, now, error=f"{error.code}: {error}")
+            self._end(tx, turn, call, error=f"{error.code}: {error}")
             return turn
         if found is not None:
-            self._end(tx, turn, call, now, result=found)
+            self._end(tx, turn, call, result=found)
             return turn
         # The event names the plan, so that the answer to the user's message covers what it does.
-        open_control(tx, replace(call, plan_id=wanted), now)
-        move(tx, turn, TurnStatus.PARKED, now)
-        self.planning.set_going(tx, str(wanted), now)
-        tell_all_queued(tx, session, now)
+        open_control(tx, replace(call, plan_id=wanted))
+        move(tx, turn, TurnStatus.PARKED)
+        self.planning.set_going(tx, str(wanted))
+        tell_all_queued(tx, session)
         return None
 
-    def _question(
-        self, tx: Tx, session: Session, turn: Turn, call: CallRow, now: datetime
-    ) -> Turn | None:
+    def _question(self, tx: Tx, session: Session, turn: Turn, call: CallRow) -> Turn | None:
         check(tx, turn)
-        open_control(tx, call, now)
-        move(tx, turn, TurnStatus.PARKED, now)
-        tell_all_queued(tx, session, now)
-        self._say(tx, turn, str(call.arguments.get("question", "")), now)
+        open_control(tx, call)
+        move(tx, turn, TurnStatus.PARKED)
+        tell_all_queued(tx, session)
+        self._say(tx, turn, str(call.arguments.get("question", "")))
 
-    def _complete(
-        self, tx: Tx, session: Session, turn: Turn, call: CallRow, now: datetime
-    ) -> Turn | None:
-        self._end(tx, turn, call, now, result={"completed": True})
+    def _complete(self, tx: Tx, session: Session, turn: Turn, call: CallRow) -> Turn | None:
+        self._end(tx, turn, call, result={"completed": True})
         for other in open_calls(tx, session.id, MAIN):
-            self._end(tx, turn, other, now, error=text("model_not_run", session.spoken))
-        move(tx, turn, TurnStatus.DONE, now)
-        restore(tx, turn, now)
-        self._say(tx, turn, str(call.arguments.get("result", "")), now)
+            self._end(tx, turn, other, error=text("model_not_run", session.spoken))
+        move(tx, turn, TurnStatus.DONE)
+        restore(tx, turn)
+        self._say(tx, turn, str(call.arguments.get("result", "")))
         next_turn(tx, session)
 
     def _end(
@@ -175,7 +157,6 @@ class Controls:
         tx: Tx,
         turn: Turn,
         call: CallRow,
-        now: datetime,
         *,
         result: Any = None,  # noqa: ANN401 - JSON
         error: str | None = None,
@@ -183,11 +164,11 @@ class Controls:
         """Give a call its one result."""
         check(tx, turn)
         status = _C.COMPLETED if error is None else _C.FAILED
-        end_call(tx, open_control(tx, call, now), status, now, result=result, error=error)
+        end_call(tx, open_control(tx, call), status, result=result, error=error)
 
-    def _say(self, tx: Tx, turn: Turn, content: str, now: datetime) -> None:
+    def _say(self, tx: Tx, turn: Turn, content: str) -> None:
         event = AssistantMessage(content=content, turn_id=turn.id, agent=turn.agent, is_final=True)
-        log.tell(tx, turn.session_id, now, event)
+        log.tell(tx, turn.session_id, event)
 
 
 _LOG = logging.getLogger(__name__)
@@ -201,13 +182,12 @@ class Turns:
     loop: Loop
     desk: ApprovalService
     controls: Controls
-    clock: Callable[[], datetime]
     patience: float
     """Seconds for which a model is waited for that does not answer."""
 
     async def job(self, job: Job) -> None:
         """Drive one turn as far as it goes without a person."""
-        taken = await self.store.write(self._take, job.key, self.clock())
+        taken = await self.store.write(self._take, job.key)
         if taken is None:
             return
         session, turn, calls = taken
@@ -220,39 +200,37 @@ class Turns:
             raise
         except GonogoError as error:
             if not (
-                isinstance(error, ModelFailed)
-                and await self.store.write(self._waits, turn, error, self.clock())
+                isinstance(error, ModelFailed) and await self.store.write(self._waits, turn, error)
             ):
-                await self.store.write(self._fail, turn, error.code, str(error), self.clock())
+                await self.store.write(self._fail, turn, error.code, str(error))
         except Exception:
             _LOG.exception("turn %s failed", turn.id)
             said = text("error_internal", session.spoken, reference=turn.id)
-            await self.store.write(self._fail, turn, "internal", said, self.clock())
+            await self.store.write(self._fail, turn, "internal", said)
 
-    def cancel(self, tx: Tx, turn: Turn, by: str, now: datetime, reason: str | None = None) -> None:
+    def cancel(self, tx: Tx, turn: Turn, by: str, reason: str | None = None) -> None:
         """Stop a turn and whatever it runs or asks."""
         session = session_of(tx, turn.session_id)
         assert session is not None  # noqa: S101 - the turn names its session
         for call in open_calls(tx, turn.session_id, MAIN):
             if call.turn_id == turn.id:
-                drop_call(tx, self.desk, call, text("model_cancelled", session.spoken), now)
+                drop_call(tx, self.desk, call, text("model_cancelled", session.spoken))
         content = text("turn_cancelled", session.spoken)
-        move(tx, turn, TurnStatus.CANCELLED, now)
+        move(tx, turn, TurnStatus.CANCELLED)
         stop(tx, "turn", turn.id)
-        restore(tx, turn, now)
+        restore(tx, turn)
         log.tell(
-            tx, turn.session_id, now,
-            AssistantMessage(
+            tx, turn.session_id, AssistantMessage(
                 content=content, turn_id=turn.id, agent=turn.agent or session.agent, is_final=True
             ),
         )  # fmt: skip
         log.note(
-            tx, turn.session_id, now, actor=by, action="turn.cancelled", subject=turn.id,
+            tx, turn.session_id, actor=by, action="turn.cancelled", subject=turn.id,
             reason=reason,
         )  # fmt: skip
         next_turn(tx, session)
 
-    def resume(self, tx: Tx, turn_id: str, now: datetime) -> None:
+    def resume(self, tx: Tx, turn_id: str) -> None:
         """A person answered something that a turn waits for."""
         turn = lock_turn(tx, turn_id)
         if turn is None or turn.status in TURN.terminal:
@@ -263,18 +241,16 @@ class Turns:
         elif turn.status is TurnStatus.PARKED:
             log.tell_final(tx, turn.session_id)
         else:
-            self._park(tx, turn.session_id, turn, now)
+            self._park(tx, turn.session_id, turn)
 
     # Driving ----------------------------------------------------------------------------------
 
-    def _take(
-        self, tx: Tx, turn_id: str, now: datetime
-    ) -> tuple[Session, Turn, list[CallRow]] | None:
+    def _take(self, tx: Tx, turn_id: str) -> tuple[Session, Turn, list[CallRow]] | None:
         """The session, the turn as it is held now, and its open calls."""
-        taken = self._held(tx, turn_id, now)
+        taken = self._held(tx, turn_id)
         return taken and (*taken, open_calls(tx, taken[0].id, MAIN))
 
-    def _held(self, tx: Tx, turn_id: str, now: datetime) -> tuple[Session, Turn] | None:
+    def _held(self, tx: Tx, turn_id: str) -> tuple[Session, Turn] | None:
         turn = turn_of(tx, turn_id)
         session = session_of(tx, turn.session_id) if turn else None
         if turn is None or session is None or session.deleted:
@@ -287,9 +263,9 @@ class Turns:
         if session.active_plan_id and not is_held(tx, session.active_plan_id):
             return None
         taken = take_turn(tx, turn, TurnStatus.RUNNING, agent=turn.agent or session.agent)
-        say(tx, session.id, MAIN, UserText(content=turn.content), now, turn_id=turn.id)
+        say(tx, session.id, MAIN, UserText(content=turn.content), turn_id=turn.id)
         if taken.agent != session.agent:
-            tell_switch(tx, taken, session.agent, taken.agent, now)
+            tell_switch(tx, taken, session.agent, taken.agent)
         return session, taken
 
     async def _drive(self, session: Session, turn: Turn, calls: list[CallRow] | None) -> None:
@@ -298,7 +274,7 @@ class Turns:
                 case Resting():
                     return
                 case Finished(reply):
-                    await self.store.write(self._finish, session, turn, reply, self.clock())
+                    await self.store.write(self._finish, session, turn, reply)
                     return
                 case Handed(call):
                     goes_on = await self.controls.answer(session, turn, call)
@@ -312,50 +288,50 @@ class Turns:
             locale=session.spoken, workspace=Path(session.workspace),
             remote=session.tool_host == "client", turn_id=turn.id,
             check=lambda tx: check(tx, turn),
-            park=lambda tx, now: self._park(tx, session.id, turn, now),
+            park=lambda tx: self._park(tx, session.id, turn),
             is_waiting=lambda tx: _is_waiting(tx, turn),
-            answered=lambda tx, now: self._answered(tx, turn, now),
+            answered=lambda tx: self._answered(tx, turn),
         )  # fmt: skip
 
-    def _waits(self, tx: Tx, turn: Turn, error: ModelFailed, now: datetime) -> bool:
+    def _waits(self, tx: Tx, turn: Turn, error: ModelFailed) -> bool:
         """Wait for a model that does not answer. False where that makes no sense, or no more."""
         current = turn_of(tx, turn.id)
         if not is_away(error) or current is None or current.epoch != turn.epoch:
             return False
-        absence = _waiting(turn).begin(tx, current.away, error, self.patience, now)
+        absence = _waiting(turn).begin(tx, current.away, error, self.patience)
         return absence is not None and set_turn_away(tx, turn, absence.as_json())
 
-    def _answered(self, tx: Tx, turn: Turn, now: datetime) -> None:
+    def _answered(self, tx: Tx, turn: Turn) -> None:
         check(tx, turn)
         set_turn_away(tx, turn, None)
-        _waiting(turn).end(tx, now)
+        _waiting(turn).end(tx)
 
-    def _park(self, tx: Tx, session_id: str, turn: Turn, now: datetime) -> None:
-        move(tx, turn, TurnStatus.PARKED, now)
+    def _park(self, tx: Tx, session_id: str, turn: Turn) -> None:
+        move(tx, turn, TurnStatus.PARKED)
         log.tell_final(tx, session_id)
         session = session_of(tx, session_id)
         if session is not None:
-            tell_all_queued(tx, session, now)
+            tell_all_queued(tx, session)
 
-    def _finish(self, tx: Tx, session: Session, turn: Turn, reply: Reply, now: datetime) -> None:
-        move(tx, turn, TurnStatus.DONE, now)
-        restore(tx, turn, now)
-        keep_reply(tx, self._thread(session, turn), reply, now, final=True)
+    def _finish(self, tx: Tx, session: Session, turn: Turn, reply: Reply) -> None:
+        move(tx, turn, TurnStatus.DONE)
+        restore(tx, turn)
+        keep_reply(tx, self._thread(session, turn), reply, final=True)
         next_turn(tx, session)
 
-    def _fail(self, tx: Tx, turn: Turn, code: str, said: str, now: datetime) -> None:
+    def _fail(self, tx: Tx, turn: Turn, code: str, said: str) -> None:
         current = turn_of(tx, turn.id)
         if current is None or current.epoch != turn.epoch or current.status in TURN.terminal:
             return
         for call in open_calls(tx, turn.session_id, MAIN):
             if call.turn_id == turn.id:
-                drop_call(tx, self.desk, call, said, now)
-        move(tx, current, TurnStatus.FAILED, now)
-        restore(tx, turn, now)
+                drop_call(tx, self.desk, call, said)
+        move(tx, current, TurnStatus.FAILED)
+        restore(tx, turn)
         event = ErrorHappened(
             error=said, content=said, code=code, is_final=True, turn_id=turn.id, agent=turn.agent
         )
-        log.tell(tx, turn.session_id, now, event)
+        log.tell(tx, turn.session_id, event)
         session = session_of(tx, turn.session_id)
         if session is not None:
             next_turn(tx, session)

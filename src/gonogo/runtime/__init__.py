@@ -1,7 +1,6 @@
 """The composition root: opens every room, hands each what it needs, and offers the verbs.
 
-Doors change things only through the verbs of `Runtime`; the rest is queries and event streams. The
-clock lives here; below, `now` is an argument.
+Doors change things only through the verbs of `Runtime`; the rest is queries and event streams.
 """
 
 from gonogo.runtime.extensions import Extensions

@@ -260,9 +260,7 @@ class Decisions(Sessions):
         before = find(tx)
         told = len(told_in(tx, before.session_id))
         after = last_seq(tx, before.session_id) + told
-        outcome = self.parts.desk.decide(
-            tx, before.id, replace(ruling, after=after), self.parts.clock()
-        )
+        outcome = self.parts.desk.decide(tx, before.id, replace(ruling, after=after))
         if isinstance(outcome, Refusal):
             return outcome
         if len(told_in(tx, outcome.session_id)) > told:

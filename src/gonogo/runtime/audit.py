@@ -97,7 +97,7 @@ class Audits:
             Forbidden: the principal is no admin.
         """
         principal.require(Role.ADMIN)
-        await self.parts.store.write(auditing.set_anchor, principal.id, self.parts.clock())
+        await self.parts.store.write(auditing.set_anchor, principal.id)
         anchor = await self.parts.store.read(auditing.last_anchor)
         return AuditAnchor(
             text=anchor.text(), at=anchor.at, seq=anchor.seq, hash=anchor.hash,
@@ -144,8 +144,7 @@ class Audits:
         """
         principal.require(Role.ADMIN)
         self._check_age(before)
-        now = self.parts.clock()
-        return await self.parts.store.write(auditing.prune, heads, before, principal.id, now)
+        return await self.parts.store.write(auditing.prune, heads, before, principal.id)
 
     def _check_age(self, before: datetime) -> None:
         days = self.parts.settings.keep_audit_days
@@ -153,7 +152,7 @@ class Audits:
             raise Conflict(
                 "The audit log is kept for ever; set GONOGO_KEEP_AUDIT_DAYS to shorten it"
             )
-        limit = self.parts.clock() - timedelta(days=days)
+        limit = self.parts.store.clock() - timedelta(days=days)
         if before > limit:
             raise InvalidMessage(
                 f"before: entries are kept for {days:g} days (GONOGO_KEEP_AUDIT_DAYS), "

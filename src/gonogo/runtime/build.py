@@ -1,7 +1,6 @@
 """The rooms of one runtime, put together."""
 
 from collections.abc import Callable, Sequence
-from datetime import datetime
 from functools import partial
 
 import anyio
@@ -92,7 +91,7 @@ def open_parts(
         accept_restored=settings.accept_restored, clock=clock,
     )  # fmt: skip
     try:
-        return build(settings, environment, model, clock, more, store)
+        return build(settings, environment, model, more, store)
     except BaseException:
         # Whoever tries again, in this process too, must find it free.
         store.close()
@@ -103,16 +102,15 @@ def build(
     settings: Settings,
     environment: dict[str, str],
     model: Model | None,
-    clock: Clock,
     more: Extensions,
     store: Store,
 ) -> Parts:
     """Tie every room to the others."""
-    kit = open_toolkit(settings, environment, store, clock, more.kinds)
+    kit = open_toolkit(settings, environment, store, more.kinds)
     hub, metrics = Hub(), Metrics(kit.tools)
     hub.watch(metrics.observe)
     profiles = load_profiles(settings.agents, known_tools=kit.names)
-    sender = open_hooks(settings, environment, store, clock, metrics)
+    sender = open_hooks(settings, environment, store, metrics)
     slot = ModelSlot(
         settings=settings, environment=environment, model=model, failed=metrics.model_failed
     )
@@ -132,32 +130,32 @@ def build(
     )  # fmt: skip
     rollbacks = Rollbacks(
         store=store, traffic=traces.traffic, open_workspace=gate.open_workspace,
-        snapshots=traces.snapshots, clock=clock,
+        snapshots=traces.snapshots,
     )  # fmt: skip
-    erasures, sweeps = _open_sweeps(settings, traces, clock, hub, lambda: dispatcher)
+    erasures, sweeps = _open_sweeps(settings, traces, hub, lambda: dispatcher)
     hands = Hands(
-        store=store, desk=desk, gate=gate, clock=clock, traces=traces,
+        store=store, desk=desk, gate=gate, traces=traces,
         watches=Watches(
             store=store, desk=desk, guards=gate.guards, traffic=traces.traffic,
-            taken=settings.taken, open_workspace=gate.open_workspace, clock=clock,
-            resume=lambda tx, call, now: went_on.of_call(tx, call, now),
+            taken=settings.taken, open_workspace=gate.open_workspace,
+            resume=lambda tx, call: went_on.of_call(tx, call),
         ),
         means=open_means(settings),
     )  # fmt: skip
     loop = Loop(
-        store=store, desk=desk, gate=gate, hands=hands, model=slot, clock=clock, tell=hub.tell,
+        store=store, desk=desk, gate=gate, hands=hands, model=slot, tell=hub.tell,
         max_requests=settings.max_steps,
         metered=lambda reply: metrics.model_answered(reply.model, reply.usage),
-        meter=Meter(store=store, clock=clock, limits=settings.budget),
+        meter=Meter(store=store, limits=settings.budget),
         account=Accounts(store=store, snapshots=traces.snapshots).text,
     )  # fmt: skip
     engine = Engine(
-        store=store, clock=clock, patterns=more.patterns, strategies=more.all_strategies,
+        store=store, patterns=more.patterns, strategies=more.all_strategies,
         timeout=settings.subtask_timeout,
         run=lambda work: subtasks.run(work),
-        ended=lambda tx, plan, status, now: planning.ended(tx, plan, status, now),
-        dropped=lambda tx, row, reason, now: subtasks.dropped(tx, row, reason, now),
-        try_again=lambda tx, plan, now: Retry(planning).carry_out(tx, plan, now),
+        ended=lambda tx, plan, status: planning.ended(tx, plan, status),
+        dropped=lambda tx, row, reason: subtasks.dropped(tx, row, reason),
+        try_again=lambda tx, plan: Retry(planning).carry_out(tx, plan),
         ask=partial(ask_to_start, desk), starting=checkpoint_starts,
         room_to_ask=lambda tx, plan: desk.room(tx, plan.session_id),
         retreat=_retreat(settings, rollbacks, lambda tx, work: engine.check(tx, work)),
@@ -170,7 +168,7 @@ def build(
         over_patience=None if settings.unattended else partial(ask_about_model, desk),
     )  # fmt: skip
     threads = Threads(
-        store=store, clock=clock, check=engine.check, park=engine.park,
+        store=store, check=engine.check, park=engine.park,
         answered=engine.model_answered,
     )  # fmt: skip
     built_in = BuiltInKinds(
@@ -180,7 +178,7 @@ def build(
         tools=ToolStep(threads=threads, loop=loop, patterns=engine.patterns),
     ).all()
     subtasks = Subtasks(
-        store=store, desk=desk, clock=clock, check=engine.check,
+        store=store, desk=desk, check=engine.check,
         kinds={kind.name: kind for kind in (*built_in, *more.kinds)},
         patterns=engine.patterns,
     )  # fmt: skip
@@ -192,20 +190,20 @@ def build(
         max_parallel=settings.max_parallel,
         proposals=Proposals(desk=desk, look_over=_look_over(settings, doings, gate)),
         end_unfinished=engine.end_unfinished,
-        closing=lambda tx, plan, now: _end_searches(tx, plan, now, replanning, answering),
+        closing=lambda tx, plan: _end_searches(tx, plan, replanning, answering),
     )  # fmt: skip
     replanning = Replanning(
         desk=desk, engine=engine, planning=planning, within_grant=settings.replan_within_grant
     )
     answering = Answering(desk=desk, planning=planning)
     search = Search(
-        store=store, loop=loop, planning=planning, clock=clock, timeout=settings.replanning_timeout,
+        store=store, loop=loop, planning=planning, timeout=settings.replanning_timeout,
         patience=settings.model_patience,
         aims={PlanStatus.REPLANNING: replanning, PlanStatus.AWAITING_APPROVAL: answering},
     )  # fmt: skip
-    controls = Controls(store=store, planning=planning, profiles=profiles, clock=clock)
+    controls = Controls(store=store, planning=planning, profiles=profiles)
     turns = Turns(
-        store=store, loop=loop, desk=desk, controls=controls, clock=clock,
+        store=store, loop=loop, desk=desk, controls=controls,
         patience=settings.model_patience,
     )  # fmt: skip
     went_on = Continuation(engine=engine, turns=turns, hands=hands)
@@ -244,24 +242,22 @@ def build(
             HOOK: sender.job,
         },
         sender.before(Timers(desk=desk, engine=engine, hands=hands, went_on=went_on).fire),
-        clock,
         aside={HOOK, ERASE},
     )
     return Parts(
-        settings=settings, clock=clock, store=store, hub=hub, metrics=metrics, desk=desk,
+        settings=settings, store=store, hub=hub, metrics=metrics, desk=desk,
         gate=gate, hands=hands, engine=engine, planning=planning, replanning=replanning,
         answering=answering, rollbacks=rollbacks, sweeps=sweeps, erasures=erasures, sender=sender,
         turns=turns,
         inbox=Inbox(locale=settings.locale), dispatcher=dispatcher, model=slot,
         profiles=profiles, tools=kit.tools, servers=kit.servers, went_on=went_on,
-        closing=anyio.Event(), bearers=open_bearers(settings, clock),
+        closing=anyio.Event(), bearers=open_bearers(settings, store.clock),
     )  # fmt: skip
 
 
 def _open_sweeps(
     settings: Settings,
     traces: Traces,
-    clock: Clock,
     hub: Hub,
     dispatcher: Callable[[], LocalDispatcher],
 ) -> tuple[Erasures, Sweeps]:
@@ -269,20 +265,17 @@ def _open_sweeps(
     erasures = Erasures(
         store=traces.store, snapshots=traces.snapshots, traffic=traces.traffic,
         open_workspace=traces.open_workspace, drafts=settings.drafts, taken=settings.taken,
-        clock=clock,
         at_rest=lambda keys: dispatcher().at_rest(keys), end=hub.end,
     )  # fmt: skip
     return erasures, Sweeps(
-        store=traces.store, snapshots=traces.snapshots, clock=clock, erasures=erasures,
+        store=traces.store, snapshots=traces.snapshots, erasures=erasures,
         days=settings.keep_checkpoints_days, retention=settings.retention_days,
     )  # fmt: skip
 
 
-def _end_searches(
-    tx: Tx, plan: Plan, now: datetime, replanning: Replanning, answering: Answering
-) -> None:
-    replanning.drop(tx, plan, now)
-    answering.drop(tx, plan, now)
+def _end_searches(tx: Tx, plan: Plan, replanning: Replanning, answering: Answering) -> None:
+    replanning.drop(tx, plan)
+    answering.drop(tx, plan)
 
 
 def _retreat(

@@ -3,7 +3,6 @@
 from collections import ChainMap
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import TYPE_CHECKING, TypeVar
 
 import anyio
@@ -46,7 +45,7 @@ V = TypeVar("V")
 
 
 def open_servers(
-    settings: Settings, environment: Mapping[str, str], store: Store, clock: Callable[[], datetime]
+    settings: Settings, environment: Mapping[str, str], store: Store
 ) -> ServerPool | None:
     """The servers that the configuration names; None: there are none."""
     configs = _configured(settings, environment)
@@ -54,8 +53,8 @@ def open_servers(
         return None
 
     async def seen(definitions: Sequence[Definition]) -> Mapping[str, ToolHistory | str]:
-        found = await store.read(_unchanged, definitions, clock())
-        return found or await store.write(_seen, definitions, clock())
+        found = await store.read(_unchanged, definitions)
+        return found or await store.write(_seen, definitions)
 
     return ServerPool(configs, seen)
 
@@ -68,28 +67,22 @@ def _configured(settings: Settings, environment: Mapping[str, str]) -> Mapping[s
     return load_servers(settings.mcp_file, environment)
 
 
-def _unchanged(
-    tx: Tx, definitions: Sequence[Definition], now: datetime
-) -> Mapping[str, ToolHistory | str] | None:
+def _unchanged(tx: Tx, definitions: Sequence[Definition]) -> Mapping[str, ToolHistory | str] | None:
     """What is known of these tools, if nothing is to be written; so that looking costs no write."""
     found: dict[str, ToolHistory | str] = {}
     for each in definitions:
-        known = _known(tx, each, now)
+        known = _known(tx, each)
         if known is None:
             return None
         found[each.name] = known
     return found
 
 
-def _seen(
-    tx: Tx, definitions: Sequence[Definition], now: datetime
-) -> Mapping[str, ToolHistory | str]:
-    return {
-        d.name: _known(tx, d, now) or sight(tx, d.name, d.digest, d.body, now) for d in definitions
-    }
+def _seen(tx: Tx, definitions: Sequence[Definition]) -> Mapping[str, ToolHistory | str]:
+    return {d.name: _known(tx, d) or sight(tx, d.name, d.digest, d.body) for d in definitions}
 
 
-def _known(tx: Tx, definition: Definition, now: datetime) -> ToolHistory | str | None:
+def _known(tx: Tx, definition: Definition) -> ToolHistory | str | None:
     """What was seen of a tool, or why no more of it is written down; None: it is new."""
     standing = standing_of(tx, definition.name)
     if standing is None:
@@ -97,7 +90,7 @@ def _known(tx: Tx, definition: Definition, now: datetime) -> ToolHistory | str |
         return f"its server has listed {MOST_SEEN} other tools already" if full else None
     if standing.now.digest == definition.digest:
         return standing
-    if standing.is_restless(now):
+    if standing.is_restless(tx.now):
         return (
             f"it has changed {MOST_CHANGES} times within a day; "
             f"once you have read it, say: gonogo tool accept {definition.name}"
@@ -135,12 +128,11 @@ def open_toolkit(
     settings: Settings,
     environment: Mapping[str, str],
     store: Store,
-    clock: Callable[[], datetime],
     kinds: Sequence[Kind],
 ) -> Toolkit:
     """Our tools, and the servers of the configuration."""
     own = builtin_tools() | propose_tool({kind.name: kind.description for kind in kinds})
-    return Toolkit(own=own, servers=open_servers(settings, environment, store, clock))
+    return Toolkit(own=own, servers=open_servers(settings, environment, store))
 
 
 class KnownNames(Collection[str]):
@@ -252,8 +244,7 @@ class ForeignServers:
             NotFound: no such tool was ever seen.
         """
         principal.require(Role.ADMIN)
-        now = self.parts.clock()
-        news = await self.parts.store.write(_accept, principal, name, now)
+        news = await self.parts.store.write(_accept, principal, name)
         return AcceptedTool(name=name, news=news)
 
 
@@ -277,10 +268,10 @@ def _sighting(seen: Sighting) -> SightingView:
     return SightingView(digest=seen.digest, seen_at=seen.seen_at, accepted_at=seen.accepted_at)
 
 
-def _accept(tx: Tx, principal: Principal, name: str, now: datetime) -> bool:
+def _accept(tx: Tx, principal: Principal, name: str) -> bool:
     standing = standing_of(tx, name)
     if standing is None:
         raise NotFound(f"No server has listed a tool {name!r} yet")
     if standing.accepted:
         return False
-    return accept(tx, standing.now, principal.name, now, actor=principal.id)
+    return accept(tx, standing.now, principal.name, actor=principal.id)

@@ -63,7 +63,7 @@ def link_url(public_url: str, link: DecisionLink, key: bytes) -> str:
     return f"{public_url}/d/{link_token(link, key)}"
 
 
-def person(tx: Tx, who: str, now: datetime, memory: Memory | None) -> Principal | None:
+def person(tx: Tx, who: str, memory: Memory | None) -> Principal | None:
     """Who has that id or name, with the role that they have now; None without one.
 
     Args:
@@ -76,7 +76,7 @@ def person(tx: Tx, who: str, now: datetime, memory: Memory | None) -> Principal 
     if memory is None or (seen := last_sight(tx, who)) is None:
         return None
     name, sight = seen
-    role = memory.role(sight, now)
+    role = memory.role(sight, tx.now)
     return None if role is None else Principal(id=who, name=name, role=role)
 
 
@@ -103,45 +103,38 @@ def hindrance(tx: Tx, principal: Principal, approval: Approval) -> str | None:
 
 
 def new_link(
-    tx: Tx,
-    approval: Approval,
-    principal: Principal,
-    made_by: str,
-    lifetime: timedelta,
-    now: datetime,
+    tx: Tx, approval: Approval, principal: Principal, made_by: str, lifetime: timedelta
 ) -> DecisionLink:
     """Make a link for somebody who may decide."""
-    expires = now + lifetime
+    expires = tx.now + lifetime
     link = DecisionLink(
         id=new_id("link"), approval_id=approval.id, digest=approval.digest,
         principal_id=principal.id, name=principal.name, role=int(principal.role),
-        made_by=made_by, created_at=now, expires_at=min(expires, approval.expires_at or expires),
+        made_by=made_by, created_at=tx.now, expires_at=min(expires, approval.expires_at or expires),
         used_at=None, revoked_at=None,
     )  # fmt: skip
     add_link(tx, link)
     log.note(
-        tx, approval.session_id, now, actor=made_by, action="link.made", subject=principal.id,
+        tx, approval.session_id, actor=made_by, action="link.made", subject=principal.id,
         link_id=link.id, approval_id=approval.id, expires_at=link.expires_at.isoformat(),
         name=link.name,
     )  # fmt: skip
     return link
 
 
-def state_of(
-    tx: Tx, link: DecisionLink, approval: Approval, now: datetime, memory: Memory | None
-) -> LinkState:
+def state_of(tx: Tx, link: DecisionLink, approval: Approval, memory: Memory | None) -> LinkState:
     """What a link is good for now."""
     if link.revoked_at is not None:
         return LinkState.REVOKED
     if link.used_at is not None:
         return LinkState.USED
-    if approval.status is ApprovalStatus.EXPIRED or _is_over(link, approval, now):
+    if approval.status is ApprovalStatus.EXPIRED or _is_over(link, approval, tx.now):
         return LinkState.EXPIRED
     if approval.status is not ApprovalStatus.PENDING:
         return LinkState.DECIDED
     if link.digest != approval.digest:
         return LinkState.STALE
-    holder = person(tx, link.principal_id, now, memory)
+    holder = person(tx, link.principal_id, memory)
     if holder is None or holder.role < link.role or not may_decide(tx, holder, approval):
         return LinkState.REFUSED
     return LinkState.OPEN
@@ -252,14 +245,13 @@ class Links(Decisions):
     def _decide_by_link(
         self, tx: Tx, link: DecisionLink, word: DecisionWord, feedback: str | None
     ) -> Refusal | None:
-        now = self.parts.clock()
-        holder = person(tx, link.principal_id, now, self._memory)
+        holder = person(tx, link.principal_id, self._memory)
         approval = approval_of(tx, link.approval_id)
         # All of it anew: what the page showed may be of a moment ago.
         if (
             holder is None
             or approval is None
-            or state_of(tx, link, approval, now, self._memory) is not LinkState.OPEN
+            or state_of(tx, link, approval, self._memory) is not LinkState.OPEN
         ):
             raise Forbidden("The link is not good any more")
         ruling = Ruling(
@@ -269,7 +261,7 @@ class Links(Decisions):
         outcome = self._decide(tx, lambda tx: approval, ruling)
         if isinstance(outcome, Refusal):
             return outcome
-        if not use_link(tx, link.id, now):
+        if not use_link(tx, link.id):
             # Raised, so that nothing of this answer stays: the link was spent at this moment.
             raise Conflict("The link was used or revoked at this moment")
         return None
@@ -277,8 +269,8 @@ class Links(Decisions):
     def _make_link(
         self, tx: Tx, principal: Principal, approval_id: str, name: str | None
     ) -> DecisionLink:
-        approval, now = readable_approval(tx, principal, approval_id), self.parts.clock()
-        holder = person(tx, principal.id if name is None else name, now, self._memory)
+        approval = readable_approval(tx, principal, approval_id)
+        holder = person(tx, principal.id if name is None else name, self._memory)
         if (
             name is not None
             and principal.role < Role.ADMIN
@@ -293,16 +285,15 @@ class Links(Decisions):
         if problem is not None:
             raise Forbidden(f"No link for {holder.name}: {problem}")
         lifetime = timedelta(seconds=self.parts.settings.link_expiry)
-        return new_link(tx, approval, holder, principal.id, lifetime, now)
+        return new_link(tx, approval, holder, principal.id, lifetime)
 
     def _revoke_links(self, tx: Tx, principal: Principal, approval_id: str) -> None:
         approval = readable_approval(tx, principal, approval_id)
-        now = self.parts.clock()
         for link in open_links(tx, approval.id):
             theirs = principal.role >= Role.ADMIN or link.principal_id == principal.id
-            if theirs and revoke_link(tx, link.id, now):
+            if theirs and revoke_link(tx, link.id):
                 log.note(
-                    tx, approval.session_id, now, actor=principal.id, action="link.revoked",
+                    tx, approval.session_id, actor=principal.id, action="link.revoked",
                     subject=link.principal_id, link_id=link.id, approval_id=approval.id,
                     name=link.name,
                 )  # fmt: skip
@@ -315,7 +306,7 @@ class Links(Decisions):
             raise NotFound("There is no such link")
         return LinkPage(
             link=link, approval=approval,
-            state=state_of(tx, link, approval, self.parts.clock(), self._memory),
+            state=state_of(tx, link, approval, self._memory),
             locale=spoken_in(tx, approval.session_id) or DEFAULT,
         )  # fmt: skip
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 import anyio
@@ -89,8 +88,7 @@ class Driving:
     dispatcher: LocalDispatcher
     hub: Hub
     metrics: Metrics
-    clock: Callable[[], datetime]
-    take_up: Callable[[Tx, datetime], None]
+    take_up: Callable[[Tx], None]
     """Sets going what was left undone."""
 
     async def serve(self, *, task_status: Any = anyio.TASK_STATUS_IGNORED) -> None:  # noqa: ANN401
@@ -110,7 +108,7 @@ class Driving:
         await self.count_questions()
         async with anyio.create_task_group() as group:
             await group.start(self.dispatcher.serve)
-            await self.store.write(self.take_up, self.clock())
+            await self.store.write(self.take_up)
             task_status.started()
             await self.store.driver.stay()
             group.cancel_scope.cancel()

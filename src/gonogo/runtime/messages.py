@@ -94,7 +94,7 @@ class Messages(Decisions):
     def _keep(self, tx: Tx, once: Once, receipt: Receipt) -> None:
         row = {
             "principal_id": once.by.id, "key": once.key, "request_digest": once.digest,
-            "answer": {"receipt": receipt.as_json()}, "created_at": self.parts.clock(),
+            "answer": {"receipt": receipt.as_json()}, "created_at": tx.now,
         }  # fmt: skip
         people.keep_answer(tx, row)
 
@@ -108,20 +108,19 @@ class Messages(Decisions):
         message: UserMessage | SwitchAgent,
     ) -> Receipt:
         self._check_agent(message.agent_type)
-        now = self.parts.clock()
         session, created = self._session_for(tx, principal, session_id)
         if session_id is None:
-            log.tell(tx, session.id, now, SessionInfo(session_id=session.id))
+            log.tell(tx, session.id, SessionInfo(session_id=session.id))
         agent = message.agent_type
         if isinstance(message, SwitchAgent):
             self.parts.inbox.switch(
-                tx, session, message.agent_type, message.reason, message.confidence, now,
+                tx, session, message.agent_type, message.reason, message.confidence,
                 final=not message.content,
             )  # fmt: skip
         if not message.content:
             after = log.begin_seq(tx, session.id)
             return Receipt(session_id=session.id, after=after, created=created)
-        kept = self.parts.inbox.receive(tx, session, message.content, agent, now, principal.id)
+        kept = self.parts.inbox.receive(tx, session, message.content, agent, principal.id)
         after = log.begin_seq(tx, session.id)
         return Receipt(
             session_id=session.id, after=after, created=created, turn_id=kept.turn_id,
@@ -211,12 +210,11 @@ class Messages(Decisions):
         session, call = session_of(tx, session_id), call_of(tx, message.call_id)
         assert session is not None and call is not None  # noqa: S101, PT018 - found just before
         _check_expects_result(session, call)
-        now = self.parts.clock()
         error = message.error
         status = _C.COMPLETED if error is None else _C.FAILED
-        end_call(tx, call, status, now, result=message.result, error=error)
+        end_call(tx, call, status, result=message.result, error=error)
         drop_timer(tx, CLIENT_CALL, call.id)
-        self.parts.went_on.of_call(tx, call, now)
+        self.parts.went_on.of_call(tx, call)
         return Receipt(
             session_id=session_id, after=log.begin_seq(tx, session_id), turn_id=call.turn_id,
             plan_id=call.plan_id,
@@ -228,7 +226,6 @@ class Messages(Decisions):
         self, tx: Tx, principal: Principal, session_id: str | None, message: Cancel
     ) -> Receipt:
         session = visible(tx, principal, session_id or "")
-        now = self.parts.clock()
         turn_id = message.turn_id
         if turn_id is None:
             going = [t for t in open_turns(tx, session.id) if t.status is not TurnStatus.QUEUED]
@@ -237,13 +234,13 @@ class Messages(Decisions):
             turn = turn_of(tx, turn_id)
             if turn is None or turn.session_id != session.id:
                 raise NotFound(f"No turn found with id={turn_id}")
-            self.parts.turns.cancel(tx, turn, principal.id, now, message.reason)
+            self.parts.turns.cancel(tx, turn, principal.id, message.reason)
             after = log.begin_seq(tx, session.id)
             return Receipt(session_id=session.id, after=after, turn_id=turn.id)
         plan = plan_of(tx, session.active_plan_id) if session.active_plan_id else None
         if plan is None or plan.status in ENDED:
             raise Conflict("Nothing is running in this session")
-        self.parts.engine.cancel(tx, plan.id, principal.id, now, message.reason)
+        self.parts.engine.cancel(tx, plan.id, principal.id, message.reason)
         after = log.begin_seq(tx, session.id)
         return Receipt(session_id=session.id, after=after, plan_id=plan.id)
 

@@ -54,7 +54,7 @@ class PrincipalVerbs:
         """How long a principal's credential is still valid, if nobody ends it."""
         if principal.until is None:
             return math.inf
-        return max(0.0, (principal.until - self.parts.clock()).total_seconds())
+        return max(0.0, (principal.until - self.parts.store.clock()).total_seconds())
 
     async def create_token(
         self, principal: Principal, name: str, role: Role
@@ -81,7 +81,7 @@ class PrincipalVerbs:
             "name": name,
             "role": int(role),
             "secret_hash": secret_hash(secret),
-            "created_at": self.parts.clock(),
+            "created_at": self.parts.store.clock(),
             "revoked_at": None,
         }
         await self.parts.store.write(_add_token, row, principal.id)
@@ -105,7 +105,7 @@ class PrincipalVerbs:
             NotFound: there is no such token.
         """
         principal.require(Role.ADMIN)
-        await self.parts.store.write(_revoke_token, token_id, principal.id, self.parts.clock())
+        await self.parts.store.write(_revoke_token, token_id, principal.id)
         for told in self._on_revoked:
             told()
 
@@ -144,7 +144,7 @@ class PrincipalVerbs:
             "key": key,
             "request_digest": request_digest,
             "answer": answer,
-            "created_at": self.parts.clock(),
+            "created_at": self.parts.store.clock(),
         }
         await self.parts.store.write(rows.keep_answer, row, about)
 
@@ -156,9 +156,7 @@ class PrincipalVerbs:
             raise
         if bearers.is_news(person):
             issuer, remembers = bearers.expected.issuer, bearers.memory is not None
-            await self.parts.store.write(
-                _keep_person, person, issuer, self.parts.clock(), remembers=remembers
-            )
+            await self.parts.store.write(_keep_person, person, issuer, remembers=remembers)
             bearers.kept(person.id, person.name, person.words)
         return Principal(id=person.id, name=person.shown, role=person.role, until=person.until)
 
@@ -166,47 +164,47 @@ class PrincipalVerbs:
         """Whoever comes without a role has none while they are away, either."""
         if not bearers.has_role(principal_id):
             return
-        sight = Sight(issuer=bearers.expected.issuer, words=(), at=self.parts.clock())
+        sight = Sight(issuer=bearers.expected.issuer, words=(), at=self.parts.store.clock())
         await self.parts.store.write(rows.keep_sight, principal_id, sight)
         bearers.kept(principal_id, "", ())
 
 
-def _keep_person(tx: Tx, person: Person, issuer: str, now: datetime, *, remembers: bool) -> None:
-    _keep_name(tx, person, issuer, now)
+def _keep_person(tx: Tx, person: Person, issuer: str, *, remembers: bool) -> None:
+    _keep_name(tx, person, issuer)
     if remembers:
-        sight = Sight(issuer=issuer, words=person.words, at=now)
+        sight = Sight(issuer=issuer, words=person.words, at=tx.now)
         rows.keep_sight(tx, person.id, sight)
 
 
-def _keep_name(tx: Tx, person: Person, issuer: str, now: datetime) -> None:
+def _keep_name(tx: Tx, person: Person, issuer: str) -> None:
     known = rows.names(tx, [person.id]).get(person.id)
     if known == person.shown:
         return
-    if not rows.keep_principal(tx, person.id, person.shown, now):
+    if not rows.keep_principal(tx, person.id, person.shown):
         rows.rename_principal(tx, person.id, person.shown)
     log.note(
-        tx, log.SYSTEM, now, actor=person.id, subject=person.id, name=person.name,
+        tx, log.SYSTEM, actor=person.id, subject=person.id, name=person.name,
         action="principal.recognised" if known is None else "principal.renamed",
         issuer=issuer, sub=person.subject,
     )  # fmt: skip
 
 
 def _add_token(tx: Tx, row: dict[str, Any], by: str) -> None:
-    rows.keep_principal(tx, row["principal_id"], row["name"], row["created_at"])
+    rows.keep_principal(tx, row["principal_id"], row["name"])
     rows.add_token(tx, row)
     log.note(
-        tx, log.SYSTEM, row["created_at"], actor=by, action="token.created", subject=row["id"],
+        tx, log.SYSTEM, actor=by, action="token.created", subject=row["id"],
         name=row["name"], role=Role(row["role"]).word,
     )  # fmt: skip
 
 
-def _revoke_token(tx: Tx, token_id: str, by: str, now: datetime) -> None:
-    if not rows.revoke_token(tx, token_id, now):
+def _revoke_token(tx: Tx, token_id: str, by: str) -> None:
+    if not rows.revoke_token(tx, token_id):
         raise NotFound(f"There is no token {token_id}")
     # Whoever was shut out has approved nothing that is still open.
     forgotten = forget_votes(tx, token_id)
     log.note(
-        tx, log.SYSTEM, now, actor=by, action="token.revoked", subject=token_id,
+        tx, log.SYSTEM, actor=by, action="token.revoked", subject=token_id,
         withdrawn_votes=forgotten or None,
     )  # fmt: skip
 
@@ -255,7 +253,7 @@ class Logins:
         """
         secret = secrets.token_urlsafe(32)
         row = token and await self.parts.store.read(token_by_secret, secret_hash(token))
-        now = self.parts.clock()
+        now = self.parts.store.clock()
         login = Login(
             secret_hash=secret_hash(secret), principal_id=principal.id, name=principal.name,
             role=int(principal.role), token_id=row.id if row else None, created_at=now,
@@ -270,8 +268,8 @@ class Logins:
         Raises:
             Unauthorized: nobody is, or not any more.
         """
-        now = self.parts.clock()
-        login = await self.parts.store.read(rows.find, secret_hash(secret), now)
+        now = self.parts.store.clock()
+        login = await self.parts.store.read(rows.find, secret_hash(secret))
         if login is None:
             raise Unauthorized("This browser session is over; open the console's link again")
         until = _until(now, login.ends_at)

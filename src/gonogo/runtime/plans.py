@@ -155,14 +155,14 @@ class Plans:
     async def plan_status(self, principal: Principal, plan_id: str) -> PlanStatusView:
         """How far a plan is."""
         found, runs, used, refused = await self.parts.store.read(_in_all, principal, plan_id)
-        usage = usage_view(found[0], runs, used, self.parts.clock())
+        usage = usage_view(found[0], runs, used, self.parts.store.clock())
         limits = in_force(self.parts.settings.budget, found[0].budget)
         return status_view(*found, usage=usage, limits=limits, refused=refused)
 
     async def plan_graph(self, principal: Principal, plan_id: str) -> PlanGraph:
         """A plan as a graph to draw, with when its subtasks ran and waited."""
         drawn = await self.parts.store.read(_drawn, principal, plan_id)
-        return graph_view(drawn, self.parts.clock())
+        return graph_view(drawn, self.parts.store.clock())
 
     async def revisions(self, principal: Principal, plan_id: str) -> list[RevisionView]:
         """Every revision of a plan, oldest first."""
@@ -254,30 +254,25 @@ class Plans:
             Conflict: it had ended already.
         """
         principal.require(Role.OPERATOR)
-        await self.parts.store.write(_revoke, principal, grant_id, self.parts.clock())
+        await self.parts.store.write(_revoke, principal, grant_id)
 
-    def _start(self, tx: Tx, plan_id: str, by: str, now: datetime) -> None:
-        self.parts.engine.start(tx, plan_id, by, now)
+    def _start(self, tx: Tx, plan_id: str, by: str) -> None:
+        self.parts.engine.start(tx, plan_id, by)
         plan = plan_of(tx, plan_id)
         if plan is not None:
-            self.parts.inbox.plan_started(tx, plan.session_id, now)
+            self.parts.inbox.plan_started(tx, plan.session_id)
 
     async def _do(self, principal: Principal, plan_id: str, verb: Verb, *what: str) -> PlanView:
         principal.require(Role.OPERATOR)
-        await self.parts.store.write(_carry_out, principal, plan_id, verb, what, self.parts.clock())
+        await self.parts.store.write(_carry_out, principal, plan_id, verb, what)
         return await self.plan(principal, plan_id)
 
 
 def _carry_out(
-    tx: Tx,
-    principal: Principal,
-    plan_id: str,
-    verb: Verb,
-    what: tuple[str, ...],
-    now: datetime,
+    tx: Tx, principal: Principal, plan_id: str, verb: Verb, what: tuple[str, ...]
 ) -> None:
     seen_plan(tx, principal, plan_id)
-    verb(tx, plan_id, *what, principal.id, now)
+    verb(tx, plan_id, *what, principal.id)
 
 
 def _found(tx: Tx, principal: Principal, plan_id: str) -> Found:
@@ -343,15 +338,15 @@ def _grants(tx: Tx, principal: Principal, session_id: str | None) -> list[Any]:
     return [grant for grant in list_grants(tx, None) if grant.session_id in ids]
 
 
-def _revoke(tx: Tx, principal: Principal, grant_id: str, now: datetime) -> None:
+def _revoke(tx: Tx, principal: Principal, grant_id: str) -> None:
     grant = grant_of(tx, grant_id)
     session = seen(tx, principal, grant.session_id) if grant else None
     if grant is None or session is None:
         raise NotFound(f"No grant found with id={grant_id}")
-    if not revoke_grant(tx, grant_id, now, principal.name):
+    if not revoke_grant(tx, grant_id, principal.name):
         raise Conflict(f"Grant {grant_id} has ended already")
     log.note(
-        tx, session.id, now, actor=principal.id, action="grant.revoked", subject=grant_id,
+        tx, session.id, actor=principal.id, action="grant.revoked", subject=grant_id,
         plan_id=grant.plan_id, subtask_id=grant.subtask_id,
     )  # fmt: skip
 
@@ -417,7 +412,7 @@ class Comments:
         """
         principal.require(Role.OPERATOR)
         kept = await self.parts.store.write(
-            self._comment, principal, plan_id, content, subtask_id, revision, self.parts.clock()
+            self._comment, principal, plan_id, content, subtask_id, revision
         )
         return comment_view(kept)
 
@@ -441,7 +436,7 @@ class Comments:
             Conflict: it does not wait, is with its planner already, or has no open comment.
         """
         principal.require(Role.OPERATOR)
-        return await self.parts.store.write(self._send_back, principal, plan_id, self.parts.clock())
+        return await self.parts.store.write(self._send_back, principal, plan_id)
 
     def _comment(
         self,
@@ -451,16 +446,15 @@ class Comments:
         content: str,
         subtask_id: str | None,
         revision: int | None,
-        now: datetime,
     ) -> Comment:
         readable_plan(tx, principal, plan_id)
         return self.parts.answering.comment(
-            tx, plan_id, content, principal, now, subtask_id=subtask_id, revision=revision
+            tx, plan_id, content, principal, subtask_id=subtask_id, revision=revision
         )
 
-    def _send_back(self, tx: Tx, principal: Principal, plan_id: str, now: datetime) -> PlanView:
+    def _send_back(self, tx: Tx, principal: Principal, plan_id: str) -> PlanView:
         readable_plan(tx, principal, plan_id)
-        self.parts.answering.send_back(tx, plan_id, principal, now)
+        self.parts.answering.send_back(tx, plan_id, principal)
         return _view(tx, plan_of(tx, plan_id))
 
 

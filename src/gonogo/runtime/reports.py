@@ -58,7 +58,7 @@ class Analyses:
             NotFound: there is no such session that the principal may see.
         """
         try:
-            last = (until or self.parts.clock()).astimezone(UTC)
+            last = (until or self.parts.store.clock()).astimezone(UTC)
             first = (since or last - WINDOW).astimezone(UTC)
         except OverflowError:
             raise InvalidMessage("since, until: there are no such days") from None

@@ -3,7 +3,6 @@
 import os
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -101,7 +100,7 @@ class Runtime(
         parts.store.deliver = runtime._deliver
         driving = Driving(
             store=parts.store, dispatcher=parts.dispatcher, hub=parts.hub, metrics=parts.metrics,
-            clock=clock, take_up=partial(_take_up, parts),
+            take_up=partial(_take_up, parts),
         )  # fmt: skip
         try:
             await remember(parts)
@@ -235,7 +234,7 @@ class Runtime(
         }  # fmt: skip
         if found.decision == "ask" or gated.tool_class is ToolClass.CONTROL:
             return {**told, "decision": "ask", "preview": gated.preview}
-        await self.parts.store.write(_note_tool, principal, name, gated, self.parts.clock())
+        await self.parts.store.write(_note_tool, principal, name, gated)
         tool, hands = self.parts.tools[name], self.parts.hands
         watch = await hands.watches.before(thread, "", gated, asked=False)
         try:
@@ -264,27 +263,21 @@ def _open(tx: Tx, parts: Parts) -> None:
     log.start_system_chain(tx)
     if parts.store.missing:
         log.note(
-            tx, log.SYSTEM, parts.clock(), actor=PrincipalVerbs.owner.id,
+            tx, log.SYSTEM, actor=PrincipalVerbs.owner.id,
             action="database.accepted", subject=log.SYSTEM, missing=parts.store.missing,
         )  # fmt: skip
 
 
-def _take_up(parts: Parts, tx: Tx, now: datetime) -> None:
-    recover(tx, parts.engine, now)
+def _take_up(parts: Parts, tx: Tx) -> None:
+    recover(tx, parts.engine)
     parts.erasures.recover(tx)
-    parts.sweeps.arm(tx, now)
-    parts.sender.recover(tx, now)
+    parts.sweeps.arm(tx)
+    parts.sender.recover(tx)
 
 
-def _note_tool(
-    tx: Tx,
-    principal: Principal,
-    name: str,
-    gated: Gated,
-    now: datetime,
-) -> None:
+def _note_tool(tx: Tx, principal: Principal, name: str, gated: Gated) -> None:
     log.note(
-        tx, log.SYSTEM, now, actor=principal.id, action="tool.allowed", subject=name,
+        tx, log.SYSTEM, actor=principal.id, action="tool.allowed", subject=name,
         digest=gated.digest, arguments=gated.arguments, reason=gated.verdict.reason,
         rule=gated.verdict.rule, source=gated.verdict.source,
     )  # fmt: skip

@@ -20,7 +20,7 @@ from gonogo.llm import Model, ModelSettings, open_model
 from gonogo.runtime.oidc import Bearers
 from gonogo.runtime.wiring import CountedModel
 from gonogo.settings import Settings
-from gonogo.store import Clock, Store
+from gonogo.store import Store
 from gonogo.telemetry import Metrics
 from gonogo.tools import ServerPool, Tool
 from gonogo.webhooks import Sender
@@ -52,7 +52,6 @@ class Parts:
     """Every room, opened."""
 
     settings: Settings
-    clock: Clock
     store: Store
     hub: Hub
     metrics: Metrics

@@ -251,16 +251,16 @@ class Sessions:
         host = tool_host or "server"
         if host not in _TOOL_HOSTS:
             raise InvalidMessage("tool_host: server or client")
-        now, settings = self.parts.clock(), self.parts.settings
         session = Session(
             id=wanted, principal_id=principal.id, title=title,
             workspace=str(self._workspace(workspace)), locale=locale,
-            spoken=resolve(locale, settings.locale), tool_host=host, agent="orchestrator",
-            active_plan_id=None, last_seq=0, deleted=False, created_at=now, updated_at=now,
+            spoken=resolve(locale, self.parts.settings.locale), tool_host=host,
+            agent="orchestrator", active_plan_id=None, last_seq=0, deleted=False,
+            created_at=tx.now, updated_at=tx.now,
         )  # fmt: skip
         add_session(tx, session)
         log.note(
-            tx, log.SYSTEM, now, actor=principal.id, action="session.opened", subject=wanted,
+            tx, log.SYSTEM, actor=principal.id, action="session.opened", subject=wanted,
             workspace=session.workspace,
         )  # fmt: skip
         return session
@@ -289,7 +289,7 @@ class Sessions:
         locale: str | None,
     ) -> None:
         session = visible(tx, principal, session_id)
-        changed: dict[str, Any] = {"updated_at": self.parts.clock()}
+        changed: dict[str, Any] = {"updated_at": tx.now}
         if title is not None:
             changed["title"] = title
         if locale != "":
@@ -299,16 +299,15 @@ class Sessions:
 
     def _delete(self, tx: Tx, principal: Principal, session_id: str) -> str:
         session = visible(tx, principal, session_id)
-        now = self.parts.clock()
         plan = plan_of(tx, session.active_plan_id) if session.active_plan_id else None
-        withdraw_all(tx, self.parts.desk, session_id, now)
+        withdraw_all(tx, self.parts.desk, session_id)
         if plan is not None and plan.status not in ENDED:
-            self.parts.engine.cancel(tx, plan.id, principal.id, now)
+            self.parts.engine.cancel(tx, plan.id, principal.id)
         for turn in open_turns(tx, session_id):
-            self.parts.turns.cancel(tx, turn, principal.id, now)
+            self.parts.turns.cancel(tx, turn, principal.id)
         self.parts.hands.watches.abandon(tx, session_id)
-        end_rules(tx, session_id, now)
-        self.parts.erasures.begin(tx, session, principal.id, now)
+        end_rules(tx, session_id)
+        self.parts.erasures.begin(tx, session, principal.id)
         return session.workspace
 
 
@@ -426,13 +425,13 @@ class SessionRuleVerbs:
         self, tx: Tx, principal: Principal, session_id: str, text: RuleText
     ) -> SessionRule:
         check_owner(tx, principal, session_id)
-        return make_session_rule(tx, session_id, text, principal, self.parts.clock())
+        return make_session_rule(tx, session_id, text, principal)
 
     def _remove_rule(self, tx: Tx, principal: Principal, session_id: str, rule_id: str) -> None:
         check_owner(tx, principal, session_id)
         for row in active_rules(tx, session_id):
             if rule_id in {row.id, f"session:{row.position}"}:
-                remove_session_rule(tx, row, principal, self.parts.clock())
+                remove_session_rule(tx, row, principal)
                 return
         raise NotFound(f"No rule found with id={rule_id}")
 

@@ -1,7 +1,7 @@
 """Whom the operator has told of questions, put together."""
 
-from collections.abc import Callable, Mapping
-from datetime import datetime, timedelta
+from collections.abc import Mapping
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
@@ -25,7 +25,6 @@ def open_hooks(
     settings: Settings,
     environment: Mapping[str, str],
     store: Store,
-    clock: Callable[[], datetime],
     metrics: Metrics,
 ) -> Sender:
     """Read the hooks, and have each of them told of what is committed from now on.
@@ -46,25 +45,18 @@ def open_hooks(
         key = await anyio.to_thread.run_sync(link_key, settings.home)
         return await store.read(_with_addresses, body, public, key)
 
-    return Sender(
-        store=store, hooks=hooks, clock=clock, counted=metrics.hook_tried, completed=completed
-    )
+    return Sender(store=store, hooks=hooks, counted=metrics.hook_tried, completed=completed)
 
 
 def _links(
-    lifetime: timedelta,
-    memory: Memory | None,
-    tx: Tx,
-    approval: Approval,
-    names: tuple[str, ...],
-    now: datetime,
+    lifetime: timedelta, memory: Memory | None, tx: Tx, approval: Approval, names: tuple[str, ...]
 ) -> list[dict[str, Any]]:
     """A link for each of those who may decide; its address is not kept."""
     found: list[dict[str, Any]] = []
     for name in names:
-        holder = person(tx, name, now, memory)
+        holder = person(tx, name, memory)
         if holder is not None and may_decide(tx, holder, approval):
-            link = new_link(tx, approval, holder, "gonogo", lifetime, now)
+            link = new_link(tx, approval, holder, "gonogo", lifetime)
             found.append({"for": holder.name, "link_id": link.id})
     return found
 

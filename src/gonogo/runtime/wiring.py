@@ -63,7 +63,7 @@ def bare_thread(
     """
     return Thread(
         session_id="", name="tool", script="", agent=agent, locale=locale,
-        workspace=workspace, remote=remote, check=lambda tx: None, park=lambda tx, now: None,
+        workspace=workspace, remote=remote, check=lambda tx: None, park=lambda tx: None,
     )  # fmt: skip
 
 

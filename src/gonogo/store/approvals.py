@@ -1,7 +1,6 @@
 """What the desk keeps beside its questions: votes, comments on plans, links that decide."""
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from typing import Any
 
 from sqlalchemy import bindparam, delete, exists, func, select, update
@@ -91,12 +90,12 @@ def place_of_work(tx: Tx, session_id: str) -> tuple[str, str]:
     return row.workspace, row.tool_host
 
 
-def escalate_approval(tx: Tx, approval: Approval, review: Mapping[str, Any], now: datetime) -> bool:
+def escalate_approval(tx: Tx, approval: Approval, review: Mapping[str, Any]) -> bool:
     """Let others decide an open question, once. False when it is closed or was escalated."""
     where = {"id": approval.id, "status": "pending"}
     if approval.escalated_at is not None:
         return False
-    return change(tx, approvals, where, {"review": dict(review), "escalated_at": now})
+    return change(tx, approvals, where, {"review": dict(review), "escalated_at": tx.now})
 
 
 def reviewed_of_plan(tx: Tx, plan_id: str) -> list[Approval]:
@@ -143,9 +142,9 @@ def count_open_comments(tx: Tx, plan_id: str) -> int:
     return tx.execute(_COUNT_OPEN, {"of": plan_id}).scalar_one()
 
 
-def answer_comment(tx: Tx, comment_id: str, answer: str, revision: int, now: datetime) -> bool:
+def answer_comment(tx: Tx, comment_id: str, answer: str, revision: int) -> bool:
     """Keep the planner's answer. False when there is one already."""
-    params = {"of": comment_id, "said": answer, "number": revision, "at": now}
+    params = {"of": comment_id, "said": answer, "number": revision, "at": tx.now}
     return tx.execute(_ANSWER, params).rowcount == 1
 
 
@@ -192,11 +191,11 @@ def open_links(tx: Tx, approval_id: str) -> list[DecisionLink]:
     return many(tx, _OPEN, {"of": approval_id}, DecisionLink)
 
 
-def use_link(tx: Tx, link_id: str, now: datetime) -> bool:
+def use_link(tx: Tx, link_id: str) -> bool:
     """Spend a link. False when that was done before, or it was revoked."""
-    return tx.execute(_USE, {"of": link_id, "at": now}).rowcount == 1
+    return tx.execute(_USE, {"of": link_id, "at": tx.now}).rowcount == 1
 
 
-def revoke_link(tx: Tx, link_id: str, now: datetime) -> bool:
+def revoke_link(tx: Tx, link_id: str) -> bool:
     """End a link. False when it was used or ended before."""
-    return tx.execute(_REVOKE, {"of": link_id, "at": now}).rowcount == 1
+    return tx.execute(_REVOKE, {"of": link_id, "at": tx.now}).rowcount == 1

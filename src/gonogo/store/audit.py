@@ -326,9 +326,7 @@ def removable(tx: Tx, after: str, only: str | None, before: datetime) -> list[St
     return [Stretch(chain=row.chain, first=row.first, last=row.last) for row in found]
 
 
-def prune(
-    tx: Tx, heads: Iterable[ChainHead], before: datetime, by: str, now: datetime
-) -> list[ChainHead]:
+def prune(tx: Tx, heads: Iterable[ChainHead], before: datetime, by: str) -> list[ChainHead]:
     """Remove the beginnings of chains, each up to an entry that the caller has seen.
 
     What is not removable any more is left as it is.
@@ -344,16 +342,16 @@ def prune(
         if log.hash_at(tx, head.chain, head.seq) != head.hash:
             raise Conflict(f"{head.chain} #{head.seq} is not the entry that was exported")
         tx.execute(_REMOVE, {"of": head.chain, "last": head.seq})
-        set_floor(tx, head, now)
+        set_floor(tx, head)
         log.note(
-            tx, SYSTEM, now, actor=by, action=PRUNED, subject=head.chain,
+            tx, SYSTEM, actor=by, action=PRUNED, subject=head.chain,
             first=stretch.first, last=head.seq, hash=head.hash, before=stamp(before),
         )  # fmt: skip
         gone.append(head)
     return gone
 
 
-def set_anchor(tx: Tx, by: str, now: datetime) -> None:
+def set_anchor(tx: Tx, by: str) -> None:
     """Have the system's chain say where all others stand, unless it just said so."""
     known, last = _anchored(tx)
     end = log.extent_of(tx, SYSTEM)
@@ -367,7 +365,7 @@ def set_anchor(tx: Tx, by: str, now: datetime) -> None:
     digest = heads_digest({**known, **heads}.values())
     for part in list(_parts(moved)) or [[]]:
         log.note(
-            tx, SYSTEM, now, actor=by, action=ANCHORED, subject=SYSTEM, heads=digest,
+            tx, SYSTEM, actor=by, action=ANCHORED, subject=SYSTEM, heads=digest,
             chains=len({**known, **heads}), moved=[[h.chain, h.seq, h.hash] for h in part],
         )  # fmt: skip
 
@@ -422,9 +420,9 @@ def _hash_at(tx: Tx, chain: str, seq: int, floors: dict[str, ChainHead]) -> str 
     return log.hash_at(tx, chain, seq)
 
 
-def set_floor(tx: Tx, head: ChainHead, now: datetime) -> None:
+def set_floor(tx: Tx, head: ChainHead) -> None:
     """Keep up to where entries of a chain were removed; whoever does it notes why."""
-    to = {"seq": head.seq, "hash": head.hash, "removed_at": now}
+    to = {"seq": head.seq, "hash": head.hash, "removed_at": tx.now}
     if not change(tx, audit_floors, {"chain": head.chain}, to):
         put(tx, audit_floors, {"chain": head.chain, **to})
 

@@ -168,9 +168,9 @@ class Doer(NamedTuple):
     workspace: str
 
 
-def add_changes(tx: Tx, doer: Doer, origin: str, touched: Sequence[Touched], now: datetime) -> None:
+def add_changes(tx: Tx, doer: Doer, origin: str, touched: Sequence[Touched]) -> None:
     """Write down what was changed, in order."""
-    told = {**doer._asdict(), "origin": origin, "created_at": now}
+    told = {**doer._asdict(), "origin": origin, "created_at": tx.now}
     put(tx, file_changes, [{**told, **each._asdict()} for each in touched])
 
 

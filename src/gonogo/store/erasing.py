@@ -206,7 +206,7 @@ def erase_rows(tx: Tx, session_id: str, most: int = _AT_ONCE) -> bool:
     return True
 
 
-def end_session(tx: Tx, session_id: str, now: datetime) -> None:
+def end_session(tx: Tx, session_id: str) -> None:
     """Take away the last of a deleted session, and what its audit entries say."""
     of = {"of": session_id}
     # Held, so that whoever is still about to add something waits, and then cannot.
@@ -215,19 +215,19 @@ def end_session(tx: Tx, session_id: str, now: datetime) -> None:
         return
     while not erase_rows(tx, session_id):
         pass
-    _remove_unsealed(tx, session_id, now)
+    _remove_unsealed(tx, session_id)
     tx.execute(_SILENCE, of)
     tx.execute(_SILENCE_SYSTEM, of)
     tx.execute(_END, of)
     head = {"audit_seq": held[0].audit_seq, "audit_hash": held[0].audit_hash}
     put(tx, chains, {"chain": session_id, **head})
     log.note(
-        tx, SYSTEM, now, actor="gonogo", action=ERASED, subject=session_id,
+        tx, SYSTEM, actor="gonogo", action=ERASED, subject=session_id,
         last=held[0].audit_seq, hash=held[0].audit_hash,
     )  # fmt: skip
 
 
-def _remove_unsealed(tx: Tx, session_id: str, now: datetime) -> None:
+def _remove_unsealed(tx: Tx, session_id: str) -> None:
     """Entries from before there were seals say what they say, and so cannot stay."""
     of = {"of": session_id}
     last = tx.execute(_UNSEALED, of).one_or_none()
@@ -235,8 +235,8 @@ def _remove_unsealed(tx: Tx, session_id: str, now: datetime) -> None:
         return
     first = tx.execute(_FIRST, of).scalar()
     tx.execute(_REMOVE, {**of, "upto": last.seq})
-    set_floor(tx, ChainHead(chain=session_id, seq=last.seq, hash=last.hash), now)
+    set_floor(tx, ChainHead(chain=session_id, seq=last.seq, hash=last.hash))
     log.note(
-        tx, SYSTEM, now, actor="gonogo", action=PRUNED, subject=session_id,
+        tx, SYSTEM, actor="gonogo", action=PRUNED, subject=session_id,
         first=first, last=last.seq, hash=last.hash, reason="its session was deleted",
     )  # fmt: skip

@@ -74,7 +74,6 @@ _ENTRIES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Note:
-    now: datetime
     actor: str
     action: str
     subject: str
@@ -85,25 +84,18 @@ class _Note:
 class Pending:
     """What a running transaction has told about one chain so far."""
 
-    bodies: list[tuple[datetime, dict[str, Any]]] = field(
-        default_factory=list[tuple[datetime, dict[str, Any]]]
-    )
+    bodies: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     notes: list[_Note] = field(default_factory=list[_Note])
 
 
-def tell(tx: Tx, session_id: str, now: datetime, *facts: Event) -> None:
+def tell(tx: Tx, session_id: str, *facts: Event) -> None:
     """Append events to a session's log."""
-    pending = _pending(tx, session_id)
-    pending.bodies.extend((now, fact.body()) for fact in facts)
+    _pending(tx, session_id).bodies.extend(fact.body() for fact in facts)
 
 
-def told(tx: Tx) -> list[tuple[str, datetime, dict[str, Any]]]:
-    """What this transaction has told so far: session, moment and event; none has its seq yet."""
-    return [
-        (chain, now, body)
-        for chain, pending in tx.outbox.pending.items()
-        for now, body in pending.bodies
-    ]
+def told(tx: Tx) -> list[dict[str, Any]]:
+    """The events that this transaction has told so far; none has its seq yet."""
+    return [body for pending in tx.outbox.pending.values() for body in pending.bodies]
 
 
 def told_in(tx: Tx, session_id: str) -> Sequence[Any]:
@@ -116,13 +108,12 @@ def tell_final(tx: Tx, session_id: str) -> None:
     """Mark the last event of this transaction: it ends the answer to what set it going."""
     pending = tx.outbox.pending.get(session_id)
     if pending is not None and pending.bodies:
-        pending.bodies[-1][1]["is_final"] = True
+        pending.bodies[-1]["is_final"] = True
 
 
 def note(
     tx: Tx,
     chain: str,
-    now: datetime,
     *,
     actor: str,
     action: str,
@@ -132,7 +123,7 @@ def note(
     """Append an entry to an audit chain: who did what to what, and why."""
     kept = as_kept({name: value for name, value in details.items() if value is not None})
     _pending(tx, chain).notes.append(
-        _Note(now=now, actor=actor, action=action, subject=subject, details=kept)
+        _Note(actor=actor, action=action, subject=subject, details=kept)
     )
 
 
@@ -201,15 +192,14 @@ def _flush_chain(tx: Tx, chain: str, pending: Pending) -> None:
         tx.outbox.extents[chain] = Extent(head.audit_seq, digest)
         return
     counts = {"told": len(pending.bodies), "notes": len(pending.notes)}
-    at = pending.bodies[-1][0] if pending.bodies else pending.notes[-1].now
-    head = tx.execute(_ADVANCE, {"of": chain, "at": at, **counts}).one_or_none()
+    head = tx.execute(_ADVANCE, {"of": chain, "at": tx.now, **counts}).one_or_none()
     if head is None:
         raise NotFound(f"No session found with id={chain}")
     digest = _write_notes(tx, chain, pending.notes, head)
     tx.outbox.extents[chain] = Extent(head.audit_seq, digest, head.last_seq)
     rows: list[dict[str, Any]] = [
-        {"session_id": chain, "seq": seq, "ts": now, "type": body["type"], "body": body}
-        for seq, (now, body) in enumerate(pending.bodies, head.last_seq - counts["told"] + 1)
+        {"session_id": chain, "seq": seq, "ts": tx.now, "type": body["type"], "body": body}
+        for seq, body in enumerate(pending.bodies, head.last_seq - counts["told"] + 1)
     ]
     put(tx, events, rows)
     tx.outbox.events.extend(_wire(chain, row["seq"], row["ts"], row["body"]) for row in rows)
@@ -224,22 +214,24 @@ def _write_notes(
     """Add entries to a chain. Gives the hash that it ends with."""
     if not notes:
         return head.audit_hash
-    rows = list(_chained(chain, head.audit_seq - len(notes), head.audit_hash, notes))
+    rows = list(_chained(tx.now, chain, head.audit_seq - len(notes), head.audit_hash, notes))
     put(tx, audit, rows)
     digest = rows[-1]["hash"]
     tx.execute(_SET_HASH[chain == SYSTEM], {"of": chain, "hash": digest})
     return digest
 
 
-def _chained(chain: str, seq: int, prev: str, notes: Iterable[_Note]) -> Iterable[dict[str, Any]]:
+def _chained(
+    now: datetime, chain: str, seq: int, prev: str, notes: Iterable[_Note]
+) -> Iterable[dict[str, Any]]:
     for item in notes:
         seq += 1
         actor, subject, salt = clean(item.actor), clean(item.subject), new_salt()
         seal = seal_of(salt, chain, subject, item.details)
-        covered = sealed(chain, seq, stamp(item.now), actor, item.action, subject, seal)
+        covered = sealed(chain, seq, stamp(now), actor, item.action, subject, seal)
         digest = entry_hash(prev, covered)
         yield {
-            **covered, "ts": item.now, "subject": subject, "details": item.details,
+            **covered, "ts": now, "subject": subject, "details": item.details,
             "prev_hash": prev, "hash": digest, "salt": salt,
         }  # fmt: skip
         prev = digest

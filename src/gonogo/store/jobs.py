@@ -57,9 +57,9 @@ def take_timer(tx: Tx, timer: Timer) -> bool:
     return tx.execute(_TAKE, params).rowcount > 0
 
 
-def due_timers(tx: Tx, now: datetime) -> list[Timer]:
+def due_timers(tx: Tx) -> list[Timer]:
     """The timers whose time has come, earliest first."""
-    return many(tx, _DUE_TIMERS, {"now": now}, Timer)
+    return many(tx, _DUE_TIMERS, {"now": tx.now}, Timer)
 
 
 def first_timer(tx: Tx) -> datetime | None:
@@ -112,9 +112,9 @@ def pending_deliveries(tx: Tx) -> list[Delivery]:
     return many(tx, _PENDING, {}, Delivery)
 
 
-def due_delivery(tx: Tx, hook: str, now: datetime) -> Delivery | None:
+def due_delivery(tx: Tx, hook: str) -> Delivery | None:
     """The next delivery of a hook that may be tried, if there is one."""
-    found = many(tx, _DUE, {"hook": hook, "now": now}, Delivery)
+    found = many(tx, _DUE, {"hook": hook, "now": tx.now}, Delivery)
     return found[0] if found else None
 
 
@@ -175,10 +175,10 @@ _CHANGES = select(file_changes.c.before, file_changes.c.after).where(
 )
 
 
-def give_up_snapshots(tx: Tx, before: datetime, now: datetime) -> int:
+def give_up_snapshots(tx: Tx, before: datetime) -> int:
     """Mark the checkpoints of plans that ended, and were last rolled back, before a time."""
     tx.execute(_HOLD, {"before": before})
-    return tx.execute(_MARK, {"before": before, "now": now}).rowcount
+    return tx.execute(_MARK, {"before": before, "now": tx.now}).rowcount
 
 
 def given_up(tx: Tx, plan_id: str) -> datetime | None:

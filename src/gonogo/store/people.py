@@ -62,11 +62,11 @@ _ANSWER = select(answers.c.request_digest, answers.c.answer).where(
 )
 
 
-def keep_principal(tx: Tx, principal_id: str, name: str, now: datetime) -> bool:
+def keep_principal(tx: Tx, principal_id: str, name: str) -> bool:
     """Insert a principal if it is new. False when it is not."""
     if names(tx, [principal_id]):
         return False
-    put(tx, principals, {"id": principal_id, "name": name, "created_at": now})
+    put(tx, principals, {"id": principal_id, "name": name, "created_at": tx.now})
     return True
 
 
@@ -97,9 +97,9 @@ def list_tokens(tx: Tx) -> list[Any]:
     return rows(tx, _TOKENS, {})
 
 
-def revoke_token(tx: Tx, token_id: str, now: datetime) -> bool:
+def revoke_token(tx: Tx, token_id: str) -> bool:
     """Revoke a token. False when there is none."""
-    return change(tx, tokens, {"id": token_id}, {"revoked_at": now})
+    return change(tx, tokens, {"id": token_id}, {"revoked_at": tx.now})
 
 
 def standing(tx: Tx, who: str) -> Any:  # noqa: ANN401 - a row or None
@@ -193,9 +193,9 @@ def begin(tx: Tx, login: Login) -> None:
     tx.execute(_OLDEST, {"of": login.principal_id})
 
 
-def find(tx: Tx, secret_hash: str, now: datetime) -> Login | None:
+def find(tx: Tx, secret_hash: str) -> Login | None:
     """The login with that secret, unless it is over or its token was revoked."""
-    return one(tx, _FIND, {"secret_hash": secret_hash, "now": now}, Login)
+    return one(tx, _FIND, {"secret_hash": secret_hash, "now": tx.now}, Login)
 
 
 def renew(tx: Tx, secret_hash: str, until: datetime) -> None:
@@ -263,22 +263,20 @@ def all_standings(tx: Tx) -> dict[str, ToolHistory]:
     return {name: ToolHistory(several) for name, several in found.items()}
 
 
-def sight(
-    tx: Tx, name: str, digest: str, definition: Mapping[str, Any], now: datetime
-) -> ToolHistory:
+def sight(tx: Tx, name: str, digest: str, definition: Mapping[str, Any]) -> ToolHistory:
     """Write down how a tool is described, if that is not as it was seen last."""
     standing = standing_of(tx, name)
     if standing is not None and standing.now.digest == digest:
         return standing
     seen = Sighting(
         name=name, position=1 if standing is None else standing.now.position + 1, digest=digest,
-        definition=dict(definition), seen_at=now, accepted_at=None, accepted_by=None,
+        definition=dict(definition), seen_at=tx.now, accepted_at=None, accepted_by=None,
     )  # fmt: skip
     if standing is None:
-        seen = replace(seen, accepted_at=now, accepted_by=FIRST)
+        seen = replace(seen, accepted_at=tx.now, accepted_by=FIRST)
     if tx.execute(_KEEP[tx.conn.dialect.name], row_of(seen)).first() is not None:
         log.note(
-            tx, log.SYSTEM, now, actor="gonogo", subject=name, digest=digest,
+            tx, log.SYSTEM, actor="gonogo", subject=name, digest=digest,
             action="tool.seen" if standing is None else "tool.changed",
             before=None if standing is None else standing.now.digest,
         )  # fmt: skip
@@ -295,7 +293,7 @@ def count_seen(tx: Tx, start: str) -> int:
     return tx.execute(_COUNT, {"start": start, "length": len(start)}).scalar_one()
 
 
-def accept(tx: Tx, sighting: Sighting, by: str, now: datetime, *, actor: str) -> bool:
+def accept(tx: Tx, sighting: Sighting, by: str, *, actor: str) -> bool:
     """Have a tool count as it was seen. False when somebody accepted that meanwhile.
 
     Args:
@@ -303,10 +301,10 @@ def accept(tx: Tx, sighting: Sighting, by: str, now: datetime, *, actor: str) ->
         actor: Their id.
     """
     where = {"of": sighting.name, "at": sighting.position}
-    if tx.execute(_ACCEPT, {**where, "now": now, "by": by}).rowcount == 0:
+    if tx.execute(_ACCEPT, {**where, "now": tx.now, "by": by}).rowcount == 0:
         return False
     log.note(
-        tx, log.SYSTEM, now, actor=actor, action="tool.accepted", subject=sighting.name,
+        tx, log.SYSTEM, actor=actor, action="tool.accepted", subject=sighting.name,
         digest=sighting.digest,
     )  # fmt: skip
     return True

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -121,7 +120,6 @@ def add_plan(tx: Tx, plan: Plan) -> None:
 def add_revision(
     tx: Tx,
     revision: Revision,
-    now: datetime,
     created_by: str,
     reason: str,
     *,
@@ -139,7 +137,7 @@ def add_revision(
         "goal": revision.goal,
         "subtasks": [s.model_dump(mode="json", exclude_none=True) for s in revision.subtasks],
         "form": FORM,
-        "created_at": now,
+        "created_at": tx.now,
         "created_by": created_by,
         "reason": reason,
     }
@@ -335,15 +333,15 @@ def granted_subtasks(tx: Tx, plan_id: str, revision: int) -> frozenset[str]:
     return frozenset(tx.execute(_GRANTED, {"of": plan_id, "number": revision}).scalars())
 
 
-def end_grant(tx: Tx, plan_id: str, subtask_id: str, now: datetime, because: str) -> None:
+def end_grant(tx: Tx, plan_id: str, subtask_id: str, because: str) -> None:
     """End what one subtask of a plan was granted; a retry by a person grants it anew."""
-    params = {"of": plan_id, "key": subtask_id, "at": now, "because": because}
+    params = {"of": plan_id, "key": subtask_id, "at": tx.now, "because": because}
     tx.execute(_END_GRANT, params)
 
 
-def end_grants(tx: Tx, plan_id: str, now: datetime, because: str) -> int:
+def end_grants(tx: Tx, plan_id: str, because: str) -> int:
     """End every grant of a plan. Gives how many there were."""
-    params = {"of": plan_id, "at": now, "because": because}
+    params = {"of": plan_id, "at": tx.now, "because": because}
     return tx.execute(_END_GRANTS, params).rowcount
 
 
@@ -365,10 +363,10 @@ def grant_of(tx: Tx, grant_id: str) -> GrantRow | None:
     return one(tx, by(grants, GrantRow, "id"), {"id": grant_id}, GrantRow)
 
 
-def revoke_grant(tx: Tx, grant_id: str, now: datetime, by_whom: str) -> bool:
+def revoke_grant(tx: Tx, grant_id: str, by_whom: str) -> bool:
     """End one grant because a person said so. False when it had ended already."""
     where = {"id": grant_id, "status": "active"}
-    to = {"status": "revoked", "ended_at": now, "ended_because": f"revoked by {by_whom}"}
+    to = {"status": "revoked", "ended_at": tx.now, "ended_because": f"revoked by {by_whom}"}
     return change(tx, grants, where, to)
 
 

@@ -129,13 +129,7 @@ def set_session(tx: Tx, session_id: str, **to: Any) -> None:  # noqa: ANN401
 
 
 def add_turn(
-    tx: Tx,
-    turn_id: str,
-    session_id: str,
-    content: str,
-    agent: str,
-    now: datetime,
-    by: str | None = None,
+    tx: Tx, turn_id: str, session_id: str, content: str, agent: str, by: str | None = None
 ) -> Turn:
     """Queue a turn behind the session's others.
 
@@ -145,7 +139,7 @@ def add_turn(
     position = tx.execute(_NEXT_POSITION, {"of": session_id}).scalar_one()
     turn = Turn(
         id=turn_id, session_id=session_id, position=position, content=content, agent=agent,
-        status=TurnStatus.QUEUED, epoch=0, created_at=now, finished_at=None,
+        status=TurnStatus.QUEUED, epoch=0, created_at=tx.now, finished_at=None,
         principal_id=by,
     )  # fmt: skip
     put(tx, turns, row_of(turn))
@@ -217,7 +211,6 @@ def say(
     session_id: str,
     thread: str,
     message: Message,
-    now: datetime,
     *,
     turn_id: str | None = None,
     agent: str | None = None,
@@ -229,7 +222,7 @@ def say(
         "turn_id": turn_id,
         "agent": agent,
         "body": message.model_dump(mode="json", exclude_none=True),
-        "created_at": now,
+        "created_at": tx.now,
     }
     put(tx, messages, row)
 
@@ -298,11 +291,11 @@ def add_rule(tx: Tx, rule: SessionRule) -> None:
     put(tx, session_rules, row_of(rule))
 
 
-def end_rule(tx: Tx, rule_id: str, now: datetime) -> bool:
+def end_rule(tx: Tx, rule_id: str) -> bool:
     """End a rule. False when it has ended already."""
-    return tx.execute(_END, {"of": rule_id, "at": now}).rowcount == 1
+    return tx.execute(_END, {"of": rule_id, "at": tx.now}).rowcount == 1
 
 
-def end_rules(tx: Tx, session_id: str, now: datetime) -> None:
+def end_rules(tx: Tx, session_id: str) -> None:
     """End every rule of a session."""
-    tx.execute(_END_ALL, {"of": session_id, "at": now})
+    tx.execute(_END_ALL, {"of": session_id, "at": tx.now})

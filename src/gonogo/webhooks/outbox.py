@@ -71,12 +71,12 @@ class Announcer:
     hooks: Mapping[str, Hook]
     shown: Callable[[Tx, Approval], dict[str, Any]]
     """A question as other programs are shown it."""
-    links: Callable[[Tx, Approval, tuple[str, ...], datetime], list[dict[str, Any]]]
+    links: Callable[[Tx, Approval, tuple[str, ...]], list[dict[str, Any]]]
     """Makes a link for each of the named people, to be completed when it is sent."""
 
     def announce(self, tx: Tx) -> None:
         """Write a delivery for each hook and each change of a question in this transaction."""
-        for _, now, event in log.told(tx):
+        for event in log.told(tx):
             word = event["type"].removeprefix(_OF)
             if word == event["type"]:
                 continue
@@ -84,28 +84,26 @@ class Announcer:
             wanted = [hook for hook in self.hooks.values() if hook.wants(word, facts["kind"])]
             approval = approval_of(tx, facts["approval_id"]) if wanted else None
             if approval is not None:
-                self._write(tx, word, approval, wanted, now)
+                self._write(tx, word, approval, wanted)
 
-    def _write(
-        self, tx: Tx, word: str, approval: Approval, hooks: list[Hook], now: datetime
-    ) -> None:
+    def _write(self, tx: Tx, word: str, approval: Approval, hooks: list[Hook]) -> None:
         shown = self.shown(tx, approval)
         for hook in hooks:
-            links = self._links(tx, approval, hook, now)
+            links = self._links(tx, approval, hook)
             body = body_of(
-                f"approval.{word}", now, {**shown, **({"links": links} if links else {})}
+                f"approval.{word}", tx.now, {**shown, **({"links": links} if links else {})}
             )
             add_delivery(
                 tx,
                 Delivery(
                     id=new_id("msg"), session_id=approval.session_id, approval_id=approval.id,
                     hook=hook.name, event=word, status=DeliveryStatus.PENDING, attempt=0, epoch=0,
-                    body=body, error=None, created_at=now, not_before=now, finished_at=None,
+                    body=body, error=None, created_at=tx.now, not_before=tx.now, finished_at=None,
                 ),
             )  # fmt: skip
             go_on(tx, HOOK, hook.name)
 
-    def _links(self, tx: Tx, approval: Approval, hook: Hook, now: datetime) -> list[dict[str, Any]]:
+    def _links(self, tx: Tx, approval: Approval, hook: Hook) -> list[dict[str, Any]]:
         if not hook.links_for or approval.decided_at is not None:
             return []
-        return self.links(tx, approval, hook.links_for, now)
+        return self.links(tx, approval, hook.links_for)

@@ -10,7 +10,7 @@ import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import cache
 from random import uniform
 from typing import Any
@@ -36,7 +36,7 @@ from gonogo.store.jobs import (
 from gonogo.webhooks.config import Hook, signature
 from gonogo.webhooks.outbox import HOOK
 
-OnTimer = Callable[[Tx, Timer, datetime], None]
+OnTimer = Callable[[Tx, Timer], None]
 DELIVERY = "delivery"
 """The timer of the next attempt. Its key is the delivery."""
 DELAYS = tuple(timedelta(seconds=seconds) for seconds in (5, 60, 300, 1_800, 7_200, 21_600, 54_000))
@@ -52,7 +52,6 @@ class Sender:
 
     store: Store
     hooks: Mapping[str, Hook]
-    clock: Callable[[], datetime]
     counted: Callable[[str, str], None]
     """Told the hook and what came of an attempt: `sent`, `retried`, `failed`."""
     completed: Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
@@ -61,20 +60,20 @@ class Sender:
     """By how much a delay is stretched, so that a receiver that comes back is not run over."""
     delays: tuple[timedelta, ...] = DELAYS
 
-    def recover(self, tx: Tx, now: datetime) -> None:
+    def recover(self, tx: Tx) -> None:
         """After a start: send what is left, and give up what has no hook any more."""
         for delivery in pending_deliveries(tx):
             if delivery.hook in self.hooks:
                 go_on(tx, HOOK, delivery.hook)
             else:
-                self._give_up(tx, delivery, "there is no such hook any more", now)
+                self._give_up(tx, delivery, "there is no such hook any more")
 
     def before(self, others: OnTimer) -> OnTimer:
         """What carries out the timers of deliveries, and leaves all others to `others`."""
 
-        def fire(tx: Tx, timer: Timer, now: datetime) -> None:
+        def fire(tx: Tx, timer: Timer) -> None:
             if timer.kind != DELIVERY:
-                others(tx, timer, now)
+                others(tx, timer)
                 return
             delivery = delivery_of(tx, timer.key)
             if delivery is not None and delivery.status is DeliveryStatus.PENDING:
@@ -95,14 +94,13 @@ class Sender:
     async def _send_due(self, hook: Hook, post: "Post") -> None:
         while (delivery := await self.store.write(self._take, hook)) is not None:
             problem = await self._attempt(post, delivery)
-            outcome = await self.store.write(self._settle, delivery, problem, self.clock())
+            outcome = await self.store.write(self._settle, delivery, problem)
             if outcome is not None:
                 self.counted(hook.name, outcome)
 
     def _take(self, tx: Tx, hook: Hook) -> Delivery | None:
-        now = self.clock()
-        until = now + timedelta(seconds=hook.timeout) + _MARGIN
-        while (delivery := due_delivery(tx, hook.name, now)) is not None:
+        until = tx.now + timedelta(seconds=hook.timeout) + _MARGIN
+        while (delivery := due_delivery(tx, hook.name)) is not None:
             if take_delivery(tx, delivery, until):
                 # Should this process end before the attempt does, it is made again then.
                 set_timer(tx, DELIVERY, delivery.id, until)
@@ -118,30 +116,30 @@ class Sender:
         except OSError as error:
             # Trouble of this machine's own; the messages behind it need not have it.
             return f"not made: {type(error).__name__}"
-        return await post(delivery.id, body, int(self.clock().timestamp()))
+        return await post(delivery.id, body, int(self.store.clock().timestamp()))
 
-    def _settle(self, tx: Tx, delivery: Delivery, problem: str | None, now: datetime) -> str | None:
+    def _settle(self, tx: Tx, delivery: Delivery, problem: str | None) -> str | None:
         if problem is None:
             done = set_delivery(
-                tx, delivery, DeliveryStatus.SENT, body={}, error=None, finished_at=now
+                tx, delivery, DeliveryStatus.SENT, body={}, error=None, finished_at=tx.now
             )
             if done:
                 drop_timer(tx, DELIVERY, delivery.id)
             return "sent" if done else None
         if delivery.attempt > len(self.delays):
-            return self._give_up(tx, delivery, problem, now)
-        again = now + self.delays[delivery.attempt - 1] * self.spread()
+            return self._give_up(tx, delivery, problem)
+        again = tx.now + self.delays[delivery.attempt - 1] * self.spread()
         to = {"error": problem, "not_before": again}
         if not set_delivery(tx, delivery, DeliveryStatus.PENDING, **to):
             return None
         set_timer(tx, DELIVERY, delivery.id, again)
         return "retried"
 
-    def _give_up(self, tx: Tx, delivery: Delivery, problem: str, now: datetime) -> str | None:
-        if not set_delivery(tx, delivery, DeliveryStatus.FAILED, error=problem, finished_at=now):
+    def _give_up(self, tx: Tx, delivery: Delivery, problem: str) -> str | None:
+        if not set_delivery(tx, delivery, DeliveryStatus.FAILED, error=problem, finished_at=tx.now):
             return None
         log.note(
-            tx, delivery.session_id, now, actor="gonogo", action="webhook.failed",
+            tx, delivery.session_id, actor="gonogo", action="webhook.failed",
             subject=delivery.hook, delivery_id=delivery.id, approval_id=delivery.approval_id,
             event=delivery.event, attempts=delivery.attempt, error=problem,
         )  # fmt: skip

@@ -29,8 +29,8 @@ async def test_an_answer_does_not_count_for_a_call_that_is_no_more_what_was_show
     gone_on: list[str] = []
     desk = ApprovalService()
     desk.kinds[ApprovalKind.TOOL] = CallKind(
-        resume=lambda tx, call, now: gone_on.append(call.id),
-        start=lambda tx, call, now: gone_on.append(call.id), desk=desk,
+        resume=lambda tx, call: gone_on.append(call.id),
+        start=lambda tx, call: gone_on.append(call.id), desk=desk,
     )  # fmt: skip
 
     def asked(tx: Tx) -> None:
@@ -39,7 +39,7 @@ async def test_an_answer_does_not_count_for_a_call_that_is_no_more_what_was_show
         add_approval(tx, rows.approval(call_id="call_1", digest="sha256:shown"))
 
     await store.write(asked)
-    answer: Any = (desk.decide, "appr_1", Ruling(word=word, by=ANN), rows.NOW)
+    answer: Any = (desk.decide, "appr_1", Ruling(word=word, by=ANN))
     with pytest.raises(Conflict, match="call_1 is awaiting_approval and has changed since"):
         await store.write(*answer)
 
@@ -55,7 +55,7 @@ async def test_a_call_that_is_dropped_takes_its_question_with_it(store: Store) -
         add_calls(tx, [waits])
         add_approval(tx, rows.approval(call_id="call_1"))
         add_approval(tx, rows.approval("other", call_id="call_2"))
-        drop_call(tx, ApprovalService(), waits, "the subtask was cancelled", rows.NOW)
+        drop_call(tx, ApprovalService(), waits, "the subtask was cancelled")
 
     await store.write(dropped)
 
@@ -82,7 +82,7 @@ async def test_who_lets_go_of_its_work_has_others_wait_until_that_is_written(
     def tell(tx: Tx) -> None:
         rows.begin(tx)
         rows.begin_plan(tx)
-        add_turn(tx, "t1", "s1", "Go", "coder", rows.NOW)
+        add_turn(tx, "t1", "s1", "Go", "coder")
 
     def held(tx: Tx) -> tuple[bool, bool]:
         before = _is_free(others, table)

@@ -35,12 +35,12 @@ def thread(plan: str | None = "p1") -> Thread:
     return Thread(
         session_id="s1", name="p1/1/a#1", script="a", agent="coder", locale="en",
         workspace=Path("/code"), remote=False, plan_id=plan, subtask_id="a" if plan else None,
-        check=lambda tx: None, park=lambda tx, now: None,
+        check=lambda tx: None, park=lambda tx: None,
     )  # fmt: skip
 
 
 def meter(store: Store, **limits: float) -> Meter:
-    return Meter(store=store, clock=lambda: rows.NOW, limits=limits)
+    return Meter(store=store, limits=limits)
 
 
 async def answers() -> Reply:
@@ -50,14 +50,14 @@ async def answers() -> Reply:
 async def asked(store: Store, of: Meter, plan: str | None = "p1") -> None:
     """Ask, and keep the reply."""
     reply = await of.ask(thread(plan), request(), answers)
-    await store.write(keep_reply, thread(plan), reply, rows.NOW)
+    await store.write(keep_reply, thread(plan), reply)
 
 
 def _prepare(tx: Tx) -> None:
     first = rows.revision(rows.subtask("a"))
     add_session(tx, rows.session())
     add_plan(tx, rows.plan(digest=first.digest, status=PlanStatus.RUNNING))
-    add_revision(tx, first, rows.NOW, "architect", "first")
+    add_revision(tx, first, "architect", "first")
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ async def test_what_a_request_took_is_kept_with_its_reply(ready: Store) -> None:
     of = meter(ready)
     reply = await of.ask(thread(), request(), answers)
     assert (await ready.read(used_by_plan, "p1")).requests == 0
-    await ready.write(keep_reply, thread(), reply, rows.NOW)
+    await ready.write(keep_reply, thread(), reply)
 
     used = await ready.read(used_by_plan, "p1")
     assert (used.requests, used.input_tokens, used.output_tokens) == (1, 80, 1_000)
@@ -103,7 +103,7 @@ async def test_of_eight_that_ask_at_once_only_those_within_the_limit_are_sent(
         except BudgetSpent:
             refused += 1
         else:
-            await ready.write(keep_reply, thread(), reply, rows.NOW)
+            await ready.write(keep_reply, thread(), reply)
         if refused + sent == 8:
             gate.set()
 

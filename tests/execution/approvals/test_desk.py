@@ -10,7 +10,7 @@ from datetime import timedelta
 import anyio
 import pytest
 
-from fakes.rows import NOW, begin
+from fakes.rows import NOW, at, begin
 from gonogo.domain.errors import (
     AlreadyDecided,
     Conflict,
@@ -55,15 +55,15 @@ class Deploys:
     lapsed: list[str] = field(default_factory=list)
     refuses: Exception | None = None
 
-    def settle(self, tx: Tx, approval: Approval, ruling: Ruling, now) -> None:
+    def settle(self, tx: Tx, approval: Approval, ruling: Ruling) -> None:
         if self.refuses:
             raise self.refuses
         self.settled.append(ruling)
         go_on(tx, "deploy", approval.id)
 
-    def lapse(self, tx: Tx, approval: Approval, now) -> None:
+    def lapse(self, tx: Tx, approval: Approval) -> None:
         self.lapsed.append(approval.id)
-        log.tell(tx, approval.session_id, now, Done())
+        log.tell(tx, approval.session_id, Done())
 
 
 @pytest.fixture
@@ -92,7 +92,7 @@ def ruling(word=APPROVE, by=ANN, **more):
 @pytest.fixture
 async def asked(store, desk):
     await store.write(begin)
-    return await store.write(desk.open, question(), NOW)
+    return await store.write(desk.open, question())
 
 
 async def events(store):
@@ -125,8 +125,8 @@ async def test_what_belongs_before_the_question_is_told_before_it(store, desk):
     await store.write(begin)
 
     def ask(tx):
-        tells = lambda opened: log.tell(tx, "s1", NOW, Done(call_id=opened.id))  # noqa: E731
-        desk.open(tx, question(), NOW, before=tells)
+        tells = lambda opened: log.tell(tx, "s1", Done(call_id=opened.id))  # noqa: E731
+        desk.open(tx, question(), before=tells)
 
     await store.write(ask)
     assert [event["type"] for event in await events(store)] == ["done", "approval_requested"]
@@ -148,7 +148,7 @@ async def test_a_kind_that_is_registered_is_asked_about_and_decided_like_any_oth
     boxes = []
     store.deliver = boxes.append
     made = ruling(word, feedback="ok", changes={"tag": "v2"})
-    decided = await store.write(desk.decide, asked.id, made, NOW + HOUR)
+    decided = await store.write(at(NOW + HOUR, desk.decide), asked.id, made)
 
     assert decided == await store.read(approval_of, asked.id)
     assert (decided.status, decided.decided_by, decided.decided_at) == (status, "u1", NOW + HOUR)
@@ -172,8 +172,8 @@ async def test_a_kind_of_gonogos_own_is_registered_by_the_same_word(store):
     kind = Deploys()
     desk = ApprovalService(kinds={ApprovalKind.SUBTASK: kind})
     await store.write(begin)
-    asked = await store.write(desk.open, question(kind=ApprovalKind.SUBTASK), NOW)
-    await store.write(desk.decide, asked.id, ruling(), NOW)
+    asked = await store.write(desk.open, question(kind=ApprovalKind.SUBTASK))
+    await store.write(desk.decide, asked.id, ruling())
 
     assert len(kind.settled) == 1
 
@@ -185,9 +185,9 @@ async def test_every_decision_about_a_plan_has_one_entry_that_says_all_of_it(sto
     desk = ApprovalService(kinds={ApprovalKind.PLAN: Deploys()})
     await store.write(begin)
     plan = question(kind=ApprovalKind.PLAN, plan_id="p1", revision=2)
-    asked = await store.write(desk.open, plan, NOW)
+    asked = await store.write(desk.open, plan)
     made = ruling(word, feedback="As we said", changes=edits, revision=2)
-    await store.write(desk.decide, asked.id, made, NOW + HOUR)
+    await store.write(at(NOW + HOUR, desk.decide), asked.id, made)
 
     (entry,) = [each for each in await audit(store) if "decision" in each.details]
     assert (entry.chain, entry.actor, entry.ts) == ("s1", "u1", NOW + HOUR)
@@ -206,7 +206,7 @@ async def test_of_many_who_decide_at_once_one_wins_and_the_others_are_told_who_d
     said = []
 
     async def decides(who, word):
-        said.append(await store.write(desk.decide, asked.id, ruling(word, who), NOW))
+        said.append(await store.write(desk.decide, asked.id, ruling(word, who)))
 
     with anyio.fail_after(LIMIT):
         async with anyio.create_task_group() as group:
@@ -231,10 +231,10 @@ async def test_of_many_who_decide_at_once_one_wins_and_the_others_are_told_who_d
 async def test_the_same_decision_by_the_same_person_is_answered_again_and_changes_nothing(
     store, desk, deploys, asked
 ):
-    first = await store.write(desk.decide, asked.id, ruling(EDIT, changes={"tag": "v2"}), NOW)
+    first = await store.write(desk.decide, asked.id, ruling(EDIT, changes={"tag": "v2"}))
     told, noted = len(await events(store)), len(await audit(store))
     again = ruling(EDIT, changes={"tag": "v2"}, feedback="as I said")
-    second = await store.write(desk.decide, asked.id, again, NOW + HOUR)
+    second = await store.write(at(NOW + HOUR, desk.decide), asked.id, again)
 
     assert second == first
     assert len(deploys.settled) == 1
@@ -254,8 +254,8 @@ async def test_the_same_decision_by_the_same_person_is_answered_again_and_change
 async def test_any_other_answer_after_the_first_is_told_who_decided_and_when(
     store, desk, deploys, asked, other
 ):
-    await store.write(desk.decide, asked.id, ruling(EDIT, changes={"tag": "v2"}), NOW)
-    refusal = await store.write(desk.decide, asked.id, other, NOW + HOUR)
+    await store.write(desk.decide, asked.id, ruling(EDIT, changes={"tag": "v2"}))
+    refusal = await store.write(at(NOW + HOUR, desk.decide), asked.id, other)
 
     assert str(refusal.error) == (
         "Deploy to production was already edited by Ann at 2026-11-21T12:00:00+00:00"
@@ -265,18 +265,18 @@ async def test_any_other_answer_after_the_first_is_told_who_decided_and_when(
 
 async def test_an_answer_to_something_else_than_was_shown_changes_nothing(store, desk, asked):
     with pytest.raises(Conflict, match="about sha256:1, not sha256:2"):
-        await store.write(desk.decide, asked.id, ruling(digest="sha256:2"), NOW)
+        await store.write(desk.decide, asked.id, ruling(digest="sha256:2"))
     assert (await store.read(approval_of, asked.id)).status is ApprovalStatus.PENDING
     assert len(await events(store)) == 1
 
-    decided = await store.write(desk.decide, asked.id, ruling(digest="sha256:1"), NOW)
+    decided = await store.write(desk.decide, asked.id, ruling(digest="sha256:1"))
     assert decided.status is ApprovalStatus.APPROVED
 
 
 async def test_an_answer_that_its_kind_refuses_changes_nothing(store, desk, deploys, asked):
     deploys.refuses = InvalidArguments("tag: no such tag")
     with pytest.raises(InvalidArguments):
-        await store.write(desk.decide, asked.id, ruling(EDIT), NOW)
+        await store.write(desk.decide, asked.id, ruling(EDIT))
 
     assert await store.read(approval_of, asked.id) == asked
     assert len(await events(store)) == 1
@@ -286,8 +286,8 @@ async def test_an_answer_that_its_kind_refuses_changes_nothing(store, desk, depl
 
 async def fire(store, desk, now):
     """What the dispatcher does with every timer that is due."""
-    for timer in await store.read(due_timers, now):
-        await store.write(desk.on_timer, timer.kind, timer.key, now)
+    for timer in await store.read(at(now, due_timers)):
+        await store.write(at(now, desk.on_timer), timer.kind, timer.key)
 
 
 @pytest.mark.feature(25)
@@ -296,7 +296,7 @@ async def test_a_question_warns_then_expires_with_a_notice_and_is_never_approved
 ):
     due = [Timer(kind=WARN, key=asked.id, run_at=NOW + 23 * HOUR),
            Timer(kind=EXPIRE, key=asked.id, run_at=NOW + 24 * HOUR)]  # fmt: skip
-    assert await store.read(due_timers, NOW + 24 * HOUR) == due
+    assert await store.read(at(NOW + 24 * HOUR, due_timers)) == due
     await fire(store, desk, NOW + 22 * HOUR)
     await fire(store, desk, NOW + 23 * HOUR)
     assert [e["type"] for e in await events(store)] == ["approval_requested", "approval_warning"]
@@ -313,7 +313,7 @@ async def test_a_question_warns_then_expires_with_a_notice_and_is_never_approved
     )  # fmt: skip
     entry = (await audit(store))[-1]
     assert (entry.actor, entry.action) == ("gonogo", "deploy.expired")
-    refusal = await store.write(desk.decide, asked.id, ruling(), NOW + 25 * HOUR)
+    refusal = await store.write(at(NOW + 25 * HOUR, desk.decide), asked.id, ruling())
     assert isinstance(refusal.error, Expired)
     assert await store.read(first_timer) is None
 
@@ -321,7 +321,7 @@ async def test_a_question_warns_then_expires_with_a_notice_and_is_never_approved
 async def test_an_answer_after_the_time_is_too_late_although_no_timer_fired(
     store, desk, deploys, asked
 ):
-    refusal = await store.write(desk.decide, asked.id, ruling(), NOW + 24 * HOUR)
+    refusal = await store.write(at(NOW + 24 * HOUR, desk.decide), asked.id, ruling())
 
     assert isinstance(refusal.error, Expired)
     assert deploys.settled == []
@@ -336,9 +336,12 @@ async def test_an_answer_and_the_expiry_at_one_moment_are_one_or_the_other(
     with anyio.fail_after(LIMIT):
         async with anyio.create_task_group() as group:
             for _ in range(5):
-                group.start_soon(store.write, desk.on_timer, EXPIRE, asked.id, now)
+                group.start_soon(store.write, at(now, desk.on_timer), EXPIRE, asked.id)
                 group.start_soon(
-                    store.write, desk.decide, asked.id, ruling(), now - timedelta(microseconds=1)
+                    store.write,
+                    at(now - timedelta(microseconds=1), desk.decide),
+                    asked.id,
+                    ruling(),
                 )
     assert len(deploys.settled) + len(deploys.lapsed) == 1
     resolved = [e for e in await events(store) if e["type"] == "approval_resolved"]
@@ -346,14 +349,14 @@ async def test_an_answer_and_the_expiry_at_one_moment_are_one_or_the_other(
 
 
 async def test_a_timer_that_comes_early_or_late_does_nothing(store, desk, deploys, asked):
-    await store.write(desk.on_timer, EXPIRE, asked.id, NOW + HOUR)
-    await store.write(desk.on_timer, EXPIRE, "nothing", NOW + HOUR)
+    await store.write(at(NOW + HOUR, desk.on_timer), EXPIRE, asked.id)
+    await store.write(at(NOW + HOUR, desk.on_timer), EXPIRE, "nothing")
     assert (await store.read(approval_of, asked.id)).status is ApprovalStatus.PENDING
 
-    await store.write(desk.decide, asked.id, ruling(), NOW + HOUR)
+    await store.write(at(NOW + HOUR, desk.decide), asked.id, ruling())
     told = len(await events(store))
-    await store.write(desk.on_timer, WARN, asked.id, NOW + 23 * HOUR)
-    await store.write(desk.on_timer, EXPIRE, asked.id, NOW + 24 * HOUR)
+    await store.write(at(NOW + 23 * HOUR, desk.on_timer), WARN, asked.id)
+    await store.write(at(NOW + 24 * HOUR, desk.on_timer), EXPIRE, asked.id)
     assert len(await events(store)) == told
     assert deploys.lapsed == []
 
@@ -361,27 +364,27 @@ async def test_a_timer_that_comes_early_or_late_does_nothing(store, desk, deploy
 async def test_a_kind_without_an_expiry_waits_for_ever_and_costs_no_timer(store, deploys):
     desk = ApprovalService(kinds={"deploy": deploys}, expiry={"deploy": None})
     await store.write(begin)
-    asked = await store.write(desk.open, question(), NOW)
+    asked = await store.write(desk.open, question())
     assert asked.expires_at is None
     assert await store.read(first_timer) is None
 
-    await store.write(desk.on_timer, EXPIRE, asked.id, NOW + 10_000 * HOUR)
-    decided = await store.write(desk.decide, asked.id, ruling(), NOW + 10_000 * HOUR)
+    await store.write(at(NOW + 10_000 * HOUR, desk.on_timer), EXPIRE, asked.id)
+    decided = await store.write(at(NOW + 10_000 * HOUR, desk.decide), asked.id, ruling())
     assert decided.status is ApprovalStatus.APPROVED
 
 
 async def test_a_life_shorter_than_the_warning_has_no_warning(store, deploys):
     desk = ApprovalService(kinds={"deploy": deploys}, expiry={"deploy": HOUR}, warning=HOUR)
     await store.write(begin)
-    await store.write(desk.open, question(), NOW)
+    await store.write(desk.open, question())
 
-    assert [t.kind for t in await store.read(due_timers, NOW + HOUR)] == [EXPIRE]
+    assert [t.kind for t in await store.read(at(NOW + HOUR, due_timers))] == [EXPIRE]
 
 
 async def test_where_an_operator_wants_it_an_expired_question_counts_as_rejected(store, deploys):
     desk = ApprovalService(kinds={"deploy": deploys}, expiry={"deploy": HOUR}, rejects_expired=True)
     await store.write(begin)
-    asked = await store.write(desk.open, question(), NOW)
+    asked = await store.write(desk.open, question())
     await fire(store, desk, NOW + HOUR)
 
     rejected = await store.read(approval_of, asked.id)
@@ -392,21 +395,21 @@ async def test_where_an_operator_wants_it_an_expired_question_counts_as_rejected
 
 async def test_a_session_has_a_limit_of_open_questions_and_no_other_session_feels_it(store, desk):
     await store.write(begin, "s1", "s2")
-    opened = [await store.write(desk.open, question(subject=f"{n}"), NOW) for n in range(3)]
+    opened = [await store.write(desk.open, question(subject=f"{n}")) for n in range(3)]
     with pytest.raises(RateLimited, match="at most 3 open questions"):
-        await store.write(desk.open, question(), NOW)
+        await store.write(desk.open, question())
     assert await store.read(count_pending, "s1") == 3
 
-    await store.write(desk.open, question(session_id="s2"), NOW)
-    await store.write(desk.decide, opened[0].id, ruling(), NOW)
-    await store.write(desk.open, question(), NOW)
+    await store.write(desk.open, question(session_id="s2"))
+    await store.write(desk.decide, opened[0].id, ruling())
+    await store.write(desk.open, question())
     assert await store.read(count_pending, "s1") == 3
 
 
 @pytest.mark.parametrize("status", [ApprovalStatus.CANCELLED, ApprovalStatus.SUPERSEDED])
 async def test_a_question_that_is_withdrawn_takes_no_answer(store, desk, deploys, asked, status):
-    await store.write(desk.withdraw, asked, NOW, status)
-    refusal = await store.write(desk.decide, asked.id, ruling(), NOW)
+    await store.write(desk.withdraw, asked, status)
+    refusal = await store.write(desk.decide, asked.id, ruling())
 
     assert str(refusal.error) == f"Deploy to production: the question was {status}"
     assert isinstance(refusal.error, Conflict)
@@ -416,20 +419,20 @@ async def test_a_question_that_is_withdrawn_takes_no_answer(store, desk, deploys
 
 
 async def test_a_question_is_withdrawn_once_and_not_after_its_answer(store, desk, asked):
-    decided = await store.write(desk.decide, asked.id, ruling(), NOW)
+    decided = await store.write(desk.decide, asked.id, ruling())
     with pytest.raises(Conflict, match="decided by somebody else at this moment"):
-        await store.write(desk.withdraw, asked, NOW)
+        await store.write(desk.withdraw, asked)
     with pytest.raises(IllegalTransition):
-        await store.write(desk.withdraw, decided, NOW)
+        await store.write(desk.withdraw, decided)
 
 
 async def test_a_session_that_goes_away_takes_its_open_questions_with_it(store, desk):
     await store.write(begin, "s1", "s2")
-    first = await store.write(desk.open, question(subject="1"), NOW)
-    await store.write(desk.open, question(subject="2"), NOW)
-    await store.write(desk.open, question(session_id="s2"), NOW)
-    await store.write(desk.decide, first.id, ruling(), NOW)
-    await store.write(withdraw_all, desk, "s1", NOW)
+    first = await store.write(desk.open, question(subject="1"))
+    await store.write(desk.open, question(subject="2"))
+    await store.write(desk.open, question(session_id="s2"))
+    await store.write(desk.decide, first.id, ruling())
+    await store.write(withdraw_all, desk, "s1")
 
     found = await store.read(list_approvals, status=None, session_id="s1", kind=None)
     assert [each.status for each in found] == [ApprovalStatus.CANCELLED, ApprovalStatus.APPROVED]
@@ -439,8 +442,8 @@ async def test_a_session_that_goes_away_takes_its_open_questions_with_it(store, 
 async def test_questions_outlive_the_process_that_asked(store, database_url, desk, deploys, asked):
     from gonogo.store import Store
 
-    other = Store(database_url)
-    decided = await other.write(desk.decide, asked.id, ruling(), NOW)
+    other = Store(database_url, clock=lambda: NOW)
+    decided = await other.write(desk.decide, asked.id, ruling())
     other.close()
 
     assert decided.status is ApprovalStatus.APPROVED

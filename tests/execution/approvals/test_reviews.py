@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import given as drawn
 from hypothesis import strategies as st
 
+from fakes import rows
 from fakes.rows import NOW, begin, plan, session
 from gonogo.domain.errors import AlreadyDecided, Conflict, Forbidden, InvalidMessage
 from gonogo.domain.identity import Principal, Role
@@ -65,10 +66,10 @@ class Deploys:
     settled: list[Any] = field(default_factory=list)
     lapsed: list[str] = field(default_factory=list)
 
-    def settle(self, tx, approval: Approval, ruling: Ruling, now) -> None:
+    def settle(self, tx, approval: Approval, ruling: Ruling) -> None:
         self.settled.append((approval.id, ruling))
 
-    def lapse(self, tx, approval: Approval, now) -> None:
+    def lapse(self, tx, approval: Approval) -> None:
         self.lapsed.append(approval.id)
 
 
@@ -87,9 +88,9 @@ class Drafts(Deploys):
             raise InvalidMessage("text is needed")
         return matter(ruling.changes["text"])
 
-    def ask_again(self, tx, approval: Approval, ruling: Ruling, now) -> Approval:
+    def ask_again(self, tx, approval: Approval, ruling: Ruling) -> Approval:
         asked = question("draft", ruling.changes["text"], approval.session_id, instead_of=approval)
-        return self.desk.open(tx, asked, now)
+        return self.desk.open(tx, asked)
 
 
 def matter(text):
@@ -127,11 +128,11 @@ class Office:
         self.drafts.desk = self.desk
 
     async def ask(self, *args, **more):
-        return await self.store.write(self.desk.open, question(*args, **more), NOW)
+        return await self.store.write(self.desk.open, question(*args, **more))
 
     async def decide(self, asked, by, word=APPROVE, now=NOW, **more):
         made = Ruling(word=word, by=by, **more)
-        return await self.store.write(self.desk.decide, asked.id, made, now)
+        return await self.store.write(rows.at(now, self.desk.decide), asked.id, made)
 
     async def now(self, asked):
         return await self.store.read(approval_of, asked.id)
@@ -147,8 +148,8 @@ class Office:
         return [each for each in await self.store.read(log.entries, "s1") if each.action == action]
 
     async def fire(self, now):
-        for timer in await self.store.read(due_timers, now):
-            await self.store.write(self.desk.on_timer, timer.kind, timer.key, now)
+        for timer in await self.store.read(rows.at(now, due_timers)):
+            await self.store.write(rows.at(now, self.desk.on_timer), timer.kind, timer.key)
 
 
 @pytest.fixture
@@ -371,7 +372,7 @@ async def ask_of(at, store, who, kind="deploy", **more):
     """A question that a message of that person led to."""
 
     def say(tx):
-        add_turn(tx, f"t-{who.name}", "s1", "Ship it", "coder", NOW, who.id)
+        add_turn(tx, f"t-{who.name}", "s1", "Ship it", "coder", who.id)
 
     await store.write(say)
     return await at.ask(kind, turn_id=f"t-{who.name}", **more)
@@ -389,13 +390,13 @@ async def test_who_asked_may_say_no_but_not_yes(office, store):
 
 
 async def test_whose_message_is_not_known_is_taken_for_the_owners(office, store):
-    await store.write(lambda tx: add_turn(tx, "t", "s1", "Ship it", "coder", NOW))
+    await store.write(lambda tx: add_turn(tx, "t", "s1", "Ship it", "coder"))
     assert (await office().ask(turn_id="t")).requested_by == "ann"
 
 
 async def test_what_a_plan_asks_was_asked_for_by_whose_message_led_to_the_plan(office, store):
     def tell(tx):
-        add_turn(tx, "t-bob", "s1", "Ship it", "coder", NOW, BOB.id)
+        add_turn(tx, "t-bob", "s1", "Ship it", "coder", BOB.id)
         for plan_id, turn_id in (("p1", "t-bob"), ("p2", None)):
             add_plan(tx, plan(plan_id, turn_id=turn_id))
 
@@ -471,7 +472,7 @@ async def test_after_a_time_others_are_let_in_once_and_nothing_is_decided(office
     ]  # fmt: skip
     assert [is_reviewer(who, open_) for who in (BOB, ROOT, EVE)] == [True, True, False]
     assert (await at.decide(asked, BOB)).status is ApprovalStatus.APPROVED
-    assert not await at.store.write(escalate_approval, open_, {}, NOW)
+    assert not await at.store.write(escalate_approval, open_, {})
 
 
 async def test_whoever_was_let_in_stays_so_after_an_edit(office):
@@ -512,7 +513,7 @@ async def test_a_question_that_is_closed_is_not_escalated(office):
     asked = await at.ask()
     await at.decide(asked, ANN)
     assert await at.store.read(first_timer) is None
-    await at.store.write(at.desk.on_timer, ESCALATE, asked.id, NOW + HOUR)
+    await at.store.write(rows.at(NOW + HOUR, at.desk.on_timer), ESCALATE, asked.id)
     assert await at.told("approval_escalated") == []
 
 
@@ -538,7 +539,7 @@ async def test_votes_outlive_the_process(office, store, database_url):
     from gonogo.store import Store
 
     asked = await office({"needed": 2}).ask()
-    other = Store(database_url)
+    other = Store(database_url, clock=lambda: NOW)
     await Office(other, {"needed": 2}).decide(asked, ANN)
     other.close()
     assert (await office().decide(asked, BOB)).status is ApprovalStatus.APPROVED
@@ -598,10 +599,10 @@ _NUMBERS = count(1)
 async def _step(at, current, step):
     """One thing that happens. Gives the question that is open then, or was last."""
     if step == "escalate":
-        await at.store.write(at.desk.on_timer, ESCALATE, current.id, NOW + HOUR)
+        await at.store.write(rows.at(NOW + HOUR, at.desk.on_timer), ESCALATE, current.id)
         return await at.now(current)
     if step == "expire":
-        await at.store.write(at.desk.on_timer, EXPIRE, current.id, NOW + 9 * HOUR)
+        await at.store.write(rows.at(NOW + 9 * HOUR, at.desk.on_timer), EXPIRE, current.id)
         return await at.now(current)
     opened: list[Approval] = []
 

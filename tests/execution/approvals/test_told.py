@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fakes.rows import NOW, begin, session
+from fakes.rows import NOW, at, begin, session
 from gonogo.domain.identity import Principal, Role
 from gonogo.domain.plan import Subtask
 from gonogo.domain.records import Approval
@@ -31,10 +31,10 @@ KEYS = {"plan_id": "p1", "call_id": "call_7", "digest": "sha256:1"}
 class Deploys:
     """Answers about deployments, which nobody carries out."""
 
-    def settle(self, tx, approval: Approval, ruling: Ruling, now) -> None:
+    def settle(self, tx, approval: Approval, ruling: Ruling) -> None:
         pass
 
-    def lapse(self, tx, approval: Approval, now) -> None:
+    def lapse(self, tx, approval: Approval) -> None:
         pass
 
 
@@ -49,9 +49,9 @@ class Drafts(Deploys):
     def matter(self, tx, approval: Approval, ruling: Ruling) -> Matter:
         return Matter()
 
-    def ask_again(self, tx, approval: Approval, ruling: Ruling, now) -> Approval:
+    def ask_again(self, tx, approval: Approval, ruling: Ruling) -> Approval:
         again = question(digest=f"sha256:{ruling.changes}", instead_of=approval)
-        return self.desk.open(tx, again, now)
+        return self.desk.open(tx, again)
 
 
 def office(review: Review | None = None, **more: Any) -> ApprovalService:
@@ -96,11 +96,11 @@ async def started(store):
 
 
 async def ask(store, desk, **more):
-    return await store.write(desk.open, question(**more), NOW)
+    return await store.write(desk.open, question(**more))
 
 
 async def test_the_record_of_a_question_holds_all_that_was_asked(started):
-    await started.write(lambda tx: add_turn(tx, "t1", "s1", "Ship", "coder", NOW, "user:bob"))
+    await started.write(lambda tx: add_turn(tx, "t1", "s1", "Ship", "coder", "user:bob"))
     asked = await ask(started, office())
 
     assert asked == Approval(
@@ -115,9 +115,9 @@ async def test_the_record_of_a_question_holds_all_that_was_asked(started):
 
 
 async def test_who_wrote_an_edit_did_not_ask_for_the_work(started):
-    await started.write(lambda tx: add_turn(tx, "t1", "s1", "Ship", "coder", NOW, "user:bob"))
+    await started.write(lambda tx: add_turn(tx, "t1", "s1", "Ship", "coder", "user:bob"))
     first = await ask(started, office())
-    await started.write(lambda tx: add_turn(tx, "t2", "s1", "Edit", "coder", NOW, "user:ann"))
+    await started.write(lambda tx: add_turn(tx, "t2", "s1", "Edit", "coder", "user:ann"))
     second = await ask(started, office(), turn_id="t2", instead_of=first)
 
     assert second.requested_by == "user:bob"
@@ -147,7 +147,9 @@ async def test_a_vote_is_told_in_the_language_of_the_session(store, spoken, cont
     desk = office(Review(needed=3))
     asked = await ask(store, desk)
     later = NOW + HOUR
-    await store.write(desk.decide, asked.id, Ruling(word=APPROVE, by=ANN, feedback="fine"), later)
+    await store.write(
+        at(later, desk.decide), asked.id, Ruling(word=APPROVE, by=ANN, feedback="fine")
+    )
 
     assert await told(store) == {
         **PLACE, "type": "approval_voted", "agent": None, "content": content,
@@ -163,8 +165,8 @@ async def test_a_vote_is_told_in_the_language_of_the_session(store, spoken, cont
 async def test_a_second_vote_names_both_and_says_when_it_was_given(started):
     desk = office(Review(needed=3))
     asked = await ask(started, desk)
-    await started.write(desk.decide, asked.id, Ruling(word=APPROVE, by=ANN), NOW)
-    await started.write(desk.decide, asked.id, Ruling(word=APPROVE, by=BOB), NOW + HOUR)
+    await started.write(desk.decide, asked.id, Ruling(word=APPROVE, by=ANN))
+    await started.write(at(NOW + HOUR, desk.decide), asked.id, Ruling(word=APPROVE, by=BOB))
 
     assert (await told(started))["content"] == "2 of 3 approvals (ann, bob): Ship it"
     votes = await started.read(votes_of, asked.id)
@@ -181,7 +183,7 @@ async def test_letting_others_in_is_told_with_their_names(started):
     desk = office(review)
     asked = await ask(started, desk)
     later = NOW + timedelta(minutes=1)
-    await started.write(desk.on_timer, "approval_escalation", asked.id, later)
+    await started.write(at(later, desk.on_timer), "approval_escalation", asked.id)
 
     assert await told(started) == {
         **PLACE, "type": "approval_escalated", "agent": None,
@@ -199,7 +201,7 @@ async def test_a_warning_says_how_many_minutes_are_left_and_never_none(started, 
     desk = office()
     asked = await ask(started, desk)
     now = NOW + 24 * HOUR - timedelta(seconds=left)
-    await started.write(desk.on_timer, WARN, asked.id, now)
+    await started.write(at(now, desk.on_timer), WARN, asked.id)
 
     assert await told(started) == {
         **PLACE, "type": "approval_warning", "agent": None,
@@ -212,7 +214,7 @@ async def test_a_decision_is_told_with_how_long_it_took(started):
     desk = office()
     asked = await ask(started, desk)
     ruling = Ruling(word=REJECT, by=ANN, feedback="no")
-    decided = await started.write(desk.decide, asked.id, ruling, NOW + HOUR)
+    decided = await started.write(at(NOW + HOUR, desk.decide), asked.id, ruling)
 
     assert await told(started) == {
         **PLACE, "type": "approval_resolved", "agent": None, "content": None,
@@ -231,7 +233,7 @@ async def test_an_expiry_is_told_as_nobodys(started):
     desk = office()
     asked = await ask(started, desk)
     now = NOW + 24 * HOUR
-    await started.write(desk.on_timer, EXPIRE, asked.id, now)
+    await started.write(at(now, desk.on_timer), EXPIRE, asked.id)
 
     assert await told(started) == {
         **PLACE, "type": "approval_resolved", "agent": None, "content": None,
@@ -246,7 +248,7 @@ async def test_an_expiry_is_told_as_nobodys(started):
 async def test_a_rejection_for_want_of_an_answer_says_so_and_that_nobody_waited_for_it(started):
     desk = office(rejects_expired=True)
     asked = await ask(started, desk)
-    await started.write(desk.on_timer, EXPIRE, asked.id, NOW + 24 * HOUR)
+    await started.write(at(NOW + 24 * HOUR, desk.on_timer), EXPIRE, asked.id)
 
     assert (await told(started))["metadata"] == facts(asked.id, "rejected", decided_by="gonogo")
     rejected = await started.read(approval_of, asked.id)
@@ -258,7 +260,7 @@ async def test_a_rejection_for_want_of_an_answer_says_so_and_that_nobody_waited_
 async def test_a_question_is_taken_back_as_cancelled_unless_something_else_is_said(started):
     desk = office()
     asked = await ask(started, desk)
-    await started.write(desk.withdraw, asked, NOW + HOUR)
+    await started.write(at(NOW + HOUR, desk.withdraw), asked)
 
     withdrawn = await started.read(approval_of, asked.id)
     assert (withdrawn.status, withdrawn.decided_at) == (ApprovalStatus.CANCELLED, NOW + HOUR)
@@ -307,9 +309,7 @@ async def test_a_vote_that_says_something_else_takes_the_place_of_the_first(star
     asked = await ask(started, desk)
 
     async def votes(said):
-        await started.write(
-            desk.decide, asked.id, Ruling(**{"word": APPROVE, "by": ANN, **said}), NOW
-        )
+        await started.write(desk.decide, asked.id, Ruling(**{"word": APPROVE, "by": ANN, **said}))
         (vote,) = await started.read(votes_of, asked.id)
         return vote.ruling, len(await started.read(log.events_after, "s1", 0))
 
@@ -338,7 +338,7 @@ async def test_what_is_allowed_for_the_rest_of_a_session_is_what_all_of_them_all
     for name, rule in zip("abc", rules, strict=True):
         who = Principal(id=f"user:{name}", name=name, role=Role.OPERATOR)
         decided = await started.write(
-            desk.decide, asked.id, Ruling(word=APPROVE, by=who, rule=rule), NOW
+            desk.decide, asked.id, Ruling(word=APPROVE, by=who, rule=rule)
         )
 
     assert decided.status is ApprovalStatus.APPROVED
@@ -355,7 +355,7 @@ async def test_a_rule_that_one_of_them_allows_one_plan_alone_holds_there_alone(s
     for number, name in enumerate("abc"):
         who = Principal(id=f"user:{name}", name=name, role=Role.OPERATOR)
         ruling = Ruling(word=APPROVE, by=who, rule=WRITES, for_plan=number == only)
-        decided = await started.write(desk.decide, asked.id, ruling, NOW)
+        decided = await started.write(desk.decide, asked.id, ruling)
 
     assert (decided.decision["rule"]["tool"], decided.decision["for_plan"]) == (WRITES.tool, True)
 
@@ -366,12 +366,12 @@ async def test_edits_count_together_only_when_they_are_the_same(started):
 
     async def edits(who, tag):
         ruling = Ruling(word=DecisionWord.EDIT, by=who, changes={"tag": tag})
-        return (await started.write(desk.decide, asked.id, ruling, NOW)).status
+        return (await started.write(desk.decide, asked.id, ruling)).status
 
     assert await edits(ANN, "v2") is ApprovalStatus.PENDING
     assert await edits(BOB, "v3") is ApprovalStatus.PENDING
     approves = Ruling(word=APPROVE, by=EVE)
-    assert (await started.write(desk.decide, asked.id, approves, NOW)).decision is None
+    assert (await started.write(desk.decide, asked.id, approves)).decision is None
     assert await edits(BOB, "v2") is ApprovalStatus.EDITED
 
 
@@ -380,7 +380,7 @@ async def test_who_wrote_an_edit_that_is_asked_anew_has_approved_it_in_that_word
     drafts.desk = desk = office(Review(needed=2), kinds={"deploy": drafts})
     asked = await ask(started, desk)
     ruling = Ruling(word=DecisionWord.EDIT, by=ANN, changes="v2", feedback="shorter", revision=3)
-    opened = await started.write(desk.decide, asked.id, ruling, NOW)
+    opened = await started.write(desk.decide, asked.id, ruling)
 
     (vote,) = await started.read(votes_of, opened.id)
     assert vote.principal_id == "user:ann"

@@ -8,6 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
+from fakes.rows import at
 from fakes.workshop import Workshop, agrees, parks_once
 from gonogo.domain.errors import Conflict, ModelFailed
 from gonogo.domain.failures import Absence
@@ -39,14 +40,14 @@ class Provider:
         if waited:
             engine = self.shop.engine
             plan_id = work.revision.plan_id
-            await self.shop.store.write(engine.model_answered, plan_id, self.shop.now)
+            await self.shop.store.write(engine.model_answered, plan_id)
         return Completed({"output": work.subtask.id})
 
 
 def shop_of(store: Store, questions: list[Absence] | None, **more: Any) -> Workshop:
     """A workshop with patience; each question about the model is put in a list, if there is one."""
 
-    def ask(tx: Any, plan: Any, absence: Absence, now: Any) -> None:
+    def ask(tx: Any, plan: Any, absence: Absence) -> None:
         assert questions is not None
         questions.append(absence)
 
@@ -154,7 +155,7 @@ async def test_patience_ends_with_one_question_and_waiting_on_begins_anew(store:
         with pytest.raises(Conflict, match="its model"):
             await shop.do(shop.engine.replan, plan_id, "another way")
         # Somebody whose answer comes late does not answer the question.
-        await store.write(shop.engine.model_answered, plan_id, shop.now)
+        await store.write(shop.engine.model_answered, plan_id)
         assert (await shop.plan(plan_id)).status is _P.PAUSED
 
         await shop.do(shop.engine.wait_on, plan_id)
@@ -176,10 +177,10 @@ async def test_a_plan_whose_model_is_waited_for_no_longer_ends_with_what_it_has(
         await shop.until_paused(plan_id)
         await looked(shop, plan_id, 1, rest="b")
         with pytest.raises(Conflict):
-            await store.write(shop.engine.give_up, plan_id, "no", shop.now, MODEL)
+            await store.write(shop.engine.give_up, plan_id, "no", MODEL)
         await shop.later(PATIENCE)
         await looked(shop, plan_id, 2, rest="b")
-        await store.write(shop.engine.give_up, plan_id, "no longer", shop.now, MODEL)
+        await store.write(shop.engine.give_up, plan_id, "no longer", MODEL)
         await shop.end_of(plan_id)
 
         plan, rows = await shop.plan(plan_id), await shop.rows(plan_id)
@@ -226,7 +227,7 @@ async def test_a_persons_pause_is_theirs_and_going_on_asks_the_model_at_once(sto
         await shop.do(shop.engine.pause, plan_id)
         plan = await shop.plan(plan_id)
         assert (plan.pause_reason, plan.paused_until, plan.away) == (None, None, None)
-        assert await store.read(due_timers, shop.now + timedelta(days=1)) == []
+        assert await store.read(at(shop.now + timedelta(days=1), due_timers)) == []
         provider.is_there = True
         await shop.do(shop.engine.resume_plan, plan_id)
         await shop.end_of(plan_id)
@@ -248,7 +249,7 @@ async def test_a_failure_in_a_pause_of_another_kind_changes_nothing_of_it(store:
         await shop.until(plan_id, "a", _S.PENDING)
         assert (await shop.plan(plan_id)).pause_reason is None
         # A timer that was left over does nothing either.
-        await store.write(shop.engine.wake, plan_id, shop.now)
+        await store.write(shop.engine.wake, plan_id)
         assert (await shop.plan(plan_id)).status is _P.PAUSED
 
 
@@ -269,7 +270,7 @@ async def test_who_cannot_go_on_keeps_no_plan_that_is_sent_back(store: Store, sa
 
         plan = await shop.plan(plan_id)
         assert (plan.status, plan.pause_reason) == (_P.REPLANNING, None)
-        assert await store.read(shop.engine.is_at_rest, plan_id, shop.now)
+        assert await store.read(shop.engine.is_at_rest, plan_id)
 
 
 async def test_a_quota_that_comes_instead_of_the_model_is_waited_for(store: Store) -> None:
@@ -312,7 +313,7 @@ async def test_when_the_one_that_was_to_find_out_is_gone_another_does_or_the_pla
         await shop.later(2)
         await hangs.wait()
         # Whoever looks meanwhile finds that somebody is at it.
-        await store.write(shop.engine.advance, plan_id, shop.now)
+        await store.write(shop.engine.advance, plan_id)
         assert provider.asked.count("b") == 1
         provider.is_there = True
         await shop.do(shop.engine.cancel_subtask, plan_id, "a")
@@ -363,7 +364,7 @@ async def test_a_full_workspace_is_waited_for_before_the_model_is_asked(store: S
 
 async def test_a_budget_that_is_spent_meanwhile_is_asked_about(store: Store) -> None:
     asked: list[Excess] = []
-    more = {"budget": {"seconds": 1}, "over_budget": lambda c, p, spent, n: asked.append(spent)}
+    more = {"budget": {"seconds": 1}, "over_budget": lambda tx, plan, spent: asked.append(spent)}
     shop = shop_of(store, [], **more)
     provider = Provider(shop)
     async with shop.open():
@@ -387,7 +388,7 @@ async def test_a_subtask_that_was_answered_meanwhile_finds_out_as_well(store: St
         await shop.until_paused(plan_id)
         await shop.until(plan_id, "a", _S.WAITING_APPROVAL)
         await looked(shop, plan_id, 1, rest="b")
-        await store.write(shop.engine.resume, (await shop.rows(plan_id))["a"].key, shop.now)
+        await store.write(shop.engine.resume, (await shop.rows(plan_id))["a"].key)
         assert (await shop.rows(plan_id))["a"].status is _S.PENDING
         provider.is_there = True
         await shop.later(2)
@@ -409,7 +410,7 @@ async def test_a_rollback_under_way_is_not_disturbed_and_may_be_given_up_in(stor
         await store.write(set_plan, plan, pause_reason=ROLLING_BACK, rollback={"pause": MODEL})
         with pytest.raises(Conflict):
             await shop.do(shop.engine.wait_on, plan_id)
-        await store.write(shop.engine.give_up, plan_id, "no longer", shop.now, MODEL)
+        await store.write(shop.engine.give_up, plan_id, "no longer", MODEL)
         await shop.end_of(plan_id)
 
 

@@ -143,7 +143,7 @@ async def test_what_a_subtask_has_worked_when_it_rests_is_without_that_time(
         await open_shop.store.ride(waits(5))
         stood.append(work.watch.stood)
         if isinstance(outcome, Parked):
-            await open_shop.store.write(open_shop.engine.park, work, open_shop.now)
+            await open_shop.store.write(open_shop.engine.park, work)
         return outcome
 
     open_shop.steps["a"] = step

@@ -90,7 +90,7 @@ async def test_going_on_after_a_question_is_no_new_attempt(open_shop: Workshop) 
     plan_id = await open_shop.start({"id": "a"})
     await open_shop.until(plan_id, "a", _S.WAITING_APPROVAL)
 
-    await open_shop.store.write(open_shop.engine.resume, key_of(plan_id, "a"), open_shop.now)
+    await open_shop.store.write(open_shop.engine.resume, key_of(plan_id, "a"))
     await open_shop.end_of(plan_id)
 
     assert len(await kept(open_shop, plan_id)) == 1

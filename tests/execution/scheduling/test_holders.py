@@ -53,7 +53,7 @@ async def test_what_a_holder_brings_that_was_replaced_is_dropped(
     await shop.store.write(shop.engine.take_over, old.key)
     before = await shop.events(plan_id)
 
-    await shop.store.write(shop.engine.finish, [(old, outcome)], shop.now)
+    await shop.store.write(shop.engine.finish, [(old, outcome)])
 
     row = (await shop.rows(plan_id))["b"]
     assert (row.status, row.epoch) == (_S.RUNNING, old.epoch + 1)
@@ -69,7 +69,7 @@ async def test_a_holder_that_was_replaced_is_told_before_it_writes(shop: Worksho
     with pytest.raises(Superseded):
         await shop.store.read(shop.engine.check, old)
     with pytest.raises(Superseded):
-        await shop.store.write(shop.engine.park, old, shop.now)
+        await shop.store.write(shop.engine.park, old)
 
 
 async def test_a_runner_that_was_replaced_leaves_no_outcome(open_shop: Workshop) -> None:

@@ -154,6 +154,6 @@ async def test_a_strategy_that_fails_leaves_plan_order(
     assert "own" in caplog.text
 
 
-def test_an_unknown_strategy_is_refused_with_the_list_of_those_there_are() -> None:
+def test_an_unknown_strategy_is_refused_with_the_list_of_those_there_are(store: Store) -> None:
     with pytest.raises(InvalidMessage, match="'fast'; use one of critical_path, plan_order"):
-        Workshop(store=None, options={"strategy": "fast"})  # type: ignore[arg-type]
+        Workshop(store=store, options={"strategy": "fast"})

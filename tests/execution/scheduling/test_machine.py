@@ -223,7 +223,7 @@ class Machine(RuleBasedStateMachine):
             plan_id = self.plans[n % len(self.plans)]
             what = self.aim(verb, plan_id, n)
             verb_of = getattr(self.floor.engine, verb)
-            self.floor.crash(verb_of, plan_id, *what, ANN.id, self.floor.now)
+            self.floor.crash(verb_of, plan_id, *what, ANN.id)
         self.checks.step()
 
     # Steps -------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import anyio
 import pytest
 
 from fakes import rows
+from fakes.rows import at
 from fakes.workshop import Step, Workshop, agrees, parks_once
 from gonogo.domain.errors import Conflict, ModelFailed
 from gonogo.domain.states import PlanStatus, SubtaskStatus
@@ -39,7 +40,7 @@ def quota(shop: Workshop, times: int = 1, after: float = HOUR) -> Step:
 
 
 async def timers_of(shop: Workshop, plan_id: str) -> list[str]:
-    found = await shop.store.read(due_timers, shop.now + timedelta(days=400))
+    found = await shop.store.read(at(shop.now + timedelta(days=400), due_timers))
     return [timer.kind for timer in found if timer.key == plan_id]
 
 
@@ -66,9 +67,7 @@ async def test_the_limit_of_a_subtask_counts_work_before_a_question_and_not_the_
     await open_shop.until(plan_id, "a", _S.WAITING_APPROVAL)
     assert (await open_shop.rows(plan_id))["a"].worked_ms == 99_900
     open_shop.now += timedelta(days=3)
-    await open_shop.store.write(
-        open_shop.engine.resume, (await open_shop.rows(plan_id))["a"].key, open_shop.now
-    )
+    await open_shop.store.write(open_shop.engine.resume, (await open_shop.rows(plan_id))["a"].key)
     await open_shop.end_of(plan_id)
 
     row = (await open_shop.rows(plan_id))["a"]
@@ -94,9 +93,7 @@ async def test_a_new_attempt_has_the_whole_time_again(open_shop: Workshop) -> No
     policy = {"max_attempts": 2, "delay": 10}
     plan_id = await open_shop.start({"id": "a", "timeout": 100, "retry_policy": policy})
     await open_shop.until(plan_id, "a", _S.WAITING_APPROVAL)
-    await open_shop.store.write(
-        open_shop.engine.resume, (await open_shop.rows(plan_id))["a"].key, open_shop.now
-    )
+    await open_shop.store.write(open_shop.engine.resume, (await open_shop.rows(plan_id))["a"].key)
     await open_shop.until_run("a", 2)
     await open_shop.until(plan_id, "a", _S.PENDING)
     await open_shop.later(10)
@@ -274,7 +271,7 @@ async def test_a_persons_pause_is_never_lifted_by_the_quotas_timer(open_shop: Wo
     await open_shop.until_paused(plan_id)
     await open_shop.do(open_shop.engine.pause, plan_id)
     await open_shop.later(2 * HOUR)
-    await open_shop.store.write(open_shop.engine.wake, plan_id, open_shop.now)
+    await open_shop.store.write(open_shop.engine.wake, plan_id)
 
     plan = await open_shop.plan(plan_id)
     assert (plan.status, plan.pause_reason) == (PlanStatus.PAUSED, None)
@@ -337,12 +334,12 @@ async def test_a_plan_that_is_replanned_in_a_pause_for_a_quota_can_be_paused_aga
     await open_shop.until_paused(plan_id)
 
     def replan_in_vain(tx: Tx) -> None:
-        open_shop.engine.replan(tx, plan_id, "another way", "ann", open_shop.now)
+        open_shop.engine.replan(tx, plan_id, "another way", "ann")
         plan = plan_of(tx, plan_id)
         assert plan is not None
         assert (plan.pause_reason, plan.paused_until) == (None, None)
-        open_shop.engine.go_without(tx, plan_id, "there is none", open_shop.now)
-        open_shop.engine.pause(tx, plan_id, "ann", open_shop.now)
+        open_shop.engine.go_without(tx, plan_id, "there is none")
+        open_shop.engine.pause(tx, plan_id, "ann")
 
     await open_shop.store.write(replan_in_vain)
 
@@ -377,7 +374,7 @@ async def test_a_plan_whose_next_revision_is_held_ends_when_its_time_is_over(sto
 
     def hold_another(tx: Tx, plan_id: str) -> None:
         revision = rows.revision(rows.subtask("b"), plan_id=plan_id, number=2)
-        add_revision(tx, revision, shop.now, "architect", "replanned")
+        add_revision(tx, revision, "architect", "replanned")
         to = {"revision": 2, "digest": revision.digest}
         for status in (_P.RUNNING, _P.REPLANNING, _P.AWAITING_APPROVAL, _P.APPROVED):
             plan = plan_of(tx, plan_id)
@@ -417,7 +414,7 @@ async def test_a_sibling_that_is_told_of_a_later_reset_makes_the_pause_longer(
     assert plan.paused_until - first.paused_until == timedelta(seconds=HOUR)
     # A timer that comes too early, as after a change of the clock, is set anew.
     await open_shop.store.write(drop_timer, "plan_resume", plan_id)
-    await open_shop.store.write(open_shop.engine.wake, plan_id, first.paused_until)
+    await open_shop.store.write(at(first.paused_until, open_shop.engine.wake), plan_id)
     assert (await open_shop.plan(plan_id)).status is PlanStatus.PAUSED
     assert "plan_resume" in await timers_of(open_shop, plan_id)
 
@@ -431,7 +428,7 @@ async def test_a_longer_pause_is_not_written_over_what_happened_in_the_same_mome
     until = (plan.paused_until or open_shop.now) + timedelta(seconds=HOUR)
 
     def lengthen(tx: Tx) -> None:
-        board = PlanState.open(tx, plan_id, open_shop.now)
+        board = PlanState.open(tx, plan_id)
         assert move_plan(tx, board.plan, PlanStatus.RUNNING)
         open_shop.engine.pause_for_quota(board, until)
 

@@ -7,6 +7,7 @@ import anyio
 import pytest
 
 from fakes import rows
+from fakes.rows import at
 from fakes.workshop import Workshop, parks_once
 from gonogo.domain.errors import Conflict, IllegalTransition, NotFound
 from gonogo.domain.failures import Category, Failure
@@ -72,7 +73,7 @@ async def test_only_an_approved_plan_can_be_started(open_shop: Workshop) -> None
         revision = rows.revision(rows.subtask("a"), plan_id="draft")
         add_session(tx, rows.session())
         add_plan(tx, rows.plan("draft", digest=revision.digest))
-        add_revision(tx, revision, open_shop.now, "architect", "first")
+        add_revision(tx, revision, "architect", "first")
 
     await open_shop.store.write(undecided)
 
@@ -242,7 +243,7 @@ async def test_an_answer_for_a_cancelled_subtask_starts_nothing(open_shop: Works
     await open_shop.until(plan_id, "asks", _S.WAITING_APPROVAL)
     key = (await open_shop.rows(plan_id))["asks"].key
     await open_shop.do(open_shop.engine.cancel, plan_id)
-    await open_shop.store.write(open_shop.engine.resume, key, open_shop.now)
+    await open_shop.store.write(open_shop.engine.resume, key)
 
     assert open_shop.runs == ["asks"]
     assert (await open_shop.statuses(plan_id))["asks"] is _S.CANCELLED
@@ -254,7 +255,7 @@ async def test_a_plan_that_changed_since_it_was_seen_is_not_begun(open_shop: Wor
     await open_shop.store.write(move_plan, seen, PlanStatus.CANCELLED)
 
     with pytest.raises((Conflict, IllegalTransition)):
-        await open_shop.store.write(open_shop.engine.begin, seen, open_shop.now)
+        await open_shop.store.write(open_shop.engine.begin, seen)
 
 
 async def test_a_plan_that_is_cancelled_before_a_retry_leaves_no_timer(
@@ -268,11 +269,11 @@ async def test_a_plan_that_is_cancelled_before_a_retry_leaves_no_timer(
     plan_id = await open_shop.start({"id": "a", "retry_policy": policy})
     await open_shop.until(plan_id, "a", _S.PENDING)
     later = open_shop.now + timedelta(days=1)
-    assert [timer.kind for timer in await open_shop.store.read(due_timers, later)] == [ADVANCE]
+    assert [timer.kind for timer in await open_shop.store.read(at(later, due_timers))] == [ADVANCE]
 
     await open_shop.do(open_shop.engine.cancel, plan_id)
 
-    assert await open_shop.store.read(due_timers, later) == []
+    assert await open_shop.store.read(at(later, due_timers)) == []
 
 
 async def test_only_a_subtask_that_waits_to_start_can_be_failed_by_a_no(
@@ -283,7 +284,7 @@ async def test_only_a_subtask_that_waits_to_start_can_be_failed_by_a_no(
 
     def fail(tx: Tx) -> None:
         no = Failure(message="a person said no")
-        open_shop.engine.fail_subtask(tx, plan_id, "slow", no, open_shop.now)
+        open_shop.engine.fail_subtask(tx, plan_id, "slow", no)
 
     with pytest.raises(Conflict, match="running; nobody waits"):
         await open_shop.store.write(fail)

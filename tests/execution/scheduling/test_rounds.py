@@ -100,7 +100,7 @@ async def test_a_parked_subtask_gives_its_place_to_another(open_shop: Workshop) 
     assert (await open_shop.statuses(plan_id))["asks"] is _S.WAITING_APPROVAL
     assert (await open_shop.plan(plan_id)).status is PlanStatus.RUNNING
     key = (await open_shop.rows(plan_id))["asks"].key
-    await open_shop.store.write(open_shop.engine.resume, key, open_shop.now)
+    await open_shop.store.write(open_shop.engine.resume, key)
     await open_shop.end_of(plan_id)
 
     assert open_shop.runs == ["asks", "b", "asks"]
@@ -219,7 +219,7 @@ async def test_what_cannot_be_written_for_one_subtask_harms_no_other(open_shop: 
     names = ["a", "b", "c"]
     _, meet = meets(*names)
 
-    def breaks(tx, now) -> None:
+    def breaks(tx) -> None:
         raise RuntimeError("this one's own")
 
     async def bad(work: Work) -> Outcome:

@@ -86,21 +86,19 @@ async def test_without_a_new_revision_the_plan_goes_on_as_far_as_it_can(
 ) -> None:
     plan_id = await sent_back(open_shop)
 
-    await open_shop.store.write(
-        open_shop.engine.go_without, plan_id, "there is no other way", open_shop.now
-    )
+    await open_shop.store.write(open_shop.engine.go_without, plan_id, "there is no other way")
     await open_shop.end_of(plan_id)
     assert (await open_shop.plan(plan_id)).status is PlanStatus.FAILED
     assert await open_shop.statuses(plan_id) == {"a": _S.FAILED, "b": _S.SKIPPED}
 
     before = await open_shop.events(plan_id)
-    await open_shop.store.write(open_shop.engine.go_without, plan_id, "late", open_shop.now)
+    await open_shop.store.write(open_shop.engine.go_without, plan_id, "late")
     assert await open_shop.events(plan_id) == before
 
 
 async def test_a_plan_that_is_sent_back_can_be_ended_or_cancelled(open_shop: Workshop) -> None:
     ended = await sent_back(open_shop)
-    await open_shop.store.write(open_shop.engine.end_unfinished, ended, "enough", open_shop.now)
+    await open_shop.store.write(open_shop.engine.end_unfinished, ended, "enough")
     await open_shop.end_of(ended)
     assert (await open_shop.rows(ended))["b"].reason == "enough"
 

@@ -13,12 +13,12 @@ def _first(tx: Tx) -> None:
     add_session(tx, rows.session())
     first = rows.revision(rows.subtask("a"))
     add_plan(tx, rows.plan(digest=first.digest))
-    add_revision(tx, first, rows.NOW, "architect", "first")
+    add_revision(tx, first, "architect", "first")
 
 
 def _second(tx: Tx, subtask_id: str, *, fail: bool) -> list[str]:
     revision = rows.revision(rows.subtask(subtask_id), number=2)
-    add_revision(tx, revision, rows.NOW, "ann", "edited")
+    add_revision(tx, revision, "ann", "edited")
     plan = rows.plan(revision=2, digest=revision.digest)
     found = list(shape_of(tx, plan).subtasks)
     if fail:
@@ -45,7 +45,7 @@ async def test_places_count_from_one_in_the_order_of_the_plan(store: Store) -> N
         revision = rows.revision(rows.subtask("b"), rows.subtask("a", "b"))
         plan = rows.plan(digest=revision.digest)
         add_plan(tx, plan)
-        add_revision(tx, revision, rows.NOW, "architect", "first")
+        add_revision(tx, revision, "architect", "first")
         return dict(shape_of(tx, plan).places)
 
     assert await store.write(read) == {"b": 1, "a": 2}

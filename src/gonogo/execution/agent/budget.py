@@ -9,7 +9,6 @@ counts as its estimate. Without a budget a request is written with its reply, an
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from datetime import datetime
 
 from gonogo.domain.errors import ModelFailed
 from gonogo.domain.records import ModelRequestRow, Plan
@@ -44,7 +43,6 @@ class Meter:
     """Counts what is asked of models over one store."""
 
     store: Store
-    clock: Callable[[], datetime]
     limits: Limits = field(default_factory=dict[str, float])
 
     async def ask(
@@ -60,7 +58,7 @@ class Meter:
         reserved = not (OF_REQUESTS | OF_SESSIONS).isdisjoint(self.limits)
         if reserved:
             size = tokens_of(_bytes(request))
-            await self.store.write(self._reserve, thread, request_id, size, self.clock())
+            await self.store.write(self._reserve, thread, request_id, size)
         try:
             reply = await send()
         except ModelFailed as error:
@@ -70,7 +68,7 @@ class Meter:
             raise
         return reply.model_copy(update={"request_id": request_id})
 
-    def _reserve(self, tx: Tx, thread: Thread, request_id: str, size: int, now: datetime) -> None:
+    def _reserve(self, tx: Tx, thread: Thread, request_id: str, size: int) -> None:
         # The rows of the plan and the session are held, so that nobody counts at the same time.
         plan = lock_plan(tx, thread.plan_id) if thread.plan_id else None
         thread.check(tx)
@@ -85,7 +83,7 @@ class Meter:
             subtask_id=thread.subtask_id, thread=thread.name, agent=thread.agent, model="",
             status="reserved", input_tokens=size,
             output_tokens=known.largest_output or DEFAULT_OUTPUT, cost_micros=known.largest_cost,
-            duration_ms=None, created_at=now,
+            duration_ms=None, created_at=tx.now,
         )  # fmt: skip
         self._check(thread, plan, of_plan, of_session, row)
         add_request(tx, row)
@@ -115,7 +113,7 @@ class Meter:
             raise BudgetSpent(said, found)
 
 
-def keep_usage(tx: Tx, thread: Thread, reply: Reply, now: datetime) -> None:
+def keep_usage(tx: Tx, thread: Thread, reply: Reply) -> None:
     """Write what a reply took, in the transaction that keeps it."""
     if not reply.request_id:
         return
@@ -125,7 +123,7 @@ def keep_usage(tx: Tx, thread: Thread, reply: Reply, now: datetime) -> None:
         subtask_id=thread.subtask_id, thread=thread.name, agent=thread.agent, model=reply.model,
         status="done", input_tokens=usage.input_tokens, output_tokens=usage.output_tokens,
         cost_micros=round((usage.cost or 0.0) * 1_000_000),
-        duration_ms=round(usage.duration_ms), created_at=now,
+        duration_ms=round(usage.duration_ms), created_at=tx.now,
     )  # fmt: skip
     end_request(tx, row)
 

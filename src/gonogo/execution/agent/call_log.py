@@ -39,13 +39,15 @@ _WIRE = {
 }
 
 
-def propose(tx: Tx, thread: Thread, reply: Reply, now: datetime) -> None:
+def propose(tx: Tx, thread: Thread, reply: Reply) -> None:
     """Keep the calls of a reply, each under an id of our own, before any of them runs."""
     first = next_position(tx, thread.session_id, thread.name)
     add_calls(
         tx,
         [
-            _proposed(thread, request.id, request.name, request.arguments, request.problem, at, now)
+            _proposed(
+                thread, request.id, request.name, request.arguments, request.problem, at, tx.now
+            )
             for at, request in enumerate(reply.calls, start=first)
         ],
     )
@@ -96,7 +98,6 @@ def tell_called(
     tx: Tx,
     call: CallRow,
     gated: Gated,
-    now: datetime,
     approval: Approval | None = None,
     *,
     runs: bool = True,
@@ -118,10 +119,10 @@ def tell_called(
         call_id=call.id, tool_name=call.tool, arguments=gated.arguments,
         requires_approval=approval is not None or not runs, metadata=facts, **place_of(call),
     )  # fmt: skip
-    log.tell(tx, call.session_id, now, event)
+    log.tell(tx, call.session_id, event)
 
 
-def note_allowed(tx: Tx, call: CallRow, gated: Gated, now: datetime) -> None:
+def note_allowed(tx: Tx, call: CallRow, gated: Gated) -> None:
     """Why a call may run without a person's answer.
 
     In the transaction that starts the call, so that none has run without its entry.
@@ -130,66 +131,60 @@ def note_allowed(tx: Tx, call: CallRow, gated: Gated, now: datetime) -> None:
     if gated.verdict.source == "grant":
         reason = f"auto-approved tool {call.tool}, plan {call.plan_id}: {reason}"
     log.note(
-        tx, call.session_id, now, actor=f"agent:{call.agent}", action="tool.allowed",
+        tx, call.session_id, actor=f"agent:{call.agent}", action="tool.allowed",
         subject=call.tool, call_id=call.id, digest=gated.digest, arguments=gated.arguments,
         reason=reason, rule=gated.verdict.rule, source=gated.verdict.source,
         plan_id=call.plan_id, subtask_id=call.subtask_id,
     )  # fmt: skip
 
 
-def note_stale(tx: Tx, call: CallRow, reason: str | None, now: datetime) -> None:
+def note_stale(tx: Tx, call: CallRow, reason: str | None) -> None:
     """Why a call that a person allowed does not run."""
     log.note(
-        tx, call.session_id, now, actor=f"agent:{call.agent}", action="tool.stale",
+        tx, call.session_id, actor=f"agent:{call.agent}", action="tool.stale",
         subject=call.tool, call_id=call.id, digest=call.digest, reason=reason,
         plan_id=call.plan_id, subtask_id=call.subtask_id,
     )  # fmt: skip
 
 
-def note_network(
-    tx: Tx,
-    call: CallRow,
-    result: Any,  # noqa: ANN401 - JSON
-    now: datetime,
-) -> None:
+def note_network(tx: Tx, call: CallRow, result: Any) -> None:  # noqa: ANN401 - JSON
     """What a command reached and what it was refused, if it had a network."""
     found: dict[str, Any] | None = result and result.get("network")
     if call.tool == "execute_command" and found:
         log.note(
-            tx, call.session_id, now, actor=f"agent:{call.agent}", action="tool.network",
+            tx, call.session_id, actor=f"agent:{call.agent}", action="tool.network",
             subject=call.tool, call_id=call.id, digest=call.digest, plan_id=call.plan_id,
             subtask_id=call.subtask_id, **found,
         )  # fmt: skip
 
 
-def deny(tx: Tx, call: CallRow, gated: Gated, now: datetime) -> None:
+def deny(tx: Tx, call: CallRow, gated: Gated) -> None:
     """A call may not run, and the model is told why."""
-    tell_called(tx, call, gated, now, runs=not is_remote(tx, call))
-    move_call(tx, call, _C.DENIED, error=gated.error, finished_at=now, **gated_columns(gated))
+    tell_called(tx, call, gated, runs=not is_remote(tx, call))
+    move_call(tx, call, _C.DENIED, error=gated.error, finished_at=tx.now, **gated_columns(gated))
     log.note(
-        tx, call.session_id, now, actor=f"agent:{call.agent}", action="tool.denied",
+        tx, call.session_id, actor=f"agent:{call.agent}", action="tool.denied",
         subject=call.tool, call_id=call.id, arguments=gated.arguments,
         reason=gated.verdict.reason, rule=gated.verdict.rule,
     )  # fmt: skip
-    tell_result(tx, call, _C.DENIED, now, error=gated.error)
+    tell_result(tx, call, _C.DENIED, error=gated.error)
 
 
 def end_call(
     tx: Tx,
     call: CallRow,
     status: CallStatus,
-    now: datetime,
     *,
     result: Any = None,  # noqa: ANN401 - JSON
     error: str | None = None,
     **to: Any,  # noqa: ANN401 - columns
 ) -> bool:
     """Write a call's one result. False when it had one already."""
-    if not move_call(tx, call, status, result=result, error=error, finished_at=now, **to):
+    if not move_call(tx, call, status, result=result, error=error, finished_at=tx.now, **to):
         return False
-    tell_result(tx, call, status, now, result=result, error=error)
+    tell_result(tx, call, status, result=result, error=error)
     if call.retry_of is not None:
-        _end_original(tx, call.retry_of, status, now, result=result, error=error)
+        _end_original(tx, call.retry_of, status, result=result, error=error)
     return True
 
 
@@ -197,13 +192,12 @@ def tell_result(
     tx: Tx,
     call: CallRow,
     status: CallStatus,
-    now: datetime,
     *,
     result: Any = None,  # noqa: ANN401 - JSON
     error: str | None = None,
 ) -> None:
     """A call has its result."""
-    took = elapsed(call.started_at, now) * 1000 if call.started_at else None
+    took = elapsed(call.started_at, tx.now) * 1000 if call.started_at else None
     facts = ResultFacts(
         status=_WIRE.get(status, "failed"), duration_ms=took,
         resolution=True if call.status is _C.UNKNOWN else None,
@@ -212,10 +206,10 @@ def tell_result(
         call_id=call.id, tool_name=call.tool, result=result, error=error, metadata=facts,
         **place_of(call),
     )  # fmt: skip
-    log.tell(tx, call.session_id, now, event)
+    log.tell(tx, call.session_id, event)
 
 
-def open_control(tx: Tx, call: CallRow, now: datetime) -> CallRow:
+def open_control(tx: Tx, call: CallRow) -> CallRow:
     """A call that speaks to the runtime is being answered; it needs nobody's approval."""
     if call.status is _C.STARTED:
         return call
@@ -223,47 +217,45 @@ def open_control(tx: Tx, call: CallRow, now: datetime) -> CallRow:
         tool=call.tool, tool_class=ToolClass.CONTROL, arguments=call.arguments, verdict=CONTROL,
         digest=call.digest, base_hashes={},
     )  # fmt: skip
-    pass_through(tx, call, _C.ALLOWED, _C.STARTED, started_at=now, **gated_columns(gated))
-    tell_called(tx, call, gated, now)
-    note_allowed(tx, call, gated, now)
+    pass_through(tx, call, _C.ALLOWED, _C.STARTED, started_at=tx.now, **gated_columns(gated))
+    tell_called(tx, call, gated)
+    note_allowed(tx, call, gated)
     opened = call_of(tx, call.id)
     assert opened is not None  # noqa: S101 - updated above
     return opened
 
 
-def drop_call(tx: Tx, desk: ApprovalService, call: CallRow, error: str, now: datetime) -> None:
+def drop_call(tx: Tx, desk: ApprovalService, call: CallRow, error: str) -> None:
     """End a call whose owner goes away, and the question about it."""
     approval = approval_of_call(tx, call.id)
     # What a command has left is there, whatever becomes of who ran it.
     ends = approval is not None and approval.details.get("about") != GUARDED_NAMES
     if approval is not None and ends and approval.status is ApprovalStatus.PENDING:
-        desk.withdraw(tx, approval, now)
+        desk.withdraw(tx, approval)
     look_later(tx, call.id)
     if call.status is _C.PROPOSED:
-        _tell_bare(tx, call, error, now, runs=not is_remote(tx, call))
+        _tell_bare(tx, call, error, runs=not is_remote(tx, call))
     ended = _C.FAILED if call.status is _C.UNKNOWN else _C.CANCELLED
-    end_call(tx, call, ended, now, error=error)
+    end_call(tx, call, ended, error=error)
 
 
-def doubt(
-    tx: Tx, desk: ApprovalService, call: CallRow, why: str, locale: str, now: datetime
-) -> None:
+def doubt(tx: Tx, desk: ApprovalService, call: CallRow, why: str, locale: str) -> None:
     """Write down that nobody knows what came of a call, and ask a person."""
     pass_through(tx, call, _C.UNKNOWN, result=None, error=None)
     unknown = say("model_unknown", locale, why=told(why, locale))
-    tell_result(tx, call, _C.UNKNOWN, now, error=unknown)
-    desk.open(tx, question_of_doubt(call, why, locale), now)
+    tell_result(tx, call, _C.UNKNOWN, error=unknown)
+    desk.open(tx, question_of_doubt(call, why, locale))
 
 
-def run_again(tx: Tx, call: CallRow, now: datetime) -> CallRow:
+def run_again(tx: Tx, call: CallRow) -> CallRow:
     """A new call in the place of one whose outcome is not known."""
     position = next_position(tx, call.session_id, call.thread)
     again = replace(
         call, id=new_id("call"), position=position, status=_C.ALLOWED, retry_of=call.id, judgings=0,
-        created_at=now, started_at=None, finished_at=None,
+        created_at=tx.now, started_at=None, finished_at=None,
     )  # fmt: skip
     add_calls(tx, [again])
-    _tell_bare(tx, again, f"in the place of {call.id}", now)
+    _tell_bare(tx, again, f"in the place of {call.id}")
     return again
 
 
@@ -287,21 +279,20 @@ def is_remote(tx: Tx, call: CallRow) -> bool:
     return session is not None and session.tool_host == "client"
 
 
-def _tell_bare(tx: Tx, call: CallRow, reason: str, now: datetime, *, runs: bool = True) -> None:
+def _tell_bare(tx: Tx, call: CallRow, reason: str, *, runs: bool = True) -> None:
     """A call was requested that the gate is not asked about, so that its result has a request."""
     facts = CallFacts(digest=call.digest, reason=reason, tool_class=call.tool_class)
     event = ToolCalled(
         call_id=call.id, tool_name=call.tool, arguments=call.arguments,
         requires_approval=not runs, metadata=facts, **place_of(call),
     )  # fmt: skip
-    log.tell(tx, call.session_id, now, event)
+    log.tell(tx, call.session_id, event)
 
 
 def _end_original(
     tx: Tx,
     call_id: str,
     status: CallStatus,
-    now: datetime,
     *,
     result: Any,  # noqa: ANN401
     error: str | None,
@@ -310,9 +301,9 @@ def _end_original(
     if original is None or original.status is not _C.UNKNOWN:
         return
     ended = _C.COMPLETED if status is _C.COMPLETED else _C.FAILED
-    move_call(tx, original, ended, result=result, error=error, finished_at=now)
+    move_call(tx, original, ended, result=result, error=error, finished_at=tx.now)
     if original.retry_of is not None:
-        _end_original(tx, original.retry_of, status, now, result=result, error=error)
+        _end_original(tx, original.retry_of, status, result=result, error=error)
 
 
 def place_of(call: CallRow) -> dict[str, Any]:

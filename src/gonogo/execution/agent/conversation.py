@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -37,11 +36,11 @@ class Thread:
     """The client carries out the workspace tools."""
     check: Callable[[Tx], None]
     """Raises `Superseded` when the owner no longer holds its work."""
-    park: Callable[[Tx, datetime], None]
+    park: Callable[[Tx], None]
     """Everything left waits for a person: the owner lets go of its place."""
     is_waiting: Callable[[Tx], bool] = lambda tx: False
     """Whether the owner waits for a model that does not answer."""
-    answered: Callable[[Tx, datetime], None] = lambda tx, now: None
+    answered: Callable[[Tx], None] = lambda tx: None
     """The model answered what was asked while the owner waited for it."""
     turn_id: str | None = None
     plan_id: str | None = None

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -119,11 +119,11 @@ class Before:
     trace: ChangeTrace | None = None
     watch: Watch | None = None
 
-    def begin(self, tx: Tx, now: datetime) -> dict[str, Any]:
+    def begin(self, tx: Tx) -> dict[str, Any]:
         """Write it down, with the call's start. Gives columns of the call's row."""
         if self.watch is not None:
             add_watch(tx, self.watch)
-        return self.trace.begin(tx, now) if self.trace is not None else {}
+        return self.trace.begin(tx) if self.trace is not None else {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +133,6 @@ class Hands:
     store: Store
     desk: ApprovalService
     gate: Gate
-    clock: Callable[[], datetime]
     traces: Traces
     watches: Watches
     means: Means = field(default_factory=Means)
@@ -148,46 +147,42 @@ class Hands:
         tool = self.gate.tools[call.tool]
         if tool.tool_class is ToolClass.PURE and not thread.remote:
             result, error = await self.carry_out(thread, tool, gated)
-            await self.store.write(self._whole, thread, call, gated, result, error, self.clock())
+            await self.store.write(self._whole, thread, call, gated, result, error)
             return
         if thread.remote:
-            await self.store.write(self._start_allowed, thread, call, gated, Before(), self.clock())
+            await self.store.write(self._start_allowed, thread, call, gated, Before())
             return
         async with self._way(thread, gated, asked=False):
             try:
                 before = await self._before(thread, call, gated, asked=False)
             except ToolFailed as failure:
                 error = f"{failure.kind}: {failure}"
-                await self.store.write(self._whole, thread, call, gated, None, error, self.clock())
+                await self.store.write(self._whole, thread, call, gated, None, error)
                 return
-            started = await self.store.write(
-                self._start_allowed, thread, call, gated, before, self.clock()
-            )
+            started = await self.store.write(self._start_allowed, thread, call, gated, before)
             await self._run_started(thread, started, tool, gated, before)
 
     async def run_approved(self, thread: Thread, call: CallRow) -> None:
         """Run a call that a person approved, if it is still the one that was shown."""
         if thread.remote:
-            await self.store.write(self._start_approved, thread, call, Before(), self.clock())
+            await self.store.write(self._start_approved, thread, call, Before())
             return
         gated = await self.gate.judge(thread, call.tool, call.arguments)
         if gated.digest != call.digest:
             stale = staleness(call, gated, thread.locale)
-            await self.store.write(self._stale, thread, call, stale, self.clock())
+            await self.store.write(self._stale, thread, call, stale)
             return
         if gated.verdict.decision == "deny":
-            await self.store.write(self._stale, thread, call, gated.error, self.clock())
+            await self.store.write(self._stale, thread, call, gated.error)
             return
         async with self._way(thread, gated, asked=True):
             try:
                 before = await self._before(thread, call, gated, asked=True)
             except ToolFailed as failure:
                 error = f"{failure.kind}: {failure}"
-                await self.store.write(self._stale, thread, call, error, self.clock())
+                await self.store.write(self._stale, thread, call, error)
                 return
-            started = await self.store.write(
-                self._start_approved, thread, call, before, self.clock()
-            )
+            started = await self.store.write(self._start_approved, thread, call, before)
             tool = self.gate.tools[call.tool]
             await self._run_started(thread, started, tool, gated, before, asked=True)
 
@@ -200,9 +195,9 @@ class Hands:
             return
         gated = self.gate.given_up(thread, call)
         if call.status is _C.PROPOSED:
-            await self.store.write(self.deny, thread, call, gated, self.clock())
+            await self.store.write(self.deny, thread, call, gated)
         else:
-            await self.store.write(self._stale, thread, call, gated.error, self.clock())
+            await self.store.write(self._stale, thread, call, gated.error)
 
     async def recover(self, thread: Thread, call: CallRow) -> None:
         """A call that was started by somebody who is gone.
@@ -245,14 +240,14 @@ class Hands:
             await self._end(thread, call, trace, None, f"{failure.kind}: {failure}")
             return
         if before.trace is not None:
-            await self.store.write(before.trace.begin, self.clock())
+            await self.store.write(before.trace.begin)
         tool = self.gate.tools[call.tool]
         await self._run_started(thread, call, tool, gated, before, asked=asked)
 
     async def _doubted(self, thread: Thread, call: CallRow, before: "Before", why: str) -> None:
         await self.traces.after(thread, before.trace, "unknown")
         left = await self.watches.left(before.watch)
-        await self.store.write(self._doubt, thread, call, before.trace, why, left, self.clock())
+        await self.store.write(self._doubt, thread, call, before.trace, why, left)
 
     def _doubt(
         self,
@@ -262,16 +257,15 @@ class Hands:
         trace: ChangeTrace | None,
         why: str,
         left: Sequence[str] | None,
-        now: datetime,
     ) -> None:
         if trace is not None:
-            trace.end(tx, now)
-        if not self.watches.hold(tx, call, left or (), now, ended=_C.UNKNOWN, error=str(why)):
+            trace.end(tx)
+        if not self.watches.hold(tx, call, left or (), ended=_C.UNKNOWN, error=str(why)):
             self.watches.over(tx, call, left)
-            record.doubt(tx, self.desk, call, why, thread.locale, now)
-        self.rest(tx, thread, now)
+            record.doubt(tx, self.desk, call, why, thread.locale)
+        self.rest(tx, thread)
 
-    def rest(self, tx: Tx, thread: Thread, now: datetime) -> bool:
+    def rest(self, tx: Tx, thread: Thread) -> bool:
         """Let go of the thread when nothing of it can run now. False: there is something to do.
 
         Called in each transaction that ends a call, so that its last event can say that
@@ -284,7 +278,7 @@ class Hands:
             thread.hold(tx)
             whose = self.whose_move(open_calls(tx, thread.session_id, thread.name))
         if whose == "person":
-            thread.park(tx, now)
+            thread.park(tx)
         return whose != "ours"
 
     def whose_move(self, left: Sequence[CallRow]) -> Literal["ours", "client", "person"]:
@@ -299,13 +293,13 @@ class Hands:
             return "client"
         return "person" if any(waits_for_person(call, retried) for call in left) else "ours"
 
-    def hand_over(self, tx: Tx, call: CallRow, now: datetime) -> None:
+    def hand_over(self, tx: Tx, call: CallRow) -> None:
         """Start a call that a person allowed and a client carries out: it may answer at once."""
         allowed = call_of(tx, call.id)
         if allowed is None or not record.is_remote(tx, call):
             return
-        record.pass_through(tx, allowed, _C.STARTED, started_at=now)
-        set_timer(tx, CLIENT_CALL, call.id, now + self.client_timeout)
+        record.pass_through(tx, allowed, _C.STARTED, started_at=tx.now)
+        set_timer(tx, CLIENT_CALL, call.id, tx.now + self.client_timeout)
 
     def _can_run(self, call: CallRow) -> bool:
         if call.status is _C.PROPOSED:
@@ -336,7 +330,7 @@ class Hands:
             return
         finally:
             if not over:
-                await self.traces.cut_off(thread, before.trace, self.clock())
+                await self.traces.cut_off(thread, before.trace)
         await self.traces.after(thread, before.trace, "failed" if error else "completed")
         left = await self.watches.left(before.watch)
         await self._end(thread, call, before.trace, result, error, left)
@@ -351,9 +345,7 @@ class Hands:
         left: Sequence[str] | None = (),
     ) -> None:
         status = _C.COMPLETED if error is None else _C.FAILED
-        await self.store.write(
-            self._finish, thread, call, trace, status, result, error, left, self.clock()
-        )
+        await self.store.write(self._finish, thread, call, trace, status, result, error, left)
 
     def _may_change_anything(self, thread: Thread, gated: Gated, *, asked: bool) -> bool:
         barred = self.gate.writes_nothing(thread, gated.verdict, asked=asked)
@@ -404,10 +396,10 @@ class Hands:
 
     # Transactions -----------------------------------------------------------------------------
 
-    def deny(self, tx: Tx, thread: Thread, call: CallRow, gated: Gated, now: datetime) -> None:
+    def deny(self, tx: Tx, thread: Thread, call: CallRow, gated: Gated) -> None:
         """A call may not run."""
         thread.check(tx)
-        record.deny(tx, call, gated, now)
+        record.deny(tx, call, gated)
 
     def _whole(
         self,
@@ -417,64 +409,48 @@ class Hands:
         gated: Gated,
         result: Any,  # noqa: ANN401 - JSON
         error: str | None,
-        now: datetime,
     ) -> None:
         thread.check(tx)
         ended = _C.COMPLETED if error is None else _C.FAILED
         path = (_C.ALLOWED, _C.STARTED, ended)
         record.pass_through(
-            tx, call, *path, result=result, error=error, started_at=now, finished_at=now,
+            tx, call, *path, result=result, error=error, started_at=tx.now, finished_at=tx.now,
             **record.gated_columns(gated),
         )  # fmt: skip
-        record.tell_called(tx, call, gated, now)
-        record.note_allowed(tx, call, gated, now)
-        record.tell_result(tx, call, ended, now, result=result, error=error)
-        self.rest(tx, thread, now)
+        record.tell_called(tx, call, gated)
+        record.note_allowed(tx, call, gated)
+        record.tell_result(tx, call, ended, result=result, error=error)
+        self.rest(tx, thread)
 
     def _start_allowed(
-        self,
-        tx: Tx,
-        thread: Thread,
-        call: CallRow,
-        gated: Gated,
-        before: "Before",
-        now: datetime,
+        self, tx: Tx, thread: Thread, call: CallRow, gated: Gated, before: "Before"
     ) -> CallRow:
         thread.check(tx)
         record.pass_through(
-            tx, call, _C.ALLOWED, _C.STARTED, started_at=now,
-            **record.gated_columns(gated), **before.begin(tx, now),
+            tx, call, _C.ALLOWED, _C.STARTED, started_at=tx.now,
+            **record.gated_columns(gated), **before.begin(tx),
         )  # fmt: skip
-        record.tell_called(tx, call, gated, now)
-        record.note_allowed(tx, call, gated, now)
-        return self._after_start(tx, thread, call.id, now)
+        record.tell_called(tx, call, gated)
+        record.note_allowed(tx, call, gated)
+        return self._after_start(tx, thread, call.id)
 
-    def _start_approved(
-        self, tx: Tx, thread: Thread, call: CallRow, before: "Before", now: datetime
-    ) -> CallRow:
+    def _start_approved(self, tx: Tx, thread: Thread, call: CallRow, before: "Before") -> CallRow:
         thread.check(tx)
-        record.pass_through(tx, call, _C.STARTED, started_at=now, **before.begin(tx, now))
-        return self._after_start(tx, thread, call.id, now)
+        record.pass_through(tx, call, _C.STARTED, started_at=tx.now, **before.begin(tx))
+        return self._after_start(tx, thread, call.id)
 
-    def _after_start(self, tx: Tx, thread: Thread, call_id: str, now: datetime) -> CallRow:
+    def _after_start(self, tx: Tx, thread: Thread, call_id: str) -> CallRow:
         if thread.remote:
-            set_timer(tx, CLIENT_CALL, call_id, now + self.client_timeout)
+            set_timer(tx, CLIENT_CALL, call_id, tx.now + self.client_timeout)
         started = call_of(tx, call_id)
         assert started is not None  # noqa: S101 - updated one line above
         return started
 
-    def _stale(
-        self,
-        tx: Tx,
-        thread: Thread,
-        call: CallRow,
-        error: str | None,
-        now: datetime,
-    ) -> None:
+    def _stale(self, tx: Tx, thread: Thread, call: CallRow, error: str | None) -> None:
         thread.check(tx)
-        record.note_stale(tx, call, error, now)
-        record.end_call(tx, call, _C.FAILED, now, error=error)
-        self.rest(tx, thread, now)
+        record.note_stale(tx, call, error)
+        record.end_call(tx, call, _C.FAILED, error=error)
+        self.rest(tx, thread)
 
     def _finish(
         self,
@@ -486,14 +462,13 @@ class Hands:
         result: Any,  # noqa: ANN401 - JSON
         error: str | None,
         left: Sequence[str] | None,
-        now: datetime,
     ) -> None:
         if trace is not None:
-            trace.end(tx, now)
-        if self.watches.hold(tx, call, left or (), now, ended=status, result=result, error=error):
+            trace.end(tx)
+        if self.watches.hold(tx, call, left or (), ended=status, result=result, error=error):
             ended = True
-        elif ended := record.end_call(tx, call, status, now, result=result, error=error):
+        elif ended := record.end_call(tx, call, status, result=result, error=error):
             self.watches.over(tx, call, left)
         if ended:
-            record.note_network(tx, call, result, now)
-            self.rest(tx, thread, now)
+            record.note_network(tx, call, result)
+            self.rest(tx, thread)

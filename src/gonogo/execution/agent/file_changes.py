@@ -10,7 +10,6 @@ import logging
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, field
-from datetime import datetime
 from functools import partial
 from itertools import takewhile
 from pathlib import Path
@@ -68,7 +67,7 @@ class ChangeTrace:
     done: list[Touched] = field(default_factory=list[Touched])
     """What a file tool has left, with its modes."""
 
-    def begin(self, tx: Tx, now: datetime) -> dict[str, Any]:
+    def begin(self, tx: Tx) -> dict[str, Any]:
         """Write down what is about to change. Gives columns of the call's row."""
         # Held, so that a plan's rows get their numbers in the order of its checkpoints.
         lock_plan(tx, self.doer.plan_id)
@@ -76,10 +75,10 @@ class ChangeTrace:
             set_tree(tx, self.checkpoint, self.tree)
         # Somebody who is gone may have started the same call.
         clear_changes(tx, self.doer)
-        add_changes(tx, self.doer, TOOL, self.touched, now)
+        add_changes(tx, self.doer, TOOL, self.touched)
         return {"tree": self.tree}
 
-    def end(self, tx: Tx, now: datetime) -> None:
+    def end(self, tx: Tx) -> None:
         """Write down what has changed."""
         if not (self.void or self.done or self.found):
             return
@@ -88,7 +87,7 @@ class ChangeTrace:
             clear_changes(tx, self.doer)
         drop_changes(tx, self.doer, self.void)
         set_after(tx, self.doer, self.done)
-        add_changes(tx, self.doer, COMMAND, self.found, now)
+        add_changes(tx, self.doer, COMMAND, self.found)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,12 +162,12 @@ class Traces:
                 if trace.is_open:
                     trace.found = [Touched(".", None, {"unknown": str(failure)})]
 
-    async def cut_off(self, thread: Thread, trace: ChangeTrace | None, now: datetime) -> None:
+    async def cut_off(self, thread: Thread, trace: ChangeTrace | None) -> None:
         """Write down what a call has changed that is being cancelled."""
         if trace is not None:
             with anyio.CancelScope(shield=True):
                 await self.after(thread, trace, "failed")
-                await self.store.write(trace.end, now)
+                await self.store.write(trace.end)
 
     async def has_worked(self, thread: Thread, paths: Sequence[str]) -> bool:
         """Whether the subtask of a conversation has changed anything, now or in an earlier attempt.

@@ -153,7 +153,6 @@ def make_session_rule(
     session_id: str,
     text: RuleText,
     by: Principal,
-    now: datetime,
     plan_id: str | None = None,
     **about: Any,  # noqa: ANN401 - JSON values
 ) -> SessionRule:
@@ -176,21 +175,21 @@ def make_session_rule(
     written = text.model_dump(mode="json", exclude_defaults=True)
     made = SessionRule(
         id=new_id("rule"), session_id=session_id, position=position, rule=written,
-        made_by=by.name, created_at=now, ended_at=None, plan_id=plan_id,
+        made_by=by.name, created_at=tx.now, ended_at=None, plan_id=plan_id,
     )  # fmt: skip
     add_rule(tx, made)
     log.note(
-        tx, session_id, now, actor=by.id, action="rule.made", subject=checked.name,
+        tx, session_id, actor=by.id, action="rule.made", subject=checked.name,
         rule_id=made.id, text=written, reason=checked.reason, plan_id=plan_id, **about,
     )  # fmt: skip
     return made
 
 
-def remove_session_rule(tx: Tx, rule: SessionRule, by: Principal, now: datetime) -> None:
+def remove_session_rule(tx: Tx, rule: SessionRule, by: Principal) -> None:
     """End a rule; what it allowed asks again."""
-    if end_rule(tx, rule.id, now):
+    if end_rule(tx, rule.id):
         log.note(
-            tx, rule.session_id, now, actor=by.id, action="rule.removed",
+            tx, rule.session_id, actor=by.id, action="rule.removed",
             subject=f"session:{rule.position}", rule_id=rule.id, text=rule.rule,
         )  # fmt: skip
 

@@ -13,7 +13,6 @@ started again by anybody.
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +85,6 @@ class Loop:
     gate: Gate
     hands: Hands
     model: Callable[[], Model]
-    clock: Callable[[], datetime]
     tell: Tell
     meter: Meter
     account: Callable[[str, str], Awaitable[str]]
@@ -115,7 +113,7 @@ class Loop:
                 reply = await self._reply(thread)
                 if not reply.calls:
                     return Finished(reply)
-                left = await self.store.write(self._keep, thread, reply, self.clock())
+                left = await self.store.write(self._keep, thread, reply)
                 continue
             step = await self._settle(thread, left)
             if step is not None:
@@ -152,7 +150,7 @@ class Loop:
             elif is_at_work(call):
                 await self.hands.recover(thread, call)
         counted = any(call.judgings for call in calls)
-        if await self.store.write(self._rest, thread, asks, counted, self.clock()):
+        if await self.store.write(self._rest, thread, asks, counted):
             return Resting()
         return Handed(controls[0]) if controls else None
 
@@ -167,7 +165,7 @@ class Loop:
         arguments = None if problem else call.arguments
         gated = await self.gate.judge(thread, call.tool, arguments, problem)
         if gated.verdict.decision == "deny":
-            await self.store.write(self.hands.deny, thread, call, gated, self.clock())
+            await self.store.write(self.hands.deny, thread, call, gated)
         elif gated.verdict.decision == "ask":
             asks.append((call, await self.gate.with_words(thread, gated)))
         elif gated.tool_class is ToolClass.CONTROL:
@@ -176,27 +174,21 @@ class Loop:
             await self.hands.run_allowed(thread, call, gated)
 
     def _rest(
-        self,
-        tx: Tx,
-        thread: Thread,
-        asks: Sequence[tuple[CallRow, Gated]],
-        counted: bool,
-        now: datetime,
+        self, tx: Tx, thread: Thread, asks: Sequence[tuple[CallRow, Gated]], counted: bool
     ) -> bool:
         """Ask what is to be asked; let go when nothing is left to run. True: the loop rests."""
         thread.check(tx)
         if counted:
             end_judging(tx, thread.session_id, thread.name)
         for call, gated in asks:
-            self._ask_person(tx, call, gated, now)
-        return self.hands.rest(tx, thread, now)
+            self._ask_person(tx, call, gated)
+        return self.hands.rest(tx, thread)
 
-    def _ask_person(self, tx: Tx, call: CallRow, gated: Gated, now: datetime) -> None:
+    def _ask_person(self, tx: Tx, call: CallRow, gated: Gated) -> None:
         approval = self.desk.open(
             tx,
             question_of_call(call, gated),
-            now,
-            before=lambda opened: record.tell_called(tx, call, gated, now, opened),
+            before=lambda opened: record.tell_called(tx, call, gated, opened),
         )
         record.pass_through(
             tx, call, _C.AWAITING_APPROVAL, approval_id=approval.id,
@@ -214,7 +206,7 @@ class Loop:
         if thread.speak is not None:
             return thread.speak(await self.store.read(thread_calls, thread.session_id, thread.name))
         while (reply := await self._ask_model(thread)).is_unfinished:
-            left = await self.store.write(self._keep_part, thread, reply, self.clock())
+            left = await self.store.write(self._keep_part, thread, reply)
             _check_parts(left, thread.locale)
         return reply
 
@@ -244,7 +236,7 @@ class Loop:
         )
         self.metered(reply)
         if waited:
-            await self.store.write(thread.answered, self.clock())
+            await self.store.write(thread.answered)
         begun = "".join(part.text for part in unfinished(messages))
         return reply.model_copy(update={"begun": begun})
 
@@ -263,16 +255,16 @@ class Loop:
         answers = [record.answer_of(c, thread.locale) for c in calls if c.retry_of is None]
         return repaired([*said, *answers], text("model_lost", thread.locale))
 
-    def _keep_part(self, tx: Tx, thread: Thread, reply: Reply, now: datetime) -> list[Reply]:
+    def _keep_part(self, tx: Tx, thread: Thread, reply: Reply) -> list[Reply]:
         """Keep a reply that is no answer yet. Gives all of them since the last that was one."""
         thread.check(tx)
-        _remember(tx, thread, reply, now)
+        _remember(tx, thread, reply)
         return unfinished(conversation(tx, thread.session_id, thread.name))
 
-    def _keep(self, tx: Tx, thread: Thread, reply: Reply, now: datetime) -> list[CallRow]:
+    def _keep(self, tx: Tx, thread: Thread, reply: Reply) -> list[CallRow]:
         thread.check(tx)
-        keep_reply(tx, thread, reply, now)
-        record.propose(tx, thread, reply, now)
+        keep_reply(tx, thread, reply)
+        record.propose(tx, thread, reply)
         return open_calls(tx, thread.session_id, thread.name)
 
 
@@ -282,19 +274,18 @@ def _is_to_judge(call: CallRow) -> bool:
     return call.status in {_C.PROPOSED, _C.ALLOWED}
 
 
-def keep_reply(tx: Tx, thread: Thread, reply: Reply, now: datetime, *, final: bool = False) -> None:
+def keep_reply(tx: Tx, thread: Thread, reply: Reply, *, final: bool = False) -> None:
     """Store what the model said and what it took, and tell the followers the whole of it."""
-    _remember(tx, thread, reply, now)
+    _remember(tx, thread, reply)
     if reply.said or final:
         event = AssistantMessage(content=reply.said, is_final=final, **thread.place)
-        log.tell(tx, thread.session_id, now, event)
+        log.tell(tx, thread.session_id, event)
 
 
-def _remember(tx: Tx, thread: Thread, reply: Reply, now: datetime) -> None:
-    keep_usage(tx, thread, reply, now)
+def _remember(tx: Tx, thread: Thread, reply: Reply) -> None:
+    keep_usage(tx, thread, reply)
     say(
-        tx, thread.session_id, thread.name, reply, now,
-        turn_id=thread.turn_id, agent=thread.agent,
+        tx, thread.session_id, thread.name, reply, turn_id=thread.turn_id, agent=thread.agent,
     )  # fmt: skip
 
 

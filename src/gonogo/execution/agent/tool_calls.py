@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from gonogo.domain.errors import Conflict, InvalidMessage
@@ -20,7 +19,7 @@ from gonogo.store.calls import call_of
 from gonogo.store.sessions import spoken_in
 
 _C = CallStatus
-Resume = Callable[[Tx, CallRow, datetime], None]
+Resume = Callable[[Tx, CallRow], None]
 """Goes on with the conversation of a call that was answered."""
 
 
@@ -43,14 +42,13 @@ class CallKind:
         gated: Gated = ruling.prepared
         return matter_of(_call(tx, approval), gated.access)
 
-    def ask_again(self, tx: Tx, approval: Approval, ruling: Ruling, now: datetime) -> Approval:
+    def ask_again(self, tx: Tx, approval: Approval, ruling: Ruling) -> Approval:
         """Ask whether the call may run with its new arguments."""
         call, gated = _call(tx, approval), ruling.prepared
         opened = self.desk.open(
             tx,
             question_of_call(call, gated, edited_by=ruling.by.name, before=approval),
-            now,
-            before=lambda opened: record.tell_called(tx, call, gated, now, opened),
+            before=lambda opened: record.tell_called(tx, call, gated, opened),
         )
         record.set_call(
             tx, call, call.status, **record.gated_columns(gated), approval_id=opened.id,
@@ -58,56 +56,52 @@ class CallKind:
         )  # fmt: skip
         return opened
 
-    def settle(self, tx: Tx, approval: Approval, ruling: Ruling, now: datetime) -> None:
+    def settle(self, tx: Tx, approval: Approval, ruling: Ruling) -> None:
         """Allow the call as shown, allow it as edited, or reject it."""
         call = _waiting(tx, approval)
         match ruling.word:
             case DecisionWord.APPROVE:
                 record.pass_through(tx, call, _C.ALLOWED)
-                self._tell_allowed(tx, call, ruling, now, call.digest, call.arguments)
+                self._tell_allowed(tx, call, ruling, call.digest, call.arguments)
                 if ruling.rule is not None:
+                    of_plan = call.plan_id if ruling.for_plan else None
                     make_session_rule(
-                        tx, call.session_id, ruling.rule, ruling.by, now,
-                        call.plan_id if ruling.for_plan else None, call_id=call.id,
-                    )  # fmt: skip
+                        tx, call.session_id, ruling.rule, ruling.by, of_plan, call_id=call.id
+                    )
             case DecisionWord.EDIT:
-                self._edit(tx, call, ruling, now)
+                self._edit(tx, call, ruling)
             case _:
-                self._reject(tx, call, ruling, now)
+                self._reject(tx, call, ruling)
         if ruling.word is not DecisionWord.REJECT:
-            self.start(tx, call, now)
-        self.resume(tx, call, now)
+            self.start(tx, call)
+        self.resume(tx, call)
 
-    def lapse(self, tx: Tx, approval: Approval, now: datetime) -> None:
+    def lapse(self, tx: Tx, approval: Approval) -> None:
         """Nobody answered: the model is told so, and not that it was rejected."""
         call = _call(tx, approval)
         locale = _locale(tx, call)
         facts = CallDecision(decision="expired", source="expiry")
         content = say("approval_expired", locale, subject=approval.subject)
+        place = record.place_of(call)
         log.tell(
-            tx, call.session_id, now,
-            ToolRejected(call_id=call.id, content=content, metadata=facts, **record.place_of(call)),
-        )  # fmt: skip
-        record.end_call(tx, call, _C.EXPIRED, now, error=f"expired: {say('model_expired', locale)}")
-        self.resume(tx, call, now)
+            tx,
+            call.session_id,
+            ToolRejected(call_id=call.id, content=content, metadata=facts, **place),
+        )
+        record.end_call(tx, call, _C.EXPIRED, error=f"expired: {say('model_expired', locale)}")
+        self.resume(tx, call)
 
-    def _edit(self, tx: Tx, call: CallRow, ruling: Ruling, now: datetime) -> None:
+    def _edit(self, tx: Tx, call: CallRow, ruling: Ruling) -> None:
         gated: Gated = ruling.prepared
         record.pass_through(
             tx, call, _C.ALLOWED,
             **record.gated_columns(gated),
             proposed_arguments=_proposed(call),
         )  # fmt: skip
-        self._tell_allowed(tx, call, ruling, now, gated.digest, gated.arguments)
+        self._tell_allowed(tx, call, ruling, gated.digest, gated.arguments)
 
     def _tell_allowed(
-        self,
-        tx: Tx,
-        call: CallRow,
-        ruling: Ruling,
-        now: datetime,
-        digest: str,
-        arguments: dict[str, Any],
+        self, tx: Tx, call: CallRow, ruling: Ruling, digest: str, arguments: dict[str, Any]
     ) -> None:
         # Also where somebody else's edit was approved: a client runs what it is told here.
         edited = ruling.word is DecisionWord.EDIT or call.proposed_arguments is not None
@@ -116,16 +110,16 @@ class CallKind:
             feedback=ruling.feedback, modified_arguments=arguments if edited else None,
         )  # fmt: skip
         event = ToolApproved(call_id=call.id, metadata=facts, **record.place_of(call))
-        log.tell(tx, call.session_id, now, event)
+        log.tell(tx, call.session_id, event)
         log.note(
-            tx, call.session_id, now, actor=ruling.by.id, action="tool.allowed",
+            tx, call.session_id, actor=ruling.by.id, action="tool.allowed",
             subject=call.tool, call_id=call.id, digest=digest, arguments=arguments,
             proposed_arguments=_proposed(call) if edited else None,
             reason=f"approved by {ruling.by.name}", source="person", plan_id=call.plan_id,
             subtask_id=call.subtask_id,
         )  # fmt: skip
 
-    def _reject(self, tx: Tx, call: CallRow, ruling: Ruling, now: datetime) -> None:
+    def _reject(self, tx: Tx, call: CallRow, ruling: Ruling) -> None:
         locale = _locale(tx, call)
         facts = CallDecision(
             decision="reject", source="expiry" if ruling.by == NOBODY else "person",
@@ -133,9 +127,9 @@ class CallKind:
         )  # fmt: skip
         said = _said("tool_rejected", locale, ruling.feedback)
         event = ToolRejected(call_id=call.id, content=said, metadata=facts, **record.place_of(call))
-        log.tell(tx, call.session_id, now, event)
+        log.tell(tx, call.session_id, event)
         told = _said("model_rejected", locale, ruling.feedback)
-        record.end_call(tx, call, _C.REJECTED, now, error=f"rejected: {told}")
+        record.end_call(tx, call, _C.REJECTED, error=f"rejected: {told}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,48 +138,48 @@ class Interventions:
 
     resume: Resume
 
-    def settle(self, tx: Tx, approval: Approval, ruling: Ruling, now: datetime) -> None:
+    def settle(self, tx: Tx, approval: Approval, ruling: Ruling) -> None:
         """Run it again, mark it done with a result, or fail it."""
         call = _call(tx, approval)
         if call.status is _C.STARTED:
-            self._answer(tx, call, ruling, now)
+            self._answer(tx, call, ruling)
         elif call.status is _C.UNKNOWN:
-            self._clear(tx, call, ruling, now)
+            self._clear(tx, call, ruling)
         else:
             raise Conflict(f"Call {call.id} is {call.status} already")
-        self.resume(tx, call, now)
+        self.resume(tx, call)
 
-    def lapse(self, tx: Tx, approval: Approval, now: datetime) -> None:
+    def lapse(self, tx: Tx, approval: Approval) -> None:
         """Nobody answered: the call failed."""
         call = _call(tx, approval)
         locale = _locale(tx, call)
-        record.end_call(tx, call, _C.FAILED, now, error=f"expired: {say('model_expired', locale)}")
-        self.resume(tx, call, now)
+        record.end_call(tx, call, _C.FAILED, error=f"expired: {say('model_expired', locale)}")
+        self.resume(tx, call)
 
-    def _clear(self, tx: Tx, call: CallRow, ruling: Ruling, now: datetime) -> None:
+    def _clear(self, tx: Tx, call: CallRow, ruling: Ruling) -> None:
         match ruling.word:
             case DecisionWord.APPROVE:
-                again = record.run_again(tx, call, now)
+                again = record.run_again(tx, call)
                 log.note(
-                    tx, call.session_id, now, actor=ruling.by.id, action="tool.allowed",
+                    tx, call.session_id, actor=ruling.by.id, action="tool.allowed",
                     subject=call.tool, call_id=again.id, retry_of=call.id, digest=again.digest,
                     arguments=again.arguments, source="person", plan_id=call.plan_id,
                     reason=f"run again, as {ruling.by.name} decided",
                 )  # fmt: skip
             case DecisionWord.EDIT:
-                record.end_call(tx, call, _C.COMPLETED, now, result=_result(ruling))
+                record.end_call(tx, call, _C.COMPLETED, result=_result(ruling))
             case _:
                 told = _said("model_rejected", _locale(tx, call), ruling.feedback)
-                record.end_call(tx, call, _C.FAILED, now, error=f"unknown: {told}")
+                record.end_call(tx, call, _C.FAILED, error=f"unknown: {told}")
 
-    def _answer(self, tx: Tx, call: CallRow, ruling: Ruling, now: datetime) -> None:
+    def _answer(self, tx: Tx, call: CallRow, ruling: Ruling) -> None:
         if ruling.word is DecisionWord.REJECT:
             told = _said("model_rejected", _locale(tx, call), ruling.feedback)
-            record.end_call(tx, call, _C.FAILED, now, error=f"rejected: {told}")
+            record.end_call(tx, call, _C.FAILED, error=f"rejected: {told}")
             return
         edited = ruling.word is DecisionWord.EDIT
         answer = _result(ruling) if edited else {"answer": ruling.feedback or "yes"}
-        record.end_call(tx, call, _C.COMPLETED, now, result=answer)
+        record.end_call(tx, call, _C.COMPLETED, result=answer)
 
 
 def _result(ruling: Ruling) -> Any:  # noqa: ANN401 - what the person says came of it

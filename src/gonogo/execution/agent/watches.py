@@ -9,7 +9,6 @@ says what becomes of it. Where nobody can be asked any more it is taken away, an
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Any, cast
 
@@ -54,8 +53,7 @@ class Watches:
     open_workspace: Callable[[Path], Workspace]
     taken: Path
     """Where what people have taken away lies, a folder for each call."""
-    clock: Callable[[], datetime]
-    resume: Callable[[Tx, CallRow, datetime], None]
+    resume: Callable[[Tx, CallRow], None]
     """Goes on with whatever a held call belongs to, once it has its end."""
 
     # Around a command -------------------------------------------------------------------------
@@ -82,7 +80,7 @@ class Watches:
         return Watch(
             call_id=call_id, session_id=thread.session_id, workspace=str(thread.workspace),
             marks={kept_path(path): mark for path, mark in found.marks.items()},
-            expects=list(expects), created_at=self.clock(),
+            expects=list(expects), created_at=self.store.clock(),
         )  # fmt: skip
 
     async def left(self, watch: Watch | None) -> Sequence[str] | None:
@@ -116,7 +114,6 @@ class Watches:
         tx: Tx,
         call: CallRow,
         names: Sequence[str],
-        now: datetime,
         *,
         ended: CallStatus,
         **to: Any,  # noqa: ANN401 - columns
@@ -129,7 +126,7 @@ class Watches:
         """
         if not names or not set_call(tx, call, call.status, **to):
             return False
-        self._ask(tx, call, names, now, ended=ended)
+        self._ask(tx, call, names, ended=ended)
         return True
 
     def over(self, tx: Tx, call: CallRow, names: Sequence[str] | None) -> None:
@@ -148,7 +145,6 @@ class Watches:
         tx: Tx,
         call: CallRow,
         names: Sequence[str],
-        now: datetime,
         *,
         ended: CallStatus | None = None,
         problem: str | None = None,
@@ -156,24 +152,24 @@ class Watches:
         set_found(tx, call.id, names, ended)
         locale = spoken_in(tx, call.session_id) or DEFAULT
         log.note(
-            tx, call.session_id, now, actor=f"agent:{call.agent}", action="tool.left_names",
+            tx, call.session_id, actor=f"agent:{call.agent}", action="tool.left_names",
             subject=call.tool, call_id=call.id, names=_shown(names), plan_id=call.plan_id,
             subtask_id=call.subtask_id,
         )  # fmt: skip
-        self.desk.open(tx, _question(call, names, self._place(call), locale, problem), now)
+        self.desk.open(tx, _question(call, names, self._place(call), locale, problem))
 
     def _place(self, call: CallRow) -> Path:
         return self.taken / call.id
 
     # Answers ----------------------------------------------------------------------------------
 
-    def settle(self, tx: Tx, approval: Approval, ruling: Ruling, now: datetime) -> None:
+    def settle(self, tx: Tx, approval: Approval, ruling: Ruling) -> None:
         """Keep the names, or have them taken away."""
         call, watch = _asked(tx, approval)
         match ruling.word:
             case DecisionWord.APPROVE:
                 drop_watch(tx, call.id)
-                self._go_on(tx, call, watch, now)
+                self._go_on(tx, call, watch)
             case DecisionWord.REJECT:
                 give_away(tx, call.id, ruling.by.name)
                 if not call.is_held:
@@ -182,30 +178,28 @@ class Watches:
             case _:
                 raise InvalidMessage("Approve keeps the names, reject has them taken away")
 
-    def lapse(self, tx: Tx, approval: Approval, now: datetime) -> None:
+    def lapse(self, tx: Tx, approval: Approval) -> None:
         """Nobody answered: nobody let them be there."""
-        del now
+        del tx.now
         call, _ = _asked(tx, approval)
         give_away(tx, call.id, NOBODY.name)
 
-    def _go_on(
-        self, tx: Tx, call: CallRow, watch: Watch, now: datetime, taken: str | None = None
-    ) -> None:
+    def _go_on(self, tx: Tx, call: CallRow, watch: Watch, taken: str | None = None) -> None:
         """Give a held call its end; one that was dropped meanwhile has it."""
         if not call.is_held:
             log.tell_final(tx, call.session_id)
             return
         if watch.ended == _C.UNKNOWN:
             locale = spoken_in(tx, call.session_id) or DEFAULT
-            record.doubt(tx, self.desk, call, call.error or "", locale, now)
+            record.doubt(tx, self.desk, call, call.error or "", locale)
         elif taken is not None:
-            record.end_call(tx, call, _C.FAILED, now, error=taken)
+            record.end_call(tx, call, _C.FAILED, error=taken)
         else:
             ended = _C.FAILED if watch.ended == _C.FAILED else _C.COMPLETED
             record.end_call(
-                tx, call, ended, now, result=_with_kept(call.result, watch), error=call.error
+                tx, call, ended, result=_with_kept(call.result, watch), error=call.error
             )
-        self.resume(tx, call, now)
+        self.resume(tx, call)
 
     # The job ----------------------------------------------------------------------------------
 
@@ -226,9 +220,9 @@ class Watches:
         # A call that was started is looked after by who goes on with its conversation.
         if call is not None and call.status is not _C.STARTED:
             names = await self.left(watch)
-            await self.store.write(self._seen, call, names, self.clock())
+            await self.store.write(self._seen, call, names)
 
-    def _seen(self, tx: Tx, call: CallRow, names: Sequence[str] | None, now: datetime) -> None:
+    def _seen(self, tx: Tx, call: CallRow, names: Sequence[str] | None) -> None:
         session = session_of(tx, call.session_id)
         if not names:
             self.over(tx, call, names)
@@ -236,7 +230,7 @@ class Watches:
             set_found(tx, call.id, names, None)
             give_away(tx, call.id, NOBODY.name)
         else:
-            self._ask(tx, call, names, now)
+            self._ask(tx, call, names)
 
     async def _take(self, watch: Watch) -> None:
         call = await self.store.read(call_of, watch.call_id)
@@ -247,27 +241,27 @@ class Watches:
             await anyio.to_thread.run_sync(take_away, root, paths, to)
         except OSError as failure:
             _LOG.warning("what %s left cannot be taken away: %s", call.id, failure)
-            await self.store.write(self._in_the_way, call, watch, str(failure), self.clock())
+            await self.store.write(self._in_the_way, call, watch, str(failure))
             return
-        await self.store.write(self._taken, call, watch, to, self.clock())
+        await self.store.write(self._taken, call, watch, to)
 
-    def _in_the_way(self, tx: Tx, call: CallRow, watch: Watch, problem: str, now: datetime) -> None:
+    def _in_the_way(self, tx: Tx, call: CallRow, watch: Watch, problem: str) -> None:
         """It is still there: a person is asked once more."""
         give_away(tx, call.id, None)
-        self._ask(tx, call, watch.found or (), now, problem=problem)
+        self._ask(tx, call, watch.found or (), problem=problem)
         log.tell_final(tx, call.session_id)
 
-    def _taken(self, tx: Tx, call: CallRow, watch: Watch, to: Path, now: datetime) -> None:
+    def _taken(self, tx: Tx, call: CallRow, watch: Watch, to: Path) -> None:
         if not drop_watch(tx, call.id):
             return
         names, locale = _shown(watch.found or ()), spoken_in(tx, call.session_id) or DEFAULT
         log.note(
-            tx, call.session_id, now, actor="gonogo", action="tool.names_taken",
+            tx, call.session_id, actor="gonogo", action="tool.names_taken",
             subject=call.tool, call_id=call.id, names=names, folder=str(to), by=watch.taken_by,
         )  # fmt: skip
         told = say("model_names_taken", locale, names=", ".join(names), who=watch.taken_by)
         current = call_of(tx, call.id) or call
-        self._go_on(tx, current, watch, now, taken=f"protected_path: {told}")
+        self._go_on(tx, current, watch, taken=f"protected_path: {told}")
 
 
 def _asked(tx: Tx, approval: Approval) -> tuple[CallRow, Watch]:

@@ -53,12 +53,12 @@ from gonogo.store.jobs import drop_timer, set_timer
 # a session is what all of them allow.
 
 
-def counted(tx: Tx, approval: Approval, ruling: Ruling, now: datetime) -> Ruling | None:
+def counted(tx: Tx, approval: Approval, ruling: Ruling) -> Ruling | None:
     """Count an approval. Gives what was decided; None while others have to agree."""
     needed = review_of(approval).needed
     if needed == 1:
         return ruling
-    vote, before = _vote(approval, ruling, now), votes_of(tx, approval.id)
+    vote, before = _vote(approval, ruling, tx.now), votes_of(tx, approval.id)
     others = [each for each in before if each.principal_id != vote.principal_id]
     same = [each for each in others if each.ruling["ballot"] == vote.ruling["ballot"]]
     if len(same) + 1 < needed and any(_stands(each, vote) for each in before):
@@ -66,7 +66,7 @@ def counted(tx: Tx, approval: Approval, ruling: Ruling, now: datetime) -> Ruling
     keep_vote(tx, vote)
     if len(same) + 1 >= needed:
         return _together(ruling, same)
-    tell_voted(tx, approval, ruling, [*same, vote], needed, now)
+    tell_voted(tx, approval, ruling, [*same, vote], needed)
     return None
 
 
@@ -153,7 +153,6 @@ class ApprovalService:
         self,
         tx: Tx,
         question: Question,
-        now: datetime,
         *,
         before: Callable[[Approval], None] = lambda opened: None,
     ) -> Approval:
@@ -167,18 +166,18 @@ class ApprovalService:
         """
         if question.kind != ApprovalKind.INTERVENTION and not self.room(tx, question.session_id):
             raise RateLimited(f"A session has at most {self.max_pending} open questions")
-        approval = self._approval(tx, question, now)
+        approval = self._approval(tx, question)
         add_approval(tx, approval)
         before(approval)
-        self._set_timers(tx, approval, now)
-        notices.tell_asked(tx, approval, question.agent, now)
+        self._set_timers(tx, approval)
+        notices.tell_asked(tx, approval, question.agent)
         return approval
 
     def room(self, tx: Tx, session_id: str) -> int:
         """How many more questions a session takes."""
         return max(0, self.max_pending - count_pending(tx, session_id))
 
-    def decide(self, tx: Tx, approval_id: str, ruling: Ruling, now: datetime) -> Approval | Refusal:
+    def decide(self, tx: Tx, approval_id: str, ruling: Ruling) -> Approval | Refusal:
         """Take a person's answer. The first valid one wins.
 
         Gives the approval as decided, or as it waits for others to agree, or the one that an edit
@@ -192,70 +191,57 @@ class ApprovalService:
         assert approval is not None  # noqa: S101 - the caller found it by this id
         if approval.status is not ApprovalStatus.PENDING:
             return _repeated(tx, approval, ruling)
-        if approval.expires_at is not None and approval.expires_at <= now:
-            self.expire(tx, approval, now)
+        if approval.expires_at is not None and approval.expires_at <= tx.now:
+            self.expire(tx, approval)
             return Refusal(Expired(f"{approval.subject}: the question expired before this answer"))
         if ruling.digest is not None and ruling.digest != approval.digest:
             raise Conflict(f"The question is about {approval.digest}, not {ruling.digest}")
         kind = self.kinds[approval.kind]
         check_right(tx, approval, ruling, asks_again=isinstance(kind, Revisable))
         if ruling.word is DecisionWord.REJECT:
-            return self._settle(tx, approval, ruling, now)
+            return self._settle(tx, approval, ruling)
         if ruling.word is DecisionWord.EDIT and isinstance(kind, Revisable):
-            return self._edit(tx, approval, kind, ruling, now)
-        return self._approve(tx, approval, kind, ruling, now)
+            return self._edit(tx, approval, kind, ruling)
+        return self._approve(tx, approval, kind, ruling)
 
-    def expire(self, tx: Tx, approval: Approval, now: datetime) -> None:
+    def expire(self, tx: Tx, approval: Approval) -> None:
         """Close a question that nobody answered in time."""
         if self.rejects_expired:
             ruling = Ruling(word=DecisionWord.REJECT, by=NOBODY, feedback="nobody decided in time")
-            self._settle(tx, approval, ruling, now)
+            self._settle(tx, approval, ruling)
             return
-        self._close(tx, approval, ApprovalStatus.EXPIRED, now, None)
-        self.kinds[approval.kind].lapse(tx, approval, now)
+        self._close(tx, approval, ApprovalStatus.EXPIRED, None)
+        self.kinds[approval.kind].lapse(tx, approval)
 
     def withdraw(
-        self,
-        tx: Tx,
-        approval: Approval,
-        now: datetime,
-        status: ApprovalStatus = ApprovalStatus.CANCELLED,
+        self, tx: Tx, approval: Approval, status: ApprovalStatus = ApprovalStatus.CANCELLED
     ) -> None:
         """Close a question that is no longer of interest."""
-        self._close(tx, approval, status, now, None)
+        self._close(tx, approval, status, None)
 
-    def on_timer(self, tx: Tx, kind: str, approval_id: str, now: datetime) -> None:
+    def on_timer(self, tx: Tx, kind: str, approval_id: str) -> None:
         """Warn of, escalate or carry out the expiry of a question that is still open."""
         approval = lock_approval(tx, approval_id)
         if approval is None or approval.status is not ApprovalStatus.PENDING:
             return
         if kind == WARN:
-            notices.tell_warning(tx, approval, now)
+            notices.tell_warning(tx, approval)
         elif kind == ESCALATE:
             review = review_of(approval).escalated()
-            if escalate_approval(tx, approval, review.model_dump(mode="json"), now):
-                notices.tell_escalated(tx, approval, review, now)
-        elif approval.expires_at is not None and approval.expires_at <= now:
-            self.expire(tx, approval, now)
+            if escalate_approval(tx, approval, review.model_dump(mode="json")):
+                notices.tell_escalated(tx, approval, review)
+        elif approval.expires_at is not None and approval.expires_at <= tx.now:
+            self.expire(tx, approval)
 
     # Answers ----------------------------------------------------------------------------------
 
-    def _approve(
-        self,
-        tx: Tx,
-        approval: Approval,
-        kind: ApprovalType,
-        ruling: Ruling,
-        now: datetime,
-    ) -> Approval:
+    def _approve(self, tx: Tx, approval: Approval, kind: ApprovalType, ruling: Ruling) -> Approval:
         if review_of(approval).needed > 1 and isinstance(kind, Revisable):
             kind.check(tx, approval, ruling)
-        decided = counted(tx, approval, ruling, now)
-        return approval if decided is None else self._settle(tx, approval, decided, now)
+        decided = counted(tx, approval, ruling)
+        return approval if decided is None else self._settle(tx, approval, decided)
 
-    def _edit(
-        self, tx: Tx, approval: Approval, kind: Revisable, ruling: Ruling, now: datetime
-    ) -> Approval:
+    def _edit(self, tx: Tx, approval: Approval, kind: Revisable, ruling: Ruling) -> Approval:
         """Carry an edit out, or ask about it anew where its author alone does not decide that."""
         kind.check(tx, approval, ruling)
         matter = kind.matter(tx, approval, ruling)
@@ -264,21 +250,21 @@ class ApprovalService:
         review = asked or NO_REVIEW
         alone = review.needed == 1
         if alone and objection_of(review, ruling.by, approval.requested_by) is None:
-            return self._settle(tx, approval, ruling, now)
-        self._close(tx, approval, ApprovalStatus.SUPERSEDED, now, ruling)
-        opened = kind.ask_again(tx, approval, ruling, now)
+            return self._settle(tx, approval, ruling)
+        self._close(tx, approval, ApprovalStatus.SUPERSEDED, ruling)
+        opened = kind.ask_again(tx, approval, ruling)
         if objection(ruling.by, opened) is None:
-            counted(tx, opened, ruling.as_approval(), now)
+            counted(tx, opened, ruling.as_approval())
         return opened
 
-    def _settle(self, tx: Tx, approval: Approval, ruling: Ruling, now: datetime) -> Approval:
-        decided = self._close(tx, approval, _STATUS[ruling.word], now, ruling)
-        self.kinds[approval.kind].settle(tx, approval, ruling, now)
+    def _settle(self, tx: Tx, approval: Approval, ruling: Ruling) -> Approval:
+        decided = self._close(tx, approval, _STATUS[ruling.word], ruling)
+        self.kinds[approval.kind].settle(tx, approval, ruling)
         return decided
 
     # Questions --------------------------------------------------------------------------------
 
-    def _approval(self, tx: Tx, question: Question, now: datetime) -> Approval:
+    def _approval(self, tx: Tx, question: Question) -> Approval:
         before = question.instead_of
         found = self._review(question.kind, question.matter, before)
         review = _with_askers(tx, found, question.plan_id, before, _editor(tx, before))
@@ -294,7 +280,7 @@ class ApprovalService:
             digest=question.digest, status=ApprovalStatus.PENDING, turn_id=question.turn_id,
             plan_id=question.plan_id, revision=question.revision,
             subtask_id=question.subtask_id, call_id=question.call_id,
-            created_at=now, expires_at=None if lifetime is None else now + lifetime,
+            created_at=tx.now, expires_at=None if lifetime is None else tx.now + lifetime,
             decided_by=None, decided_at=None, decision=None, requested_by=asked_by,
             review=None if review is None else review.model_dump(mode="json"),
             group_key=_group(tx, question),
@@ -319,28 +305,23 @@ class ApprovalService:
         own = timedelta(seconds=review.expires_after)
         return own if given is None else min(own, given)
 
-    def _set_timers(self, tx: Tx, approval: Approval, now: datetime) -> None:
+    def _set_timers(self, tx: Tx, approval: Approval) -> None:
         later = review_of(approval).escalate_after
         if later is not None and approval.escalated_at is None:
-            set_timer(tx, ESCALATE, approval.id, now + timedelta(seconds=later))
+            set_timer(tx, ESCALATE, approval.id, tx.now + timedelta(seconds=later))
         if approval.expires_at is None:
             return
         set_timer(tx, EXPIRE, approval.id, approval.expires_at)
         warn_at = approval.expires_at - self.warning
-        if warn_at > now:
+        if warn_at > tx.now:
             set_timer(tx, WARN, approval.id, warn_at)
 
     def _close(
-        self,
-        tx: Tx,
-        approval: Approval,
-        status: ApprovalStatus,
-        now: datetime,
-        ruling: Ruling | None,
+        self, tx: Tx, approval: Approval, status: ApprovalStatus, ruling: Ruling | None
     ) -> Approval:
         closed = close_approval(
             tx, approval, status,
-            decided_by=ruling.by.id if ruling else None, decided_at=now,
+            decided_by=ruling.by.id if ruling else None, decided_at=tx.now,
             decision=ruling.as_json() if ruling else None,
         )  # fmt: skip
         if not closed:
@@ -350,7 +331,7 @@ class ApprovalService:
             drop_timer(tx, WARN, approval.id)
         if review_of(approval).escalate_after is not None:
             drop_timer(tx, ESCALATE, approval.id)
-        notices.tell_closed(tx, approval, status, now, ruling)
+        notices.tell_closed(tx, approval, status, ruling)
         if self.room(tx, approval.session_id) == 1:
             self.has_room(tx, approval.session_id)
         decided = approval_of(tx, approval.id)
@@ -412,7 +393,7 @@ def _repeated(tx: Tx, approval: Approval, ruling: Ruling) -> Approval | Refusal:
     )
 
 
-def withdraw_all(tx: Tx, desk: ApprovalService, session_id: str, now: datetime) -> None:
+def withdraw_all(tx: Tx, desk: ApprovalService, session_id: str) -> None:
     """Close every open question of a session that goes away."""
     for approval in pending_approvals(tx, session_id):
-        desk.withdraw(tx, approval, now)
+        desk.withdraw(tx, approval)

@@ -1,7 +1,6 @@
 """What is asked and what is answered, and what a kind of question has to know."""
 
 from dataclasses import dataclass, replace
-from datetime import datetime
 from typing import Any, Protocol, runtime_checkable
 
 from gonogo.domain.errors import Refused
@@ -117,7 +116,7 @@ class Refusal:
 class ApprovalType(Protocol):
     """What answers about one kind of thing mean."""
 
-    def settle(self, tx: Tx, approval: Approval, ruling: Ruling, now: datetime) -> None:
+    def settle(self, tx: Tx, approval: Approval, ruling: Ruling) -> None:
         """Carry out a ruling, in the transaction that records it.
 
         Raises:
@@ -125,7 +124,7 @@ class ApprovalType(Protocol):
         """
         ...
 
-    def lapse(self, tx: Tx, approval: Approval, now: datetime) -> None:
+    def lapse(self, tx: Tx, approval: Approval) -> None:
         """Carry out that nobody answered in time."""
         ...
 
@@ -153,6 +152,6 @@ class Revisable(ApprovalType, Protocol):
         """
         ...
 
-    def ask_again(self, tx: Tx, approval: Approval, ruling: Ruling, now: datetime) -> Approval:
+    def ask_again(self, tx: Tx, approval: Approval, ruling: Ruling) -> Approval:
         """Take an edit over, and ask about it in the place of the question that was edited."""
         ...

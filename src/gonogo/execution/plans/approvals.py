@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from typing import Any, cast
 
 from gonogo.domain.errors import Conflict, InvalidMessage
@@ -49,47 +48,45 @@ class PlanKind:
         revision = self.planning.edit(plan, current_revision(tx, plan), ruling.changes)
         return Matter(subtasks=revision.subtasks)
 
-    def ask_again(self, tx: Tx, approval: Approval, ruling: Ruling, now: datetime) -> Approval:
+    def ask_again(self, tx: Tx, approval: Approval, ruling: Ruling) -> Approval:
         """Make the edit the plan's next revision, and put it before people."""
         plan = _plan(tx, approval)
         current, session = current_revision(tx, plan), session_of(tx, plan.session_id)
         assert session is not None  # noqa: S101 - the plan names its session
-        revision = self._take_over(tx, plan, current, ruling, now)
-        self.planning.closing(tx, plan, now)
+        revision = self._take_over(tx, plan, current, ruling)
+        self.planning.closing(tx, plan)
         if not revise_plan(tx, plan, revision, plan.floor):
             raise Conflict(f"Plan {plan.id} changed at this moment")
         revised = replace(plan, revision=revision.number, digest=revision.digest)
         return self.planning.proposals.put_before_person(
-            tx, session, revised, revision, now, changes=plan_changes(current, revision),
+            tx, session, revised, revision, changes=plan_changes(current, revision),
             edited_by=ruling.by.name, instead_of=approval,
         )  # fmt: skip
 
-    def settle(self, tx: Tx, approval: Approval, ruling: Ruling, now: datetime) -> None:
+    def settle(self, tx: Tx, approval: Approval, ruling: Ruling) -> None:
         """Approve, approve as edited, hold, or reject."""
         plan = _plan(tx, approval)
         current = current_revision(tx, plan)
         _check_named(tx, plan, ruling)
         match ruling.word:
             case DecisionWord.REJECT:
-                self.planning.reject(tx, plan, ruling, now)
+                self.planning.reject(tx, plan, ruling)
             case DecisionWord.EDIT:
-                revision = self._take_over(tx, plan, current, ruling, now)
-                self.planning.approve(tx, plan, revision, ruling, now, edited=True)
+                revision = self._take_over(tx, plan, current, ruling)
+                self.planning.approve(tx, plan, revision, ruling, edited=True)
             case _:
                 edited = "edited_by" in approval.details
-                self.planning.approve(tx, plan, current, ruling, now, edited=edited)
+                self.planning.approve(tx, plan, current, ruling, edited=edited)
 
-    def lapse(self, tx: Tx, approval: Approval, now: datetime) -> None:
+    def lapse(self, tx: Tx, approval: Approval) -> None:
         """Nobody decided in time."""
-        self.planning.expire(tx, _plan(tx, approval), now)
+        self.planning.expire(tx, _plan(tx, approval))
 
-    def _take_over(
-        self, tx: Tx, plan: Plan, current: Revision, ruling: Ruling, now: datetime
-    ) -> Revision:
+    def _take_over(self, tx: Tx, plan: Plan, current: Revision, ruling: Ruling) -> Revision:
         """Keep what a person wrote as the next revision."""
         revision = self.planning.edit(plan, current, ruling.changes)
         kept = _untouched(completed(tx, plan), current, revision)
-        add_revision(tx, revision, now, ruling.by.id, "edited", kept=kept)
+        add_revision(tx, revision, ruling.by.id, "edited", kept=kept)
         set_plan(tx, plan, asked_by=also_asked(plan, ruling.by.id))
         return revision
 
@@ -125,9 +122,9 @@ def _check_named(tx: Tx, plan: Plan, ruling: Ruling) -> None:
 
 # Subtasks that ask before they start: the kind `subtask` of the desk.
 
-Resume = Callable[[Tx, str, datetime], None]
-Skip = Callable[[Tx, str, str, str, datetime], None]
-Fail = Callable[[Tx, str, str, Failure, datetime], None]
+Resume = Callable[[Tx, str], None]
+Skip = Callable[[Tx, str, str, str], None]
+Fail = Callable[[Tx, str, str, Failure], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,42 +135,37 @@ class SubtaskKind:
     skip: Skip
     fail: Fail
 
-    def settle(self, tx: Tx, approval: Approval, ruling: Ruling, now: datetime) -> None:
+    def settle(self, tx: Tx, approval: Approval, ruling: Ruling) -> None:
         """Start exactly that subtask, or leave it out."""
         match ruling.word:
             case DecisionWord.APPROVE:
-                self.resume(tx, _key(approval), now)
+                self.resume(tx, _key(approval))
             case DecisionWord.REJECT:
-                self._reject(tx, approval, ruling, now)
+                self._reject(tx, approval, ruling)
             case _:
                 raise InvalidMessage("A subtask's start is approved or rejected, not edited")
 
-    def lapse(self, tx: Tx, approval: Approval, now: datetime) -> None:
+    def lapse(self, tx: Tx, approval: Approval) -> None:
         """Nobody answered in time: the subtask is left out."""
-        self._leave_out(tx, approval, "expiry", now)
+        self._leave_out(tx, approval, "expiry")
 
-    def _reject(self, tx: Tx, approval: Approval, ruling: Ruling, now: datetime) -> None:
+    def _reject(self, tx: Tx, approval: Approval, ruling: Ruling) -> None:
         revision = revision_of(tx, approval.plan_id or "", approval.revision or 0)
         subtask_id = approval.subtask_id or ""
         if revision is None or revision.subtask(subtask_id).on_reject != "fail":
-            self._leave_out(tx, approval, ruling.by.id, now)
+            self._leave_out(tx, approval, ruling.by.id)
             return
         said = (ruling.feedback or "").strip()
         message = f"Its start was rejected by {ruling.by.name}{said and ': '}{said}"
         failure = Failure(message=message, category=Category.PERMISSION)
-        self.fail(tx, revision.plan_id, subtask_id, failure, now)
+        self.fail(tx, revision.plan_id, subtask_id, failure)
 
-    def _leave_out(self, tx: Tx, approval: Approval, by: str, now: datetime) -> None:
-        self.skip(tx, approval.plan_id or "", approval.subtask_id or "", by, now)
+    def _leave_out(self, tx: Tx, approval: Approval, by: str) -> None:
+        self.skip(tx, approval.plan_id or "", approval.subtask_id or "", by)
 
 
 def ask_to_start(
-    desk: ApprovalService,
-    tx: Tx,
-    plan: Plan,
-    revision: Revision,
-    subtask: Subtask,
-    now: datetime,
+    desk: ApprovalService, tx: Tx, plan: Plan, revision: Revision, subtask: Subtask
 ) -> None:
     """Ask a person whether a subtask may start."""
     locale = spoken_in(tx, plan.session_id) or DEFAULT
@@ -186,7 +178,6 @@ def ask_to_start(
             digest=revision.digest, plan_id=plan.id, revision=revision.number,
             subtask_id=subtask.id, agent=subtask.agent, matter=Matter(subtasks=(subtask,)),
         ),
-        now,
     )  # fmt: skip
 
 
@@ -208,13 +199,13 @@ class InterventionKind:
     others: Mapping[str, ApprovalType] = field(default_factory=dict[str, ApprovalType])
     """By the word under `about`."""
 
-    def settle(self, tx: Tx, approval: Approval, ruling: Ruling, now: datetime) -> None:
+    def settle(self, tx: Tx, approval: Approval, ruling: Ruling) -> None:
         """Go on or run again, take a person's result, or fail it."""
-        self._kind_of(approval).settle(tx, approval, ruling, now)
+        self._kind_of(approval).settle(tx, approval, ruling)
 
-    def lapse(self, tx: Tx, approval: Approval, now: datetime) -> None:
+    def lapse(self, tx: Tx, approval: Approval) -> None:
         """Nobody answered in time."""
-        self._kind_of(approval).lapse(tx, approval, now)
+        self._kind_of(approval).lapse(tx, approval)
 
     def _kind_of(self, approval: Approval) -> ApprovalType:
         about = str(approval.details.get("about"))
@@ -238,44 +229,42 @@ class BudgetKind:
 
     limits: Limits
     """Those of the settings: what an approval adds."""
-    extend: Callable[[Tx, str, Limits, str, datetime], None]
+    extend: Callable[[Tx, str, Limits, str], None]
     """Sets limits of a plan and goes on with it: the engine's."""
-    give_up: Callable[[Tx, str, str, datetime], None]
+    give_up: Callable[[Tx, str, str], None]
     """Ends a plan that is paused for its budget: the engine's."""
 
-    def settle(self, tx: Tx, approval: Approval, ruling: Ruling, now: datetime) -> None:
+    def settle(self, tx: Tx, approval: Approval, ruling: Ruling) -> None:
         """Go on with more, or end the plan."""
         plan_id = approval.plan_id or ""
         match ruling.word:
             case DecisionWord.REJECT:
                 said = f"the budget is spent, and {ruling.by.name} gave no more"
-                self.give_up(tx, plan_id, said, now)
+                self.give_up(tx, plan_id, said)
             case DecisionWord.EDIT:
                 limits = _limits(ruling.changes)
-                _check_used(tx, plan_id, limits, now)
-                self.extend(tx, plan_id, limits, ruling.by.id, now)
+                _check_used(tx, plan_id, limits)
+                self.extend(tx, plan_id, limits, ruling.by.id)
             case _:
-                more = self._more(tx, approval, now)
-                self.extend(tx, plan_id, more, ruling.by.id, now)
+                more = self._more(tx, approval)
+                self.extend(tx, plan_id, more, ruling.by.id)
 
-    def lapse(self, tx: Tx, approval: Approval, now: datetime) -> None:
+    def lapse(self, tx: Tx, approval: Approval) -> None:
         """Nobody answered in time."""
         said = "the budget is spent, and the question about it expired"
-        self.give_up(tx, approval.plan_id or "", said, now)
+        self.give_up(tx, approval.plan_id or "", said)
 
-    def _more(self, tx: Tx, approval: Approval, now: datetime) -> Limits:
+    def _more(self, tx: Tx, approval: Approval) -> Limits:
         what, limit = approval.details["what"], approval.details["limit"]
         base = max(limit, approval.details["used"])
         plan = plan_of(tx, approval.plan_id or "")
         if what == "seconds" and plan is not None and plan.started_at is not None:
             # The time that the question itself took is not held against the plan.
-            base = max(base, elapsed(plan.started_at, now))
+            base = max(base, elapsed(plan.started_at, tx.now))
         return {what: base + self.limits.get(what, limit)}
 
 
-def ask_about_budget(
-    desk: ApprovalService, tx: Tx, plan: Plan, spent: Excess, now: datetime
-) -> None:
+def ask_about_budget(desk: ApprovalService, tx: Tx, plan: Plan, spent: Excess) -> None:
     """Ask a person what is to become of a plan that reached a limit."""
     locale = spoken_in(tx, plan.session_id) or DEFAULT
     what = say(f"budget_{spent.what}", locale)
@@ -292,11 +281,10 @@ def ask_about_budget(
             digest=digest({"plan_id": plan.id, **details}), plan_id=plan.id,
             revision=plan.revision,
         ),
-        now,
     )  # fmt: skip
 
 
-def _check_used(tx: Tx, plan_id: str, limits: Limits, now: datetime) -> None:
+def _check_used(tx: Tx, plan_id: str, limits: Limits) -> None:
     """Refuse limits that are reached already: the same question would come back at once."""
     plan = plan_of(tx, plan_id)
     if plan is None:
@@ -304,7 +292,7 @@ def _check_used(tx: Tx, plan_id: str, limits: Limits, now: datetime) -> None:
     used = used_by_plan(tx, plan_id).by_word() | {"subtasks": runs_of_plan(tx, plan)}
     used |= used_by_session(tx, plan.session_id).by_word("session_")
     if plan.started_at is not None:
-        used["seconds"] = elapsed(plan.started_at, now)
+        used["seconds"] = elapsed(plan.started_at, tx.now)
     low = [what for what, limit in limits.items() if limit <= used.get(what, 0)]
     if low:
         said = "; ".join(f"{what}: {used[what]:g} used, {limits[what]:g} given" for what in low)

@@ -15,7 +15,6 @@ or proposes holds the question's row, so that one comes after the other.
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from typing import Any
 
 from gonogo.domain.errors import Conflict, NotFound, RateLimited
@@ -116,7 +115,6 @@ class Answering:
         plan_id: str,
         content: str,
         by: Principal,
-        now: datetime,
         *,
         subtask_id: str | None = None,
         revision: int | None = None,
@@ -133,7 +131,7 @@ class Answering:
             InvalidMessage: nothing is said, or too much.
         """
         said = checked_content(content)
-        plan, _ = _waiting(tx, plan_id, now)
+        plan, _ = _waiting(tx, plan_id)
         self._check_named(tx, plan, subtask_id, revision)
         count = count_open_comments(tx, plan_id) + 1
         if count > MOST_OPEN:
@@ -141,20 +139,20 @@ class Answering:
         comment = Comment(
             id=new_id("comment"), session_id=plan.session_id, plan_id=plan_id,
             revision=plan.revision, subtask_id=subtask_id, author_id=by.id, author=by.name,
-            content=said, created_at=now,
+            content=said, created_at=tx.now,
         )  # fmt: skip
         add_comment(tx, comment)
-        _tell_commented(tx, comment, count, now)
+        _tell_commented(tx, comment, count)
         return comment
 
-    def send_back(self, tx: Tx, plan_id: str, by: Principal, now: datetime) -> None:
+    def send_back(self, tx: Tx, plan_id: str, by: Principal) -> None:
         """Have the planner answer the open comments with another revision.
 
         Raises:
             Conflict: the plan does not wait for approval, is with its planner already, or has no
                 open comment.
         """
-        plan, _ = _waiting(tx, plan_id, now)
+        plan, _ = _waiting(tx, plan_id)
         if plan.revising is not None:
             raise Conflict(f"Plan {plan_id} is with its planner already")
         wanted = [comment.id for comment in comments_of(tx, plan_id) if comment.answer is None]
@@ -168,22 +166,22 @@ class Answering:
         event = PlanChanged(
             type="plan_sent_back", content=said, plan_id=plan.id, agent=ARCHITECT, metadata=facts
         )
-        log.tell(tx, plan.session_id, now, event)
+        log.tell(tx, plan.session_id, event)
         log.note(
-            tx, plan.session_id, now, actor=by.id, action="plan.sent_back", subject=plan.id,
+            tx, plan.session_id, actor=by.id, action="plan.sent_back", subject=plan.id,
             revision=plan.revision, digest=plan.digest, comments=wanted,
         )  # fmt: skip
         go_on(tx, REPLAN, plan.id)
 
-    def drop(self, tx: Tx, plan: Plan, now: datetime) -> None:
+    def drop(self, tx: Tx, plan: Plan) -> None:
         """A decision has come, or the plan is over: the planner's answers are not waited for."""
         if plan.revising is None:
             return
-        self.talk.drop_calls(tx, self.desk, plan, now)
+        self.talk.drop_calls(tx, self.desk, plan)
         end_revising(tx, plan.id)
         stop(tx, REPLAN, plan.id)
         log.note(
-            tx, plan.session_id, now, actor="gonogo", action="plan.revising_ended",
+            tx, plan.session_id, actor="gonogo", action="plan.revising_ended",
             subject=plan.id, revision=plan.revision, reason="the plan was decided meanwhile",
         )  # fmt: skip
 
@@ -199,7 +197,7 @@ class Answering:
 
     # The search -------------------------------------------------------------------------------
 
-    def ready(self, tx: Tx, plan: Plan, now: datetime) -> bool:
+    def ready(self, tx: Tx, plan: Plan) -> bool:
         """Whether the plan is with its planner."""
         return plan.revising is not None
 
@@ -215,46 +213,39 @@ class Answering:
         revision = next_revision(current_revision(tx, plan), kept, rest)
         return self.planning.proposals.in_order(revision)
 
-    def adopt(
-        self,
-        tx: Tx,
-        plan: Plan,
-        revision: Revision,
-        arguments: Mapping[str, Any],
-        now: datetime,
-    ) -> None:
+    def adopt(self, tx: Tx, plan: Plan, revision: Revision, arguments: Mapping[str, Any]) -> None:
         """Put the revision before people in the place of the old one, with the answers."""
         session, asked = session_of(tx, plan.session_id), approval_of_plan(tx, plan.id)
         assert session is not None and asked is not None  # noqa: S101, PT018 - `check` found it
         current = current_revision(tx, plan)
         kept = completed(tx, plan)
-        add_revision(tx, revision, now, f"agent:{ARCHITECT}", "answered comments", kept=kept)
+        add_revision(tx, revision, f"agent:{ARCHITECT}", "answered comments", kept=kept)
         set_plan(tx, plan, asked_by=also_asked(plan, (plan.revising or {}).get("by")))
         if not revise_plan(tx, plan, revision, plan.floor):
             raise Superseded(f"Plan {plan.id} changed at this moment")
         answers = read_answers(arguments.get("answers"), _wanted(plan))
         for comment_id, answer in answers.items():
-            answer_comment(tx, comment_id, answer, revision.number, now)
+            answer_comment(tx, comment_id, answer, revision.number)
         log.note(
-            tx, plan.session_id, now, actor=f"agent:{ARCHITECT}", action="plan.comments_answered",
+            tx, plan.session_id, actor=f"agent:{ARCHITECT}", action="plan.comments_answered",
             subject=plan.id, revision=revision.number, digest=revision.digest, answers=answers,
         )  # fmt: skip
-        self.talk.drop_calls(tx, self.desk, plan, now)
-        self.desk.withdraw(tx, asked, now, ApprovalStatus.SUPERSEDED)
+        self.talk.drop_calls(tx, self.desk, plan)
+        self.desk.withdraw(tx, asked, ApprovalStatus.SUPERSEDED)
         revised = replace(plan, revision=revision.number, digest=revision.digest, revising=None)
         self.planning.proposals.put_before_person(
-            tx, session, revised, revision, now, changes=plan_changes(current, revision),
+            tx, session, revised, revision, changes=plan_changes(current, revision),
             replan=asked.details.get("replan"), instead_of=asked,
         )  # fmt: skip
 
-    def spent(self, tx: Tx, plan: Plan, error: BudgetSpent, now: datetime) -> None:
+    def spent(self, tx: Tx, plan: Plan, error: BudgetSpent) -> None:
         """A budget is spent: the plan waits as it was, and can be sent back again."""
         locale = spoken_in(tx, plan.session_id)
-        self.give_up(tx, plan, text("replan_gave_up", locale, reason=error), now)
+        self.give_up(tx, plan, text("replan_gave_up", locale, reason=error))
 
-    def give_up(self, tx: Tx, plan: Plan, reason: str, now: datetime) -> None:
+    def give_up(self, tx: Tx, plan: Plan, reason: str) -> None:
         """There is no new revision: the plan waits as it was, with its comments open."""
-        self.talk.drop_calls(tx, self.desk, plan, now)
+        self.talk.drop_calls(tx, self.desk, plan)
         end_revising(tx, plan.id)
         count = count_open_comments(tx, plan.id)
         facts = PlanChangedFacts(plan_id=plan.id, reason=reason, open_comments=count)
@@ -263,14 +254,14 @@ class Answering:
             type="plan_not_revised", content=said, plan_id=plan.id, agent=ARCHITECT,
             metadata=facts, is_final=True,
         )  # fmt: skip
-        log.tell(tx, plan.session_id, now, event)
+        log.tell(tx, plan.session_id, event)
         log.note(
-            tx, plan.session_id, now, actor="gonogo", action="plan.not_revised", subject=plan.id,
+            tx, plan.session_id, actor="gonogo", action="plan.not_revised", subject=plan.id,
             revision=plan.revision, reason=reason, open_comments=count,
         )  # fmt: skip
 
 
-def _waiting(tx: Tx, plan_id: str, now: datetime) -> tuple[Plan, Approval]:
+def _waiting(tx: Tx, plan_id: str) -> tuple[Plan, Approval]:
     """A plan that waits for approval, and its question, held until the transaction ends."""
     asked = approval_of_plan(tx, plan_id)
     asked = lock_approval(tx, asked.id) if asked else None
@@ -278,7 +269,7 @@ def _waiting(tx: Tx, plan_id: str, now: datetime) -> tuple[Plan, Approval]:
     if plan is None or asked is None or plan.status is not PlanStatus.AWAITING_APPROVAL:
         status = plan.status if plan else "gone"
         raise Conflict(f"Plan {plan_id} is {status}; only one that awaits approval is commented on")
-    over = asked.expires_at is not None and asked.expires_at <= now
+    over = asked.expires_at is not None and asked.expires_at <= tx.now
     if over or asked.status is not ApprovalStatus.PENDING:
         raise Conflict(f"The question about plan {plan_id} is closed; look at it again")
     return plan, asked
@@ -288,7 +279,7 @@ def _wanted(plan: Plan) -> Sequence[str]:
     return (plan.revising or {}).get("comments", ())
 
 
-def _tell_commented(tx: Tx, comment: Comment, count: int, now: datetime) -> None:
+def _tell_commented(tx: Tx, comment: Comment, count: int) -> None:
     locale = spoken_in(tx, comment.session_id)
     where = f" ({comment.subtask_id})" if comment.subtask_id else ""
     said = text(
@@ -300,9 +291,9 @@ def _tell_commented(tx: Tx, comment: Comment, count: int, now: datetime) -> None
         open_comments=count,
     )  # fmt: skip
     event = PlanCommented(content=said, plan_id=comment.plan_id, metadata=facts)
-    log.tell(tx, comment.session_id, now, event)
+    log.tell(tx, comment.session_id, event)
     log.note(
-        tx, comment.session_id, now, actor=comment.author_id, action="plan.commented",
+        tx, comment.session_id, actor=comment.author_id, action="plan.commented",
         subject=comment.plan_id, comment_id=comment.id, revision=comment.revision,
         subtask_id=comment.subtask_id, content=comment.content,
     )  # fmt: skip

@@ -39,14 +39,14 @@ class Pauses(Rounds):
 
     patience: float = 0.0
     """Seconds for which a model is waited for that does not answer; 0: not at all."""
-    over_patience: Callable[[Tx, Plan, Absence, datetime], None] | None = None
+    over_patience: Callable[[Tx, Plan, Absence], None] | None = None
     """Called in the transaction in which patience with a model ends: ask a person. Without it the
     plan ends."""
 
-    def on_timer(self, tx: Tx, kind: str, plan_id: str, now: datetime) -> None:
+    def on_timer(self, tx: Tx, kind: str, plan_id: str) -> None:
         """Carry out one of the timers of a plan."""
         verbs = {RESUME: self.wake, PLAN_TIMEOUT: self.time_out}
-        verbs.get(kind, self.advance)(tx, plan_id, now)
+        verbs.get(kind, self.advance)(tx, plan_id)
 
     def hold_back(self, board: PlanState, deferred: Mapping[str, Deferred]) -> None:
         """Pause a plan whose subtasks could not go on, by their ids."""
@@ -61,7 +61,7 @@ class Pauses(Rounds):
         elif away:
             self.pause_for_model(board, away[0])
 
-    def extend(self, tx: Tx, plan_id: str, limits: Limits, by: str, now: datetime) -> None:
+    def extend(self, tx: Tx, plan_id: str, limits: Limits, by: str) -> None:
         """A person gave a plan that is paused for its budget other limits: go on.
 
         If it was the search for another revision that reached the limit, the search goes on.
@@ -69,22 +69,20 @@ class Pauses(Rounds):
         Raises:
             Conflict: it is not paused for its budget.
         """
-        board = self._asked_about(tx, plan_id, BUDGET, now)
+        board = self._asked_about(tx, plan_id, BUDGET)
         own = board.plan.budget or {}
         board.set_plan(budget={**own, "limits": {**own.get("limits", {}), **limits}})
         self.end_pause(board, by, BUDGET)
 
-    def wait_on(self, tx: Tx, plan_id: str, by: str, now: datetime) -> None:
+    def wait_on(self, tx: Tx, plan_id: str, by: str) -> None:
         """A person has a model that does not answer waited for as long again.
 
         Raises:
             Conflict: the plan is not paused for its model.
         """
-        self.end_pause(self._asked_about(tx, plan_id, MODEL, now), by, MODEL)
+        self.end_pause(self._asked_about(tx, plan_id, MODEL), by, MODEL)
 
-    def give_up(
-        self, tx: Tx, plan_id: str, reason: str, now: datetime, about: str = BUDGET
-    ) -> None:
+    def give_up(self, tx: Tx, plan_id: str, reason: str, about: str = BUDGET) -> None:
         """End a plan that is paused until a person answers, and does not get what it waits for.
 
         Args:
@@ -93,15 +91,15 @@ class Pauses(Rounds):
         Raises:
             Conflict: it is not paused for that.
         """
-        board = PlanState.open(tx, plan_id, now)
+        board = PlanState.open(tx, plan_id)
         # It ends in the middle of a rollback too, as it may be cancelled there.
         held = board.plan.rollback if board.plan.pause_reason == ROLLING_BACK else None
         if held is None or held["pause"] != about:
-            board = self._asked_about(tx, plan_id, about, now)
+            board = self._asked_about(tx, plan_id, about)
         self.cut_short(board, reason)
 
-    def _asked_about(self, tx: Tx, plan_id: str, about: str, now: datetime) -> PlanState:
-        board = PlanState.open(tx, plan_id, now)
+    def _asked_about(self, tx: Tx, plan_id: str, about: str) -> PlanState:
+        board = PlanState.open(tx, plan_id)
         if board.plan.pause_reason != about or board.plan.paused_until is not None:
             raise Conflict(f"Plan {plan_id} is {board.plan.status}, and not for its {about}")
         return board
@@ -138,7 +136,7 @@ class Pauses(Rounds):
         if until is not None:
             set_timer(board.tx, RESUME, plan.id, until)
         elif self.over_patience is not None:
-            self.over_patience(board.tx, board.plan, absence, board.now)
+            self.over_patience(board.tx, board.plan, absence)
         else:
             board.write()
             self.cut_short(board, f"the model did not answer: {absence.error}")
@@ -152,9 +150,9 @@ class Pauses(Rounds):
         until = board.plan.paused_until
         _tell.changed(board, "plan_paused", RUNTIME, MODEL, until=until, content=content)
 
-    def model_answered(self, tx: Tx, plan_id: str, now: datetime) -> None:
+    def model_answered(self, tx: Tx, plan_id: str) -> None:
         """A model answered somebody who had asked it while the plan waited for it: go on."""
-        board = PlanState.open(tx, plan_id, now)
+        board = PlanState.open(tx, plan_id)
         if board.plan.pause_reason == MODEL and board.plan.paused_until is not None:
             self.end_pause(board, RUNTIME, MODEL)
 
@@ -198,16 +196,16 @@ class Pauses(Rounds):
         board.set_plan(paused_until=until)
         set_timer(board.tx, RESUME, board.plan.id, until)
 
-    def wake(self, tx: Tx, plan_id: str, now: datetime) -> None:
+    def wake(self, tx: Tx, plan_id: str) -> None:
         """The time has come for which a plan was paused: go on, or ask its model again.
 
         A person may have paused the plan meanwhile.
         """
-        board = PlanState.open(tx, plan_id, now)
+        board = PlanState.open(tx, plan_id)
         until, reason = board.plan.paused_until, board.plan.pause_reason
         if reason not in BY_ITSELF or until is None:
             return
-        if until > now:
+        if until > tx.now:
             set_timer(tx, RESUME, plan_id, until)
         elif reason == QUOTA:
             self.end_pause(board, RUNTIME, QUOTA)
@@ -224,14 +222,14 @@ class Pauses(Rounds):
         _tell.changed(board, "plan_resumed", by, reason)
         self._go_on(board)
 
-    def time_out(self, tx: Tx, plan_id: str, now: datetime) -> None:
+    def time_out(self, tx: Tx, plan_id: str) -> None:
         """A plan's time is over: what runs fails, what waits is skipped, the plan ends."""
-        board = PlanState.open(tx, plan_id, now)
+        board = PlanState.open(tx, plan_id)
         limit, since = self.plan_timeout, board.plan.started_at
         if limit is None or since is None or board.plan.status in ENDED:
             return
         due = since + timedelta(seconds=limit)
-        if now < due:
+        if tx.now < due:
             set_timer(tx, PLAN_TIMEOUT, plan_id, due)
             return
         said = f"The plan's time limit of {limit:g} s is over"
@@ -247,7 +245,7 @@ class Pauses(Rounds):
         left = [key for key in ids if board.rows[key].status not in SUBTASK.terminal]
         for subtask_id in left:
             if board.rows[subtask_id].status is not _S.RUNNING:
-                self.dropped(board.tx, board.whole_row(subtask_id), reason, board.now)
+                self.dropped(board.tx, board.whole_row(subtask_id), reason)
                 self._skip(board, subtask_id, reason)
             elif failure is None:
                 self._cancel(board, subtask_id, reason)
@@ -268,7 +266,7 @@ class Pauses(Rounds):
     def _fail_running(self, board: PlanState, subtask_id: str, failure: Failure) -> None:
         row = board.whole_row(subtask_id)
         _tell.error(board, subtask_id, failure)
-        self.dropped(board.tx, row, failure.message, board.now)
+        self.dropped(board.tx, row, failure.message)
         stop(board.tx, "subtask", row.key)
         self._write_failed(board, subtask_id, failure, attempt=row.attempt, since=row.active_since)
 
@@ -299,18 +297,18 @@ class PlanControls(Pauses):
     plan or the subtask does not allow it.
     """
 
-    def start(self, tx: Tx, plan_id: str, by: str, now: datetime) -> None:
+    def start(self, tx: Tx, plan_id: str, by: str) -> None:
         """Start a plan that was approved and held."""
-        board = PlanState.open(tx, plan_id, now)
+        board = PlanState.open(tx, plan_id)
         status = board.plan.status
         if status is not PlanStatus.APPROVED:
             raise Conflict(f"Plan {plan_id} is {status}; only an approved plan can be started")
         _tell.changed(board, "plan_resumed", by, reason="started")
-        self.begin(tx, board.plan, now)
+        self.begin(tx, board.plan)
 
-    def pause(self, tx: Tx, plan_id: str, by: str, now: datetime) -> None:
+    def pause(self, tx: Tx, plan_id: str, by: str) -> None:
         """Start nothing new; what runs comes to its end."""
-        board = PlanState.open(tx, plan_id, now)
+        board = PlanState.open(tx, plan_id)
         plan, status = board.plan, board.plan.status
         by_itself = plan.pause_reason in BY_ITSELF and plan.paused_until is not None
         if status is PlanStatus.PAUSED and by_itself:
@@ -324,21 +322,21 @@ class PlanControls(Pauses):
         _tell.changed(board, "plan_paused", by)
         self._go_on(board)
 
-    def resume_plan(self, tx: Tx, plan_id: str, by: str, now: datetime) -> None:
+    def resume_plan(self, tx: Tx, plan_id: str, by: str) -> None:
         """Go on with a paused plan."""
-        board = PlanState.open(tx, plan_id, now)
+        board = PlanState.open(tx, plan_id)
         _check_asked(board)
         if board.plan.status is not PlanStatus.PAUSED:
             raise Conflict(f"Plan {plan_id} is {board.plan.status} and cannot be resumed")
         _check_rollback(board)
         self.end_pause(board, by)
 
-    def replan(self, tx: Tx, plan_id: str, reason: str, by: str, now: datetime) -> None:
+    def replan(self, tx: Tx, plan_id: str, reason: str, by: str) -> None:
         """Have a running, paused or failed plan changed, however often it was before.
 
         What runs comes to its end first.
         """
-        board = PlanState.open(tx, plan_id, now)
+        board = PlanState.open(tx, plan_id)
         if board.plan.status not in _REPLANNED:
             raise Conflict(f"Plan {plan_id} is {board.plan.status} and cannot be replanned")
         _check_rollback(board)
@@ -347,84 +345,74 @@ class PlanControls(Pauses):
             self._drop_resume(board)
             to: dict[str, Any] = {"finished_at": None, **NO_PAUSE}
             if board.plan.status is not PlanStatus.PAUSED:
-                to["started_at"] = now
-                self._limit_time(tx, plan_id, now)
+                to["started_at"] = tx.now
+                self._limit_time(tx, plan_id)
             board.move_plan(PlanStatus.RUNNING, **to)
         self._send_back(board, cause="person", reason=reason, by=by)
         self._go_on(board)
 
-    def go_without(self, tx: Tx, plan_id: str, reason: str, now: datetime) -> None:
+    def go_without(self, tx: Tx, plan_id: str, reason: str) -> None:
         """No new revision comes: carry on with what the plan has, as far as that goes."""
-        board = PlanState.open(tx, plan_id, now)
+        board = PlanState.open(tx, plan_id)
         if board.plan.status is not PlanStatus.REPLANNING:
             return
         board.move_plan(PlanStatus.RUNNING)
         _tell.changed(board, "plan_resumed", RUNTIME, reason=reason)
         self._go_on(board)
 
-    def go_on_revised(self, tx: Tx, plan_id: str, reason: str, now: datetime) -> None:
+    def go_on_revised(self, tx: Tx, plan_id: str, reason: str) -> None:
         """Go on with a new revision that asks for nothing."""
-        board = PlanState.open(tx, plan_id, now)
+        board = PlanState.open(tx, plan_id)
         _tell.changed(board, "plan_resumed", RUNTIME, reason=reason)
         self._go_on(board)
 
-    def end_unfinished(self, tx: Tx, plan_id: str, reason: str, now: datetime) -> None:
+    def end_unfinished(self, tx: Tx, plan_id: str, reason: str) -> None:
         """End a plan with what it has reached; whatever is left is skipped."""
-        self.cut_short(PlanState.open(tx, plan_id, now), reason)
+        self.cut_short(PlanState.open(tx, plan_id), reason)
 
-    def cancel(
-        self, tx: Tx, plan_id: str, by: str, now: datetime, reason: str | None = None
-    ) -> None:
+    def cancel(self, tx: Tx, plan_id: str, by: str, reason: str | None = None) -> None:
         """End a plan and everything that it runs."""
-        board = PlanState.open(tx, plan_id, now).at_approved()
+        board = PlanState.open(tx, plan_id).at_approved()
         self._drop_timers(board)
-        board.move_plan(PlanStatus.CANCELLED, finished_at=now, again=None, **NO_PAUSE)
+        board.move_plan(PlanStatus.CANCELLED, finished_at=tx.now, again=None, **NO_PAUSE)
         for subtask_id in board.shape.subtasks:
             if board.rows[subtask_id].status not in SUBTASK.terminal:
                 self._cancel(board, subtask_id, _because(f"the plan was cancelled by {by}", reason))
         board.write()
         self._room(board)
         stop(tx, REPLAN, plan_id)
-        self.ended(tx, board.plan, PlanStatus.CANCELLED, now)
+        self.ended(tx, board.plan, PlanStatus.CANCELLED)
         _tell.changed(board, "plan_cancelled", by, reason)
         _tell.final(board)
 
     def cancel_subtask(
-        self,
-        tx: Tx,
-        plan_id: str,
-        subtask_id: str,
-        by: str,
-        now: datetime,
-        reason: str | None = None,
+        self, tx: Tx, plan_id: str, subtask_id: str, by: str, reason: str | None = None
     ) -> None:
         """End one subtask; its siblings go on, its dependants are skipped."""
-        board, said = PlanState.open(tx, plan_id, now), _because(f"cancelled by {by}", reason)
+        board, said = PlanState.open(tx, plan_id), _because(f"cancelled by {by}", reason)
         board.open_row(subtask_id)
         self._cancel(board, subtask_id, said)
-        end_grant(tx, plan_id, subtask_id, now, said)
+        end_grant(tx, plan_id, subtask_id, said)
         self._go_on(board)
 
-    def skip_subtask(self, tx: Tx, plan_id: str, subtask_id: str, by: str, now: datetime) -> None:
+    def skip_subtask(self, tx: Tx, plan_id: str, subtask_id: str, by: str) -> None:
         """Leave one subtask out; its dependants are skipped too."""
-        board = PlanState.open(tx, plan_id, now)
+        board = PlanState.open(tx, plan_id)
         if board.open_row(subtask_id).status is SubtaskStatus.RUNNING:
             raise Conflict(f"Subtask {subtask_id} runs; cancel it instead")
         reason = f"skipped by {by}"
-        self.dropped(tx, board.whole_row(subtask_id), reason, now)
+        self.dropped(tx, board.whole_row(subtask_id), reason)
         self._skip(board, subtask_id, reason)
-        end_grant(tx, plan_id, subtask_id, now, reason)
+        end_grant(tx, plan_id, subtask_id, reason)
         self._go_on(board)
 
-    def fail_subtask(
-        self, tx: Tx, plan_id: str, subtask_id: str, failure: Failure, now: datetime
-    ) -> None:
+    def fail_subtask(self, tx: Tx, plan_id: str, subtask_id: str, failure: Failure) -> None:
         """Fail a subtask that waits for a person to let it start."""
-        board = PlanState.open(tx, plan_id, now)
+        board = PlanState.open(tx, plan_id)
         status = board.open_row(subtask_id).status
         if status is not SubtaskStatus.WAITING_APPROVAL:
             raise Conflict(f"Subtask {subtask_id} is {status}; nobody waits to let it start")
-        self.dropped(tx, board.whole_row(subtask_id), failure.message, now)
+        self.dropped(tx, board.whole_row(subtask_id), failure.message)
         _tell.error(board, subtask_id, failure)
         self._write_failed(board, subtask_id, failure)
         self._go_on(board)

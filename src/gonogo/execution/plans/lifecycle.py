@@ -86,7 +86,6 @@ class Proposals:
         session: Session,
         plan: Plan,
         revision: Revision,
-        now: datetime,
         *,
         changes: PlanChanges | None = None,
         replan: dict[str, Any] | None = None,
@@ -127,9 +126,8 @@ class Proposals:
                 matter=Matter(subtasks=revision.subtasks),
                 instead_of=instead_of,
             ),
-            now,
         )  # fmt: skip
-        log.tell(tx, session.id, now, _notice(plan, revision, approval))
+        log.tell(tx, session.id, _notice(plan, revision, approval))
         return approval
 
 
@@ -164,7 +162,7 @@ def _said(fields: Mapping[str, str], locale: str) -> dict[str, str]:
     }
 
 
-Begin = Callable[[Tx, Plan, datetime], None]
+Begin = Callable[[Tx, Plan], None]
 _S = SubtaskStatus
 
 
@@ -175,14 +173,14 @@ class Planning:
     desk: ApprovalService
     begin: Begin
     """Starts an approved plan: the engine's."""
-    advance: Callable[[Tx, str, datetime], None]
+    advance: Callable[[Tx, str], None]
     """Gives a plan its next round, and says so when all that is left of it waits: the engine's."""
     read: Callable[[Any, Collection[str]], tuple[Subtask, ...]]
     """Reads the subtasks of a plan, which may depend on others that are done, or raises
     `InvalidPlan`."""
-    closing: Callable[[Tx, Plan, datetime], None]
+    closing: Callable[[Tx, Plan], None]
     """Ends a search for another revision that is under way."""
-    end_unfinished: Callable[[Tx, str, str, datetime], None]
+    end_unfinished: Callable[[Tx, str, str], None]
     """Ends a plan with what it has reached: the engine's."""
     max_parallel: int
     proposals: Proposals
@@ -223,23 +221,16 @@ class Planning:
             "message": text("model_plan_created", locale),
         }
 
-    def propose(
-        self, tx: Tx, session: Session, turn: Turn, revision: Revision, now: datetime
-    ) -> None:
+    def propose(self, tx: Tx, session: Session, turn: Turn, revision: Revision) -> None:
         """Store a plan and put it before a person."""
-        plan = self._new_plan(session, turn, revision, now)
+        plan = self._new_plan(session, turn, revision, tx.now)
         add_plan(tx, plan)
-        add_revision(tx, revision, now, f"agent:{turn.agent}", "proposed")
+        add_revision(tx, revision, f"agent:{turn.agent}", "proposed")
         set_session(tx, session.id, active_plan_id=plan.id, agent=ARCHITECT)
-        self.proposals.put_before_person(tx, session, plan, revision, now)
+        self.proposals.put_before_person(tx, session, plan, revision)
 
     def execute(
-        self,
-        tx: Tx,
-        session: Session,
-        plan_id: str | None,
-        turn: Turn,
-        now: datetime,
+        self, tx: Tx, session: Session, plan_id: str | None, turn: Turn
     ) -> dict[str, Any] | None:
         """`execute_plan`: report a plan that is over.
 
@@ -258,31 +249,31 @@ class Planning:
             return execution_result(tx, plan)
         return None
 
-    def set_going(self, tx: Tx, plan_id: str, now: datetime) -> None:
+    def set_going(self, tx: Tx, plan_id: str) -> None:
         """Start a plan that was approved and held; one that waits for a person says so."""
         plan = plan_of(tx, plan_id)
         if plan is not None and plan.status is PlanStatus.APPROVED:
-            self.begin(tx, plan, now)
+            self.begin(tx, plan)
         else:
-            self.advance(tx, plan_id, now)
+            self.advance(tx, plan_id)
 
-    def ended(self, tx: Tx, plan: Plan, status: PlanStatus, now: datetime) -> None:
+    def ended(self, tx: Tx, plan: Plan, status: PlanStatus) -> None:
         """Write down that a plan is over: its grants end, the orchestrator answers again."""
         session = session_of(tx, plan.session_id)
         assert session is not None  # noqa: S101 - the plan names its session
-        ended = replace(plan, status=status, finished_at=now)
-        self._close(tx, session, ended, now, f"the plan is {status}")
+        ended = replace(plan, status=status, finished_at=tx.now)
+        self._close(tx, session, ended, f"the plan is {status}")
         facts = account_of(tx, ended)
         content = account(facts, session.spoken)
         if status is not PlanStatus.CANCELLED:
             event = PlanEnded(
                 content=content, metadata=facts, plan_id=plan.id, agent=ARCHITECT, is_final=True
             )
-            log.tell(tx, session.id, now, event)
+            log.tell(tx, session.id, event)
         keep_account(tx, plan.id, None)
-        say(tx, session.id, MAIN, Reply(text=content), now, agent=ARCHITECT)
-        say(tx, session.id, MAIN, PlanAccount(plan_id=plan.id), now, agent=ARCHITECT)
-        self._answer_executors(tx, session, ended, now)
+        say(tx, session.id, MAIN, Reply(text=content), agent=ARCHITECT)
+        say(tx, session.id, MAIN, PlanAccount(plan_id=plan.id), agent=ARCHITECT)
+        self._answer_executors(tx, session, ended)
         next_turn(tx, replace(session, active_plan_id=None))
 
     # Decisions --------------------------------------------------------------------------------
@@ -293,7 +284,6 @@ class Planning:
         plan: Plan,
         revision: Revision,
         ruling: Ruling,
-        now: datetime,
         *,
         edited: bool,
     ) -> None:
@@ -307,23 +297,23 @@ class Planning:
             approved_revision=revision.number, auto_approve_tools=ruling.auto_approve_tools,
         )  # fmt: skip
         moved = move_plan(
-            tx, plan, PlanStatus.APPROVED, approved_at=now, revision=revision.number,
+            tx, plan, PlanStatus.APPROVED, approved_at=tx.now, revision=revision.number,
             digest=revision.digest, auto_approve_tools=ruling.auto_approve_tools,
             feedback=ruling.feedback,
         )  # fmt: skip
         if not moved:
             raise Conflict(f"Plan {plan.id} changed at this moment")
-        self.closing(tx, plan, now)
-        mint_grants(tx, approved, revision, completed(tx, approved), now)
+        self.closing(tx, plan)
+        mint_grants(tx, approved, revision, completed(tx, approved))
         held = ruling.word is DecisionWord.HOLD or not ruling.start
-        self._tell_approved(tx, approved, revision, now, edited=edited, held=held)
+        self._tell_approved(tx, approved, revision, edited=edited, held=held)
         if held:
             log.tell_final(tx, plan.session_id)
             session = session_of(tx, plan.session_id)
             if session is not None:
                 next_turn(tx, session)
             return
-        self.begin(tx, approved, now)
+        self.begin(tx, approved)
 
     def edit(self, plan: Plan, current: Revision, raw: Any) -> Revision:  # noqa: ANN401
         """The next revision, as a person wrote it.
@@ -346,44 +336,44 @@ class Planning:
             plan_id=plan.id, number=plan.revision + 1, goal=current.goal, subtasks=subtasks
         )
 
-    def reject(self, tx: Tx, plan: Plan, ruling: Ruling, now: datetime) -> None:
+    def reject(self, tx: Tx, plan: Plan, ruling: Ruling) -> None:
         """A person said no."""
         session = session_of(tx, plan.session_id)
         assert session is not None  # noqa: S101 - the plan names its session
         begun = plan.started_at is not None
         if not begun:
-            move_plan(tx, plan, PlanStatus.REJECTED, finished_at=now, feedback=ruling.feedback)
+            move_plan(tx, plan, PlanStatus.REJECTED, finished_at=tx.now, feedback=ruling.feedback)
         said = ruling.feedback or text("plan_rejected_default", session.spoken)
         told = text("model_plan_rejected", session.spoken, feedback=said)
-        say(tx, session.id, MAIN, UserText(content=told), now)
+        say(tx, session.id, MAIN, UserText(content=told))
         if not begun:
-            self._close(tx, session, plan, now, "the plan was rejected")
+            self._close(tx, session, plan, "the plan was rejected")
         facts = PlanRejectedFacts(plan_id=plan.id, feedback=ruling.feedback)
         event = PlanRejected(
             content=rejected_plan(ruling.feedback, session.spoken), metadata=facts,
             plan_id=plan.id, agent=ARCHITECT, is_final=None if begun else True,
         )  # fmt: skip
-        log.tell(tx, session.id, now, event)
+        log.tell(tx, session.id, event)
         if begun:
-            self.end_unfinished(tx, plan.id, text("replan_rejected", session.spoken), now)
+            self.end_unfinished(tx, plan.id, text("replan_rejected", session.spoken))
             return
         next_turn(tx, replace(session, active_plan_id=None))
 
-    def expire(self, tx: Tx, plan: Plan, now: datetime) -> None:
+    def expire(self, tx: Tx, plan: Plan) -> None:
         """Nobody decided in time."""
         session = session_of(tx, plan.session_id)
         assert session is not None  # noqa: S101 - the plan names its session
         if plan.started_at is not None:
-            self.end_unfinished(tx, plan.id, text("replan_expired", session.spoken), now)
+            self.end_unfinished(tx, plan.id, text("replan_expired", session.spoken))
             return
-        move_plan(tx, plan, PlanStatus.EXPIRED, finished_at=now)
-        self._close(tx, session, plan, now, "the plan expired")
+        move_plan(tx, plan, PlanStatus.EXPIRED, finished_at=tx.now)
+        self._close(tx, session, plan, "the plan expired")
         content = text("plan_expired", session.spoken)
-        say(tx, session.id, MAIN, UserText(content=content), now)
+        say(tx, session.id, MAIN, UserText(content=content))
         event = AssistantMessage(
             content=content, plan_id=plan.id, agent=ORCHESTRATOR, is_final=True
         )
-        log.tell(tx, session.id, now, event)
+        log.tell(tx, session.id, event)
         next_turn(tx, replace(session, active_plan_id=None))
 
     # Parts ------------------------------------------------------------------------------------
@@ -401,7 +391,6 @@ class Planning:
         tx: Tx,
         plan: Plan,
         revision: Revision,
-        now: datetime,
         *,
         edited: bool,
         held: bool,
@@ -417,29 +406,29 @@ class Planning:
             content=text(key, locale, count=count), metadata=facts, plan_id=plan.id,
             agent=ARCHITECT,
         )  # fmt: skip
-        log.tell(tx, plan.session_id, now, event)
+        log.tell(tx, plan.session_id, event)
 
-    def _close(self, tx: Tx, session: Session, plan: Plan, now: datetime, because: str) -> None:
-        self.closing(tx, plan, now)
+    def _close(self, tx: Tx, session: Session, plan: Plan, because: str) -> None:
+        self.closing(tx, plan)
         for approval in pending_of_plan(tx, plan.id):
-            self.desk.withdraw(tx, approval, now)
-        ended = end_grants(tx, plan.id, now, because)
+            self.desk.withdraw(tx, approval)
+        ended = end_grants(tx, plan.id, because)
         set_session(tx, session.id, active_plan_id=None, agent=ORCHESTRATOR)
         switch = SwitchFacts(from_agent=ARCHITECT, to_agent=ORCHESTRATOR, reason=because)
         event = AgentSwitched(metadata=switch, plan_id=plan.id, agent=ORCHESTRATOR)
-        log.tell(tx, session.id, now, event)
+        log.tell(tx, session.id, event)
         log.note(
-            tx, session.id, now, actor="gonogo", action="plan.closed", subject=plan.id,
+            tx, session.id, actor="gonogo", action="plan.closed", subject=plan.id,
             reason=because, grants_ended=ended,
         )  # fmt: skip
 
-    def _answer_executors(self, tx: Tx, session: Session, plan: Plan, now: datetime) -> None:
+    def _answer_executors(self, tx: Tx, session: Session, plan: Plan) -> None:
         """Turns that called `execute_plan` and waited have their result."""
         for call in open_calls(tx, session.id, MAIN):
             if call.tool != "execute_plan" or call.status is not CallStatus.STARTED:
                 continue
             found = execution_result(tx, plan)
-            end_call(tx, call, CallStatus.COMPLETED, now, result=found)
+            end_call(tx, call, CallStatus.COMPLETED, result=found)
             turn = turn_of(tx, call.turn_id or "")
             if turn is not None:
                 wake(tx, turn)

@@ -94,7 +94,7 @@ class ArchitectTalk:
     check: Callable[[Tx, Plan], None]
     """Raises `Superseded` when the search is no longer wanted."""
 
-    def open(self, tx: Tx, plan: Plan, timeout: float, now: datetime) -> tuple[Thread, float]:
+    def open(self, tx: Tx, plan: Plan, timeout: float) -> tuple[Thread, float]:
         """The conversation to begin or to go on with, and the seconds it has left."""
         session = session_of(tx, plan.session_id)
         assert session is not None  # noqa: S101 - the plan names its session
@@ -103,46 +103,46 @@ class ArchitectTalk:
             locale=session.spoken, workspace=Path(session.workspace),
             remote=session.tool_host == "client", plan_id=plan.id, revision=plan.revision,
             check=lambda tx: self.check(tx, plan),
-            park=lambda tx, now: self._park(tx, plan),
+            park=lambda tx: self._park(tx, plan),
             is_waiting=lambda tx: "away" in self._about(plan_of(tx, plan.id)),
-            answered=lambda tx, now: self._answered(tx, plan, now),
+            answered=lambda tx: self._answered(tx, plan),
         )  # fmt: skip
         began = self._about(plan).get("began")
         if began is None:
-            began = now.isoformat()
+            began = tx.now.isoformat()
             self._set_began(tx, plan, began)
         if not conversation(tx, session.id, thread.name):
             told = UserText(content=self.brief(tx, plan, session.spoken))
-            say(tx, session.id, thread.name, told, now, agent=ARCHITECT)
-        return thread, max(0.0, timeout - elapsed(datetime.fromisoformat(began), now))
+            say(tx, session.id, thread.name, told, agent=ARCHITECT)
+        return thread, max(0.0, timeout - elapsed(datetime.fromisoformat(began), tx.now))
 
     def rest(self, tx: Tx, plan: Plan) -> None:
         """The search waits; what that takes is not the search's."""
         self._set_began(tx, plan, None)
 
-    def wait(self, tx: Tx, plan: Plan, error: ModelFailed, patience: float, now: datetime) -> bool:
+    def wait(self, tx: Tx, plan: Plan, error: ModelFailed, patience: float) -> bool:
         """Wait for a model that does not answer; what that takes is not the search's.
 
         False once patience is at its end.
         """
         about = self._about(plan)
-        absence = _waiting(plan).begin(tx, about.get("away"), error, patience, now)
+        absence = _waiting(plan).begin(tx, about.get("away"), error, patience)
         if absence is None:
             return False
         to = {**about, "began": None, "away": absence.as_json()}
         return set_plan(tx, plan, **{self.column: to})
 
-    def _answered(self, tx: Tx, plan: Plan, now: datetime) -> None:
+    def _answered(self, tx: Tx, plan: Plan) -> None:
         self.check(tx, plan)
         about = dict(self._about(plan_of(tx, plan.id)))
         about.pop("away", None)
         set_plan(tx, plan, **{self.column: about})
-        _waiting(plan).end(tx, now)
+        _waiting(plan).end(tx)
 
-    def drop_calls(self, tx: Tx, desk: ApprovalService, plan: Plan, now: datetime) -> None:
+    def drop_calls(self, tx: Tx, desk: ApprovalService, plan: Plan) -> None:
         """End what the search asked for and has no answer to."""
         for call in open_calls(tx, plan.session_id, self.name(plan)):
-            drop_call(tx, desk, call, "cancelled: the search has ended", now)
+            drop_call(tx, desk, call, "cancelled: the search has ended")
 
     def _park(self, tx: Tx, plan: Plan) -> None:
         """The search waits for a person."""
@@ -166,7 +166,7 @@ class Aim(Protocol):
         """The conversation in which it is looked for."""
         ...
 
-    def ready(self, tx: Tx, plan: Plan, now: datetime) -> bool:
+    def ready(self, tx: Tx, plan: Plan) -> bool:
         """Whether it is time to search; where a person is to be asked first, they are."""
         ...
 
@@ -178,22 +178,15 @@ class Aim(Protocol):
         """
         ...
 
-    def adopt(
-        self,
-        tx: Tx,
-        plan: Plan,
-        revision: Revision,
-        arguments: Mapping[str, Any],
-        now: datetime,
-    ) -> None:
+    def adopt(self, tx: Tx, plan: Plan, revision: Revision, arguments: Mapping[str, Any]) -> None:
         """Make the revision the plan's own."""
         ...
 
-    def spent(self, tx: Tx, plan: Plan, error: BudgetSpent, now: datetime) -> None:
+    def spent(self, tx: Tx, plan: Plan, error: BudgetSpent) -> None:
         """No budget is left for the search."""
         ...
 
-    def give_up(self, tx: Tx, plan: Plan, reason: str, now: datetime) -> None:
+    def give_up(self, tx: Tx, plan: Plan, reason: str) -> None:
         """There is no new revision."""
         ...
 
@@ -205,7 +198,6 @@ class Search:
     store: Store
     loop: Loop
     planning: Planning
-    clock: Callable[[], datetime]
     timeout: float
     """Seconds that a search may take."""
     patience: float
@@ -215,7 +207,7 @@ class Search:
 
     async def job(self, job: Job) -> None:
         """Go on with the search for one plan's next revision, as far as it goes."""
-        found = await self.store.write(self._take, job.key, self.clock())
+        found = await self.store.write(self._take, job.key)
         if found is None:
             return
         aim, thread, left = found
@@ -245,19 +237,19 @@ class Search:
         if not (isinstance(error, ModelFailed) and is_away(error)):
             return False
         with suppress(Superseded):
-            return await self.store.write(self._wait, aim, thread, error, self.clock())
+            return await self.store.write(self._wait, aim, thread, error)
         return True
 
     async def _write(self, what: Callable[..., None], *more: Any) -> None:  # noqa: ANN401
         with suppress(Superseded):
-            await self.store.write(what, *more, self.clock())
+            await self.store.write(what, *more)
 
-    def _take(self, tx: Tx, plan_id: str, now: datetime) -> tuple[Aim, Thread, float] | None:
+    def _take(self, tx: Tx, plan_id: str) -> tuple[Aim, Thread, float] | None:
         plan = plan_of(tx, plan_id)
         aim = self.aims.get(plan.status) if plan else None
-        if plan is None or aim is None or not aim.ready(tx, plan, now):
+        if plan is None or aim is None or not aim.ready(tx, plan):
             return None
-        return aim, *aim.talk.open(tx, plan, self.timeout, now)
+        return aim, *aim.talk.open(tx, plan, self.timeout)
 
     async def _search(self, aim: Aim, thread: Thread) -> str | None:
         """Drive the conversation. Gives why there is no new revision; None when all is written."""
@@ -269,53 +261,51 @@ class Search:
                 case Finished(reply):
                     return text("replan_gave_up", thread.locale, reason=reply.said[:500])
                 case Handed(call) if call.tool == "create_plan":
-                    refused = await self.store.write(self._propose, aim, thread, call, self.clock())
+                    refused = await self.store.write(self._propose, aim, thread, call)
                     if refused is None:
                         return None
                 case Handed(call):
-                    return await self.store.write(self._end_talk, thread, call, self.clock())
+                    return await self.store.write(self._end_talk, thread, call)
         return text("replan_gave_up", thread.locale, reason=refused)
 
     # Transactions -----------------------------------------------------------------------------
 
-    def _end_talk(self, tx: Tx, thread: Thread, call: CallRow, now: datetime) -> str:
+    def _end_talk(self, tx: Tx, thread: Thread, call: CallRow) -> str:
         """The architect calls something else that speaks to the runtime: there is no other plan."""
         thread.check(tx)
-        opened = open_control(tx, call, now)
-        end_call(tx, opened, CallStatus.COMPLETED, now, result={"ended": True})
+        opened = open_control(tx, call)
+        end_call(tx, opened, CallStatus.COMPLETED, result={"ended": True})
         said = call.arguments.get("result") or call.arguments.get("question") or call.tool
         return text("replan_gave_up", thread.locale, reason=str(said)[:500])
 
-    def _propose(
-        self, tx: Tx, aim: Aim, thread: Thread, call: CallRow, now: datetime
-    ) -> str | None:
+    def _propose(self, tx: Tx, aim: Aim, thread: Thread, call: CallRow) -> str | None:
         """Put the next revision before a person. Gives why it cannot be."""
         plan = _checked(tx, thread)
-        opened = open_control(tx, call, now)
+        opened = open_control(tx, call)
         try:
             revision = aim.revision(tx, plan, call.arguments, thread.locale)
         except InvalidPlan as error:
-            end_call(tx, opened, CallStatus.FAILED, now, error=f"invalid_plan: {error}")
+            end_call(tx, opened, CallStatus.FAILED, error=f"invalid_plan: {error}")
             return str(error)
         result = self.planning.result(revision, thread.locale)
-        end_call(tx, opened, CallStatus.COMPLETED, now, result=result)
-        aim.adopt(tx, plan, revision, call.arguments, now)
+        end_call(tx, opened, CallStatus.COMPLETED, result=result)
+        aim.adopt(tx, plan, revision, call.arguments)
         return None
 
-    def _put_off(self, tx: Tx, aim: Aim, thread: Thread, seconds: float, now: datetime) -> None:
+    def _put_off(self, tx: Tx, aim: Aim, thread: Thread, seconds: float) -> None:
         """A model's quota is used up: search on when it is there again."""
         plan = _checked(tx, thread)
         aim.talk.rest(tx, plan)
-        set_timer(tx, f"{AGAIN}{REPLAN}", plan.id, now + timedelta(seconds=seconds))
+        set_timer(tx, f"{AGAIN}{REPLAN}", plan.id, tx.now + timedelta(seconds=seconds))
 
-    def _wait(self, tx: Tx, aim: Aim, thread: Thread, error: ModelFailed, now: datetime) -> bool:
-        return aim.talk.wait(tx, _checked(tx, thread), error, self.patience, now)
+    def _wait(self, tx: Tx, aim: Aim, thread: Thread, error: ModelFailed) -> bool:
+        return aim.talk.wait(tx, _checked(tx, thread), error, self.patience)
 
-    def _spent(self, tx: Tx, aim: Aim, thread: Thread, error: BudgetSpent, now: datetime) -> None:
-        aim.spent(tx, _checked(tx, thread), error, now)
+    def _spent(self, tx: Tx, aim: Aim, thread: Thread, error: BudgetSpent) -> None:
+        aim.spent(tx, _checked(tx, thread), error)
 
-    def _give_up(self, tx: Tx, aim: Aim, thread: Thread, reason: str, now: datetime) -> None:
-        aim.give_up(tx, _checked(tx, thread), reason, now)
+    def _give_up(self, tx: Tx, aim: Aim, thread: Thread, reason: str) -> None:
+        aim.give_up(tx, _checked(tx, thread), reason)
 
 
 def _checked(tx: Tx, thread: Thread) -> Plan:
@@ -431,7 +421,7 @@ class Replanning:
     within_grant: bool = False
     """Carry out without a question what needs nothing new."""
 
-    def start(self, tx: Tx, plan_id: str, reason: str, by: str, now: datetime) -> None:
+    def start(self, tx: Tx, plan_id: str, reason: str, by: str) -> None:
         """A person has a plan changed.
 
         Raises:
@@ -441,20 +431,20 @@ class Replanning:
         session = session_of(tx, plan.session_id) if plan else None
         if session is not None and session.active_plan_id not in (None, plan_id):
             raise Conflict("The session has another plan; that one comes first")
-        self.engine.replan(tx, plan_id, reason, by, now)
+        self.engine.replan(tx, plan_id, reason, by)
         if session is not None:
             set_session(tx, session.id, active_plan_id=plan_id, agent=ARCHITECT)
 
     # The search -------------------------------------------------------------------------------
 
-    def ready(self, tx: Tx, plan: Plan, now: datetime) -> bool:
+    def ready(self, tx: Tx, plan: Plan) -> bool:
         """Whether nothing of the plan runs, and no person is to be asked first."""
         if plan.replan is None or plan.pause_reason is not None:
             return False
-        if not self.engine.is_at_rest(tx, plan.id, now):
+        if not self.engine.is_at_rest(tx, plan.id):
             return False
         if plan.replan.get("asks"):
-            self._ask_person(tx, plan, now)
+            self._ask_person(tx, plan)
             return False
         return True
 
@@ -477,23 +467,16 @@ class Replanning:
 
     # What comes of it -------------------------------------------------------------------------
 
-    def adopt(
-        self,
-        tx: Tx,
-        plan: Plan,
-        revision: Revision,
-        arguments: Mapping[str, Any],
-        now: datetime,
-    ) -> None:
+    def adopt(self, tx: Tx, plan: Plan, revision: Revision, arguments: Mapping[str, Any]) -> None:
         """Put the revision before a person, or go on with it where that needs nobody."""
         done = completed(tx, plan)
         session = session_of(tx, plan.session_id)
         current = current_revision(tx, plan)
         assert session is not None  # noqa: S101 - the plan names its session
         granted = granted_subtasks(tx, plan.id, plan.revision)
-        self._drop_unfinished(tx, plan, now)
-        end_grants(tx, plan.id, now, f"revision {revision.number} took its place")
-        add_revision(tx, revision, now, f"agent:{ARCHITECT}", "replanned", kept=done)
+        self._drop_unfinished(tx, plan)
+        end_grants(tx, plan.id, f"revision {revision.number} took its place")
+        add_revision(tx, revision, f"agent:{ARCHITECT}", "replanned", kept=done)
         left = {subtask.id for subtask in revision.subtasks} - done.keys()
         # Not what stands in a revision that was rejected, nor what a person has taken out since.
         free = self.within_grant and plan.auto_approve_tools and left <= granted
@@ -510,49 +493,49 @@ class Replanning:
             raise Superseded(f"Plan {plan.id} changed at this moment")
         revised = replace(plan, status=status, **to)
         if free:
-            self._go(tx, revised, revision, set(done), now)
+            self._go(tx, revised, revision, set(done))
             return
         self.planning.proposals.put_before_person(
-            tx, session, revised, revision, now, changes=plan_changes(current, revision),
+            tx, session, revised, revision, changes=plan_changes(current, revision),
             replan=_public(plan, session.spoken),
         )  # fmt: skip
 
-    def _go(self, tx: Tx, plan: Plan, revision: Revision, done: set[str], now: datetime) -> None:
+    def _go(self, tx: Tx, plan: Plan, revision: Revision, done: set[str]) -> None:
         """Carry out at once what needs nothing that was not approved."""
-        mint_grants(tx, plan, revision, done, now)
+        mint_grants(tx, plan, revision, done)
         log.note(
-            tx, plan.session_id, now, actor="gonogo", action="plan.replanned_within_grant",
+            tx, plan.session_id, actor="gonogo", action="plan.replanned_within_grant",
             subject=plan.id, revision=revision.number, digest=revision.digest,
             reason="the new revision needs nothing that was not approved", source="grant",
         )  # fmt: skip
-        self.engine.go_on_revised(tx, plan.id, "needs nothing that was not approved", now)
+        self.engine.go_on_revised(tx, plan.id, "needs nothing that was not approved")
 
-    def _drop_unfinished(self, tx: Tx, plan: Plan, now: datetime) -> None:
+    def _drop_unfinished(self, tx: Tx, plan: Plan) -> None:
         """What waited for a person in the old revision waits no more."""
         for row in subtask_rows(tx, plan.id, plan.revision):
             if row.status not in SUBTASK.terminal:
-                self.engine.dropped(tx, row, "the plan was changed", now)
+                self.engine.dropped(tx, row, "the plan was changed")
         for approval in pending_of_plan(tx, plan.id):
-            self.desk.withdraw(tx, approval, now)
+            self.desk.withdraw(tx, approval)
 
-    def spent(self, tx: Tx, plan: Plan, error: BudgetSpent, now: datetime) -> None:
+    def spent(self, tx: Tx, plan: Plan, error: BudgetSpent) -> None:
         """A budget is spent: search on when a person gives more."""
         self.talk.rest(tx, plan)
-        self.engine.pause_search(tx, plan.id, error.excess, now)
+        self.engine.pause_search(tx, plan.id, error.excess)
 
-    def give_up(self, tx: Tx, plan: Plan, reason: str, now: datetime) -> None:
+    def give_up(self, tx: Tx, plan: Plan, reason: str) -> None:
         """There is no other plan: the old one goes on as far as it can."""
-        self.drop(tx, plan, now)
-        self.engine.go_without(tx, plan.id, reason, now)
+        self.drop(tx, plan)
+        self.engine.go_without(tx, plan.id, reason)
 
-    def drop(self, tx: Tx, plan: Plan, now: datetime) -> None:
+    def drop(self, tx: Tx, plan: Plan) -> None:
         """End what the search asked for and has no answer to."""
         if plan.replans:
-            self.talk.drop_calls(tx, self.desk, plan, now)
+            self.talk.drop_calls(tx, self.desk, plan)
 
     # A person is asked first ------------------------------------------------------------------
 
-    def _ask_person(self, tx: Tx, plan: Plan, now: datetime) -> None:
+    def _ask_person(self, tx: Tx, plan: Plan) -> None:
         for approval in pending_of_plan(tx, plan.id):
             if approval.details.get("about") == ABOUT:
                 return
@@ -567,11 +550,10 @@ class Replanning:
                 reason=reason, digest=plan.digest, plan_id=plan.id, revision=plan.revision,
                 agent=ARCHITECT,
             ),
-            now,
         )  # fmt: skip
         log.tell_final(tx, plan.session_id)
 
-    def settle(self, tx: Tx, approval: Approval, ruling: Ruling, now: datetime) -> None:
+    def settle(self, tx: Tx, approval: Approval, ruling: Ruling) -> None:
         """A person answers whether the plan is changed once more."""
         plan = plan_of(tx, approval.plan_id or "")
         if plan is None or plan.status is not PlanStatus.REPLANNING or plan.replan is None:
@@ -581,19 +563,19 @@ class Replanning:
                 set_plan(tx, plan, replan={**plan.replan, "asks": False})
                 go_on(tx, REPLAN, plan.id)
             case DecisionWord.REJECT:
-                self._end(tx, plan, "replan_declined", now, by=ruling.by.name)
+                self._end(tx, plan, "replan_declined", by=ruling.by.name)
             case _:
                 raise InvalidMessage("Whether to replan is approved or rejected, not edited")
 
-    def lapse(self, tx: Tx, approval: Approval, now: datetime) -> None:
+    def lapse(self, tx: Tx, approval: Approval) -> None:
         """Nobody answered in time: the plan ends with what it has reached."""
         plan = plan_of(tx, approval.plan_id or "")
         if plan is not None and plan.status is PlanStatus.REPLANNING:
-            self._end(tx, plan, "replan_lapsed", now)
+            self._end(tx, plan, "replan_lapsed")
 
-    def _end(self, tx: Tx, plan: Plan, key: str, now: datetime, **fields: str) -> None:
+    def _end(self, tx: Tx, plan: Plan, key: str, **fields: str) -> None:
         reason = text(key, spoken_in(tx, plan.session_id), **fields)
-        self.engine.end_unfinished(tx, plan.id, reason, now)
+        self.engine.end_unfinished(tx, plan.id, reason)
 
 
 def _public(plan: Plan, locale: str) -> dict[str, Any]:

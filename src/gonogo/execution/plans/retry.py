@@ -1,7 +1,6 @@
 """Retry: a person has a failed subtask done again, after its plan has ended or while it goes on."""
 
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from gonogo.domain.errors import Conflict, NotFound
@@ -28,7 +27,7 @@ class Retry:
 
     planning: Planning
 
-    def subtask(self, tx: Tx, plan_id: str, subtask_id: str, by: str, now: datetime) -> None:
+    def subtask(self, tx: Tx, plan_id: str, subtask_id: str, by: str) -> None:
         """Do one subtask again, and those that were skipped because of it.
 
         Rows never leave a terminal state, so the plan gets a new revision; what completed is
@@ -50,16 +49,16 @@ class Retry:
         current, rows = _stand(tx, plan)
         again = _again(current, rows, subtask_id) | undone(tx, plan, rows.values())
         if plan.status in GOING:
-            self._keep(tx, plan, subtask_id, by, now)
+            self._keep(tx, plan, subtask_id, by)
             return
         session = session_of(tx, plan.session_id)
         if session is None or session.active_plan_id is not None:
             raise Conflict("The session has another plan; that one comes first")
-        revised = _revise(tx, plan, rows, again, by, now)
+        revised = _revise(tx, plan, rows, again, by)
         set_session(tx, session.id, active_plan_id=plan.id, agent=ARCHITECT)
-        self.planning.begin(tx, revised, now)
+        self.planning.begin(tx, revised)
 
-    def carry_out(self, tx: Tx, plan: Plan, now: datetime) -> None:
+    def carry_out(self, tx: Tx, plan: Plan) -> None:
         """Go on with a revision in which all is tried again that people asked for.
 
         Nothing of the plan is under way.
@@ -71,21 +70,21 @@ class Retry:
             *(_again(current, rows, each["subtask_id"]) for each in asked),
         )
         if asked:
-            _revise(tx, plan, rows, again, asked[-1]["by"], now)
+            _revise(tx, plan, rows, again, asked[-1]["by"])
         else:
             set_plan(tx, plan, again=None)
-        self.planning.advance(tx, plan.id, now)
+        self.planning.advance(tx, plan.id)
 
-    def _keep(self, tx: Tx, plan: Plan, subtask_id: str, by: str, now: datetime) -> None:
+    def _keep(self, tx: Tx, plan: Plan, subtask_id: str, by: str) -> None:
         asked = plan.again or []
         if any(each["subtask_id"] == subtask_id for each in asked):
             raise Conflict(f"Subtask {subtask_id} is to be tried again already")
         set_plan(tx, plan, again=[*asked, {"subtask_id": subtask_id, "by": by}])
         log.note(
-            tx, plan.session_id, now, actor=by, action="plan.retry_asked", subject=plan.id,
+            tx, plan.session_id, actor=by, action="plan.retry_asked", subject=plan.id,
             subtask_id=subtask_id, revision=plan.revision,
         )  # fmt: skip
-        self.planning.advance(tx, plan.id, now)
+        self.planning.advance(tx, plan.id)
 
 
 def _stand(tx: Tx, plan: Plan) -> tuple[Revision, Rows]:
@@ -94,15 +93,15 @@ def _stand(tx: Tx, plan: Plan) -> tuple[Revision, Rows]:
     }
 
 
-def _revise(tx: Tx, plan: Plan, rows: Rows, again: frozenset[str], by: str, now: datetime) -> Plan:
+def _revise(tx: Tx, plan: Plan, rows: Rows, again: frozenset[str], by: str) -> Plan:
     """The next revision; what has not begun begins in it as it would have."""
     over = {key: row for key, row in rows.items() if row.status in SUBTASK.terminal}
     kept = {key: row for key, row in over.items() if key not in again}
     reason = f"retry of {', '.join(sorted(again))}"
-    revised = take_up(tx, plan, kept, by, reason, now)
+    revised = take_up(tx, plan, kept, by, reason)
     facts: dict[str, Any] = {"revision": revised.revision, "digest": revised.digest}
     log.note(
-        tx, plan.session_id, now, actor=by, action="plan.retried", subject=plan.id,
+        tx, plan.session_id, actor=by, action="plan.retried", subject=plan.id,
         subtasks=sorted(again), **facts,
     )  # fmt: skip
     return revised

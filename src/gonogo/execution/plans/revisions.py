@@ -35,14 +35,7 @@ def also_asked(plan: Plan, by: str | None) -> list[str] | None:
     return plan.asked_by if by is None or by in before else [*before, by]
 
 
-def take_up(
-    tx: Tx,
-    plan: Plan,
-    kept: Mapping[str, SubtaskRow],
-    by: str,
-    reason: str,
-    now: datetime,
-) -> Plan:
+def take_up(tx: Tx, plan: Plan, kept: Mapping[str, SubtaskRow], by: str, reason: str) -> Plan:
     """Have what was approved, or a part of it, done again; that needs no question.
 
     Rows never leave a terminal state, so the plan gets another revision: the approved one, subtask
@@ -57,21 +50,19 @@ def take_up(
     check_approved(plan)
     number = count_revisions(tx, plan.id) + 1
     revision = current_revision(tx, plan).model_copy(update={"number": number, "written": None})
-    add_revision(tx, revision, now, by, reason, kept=kept)
+    add_revision(tx, revision, by, reason, kept=kept)
     floor = told_progress(tx, plan)
     if not revise_plan(tx, plan, revision, floor, approved_revision=number):
         raise Conflict(f"Plan {plan.id} changed at this moment")
-    end_grants(tx, plan.id, now, reason)
+    end_grants(tx, plan.id, reason)
     revised = replace(
         plan, revision=number, approved_revision=number, digest=revision.digest, finished_at=None
     )
-    mint_grants(tx, revised, revision, kept.keys() | revoked_subtasks(tx, plan.id), now)
+    mint_grants(tx, revised, revision, kept.keys() | revoked_subtasks(tx, plan.id))
     return revised
 
 
-def mint_grants(
-    tx: Tx, plan: Plan, revision: Revision, without: Collection[str], now: datetime
-) -> None:
+def mint_grants(tx: Tx, plan: Plan, revision: Revision, without: Collection[str]) -> None:
     """Grant each subtask what its plan allows it, if it allows anything without a question.
 
     Args:
@@ -79,7 +70,7 @@ def mint_grants(
     """
     if plan.auto_approve_tools:
         left = [subtask for subtask in revision.subtasks if subtask.id not in without]
-        add_grants(tx, [_grant(plan, subtask, now) for subtask in left])
+        add_grants(tx, [_grant(plan, subtask, tx.now) for subtask in left])
 
 
 def completed(tx: Tx, plan: Plan) -> dict[str, SubtaskRow]:

@@ -102,7 +102,6 @@ class Engine(PlanControls):
     """Runs plans over one store."""
 
     store: Store
-    clock: Callable[[], datetime]
     run: Runner
     timeout: float | None = None
     """Seconds of work for a subtask that names no timeout of its own."""
@@ -135,7 +134,7 @@ class Engine(PlanControls):
 
     async def plan_job(self, job: Job) -> None:
         """Give a running plan its next round."""
-        await self.store.write(self.advance, job.key, self.clock())
+        await self.store.write(self.advance, job.key)
 
     async def subtask_job(self, job: Job) -> None:
         """Carry out one subtask as far as it goes, and write what came of it."""
@@ -191,25 +190,27 @@ class Engine(PlanControls):
         if isinstance(error, ModelFailed) and is_away(error) and self.patience:
             return Deferred(away=error)
         seconds = quota_pause(error)
-        return None if seconds is None else Deferred(self.clock() + timedelta(seconds=seconds))
+        return (
+            None if seconds is None else Deferred(self.store.clock() + timedelta(seconds=seconds))
+        )
 
     def _seconds_left(self, work: Work) -> float | None:
         limit = work.subtask.timeout or self.timeout
         if limit is None or work.since is None:
             return limit
-        return max(0.0, limit - elapsed(work.since, self.clock()))
+        return max(0.0, limit - elapsed(work.since, self.store.clock()))
 
     async def _write_done(self, done: Sequence[Done]) -> None:
-        await self.store.write(self.finish, done, self.clock())
+        await self.store.write(self.finish, done)
 
     # Holders ----------------------------------------------------------------------------------
 
-    def finish(self, tx: Tx, done: Sequence[Done], now: datetime) -> None:
+    def finish(self, tx: Tx, done: Sequence[Done]) -> None:
         """Write what came of subtasks of one plan, and the round that follows.
 
         What a superseded holder brings is dropped: somebody else has the subtask.
         """
-        board = PlanState.open(tx, done[0][0].revision.plan_id, now)
+        board = PlanState.open(tx, done[0][0].revision.plan_id)
         ours = [(work, outcome) for work, outcome in done if _is_ours(board, work)]
         for work, outcome in ours:
             self._settle(board, work, outcome)
@@ -217,23 +218,23 @@ class Engine(PlanControls):
         if ours:
             self._go_on(board)
 
-    def park(self, tx: Tx, work: Work, now: datetime) -> None:
+    def park(self, tx: Tx, work: Work) -> None:
         """A subtask waits for a person; others may take its place.
 
         Raises:
             Superseded: somebody else holds the subtask.
         """
-        board = PlanState.open(tx, work.revision.plan_id, now)
+        board = PlanState.open(tx, work.revision.plan_id)
         if not _is_ours(board, work):
             raise Superseded(f"Subtask {work.subtask.id} is no longer ours")
         worked = board.worked_ms(work.subtask.id, work.counts_from)
         board.move(work.subtask.id, _S.WAITING_APPROVAL, worked_ms=worked)
         self._go_on(board)
 
-    def resume(self, tx: Tx, key: str, now: datetime) -> None:
+    def resume(self, tx: Tx, key: str) -> None:
         """A subtask that waited has its answer: it takes its place among the ready ones."""
         plan_id, number, subtask_id = split_key(key)
-        board = PlanState.open(tx, plan_id, now)
+        board = PlanState.open(tx, plan_id)
         row = board.rows.get(subtask_id)
         if number != board.plan.revision or row is None:
             return
@@ -241,9 +242,9 @@ class Engine(PlanControls):
             board.move(subtask_id, _S.PENDING)
         self._go_on(board)
 
-    def is_at_rest(self, tx: Tx, plan_id: str, now: datetime) -> bool:
+    def is_at_rest(self, tx: Tx, plan_id: str) -> bool:
         """Whether nothing of a plan runs, nor has to be settled by a person first."""
-        board = PlanState.open(tx, plan_id, now)
+        board = PlanState.open(tx, plan_id)
         return not (board.count_running() or board.unsettled())
 
     def check(self, tx: Tx, work: Work) -> None:

@@ -4,7 +4,6 @@ import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from functools import partial
 from typing import Any, cast
 
@@ -63,7 +62,6 @@ class Subtasks:
 
     store: Store
     desk: ApprovalService
-    clock: Callable[[], datetime]
     check: Check
     kinds: Mapping[str, Kind]
     patterns: Patterns
@@ -90,16 +88,16 @@ class Subtasks:
             return replace(outcome, result=result | ({"refused": refused} if refused else {}))
         return outcome
 
-    def dropped(self, tx: Tx, row: SubtaskRow, reason: str, now: datetime) -> None:
+    def dropped(self, tx: Tx, row: SubtaskRow, reason: str) -> None:
         """A subtask's work was taken away: its calls and questions end."""
         plan = plan_of(tx, row.plan_id)
         if plan is None:
             return
         for call in open_calls(tx, plan.session_id, thread_name(row.key, row.attempt)):
-            drop_call(tx, self.desk, call, f"cancelled: {reason}", now)
+            drop_call(tx, self.desk, call, f"cancelled: {reason}")
         for approval in pending_of_plan(tx, plan.id):
             if approval.subtask_id == row.subtask_id:
-                self.desk.withdraw(tx, approval, now)
+                self.desk.withdraw(tx, approval)
 
     async def _carried_out(self, kind: Kind, step: Step) -> Outcome:
         try:
@@ -124,7 +122,7 @@ class Subtasks:
         results = _results(tx, work, named.union(subtask.dependencies))
         return Step(
             work=work, attempt=row.attempt, inputs=resolve(subtask.inputs or {}, results),
-            results={key: results[key] for key in subtask.dependencies}, now=self.clock,
+            results={key: results[key] for key in subtask.dependencies}, now=self.store.clock,
         )  # fmt: skip
 
 
@@ -308,7 +306,7 @@ VERDICT = Ending(tool="give_verdict", brief="model_judge", take=judged)
 _C = CallStatus
 _QUOTED = 300
 """Characters of an agent's last word that a failure quotes."""
-Write = Callable[[Tx, datetime], None]
+Write = Callable[[Tx], None]
 COMPLETION = "attempt_completion"
 
 
@@ -367,17 +365,15 @@ class AgentStep:
     ) -> Outcome | None:
         """A last word is the result; where a call is wanted it is asked for, once."""
 
-        def write(tx: Tx, now: datetime) -> None:
-            keep_reply(tx, thread, reply, now)
+        def write(tx: Tx) -> None:
+            keep_reply(tx, thread, reply)
 
         if reply.refused:
             words = text("no_work_refused", thread.locale, said=reply.said[:_QUOTED])
             return Failed(Failure(message=words, category=Category.NO_WORK), also=write)
         if ending is None:
             return await self._done(step, thread, reply.said, write)
-        if await self.threads.store.write(
-            self._remind, thread, reply, ending, self.threads.clock()
-        ):
+        if await self.threads.store.write(self._remind, thread, reply, ending):
             return None
         said = f"{thread.agent} answered without {ending.tool}: {reply.said[:200]}"
         return Failed(Failure(message=said, category=Category.VALIDATION), also=write)
@@ -398,15 +394,15 @@ class AgentStep:
             return False
         return not await self.traces.has_worked(thread, scope.paths)
 
-    def _remind(self, tx: Tx, thread: Thread, reply: Reply, ending: Ending, now: datetime) -> bool:
+    def _remind(self, tx: Tx, thread: Thread, reply: Reply, ending: Ending) -> bool:
         """Ask for the call that is wanted. False if that was done before."""
         thread.check(tx)
         before = conversation(tx, thread.session_id, thread.name)
         if sum(isinstance(message, UserText) for message in before) > 1:
             return False
-        keep_reply(tx, thread, reply, now)
+        keep_reply(tx, thread, reply)
         told = UserText(content=text("model_use_tool", thread.locale, tool=ending.tool))
-        say(tx, thread.session_id, thread.name, told, now, agent=thread.agent)
+        say(tx, thread.session_id, thread.name, told, agent=thread.agent)
         return True
 
     async def _answered(
@@ -423,9 +419,7 @@ class AgentStep:
     async def _turn_down(self, thread: Thread, call: CallRow, problem: str) -> None:
         """Tell the model that a call of its does not do as it is."""
         error = text("model_bad_arguments", thread.locale, problem=problem)
-        await self.threads.store.write(
-            self._refuse, thread, call, f"invalid_arguments: {error}", self.threads.clock()
-        )
+        await self.threads.store.write(self._refuse, thread, call, f"invalid_arguments: {error}")
 
     async def _control(self, step: Step, thread: Thread, call: CallRow) -> Outcome | None:
         match call.tool:
@@ -439,27 +433,25 @@ class AgentStep:
                     return None
                 return await self._done(step, thread, said, write)
             case "ask_followup_question":
-                await self.threads.store.write(self._question, thread, call, self.threads.clock())
+                await self.threads.store.write(self._question, thread, call)
                 return Parked()
             case _:
                 error = f"not_here: {call.tool} cannot be used inside a subtask"
-                await self.threads.store.write(
-                    self._refuse, thread, call, error, self.threads.clock()
-                )
+                await self.threads.store.write(self._refuse, thread, call, error)
                 return None
 
-    def _complete(self, tx: Tx, now: datetime, *, thread: Thread, call: CallRow, said: str) -> None:
-        opened = open_control(tx, call, now)
-        end_call(tx, opened, _C.COMPLETED, now, result={"completed": True})
+    def _complete(self, tx: Tx, *, thread: Thread, call: CallRow, said: str) -> None:
+        opened = open_control(tx, call)
+        end_call(tx, opened, _C.COMPLETED, result={"completed": True})
         for other in open_calls(tx, thread.session_id, thread.name):
-            drop_call(tx, self.desk, other, text("model_not_run", thread.locale), now)
+            drop_call(tx, self.desk, other, text("model_not_run", thread.locale))
         event = AssistantMessage(content=said, is_final=False, **thread.place)
-        log.tell(tx, thread.session_id, now, event)
-        say(tx, thread.session_id, thread.name, Reply(text=said), now, agent=thread.agent)
+        log.tell(tx, thread.session_id, event)
+        say(tx, thread.session_id, thread.name, Reply(text=said), agent=thread.agent)
 
-    def _question(self, tx: Tx, thread: Thread, call: CallRow, now: datetime) -> None:
+    def _question(self, tx: Tx, thread: Thread, call: CallRow) -> None:
         thread.check(tx)
-        open_control(tx, call, now)
+        open_control(tx, call)
         question = str(call.arguments.get("question", ""))
         reason = text(
             "intervention_question", thread.locale, agent=thread.agent, subtask=thread.subtask_id,
@@ -477,14 +469,13 @@ class AgentStep:
                 revision=thread.revision, subtask_id=thread.subtask_id, call_id=call.id,
                 agent=thread.agent,
             ),
-            now,
         )  # fmt: skip
-        thread.park(tx, now)
+        thread.park(tx)
 
-    def _refuse(self, tx: Tx, thread: Thread, call: CallRow, error: str, now: datetime) -> None:
+    def _refuse(self, tx: Tx, thread: Thread, call: CallRow, error: str) -> None:
         thread.check(tx)
-        opened = open_control(tx, call, now)
-        end_call(tx, opened, _C.FAILED, now, error=error)
+        opened = open_control(tx, call)
+        end_call(tx, opened, _C.FAILED, error=error)
 
 
 # Validations that need no judgement: a command's exit code, or what a file holds.

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 
 from gonogo.domain.tool_calls import UserText
@@ -14,7 +13,7 @@ from gonogo.store.plans import plan_of
 from gonogo.store.sessions import conversation, say, session_of
 
 Check = Callable[[Tx, Work], None]
-Park = Callable[[Tx, Work, datetime], None]
+Park = Callable[[Tx, Work], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,10 +34,9 @@ class Threads:
     """The conversations of subtasks."""
 
     store: Store
-    clock: Callable[[], datetime]
     check: Check
     park: Park
-    answered: Callable[[Tx, str, datetime], None]
+    answered: Callable[[Tx, str], None]
     """A plan that waited for its model waits no more: the engine's."""
 
     async def open(self, step: Step, opening: Opening) -> Thread:
@@ -47,9 +45,9 @@ class Threads:
         Raises:
             Superseded: somebody else holds the subtask.
         """
-        return await self.store.write(self._open, step, opening, self.clock())
+        return await self.store.write(self._open, step, opening)
 
-    def _open(self, tx: Tx, step: Step, opening: Opening, now: datetime) -> Thread:
+    def _open(self, tx: Tx, step: Step, opening: Opening) -> Thread:
         work = step.work
         self.check(tx, work)
         plan = plan_of(tx, work.revision.plan_id)
@@ -59,7 +57,7 @@ class Threads:
         name = thread_name(work.key, step.attempt)
         if opening.speak is None and not conversation(tx, session.id, name):
             told = UserText(content=brief(step, session.spoken, opening.ending))
-            say(tx, session.id, name, told, now, agent=opening.agent)
+            say(tx, session.id, name, told, agent=opening.agent)
         return Thread(
             session_id=session.id, name=name, script=work.subtask.id, agent=opening.agent,
             locale=session.spoken, workspace=Path(session.workspace),
@@ -67,9 +65,9 @@ class Threads:
             revision=work.revision.number, subtask_id=work.subtask.id,
             auto_approve=plan.auto_approve_tools, profile=opening.profile, speak=opening.speak,
             check=lambda tx: self.check(tx, work),
-            park=lambda tx, now: self.park(tx, work, now),
+            park=lambda tx: self.park(tx, work),
             is_waiting=lambda tx: waits_for_model(tx, plan.id),
-            answered=lambda tx, now: self.answered(tx, plan.id, now),
+            answered=lambda tx: self.answered(tx, plan.id),
         )  # fmt: skip
 
 

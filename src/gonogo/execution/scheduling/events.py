@@ -130,7 +130,7 @@ def changed(
     )  # fmt: skip
     _tell(board, PlanChanged(type=kind, content=content, plan_id=plan.id, metadata=facts))
     log.note(
-        board.tx, plan.session_id, board.now, actor=by, action=kind.replace("_", "."),
+        board.tx, plan.session_id, actor=by, action=kind.replace("_", "."),
         subject=plan.id, reason=reason,
     )  # fmt: skip
 
@@ -155,11 +155,11 @@ def sent_back(board: PlanState, about: Mapping[str, Any]) -> None:
     )  # fmt: skip
     _tell(board, PlanChanged(type="plan_replanning", plan_id=plan.id, metadata=facts))
     log.note(
-        board.tx, plan.session_id, board.now, actor=about["by"] or "gonogo",
+        board.tx, plan.session_id, actor=about["by"] or "gonogo",
         action="plan.replanning", subject=plan.id, reason=about["reason"], cause=about["cause"],
         subtask_id=about["subtask_id"], replans=plan.replans, revision=plan.revision,
     )  # fmt: skip
 
 
 def _tell(board: PlanState, *events: Event) -> None:
-    log.tell(board.tx, board.plan.session_id, board.now, *events)
+    log.tell(board.tx, board.plan.session_id, *events)

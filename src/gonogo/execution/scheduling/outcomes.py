@@ -50,7 +50,7 @@ class Completed:
     """The subtask did what it was for."""
 
     result: Any = None
-    also: Callable[[Tx, datetime], None] | None = None
+    also: Callable[[Tx], None] | None = None
     """What else is written in the transaction that completes the subtask, before its events."""
 
 
@@ -59,7 +59,7 @@ class Failed:
     """The subtask did not."""
 
     failure: Failure
-    also: Callable[[Tx, datetime], None] | None = None
+    also: Callable[[Tx], None] | None = None
     """What else is written in the transaction that ends the attempt, before its events."""
 
 

@@ -164,7 +164,6 @@ class PlanState:
     plan: Plan
     shape: Shape
     rows: dict[str, SubtaskStanding]
-    now: datetime
     freed: int = 0
     """How many subtasks ran before and do so no more."""
     later: set[str] = field(default_factory=set[str])
@@ -172,8 +171,13 @@ class PlanState:
     _moves: list[Move] = field(default_factory=list[Move])
     _over: bool = False
 
+    @property
+    def now(self) -> datetime:
+        """The moment of the transaction."""
+        return self.tx.now
+
     @classmethod
-    def open(cls, tx: Tx, plan_id: str, now: datetime) -> "PlanState":
+    def open(cls, tx: Tx, plan_id: str) -> "PlanState":
         """Lock a plan and look at it.
 
         Raises:
@@ -183,7 +187,7 @@ class PlanState:
         if plan is None:
             raise NotFound(f"No plan found with id={plan_id}")
         rows = standings(tx, plan_id, plan.revision)
-        return cls(tx, plan, shape_of(tx, plan), rows, now)
+        return cls(tx, plan, shape_of(tx, plan), rows)
 
     def at_approved(self) -> "PlanState":
         """The plan in the revision that was approved last: what was proposed since never runs.
@@ -196,7 +200,7 @@ class PlanState:
         approved = revision_of(self.tx, plan.id, number)
         assert approved is not None  # noqa: S101 - it was the plan's own
         self.set_plan(revision=approved.number, digest=approved.digest)
-        return PlanState.open(self.tx, plan.id, self.now)
+        return PlanState.open(self.tx, plan.id)
 
     def key(self, subtask_id: str) -> str:
         """The key of a subtask's row."""

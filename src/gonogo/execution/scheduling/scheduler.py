@@ -46,7 +46,7 @@ RUNTIME = "gonogo"
 """Who did what nobody asked for."""
 
 
-def _nobody(tx: Tx, plan: Plan, spent: Excess, now: datetime) -> None: ...
+def _nobody(tx: Tx, plan: Plan, spent: Excess) -> None: ...
 
 
 @dataclass(slots=True, kw_only=True)
@@ -54,7 +54,7 @@ class Spending:
     """Keeps plans within their budgets, each step a part of its caller's transaction."""
 
     budget: Limits = field(default_factory=dict[str, float])
-    over_budget: Callable[[Tx, Plan, Excess, datetime], None] = _nobody
+    over_budget: Callable[[Tx, Plan, Excess], None] = _nobody
     """Called in the transaction that pauses a plan for a limit that it reached: ask a person."""
 
     def affordable(
@@ -86,9 +86,9 @@ class Spending:
         board.rest(pause_reason=BUDGET, paused_until=None)
         self._ask_for_more(board, spent)
 
-    def pause_search(self, tx: Tx, plan_id: str, spent: Excess, now: datetime) -> None:
+    def pause_search(self, tx: Tx, plan_id: str, spent: Excess) -> None:
         """The search for another revision reached a limit: it waits until a person answers."""
-        board = PlanState.open(tx, plan_id, now)
+        board = PlanState.open(tx, plan_id)
         if board.plan.status is not PlanStatus.REPLANNING or board.plan.pause_reason == BUDGET:
             return
         self.pause_for_budget(board, spent)
@@ -98,7 +98,7 @@ class Spending:
         plan = board.plan
         content = say("plan_paused_budget", spoken_in(board.tx, plan.session_id))
         _tell.changed(board, "plan_paused", RUNTIME, BUDGET, content=content)
-        self.over_budget(board.tx, board.plan, spent, board.now)
+        self.over_budget(board.tx, board.plan, spent)
 
 
 def _seconds(board: PlanState) -> float:
@@ -117,14 +117,14 @@ NO_PAUSE: dict[str, Any] = {"pause_reason": None, "paused_until": None, "away": 
 """What a plan says of a pause that is over."""
 GOING = frozenset({PlanStatus.RUNNING, PlanStatus.PAUSED})
 """A plan in which something can be tried again although it has not ended."""
-Ended = Callable[[Tx, Plan, PlanStatus, datetime], None]
-Ask = Callable[[Tx, Plan, Revision, Subtask, datetime], None]
-Dropped = Callable[[Tx, SubtaskRow, str, datetime], None]
-Starting = Callable[[Tx, Plan, str, Sequence[Start], datetime], None]
-TryAgain = Callable[[Tx, Plan, datetime], None]
+Ended = Callable[[Tx, Plan, PlanStatus], None]
+Ask = Callable[[Tx, Plan, Revision, Subtask], None]
+Dropped = Callable[[Tx, SubtaskRow, str], None]
+Starting = Callable[[Tx, Plan, str, Sequence[Start]], None]
+TryAgain = Callable[[Tx, Plan], None]
 
 
-def _nothing(tx: Tx, plan: Plan, now: datetime) -> None: ...
+def _nothing(tx: Tx, plan: Plan) -> None: ...
 
 
 @dataclass(slots=True, kw_only=True)
@@ -152,28 +152,28 @@ class Rounds(Spending):
     pace: Pace = field(init=False)
     """Which of the ready subtasks go first, and how many run at once."""
 
-    def begin(self, tx: Tx, plan: Plan, now: datetime) -> None:
+    def begin(self, tx: Tx, plan: Plan) -> None:
         """Start an approved plan.
 
         Raises:
             Conflict: the plan is not as the caller saw it.
         """
-        board = PlanState.open(tx, plan.id, now)
+        board = PlanState.open(tx, plan.id)
         # A plan that goes on with another revision began long ago.
         replanned = board.plan.status is PlanStatus.APPROVED and board.plan.started_at is not None
-        started = board.plan.started_at if replanned else now
+        started = board.plan.started_at if replanned else tx.now
         board.move_plan(PlanStatus.RUNNING, started_at=started)
         if not replanned:
-            self._limit_time(tx, plan.id, now)
-        self.advance(tx, plan.id, now)
+            self._limit_time(tx, plan.id)
+        self.advance(tx, plan.id)
 
-    def _limit_time(self, tx: Tx, plan_id: str, now: datetime) -> None:
+    def _limit_time(self, tx: Tx, plan_id: str) -> None:
         if self.plan_timeout is not None:
-            set_timer(tx, PLAN_TIMEOUT, plan_id, now + timedelta(seconds=self.plan_timeout))
+            set_timer(tx, PLAN_TIMEOUT, plan_id, tx.now + timedelta(seconds=self.plan_timeout))
 
-    def advance(self, tx: Tx, plan_id: str, now: datetime) -> None:
+    def advance(self, tx: Tx, plan_id: str) -> None:
         """Write the next round of a plan, if it runs."""
-        self._go_on(PlanState.open(tx, plan_id, now))
+        self._go_on(PlanState.open(tx, plan_id))
 
     def _go_on(self, board: PlanState) -> None:
         room = self._room(board)
@@ -202,7 +202,7 @@ class Rounds(Spending):
         _tell.progress(board)
         for subtask_id in asking:
             subtask = board.shape.subtasks[subtask_id]
-            self.ask(board.tx, board.plan, board.shape.revision, subtask, board.now)
+            self.ask(board.tx, board.plan, board.shape.revision, subtask)
         board.write()
         if board.plan.status is not PlanStatus.RUNNING:
             self._rest(board, room)
@@ -225,7 +225,7 @@ class Rounds(Spending):
             return False
         board.write()
         _tell.progress(board)
-        self.try_again(board.tx, plan, board.now)
+        self.try_again(board.tx, plan)
         return True
 
     def _room(self, board: PlanState) -> int | None:
@@ -339,7 +339,7 @@ class Rounds(Spending):
             return
         standings = write_standings(board.rows[key].status for key in board.shape.subtasks)
         starts = [Start(key, board.shape.agent(key), board.rows[key].attempt + 1) for key in fresh]
-        self.starting(board.tx, board.plan, standings, starts, board.now)
+        self.starting(board.tx, board.plan, standings, starts)
 
     def _start_all(self, board: PlanState, ready: Sequence[str]) -> Excess | None:
         """Start what the budget allows. Gives the limit that keeps the rest, if one does."""
@@ -373,7 +373,7 @@ class Rounds(Spending):
     def _end(self, board: PlanState, status: PlanStatus) -> None:
         self._drop_timers(board)
         board.move_plan(status, finished_at=board.now, again=None, **NO_PAUSE)
-        self.ended(board.tx, board.plan, status, board.now)
+        self.ended(board.tx, board.plan, status)
 
     def _drop_timers(self, board: PlanState) -> None:
         drop_timer(board.tx, ADVANCE, board.plan.id)
@@ -388,7 +388,7 @@ class Rounds(Spending):
             board.move(work.subtask.id, _S.PENDING, worked_ms=worked)
             return
         if outcome.also is not None:
-            outcome.also(board.tx, board.now)
+            outcome.also(board.tx)
         if isinstance(outcome, Failed):
             self._fail(board, work, outcome.failure)
             return
@@ -403,7 +403,7 @@ class Rounds(Spending):
         subtask_id, now = work.subtask.id, board.now
         attempt = board.rows[subtask_id].attempt
         _tell.error(board, subtask_id, failure)
-        self.dropped(board.tx, board.whole_row(subtask_id), "the attempt failed", now)
+        self.dropped(board.tx, board.whole_row(subtask_id), "the attempt failed")
         delay = retry_delay(work.subtask.retry_policy, failure, attempt)
         if delay is None:
             self._write_failed(board, subtask_id, failure, attempt=attempt, since=work.since)
@@ -461,7 +461,7 @@ class Rounds(Spending):
 
     def _cancel(self, board: PlanState, subtask_id: str, reason: str) -> None:
         row = board.whole_row(subtask_id)
-        self.dropped(board.tx, row, reason, board.now)
+        self.dropped(board.tx, row, reason)
         board.move(subtask_id, _S.CANCELLED, finished_at=board.now, reason=reason)
         stop(board.tx, "subtask", row.key)
         since = row.active_since if row.status is _S.RUNNING else None
