@@ -1,16 +1,13 @@
 """A database that an older gonogo made and left in the middle of its work."""
 
 import sqlite3
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
 import psycopg
-from alembic import command
-from alembic.config import Config
-from sqlalchemy import Engine, create_engine
 
-from gonogo.store.migrate import _FOLDER
-
+_SCHEMA = Path(__file__).with_name("schema_0003.sql")
 _DUMP = Path(__file__).with_name("database_0003.sql")
 KILLED = datetime(2026, 1, 5, 12, 0, 2, tzinfo=UTC)
 """When it was killed."""
@@ -30,25 +27,22 @@ def load(url: str, workspace: Path) -> None:
     workspace.mkdir(parents=True, exist_ok=True)
     for name, text in FILES.items():
         (workspace / name).write_text(text)
-    engine = create_engine(url.replace("postgresql://", "postgresql+psycopg://"))
-    upgrade(engine, "0003")
-    engine.dispose()
     dump = _DUMP.read_text(encoding="utf-8")
     places = ";".join(place.format(workspace) for place in _PLACES)
-    if url.startswith("sqlite:///"):
-        with sqlite3.connect(url.removeprefix("sqlite:///")) as file:
-            file.executescript(f"BEGIN;{dump};{places};COMMIT")
-        file.close()
-        return
     serials = ";".join(_SERIALS.format(name) for name in ("messages", "file_changes"))
-    with psycopg.connect(url) as conn:
-        conn.execute(f"{dump};{places};{serials}".encode())
+    make(url, f"{dump};{places}", "" if url.startswith("sqlite") else serials)
 
 
-def upgrade(engine: Engine, version: str) -> None:
-    """Bring a database to a version of the schema."""
-    config = Config()
-    config.set_main_option("script_location", str(_FOLDER))
-    with engine.connect() as conn:
-        config.attributes["connection"] = conn
-        command.upgrade(config, version)
+def make(url: str, *statements: str) -> None:
+    """Make a database of the older schema at a URL, and run statements on it."""
+    schema = _SCHEMA.read_text(encoding="utf-8")
+    if not url.startswith("sqlite:///"):
+        with psycopg.connect(url) as conn:
+            conn.execute(";".join([schema, *statements]).encode())
+        return
+    schema = schema.replace("\n);", "\n) STRICT;")
+    for word in ("BIGSERIAL", "BIGINT"):
+        schema = schema.replace(word, "INTEGER")
+    schema = schema.replace("VARCHAR(32)", "TEXT")
+    with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as file:
+        file.executescript(";".join(["BEGIN", schema, *statements, "COMMIT"]))

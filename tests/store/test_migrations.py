@@ -4,17 +4,16 @@ import json
 from typing import Any
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import inspect, text
 
 from gonogo.domain.errors import Conflict
 from gonogo.domain.states import PlanStatus
 from gonogo.store import Store, Tx
 from gonogo.store.calls import open_calls
-from gonogo.store.migrate import version_of
+from gonogo.store.migrate import HEAD, version_of
 from gonogo.store.people import standing_of
 from gonogo.store.plans import check_approved, plan_of, standings
-from gonogo.store.schema import METADATA
-from store.older import upgrade
+from store.older import make
 from store.test_schema import differences, engine_of
 
 AT = "2026-01-02T03:04:05.000000Z"
@@ -30,19 +29,19 @@ VALUES ('p/1/a', 'p', 1, 'a', 1, 'completed', 1, 4)
 """
 
 
-def of_version(engine, version, statements):
+def older(url, engine, statements):
     """A database as an older gonogo has left it."""
-    upgrade(engine, version)
+    make(url)
     with engine.connect() as conn:
         for statement in statements.split(";"):
             conn.execute(text(statement), {"at": AT})
         conn.commit()
-    assert version_of(engine) == version
+    assert version_of(engine) == "0003"
 
 
-async def test_a_plan_of_the_first_version_is_read_by_this_one(empty_url):
+async def test_a_plan_of_an_older_version_is_read_by_this_one(empty_url):
     engine = engine_of(empty_url)
-    of_version(engine, "0001", PLAN)
+    older(empty_url, engine, PLAN)
 
     store = Store(empty_url)
     plan = await store.read(plan_of, "p")
@@ -53,7 +52,38 @@ async def test_a_plan_of_the_first_version_is_read_by_this_one(empty_url):
     assert (plan.status, plan.replans, plan.paused_until) == (PlanStatus.RUNNING, 0, None)
     assert (found["a"].epoch, found["a"].attempt) == (4, 1)
     assert differences(engine) == []
-    assert {"checkpoints", "file_changes", "model_requests"} <= set(METADATA.tables)
+    assert version_of(engine) == HEAD
+    engine.dispose()
+
+
+def columns(engine):
+    """The columns of each table, as they are in the database."""
+    found = inspect(engine)
+    return {name: [c["name"] for c in found.get_columns(name)] for name in found.get_table_names()}
+
+
+@pytest.mark.parametrize("version", ["0001", "0002"])
+def test_a_database_that_is_too_old_is_refused_and_left_alone(empty_url, version):
+    make(empty_url, f"UPDATE alembic_version SET version_num = '{version}'")  # noqa: S608
+    engine = engine_of(empty_url)
+    before = columns(engine)
+
+    with pytest.raises(Conflict, match=f"schema {version}, older than 0003: this gonogo cannot"):
+        Store(empty_url)
+    assert version_of(engine) == version
+    assert columns(engine) == before
+    engine.dispose()
+
+
+def test_a_step_that_fails_leaves_the_older_database_as_it_was(empty_url):
+    make(empty_url, "DROP TABLE session_rules")
+    engine = engine_of(empty_url)
+    before = columns(engine)
+
+    with pytest.raises(Exception, match="session_rules"):
+        Store(empty_url)
+    assert version_of(engine) == "0003"
+    assert columns(engine) == before
     engine.dispose()
 
 
@@ -74,7 +104,7 @@ VALUES ('mcp__a__x', {position}, 'd{position}', '{{"name":"x"}}', :at, {accepted
 
 async def test_a_call_that_waits_is_taken_over_as_never_judged_in_vain(empty_url):
     engine = engine_of(empty_url)
-    of_version(engine, "0003", CALL)
+    older(empty_url, engine, CALL)
     store = Store(empty_url)
     [call] = await store.read(open_calls, "s", "main")
     store.close()
@@ -87,7 +117,7 @@ async def test_texts_of_tools_that_nobody_reads_any_more_are_let_go(empty_url):
     engine = engine_of(empty_url)
     rows = [(1, ":at"), (2, "NULL"), (3, ":at"), (4, "NULL"), (5, "NULL")]
     statements = [SEEN.format(position=at, accepted=accepted) for at, accepted in rows]
-    of_version(engine, "0003", ";".join(statements))
+    older(empty_url, engine, ";".join(statements))
     store = Store(empty_url)
     standing = await store.read(standing_of, "mcp__a__x")
     store.close()
@@ -152,7 +182,7 @@ PLANS = {
 async def test_each_plan_is_at_the_revision_that_was_approved_last(empty_url):
     engine = engine_of(empty_url)
 
-    of_version(engine, "0003", PLAN.split(";")[0])
+    older(empty_url, engine, PLAN.split(";")[0])
     with engine.connect() as conn:
         for name, (status, revisions, *_) in PLANS.items():
             _plan(conn, name, status, *revisions)

@@ -1,4 +1,4 @@
-"""What keeps the promises; each function says what of it."""
+"""What keeps the promises; each function says what of it. It comes after the schema 0003."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "0004"
-down_revision = "0003"
+down_revision = None
 branch_labels = None
 depends_on = None
 
