@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
 from pathlib import Path
 
 import anyio
@@ -48,14 +47,13 @@ def _write(database: Path, session_id: str, turns: int) -> None:
 def _fill(tx: Tx, session_id: str, turns: int) -> None:
     add_session(tx, session(session_id, principal_id="local", title="Long"))
     for turn in range(turns):
-        now = NOW + timedelta(minutes=turn)
         calls = [f"call_{turn}_{n}" for n in range(CALLS)]
         say(tx, session_id, MAIN, UserText(content=f"Question {turn}"))
         asks = tuple(ToolRequest(id=each, name="read_file", arguments={}) for each in calls)
         say(tx, session_id, MAIN, Reply(text="Let me look.", calls=asks), agent="coder")
         add_calls(tx, [_read(session_id, each, turn * CALLS + n) for n, each in enumerate(calls)])
         say(tx, session_id, MAIN, Reply(text=_answer(turn)), agent="coder")
-        log.tell(tx, session_id, now + timedelta(seconds=1), *_events(turn, calls))
+        log.tell(tx, session_id, *_events(turn, calls))
 
 
 def _read(session_id: str, call_id: str, place: int) -> CallRow:

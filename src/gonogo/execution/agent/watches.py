@@ -180,7 +180,6 @@ class Watches:
 
     def lapse(self, tx: Tx, approval: Approval) -> None:
         """Nobody answered: nobody let them be there."""
-        del tx.now
         call, _ = _asked(tx, approval)
         give_away(tx, call.id, NOBODY.name)
 
