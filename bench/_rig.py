@@ -1,7 +1,7 @@
 """What is measured: a real engine over a real store, with a plain function as its runner."""
 
 import statistics
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -13,10 +13,10 @@ from gonogo.domain.events import AssistantMessage
 from gonogo.domain.plan import Revision, Scope, Subtask
 from gonogo.domain.records import GrantRow, Job, Plan, Session
 from gonogo.domain.states import PlanStatus
-from gonogo.execution.checkpoints import checkpoint_starts
+from gonogo.execution.approvals import ApprovalService
 from gonogo.execution.jobs import LocalDispatcher
-from gonogo.execution.plans import Engine
-from gonogo.execution.scheduling import Runner
+from gonogo.execution.plans import Engine, PlanEnding, PlanQuestions, PlanRules, PlanRunner
+from gonogo.execution.scheduling import Outcome, Work
 from gonogo.store import Store, Tx, go_on, new_id
 from gonogo.store import events as log
 from gonogo.store.plans import add_grants, add_plan, add_revision, move_plan, plan_of
@@ -64,6 +64,9 @@ def _subtask(number: int, dependencies: tuple[str, ...]) -> Subtask:
     )  # fmt: skip
 
 
+Runner = Callable[[Work], Awaitable[Outcome]]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rig:
     """An open store, an engine and the dispatcher that drives it."""
@@ -97,7 +100,22 @@ class Rig:
         plan = plan_of(tx, plan_id)
         if plan is None:
             raise LookupError(plan_id)
-        self.engine.begin(tx, plan)
+        self.engine.rounds.begin(tx, plan)
+
+
+class _Ending(PlanEnding):
+    """The ends of plans that belong to nobody."""
+
+    def end(self, tx: Tx, plan: Plan, status: PlanStatus) -> None:
+        go_on(tx, "over", plan.id)
+
+
+@dataclass(frozen=True, slots=True)
+class _Subtasks:
+    runner: Runner
+
+    async def run(self, work: Work) -> Outcome:
+        return await self.runner(work)
 
 
 @asynccontextmanager
@@ -105,18 +123,16 @@ async def rig(folder: Path, run: Runner) -> AsyncIterator[Rig]:
     """A rig over a fresh database in a folder."""
     over: dict[str, anyio.Event] = {}
     store = Store(f"sqlite:///{folder / 'bench.db'}")
-    engine = Engine(
-        store=store, run=run, timeout=1_800.0, ended=_ended,
-        dropped=lambda tx, row, reason: None, ask=lambda tx, *about: None,
-        starting=checkpoint_starts,
-    )  # fmt: skip
+    desk = ApprovalService()
+    engine = Engine.of(PlanRules(), PlanQuestions(desk=desk), _Ending(desk))
+    runner = PlanRunner(store=store, engine=engine, subtasks=_Subtasks(run), timeout=1_800.0)
 
     async def tell_over(job: Job) -> None:
         over[job.key].set()
 
     dispatcher = LocalDispatcher(
         store,
-        {"plan": engine.plan_job, "subtask": engine.subtask_job, "over": tell_over},
+        {"plan": runner.plan_job, "subtask": runner.subtask_job, "over": tell_over},
         lambda tx, timer: None,
     )
     store.deliver = dispatcher.take
@@ -136,10 +152,6 @@ def new_session(now: datetime, workspace: str = "bench") -> Session:
         spoken="en", tool_host="server", agent="orchestrator", active_plan_id=None, last_seq=0,
         deleted=False, created_at=now, updated_at=now,
     )  # fmt: skip
-
-
-def _ended(tx: Tx, plan: Plan, status: PlanStatus) -> None:
-    go_on(tx, "over", plan.id)
 
 
 def _prepare(tx: Tx, subtasks: Sequence[Subtask], max_parallel: int, events_before: int) -> str:

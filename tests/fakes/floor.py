@@ -15,7 +15,6 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,20 +26,22 @@ from gonogo.domain.errors import Conflict, NotFound
 from gonogo.domain.failures import Category, Failure, Patterns, Severity
 from gonogo.domain.identity import Principal, Role
 from gonogo.domain.plan import Subtask
-from gonogo.domain.records import Approval, Job, Plan, SubtaskRow, Timer
+from gonogo.domain.records import Approval, Job, Plan, Timer
 from gonogo.domain.states import ApprovalKind, DecisionWord, PlanStatus
 from gonogo.domain.strict_json import content_hash
 from gonogo.execution.agent.file_changes import ChangeTrace
 from gonogo.execution.approvals import EXPIRE, WARN, ApprovalService, Ruling
-from gonogo.execution.checkpoints import checkpoint_starts
 from gonogo.execution.plans import (
     REPLAN_QUESTION,
     BudgetKind,
     Engine,
     InterventionKind,
+    PlanEnding,
+    PlanQuestions,
+    PlanRules,
+    PlanRunner,
     SubtaskKind,
-    ask_about_budget,
-    ask_to_start,
+    check_held,
 )
 from gonogo.execution.recovery import recover
 from gonogo.execution.scheduling import (
@@ -49,6 +50,7 @@ from gonogo.execution.scheduling import (
     Completed,
     Deferred,
     Failed,
+    Outcome,
     Superseded,
     Work,
     plan_state,
@@ -88,6 +90,22 @@ _TABLES = (
     "timers", "approvals", "grants", "file_changes", "checkpoints", "subtasks", "plan_revisions",
     "plans", "events", "audit", "sessions",
 )  # fmt: skip
+
+
+class _Ending(PlanEnding):
+    """The ends of plans of which there is nothing but plans, and questions about them."""
+
+    def end(self, tx: Tx, plan: Plan, status: PlanStatus) -> None:
+        for approval in pending_of_plan(tx, plan.id):
+            self.desk.withdraw(tx, approval)
+        end_grants(tx, plan.id, f"the plan is {status}")
+
+
+class _Nobody:
+    """Who carries subtasks out: the tests do."""
+
+    async def run(self, work: Work) -> Outcome:
+        raise AssertionError(work)
 
 
 class Ground:
@@ -193,6 +211,7 @@ class Floor:
     """Plan → how often a person gave it more than its budget."""
     undo: Undo = field(init=False)
     engine: Engine = field(init=False)
+    runner: PlanRunner = field(init=False)
     desk: ApprovalService = field(init=False)
 
     def __post_init__(self) -> None:
@@ -207,24 +226,22 @@ class Floor:
             expiry=self.options.get("expiry") or {}, warning=timedelta(seconds=10)
         )
         self.undo = Undo(self, self.ground.loop)
-        self.engine = Engine(
-            store=_Reads(self), run=_never, ended=self._ended,
-            dropped=self._dropped, ask=partial(ask_to_start, self.desk), patterns=_PATTERNS,
-            starting=checkpoint_starts, over_budget=partial(ask_about_budget, self.desk),
-            **{name: self.options[name] for name in self.options if name not in _OURS},
-        )  # fmt: skip
+        rules = {name: self.options[name] for name in self.options if name not in _OURS}
+        questions = PlanQuestions(desk=self.desk, about_models=False)
+        self.engine = Engine.of(PlanRules(**rules), questions, _Ending(self.desk))
+        self.runner = PlanRunner(
+            store=_Reads(self), engine=self.engine, subtasks=_Nobody(), patterns=_PATTERNS
+        )
         if self.options.get("retreats"):
-            self.engine.retreat = self.undo.retreat(Rolling(Target("")))
+            self.runner.retreat = self.undo.retreat(Rolling(Target("")))
         self._register(self.engine)
 
     def _register(self, engine: Engine) -> None:
-        budgets = BudgetKind(limits=engine.budget, extend=engine.extend, give_up=engine.give_up)
+        budgets = BudgetKind(pauses=engine.pauses, limits=engine.rounds.rules.budget)
         others = {REPLAN_QUESTION: ToReplan(engine), "budget": budgets}
         self.desk.kinds.update(
             {
-                ApprovalKind.SUBTASK: SubtaskKind(
-                    engine.resume, engine.skip_subtask, engine.fail_subtask
-                ),
+                ApprovalKind.SUBTASK: SubtaskKind(engine),
                 ApprovalKind.TOOL: ToWork(engine),
                 ApprovalKind.PLAN: ToPlan(engine),
                 ApprovalKind.INTERVENTION: InterventionKind(of_calls=ToWork(engine), others=others),
@@ -280,7 +297,7 @@ class Floor:
         """Begin with a job, as the dispatcher would."""
         self.jobs.remove(job)
         if job.kind == "plan":
-            self.write(self.engine.advance, job.key)
+            self.write(self.engine.rounds.advance, job.key)
         elif job.kind == REPLAN:
             if job.key not in self.searches:
                 self.searches.append(job.key)
@@ -288,7 +305,7 @@ class Floor:
             self._run(job)
 
     def _run(self, job: Job) -> None:
-        work = _at_once(self.engine._work(job))
+        work = _at_once(self.runner._work(job))
         if work is None:
             return
         try:
@@ -296,7 +313,7 @@ class Floor:
         except Superseded:
             return
         held = Held(work, attempt)
-        failed = _at_once(self.engine._interrupted(work))
+        failed = _at_once(self.runner._interrupted(work))
         if failed is not None:
             # Undoing it had begun; there is nothing to carry out.
             self.interrupted.append(held)
@@ -335,14 +352,14 @@ class Floor:
         return wrote
 
     def _checked(self, tx: Tx, work: Work) -> int:
-        self.engine.check(tx, work)
+        check_held(tx, work)
         return subtask_row(tx, work.key).attempt
 
     def finish(self, *done: tuple[Held, str]) -> None:
         """Hand over what came of subtasks of one plan, in one transaction."""
         late = [held for held, _ in done if held in self.ghosts]
         brought = [(held.work, self._outcome(word)) for held, word in done]
-        self.write(self.engine.finish, brought)
+        self.write(self.engine.work.finish, brought)
         for held, word in done:
             if held not in late:
                 self.failures[held.work.key] += word in _FAILURES
@@ -365,7 +382,7 @@ class Floor:
 
         def ask(tx: Tx) -> None:
             plan = plan_of(tx, held.plan_id)
-            self.engine.park(tx, held.work)
+            self.engine.work.park(tx, held.work)
             self.desk.open(tx, question(plan, ApprovalKind.TOOL, held.work.subtask.id))
 
         self._let_go([held])
@@ -376,7 +393,7 @@ class Floor:
     def does(self, verb: str, plan_id: str, *what: str) -> bool:
         """What a person does to a plan. False when that is refused."""
         try:
-            self.write(getattr(self.engine, verb), plan_id, *what, ANN.id)
+            self.write(getattr(self.engine.controls, verb), plan_id, *what, ANN.id)
         except (Conflict, NotFound):
             return False
         if verb in {"pause", "cancel"}:
@@ -463,7 +480,7 @@ class Floor:
         if not take_timer(tx, timer):
             return
         if timer.kind in PLAN_TIMERS:
-            self.engine.on_timer(tx, timer.kind, timer.key)
+            self.engine.pauses.on_timer(tx, timer.kind, timer.key)
         elif timer.kind in {EXPIRE, WARN}:
             self.desk.on_timer(tx, timer.kind, timer.key)
 
@@ -483,18 +500,6 @@ class Floor:
         self.ground.disk.dies = False
         self.jobs, self.searches = [], []
         self._take_away(lambda held: True)
-
-    # What the engine asks of others -----------------------------------------------------------
-
-    def _ended(self, tx: Tx, plan: Plan, status: PlanStatus) -> None:
-        for approval in pending_of_plan(tx, plan.id):
-            self.desk.withdraw(tx, approval)
-        end_grants(tx, plan.id, f"the plan is {status}")
-
-    def _dropped(self, tx: Tx, row: SubtaskRow, reason: str) -> None:
-        for approval in pending_of_plan(tx, row.plan_id):
-            if approval.subtask_id == row.subtask_id:
-                self.desk.withdraw(tx, approval)
 
     # Plans ------------------------------------------------------------------------------------
 
@@ -539,10 +544,6 @@ def _at_once(job: Coroutine[Any, Any, Any]) -> Any:
     except StopIteration as end:
         return end.value
     raise AssertionError("it waits, and nobody would wake it")
-
-
-async def _never(work: Work) -> Any:
-    raise AssertionError("the floor carries subtasks out itself")
 
 
 def _live_or_die(dies: bool) -> None:

@@ -40,12 +40,12 @@ class ToWork:
 
     def settle(self, tx: Tx, approval: Approval, ruling: Ruling) -> None:
         key = subtask_key(approval.plan_id, approval.revision, approval.subtask_id)
-        self.engine.resume(tx, key)
+        self.engine.work.resume(tx, key)
 
     def lapse(self, tx: Tx, approval: Approval) -> None:
         # The runner is told that nobody answered, and goes on.
         key = subtask_key(approval.plan_id, approval.revision, approval.subtask_id)
-        self.engine.resume(tx, key)
+        self.engine.work.resume(tx, key)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,14 +59,14 @@ class ToPlan:
         if ruling.word is not DecisionWord.REJECT:
             self._approve(tx, plan, held=ruling.word is DecisionWord.HOLD)
         elif plan.started_at is not None:
-            self.engine.end_unfinished(tx, plan.id, "rejected")
+            self.engine.controls.end_unfinished(tx, plan.id, "rejected")
         else:
             assert move_plan(tx, plan, PlanStatus.REJECTED, finished_at=tx.now)
 
     def lapse(self, tx: Tx, approval: Approval) -> None:
         plan = plan_of(tx, approval.plan_id)
         if plan.started_at is not None:
-            self.engine.end_unfinished(tx, plan.id, "expired")
+            self.engine.controls.end_unfinished(tx, plan.id, "expired")
         else:
             assert move_plan(tx, plan, PlanStatus.EXPIRED, finished_at=tx.now)
 
@@ -75,7 +75,7 @@ class ToPlan:
         approved = replace(plan, status=PlanStatus.APPROVED)
         _grant(tx, approved)
         if not held:
-            self.engine.begin(tx, approved)
+            self.engine.rounds.begin(tx, approved)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class ToReplan:
     def settle(self, tx: Tx, approval: Approval, ruling: Ruling) -> None:
         plan = plan_of(tx, approval.plan_id)
         if ruling.word is DecisionWord.REJECT:
-            self.engine.end_unfinished(tx, plan.id, "declined")
+            self.engine.controls.end_unfinished(tx, plan.id, "declined")
             return
         set_plan(tx, plan, replan={**plan.replan, "asks": False})
         go_on(tx, REPLAN, plan.id)
@@ -95,7 +95,7 @@ class ToReplan:
     def lapse(self, tx: Tx, approval: Approval) -> None:
         plan = plan_of(tx, approval.plan_id)
         if plan.status is PlanStatus.REPLANNING:
-            self.engine.end_unfinished(tx, plan.id, "expired")
+            self.engine.controls.end_unfinished(tx, plan.id, "expired")
 
 
 def question(plan: Plan, kind: ApprovalKind, subtask_id: str | None = None) -> Question:
@@ -118,7 +118,7 @@ def search(
         if not any(each.kind == ApprovalKind.INTERVENTION for each in pending_of_plan(tx, plan_id)):
             desk.open(tx, question(plan, ApprovalKind.INTERVENTION))
     elif rest is None:
-        engine.go_without(tx, plan_id, "nothing better was found")
+        engine.controls.go_without(tx, plan_id, "nothing better was found")
     else:
         _replace(tx, engine, desk, plan, rest, free)
 
@@ -128,7 +128,7 @@ def _replace(
 ) -> None:
     for row in subtask_rows(tx, plan.id, plan.revision):
         if row.status not in SUBTASK.terminal:
-            engine.dropped(tx, row, "the plan was changed")
+            engine.rounds.ending.drop_work(tx, row, "the plan was changed")
     for approval in pending_of_plan(tx, plan.id):
         desk.withdraw(tx, approval)
     end_grants(tx, plan.id, "replanned")
@@ -148,7 +148,7 @@ def _replace(
         desk.open(tx, question(revised, ApprovalKind.PLAN))
         return
     _grant(tx, revised)
-    engine.go_on_revised(tx, plan.id, "needs nothing new")
+    engine.controls.go_on_revised(tx, plan.id, "needs nothing new")
 
 
 def _grant(tx: Tx, plan: Plan) -> None:

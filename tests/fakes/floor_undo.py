@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from fakes.floor_files import Crash, Truth
 from gonogo.domain.errors import Conflict, NotFound
-from gonogo.execution.rollback import Rollbacks, retreat, wanted_rollback
+from gonogo.execution.rollback import AttemptRetreat, Rollbacks, wanted_rollback
 from gonogo.execution.scheduling import Retreat, Work
 from gonogo.workspace import Traffic
 
@@ -136,7 +136,7 @@ class Undo:
             _ = task.cancelled() or task.exception()
 
     def retreat(self, rolling: Rolling) -> Retreat:
-        return retreat(self._rollbacks(rolling), self._floor.engine.check)
+        return AttemptRetreat(self._rollbacks(rolling))
 
     def _after(self, rolling: Rolling) -> Rolling:
         if rolling.done:

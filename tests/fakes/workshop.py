@@ -2,20 +2,21 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import anyio
 
 from fakes import rows
-from gonogo.domain.plan import Subtask, parse_subtasks
+from gonogo.domain.failures import Absence
+from gonogo.domain.plan import MAX_SUBTASKS, Subtask, parse_subtasks
 from gonogo.domain.records import Job, Plan, SubtaskRow, Timer
+from gonogo.domain.replanning import Excess
 from gonogo.domain.schedule import outcome
 from gonogo.domain.states import PlanStatus, SubtaskStatus
-from gonogo.execution.checkpoints import checkpoint_starts
 from gonogo.execution.jobs import LocalDispatcher
-from gonogo.execution.plans import Engine
+from gonogo.execution.plans import Engine, PlanRules, PlanRunner
 from gonogo.execution.scheduling import PLAN_TIMERS, REPLAN, Completed, Outcome, Parked, Work
 from gonogo.store import Store, Tx, go_on, new_id
 from gonogo.store import events as log
@@ -41,6 +42,40 @@ async def done(work: Work) -> Outcome:
     return Completed({"output": work.subtask.id})
 
 
+class Questions:
+    """The questions of a workshop: they are kept, and nobody answers them."""
+
+    def __init__(self, *, about_models: bool = False) -> None:
+        self.about_models = about_models
+        self.budgets: list[Excess] = []
+        self.models: list[Absence] = []
+
+    def room(self, tx: Tx, plan: Plan) -> int:
+        return MAX_SUBTASKS
+
+    def ask_to_start(self, tx: Tx, plan: Plan, *about: Any) -> None:
+        raise AssertionError("no subtask of a workshop asks before it starts")
+
+    def ask_about_budget(self, tx: Tx, plan: Plan, spent: Excess) -> None:
+        self.budgets.append(spent)
+
+    def ask_about_model(self, tx: Tx, plan: Plan, absence: Absence) -> None:
+        self.models.append(absence)
+
+
+@dataclass(frozen=True, slots=True)
+class _Ending:
+    """The ends of a workshop's plans: there is nothing else to end."""
+
+    shop: "Workshop"
+
+    def drop_work(self, tx: Tx, row: SubtaskRow, reason: str) -> None:
+        self.shop.drops.add((row.subtask_id, row.attempt))
+
+    def end(self, tx: Tx, plan: Plan, status: PlanStatus) -> None:
+        go_on(tx, "over", plan.id)
+
+
 @dataclass(slots=True)
 class Workshop:
     """What a test holds: what to do for each subtask, and what has been done."""
@@ -50,7 +85,7 @@ class Workshop:
     now: datetime = rows.NOW
     timeout: float | None = None
     options: dict[str, Any] = field(default_factory=dict)
-    """What else the engine is given."""
+    """The rules of plans, and what else the engine is given: `questions`, `retreat`."""
     runs: list[str] = field(default_factory=list)
     """The subtasks in the order in which their runs began."""
     drops: set[tuple[str, int]] = field(default_factory=set)
@@ -58,6 +93,7 @@ class Workshop:
     most: int = 0
     going: int = 0
     engine: Engine = field(init=False)
+    runner: PlanRunner = field(init=False)
     searches: int = 0
     """How often another revision was to be looked for."""
     _over: dict[str, anyio.Event] = field(default_factory=dict)
@@ -65,13 +101,19 @@ class Workshop:
 
     def __post_init__(self) -> None:
         self.store.clock = lambda: self.now
-        self.engine = Engine(
-            store=self.store, run=self._run, timeout=self.timeout,
-            ended=_ended, dropped=self._drop, ask=self._ask, starting=checkpoint_starts,
-            **self.options,
+        given = dict(self.options)
+        retreat, questions = given.pop("retreat", None), given.pop("questions", Questions())
+        self.engine = Engine.of(PlanRules(**given), questions, _Ending(self))
+        self.runner = PlanRunner(
+            store=self.store, engine=self.engine, subtasks=self, timeout=self.timeout,
+            retreat=retreat,
         )  # fmt: skip
 
-    async def _run(self, work: Work) -> Outcome:
+    def rule(self, **rules: Any) -> None:
+        """Have the operator set something else."""
+        self.engine.rounds.rules = replace(self.engine.rounds.rules, **rules)
+
+    async def run(self, work: Work) -> Outcome:
         self.runs.append(work.subtask.id)
         self.going += 1
         self.most = max(self.most, self.going)
@@ -80,12 +122,6 @@ class Workshop:
             return await self.steps.get(work.subtask.id, done)(work)
         finally:
             self.going -= 1
-
-    def _ask(self, tx: Tx, plan: Plan, *about: Any) -> None:
-        raise AssertionError("no subtask of a workshop asks before it starts")
-
-    def _drop(self, tx: Tx, row: SubtaskRow, reason: str) -> None:
-        self.drops.add((row.subtask_id, row.attempt))
 
     def _tell_changed(self) -> None:
         self._changed.set()
@@ -102,7 +138,7 @@ class Workshop:
     async def start(self, *subtasks: dict[str, Any], parallel: int = 3) -> str:
         """A plan that runs."""
         plan_id = await self.approved(*subtasks, parallel=parallel)
-        await self.do(self.engine.start, plan_id)
+        await self.do(self.engine.controls.start, plan_id)
         return plan_id
 
     async def carry_out(self, *subtasks: dict[str, Any], parallel: int = 3) -> str:
@@ -167,8 +203,8 @@ class Workshop:
         dispatcher = LocalDispatcher(
             self.store,
             {
-                "plan": self.engine.plan_job,
-                "subtask": self.engine.subtask_job,
+                "plan": self.runner.plan_job,
+                "subtask": self.runner.subtask_job,
                 "over": self._end,
                 REPLAN: self._search,
             },
@@ -189,7 +225,7 @@ class Workshop:
     async def fire(self, plan_id: str, later: float) -> None:
         """Have the plan's timer fire so many seconds later."""
         self.now += timedelta(seconds=later)
-        await self.store.write(self.engine.advance, plan_id)
+        await self.store.write(self.engine.rounds.advance, plan_id)
 
     async def later(self, seconds: float) -> None:
         """Move the clock, and have the timers looked at."""
@@ -220,13 +256,13 @@ class Workshop:
 
     def _on_timer(self, tx: Tx, timer: Timer) -> None:
         if timer.kind in PLAN_TIMERS:
-            self.engine.on_timer(tx, timer.kind, timer.key)
+            self.engine.pauses.on_timer(tx, timer.kind, timer.key)
 
     def _recover(self, tx: Tx) -> None:
         for key in running_subtasks(tx):
-            self.engine.take_over(tx, key)
+            self.engine.work.take_over(tx, key)
         for plan_id in live_plans(tx):
-            self.engine.advance(tx, plan_id)
+            self.engine.rounds.advance(tx, plan_id)
 
 
 def key_of(plan_id: str, subtask_id: str) -> str:
@@ -241,7 +277,7 @@ def parks_once(shop: Workshop) -> Step:
         if work.subtask.id in asked:
             return Completed({"output": "answered"})
         asked.add(work.subtask.id)
-        await shop.store.write(shop.engine.park, work)
+        await shop.store.write(shop.engine.work.park, work)
         return Parked()
 
     return step
@@ -255,10 +291,6 @@ async def agrees(shop: Workshop, plan_id: str) -> bool:
     declined = {key for key, row in rows.items() if row.declined}
     said = outcome(revision.subtasks, statuses, declined)
     return said is None or said == plan.status
-
-
-def _ended(tx: Tx, plan: Plan, status: PlanStatus) -> None:
-    go_on(tx, "over", plan.id)
 
 
 def _approve(tx: Tx, subtasks: tuple[Subtask, ...], parallel: int) -> str:

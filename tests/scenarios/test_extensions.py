@@ -75,7 +75,7 @@ async def test_a_plan_runs_with_what_was_installed(make, installed):
         asked = world.model.asked("main")[0]
         [create_plan] = [tool for tool in asked.tools if tool.name == "create_plan"]
         assert "`wait`: waits for" in create_plan.description
-        found = world.runtime.parts.engine.patterns.classify_text("the licence has expired")
+        found = world.runtime.parts.runner.patterns.classify_text("the licence has expired")
         assert (found.category, found.suggestion is not None) == (Category.ENVIRONMENT, True)
 
 

@@ -500,7 +500,7 @@ async def test_a_failed_attempt_that_was_being_undone_is_not_gone_on_with(make, 
         work = Work(key=row.key, revision=revision, subtask=revision.by_id["a"], epoch=row.epoch)
         other = Work(key="", revision=revision, subtask=revision.by_id["b"], epoch=1)
 
-        began = runtime.parts.engine.retreat.began
+        began = runtime.parts.runner.retreat.began
         assert await runtime.parts.store.read(began, work)
         assert not await runtime.parts.store.read(began, other)
 

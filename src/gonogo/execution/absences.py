@@ -5,21 +5,16 @@ paused: its job ends, and a timer has it go on. Both are told when the wait begi
 model has answered.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gonogo.domain.errors import InvalidMessage, ModelFailed
+from gonogo.domain.errors import ModelFailed
 from gonogo.domain.events import ModelWaited, WaitFacts
 from gonogo.domain.failures import Absence
-from gonogo.domain.records import Approval, Plan
-from gonogo.domain.schedule import elapsed
-from gonogo.domain.states import ApprovalKind, DecisionWord
-from gonogo.domain.strict_json import digest
-from gonogo.execution.approvals import ApprovalService, Question, Ruling
 from gonogo.execution.jobs import AGAIN
 from gonogo.execution.scheduling import MODEL
-from gonogo.i18n import DEFAULT, say
+from gonogo.i18n import say
 from gonogo.store import Tx
 from gonogo.store import events as log
 from gonogo.store.jobs import drop_timer, set_timer
@@ -75,50 +70,3 @@ class ModelWait:
         content = say(what, spoken_in(tx, self.session_id), **said)
         event = ModelWaited(type=what, content=content, metadata=facts, **self.place)
         log.tell(tx, self.session_id, event)
-
-
-def ask_about_model(desk: ApprovalService, tx: Tx, plan: Plan, absence: Absence) -> None:
-    """Ask a person what is to become of a plan whose model has not answered for too long."""
-    locale = spoken_in(tx, plan.session_id) or DEFAULT
-    minutes = f"{elapsed(absence.since, tx.now) / 60:.0f}"
-    details = {
-        "about": MODEL, "since": absence.since.isoformat(), "tries": absence.tries,
-        "error": absence.error,
-    }  # fmt: skip
-    desk.open(
-        tx,
-        Question(
-            session_id=plan.session_id, kind=ApprovalKind.INTERVENTION,
-            subject=say("model_away_subject", locale, error=absence.error), details=details,
-            reason=say("model_away_question", locale, minutes=minutes, error=absence.error),
-            digest=digest({"plan_id": plan.id, **details}), plan_id=plan.id,
-            revision=plan.revision,
-        ),
-    )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AbsenceKind:
-    """The answers about a model that does not answer: wait on, or end the plan."""
-
-    wait_on: Callable[[Tx, str, str], None]
-    """Goes on with a plan, with patience anew: the engine's."""
-    give_up: Callable[[Tx, str, str], None]
-    """Ends a plan that is paused for its model: the engine's."""
-
-    def settle(self, tx: Tx, approval: Approval, ruling: Ruling) -> None:
-        """Wait for as long again, or end the plan with what it has reached."""
-        plan_id = approval.plan_id or ""
-        match ruling.word:
-            case DecisionWord.APPROVE:
-                self.wait_on(tx, plan_id, ruling.by.id)
-            case DecisionWord.REJECT:
-                said = f"the model did not answer, and {ruling.by.name} waited no longer"
-                self.give_up(tx, plan_id, said)
-            case _:
-                raise InvalidMessage("Whether to wait on is approved or rejected, not edited")
-
-    def lapse(self, tx: Tx, approval: Approval) -> None:
-        """Nobody answered in time."""
-        said = "the model did not answer, and the question about it expired"
-        self.give_up(tx, approval.plan_id or "", said)

@@ -55,13 +55,13 @@ class Continuation:
         whose = self.hands.whose_move(open_calls(tx, call.session_id, call.thread))
         running = row.status is SubtaskStatus.RUNNING
         if running and whose == "person":
-            self.engine.park(tx, _work(tx, row))
+            self.engine.work.park(tx, _work(tx, row))
         elif running:
             go_on(tx, "subtask", key, row.epoch)
         elif whose == "person":
-            self.engine.advance(tx, row.plan_id)
+            self.engine.rounds.advance(tx, row.plan_id)
         else:
-            self.engine.resume(tx, key)
+            self.engine.work.resume(tx, key)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,13 +79,13 @@ class Timers:
             case kind if kind in DESK_TIMERS:
                 self.desk.on_timer(tx, timer.kind, timer.key)
             case kind if kind in PLAN_TIMERS:
-                self.engine.on_timer(tx, kind, timer.key)
+                self.engine.pauses.on_timer(tx, kind, timer.key)
             case kind if kind == CLIENT_CALL:
                 self._give_up(tx, timer.key)
             case kind if kind == f"{AGAIN}subtask":
-                self.engine.take_over(tx, timer.key)
+                self.engine.work.take_over(tx, timer.key)
             case kind if kind == f"{AGAIN}plan":
-                self.engine.advance(tx, timer.key)
+                self.engine.rounds.advance(tx, timer.key)
             case kind if kind == SWEEP:
                 go_on(tx, SWEEP, timer.key)
             case kind if kind in {
@@ -117,9 +117,9 @@ def recover(tx: Tx, engine: Engine) -> None:
     for turn in unfinished_turns(tx):
         go_on(tx, "turn", turn.id)
     for key in running_subtasks(tx):
-        engine.take_over(tx, key)
+        engine.work.take_over(tx, key)
     for plan_id in live_plans(tx):
-        engine.advance(tx, plan_id)
+        engine.rounds.advance(tx, plan_id)
     for plan_id in plans_in_revision(tx):
         go_on(tx, REPLAN, plan_id)
     resume_watches(tx)

@@ -32,9 +32,9 @@ from gonogo.domain.undo import (
     write_standings,
 )
 from gonogo.execution.checkpoints import created, sealed
-from gonogo.execution.plans.controls import RESUME
+from gonogo.execution.plans import check_held
 from gonogo.execution.plans.revisions import take_up
-from gonogo.execution.scheduling import ROLLING_BACK, Retreat, Work, unsettled
+from gonogo.execution.scheduling import RESUME, ROLLING_BACK, Work, unsettled
 from gonogo.i18n import say
 from gonogo.store import Store, Tx
 from gonogo.store import events as log
@@ -622,35 +622,35 @@ _BY = "on_failure"
 """Who rolls back, in events and in the audit log: the setting."""
 
 
-def retreat(rollbacks: Rollbacks, check: Callable[[Tx, Work], None]) -> Retreat:
-    """What the engine does about a failed attempt where files are to go back.
+@dataclass(frozen=True, slots=True)
+class AttemptRetreat:
+    """Has the files of a failed attempt go back.
 
     What people changed since stays. The checkpoint that it takes first marks the attempt, so that
     after a crash in the middle the attempt is not gone on with.
-
-    Args:
-        check: Raises Superseded when the subtask is no longer the caller's.
     """
 
-    def find(tx: Tx, work: Work) -> Undoing | None:
-        check(tx, work)
-        return failed_attempt(tx, work.revision.plan_id, work.subtask.id)
+    rollbacks: Rollbacks
 
-    async def undo(work: Work) -> None:
+    async def undo(self, work: Work) -> None:
+        """Have the files be as they were, where the attempt is still the caller's."""
         try:
-            found = await rollbacks.store.read(find, work)
+            found = await self.rollbacks.store.read(_attempt, work)
             if found is not None:
                 # Nobody but this attempt adds to what it changed, so what was found still holds.
-                await rollbacks.carry_out(
-                    lambda tx: find(tx, work) or found, _BY, include_shared=False, again=False
+                await self.rollbacks.carry_out(
+                    lambda tx: _attempt(tx, work) or found, _BY, include_shared=False, again=False
                 )
         except Conflict as conflict:
             _LOG.warning("what %s changed stays: %s", work.key, conflict)
 
-    return Retreat(undo=undo, began=_began)
+    def began(self, tx: Tx, work: Work) -> bool:
+        """Whether that had begun when the process ended."""
+        number = work.revision.number
+        before = attempt_checkpoint(tx, work.revision.plan_id, number, work.subtask.id)
+        return before is not None and is_being_undone(tx, before)
 
 
-def _began(tx: Tx, work: Work) -> bool:
-    number = work.revision.number
-    before = attempt_checkpoint(tx, work.revision.plan_id, number, work.subtask.id)
-    return before is not None and is_being_undone(tx, before)
+def _attempt(tx: Tx, work: Work) -> Undoing | None:
+    check_held(tx, work)
+    return failed_attempt(tx, work.revision.plan_id, work.subtask.id)

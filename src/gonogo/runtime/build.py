@@ -7,10 +7,8 @@ import anyio
 
 from gonogo.domain.findings import Finding, findings
 from gonogo.domain.plan import PLANNERS, Revision, Subtask
-from gonogo.domain.records import Plan
 from gonogo.domain.reviews import Doings
 from gonogo.domain.states import GUARDED_NAMES, ApprovalKind, PlanStatus
-from gonogo.execution.absences import AbsenceKind, ask_about_model
 from gonogo.execution.agent import (
     CallKind,
     Gate,
@@ -23,13 +21,14 @@ from gonogo.execution.agent import (
     given_in,
     load_profiles,
 )
-from gonogo.execution.checkpoints import SWEEP, Sweeps, checkpoint_starts
+from gonogo.execution.checkpoints import SWEEP, Sweeps
 from gonogo.execution.erasures import ERASE, Erasures
 from gonogo.execution.event_bus import Hub
 from gonogo.execution.inbox import Inbox
 from gonogo.execution.jobs import LocalDispatcher
 from gonogo.execution.plans import (
     REPLAN_QUESTION,
+    AbsenceKind,
     Accounts,
     AgentStep,
     Answering,
@@ -37,23 +36,24 @@ from gonogo.execution.plans import (
     BuiltInKinds,
     Engine,
     InterventionKind,
+    PlanEnding,
     PlanKind,
     Planning,
+    PlanQuestions,
     PlanReader,
+    PlanRules,
+    PlanRunner,
     Proposals,
     Replanning,
-    Retry,
     Search,
     SubtaskKind,
     Subtasks,
     Threads,
     ToolStep,
-    ask_about_budget,
-    ask_to_start,
 )
 from gonogo.execution.recovery import Continuation, Timers
-from gonogo.execution.rollback import Rollbacks, retreat
-from gonogo.execution.scheduling import MODEL, REPLAN, Retreat, Work
+from gonogo.execution.rollback import AttemptRetreat, Rollbacks
+from gonogo.execution.scheduling import BUDGET, MODEL, REPLAN
 from gonogo.execution.turns import Controls, Turns
 from gonogo.llm import Model
 from gonogo.policy import ALWAYS_ASK, Conditions, asks_anyway, read_prefix, takes_no_more
@@ -64,7 +64,7 @@ from gonogo.runtime.services import ModelSlot, Parts
 from gonogo.runtime.webhooks import open_hooks
 from gonogo.runtime.wiring import open_desk, open_gate, open_means, replan_rules
 from gonogo.settings import Settings
-from gonogo.store import Clock, Store, Tx
+from gonogo.store import Clock, Store
 from gonogo.store.plans import WATCH
 from gonogo.telemetry import Metrics
 from gonogo.webhooks import HOOK
@@ -149,48 +149,40 @@ def build(
         meter=Meter(store=store, limits=settings.budget),
         account=Accounts(store=store, snapshots=traces.snapshots).text,
     )  # fmt: skip
-    engine = Engine(
-        store=store, patterns=more.patterns, strategies=more.all_strategies,
-        timeout=settings.subtask_timeout,
-        run=lambda work: subtasks.run(work),
-        ended=lambda tx, plan, status: planning.ended(tx, plan, status),
-        dropped=lambda tx, row, reason: subtasks.dropped(tx, row, reason),
-        try_again=lambda tx, plan: Retry(planning).carry_out(tx, plan),
-        ask=partial(ask_to_start, desk), starting=checkpoint_starts,
-        room_to_ask=lambda tx, plan: desk.room(tx, plan.session_id),
-        retreat=_retreat(settings, rollbacks, lambda tx, work: engine.check(tx, work)),
-        replanning=replan_rules(settings),
-        strategy=settings.strategy,
-        max_per_agent=settings.max_parallel_agent,
-        max_per_workspace=settings.max_parallel_workspace, plan_timeout=settings.plan_timeout,
-        budget=settings.budget, over_budget=partial(ask_about_budget, desk),
-        patience=settings.model_patience,
-        over_patience=None if settings.unattended else partial(ask_about_model, desk),
+    engine = Engine.of(
+        PlanRules(
+            budget=settings.budget, patience=settings.model_patience,
+            plan_timeout=settings.plan_timeout, replanning=replan_rules(settings),
+            strategies=more.all_strategies, strategy=settings.strategy,
+            max_per_agent=settings.max_parallel_agent,
+            max_per_workspace=settings.max_parallel_workspace,
+        ),
+        PlanQuestions(desk=desk, about_models=not settings.unattended),
+        PlanEnding(desk),
     )  # fmt: skip
-    threads = Threads(
-        store=store, check=engine.check, park=engine.park,
-        answered=engine.model_answered,
-    )  # fmt: skip
+    threads = Threads(store=store, engine=engine)
     built_in = BuiltInKinds(
         agents=AgentStep(
-            threads=threads, loop=loop, desk=desk, patterns=engine.patterns, traces=traces
+            threads=threads, loop=loop, desk=desk, patterns=more.patterns, traces=traces
         ),
-        tools=ToolStep(threads=threads, loop=loop, patterns=engine.patterns),
+        tools=ToolStep(threads=threads, loop=loop, patterns=more.patterns),
     ).all()
     subtasks = Subtasks(
-        store=store, desk=desk, check=engine.check,
-        kinds={kind.name: kind for kind in (*built_in, *more.kinds)},
-        patterns=engine.patterns,
+        store=store, desk=desk, kinds={kind.name: kind for kind in (*built_in, *more.kinds)},
+        patterns=more.patterns,
+    )  # fmt: skip
+    runner = PlanRunner(
+        store=store, engine=engine, subtasks=subtasks, timeout=settings.subtask_timeout,
+        retreat=AttemptRetreat(rollbacks) if settings.on_failure == "rollback" else None,
+        patterns=more.patterns,
     )  # fmt: skip
     planning = Planning(
-        desk=desk, begin=engine.begin, advance=engine.advance,
-        read=PlanReader(
+        engine=engine,
+        reader=PlanReader(
             workers=frozenset(profiles) - PLANNERS, tools=kit.tools, kinds=subtasks.kinds
-        ).read,
+        ),
         max_parallel=settings.max_parallel,
         proposals=Proposals(desk=desk, look_over=_look_over(settings, doings, gate)),
-        end_unfinished=engine.end_unfinished,
-        closing=lambda tx, plan: _end_searches(tx, plan, replanning, answering),
     )  # fmt: skip
     replanning = Replanning(
         desk=desk, engine=engine, planning=planning, within_grant=settings.replan_within_grant
@@ -211,20 +203,14 @@ def build(
         {
             ApprovalKind.PLAN: PlanKind(planning),
             ApprovalKind.TOOL: CallKind(went_on.of_call, hands.hand_over, desk),
-            ApprovalKind.SUBTASK: SubtaskKind(
-                engine.resume, engine.skip_subtask, engine.fail_subtask
-            ),
+            ApprovalKind.SUBTASK: SubtaskKind(engine),
             ApprovalKind.INTERVENTION: InterventionKind(
                 of_calls=Interventions(went_on.of_call),
                 others={
                     GUARDED_NAMES: hands.watches,
                     REPLAN_QUESTION: replanning,
-                    "budget": BudgetKind(
-                        limits=settings.budget, extend=engine.extend, give_up=engine.give_up
-                    ),
-                    MODEL: AbsenceKind(
-                        wait_on=engine.wait_on, give_up=partial(engine.give_up, about=MODEL)
-                    ),
+                    BUDGET: BudgetKind(pauses=engine.pauses, limits=settings.budget),
+                    MODEL: AbsenceKind(pauses=engine.pauses),
                 },
             ),
         }
@@ -233,8 +219,8 @@ def build(
         store,
         {
             "turn": turns.job,
-            "plan": engine.plan_job,
-            "subtask": engine.subtask_job,
+            "plan": runner.plan_job,
+            "subtask": runner.subtask_job,
             REPLAN: search.job,
             SWEEP: sweeps.job,
             WATCH: hands.watches.job,
@@ -246,7 +232,8 @@ def build(
     )
     return Parts(
         settings=settings, store=store, hub=hub, metrics=metrics, desk=desk,
-        gate=gate, hands=hands, engine=engine, planning=planning, replanning=replanning,
+        gate=gate, hands=hands, engine=engine, runner=runner, planning=planning,
+        replanning=replanning,
         answering=answering, rollbacks=rollbacks, sweeps=sweeps, erasures=erasures, sender=sender,
         turns=turns,
         inbox=Inbox(locale=settings.locale), dispatcher=dispatcher, model=slot,
@@ -271,17 +258,6 @@ def _open_sweeps(
         store=traces.store, snapshots=traces.snapshots, erasures=erasures,
         days=settings.keep_checkpoints_days, retention=settings.retention_days,
     )  # fmt: skip
-
-
-def _end_searches(tx: Tx, plan: Plan, replanning: Replanning, answering: Answering) -> None:
-    replanning.drop(tx, plan)
-    answering.drop(tx, plan)
-
-
-def _retreat(
-    settings: Settings, rollbacks: Rollbacks, check: Callable[[Tx, Work], None]
-) -> Retreat | None:
-    return retreat(rollbacks, check) if settings.on_failure == "rollback" else None
 
 
 def _look_over(

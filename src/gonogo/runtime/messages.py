@@ -240,7 +240,7 @@ class Messages(Decisions):
         plan = plan_of(tx, session.active_plan_id) if session.active_plan_id else None
         if plan is None or plan.status in ENDED:
             raise Conflict("Nothing is running in this session")
-        self.parts.engine.cancel(tx, plan.id, principal.id, message.reason)
+        self.parts.engine.controls.cancel(tx, plan.id, principal.id, message.reason)
         after = log.begin_seq(tx, session.id)
         return Receipt(session_id=session.id, after=after, plan_id=plan.id)
 

@@ -203,17 +203,19 @@ class Plans:
 
     async def pause_plan(self, principal: Principal, plan_id: str) -> PlanView:
         """Start nothing new; what runs comes to its end."""
-        return await self._do(principal, plan_id, self.parts.engine.pause)
+        return await self._do(principal, plan_id, self.parts.engine.controls.pause)
 
     async def resume_plan(self, principal: Principal, plan_id: str) -> PlanView:
         """Go on with a paused plan."""
-        return await self._do(principal, plan_id, self.parts.engine.resume_plan)
+        return await self._do(principal, plan_id, self.parts.engine.controls.resume_plan)
 
     async def cancel_plan(
         self, principal: Principal, plan_id: str, reason: str | None = None
     ) -> PlanView:
         """End a plan and everything that it runs."""
-        return await self._do(principal, plan_id, partial(self.parts.engine.cancel, reason=reason))
+        return await self._do(
+            principal, plan_id, partial(self.parts.engine.controls.cancel, reason=reason)
+        )
 
     async def replan(self, principal: Principal, plan_id: str, reason: str) -> PlanView:
         """Have a running, paused or failed plan changed: what runs finishes first.
@@ -227,19 +229,23 @@ class Plans:
         self, principal: Principal, plan_id: str, subtask_id: str, reason: str | None = None
     ) -> PlanView:
         """End one subtask; its siblings go on."""
-        cancel = partial(self.parts.engine.cancel_subtask, reason=reason)
+        cancel = partial(self.parts.engine.controls.cancel_subtask, reason=reason)
         return await self._do(principal, plan_id, cancel, subtask_id)
 
     async def skip_subtask(self, principal: Principal, plan_id: str, subtask_id: str) -> PlanView:
         """Leave one subtask out."""
-        return await self._do(principal, plan_id, self.parts.engine.skip_subtask, subtask_id)
+        return await self._do(
+            principal, plan_id, self.parts.engine.controls.skip_subtask, subtask_id
+        )
 
     async def retry_subtask(self, principal: Principal, plan_id: str, subtask_id: str) -> PlanView:
         """Do a failed subtask again, and those that were skipped for it.
 
         In a plan that goes on, it is done as soon as nothing of the plan runs or waits.
         """
-        return await self._do(principal, plan_id, Retry(self.parts.planning).subtask, subtask_id)
+        return await self._do(
+            principal, plan_id, Retry(self.parts.engine.rounds).subtask, subtask_id
+        )
 
     async def grants(self, principal: Principal, session_id: str | None = None) -> list[GrantView]:
         """What approved plans may do without a question."""
@@ -257,7 +263,7 @@ class Plans:
         await self.parts.store.write(_revoke, principal, grant_id)
 
     def _start(self, tx: Tx, plan_id: str, by: str) -> None:
-        self.parts.engine.start(tx, plan_id, by)
+        self.parts.engine.controls.start(tx, plan_id, by)
         plan = plan_of(tx, plan_id)
         if plan is not None:
             self.parts.inbox.plan_started(tx, plan.session_id)

@@ -12,7 +12,7 @@ from gonogo.execution.erasures import Erasures
 from gonogo.execution.event_bus import Hub
 from gonogo.execution.inbox import Inbox
 from gonogo.execution.jobs import LocalDispatcher
-from gonogo.execution.plans import Answering, Engine, Planning, Replanning
+from gonogo.execution.plans import Answering, Engine, Planning, PlanRunner, Replanning
 from gonogo.execution.recovery import Continuation
 from gonogo.execution.rollback import Rollbacks
 from gonogo.execution.turns import Turns
@@ -59,6 +59,7 @@ class Parts:
     gate: Gate
     hands: Hands
     engine: Engine
+    runner: PlanRunner
     planning: Planning
     replanning: Replanning
     answering: Answering

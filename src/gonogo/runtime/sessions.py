@@ -302,7 +302,7 @@ class Sessions:
         plan = plan_of(tx, session.active_plan_id) if session.active_plan_id else None
         withdraw_all(tx, self.parts.desk, session_id)
         if plan is not None and plan.status not in ENDED:
-            self.parts.engine.cancel(tx, plan.id, principal.id)
+            self.parts.engine.controls.cancel(tx, plan.id, principal.id)
         for turn in open_turns(tx, session_id):
             self.parts.turns.cancel(tx, turn, principal.id)
         self.parts.hands.watches.abandon(tx, session_id)

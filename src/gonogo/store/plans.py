@@ -106,6 +106,11 @@ def subtask_key(plan_id: str, revision: int, subtask_id: str) -> str:
     return f"{plan_id}/{revision}/{subtask_id}"
 
 
+def thread_name(key: str, attempt: int) -> str:
+    """The name of the conversation of one attempt at a subtask."""
+    return f"{key}#{attempt}"
+
+
 def split_key(key: str) -> tuple[str, int, str]:
     """The plan, the revision and the subtask that a key names."""
     plan_id, revision, subtask_id = key.rsplit("/", 2)

@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from fakes.rows import at
-from fakes.workshop import Workshop, agrees, parks_once
+from fakes.workshop import Questions, Workshop, agrees, parks_once
 from gonogo.domain.errors import Conflict, ModelFailed
 from gonogo.domain.failures import Absence
 from gonogo.domain.records import Plan
@@ -40,19 +40,16 @@ class Provider:
         if waited:
             engine = self.shop.engine
             plan_id = work.revision.plan_id
-            await self.shop.store.write(engine.model_answered, plan_id)
+            await self.shop.store.write(engine.pauses.model_answered, plan_id)
         return Completed({"output": work.subtask.id})
 
 
 def shop_of(store: Store, questions: list[Absence] | None, **more: Any) -> Workshop:
     """A workshop with patience; each question about the model is put in a list, if there is one."""
 
-    def ask(tx: Any, plan: Any, absence: Absence) -> None:
-        assert questions is not None
-        questions.append(absence)
-
-    over = None if questions is None else ask
-    options = {"patience": PATIENCE, "over_patience": over, **more}
+    asked = Questions(about_models=questions is not None)
+    asked.models = [] if questions is None else questions
+    options = {"patience": PATIENCE, "questions": asked, **more}
     return Workshop(store=store, options=options)
 
 
@@ -149,20 +146,20 @@ async def test_patience_ends_with_one_question_and_waiting_on_begins_anew(store:
         [asked] = questions
         assert (asked.tries, asked.error) == (2, "refused")
         assert (await shop.events(plan_id))[-1]["is_final"]
-        for verb in (shop.engine.resume_plan, shop.engine.pause):
+        for verb in (shop.engine.controls.resume_plan, shop.engine.controls.pause):
             with pytest.raises(Conflict):
                 await shop.do(verb, plan_id)
         with pytest.raises(Conflict, match="its model"):
-            await shop.do(shop.engine.replan, plan_id, "another way")
+            await shop.do(shop.engine.controls.replan, plan_id, "another way")
         # Somebody whose answer comes late does not answer the question.
-        await store.write(shop.engine.model_answered, plan_id)
+        await store.write(shop.engine.pauses.model_answered, plan_id)
         assert (await shop.plan(plan_id)).status is _P.PAUSED
 
-        await shop.do(shop.engine.wait_on, plan_id)
+        await shop.do(shop.engine.pauses.wait_on, plan_id)
         await shop.until_paused(plan_id)
         await looked(shop, plan_id, 1)
         with pytest.raises(Conflict, match="not for its model"):
-            await shop.do(shop.engine.wait_on, plan_id)
+            await shop.do(shop.engine.pauses.wait_on, plan_id)
 
 
 @pytest.mark.feature(230)
@@ -177,10 +174,10 @@ async def test_a_plan_whose_model_is_waited_for_no_longer_ends_with_what_it_has(
         await shop.until_paused(plan_id)
         await looked(shop, plan_id, 1, rest="b")
         with pytest.raises(Conflict):
-            await store.write(shop.engine.give_up, plan_id, "no", MODEL)
+            await store.write(shop.engine.pauses.give_up, plan_id, "no", MODEL)
         await shop.later(PATIENCE)
         await looked(shop, plan_id, 2, rest="b")
-        await store.write(shop.engine.give_up, plan_id, "no longer", MODEL)
+        await store.write(shop.engine.pauses.give_up, plan_id, "no longer", MODEL)
         await shop.end_of(plan_id)
 
         plan, rows = await shop.plan(plan_id), await shop.rows(plan_id)
@@ -224,12 +221,12 @@ async def test_a_persons_pause_is_theirs_and_going_on_asks_the_model_at_once(sto
         plan_id = await shop.start({"id": "a"})
         await shop.until_paused(plan_id)
         await looked(shop, plan_id, 1)
-        await shop.do(shop.engine.pause, plan_id)
+        await shop.do(shop.engine.controls.pause, plan_id)
         plan = await shop.plan(plan_id)
         assert (plan.pause_reason, plan.paused_until, plan.away) == (None, None, None)
         assert await store.read(at(shop.now + timedelta(days=1), due_timers)) == []
         provider.is_there = True
-        await shop.do(shop.engine.resume_plan, plan_id)
+        await shop.do(shop.engine.controls.resume_plan, plan_id)
         await shop.end_of(plan_id)
 
 
@@ -244,12 +241,12 @@ async def test_a_failure_in_a_pause_of_another_kind_changes_nothing_of_it(store:
     async with shop.open():
         shop.steps |= {"a": late}
         plan_id = await shop.start({"id": "a"})
-        await shop.do(shop.engine.pause, plan_id)
+        await shop.do(shop.engine.controls.pause, plan_id)
         gate.set()
         await shop.until(plan_id, "a", _S.PENDING)
         assert (await shop.plan(plan_id)).pause_reason is None
         # A timer that was left over does nothing either.
-        await store.write(shop.engine.wake, plan_id)
+        await store.write(shop.engine.pauses.wake, plan_id)
         assert (await shop.plan(plan_id)).status is _P.PAUSED
 
 
@@ -264,13 +261,13 @@ async def test_who_cannot_go_on_keeps_no_plan_that_is_sent_back(store: Store, sa
     async with shop.open():
         shop.steps |= {"a": late}
         plan_id = await shop.start({"id": "a"})
-        await shop.do(shop.engine.replan, plan_id, "another way")
+        await shop.do(shop.engine.controls.replan, plan_id, "another way")
         gate.set()
         await shop.until(plan_id, "a", _S.PENDING)
 
         plan = await shop.plan(plan_id)
         assert (plan.status, plan.pause_reason) == (_P.REPLANNING, None)
-        assert await store.read(shop.engine.is_at_rest, plan_id)
+        assert await store.read(shop.engine.rounds.is_at_rest, plan_id)
 
 
 async def test_a_quota_that_comes_instead_of_the_model_is_waited_for(store: Store) -> None:
@@ -313,10 +310,10 @@ async def test_when_the_one_that_was_to_find_out_is_gone_another_does_or_the_pla
         await shop.later(2)
         await hangs.wait()
         # Whoever looks meanwhile finds that somebody is at it.
-        await store.write(shop.engine.advance, plan_id)
+        await store.write(shop.engine.rounds.advance, plan_id)
         assert provider.asked.count("b") == 1
         provider.is_there = True
-        await shop.do(shop.engine.cancel_subtask, plan_id, "a")
+        await shop.do(shop.engine.controls.cancel_subtask, plan_id, "a")
         await shop.end_of(plan_id)
         assert provider.asked.count("b") == 2
 
@@ -329,7 +326,7 @@ async def test_where_nobody_is_left_who_waits_the_plan_goes_on(store: Store) -> 
         plan_id = await shop.start({"id": "a"}, {"id": "b"}, parallel=1)
         await shop.until_paused(plan_id)
         await looked(shop, plan_id, 1)
-        await shop.do(shop.engine.skip_subtask, plan_id, "a")
+        await shop.do(shop.engine.controls.skip_subtask, plan_id, "a")
         await shop.later(2)
         await shop.end_of(plan_id)
         assert (await shop.plan(plan_id)).status is _P.PARTIAL
@@ -363,9 +360,7 @@ async def test_a_full_workspace_is_waited_for_before_the_model_is_asked(store: S
 
 
 async def test_a_budget_that_is_spent_meanwhile_is_asked_about(store: Store) -> None:
-    asked: list[Excess] = []
-    more = {"budget": {"seconds": 1}, "over_budget": lambda tx, plan, spent: asked.append(spent)}
-    shop = shop_of(store, [], **more)
+    shop = shop_of(store, [], budget={"seconds": 1})
     provider = Provider(shop)
     async with shop.open():
         shop.steps |= {"a": provider}
@@ -374,7 +369,7 @@ async def test_a_budget_that_is_spent_meanwhile_is_asked_about(store: Store) -> 
         await looked(shop, plan_id, 1)
         await shop.later(2)
         plan = await when(shop, plan_id, lambda plan: plan.pause_reason == "budget")
-        assert asked
+        assert shop.engine.rounds.questions.budgets
         assert plan.paused_until is None
         assert provider.asked == ["a"]
 
@@ -388,7 +383,7 @@ async def test_a_subtask_that_was_answered_meanwhile_finds_out_as_well(store: St
         await shop.until_paused(plan_id)
         await shop.until(plan_id, "a", _S.WAITING_APPROVAL)
         await looked(shop, plan_id, 1, rest="b")
-        await store.write(shop.engine.resume, (await shop.rows(plan_id))["a"].key)
+        await store.write(shop.engine.work.resume, (await shop.rows(plan_id))["a"].key)
         assert (await shop.rows(plan_id))["a"].status is _S.PENDING
         provider.is_there = True
         await shop.later(2)
@@ -409,13 +404,13 @@ async def test_a_rollback_under_way_is_not_disturbed_and_may_be_given_up_in(stor
         plan = await shop.plan(plan_id)
         await store.write(set_plan, plan, pause_reason=ROLLING_BACK, rollback={"pause": MODEL})
         with pytest.raises(Conflict):
-            await shop.do(shop.engine.wait_on, plan_id)
-        await store.write(shop.engine.give_up, plan_id, "no longer", MODEL)
+            await shop.do(shop.engine.pauses.wait_on, plan_id)
+        await store.write(shop.engine.pauses.give_up, plan_id, "no longer", MODEL)
         await shop.end_of(plan_id)
 
 
 async def test_a_spent_budget_goes_before_a_model_that_is_away(store: Store) -> None:
-    shop, meet = shop_of(store, [], over_budget=lambda *about: None), anyio.Event()
+    shop, meet = shop_of(store, []), anyio.Event()
     here: list[str] = []
 
     async def step(work: Work) -> Outcome:

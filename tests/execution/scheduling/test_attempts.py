@@ -97,7 +97,7 @@ async def test_a_subtask_over_its_time_is_stopped_and_failed(open_shop: Workshop
 
 @pytest.mark.feature(60)
 async def test_a_subtask_that_names_no_time_has_that_of_the_settings(shop: Workshop) -> None:
-    shop.engine.timeout = 0.05
+    shop.runner.timeout = 0.05
     shop.steps["a"] = hangs
     async with shop.open():
         plan_id = await shop.carry_out({"id": "a"})
@@ -143,7 +143,7 @@ async def test_what_a_subtask_has_worked_when_it_rests_is_without_that_time(
         await open_shop.store.ride(waits(5))
         stood.append(work.watch.stood)
         if isinstance(outcome, Parked):
-            await open_shop.store.write(open_shop.engine.park, work)
+            await open_shop.store.write(open_shop.engine.work.park, work)
         return outcome
 
     open_shop.steps["a"] = step
@@ -166,7 +166,7 @@ async def test_a_subtask_whose_runner_gives_up_waiting_for_the_database_has_not_
     plan_id = await shop.start({"id": "a"})
     row = (await shop.rows(plan_id))["a"]
     with pytest.raises(Busy):
-        await shop.engine.subtask_job(Job("subtask", row.key, row.epoch))
+        await shop.runner.subtask_job(Job("subtask", row.key, row.epoch))
 
     assert (await shop.rows(plan_id))["a"] == row
     shop.steps.clear()

@@ -90,7 +90,7 @@ async def test_going_on_after_a_question_is_no_new_attempt(open_shop: Workshop) 
     plan_id = await open_shop.start({"id": "a"})
     await open_shop.until(plan_id, "a", _S.WAITING_APPROVAL)
 
-    await open_shop.store.write(open_shop.engine.resume, key_of(plan_id, "a"))
+    await open_shop.store.write(open_shop.engine.work.resume, key_of(plan_id, "a"))
     await open_shop.end_of(plan_id)
 
     assert len(await kept(open_shop, plan_id)) == 1
@@ -116,7 +116,7 @@ async def test_a_plan_whose_client_carries_out_the_tools_has_none(open_shop: Wor
     plan_id = await open_shop.approved({"id": "a"})
     session_id = (await open_shop.plan(plan_id)).session_id
     await open_shop.store.write(_host_at_client, session_id)
-    await open_shop.do(open_shop.engine.start, plan_id)
+    await open_shop.do(open_shop.engine.controls.start, plan_id)
     await open_shop.end_of(plan_id)
 
     assert await kept(open_shop, plan_id) == []

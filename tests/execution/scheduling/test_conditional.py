@@ -116,7 +116,7 @@ async def test_a_restart_forgets_nothing_of_what_a_condition_skipped(shop: Works
 
     shop.steps["wait"] = never
     async with shop.open():
-        await shop.do(shop.engine.start, plan_id)
+        await shop.do(shop.engine.controls.start, plan_id)
         await shop.until_run("wait")
     stuck.set()
     async with shop.open():

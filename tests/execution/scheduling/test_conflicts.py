@@ -61,7 +61,7 @@ async def test_an_outcome_that_comes_in_the_moment_of_a_takeover_is_not_written(
 
     def finish(tx: Tx) -> None:
         faster(tx, "subtasks", lambda: replaced(tx, held.key))
-        shop.engine.finish(tx, [(held, Completed({}))])
+        shop.engine.work.finish(tx, [(held, Completed({}))])
 
     with pytest.raises(Conflict, match="changed at this moment"):
         await shop.store.write(finish)
@@ -76,7 +76,7 @@ async def test_of_two_verbs_for_a_plan_in_one_moment_the_later_one_is_refused(
 
     def cancel(tx: Tx) -> None:
         faster(tx, "plans", lambda: paused(tx, plan_id))
-        shop.engine.cancel(tx, plan_id, "ann")
+        shop.engine.controls.cancel(tx, plan_id, "ann")
 
     with pytest.raises(Conflict, match=f"Plan {plan_id} changed at this moment"):
         await shop.store.write(cancel)
@@ -91,7 +91,7 @@ async def test_of_two_who_take_a_subtask_over_in_one_moment_one_carries_it_out(
 
     def take_over(tx: Tx) -> list[Any]:
         faster(tx, "subtasks", lambda: replaced(tx, held.key))
-        shop.engine.take_over(tx, held.key)
+        shop.engine.work.take_over(tx, held.key)
         return list(tx.outbox.jobs)
 
     assert await shop.store.write(take_over) == []
@@ -106,7 +106,7 @@ async def test_an_answer_for_another_revision_or_subtask_sets_nothing_going(
     plan_id = held.revision.plan_id
     before = await shop.rows(plan_id), await shop.events(plan_id)
 
-    await shop.store.write(shop.engine.resume, key.format(plan=plan_id))
+    await shop.store.write(shop.engine.work.resume, key.format(plan=plan_id))
 
     assert (await shop.rows(plan_id), await shop.events(plan_id)) == before
 
@@ -151,9 +151,9 @@ async def test_a_plan_whose_time_is_not_over_goes_on(
 ) -> None:
     plan_id = held.revision.plan_id
     before = await shop.rows(plan_id), await shop.events(plan_id)
-    shop.engine.plan_timeout = limit
+    shop.rule(plan_timeout=limit)
 
-    await shop.store.write(shop.engine.time_out, plan_id)
+    await shop.store.write(shop.engine.pauses.time_out, plan_id)
 
     assert (await shop.rows(plan_id), await shop.events(plan_id)) == before
     assert (await shop.plan(plan_id)).status is PlanStatus.RUNNING
@@ -164,7 +164,7 @@ async def test_a_plan_that_ends_unfinished_cancels_what_runs_and_skips_the_rest(
 ) -> None:
     plan_id = held.revision.plan_id
 
-    await shop.store.write(shop.engine.end_unfinished, plan_id, "enough")
+    await shop.store.write(shop.engine.controls.end_unfinished, plan_id, "enough")
 
     assert await shop.statuses(plan_id) == {"a": _S.CANCELLED, "b": _S.SKIPPED}
     assert (await shop.plan(plan_id)).status is PlanStatus.FAILED

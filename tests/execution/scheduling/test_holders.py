@@ -8,6 +8,7 @@ from fakes.workshop import Workshop
 from gonogo.domain.failures import Failure
 from gonogo.domain.records import Job
 from gonogo.domain.states import PlanStatus, SubtaskStatus
+from gonogo.execution.plans import check_held
 from gonogo.execution.scheduling import Completed, Failed, Outcome, Superseded, Work
 from gonogo.store import Store
 
@@ -50,10 +51,10 @@ async def test_what_a_holder_brings_that_was_replaced_is_dropped(
 ) -> None:
     plan_id = await broken_off(shop)
     old = await shop.held(plan_id, "b")
-    await shop.store.write(shop.engine.take_over, old.key)
+    await shop.store.write(shop.engine.work.take_over, old.key)
     before = await shop.events(plan_id)
 
-    await shop.store.write(shop.engine.finish, [(old, outcome)])
+    await shop.store.write(shop.engine.work.finish, [(old, outcome)])
 
     row = (await shop.rows(plan_id))["b"]
     assert (row.status, row.epoch) == (_S.RUNNING, old.epoch + 1)
@@ -63,13 +64,13 @@ async def test_what_a_holder_brings_that_was_replaced_is_dropped(
 async def test_a_holder_that_was_replaced_is_told_before_it_writes(shop: Workshop) -> None:
     plan_id = await broken_off(shop)
     old = await shop.held(plan_id, "b")
-    await shop.store.read(shop.engine.check, old)
-    await shop.store.write(shop.engine.take_over, old.key)
+    await shop.store.read(check_held, old)
+    await shop.store.write(shop.engine.work.take_over, old.key)
 
     with pytest.raises(Superseded):
-        await shop.store.read(shop.engine.check, old)
+        await shop.store.read(check_held, old)
     with pytest.raises(Superseded):
-        await shop.store.write(shop.engine.park, old)
+        await shop.store.write(shop.engine.work.park, old)
 
 
 async def test_a_runner_that_was_replaced_leaves_no_outcome(open_shop: Workshop) -> None:
@@ -88,14 +89,14 @@ async def test_a_subtask_that_does_not_run_is_not_taken_over(shop: Workshop) -> 
         plan_id = await shop.carry_out({"id": "a"})
     row = (await shop.rows(plan_id))["a"]
 
-    await shop.store.write(shop.engine.take_over, row.key)
-    await shop.store.write(shop.engine.take_over, f"{plan_id}/1/nothing")
+    await shop.store.write(shop.engine.work.take_over, row.key)
+    await shop.store.write(shop.engine.work.take_over, f"{plan_id}/1/nothing")
 
     assert (await shop.rows(plan_id))["a"] == row
 
 
 async def test_a_job_of_nothing_does_nothing(shop: Workshop) -> None:
-    await shop.engine.subtask_job(Job("subtask", "plan_nowhere/1/a", 1))
+    await shop.runner.subtask_job(Job("subtask", "plan_nowhere/1/a", 1))
 
     assert shop.runs == []
 
@@ -104,7 +105,7 @@ async def test_a_round_may_be_asked_for_at_any_time(open_shop: Workshop) -> None
     plan_id = await open_shop.carry_out({"id": "a"})
     before = await open_shop.events(plan_id)
 
-    await open_shop.engine.plan_job(Job("plan", plan_id))
+    await open_shop.runner.plan_job(Job("plan", plan_id))
 
     assert await open_shop.events(plan_id) == before
 
@@ -112,7 +113,7 @@ async def test_a_round_may_be_asked_for_at_any_time(open_shop: Workshop) -> None
 async def test_the_time_of_a_subtask_runs_on_through_a_restart(shop: Workshop) -> None:
     plan_id = await broken_off(shop)
     second = Workshop(store=shop.store, steps={"b": hangs}, timeout=0.05)
-    second.engine.timeout = 3600
+    second.runner.timeout = 3600
     second.now = shop.now.replace(hour=23)
     async with second.open():
         await second.end_of(plan_id)

@@ -76,7 +76,7 @@ async def test_plans_that_start_at_the_same_moment_take_no_more_room_than_there_
         plans = [await shop.approved({"id": "a"}, {"id": "b"}) for _ in range(4)]
         async with anyio.create_task_group() as group:
             for plan_id in plans:
-                group.start_soon(shop.do, shop.engine.start, plan_id)
+                group.start_soon(shop.do, shop.engine.controls.start, plan_id)
         for plan_id in plans:
             await shop.end_of(plan_id)
     assert shop.most == 1
@@ -113,7 +113,9 @@ async def test_room_that_a_plan_gives_up_goes_to_one_that_waits(store: Store, ve
         other = await shop.start({"id": "b"})
         assert await shop.statuses(other) == {"b": _S.PENDING}
         if verb != "park":
-            await shop.do(getattr(shop.engine, verb if verb == "pause" else "cancel"), plan_id)
+            await shop.do(
+                getattr(shop.engine.controls, verb if verb == "pause" else "cancel"), plan_id
+            )
         gate.set()
         await shop.end_of(other)
         assert (await shop.plan(other)).status == PlanStatus.COMPLETED

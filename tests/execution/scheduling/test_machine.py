@@ -222,7 +222,7 @@ class Machine(RuleBasedStateMachine):
         else:
             plan_id = self.plans[n % len(self.plans)]
             what = self.aim(verb, plan_id, n)
-            verb_of = getattr(self.floor.engine, verb)
+            verb_of = getattr(self.floor.engine.controls, verb)
             self.floor.crash(verb_of, plan_id, *what, ANN.id)
         self.checks.step()
 

@@ -67,7 +67,9 @@ async def test_the_limit_of_a_subtask_counts_work_before_a_question_and_not_the_
     await open_shop.until(plan_id, "a", _S.WAITING_APPROVAL)
     assert (await open_shop.rows(plan_id))["a"].worked_ms == 99_900
     open_shop.now += timedelta(days=3)
-    await open_shop.store.write(open_shop.engine.resume, (await open_shop.rows(plan_id))["a"].key)
+    await open_shop.store.write(
+        open_shop.engine.work.resume, (await open_shop.rows(plan_id))["a"].key
+    )
     await open_shop.end_of(plan_id)
 
     row = (await open_shop.rows(plan_id))["a"]
@@ -93,7 +95,9 @@ async def test_a_new_attempt_has_the_whole_time_again(open_shop: Workshop) -> No
     policy = {"max_attempts": 2, "delay": 10}
     plan_id = await open_shop.start({"id": "a", "timeout": 100, "retry_policy": policy})
     await open_shop.until(plan_id, "a", _S.WAITING_APPROVAL)
-    await open_shop.store.write(open_shop.engine.resume, (await open_shop.rows(plan_id))["a"].key)
+    await open_shop.store.write(
+        open_shop.engine.work.resume, (await open_shop.rows(plan_id))["a"].key
+    )
     await open_shop.until_run("a", 2)
     await open_shop.until(plan_id, "a", _S.PENDING)
     await open_shop.later(10)
@@ -246,7 +250,7 @@ async def test_a_person_may_go_on_earlier(open_shop: Workshop) -> None:
     open_shop.steps["a"] = quota(open_shop)
     plan_id = await open_shop.start({"id": "a"})
     await open_shop.until_paused(plan_id)
-    await open_shop.do(open_shop.engine.resume_plan, plan_id)
+    await open_shop.do(open_shop.engine.controls.resume_plan, plan_id)
     await open_shop.end_of(plan_id)
 
     assert await timers_of(open_shop, plan_id) == []
@@ -258,7 +262,7 @@ async def test_replanning_ends_the_pause_for_a_quota_and_leaves_no_timer(
     open_shop.steps["a"] = quota(open_shop)
     plan_id = await open_shop.start({"id": "a"})
     await open_shop.until_paused(plan_id)
-    await open_shop.do(open_shop.engine.replan, plan_id, "another way")
+    await open_shop.do(open_shop.engine.controls.replan, plan_id, "another way")
 
     plan = await open_shop.plan(plan_id)
     assert (plan.status, plan.pause_reason) == (PlanStatus.REPLANNING, None)
@@ -269,9 +273,9 @@ async def test_a_persons_pause_is_never_lifted_by_the_quotas_timer(open_shop: Wo
     open_shop.steps["a"] = quota(open_shop)
     plan_id = await open_shop.start({"id": "a"})
     await open_shop.until_paused(plan_id)
-    await open_shop.do(open_shop.engine.pause, plan_id)
+    await open_shop.do(open_shop.engine.controls.pause, plan_id)
     await open_shop.later(2 * HOUR)
-    await open_shop.store.write(open_shop.engine.wake, plan_id)
+    await open_shop.store.write(open_shop.engine.pauses.wake, plan_id)
 
     plan = await open_shop.plan(plan_id)
     assert (plan.status, plan.pause_reason) == (PlanStatus.PAUSED, None)
@@ -290,7 +294,7 @@ async def test_a_quota_met_during_a_persons_pause_leaves_it_the_persons(
     open_shop.steps["a"] = later_quota
     plan_id = await open_shop.start({"id": "a"})
     await open_shop.until_run("a")
-    await open_shop.do(open_shop.engine.pause, plan_id)
+    await open_shop.do(open_shop.engine.controls.pause, plan_id)
     gate.set()
     await open_shop.until(plan_id, "a", _S.PENDING)
 
@@ -334,12 +338,12 @@ async def test_a_plan_that_is_replanned_in_a_pause_for_a_quota_can_be_paused_aga
     await open_shop.until_paused(plan_id)
 
     def replan_in_vain(tx: Tx) -> None:
-        open_shop.engine.replan(tx, plan_id, "another way", "ann")
+        open_shop.engine.controls.replan(tx, plan_id, "another way", "ann")
         plan = plan_of(tx, plan_id)
         assert plan is not None
         assert (plan.pause_reason, plan.paused_until) == (None, None)
-        open_shop.engine.go_without(tx, plan_id, "there is none")
-        open_shop.engine.pause(tx, plan_id, "ann")
+        open_shop.engine.controls.go_without(tx, plan_id, "there is none")
+        open_shop.engine.controls.pause(tx, plan_id, "ann")
 
     await open_shop.store.write(replan_in_vain)
 
@@ -360,7 +364,7 @@ async def test_a_paused_plan_of_which_all_is_done_is_completed_when_its_time_is_
     async with shop.open():
         shop.steps["a"] = waits
         plan_id = await shop.start({"id": "a"})
-        await shop.do(shop.engine.pause, plan_id)
+        await shop.do(shop.engine.controls.pause, plan_id)
         go.set()
         await shop.until(plan_id, "a", _S.COMPLETED)
         await shop.later(600)
@@ -414,7 +418,7 @@ async def test_a_sibling_that_is_told_of_a_later_reset_makes_the_pause_longer(
     assert plan.paused_until - first.paused_until == timedelta(seconds=HOUR)
     # A timer that comes too early, as after a change of the clock, is set anew.
     await open_shop.store.write(drop_timer, "plan_resume", plan_id)
-    await open_shop.store.write(at(first.paused_until, open_shop.engine.wake), plan_id)
+    await open_shop.store.write(at(first.paused_until, open_shop.engine.pauses.wake), plan_id)
     assert (await open_shop.plan(plan_id)).status is PlanStatus.PAUSED
     assert "plan_resume" in await timers_of(open_shop, plan_id)
 
@@ -430,7 +434,7 @@ async def test_a_longer_pause_is_not_written_over_what_happened_in_the_same_mome
     def lengthen(tx: Tx) -> None:
         board = PlanState.open(tx, plan_id)
         assert move_plan(tx, board.plan, PlanStatus.RUNNING)
-        open_shop.engine.pause_for_quota(board, until)
+        open_shop.engine.pauses.pause_for_quota(board, until)
 
     with pytest.raises(Conflict, match="changed at this moment"):
         await open_shop.store.write(lengthen)

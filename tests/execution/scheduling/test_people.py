@@ -42,7 +42,7 @@ async def test_cancelling_a_plan_stops_what_runs_and_ends_it(
     plan_id = await open_shop.start({"id": "slow"}, {"id": "b", "dependencies": ["slow"]})
     await open_shop.until_run("slow")
     with anyio.fail_after(60):
-        await open_shop.do(open_shop.engine.cancel, plan_id)
+        await open_shop.do(open_shop.engine.controls.cancel, plan_id)
         await open_shop.end_of(plan_id)
         while open_shop.going:
             await anyio.lowlevel.checkpoint()
@@ -60,7 +60,7 @@ async def test_a_plan_that_is_over_cannot_be_cancelled(open_shop: Workshop) -> N
     before = await open_shop.plan(plan_id)
 
     with pytest.raises((Conflict, IllegalTransition), match="completed"):
-        await open_shop.do(open_shop.engine.cancel, plan_id)
+        await open_shop.do(open_shop.engine.controls.cancel, plan_id)
 
     assert await open_shop.plan(plan_id) == before
     assert before.started_at is not None
@@ -78,7 +78,7 @@ async def test_only_an_approved_plan_can_be_started(open_shop: Workshop) -> None
     await open_shop.store.write(undecided)
 
     with pytest.raises(Conflict, match="only an approved plan can be started"):
-        await open_shop.do(open_shop.engine.start, "draft")
+        await open_shop.do(open_shop.engine.controls.start, "draft")
     assert open_shop.runs == []
 
 
@@ -87,7 +87,7 @@ async def test_a_paused_plan_starts_nothing_and_goes_on_when_resumed(
 ) -> None:
     plan_id = await open_shop.start({"id": "slow"}, {"id": "b", "dependencies": ["slow"]})
     await open_shop.until_run("slow")
-    await open_shop.do(open_shop.engine.pause, plan_id)
+    await open_shop.do(open_shop.engine.controls.pause, plan_id)
     gate.set()
     await open_shop.until(plan_id, "slow", _S.COMPLETED)
 
@@ -96,7 +96,7 @@ async def test_a_paused_plan_starts_nothing_and_goes_on_when_resumed(
     last = (await open_shop.events(plan_id))[-1]
     assert (last["type"], last["is_final"]) == ("plan_progress", True)
 
-    await open_shop.do(open_shop.engine.resume_plan, plan_id)
+    await open_shop.do(open_shop.engine.controls.resume_plan, plan_id)
     await open_shop.end_of(plan_id)
     assert (await open_shop.plan(plan_id)).status is PlanStatus.COMPLETED
 
@@ -104,11 +104,15 @@ async def test_a_paused_plan_starts_nothing_and_goes_on_when_resumed(
 async def test_verbs_that_the_state_does_not_allow_name_it(open_shop: Workshop) -> None:
     plan_id = await open_shop.carry_out({"id": "a"})
 
-    for verb in (open_shop.engine.start, open_shop.engine.pause, open_shop.engine.resume_plan):
+    for verb in (
+        open_shop.engine.controls.start,
+        open_shop.engine.controls.pause,
+        open_shop.engine.controls.resume_plan,
+    ):
         with pytest.raises(Conflict, match="completed"):
             await open_shop.do(verb, plan_id)
     with pytest.raises(NotFound):
-        await open_shop.do(open_shop.engine.pause, "plan_nowhere")
+        await open_shop.do(open_shop.engine.controls.pause, "plan_nowhere")
 
 
 @pytest.mark.feature(208)
@@ -120,7 +124,7 @@ async def test_cancelling_a_subtask_leaves_its_siblings_alone(
     )
     await open_shop.until_run("slow")
     await open_shop.until_run("slow2")
-    await open_shop.do(open_shop.engine.cancel_subtask, plan_id, "slow")
+    await open_shop.do(open_shop.engine.controls.cancel_subtask, plan_id, "slow")
     gate.set()
     await open_shop.end_of(plan_id)
 
@@ -140,7 +144,7 @@ async def test_cancelling_a_subtask_ends_its_grant_and_no_other(
         for key in ("slow", "slow2")
     ]
     await open_shop.store.write(add_grants, granted)
-    await open_shop.do(open_shop.engine.cancel_subtask, plan_id, "slow")
+    await open_shop.do(open_shop.engine.controls.cancel_subtask, plan_id, "slow")
 
     assert await open_shop.store.read(active_grant, plan_id, 1, "slow") is None
     ended = await open_shop.store.read(grant_of, "of slow")
@@ -165,10 +169,10 @@ async def test_cancelling_a_plan_that_is_sent_back_ends_the_search_for_another_r
     open_shop.steps["a"] = parks_once(open_shop)
     plan_id = await open_shop.start({"id": "a"})
     await open_shop.until(plan_id, "a", _S.WAITING_APPROVAL)
-    await open_shop.do(open_shop.engine.replan, plan_id, "another way")
+    await open_shop.do(open_shop.engine.controls.replan, plan_id, "another way")
     await open_shop.until_searched()
     assert stops == []
-    await open_shop.do(open_shop.engine.cancel, plan_id)
+    await open_shop.do(open_shop.engine.controls.cancel, plan_id)
     await open_shop.end_of(plan_id)
 
     assert JobStop(REPLAN, plan_id) in stops
@@ -182,7 +186,7 @@ async def test_skipping_a_subtask_skips_its_dependants_and_nothing_else(
         {"id": "slow"}, {"id": "b", "dependencies": ["slow"]}, {"id": "c", "dependencies": ["b"]}
     )
     await open_shop.until_run("slow")
-    await open_shop.do(open_shop.engine.skip_subtask, plan_id, "b")
+    await open_shop.do(open_shop.engine.controls.skip_subtask, plan_id, "b")
     gate.set()
     await open_shop.end_of(plan_id)
 
@@ -199,11 +203,11 @@ async def test_a_subtask_that_runs_is_not_skipped_and_one_that_is_over_not_cance
     await open_shop.until(plan_id, "b", _S.COMPLETED)
 
     with pytest.raises(Conflict, match="cancel it instead"):
-        await open_shop.do(open_shop.engine.skip_subtask, plan_id, "slow")
+        await open_shop.do(open_shop.engine.controls.skip_subtask, plan_id, "slow")
     with pytest.raises(Conflict, match="completed already"):
-        await open_shop.do(open_shop.engine.cancel_subtask, plan_id, "b")
+        await open_shop.do(open_shop.engine.controls.cancel_subtask, plan_id, "b")
     with pytest.raises(NotFound, match="no subtask nothing"):
-        await open_shop.do(open_shop.engine.skip_subtask, plan_id, "nothing")
+        await open_shop.do(open_shop.engine.controls.skip_subtask, plan_id, "nothing")
 
 
 async def test_the_log_rests_when_all_that_is_left_waits_for_a_person(
@@ -227,7 +231,7 @@ async def test_the_log_does_not_rest_while_anything_of_the_plan_runs(
     await open_shop.until(plan_id, "asks", _S.WAITING_APPROVAL)
     await open_shop.until(plan_id, "quick", _S.COMPLETED)
     await open_shop.until_run("slow")
-    await open_shop.do(open_shop.engine.pause, plan_id)
+    await open_shop.do(open_shop.engine.controls.pause, plan_id)
 
     events = await open_shop.events(plan_id)
     assert events[-1]["type"] == "plan_paused"
@@ -242,8 +246,8 @@ async def test_an_answer_for_a_cancelled_subtask_starts_nothing(open_shop: Works
     plan_id = await open_shop.start({"id": "asks"})
     await open_shop.until(plan_id, "asks", _S.WAITING_APPROVAL)
     key = (await open_shop.rows(plan_id))["asks"].key
-    await open_shop.do(open_shop.engine.cancel, plan_id)
-    await open_shop.store.write(open_shop.engine.resume, key)
+    await open_shop.do(open_shop.engine.controls.cancel, plan_id)
+    await open_shop.store.write(open_shop.engine.work.resume, key)
 
     assert open_shop.runs == ["asks"]
     assert (await open_shop.statuses(plan_id))["asks"] is _S.CANCELLED
@@ -255,7 +259,7 @@ async def test_a_plan_that_changed_since_it_was_seen_is_not_begun(open_shop: Wor
     await open_shop.store.write(move_plan, seen, PlanStatus.CANCELLED)
 
     with pytest.raises((Conflict, IllegalTransition)):
-        await open_shop.store.write(open_shop.engine.begin, seen)
+        await open_shop.store.write(open_shop.engine.rounds.begin, seen)
 
 
 async def test_a_plan_that_is_cancelled_before_a_retry_leaves_no_timer(
@@ -271,7 +275,7 @@ async def test_a_plan_that_is_cancelled_before_a_retry_leaves_no_timer(
     later = open_shop.now + timedelta(days=1)
     assert [timer.kind for timer in await open_shop.store.read(at(later, due_timers))] == [ADVANCE]
 
-    await open_shop.do(open_shop.engine.cancel, plan_id)
+    await open_shop.do(open_shop.engine.controls.cancel, plan_id)
 
     assert await open_shop.store.read(at(later, due_timers)) == []
 
@@ -284,7 +288,7 @@ async def test_only_a_subtask_that_waits_to_start_can_be_failed_by_a_no(
 
     def fail(tx: Tx) -> None:
         no = Failure(message="a person said no")
-        open_shop.engine.fail_subtask(tx, plan_id, "slow", no)
+        open_shop.engine.controls.fail_subtask(tx, plan_id, "slow", no)
 
     with pytest.raises(Conflict, match="running; nobody waits"):
         await open_shop.store.write(fail)

@@ -100,7 +100,7 @@ async def test_a_parked_subtask_gives_its_place_to_another(open_shop: Workshop) 
     assert (await open_shop.statuses(plan_id))["asks"] is _S.WAITING_APPROVAL
     assert (await open_shop.plan(plan_id)).status is PlanStatus.RUNNING
     key = (await open_shop.rows(plan_id))["asks"].key
-    await open_shop.store.write(open_shop.engine.resume, key)
+    await open_shop.store.write(open_shop.engine.work.resume, key)
     await open_shop.end_of(plan_id)
 
     assert open_shop.runs == ["asks", "b", "asks"]

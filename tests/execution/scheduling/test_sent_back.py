@@ -86,25 +86,27 @@ async def test_without_a_new_revision_the_plan_goes_on_as_far_as_it_can(
 ) -> None:
     plan_id = await sent_back(open_shop)
 
-    await open_shop.store.write(open_shop.engine.go_without, plan_id, "there is no other way")
+    await open_shop.store.write(
+        open_shop.engine.controls.go_without, plan_id, "there is no other way"
+    )
     await open_shop.end_of(plan_id)
     assert (await open_shop.plan(plan_id)).status is PlanStatus.FAILED
     assert await open_shop.statuses(plan_id) == {"a": _S.FAILED, "b": _S.SKIPPED}
 
     before = await open_shop.events(plan_id)
-    await open_shop.store.write(open_shop.engine.go_without, plan_id, "late")
+    await open_shop.store.write(open_shop.engine.controls.go_without, plan_id, "late")
     assert await open_shop.events(plan_id) == before
 
 
 async def test_a_plan_that_is_sent_back_can_be_ended_or_cancelled(open_shop: Workshop) -> None:
     ended = await sent_back(open_shop)
-    await open_shop.store.write(open_shop.engine.end_unfinished, ended, "enough")
+    await open_shop.store.write(open_shop.engine.controls.end_unfinished, ended, "enough")
     await open_shop.end_of(ended)
     assert (await open_shop.rows(ended))["b"].reason == "enough"
 
     open_shop.searches = 0
     cancelled = await sent_back(open_shop)
-    await open_shop.do(open_shop.engine.cancel, cancelled)
+    await open_shop.do(open_shop.engine.controls.cancel, cancelled)
     await open_shop.end_of(cancelled)
     assert await open_shop.statuses(cancelled) == {"a": _S.FAILED, "b": _S.CANCELLED}
 
@@ -112,17 +114,17 @@ async def test_a_plan_that_is_sent_back_can_be_ended_or_cancelled(open_shop: Wor
 async def test_a_failed_plan_can_be_sent_back_and_a_completed_one_cannot(
     open_shop: Workshop,
 ) -> None:
-    open_shop.engine.replanning = None
+    open_shop.rule(replanning=None)
     open_shop.steps["a"] = breaks
     failed = await open_shop.carry_out({"id": "a"})
-    await open_shop.do(open_shop.engine.replan, failed, "another way")
+    await open_shop.do(open_shop.engine.controls.replan, failed, "another way")
     await open_shop.until_searched()
     plan = await open_shop.plan(failed)
     assert (plan.status, plan.finished_at) == (PlanStatus.REPLANNING, None)
 
     done = await open_shop.carry_out({"id": "b"})
     with pytest.raises(Conflict, match="completed and cannot be replanned"):
-        await open_shop.do(open_shop.engine.replan, done, "another way")
+        await open_shop.do(open_shop.engine.controls.replan, done, "another way")
 
 
 async def test_a_crash_while_a_plan_is_sent_back_has_it_looked_for_again(shop: Workshop) -> None:
@@ -147,7 +149,7 @@ async def test_a_running_plan_is_sent_back_by_a_person_once_what_runs_has_ended(
     open_shop.steps["slow"] = waits
     plan_id = await open_shop.start({"id": "slow"}, {"id": "b", "dependencies": ["slow"]})
     await open_shop.until_run("slow")
-    await open_shop.do(open_shop.engine.replan, plan_id, "another way")
+    await open_shop.do(open_shop.engine.controls.replan, plan_id, "another way")
     assert open_shop.searches == 0
 
     gate.set()

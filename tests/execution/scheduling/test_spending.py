@@ -7,7 +7,7 @@ from typing import Any
 import anyio
 import pytest
 
-from fakes.workshop import Step, Workshop, agrees, key_of, parks_once
+from fakes.workshop import Questions, Step, Workshop, agrees, key_of, parks_once
 from gonogo.domain.errors import Conflict, ModelFailed
 from gonogo.domain.replanning import BudgetSpent, Excess
 from gonogo.domain.states import PlanStatus, SubtaskStatus
@@ -21,10 +21,9 @@ _S = SubtaskStatus
 def shop_of(store: Store, asked: list[Excess], **limits: float) -> Workshop:
     """A workshop with a budget; each question about it is put in `asked`."""
 
-    def ask(tx: Any, plan: Any, spent: Excess) -> None:
-        asked.append(spent)
-
-    return Workshop(store=store, options={"budget": limits, "over_budget": ask})
+    questions = Questions()
+    questions.budgets = asked
+    return Workshop(store=store, options={"budget": limits, "questions": questions})
 
 
 def spends(limit: dict[str, int], meet: int = 1) -> Step:
@@ -47,7 +46,7 @@ def spends(limit: dict[str, int], meet: int = 1) -> Step:
 
 
 async def extend(shop: Workshop, plan_id: str, **limits: float) -> None:
-    await shop.store.write(shop.engine.extend, plan_id, limits, "ann")
+    await shop.store.write(shop.engine.pauses.extend, plan_id, limits, "ann")
 
 
 @pytest.mark.feature(213)
@@ -68,7 +67,7 @@ async def test_a_spent_budget_pauses_the_plan_and_asks_once_however_many_are_ref
         paused = [e for e in await shop.events(plan_id) if e["type"] == "plan_paused"]
         assert [e["metadata"]["reason"] for e in paused] == ["budget"]
         with pytest.raises(Conflict, match="budget"):
-            await shop.do(shop.engine.resume_plan, plan_id)
+            await shop.do(shop.engine.controls.resume_plan, plan_id)
 
         limit["tokens"] = 200
         await extend(shop, plan_id, tokens=200)
@@ -94,7 +93,7 @@ async def test_a_plan_that_gets_no_more_ends_and_says_why(store: Store) -> None:
             {"id": "d", "dependencies": ["b"]},
         )  # fmt: skip
         await shop.until_paused(plan_id)
-        await shop.store.write(shop.engine.give_up, plan_id, "no more")
+        await shop.store.write(shop.engine.pauses.give_up, plan_id, "no more")
         await shop.end_of(plan_id)
 
         rows = await shop.rows(plan_id)
@@ -120,13 +119,13 @@ async def test_a_plan_that_gets_no_more_ends_in_the_middle_of_a_rollback_too(sto
         await shop.until_paused(plan_id)
         await shop.store.write(pause_was, plan_id, None)
         with pytest.raises(Conflict, match="not for its budget"):
-            await shop.store.write(shop.engine.give_up, plan_id, "no more")
+            await shop.store.write(shop.engine.pauses.give_up, plan_id, "no more")
         await shop.store.write(pause_was, plan_id, "budget")
         with pytest.raises(Conflict, match="not for its budget"):
             await extend(shop, plan_id, tokens=200)
         assert (await shop.plan(plan_id)).status == PlanStatus.PAUSED
 
-        await shop.store.write(shop.engine.give_up, plan_id, "no more")
+        await shop.store.write(shop.engine.pauses.give_up, plan_id, "no more")
         await shop.end_of(plan_id)
         plan = await shop.plan(plan_id)
         assert (plan.status, plan.pause_reason) == (PlanStatus.PARTIAL, None)
@@ -170,7 +169,7 @@ async def test_a_subtask_that_goes_on_after_a_question_is_no_new_run(store: Stor
         shop.steps["a"] = parks_once(shop)
         plan_id = await shop.start({"id": "a"}, {"id": "b", "dependencies": ["a"]})
         await shop.until(plan_id, "a", _S.WAITING_APPROVAL)
-        await shop.store.write(shop.engine.resume, key_of(plan_id, "a"))
+        await shop.store.write(shop.engine.work.resume, key_of(plan_id, "a"))
         await shop.end_of(plan_id)
 
         assert shop.runs == ["a", "a", "b"]
@@ -248,7 +247,7 @@ async def test_a_budget_that_is_spent_during_a_persons_pause_leaves_it_the_perso
         shop.steps["a"] = spends_later
         plan_id = await shop.start({"id": "a"})
         await shop.until_run("a")
-        await shop.do(shop.engine.pause, plan_id)
+        await shop.do(shop.engine.controls.pause, plan_id)
         gate.set()
         await shop.until(plan_id, "a", _S.PENDING)
 
@@ -265,7 +264,7 @@ async def test_only_a_plan_that_waits_for_its_budget_gets_more_or_is_given_up(
         with pytest.raises(Conflict, match="approved, and not for its budget"):
             await extend(shop, plan_id, tokens=200)
         with pytest.raises(Conflict, match="approved, and not for its budget"):
-            await shop.store.write(shop.engine.give_up, plan_id, "enough")
+            await shop.store.write(shop.engine.pauses.give_up, plan_id, "enough")
 
 
 async def test_a_search_for_another_revision_that_spends_a_budget_asks_once_and_goes_on(
@@ -283,13 +282,13 @@ async def test_a_search_for_another_revision_that_spends_a_budget_asks_once_and_
 
         shop.steps["a"] = waits
         plan_id = await shop.start({"id": "a"})
-        await shop.store.write(shop.engine.pause_search, plan_id, spent)
+        await shop.store.write(shop.engine.rounds.pause_search, plan_id, spent)
         assert asked == []
-        await shop.do(shop.engine.replan, plan_id, "think again")
+        await shop.do(shop.engine.controls.replan, plan_id, "think again")
         gate.set()
         await shop.until_searched()
         for _ in range(2):
-            await shop.store.write(shop.engine.pause_search, plan_id, spent)
+            await shop.store.write(shop.engine.rounds.pause_search, plan_id, spent)
         plan = await shop.plan(plan_id)
         assert (plan.status, plan.pause_reason) == (PlanStatus.REPLANNING, "budget")
         assert asked == [spent]
@@ -324,5 +323,5 @@ async def test_the_last_that_is_refused_without_a_word_ends_what_is_told_of_the_
         assert (last["type"], last["is_final"]) == ("plan_progress", True)
         assert last["metadata"] == {"done": 0, "total": 2, "percentage": 50.0}
         # Nothing more is told of a plan that only rests.
-        await store.write(shop.engine.advance, plan_id)
+        await store.write(shop.engine.rounds.advance, plan_id)
         assert len(await shop.events(plan_id)) == told + 1

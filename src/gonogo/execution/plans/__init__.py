@@ -1,30 +1,37 @@
 """The life of a plan: proposed, commented on, approved, carried out, planned anew, ended.
 
 Promises: chat text is never taken as a decision; a plan is stored and shown before anything of it
-runs; what ends a plan also ends its grants.
+runs; a subtask starts only when all its dependencies have completed; what ends a subtask also
+starts what follows, in the same transaction; a plan never reports success that it did not have;
+after a crash the plan goes on from what is written, and no finished subtask runs again; what ends
+a plan also ends its grants.
 """
 
 from gonogo.execution.plans.account import Accounts
 from gonogo.execution.plans.approvals import (
+    AbsenceKind,
     BudgetKind,
     InterventionKind,
     PlanKind,
     SubtaskKind,
-    ask_about_budget,
-    ask_to_start,
 )
 from gonogo.execution.plans.comments import Answering
+from gonogo.execution.plans.ending import PlanEnding
+from gonogo.execution.plans.engine import Engine, check_held
 from gonogo.execution.plans.lifecycle import Planning, Proposals
+from gonogo.execution.plans.questions import PlanQuestions
 from gonogo.execution.plans.replanning import ABOUT as REPLAN_QUESTION
 from gonogo.execution.plans.replanning import Replanning, Search
 from gonogo.execution.plans.retry import Retry
 from gonogo.execution.plans.revisions import PlanReader
-from gonogo.execution.plans.runner import Engine
+from gonogo.execution.plans.rounds import PlanRules
+from gonogo.execution.plans.runner import PlanRunner
 from gonogo.execution.plans.subtasks import AgentStep, BuiltInKinds, Subtasks, ToolStep
 from gonogo.execution.plans.threads import Threads
 
 __all__ = [
     "REPLAN_QUESTION",
+    "AbsenceKind",
     "Accounts",
     "AgentStep",
     "Answering",
@@ -32,8 +39,12 @@ __all__ = [
     "BuiltInKinds",
     "Engine",
     "InterventionKind",
+    "PlanEnding",
     "PlanKind",
+    "PlanQuestions",
     "PlanReader",
+    "PlanRules",
+    "PlanRunner",
     "Planning",
     "Proposals",
     "Replanning",
@@ -43,6 +54,5 @@ __all__ = [
     "Subtasks",
     "Threads",
     "ToolStep",
-    "ask_about_budget",
-    "ask_to_start",
+    "check_held",
 ]

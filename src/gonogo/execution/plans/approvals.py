@@ -1,22 +1,23 @@
 """What answers about plans, subtasks, doubts and budgets mean: kinds of the desk."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from gonogo.domain.errors import Conflict, InvalidMessage
 from gonogo.domain.failures import Category, Failure
-from gonogo.domain.plan import Revision, Subtask, dependants
+from gonogo.domain.plan import Revision, dependants
 from gonogo.domain.plan_views import plan_changes
 from gonogo.domain.records import Approval, Plan, SubtaskRow
-from gonogo.domain.replanning import WORDS, Excess, Limits
+from gonogo.domain.replanning import WORDS, Limits
 from gonogo.domain.schedule import elapsed
-from gonogo.domain.states import ApprovalKind, DecisionWord
-from gonogo.domain.strict_json import digest
-from gonogo.execution.approvals import ApprovalService, ApprovalType, Matter, Question, Ruling
+from gonogo.domain.states import DecisionWord
+from gonogo.execution.approvals import ApprovalType, Matter, Ruling
+from gonogo.execution.plans.engine import Engine
 from gonogo.execution.plans.lifecycle import Planning
+from gonogo.execution.plans.pauses import Pauses
 from gonogo.execution.plans.revisions import also_asked, completed
-from gonogo.i18n import DEFAULT, say
+from gonogo.execution.scheduling import MODEL
 from gonogo.store import Tx
 from gonogo.store.plans import (
     add_revision,
@@ -29,7 +30,7 @@ from gonogo.store.plans import (
     subtask_key,
 )
 from gonogo.store.reports import runs_of_plan, used_by_plan, used_by_session
-from gonogo.store.sessions import session_of, spoken_in
+from gonogo.store.sessions import session_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,7 @@ class PlanKind:
         current, session = current_revision(tx, plan), session_of(tx, plan.session_id)
         assert session is not None  # noqa: S101 - the plan names its session
         revision = self._take_over(tx, plan, current, ruling)
-        self.planning.closing(tx, plan)
+        self.planning.ending.drop_searches(tx, plan)
         if not revise_plan(tx, plan, revision, plan.floor):
             raise Conflict(f"Plan {plan.id} changed at this moment")
         revised = replace(plan, revision=revision.number, digest=revision.digest)
@@ -122,24 +123,18 @@ def _check_named(tx: Tx, plan: Plan, ruling: Ruling) -> None:
 
 # Subtasks that ask before they start: the kind `subtask` of the desk.
 
-Resume = Callable[[Tx, str], None]
-Skip = Callable[[Tx, str, str, str], None]
-Fail = Callable[[Tx, str, str, Failure], None]
-
 
 @dataclass(frozen=True, slots=True)
 class SubtaskKind:
     """What a person's answer to "may this subtask start?" means."""
 
-    resume: Resume
-    skip: Skip
-    fail: Fail
+    engine: Engine
 
     def settle(self, tx: Tx, approval: Approval, ruling: Ruling) -> None:
         """Start exactly that subtask, or leave it out."""
         match ruling.word:
             case DecisionWord.APPROVE:
-                self.resume(tx, _key(approval))
+                self.engine.work.resume(tx, _key(approval))
             case DecisionWord.REJECT:
                 self._reject(tx, approval, ruling)
             case _:
@@ -158,27 +153,10 @@ class SubtaskKind:
         said = (ruling.feedback or "").strip()
         message = f"Its start was rejected by {ruling.by.name}{said and ': '}{said}"
         failure = Failure(message=message, category=Category.PERMISSION)
-        self.fail(tx, revision.plan_id, subtask_id, failure)
+        self.engine.controls.fail_subtask(tx, revision.plan_id, subtask_id, failure)
 
     def _leave_out(self, tx: Tx, approval: Approval, by: str) -> None:
-        self.skip(tx, approval.plan_id or "", approval.subtask_id or "", by)
-
-
-def ask_to_start(
-    desk: ApprovalService, tx: Tx, plan: Plan, revision: Revision, subtask: Subtask
-) -> None:
-    """Ask a person whether a subtask may start."""
-    locale = spoken_in(tx, plan.session_id) or DEFAULT
-    desk.open(
-        tx,
-        Question(
-            session_id=plan.session_id, kind=ApprovalKind.SUBTASK, subject=subtask.description,
-            details={"subtask": subtask.model_dump(mode="json", exclude_none=True)},
-            reason=say("subtask_question", locale, description=subtask.description),
-            digest=revision.digest, plan_id=plan.id, revision=revision.number,
-            subtask_id=subtask.id, agent=subtask.agent, matter=Matter(subtasks=(subtask,)),
-        ),
-    )  # fmt: skip
+        self.engine.controls.skip_subtask(tx, approval.plan_id or "", approval.subtask_id or "", by)
 
 
 def _key(approval: Approval) -> str:
@@ -218,8 +196,6 @@ class InterventionKind:
 
 # Budgets that are spent: the question about one, and what its answers mean.
 
-ABOUT = "budget"
-
 _MOST = 1e15
 
 
@@ -227,12 +203,9 @@ _MOST = 1e15
 class BudgetKind:
     """The answers about budgets: more of the same, other limits, or the end."""
 
+    pauses: Pauses
     limits: Limits
     """Those of the settings: what an approval adds."""
-    extend: Callable[[Tx, str, Limits, str], None]
-    """Sets limits of a plan and goes on with it: the engine's."""
-    give_up: Callable[[Tx, str, str], None]
-    """Ends a plan that is paused for its budget: the engine's."""
 
     def settle(self, tx: Tx, approval: Approval, ruling: Ruling) -> None:
         """Go on with more, or end the plan."""
@@ -240,19 +213,19 @@ class BudgetKind:
         match ruling.word:
             case DecisionWord.REJECT:
                 said = f"the budget is spent, and {ruling.by.name} gave no more"
-                self.give_up(tx, plan_id, said)
+                self.pauses.give_up(tx, plan_id, said)
             case DecisionWord.EDIT:
                 limits = _limits(ruling.changes)
                 _check_used(tx, plan_id, limits)
-                self.extend(tx, plan_id, limits, ruling.by.id)
+                self.pauses.extend(tx, plan_id, limits, ruling.by.id)
             case _:
                 more = self._more(tx, approval)
-                self.extend(tx, plan_id, more, ruling.by.id)
+                self.pauses.extend(tx, plan_id, more, ruling.by.id)
 
     def lapse(self, tx: Tx, approval: Approval) -> None:
         """Nobody answered in time."""
         said = "the budget is spent, and the question about it expired"
-        self.give_up(tx, approval.plan_id or "", said)
+        self.pauses.give_up(tx, approval.plan_id or "", said)
 
     def _more(self, tx: Tx, approval: Approval) -> Limits:
         what, limit = approval.details["what"], approval.details["limit"]
@@ -262,26 +235,6 @@ class BudgetKind:
             # The time that the question itself took is not held against the plan.
             base = max(base, elapsed(plan.started_at, tx.now))
         return {what: base + self.limits.get(what, limit)}
-
-
-def ask_about_budget(desk: ApprovalService, tx: Tx, plan: Plan, spent: Excess) -> None:
-    """Ask a person what is to become of a plan that reached a limit."""
-    locale = spoken_in(tx, plan.session_id) or DEFAULT
-    what = say(f"budget_{spent.what}", locale)
-    shown = {"used": f"{spent.used:g}", "limit": f"{spent.limit:g}", "what": what}
-    details = {
-        "about": ABOUT, "what": spent.what, "used": round(spent.used, 6), "limit": spent.limit,
-    }  # fmt: skip
-    desk.open(
-        tx,
-        Question(
-            session_id=plan.session_id, kind=ApprovalKind.INTERVENTION,
-            subject=say("budget_subject", locale, **shown), details=details,
-            reason=say("budget_question", locale, setting=spent.setting, **shown),
-            digest=digest({"plan_id": plan.id, **details}), plan_id=plan.id,
-            revision=plan.revision,
-        ),
-    )  # fmt: skip
 
 
 def _check_used(tx: Tx, plan_id: str, limits: Limits) -> None:
@@ -314,3 +267,30 @@ def _limits(changes: Any) -> Limits:  # noqa: ANN401 - as the person sent it
         if not 0 < value <= _MOST:
             raise InvalidMessage(f"{name} must be above zero and at most {_MOST:g}")
     return found
+
+
+# Models that do not answer: what the answers about one mean.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AbsenceKind:
+    """The answers about a model that does not answer: wait on, or end the plan."""
+
+    pauses: Pauses
+
+    def settle(self, tx: Tx, approval: Approval, ruling: Ruling) -> None:
+        """Wait for as long again, or end the plan with what it has reached."""
+        plan_id = approval.plan_id or ""
+        match ruling.word:
+            case DecisionWord.APPROVE:
+                self.pauses.wait_on(tx, plan_id, ruling.by.id)
+            case DecisionWord.REJECT:
+                said = f"the model did not answer, and {ruling.by.name} waited no longer"
+                self.pauses.give_up(tx, plan_id, said, about=MODEL)
+            case _:
+                raise InvalidMessage("Whether to wait on is approved or rejected, not edited")
+
+    def lapse(self, tx: Tx, approval: Approval) -> None:
+        """Nobody answered in time."""
+        said = "the model did not answer, and the question about it expired"
+        self.pauses.give_up(tx, approval.plan_id or "", said, about=MODEL)

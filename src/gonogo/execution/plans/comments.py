@@ -27,12 +27,13 @@ from gonogo.domain.replanning import BudgetSpent, next_revision
 from gonogo.domain.reviews import MOST_OPEN, checked_content, comment_facts, read_answers
 from gonogo.domain.states import ApprovalStatus, PlanStatus
 from gonogo.execution.approvals import ApprovalService
-from gonogo.execution.plans.lifecycle import ARCHITECT, Planning
+from gonogo.execution.plans.ending import ARCHITECT, revise_thread
+from gonogo.execution.plans.lifecycle import Planning
 from gonogo.execution.plans.replanning import ArchitectTalk
 from gonogo.execution.plans.revisions import also_asked, completed
 from gonogo.execution.scheduling import REPLAN, Superseded
 from gonogo.i18n import say as text
-from gonogo.store import Tx, go_on, new_id, stop
+from gonogo.store import Tx, go_on, new_id
 from gonogo.store import events as log
 from gonogo.store.approvals import (
     add_comment,
@@ -92,7 +93,7 @@ def _check(tx: Tx, plan: Plan) -> None:
 
 _TALK = ArchitectTalk(
     column="revising",
-    name=lambda plan: f"{plan.id}/revise/{(plan.revising or {}).get('id')}",
+    name=revise_thread,
     script=lambda plan: f"revise-{plan.revision}",
     brief=brief,
     check=_check,
@@ -173,18 +174,6 @@ class Answering:
         )  # fmt: skip
         go_on(tx, REPLAN, plan.id)
 
-    def drop(self, tx: Tx, plan: Plan) -> None:
-        """A decision has come, or the plan is over: the planner's answers are not waited for."""
-        if plan.revising is None:
-            return
-        self.talk.drop_calls(tx, self.desk, plan)
-        end_revising(tx, plan.id)
-        stop(tx, REPLAN, plan.id)
-        log.note(
-            tx, plan.session_id, actor="gonogo", action="plan.revising_ended",
-            subject=plan.id, revision=plan.revision, reason="the plan was decided meanwhile",
-        )  # fmt: skip
-
     def _check_named(
         self, tx: Tx, plan: Plan, subtask_id: str | None, revision: int | None
     ) -> None:
@@ -230,7 +219,7 @@ class Answering:
             tx, plan.session_id, actor=f"agent:{ARCHITECT}", action="plan.comments_answered",
             subject=plan.id, revision=revision.number, digest=revision.digest, answers=answers,
         )  # fmt: skip
-        self.talk.drop_calls(tx, self.desk, plan)
+        self.planning.ending.drop_search(tx, plan, revise_thread(plan))
         self.desk.withdraw(tx, asked, ApprovalStatus.SUPERSEDED)
         revised = replace(plan, revision=revision.number, digest=revision.digest, revising=None)
         self.planning.proposals.put_before_person(
@@ -245,7 +234,7 @@ class Answering:
 
     def give_up(self, tx: Tx, plan: Plan, reason: str) -> None:
         """There is no new revision: the plan waits as it was, with its comments open."""
-        self.talk.drop_calls(tx, self.desk, plan)
+        self.planning.ending.drop_search(tx, plan, revise_thread(plan))
         end_revising(tx, plan.id)
         count = count_open_comments(tx, plan.id)
         facts = PlanChangedFacts(plan_id=plan.id, reason=reason, open_comments=count)

@@ -1,301 +1,40 @@
 """What people do to a plan that was approved: start, pause, resume, cancel; one subtask or all."""
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from typing import Any
 
-from gonogo.domain.errors import Conflict, ModelFailed
-from gonogo.domain.failures import Absence, Category, Failure
-from gonogo.domain.records import Plan
-from gonogo.domain.replanning import Limits
-from gonogo.domain.schedule import SubtaskStanding, outcome
-from gonogo.domain.states import ENDED, SUBTASK, PlanStatus, SubtaskStatus
-from gonogo.execution.scheduling import BUDGET, MODEL, QUOTA, REPLAN, RESUME, ROLLING_BACK, Deferred
+from gonogo.domain.errors import Conflict
+from gonogo.domain.failures import Failure
+from gonogo.domain.states import SUBTASK, PlanStatus, SubtaskStatus
+from gonogo.execution.plans.pauses import Pauses
+from gonogo.execution.plans.rounds import Rounds
+from gonogo.execution.scheduling import BUDGET, MODEL, REPLAN
 from gonogo.execution.scheduling import events as _tell
-from gonogo.execution.scheduling.plan_state import PlanState, goes_on
-from gonogo.execution.scheduling.scheduler import BY_ITSELF, NO_PAUSE, PLAN_TIMEOUT, RUNTIME, Rounds
-from gonogo.i18n import say
+from gonogo.execution.scheduling.plan_state import (
+    BY_ITSELF,
+    NO_PAUSE,
+    RUNTIME,
+    PlanState,
+)
 from gonogo.store import Tx, stop
-from gonogo.store.jobs import drop_timer, set_timer
 from gonogo.store.plans import end_grant
-from gonogo.store.sessions import spoken_in
-
-# Pauses that nobody asked for, and ends that time brings.
-#
-# A quota that is used up pauses a plan until it is there again. A model that does not answer pauses
-# it for as long as it is waited for: from time to time one of the subtasks that need it finds out
-# whether it is back, and the others wait for what that one finds. Then a person is asked.
 
 _S = SubtaskStatus
-_SOON = timedelta(seconds=5)
-_SAME = timedelta(seconds=1)
-"""Resets that lie no further apart are one."""
-
-
-@dataclass(slots=True, kw_only=True)
-class Pauses(Rounds):
-    """What quotas, models and time limits do to a plan, each a part of its caller's transaction."""
-
-    patience: float = 0.0
-    """Seconds for which a model is waited for that does not answer; 0: not at all."""
-    over_patience: Callable[[Tx, Plan, Absence], None] | None = None
-    """Called in the transaction in which patience with a model ends: ask a person. Without it the
-    plan ends."""
-
-    def on_timer(self, tx: Tx, kind: str, plan_id: str) -> None:
-        """Carry out one of the timers of a plan."""
-        verbs = {RESUME: self.wake, PLAN_TIMEOUT: self.time_out}
-        verbs.get(kind, self.advance)(tx, plan_id)
-
-    def hold_back(self, board: PlanState, deferred: Mapping[str, Deferred]) -> None:
-        """Pause a plan whose subtasks could not go on, by their ids."""
-        needed = [deferred[key] for key in self._may_go_on(board) if key in deferred]
-        spent = [each.spent for each in needed if each.spent is not None]
-        resets = [each.until for each in needed if each.until is not None]
-        away = [each.away for each in needed if each.away is not None]
-        if spent:
-            self.pause_for_budget(board, spent[0])
-        elif resets:
-            self.pause_for_quota(board, max(resets))
-        elif away:
-            self.pause_for_model(board, away[0])
-
-    def extend(self, tx: Tx, plan_id: str, limits: Limits, by: str) -> None:
-        """A person gave a plan that is paused for its budget other limits: go on.
-
-        If it was the search for another revision that reached the limit, the search goes on.
-
-        Raises:
-            Conflict: it is not paused for its budget.
-        """
-        board = self._asked_about(tx, plan_id, BUDGET)
-        own = board.plan.budget or {}
-        board.set_plan(budget={**own, "limits": {**own.get("limits", {}), **limits}})
-        self.end_pause(board, by, BUDGET)
-
-    def wait_on(self, tx: Tx, plan_id: str, by: str) -> None:
-        """A person has a model that does not answer waited for as long again.
-
-        Raises:
-            Conflict: the plan is not paused for its model.
-        """
-        self.end_pause(self._asked_about(tx, plan_id, MODEL), by, MODEL)
-
-    def give_up(self, tx: Tx, plan_id: str, reason: str, about: str = BUDGET) -> None:
-        """End a plan that is paused until a person answers, and does not get what it waits for.
-
-        Args:
-            about: What it is paused for.
-
-        Raises:
-            Conflict: it is not paused for that.
-        """
-        board = PlanState.open(tx, plan_id)
-        # It ends in the middle of a rollback too, as it may be cancelled there.
-        held = board.plan.rollback if board.plan.pause_reason == ROLLING_BACK else None
-        if held is None or held["pause"] != about:
-            board = self._asked_about(tx, plan_id, about)
-        self.cut_short(board, reason)
-
-    def _asked_about(self, tx: Tx, plan_id: str, about: str) -> PlanState:
-        board = PlanState.open(tx, plan_id)
-        if board.plan.pause_reason != about or board.plan.paused_until is not None:
-            raise Conflict(f"Plan {plan_id} is {board.plan.status}, and not for its {about}")
-        return board
-
-    def pause_for_quota(self, board: PlanState, until: datetime) -> None:
-        """Start nothing new until a model's quota is there again; then go on.
-
-        What hits the same quota later shares the pause. A pause of another kind stays as it is.
-        """
-        plan, reset = board.plan, board.plan.paused_until
-        later = reset is not None and (plan.pause_reason == MODEL or until > reset + _SAME)
-        if not (later or board.may_rest()):
-            return
-        board.rest(**{**NO_PAUSE, "pause_reason": QUOTA, "paused_until": until})
-        set_timer(board.tx, RESUME, plan.id, until)
-        shown = until.strftime("%Y-%m-%d %H:%M:%S UTC")
-        content = say("plan_paused_quota", spoken_in(board.tx, plan.session_id), until=shown)
-        _tell.changed(board, "plan_paused", RUNTIME, QUOTA, until=until, content=content)
-
-    def pause_for_model(self, board: PlanState, error: ModelFailed) -> None:
-        """Start nothing new until a model answers again; ask a person when it takes too long.
-
-        What fails meanwhile shares the pause. A pause of another kind stays as it is.
-        """
-        plan, waits = board.plan, self._is_due(board)
-        if not (waits or board.may_rest()):
-            return
-        absence = Absence.after(plan.away, error, board.now)
-        until = absence.next_try(board.now, self.patience)
-        to = {"pause_reason": MODEL, "paused_until": until, "away": absence.as_json()}
-        board.rest(**to)
-        if not waits:
-            self._tell_waiting(board, absence)
-        if until is not None:
-            set_timer(board.tx, RESUME, plan.id, until)
-        elif self.over_patience is not None:
-            self.over_patience(board.tx, board.plan, absence)
-        else:
-            board.write()
-            self.cut_short(board, f"the model did not answer: {absence.error}")
-
-    def _tell_waiting(self, board: PlanState, absence: Absence) -> None:
-        shown = absence.ends_at(self.patience).strftime("%Y-%m-%d %H:%M:%S UTC")
-        content = say(
-            "plan_paused_model", spoken_in(board.tx, board.plan.session_id), until=shown,
-            error=absence.error,
-        )  # fmt: skip
-        until = board.plan.paused_until
-        _tell.changed(board, "plan_paused", RUNTIME, MODEL, until=until, content=content)
-
-    def model_answered(self, tx: Tx, plan_id: str) -> None:
-        """A model answered somebody who had asked it while the plan waited for it: go on."""
-        board = PlanState.open(tx, plan_id)
-        if board.plan.pause_reason == MODEL and board.plan.paused_until is not None:
-            self.end_pause(board, RUNTIME, MODEL)
-
-    def _is_due(self, board: PlanState) -> bool:
-        """Whether a plan waits for its model, and the time has come to ask it again."""
-        until = board.plan.paused_until
-        return board.plan.pause_reason == MODEL and until is not None and until <= board.now
-
-    def _rest(self, board: PlanState, room: int | None) -> None:
-        if self._is_due(board):
-            self._find_out(board, room)
-        Rounds._rest(self, board, room)
-
-    def _find_out(self, board: PlanState, room: int | None) -> None:
-        """Have one of the subtasks that wait for the model ask it; where none does, go on."""
-        absence = Absence.of(board.plan.away or {})
-        probe = board.rows.get(absence.probe or "")
-        if probe is not None and probe.status is _S.RUNNING:
-            return
-        waiting = [key for key in self._may_go_on(board) if _is_put_off(board.rows[key])]
-        if not waiting:
-            self.end_pause(board, RUNTIME, MODEL)
-        elif room is not None and board.count_running() >= room:
-            self._look_again(board)
-        else:
-            board.set_plan(away=absence.found_out_by(waiting[0]).as_json())
-            spent = self._start_all(board, waiting[:1])
-            if spent is not None:
-                self.pause_for_budget(board, spent)
-
-    def _may_go_on(self, board: PlanState) -> list[str]:
-        """The subtasks that go on if they can: of a plan that is sent back, what is unsettled."""
-        ids = list(board.shape.subtasks)
-        if board.plan.status is not PlanStatus.REPLANNING:
-            return ids
-        left = board.unsettled()
-        return [key for key in ids if key in left]
-
-    def _look_again(self, board: PlanState) -> None:
-        until = board.now + _SOON
-        board.set_plan(paused_until=until)
-        set_timer(board.tx, RESUME, board.plan.id, until)
-
-    def wake(self, tx: Tx, plan_id: str) -> None:
-        """The time has come for which a plan was paused: go on, or ask its model again.
-
-        A person may have paused the plan meanwhile.
-        """
-        board = PlanState.open(tx, plan_id)
-        until, reason = board.plan.paused_until, board.plan.pause_reason
-        if reason not in BY_ITSELF or until is None:
-            return
-        if until > tx.now:
-            set_timer(tx, RESUME, plan_id, until)
-        elif reason == QUOTA:
-            self.end_pause(board, RUNTIME, QUOTA)
-        else:
-            self._go_on(board)
-
-    def end_pause(self, board: PlanState, by: str, reason: str | None = None) -> None:
-        """Go on with a paused plan, or with what comes before its search and that itself."""
-        self._drop_resume(board)
-        if board.plan.status is PlanStatus.REPLANNING:
-            board.set_plan(**NO_PAUSE)
-        else:
-            board.move_plan(PlanStatus.RUNNING, **NO_PAUSE)
-        _tell.changed(board, "plan_resumed", by, reason)
-        self._go_on(board)
-
-    def time_out(self, tx: Tx, plan_id: str) -> None:
-        """A plan's time is over: what runs fails, what waits is skipped, the plan ends."""
-        board = PlanState.open(tx, plan_id)
-        limit, since = self.plan_timeout, board.plan.started_at
-        if limit is None or since is None or board.plan.status in ENDED:
-            return
-        due = since + timedelta(seconds=limit)
-        if tx.now < due:
-            set_timer(tx, PLAN_TIMEOUT, plan_id, due)
-            return
-        said = f"The plan's time limit of {limit:g} s is over"
-        self.cut_short(board, said, Failure(message=said, category=Category.TIMEOUT))
-
-    def cut_short(self, board: PlanState, reason: str, failure: Failure | None = None) -> None:
-        """End a plan now: what runs fails, or is cancelled, and the rest is skipped.
-
-        Where another revision waits to be approved, the plan ends in the one before it.
-        """
-        board = board.at_approved()
-        ids = list(board.shape.subtasks)
-        left = [key for key in ids if board.rows[key].status not in SUBTASK.terminal]
-        for subtask_id in left:
-            if board.rows[subtask_id].status is not _S.RUNNING:
-                self.dropped(board.tx, board.whole_row(subtask_id), reason)
-                self._skip(board, subtask_id, reason)
-            elif failure is None:
-                self._cancel(board, subtask_id, reason)
-            else:
-                self._fail_running(board, subtask_id, failure)
-        if board.plan.status is PlanStatus.REPLANNING:
-            stop(board.tx, REPLAN, board.plan.id)
-        self._room(board)
-        board.write()
-        _tell.progress(board)
-        # What was cut off was still to be done, whatever conditions would have said of it.
-        declined = frozenset(key for key, row in board.rows.items() if row.declined and not left)
-        statuses = {key: row.status for key, row in board.rows.items()}
-        ended = outcome(board.shape.revision.subtasks, statuses, declined)
-        assert ended is not None  # noqa: S101 - every subtask is over
-        self._end(board, ended)
-
-    def _fail_running(self, board: PlanState, subtask_id: str, failure: Failure) -> None:
-        row = board.whole_row(subtask_id)
-        _tell.error(board, subtask_id, failure)
-        self.dropped(board.tx, row, failure.message)
-        stop(board.tx, "subtask", row.key)
-        self._write_failed(board, subtask_id, failure, attempt=row.attempt, since=row.active_since)
-
-    def _drop_timers(self, board: PlanState) -> None:
-        Rounds._drop_timers(self, board)
-        self._drop_resume(board)
-
-    def _drop_resume(self, board: PlanState) -> None:
-        if board.plan.paused_until is not None:
-            drop_timer(board.tx, RESUME, board.plan.id)
-
-
-def _is_put_off(row: SubtaskStanding) -> bool:
-    """Whether a subtask was begun and waits to go on, for nobody in particular."""
-    return row.status is _S.PENDING and goes_on(row)
-
-
 _REPLANNED = frozenset(
     {PlanStatus.RUNNING, PlanStatus.PAUSED, PlanStatus.FAILED, PlanStatus.PARTIAL}
 )
 
 
-@dataclass(slots=True, kw_only=True)
-class PlanControls(Pauses):
+@dataclass(frozen=True, slots=True)
+class PlanControls:
     """The verbs of people, each a part of its caller's transaction.
 
     All of them raise NotFound for what does not exist, and Conflict, naming the state, where the
     plan or the subtask does not allow it.
     """
+
+    rounds: Rounds
+    pauses: Pauses
 
     def start(self, tx: Tx, plan_id: str, by: str) -> None:
         """Start a plan that was approved and held."""
@@ -304,7 +43,7 @@ class PlanControls(Pauses):
         if status is not PlanStatus.APPROVED:
             raise Conflict(f"Plan {plan_id} is {status}; only an approved plan can be started")
         _tell.changed(board, "plan_resumed", by, reason="started")
-        self.begin(tx, board.plan)
+        self.rounds.begin(tx, board.plan)
 
     def pause(self, tx: Tx, plan_id: str, by: str) -> None:
         """Start nothing new; what runs comes to its end."""
@@ -313,14 +52,14 @@ class PlanControls(Pauses):
         by_itself = plan.pause_reason in BY_ITSELF and plan.paused_until is not None
         if status is PlanStatus.PAUSED and by_itself:
             # From now on it is the person's pause, which no timer ends.
-            self._drop_resume(board)
+            self.rounds.drop_resume(board)
             board.set_plan(**NO_PAUSE)
         elif status is not PlanStatus.RUNNING:
             raise Conflict(f"Plan {plan_id} is {status} and cannot be paused")
         else:
             board.move_plan(PlanStatus.PAUSED)
         _tell.changed(board, "plan_paused", by)
-        self._go_on(board)
+        self.rounds.carry_on(board)
 
     def resume_plan(self, tx: Tx, plan_id: str, by: str) -> None:
         """Go on with a paused plan."""
@@ -329,7 +68,7 @@ class PlanControls(Pauses):
         if board.plan.status is not PlanStatus.PAUSED:
             raise Conflict(f"Plan {plan_id} is {board.plan.status} and cannot be resumed")
         _check_rollback(board)
-        self.end_pause(board, by)
+        self.rounds.end_pause(board, by)
 
     def replan(self, tx: Tx, plan_id: str, reason: str, by: str) -> None:
         """Have a running, paused or failed plan changed, however often it was before.
@@ -342,14 +81,14 @@ class PlanControls(Pauses):
         _check_rollback(board)
         _check_asked(board)
         if board.plan.status is not PlanStatus.RUNNING:
-            self._drop_resume(board)
+            self.rounds.drop_resume(board)
             to: dict[str, Any] = {"finished_at": None, **NO_PAUSE}
             if board.plan.status is not PlanStatus.PAUSED:
                 to["started_at"] = tx.now
-                self._limit_time(tx, plan_id)
+                self.rounds.limit_time(tx, plan_id)
             board.move_plan(PlanStatus.RUNNING, **to)
-        self._send_back(board, cause="person", reason=reason, by=by)
-        self._go_on(board)
+        self.rounds.send_back(board, cause="person", reason=reason, by=by)
+        self.rounds.carry_on(board)
 
     def go_without(self, tx: Tx, plan_id: str, reason: str) -> None:
         """No new revision comes: carry on with what the plan has, as far as that goes."""
@@ -358,30 +97,32 @@ class PlanControls(Pauses):
             return
         board.move_plan(PlanStatus.RUNNING)
         _tell.changed(board, "plan_resumed", RUNTIME, reason=reason)
-        self._go_on(board)
+        self.rounds.carry_on(board)
 
     def go_on_revised(self, tx: Tx, plan_id: str, reason: str) -> None:
         """Go on with a new revision that asks for nothing."""
         board = PlanState.open(tx, plan_id)
         _tell.changed(board, "plan_resumed", RUNTIME, reason=reason)
-        self._go_on(board)
+        self.rounds.carry_on(board)
 
     def end_unfinished(self, tx: Tx, plan_id: str, reason: str) -> None:
         """End a plan with what it has reached; whatever is left is skipped."""
-        self.cut_short(PlanState.open(tx, plan_id), reason)
+        self.pauses.cut_short(PlanState.open(tx, plan_id), reason)
 
     def cancel(self, tx: Tx, plan_id: str, by: str, reason: str | None = None) -> None:
         """End a plan and everything that it runs."""
         board = PlanState.open(tx, plan_id).at_approved()
-        self._drop_timers(board)
+        self.rounds.drop_timers(board)
         board.move_plan(PlanStatus.CANCELLED, finished_at=tx.now, again=None, **NO_PAUSE)
         for subtask_id in board.shape.subtasks:
             if board.rows[subtask_id].status not in SUBTASK.terminal:
-                self._cancel(board, subtask_id, _because(f"the plan was cancelled by {by}", reason))
+                self.rounds.cancel(
+                    board, subtask_id, _because(f"the plan was cancelled by {by}", reason)
+                )
         board.write()
-        self._room(board)
+        self.rounds.room(board)
         stop(tx, REPLAN, plan_id)
-        self.ended(tx, board.plan, PlanStatus.CANCELLED)
+        self.rounds.ending.end(tx, board.plan, PlanStatus.CANCELLED)
         _tell.changed(board, "plan_cancelled", by, reason)
         _tell.final(board)
 
@@ -391,9 +132,9 @@ class PlanControls(Pauses):
         """End one subtask; its siblings go on, its dependants are skipped."""
         board, said = PlanState.open(tx, plan_id), _because(f"cancelled by {by}", reason)
         board.open_row(subtask_id)
-        self._cancel(board, subtask_id, said)
+        self.rounds.cancel(board, subtask_id, said)
         end_grant(tx, plan_id, subtask_id, said)
-        self._go_on(board)
+        self.rounds.carry_on(board)
 
     def skip_subtask(self, tx: Tx, plan_id: str, subtask_id: str, by: str) -> None:
         """Leave one subtask out; its dependants are skipped too."""
@@ -401,10 +142,10 @@ class PlanControls(Pauses):
         if board.open_row(subtask_id).status is SubtaskStatus.RUNNING:
             raise Conflict(f"Subtask {subtask_id} runs; cancel it instead")
         reason = f"skipped by {by}"
-        self.dropped(tx, board.whole_row(subtask_id), reason)
-        self._skip(board, subtask_id, reason)
+        self.rounds.ending.drop_work(tx, board.whole_row(subtask_id), reason)
+        self.rounds.skip(board, subtask_id, reason)
         end_grant(tx, plan_id, subtask_id, reason)
-        self._go_on(board)
+        self.rounds.carry_on(board)
 
     def fail_subtask(self, tx: Tx, plan_id: str, subtask_id: str, failure: Failure) -> None:
         """Fail a subtask that waits for a person to let it start."""
@@ -412,10 +153,10 @@ class PlanControls(Pauses):
         status = board.open_row(subtask_id).status
         if status is not SubtaskStatus.WAITING_APPROVAL:
             raise Conflict(f"Subtask {subtask_id} is {status}; nobody waits to let it start")
-        self.dropped(tx, board.whole_row(subtask_id), failure.message)
+        self.rounds.ending.drop_work(tx, board.whole_row(subtask_id), failure.message)
         _tell.error(board, subtask_id, failure)
-        self._write_failed(board, subtask_id, failure)
-        self._go_on(board)
+        self.rounds.write_failed(board, subtask_id, failure)
+        self.rounds.carry_on(board)
 
 
 def _because(what: str, reason: str | None) -> str:

@@ -7,16 +7,13 @@ from typing import Any
 
 from gonogo.domain.errors import Conflict, InvalidPlan, NotFound, Reason
 from gonogo.domain.events import (
-    AgentSwitched,
     AssistantMessage,
     PlanApproved,
     PlanApprovedFacts,
-    PlanEnded,
     PlanFacts,
     PlanNotified,
     PlanRejected,
     PlanRejectedFacts,
-    SwitchFacts,
 )
 from gonogo.domain.findings import Finding, FindingSeverity
 from gonogo.domain.plan import Revision, Subtask, critical_path, with_types
@@ -26,29 +23,26 @@ from gonogo.domain.reviews import standing_comments
 from gonogo.domain.states import (
     ENDED,
     ApprovalKind,
-    CallStatus,
     DecisionWord,
     PlanStatus,
     SubtaskStatus,
 )
-from gonogo.domain.tool_calls import PlanAccount, Reply, UserText
-from gonogo.execution.agent import end_call
+from gonogo.domain.tool_calls import UserText
 from gonogo.execution.approvals import ApprovalService, Matter, Question, Ruling
-from gonogo.execution.inbox import ORCHESTRATOR, next_turn, wake
-from gonogo.execution.plans.account import account_of, execution_result
-from gonogo.execution.plans.revisions import completed, mint_grants
-from gonogo.i18n import DEFAULT, account, plan_summary, rejected_plan, told
+from gonogo.execution.inbox import ORCHESTRATOR, next_turn
+from gonogo.execution.plans.account import execution_result
+from gonogo.execution.plans.ending import ARCHITECT, PlanEnding
+from gonogo.execution.plans.engine import Engine
+from gonogo.execution.plans.revisions import PlanReader, completed, mint_grants
+from gonogo.i18n import DEFAULT, plan_summary, rejected_plan, told
 from gonogo.i18n import say as text
 from gonogo.store import Tx, new_id
 from gonogo.store import events as log
 from gonogo.store.approvals import comments_of
-from gonogo.store.calls import open_calls, pending_of_plan
-from gonogo.store.plans import add_plan, add_revision, end_grants, keep_account, move_plan, plan_of
-from gonogo.store.sessions import say, session_of, set_session, spoken_in, turn_of
+from gonogo.store.plans import add_plan, add_revision, move_plan, plan_of
+from gonogo.store.sessions import say, session_of, set_session, spoken_in
 
 # A revision as it is put before a person: what it says, what is noticed about it, the question.
-
-ARCHITECT = "architect"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,7 +156,6 @@ def _said(fields: Mapping[str, str], locale: str) -> dict[str, str]:
     }
 
 
-Begin = Callable[[Tx, Plan], None]
 _S = SubtaskStatus
 
 
@@ -170,20 +163,15 @@ _S = SubtaskStatus
 class Planning:
     """Plans, as parts of their callers' transactions."""
 
-    desk: ApprovalService
-    begin: Begin
-    """Starts an approved plan: the engine's."""
-    advance: Callable[[Tx, str], None]
-    """Gives a plan its next round, and says so when all that is left of it waits: the engine's."""
-    read: Callable[[Any, Collection[str]], tuple[Subtask, ...]]
-    """Reads the subtasks of a plan, which may depend on others that are done, or raises
-    `InvalidPlan`."""
-    closing: Callable[[Tx, Plan], None]
-    """Ends a search for another revision that is under way."""
-    end_unfinished: Callable[[Tx, str, str], None]
-    """Ends a plan with what it has reached: the engine's."""
+    engine: Engine
+    reader: PlanReader
     max_parallel: int
     proposals: Proposals
+
+    @property
+    def ending(self) -> PlanEnding:
+        """What ends plans."""
+        return self.engine.rounds.ending
 
     def draft(self, arguments: Mapping[str, Any]) -> Revision:
         """A first revision of a new plan, from the arguments of `create_plan`.
@@ -209,7 +197,7 @@ class Planning:
         Raises:
             InvalidPlan: with the first defect.
         """
-        return self.read(with_types(arguments.get("subtasks")), kept)
+        return self.reader.read(with_types(arguments.get("subtasks")), kept)
 
     def result(self, revision: Revision, locale: str) -> dict[str, Any]:
         """What `create_plan` answers."""
@@ -253,28 +241,9 @@ class Planning:
         """Start a plan that was approved and held; one that waits for a person says so."""
         plan = plan_of(tx, plan_id)
         if plan is not None and plan.status is PlanStatus.APPROVED:
-            self.begin(tx, plan)
+            self.engine.rounds.begin(tx, plan)
         else:
-            self.advance(tx, plan_id)
-
-    def ended(self, tx: Tx, plan: Plan, status: PlanStatus) -> None:
-        """Write down that a plan is over: its grants end, the orchestrator answers again."""
-        session = session_of(tx, plan.session_id)
-        assert session is not None  # noqa: S101 - the plan names its session
-        ended = replace(plan, status=status, finished_at=tx.now)
-        self._close(tx, session, ended, f"the plan is {status}")
-        facts = account_of(tx, ended)
-        content = account(facts, session.spoken)
-        if status is not PlanStatus.CANCELLED:
-            event = PlanEnded(
-                content=content, metadata=facts, plan_id=plan.id, agent=ARCHITECT, is_final=True
-            )
-            log.tell(tx, session.id, event)
-        keep_account(tx, plan.id, None)
-        say(tx, session.id, MAIN, Reply(text=content), agent=ARCHITECT)
-        say(tx, session.id, MAIN, PlanAccount(plan_id=plan.id), agent=ARCHITECT)
-        self._answer_executors(tx, session, ended)
-        next_turn(tx, replace(session, active_plan_id=None))
+            self.engine.rounds.advance(tx, plan_id)
 
     # Decisions --------------------------------------------------------------------------------
 
@@ -303,7 +272,7 @@ class Planning:
         )  # fmt: skip
         if not moved:
             raise Conflict(f"Plan {plan.id} changed at this moment")
-        self.closing(tx, plan)
+        self.ending.drop_searches(tx, plan)
         mint_grants(tx, approved, revision, completed(tx, approved))
         held = ruling.word is DecisionWord.HOLD or not ruling.start
         self._tell_approved(tx, approved, revision, edited=edited, held=held)
@@ -313,7 +282,7 @@ class Planning:
             if session is not None:
                 next_turn(tx, session)
             return
-        self.begin(tx, approved)
+        self.engine.rounds.begin(tx, approved)
 
     def edit(self, plan: Plan, current: Revision, raw: Any) -> Revision:  # noqa: ANN401
         """The next revision, as a person wrote it.
@@ -331,7 +300,7 @@ class Planning:
         Raises:
             InvalidPlan: it cannot be read.
         """
-        subtasks = self.read(as_planned(raw), ())
+        subtasks = self.reader.read(as_planned(raw), ())
         return Revision(
             plan_id=plan.id, number=plan.revision + 1, goal=current.goal, subtasks=subtasks
         )
@@ -347,7 +316,7 @@ class Planning:
         told = text("model_plan_rejected", session.spoken, feedback=said)
         say(tx, session.id, MAIN, UserText(content=told))
         if not begun:
-            self._close(tx, session, plan, "the plan was rejected")
+            self.ending.close(tx, session, plan, "the plan was rejected")
         facts = PlanRejectedFacts(plan_id=plan.id, feedback=ruling.feedback)
         event = PlanRejected(
             content=rejected_plan(ruling.feedback, session.spoken), metadata=facts,
@@ -355,7 +324,9 @@ class Planning:
         )  # fmt: skip
         log.tell(tx, session.id, event)
         if begun:
-            self.end_unfinished(tx, plan.id, text("replan_rejected", session.spoken))
+            self.engine.controls.end_unfinished(
+                tx, plan.id, text("replan_rejected", session.spoken)
+            )
             return
         next_turn(tx, replace(session, active_plan_id=None))
 
@@ -364,10 +335,10 @@ class Planning:
         session = session_of(tx, plan.session_id)
         assert session is not None  # noqa: S101 - the plan names its session
         if plan.started_at is not None:
-            self.end_unfinished(tx, plan.id, text("replan_expired", session.spoken))
+            self.engine.controls.end_unfinished(tx, plan.id, text("replan_expired", session.spoken))
             return
         move_plan(tx, plan, PlanStatus.EXPIRED, finished_at=tx.now)
-        self._close(tx, session, plan, "the plan expired")
+        self.ending.close(tx, session, plan, "the plan expired")
         content = text("plan_expired", session.spoken)
         say(tx, session.id, MAIN, UserText(content=content))
         event = AssistantMessage(
@@ -407,31 +378,6 @@ class Planning:
             agent=ARCHITECT,
         )  # fmt: skip
         log.tell(tx, plan.session_id, event)
-
-    def _close(self, tx: Tx, session: Session, plan: Plan, because: str) -> None:
-        self.closing(tx, plan)
-        for approval in pending_of_plan(tx, plan.id):
-            self.desk.withdraw(tx, approval)
-        ended = end_grants(tx, plan.id, because)
-        set_session(tx, session.id, active_plan_id=None, agent=ORCHESTRATOR)
-        switch = SwitchFacts(from_agent=ARCHITECT, to_agent=ORCHESTRATOR, reason=because)
-        event = AgentSwitched(metadata=switch, plan_id=plan.id, agent=ORCHESTRATOR)
-        log.tell(tx, session.id, event)
-        log.note(
-            tx, session.id, actor="gonogo", action="plan.closed", subject=plan.id,
-            reason=because, grants_ended=ended,
-        )  # fmt: skip
-
-    def _answer_executors(self, tx: Tx, session: Session, plan: Plan) -> None:
-        """Turns that called `execute_plan` and waited have their result."""
-        for call in open_calls(tx, session.id, MAIN):
-            if call.tool != "execute_plan" or call.status is not CallStatus.STARTED:
-                continue
-            found = execution_result(tx, plan)
-            end_call(tx, call, CallStatus.COMPLETED, result=found)
-            turn = turn_of(tx, call.turn_id or "")
-            if turn is not None:
-                wake(tx, turn)
 
 
 def is_held(tx: Tx, plan_id: str) -> bool:

@@ -44,22 +44,22 @@ from gonogo.execution.agent import (
     Loop,
     Resting,
     Thread,
-    drop_call,
     end_call,
     open_control,
 )
 from gonogo.execution.approvals import ApprovalService, Question, Ruling
 from gonogo.execution.jobs import AGAIN
 from gonogo.execution.plans.brief import cut
-from gonogo.execution.plans.lifecycle import ARCHITECT, Planning
+from gonogo.execution.plans.ending import ARCHITECT, replan_thread
+from gonogo.execution.plans.engine import Engine
+from gonogo.execution.plans.lifecycle import Planning
 from gonogo.execution.plans.revisions import also_asked, completed, mint_grants, told_progress
-from gonogo.execution.plans.runner import Engine
 from gonogo.execution.scheduling import REPLAN, Superseded
 from gonogo.i18n import DEFAULT, cause_and_fix
 from gonogo.i18n import say as text
 from gonogo.store import Stopwatch, Store, Tx, go_on
 from gonogo.store import events as log
-from gonogo.store.calls import open_calls, pending_of_plan
+from gonogo.store.calls import pending_of_plan
 from gonogo.store.jobs import set_timer
 from gonogo.store.plans import (
     add_revision,
@@ -138,11 +138,6 @@ class ArchitectTalk:
         about.pop("away", None)
         set_plan(tx, plan, **{self.column: about})
         _waiting(plan).end(tx)
-
-    def drop_calls(self, tx: Tx, desk: ApprovalService, plan: Plan) -> None:
-        """End what the search asked for and has no answer to."""
-        for call in open_calls(tx, plan.session_id, self.name(plan)):
-            drop_call(tx, desk, call, "cancelled: the search has ended")
 
     def _park(self, tx: Tx, plan: Plan) -> None:
         """The search waits for a person."""
@@ -403,7 +398,7 @@ def _check(tx: Tx, plan: Plan) -> None:
 
 _TALK = ArchitectTalk(
     column="replan",
-    name=lambda plan: f"{plan.id}/replan/{plan.replans}",
+    name=replan_thread,
     script=lambda plan: f"replan-{plan.replans}",
     brief=brief,
     check=_check,
@@ -431,7 +426,7 @@ class Replanning:
         session = session_of(tx, plan.session_id) if plan else None
         if session is not None and session.active_plan_id not in (None, plan_id):
             raise Conflict("The session has another plan; that one comes first")
-        self.engine.replan(tx, plan_id, reason, by)
+        self.engine.controls.replan(tx, plan_id, reason, by)
         if session is not None:
             set_session(tx, session.id, active_plan_id=plan_id, agent=ARCHITECT)
 
@@ -441,7 +436,7 @@ class Replanning:
         """Whether nothing of the plan runs, and no person is to be asked first."""
         if plan.replan is None or plan.pause_reason is not None:
             return False
-        if not self.engine.is_at_rest(tx, plan.id):
+        if not self.engine.rounds.is_at_rest(tx, plan.id):
             return False
         if plan.replan.get("asks"):
             self._ask_person(tx, plan)
@@ -508,30 +503,25 @@ class Replanning:
             subject=plan.id, revision=revision.number, digest=revision.digest,
             reason="the new revision needs nothing that was not approved", source="grant",
         )  # fmt: skip
-        self.engine.go_on_revised(tx, plan.id, "needs nothing that was not approved")
+        self.engine.controls.go_on_revised(tx, plan.id, "needs nothing that was not approved")
 
     def _drop_unfinished(self, tx: Tx, plan: Plan) -> None:
         """What waited for a person in the old revision waits no more."""
         for row in subtask_rows(tx, plan.id, plan.revision):
             if row.status not in SUBTASK.terminal:
-                self.engine.dropped(tx, row, "the plan was changed")
+                self.planning.ending.drop_work(tx, row, "the plan was changed")
         for approval in pending_of_plan(tx, plan.id):
             self.desk.withdraw(tx, approval)
 
     def spent(self, tx: Tx, plan: Plan, error: BudgetSpent) -> None:
         """A budget is spent: search on when a person gives more."""
         self.talk.rest(tx, plan)
-        self.engine.pause_search(tx, plan.id, error.excess)
+        self.engine.rounds.pause_search(tx, plan.id, error.excess)
 
     def give_up(self, tx: Tx, plan: Plan, reason: str) -> None:
         """There is no other plan: the old one goes on as far as it can."""
-        self.drop(tx, plan)
-        self.engine.go_without(tx, plan.id, reason)
-
-    def drop(self, tx: Tx, plan: Plan) -> None:
-        """End what the search asked for and has no answer to."""
-        if plan.replans:
-            self.talk.drop_calls(tx, self.desk, plan)
+        self.planning.ending.drop_searches(tx, plan)
+        self.engine.controls.go_without(tx, plan.id, reason)
 
     # A person is asked first ------------------------------------------------------------------
 
@@ -575,7 +565,7 @@ class Replanning:
 
     def _end(self, tx: Tx, plan: Plan, key: str, **fields: str) -> None:
         reason = text(key, spoken_in(tx, plan.session_id), **fields)
-        self.engine.end_unfinished(tx, plan.id, reason)
+        self.engine.controls.end_unfinished(tx, plan.id, reason)
 
 
 def _public(plan: Plan, locale: str) -> dict[str, Any]:

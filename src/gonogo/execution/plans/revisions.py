@@ -6,14 +6,15 @@ from datetime import datetime
 from typing import Any
 
 from gonogo.domain.conditions import check_references, references
-from gonogo.domain.errors import Conflict, InvalidArguments, InvalidPlan, defects_of
+from gonogo.domain.errors import Conflict, InvalidArguments, InvalidPlan, NotFound, defects_of
 from gonogo.domain.plan import KindRule, Revision, Subtask, dependants, parse_subtasks
 from gonogo.domain.records import GrantRow, Plan, SubtaskRow
 from gonogo.domain.schedule import count_ended
-from gonogo.domain.states import SubtaskStatus
+from gonogo.domain.states import SUBTASK, SubtaskStatus
 from gonogo.domain.tool_calls import ToolClass
 from gonogo.execution.scheduling import check_condition
 from gonogo.store import Tx, new_id
+from gonogo.store import events as log
 from gonogo.store.checkpoints import undone_subtasks
 from gonogo.store.plans import (
     add_grants,
@@ -24,6 +25,7 @@ from gonogo.store.plans import (
     end_grants,
     revise_plan,
     revoked_subtasks,
+    set_plan,
     subtask_rows,
 )
 from gonogo.tools import SchemaChecks, Tool
@@ -108,6 +110,62 @@ def _grant(plan: Plan, subtask: Subtask, now: datetime) -> GrantRow:
         subtask_id=subtask.id, scope=scope, status="active", created_at=now, ended_at=None,
         ended_because=None,
     )  # fmt: skip
+
+
+# Trying again: the same subtasks, some of them to be done once more.
+
+_S = SubtaskStatus
+_AGAIN = frozenset({_S.FAILED, _S.CANCELLED, _S.SKIPPED})
+Rows = dict[str, SubtaskRow]
+
+
+def revise_again(tx: Tx, plan: Plan) -> None:
+    """Have the plan be at a revision in which all is tried again that people asked for.
+
+    Nothing of the plan is under way.
+    """
+    current, rows = stand(tx, plan)
+    asked = [each for each in plan.again or () if rows[each["subtask_id"]].status in _AGAIN]
+    again = frozenset[str]().union(
+        undone(tx, plan, rows.values()),
+        *(tried_again(current, rows, each["subtask_id"]) for each in asked),
+    )
+    if asked:
+        revised_by(tx, plan, rows, again, asked[-1]["by"])
+    else:
+        set_plan(tx, plan, again=None)
+
+
+def stand(tx: Tx, plan: Plan) -> tuple[Revision, Rows]:
+    """A plan's revision, and the rows of its subtasks by their ids."""
+    return current_revision(tx, plan), {
+        row.subtask_id: row for row in subtask_rows(tx, plan.id, plan.revision)
+    }
+
+
+def revised_by(tx: Tx, plan: Plan, rows: Rows, again: frozenset[str], by: str) -> Plan:
+    """The next revision; what has not begun begins in it as it would have."""
+    over = {key: row for key, row in rows.items() if row.status in SUBTASK.terminal}
+    kept = {key: row for key, row in over.items() if key not in again}
+    reason = f"retry of {', '.join(sorted(again))}"
+    revised = take_up(tx, plan, kept, by, reason)
+    facts: dict[str, Any] = {"revision": revised.revision, "digest": revised.digest}
+    log.note(
+        tx, plan.session_id, actor=by, action="plan.retried", subject=plan.id,
+        subtasks=sorted(again), **facts,
+    )  # fmt: skip
+    return revised
+
+
+def tried_again(revision: Revision, rows: Rows, subtask_id: str) -> frozenset[str]:
+    """The subtask, and those dependants that did not complete."""
+    row = rows.get(subtask_id)
+    if row is None:
+        raise NotFound(f"Plan {revision.plan_id} has no subtask {subtask_id}")
+    if row.status not in _AGAIN:
+        raise Conflict(f"Subtask {subtask_id} is {row.status}; there is nothing to try again")
+    waiting = dependants(revision.subtasks, subtask_id)
+    return frozenset({subtask_id}) | {key for key in waiting if rows[key].status in _AGAIN}
 
 
 # Reads the subtasks of a plan, and checks all that can be known before it runs.

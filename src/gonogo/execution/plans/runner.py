@@ -1,7 +1,7 @@
-"""The engine: the jobs of plans and subtasks, and what keeps a subtask's holder honest."""
+"""The jobs of plans and subtasks."""
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Generic, TypeVar
@@ -12,29 +12,25 @@ from gonogo.domain.errors import Busy, GonogoError, ModelFailed
 from gonogo.domain.failures import Category, Failure, Patterns, is_away, quota_pause
 from gonogo.domain.records import Job
 from gonogo.domain.replanning import BudgetSpent
-from gonogo.domain.schedule import STRATEGIES, Strategy, elapsed
+from gonogo.domain.schedule import elapsed
 from gonogo.domain.states import SubtaskStatus
-from gonogo.execution.plans.controls import PlanControls
+from gonogo.execution.plans.engine import Done, Engine
 from gonogo.execution.scheduling import (
-    Completed,
     Deferred,
     Failed,
     Outcome,
     Parked,
     Retreat,
-    Runner,
+    SubtaskRunner,
     Superseded,
     Work,
 )
 from gonogo.execution.scheduling.plan_state import (
-    Pace,
-    PlanState,
-    chosen,
     read_shape,
     started_shape,
 )
-from gonogo.store import Store, Tx, go_on
-from gonogo.store.plans import split_key, subtask_row, take_subtask
+from gonogo.store import Store, Tx
+from gonogo.store.plans import split_key, subtask_row
 
 # Batches: values that arrive together are written together.
 #
@@ -94,24 +90,17 @@ class Batches(Generic[T]):
 
 _LOG = logging.getLogger(__name__)
 _S = SubtaskStatus
-Done = tuple[Work, Completed | Failed | Deferred]
 
 
 @dataclass(slots=True, kw_only=True)
-class Engine(PlanControls):
-    """Runs plans over one store."""
+class PlanRunner:
+    """Runs plans over one store: the jobs of plans and subtasks."""
 
     store: Store
-    run: Runner
+    engine: Engine
+    subtasks: SubtaskRunner
     timeout: float | None = None
     """Seconds of work for a subtask that names no timeout of its own."""
-    strategies: Mapping[str, Strategy] = field(default_factory=lambda: STRATEGIES)
-    strategy: str = "critical_path"
-    """Which of the strategies says which of the ready subtasks start first."""
-    max_per_agent: int | None = None
-    """Subtasks of one plan that one agent carries out at once."""
-    max_per_workspace: int | None = None
-    """Subtasks of all plans that run at once in one workspace."""
     retreat: Retreat | None = None
     """Where the files of a failed attempt go back."""
     patterns: Patterns = field(default_factory=Patterns)
@@ -119,22 +108,14 @@ class Engine(PlanControls):
     _done: Batches[Done] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Write what comes of subtasks together where it comes together.
-
-        Raises:
-            InvalidMessage: there is no strategy of that name; the text lists those there are.
-        """
-        self.pace = Pace(
-            strategy=chosen(self.strategy, self.strategies), per_agent=self.max_per_agent,
-            per_workspace=self.max_per_workspace,
-        )  # fmt: skip
+        """Write what comes of subtasks together where it comes together."""
         self._done = Batches(self._write_done)
 
     # Jobs -------------------------------------------------------------------------------------
 
     async def plan_job(self, job: Job) -> None:
         """Give a running plan its next round."""
-        await self.store.write(self.advance, job.key)
+        await self.store.write(self.engine.rounds.advance, job.key)
 
     async def subtask_job(self, job: Job) -> None:
         """Carry out one subtask as far as it goes, and write what came of it."""
@@ -168,7 +149,7 @@ class Engine(PlanControls):
     async def _carried_out(self, work: Work) -> Outcome:
         with anyio.move_on_after(self._seconds_left(work)) as scope, work.watch.holding(scope):
             try:
-                return await self.run(work)
+                return await self.subtasks.run(work)
             except Superseded:
                 return Parked()
             except Busy:
@@ -187,7 +168,7 @@ class Engine(PlanControls):
         """A quota, a budget, or a model that is away for a while, is no failure of the work."""
         if isinstance(error, BudgetSpent):
             return Deferred(spent=error.excess)
-        if isinstance(error, ModelFailed) and is_away(error) and self.patience:
+        if isinstance(error, ModelFailed) and is_away(error) and self.engine.rounds.rules.patience:
             return Deferred(away=error)
         seconds = quota_pause(error)
         return (
@@ -201,76 +182,9 @@ class Engine(PlanControls):
         return max(0.0, limit - elapsed(work.since, self.store.clock()))
 
     async def _write_done(self, done: Sequence[Done]) -> None:
-        await self.store.write(self.finish, done)
-
-    # Holders ----------------------------------------------------------------------------------
-
-    def finish(self, tx: Tx, done: Sequence[Done]) -> None:
-        """Write what came of subtasks of one plan, and the round that follows.
-
-        What a superseded holder brings is dropped: somebody else has the subtask.
-        """
-        board = PlanState.open(tx, done[0][0].revision.plan_id)
-        ours = [(work, outcome) for work, outcome in done if _is_ours(board, work)]
-        for work, outcome in ours:
-            self._settle(board, work, outcome)
-        self.hold_back(board, {w.subtask.id: o for w, o in ours if isinstance(o, Deferred)})
-        if ours:
-            self._go_on(board)
-
-    def park(self, tx: Tx, work: Work) -> None:
-        """A subtask waits for a person; others may take its place.
-
-        Raises:
-            Superseded: somebody else holds the subtask.
-        """
-        board = PlanState.open(tx, work.revision.plan_id)
-        if not _is_ours(board, work):
-            raise Superseded(f"Subtask {work.subtask.id} is no longer ours")
-        worked = board.worked_ms(work.subtask.id, work.counts_from)
-        board.move(work.subtask.id, _S.WAITING_APPROVAL, worked_ms=worked)
-        self._go_on(board)
-
-    def resume(self, tx: Tx, key: str) -> None:
-        """A subtask that waited has its answer: it takes its place among the ready ones."""
-        plan_id, number, subtask_id = split_key(key)
-        board = PlanState.open(tx, plan_id)
-        row = board.rows.get(subtask_id)
-        if number != board.plan.revision or row is None:
-            return
-        if row.status is _S.WAITING_APPROVAL:
-            board.move(subtask_id, _S.PENDING)
-        self._go_on(board)
-
-    def is_at_rest(self, tx: Tx, plan_id: str) -> bool:
-        """Whether nothing of a plan runs, nor has to be settled by a person first."""
-        board = PlanState.open(tx, plan_id)
-        return not (board.count_running() or board.unsettled())
-
-    def check(self, tx: Tx, work: Work) -> None:
-        """Check that a subtask is still ours, before writing anything for it.
-
-        Raises:
-            Superseded: somebody else holds it.
-        """
-        row = subtask_row(tx, work.key)
-        if row is None or row.epoch != work.epoch or row.status is not _S.RUNNING:
-            raise Superseded(f"Subtask {work.subtask.id} is no longer ours")
-
-    def take_over(self, tx: Tx, key: str) -> None:
-        """After a crash: hold a subtask anew, so that whoever held it before is fenced."""
-        row = subtask_row(tx, key)
-        if row is None or row.status is not _S.RUNNING:
-            return
-        if take_subtask(tx, row):
-            go_on(tx, "subtask", key, row.epoch + 1, since=row.active_since)
+        await self.store.write(self.engine.work.finish, done)
 
 
 def _active_since(tx: Tx, key: str) -> datetime | None:
     row = subtask_row(tx, key)
     return row.active_since if row else None
-
-
-def _is_ours(board: PlanState, work: Work) -> bool:
-    same = work.revision.number == board.plan.revision
-    return same and board.is_held(work.subtask.id, work.epoch)

@@ -12,7 +12,7 @@ from gonogo.domain.errors import GonogoError, InvalidArguments
 from gonogo.domain.events import AssistantMessage
 from gonogo.domain.failures import Category, Failure, Patterns, Severity
 from gonogo.domain.plan import BUILT_IN, COMMAND_TOOL, READ_TOOL, SubtaskType, own_tool
-from gonogo.domain.records import CallRow, SubtaskRow
+from gonogo.domain.records import CallRow
 from gonogo.domain.states import BARRED, ApprovalKind, CallStatus
 from gonogo.domain.tool_calls import Reply, ToolRequest, UserText, says_nothing
 from gonogo.execution.agent import (
@@ -35,7 +35,8 @@ from gonogo.execution.agent import (
 from gonogo.execution.approvals import ApprovalService, Question
 from gonogo.execution.plans.account import told_refusals
 from gonogo.execution.plans.brief import shaped
-from gonogo.execution.plans.threads import Check, Opening, Threads, thread_name
+from gonogo.execution.plans.engine import check_held
+from gonogo.execution.plans.threads import Opening, Threads
 from gonogo.execution.scheduling import (
     Completed,
     Failed,
@@ -49,7 +50,7 @@ from gonogo.execution.scheduling import (
 from gonogo.i18n import say as text
 from gonogo.store import Store, Tx, new_id
 from gonogo.store import events as log
-from gonogo.store.calls import open_calls, pending_of_plan, refused_calls, thread_calls
+from gonogo.store.calls import open_calls, refused_calls, thread_calls
 from gonogo.store.plans import plan_of, subtask_key, subtask_row
 from gonogo.store.sessions import conversation, say
 
@@ -62,7 +63,6 @@ class Subtasks:
 
     store: Store
     desk: ApprovalService
-    check: Check
     kinds: Mapping[str, Kind]
     patterns: Patterns
 
@@ -88,17 +88,6 @@ class Subtasks:
             return replace(outcome, result=result | ({"refused": refused} if refused else {}))
         return outcome
 
-    def dropped(self, tx: Tx, row: SubtaskRow, reason: str) -> None:
-        """A subtask's work was taken away: its calls and questions end."""
-        plan = plan_of(tx, row.plan_id)
-        if plan is None:
-            return
-        for call in open_calls(tx, plan.session_id, thread_name(row.key, row.attempt)):
-            drop_call(tx, self.desk, call, f"cancelled: {reason}")
-        for approval in pending_of_plan(tx, plan.id):
-            if approval.subtask_id == row.subtask_id:
-                self.desk.withdraw(tx, approval)
-
     async def _carried_out(self, kind: Kind, step: Step) -> Outcome:
         try:
             outcome = await kind.run(step)
@@ -114,7 +103,7 @@ class Subtasks:
             return Failed(self.patterns.classify_text(said))
 
     def _step(self, tx: Tx, work: Work) -> Step:
-        self.check(tx, work)
+        check_held(tx, work)
         row = subtask_row(tx, work.key)
         assert row is not None  # noqa: S101 - `check` found it
         subtask = work.subtask

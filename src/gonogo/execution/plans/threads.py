@@ -1,19 +1,16 @@
 """Opens the conversation in which a subtask is carried out."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from gonogo.domain.tool_calls import UserText
 from gonogo.execution.agent import Profile, Speak, Thread
 from gonogo.execution.plans.brief import brief
-from gonogo.execution.scheduling import MODEL, Step, Work
+from gonogo.execution.plans.engine import Engine, check_held
+from gonogo.execution.scheduling import MODEL, Step
 from gonogo.store import Store, Tx
-from gonogo.store.plans import plan_of
+from gonogo.store.plans import plan_of, thread_name
 from gonogo.store.sessions import conversation, say, session_of
-
-Check = Callable[[Tx, Work], None]
-Park = Callable[[Tx, Work], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,10 +31,7 @@ class Threads:
     """The conversations of subtasks."""
 
     store: Store
-    check: Check
-    park: Park
-    answered: Callable[[Tx, str], None]
-    """A plan that waited for its model waits no more: the engine's."""
+    engine: Engine
 
     async def open(self, step: Step, opening: Opening) -> Thread:
         """The conversation of an attempt, begun or gone on with.
@@ -49,7 +43,7 @@ class Threads:
 
     def _open(self, tx: Tx, step: Step, opening: Opening) -> Thread:
         work = step.work
-        self.check(tx, work)
+        check_held(tx, work)
         plan = plan_of(tx, work.revision.plan_id)
         assert plan is not None  # noqa: S101 - `check` found its subtask
         session = session_of(tx, plan.session_id)
@@ -64,10 +58,10 @@ class Threads:
             remote=session.tool_host == "client", plan_id=plan.id,
             revision=work.revision.number, subtask_id=work.subtask.id,
             auto_approve=plan.auto_approve_tools, profile=opening.profile, speak=opening.speak,
-            check=lambda tx: self.check(tx, work),
-            park=lambda tx: self.park(tx, work),
+            check=lambda tx: check_held(tx, work),
+            park=lambda tx: self.engine.work.park(tx, work),
             is_waiting=lambda tx: waits_for_model(tx, plan.id),
-            answered=lambda tx: self.answered(tx, plan.id),
+            answered=lambda tx: self.engine.pauses.model_answered(tx, plan.id),
         )  # fmt: skip
 
 
@@ -75,8 +69,3 @@ def waits_for_model(tx: Tx, plan_id: str) -> bool:
     """Whether a plan is paused because its model does not answer."""
     plan = plan_of(tx, plan_id)
     return plan is not None and plan.pause_reason == MODEL
-
-
-def thread_name(key: str, attempt: int) -> str:
-    """The name of the conversation of one attempt at a subtask."""
-    return f"{key}#{attempt}"

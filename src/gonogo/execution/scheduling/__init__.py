@@ -1,10 +1,6 @@
-"""Decides what of a plan runs next, and what the end of a subtask means.
+"""Where a plan stands for the time of one transaction, which round follows, and how that is told.
 
-Promises: a subtask starts only when all its dependencies have completed; what ends a subtask also
-starts what follows, in the same transaction; a plan never reports success that it did not have;
-after a crash the plan goes on from what is written, and no finished subtask runs again.
-
-It is given a `Runner`, which carries out one subtask; it knows no agents and no models.
+It knows no agents and no models: what runs a subtask is a `SubtaskRunner`.
 """
 
 from gonogo.execution.scheduling.conditions import check_condition
@@ -16,14 +12,13 @@ from gonogo.execution.scheduling.outcomes import (
     Outcome,
     Parked,
     Retreat,
-    Runner,
     Start,
     Step,
+    SubtaskRunner,
     Superseded,
     Work,
 )
-from gonogo.execution.scheduling.plan_state import result_of, unsettled
-from gonogo.execution.scheduling.scheduler import (
+from gonogo.execution.scheduling.plan_state import (
     ADVANCE,
     BUDGET,
     GOING,
@@ -33,6 +28,8 @@ from gonogo.execution.scheduling.scheduler import (
     REPLAN,
     RESUME,
     ROLLING_BACK,
+    result_of,
+    unsettled,
 )
 
 __all__ = [
@@ -52,9 +49,9 @@ __all__ = [
     "Outcome",
     "Parked",
     "Retreat",
-    "Runner",
     "Start",
     "Step",
+    "SubtaskRunner",
     "Superseded",
     "Work",
     "check_condition",

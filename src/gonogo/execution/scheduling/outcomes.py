@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import anyio
 
@@ -83,17 +83,27 @@ class Deferred:
     """What a model failed with that does not answer, and is waited for."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Retreat:
+class Retreat(Protocol):
     """Undoing what a failed attempt did, before its failure is written."""
 
-    undo: Callable[[Work], Awaitable[None]]
-    began: Callable[[Tx, Work], bool]
-    """Whether undoing this attempt had begun when the process ended: it had failed."""
+    async def undo(self, work: Work) -> None:
+        """Have the files be as they were."""
+        ...
+
+    def began(self, tx: Tx, work: Work) -> bool:
+        """Whether undoing this attempt had begun when the process ended: it had failed."""
+        ...
 
 
 Outcome = Completed | Failed | Parked | Deferred
-Runner = Callable[[Work], Awaitable[Outcome]]
+
+
+class SubtaskRunner(Protocol):
+    """Carries one subtask out."""
+
+    async def run(self, work: Work) -> Outcome:
+        """Give what came of it."""
+        ...
 
 
 # Kinds as the engine is given them: a rule for plans, and what carries a subtask out.

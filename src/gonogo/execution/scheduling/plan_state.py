@@ -363,3 +363,28 @@ def _is_pending(row: SubtaskStanding) -> bool:
 
 def _is_new(row: SubtaskStanding) -> bool:
     return _is_pending(row) and row.attempt == 0
+
+
+# What a plan waits for, by the names of its timers, its job and its pauses.
+
+ADVANCE = "plan_advance"
+"""The timer that asks for a round although nothing has changed: a retry is due."""
+RESUME = "plan_resume"
+"""The timer that ends a pause for a quota."""
+PLAN_TIMEOUT = "plan_timeout"
+"""The timer after which a plan ends, whatever is left."""
+PLAN_TIMERS = frozenset({ADVANCE, RESUME, PLAN_TIMEOUT})
+REPLAN = "replan"
+"""The job that looks for the next revision of a plan of which nothing runs any more."""
+BUDGET, QUOTA, MODEL = "budget", "quota", "model"
+BY_ITSELF = frozenset({QUOTA, MODEL})
+"""Why a plan is paused that goes on by itself, as long as it says when."""
+ROLLING_BACK = "rollback"
+"""Why a paused plan cannot go on: its files are being put back. Where it was paused until a time
+before, it keeps that time, and gets its timer again once they are back."""
+NO_PAUSE: dict[str, Any] = {"pause_reason": None, "paused_until": None, "away": None}
+"""What a plan says of a pause that is over."""
+GOING = frozenset({PlanStatus.RUNNING, PlanStatus.PAUSED})
+"""A plan in which something can be tried again although it has not ended."""
+RUNTIME = "gonogo"
+"""Who did what nobody asked for."""

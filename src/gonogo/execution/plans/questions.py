@@ -1,0 +1,81 @@
+"""The questions that plans ask of people while they are carried out."""
+
+from dataclasses import dataclass
+
+from gonogo.domain.failures import Absence
+from gonogo.domain.plan import Revision, Subtask
+from gonogo.domain.records import Plan
+from gonogo.domain.replanning import Excess
+from gonogo.domain.schedule import elapsed
+from gonogo.domain.states import ApprovalKind
+from gonogo.domain.strict_json import digest
+from gonogo.execution.approvals import ApprovalService, Matter, Question
+from gonogo.execution.scheduling import BUDGET, MODEL
+from gonogo.i18n import DEFAULT, say
+from gonogo.store import Tx
+from gonogo.store.sessions import spoken_in
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanQuestions:
+    """Puts them before people, each in the transaction in which it arises."""
+
+    desk: ApprovalService
+    about_models: bool = True
+    """People are asked about a model that does not answer for too long; else the plan ends."""
+
+    def room(self, tx: Tx, plan: Plan) -> int:
+        """How many more questions a plan's session takes now."""
+        return self.desk.room(tx, plan.session_id)
+
+    def ask_to_start(self, tx: Tx, plan: Plan, revision: Revision, subtask: Subtask) -> None:
+        """Ask a person whether a subtask may start."""
+        locale = spoken_in(tx, plan.session_id) or DEFAULT
+        self.desk.open(
+            tx,
+            Question(
+                session_id=plan.session_id, kind=ApprovalKind.SUBTASK, subject=subtask.description,
+                details={"subtask": subtask.model_dump(mode="json", exclude_none=True)},
+                reason=say("subtask_question", locale, description=subtask.description),
+                digest=revision.digest, plan_id=plan.id, revision=revision.number,
+                subtask_id=subtask.id, agent=subtask.agent, matter=Matter(subtasks=(subtask,)),
+            ),
+        )  # fmt: skip
+
+    def ask_about_budget(self, tx: Tx, plan: Plan, spent: Excess) -> None:
+        """Ask a person what is to become of a plan that reached a limit."""
+        locale = spoken_in(tx, plan.session_id) or DEFAULT
+        what = say(f"budget_{spent.what}", locale)
+        shown = {"used": f"{spent.used:g}", "limit": f"{spent.limit:g}", "what": what}
+        details = {
+            "about": BUDGET, "what": spent.what, "used": round(spent.used, 6), "limit": spent.limit,
+        }  # fmt: skip
+        self.desk.open(
+            tx,
+            Question(
+                session_id=plan.session_id, kind=ApprovalKind.INTERVENTION,
+                subject=say("budget_subject", locale, **shown), details=details,
+                reason=say("budget_question", locale, setting=spent.setting, **shown),
+                digest=digest({"plan_id": plan.id, **details}), plan_id=plan.id,
+                revision=plan.revision,
+            ),
+        )  # fmt: skip
+
+    def ask_about_model(self, tx: Tx, plan: Plan, absence: Absence) -> None:
+        """Ask a person what is to become of a plan whose model has not answered for too long."""
+        locale = spoken_in(tx, plan.session_id) or DEFAULT
+        minutes = f"{elapsed(absence.since, tx.now) / 60:.0f}"
+        details = {
+            "about": MODEL, "since": absence.since.isoformat(), "tries": absence.tries,
+            "error": absence.error,
+        }  # fmt: skip
+        self.desk.open(
+            tx,
+            Question(
+                session_id=plan.session_id, kind=ApprovalKind.INTERVENTION,
+                subject=say("model_away_subject", locale, error=absence.error), details=details,
+                reason=say("model_away_question", locale, minutes=minutes, error=absence.error),
+                digest=digest({"plan_id": plan.id, **details}), plan_id=plan.id,
+                revision=plan.revision,
+            ),
+        )  # fmt: skip
