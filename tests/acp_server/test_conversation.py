@@ -1,6 +1,10 @@
 """A conversation through an editor: hello, a session, a question, and its answer as it comes."""
 
+from pathlib import Path
+
 from acp import schema
+
+from gonogo.acp_server.session import text_of
 
 
 async def test_an_editor_says_hello_opens_a_session_and_gets_its_answer(editor, folder, provider):
@@ -18,3 +22,19 @@ async def test_an_editor_says_hello_opens_a_session_and_gets_its_answer(editor, 
     assert "MCP servers that this editor offers are not used: docs." in first
     assert pad.text.removeprefix(first) == "Well, it is a project."
     assert len(pad.of("agent_message_chunk")) > 1
+
+
+def test_a_file_in_a_prompt_is_named_as_tools_name_it_and_its_text_stays_a_quotation(
+    folder: Path,
+) -> None:
+    uri = f"{folder.as_uri()}/a%20b.md"
+    text = schema.TextResourceContents(uri=uri, text="```\nx\n```")
+    blob = schema.BlobResourceContents(uri=uri, blob="AA==")
+    blocks = [
+        schema.TextContentBlock(type="text", text="See "),
+        schema.EmbeddedResourceContentBlock(type="resource", resource=blob),
+        schema.TextContentBlock(type="text", text=" and"),
+        schema.EmbeddedResourceContentBlock(type="resource", resource=text),
+    ]
+    said = "See `a b.md` and\n\na b.md:\n````\n```\nx\n```\n````"
+    assert text_of(blocks, str(folder)) == said

@@ -1,11 +1,25 @@
 """What an operator may set: every setting documented, read from the environment, checked."""
 
+import json
 from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
 
+from fakes.golden import kept
 from gonogo.settings import Settings
+
+GOLDEN = Path(__file__).parent / "golden" / "settings.txt"
+
+
+def test_every_setting_has_the_default_and_the_bounds_that_are_kept():
+    # Folders that depend on the machine are made when they are asked for, so none stands here.
+    settings = Settings.model_json_schema(by_alias=False)["properties"]
+    found = "".join(
+        f"{name} {json.dumps({key: of[key] for key in sorted(of) if key != 'title'})}\n"
+        for name, of in settings.items()
+    )
+    assert found == kept(GOLDEN, found)
 
 
 def test_settings_come_from_variables_with_the_prefix(monkeypatch, tmp_path: Path):

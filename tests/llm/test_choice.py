@@ -66,6 +66,14 @@ def test_a_key_counts_once_its_providers_package_is_there(
         monkeypatch.delitem(sys.modules, name)
 
 
+def test_the_models_that_are_offered_are_these():
+    assert [model["name"] for model in available_models({})] == [
+        "anthropic:claude-sonnet-5-5", "openai:gpt-6.1-sol", "google:gemini-4-carbon",
+        "mistral:mistral-large-latest", "groq:openai/gpt-oss-120b", "deepseek:deepseek-v4-pro",
+        "openrouter:anthropic/claude-sonnet-5.5", "demo",
+    ]  # fmt: skip
+
+
 def test_gonogo_model_goes_first():
     assert detect({"GONOGO_MODEL": "groq:x", "OPENAI_API_KEY": KEY}) == "groq:x"
 
@@ -113,13 +121,29 @@ def test_an_unknown_name_is_no_model(name):
         open_model(ModelSettings(name=name), {})
 
 
-def test_a_missing_package_is_named_with_what_installs_it(monkeypatch):
+@pytest.mark.parametrize(
+    ("provider", "package", "install"),
+    [
+        ("anthropic", "anthropic", "gonogo[anthropic]"),
+        ("openai", "openai", "gonogo"),
+        ("google", "google", "gonogo[google]"),
+        ("mistral", "mistralai", "pydantic-ai-slim[mistral]"),
+        ("groq", "groq", "pydantic-ai-slim[groq]"),
+        ("deepseek", "openai", "gonogo"),
+        ("openrouter", "openai", "gonogo"),
+        ("cohere", "cohere", "pydantic-ai-slim[cohere]"),
+    ],
+)
+def test_a_missing_package_is_named_with_what_installs_it(monkeypatch, provider, package, install):
+    theirs = (f"pydantic_ai.providers.{provider}", f"pydantic_ai.models.{provider}")
     for module in list(sys.modules):
-        if module.startswith(("pydantic_ai.providers.mistral", "mistralai")):
+        if module.startswith(theirs) or module.split(".")[0] == package:
             monkeypatch.delitem(sys.modules, module)
-    monkeypatch.setitem(sys.modules, "mistralai", None)
-    with pytest.raises(ModelNotConfigured, match=r"pip install .*\[mistral\]"):
-        open_model(ModelSettings(name="mistral:x", api_key=KEY), {})
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(ModelNotConfigured) as caught:
+        open_model(ModelSettings(name=f"{provider}:x", api_key=KEY), {})
+    assert str(caught.value).startswith(f"The package for {provider!r} is not installed (")
+    assert str(caught.value).endswith(f'pip install "{install}"')
 
 
 async def test_a_base_url_works_without_a_key(provider, asked):

@@ -299,6 +299,24 @@ async def test_files_are_compared_only_between_snapshots_that_there_are_of_one_s
         assert (same.files, same.to) == ([], names["a"])
 
 
+async def test_a_comparison_shows_so_much_of_each_file_and_so_much_in_all(make):
+    lines = {"main/architect": [plan(step("a"))], "a": [calls(write("long00")), says("a")]}
+    async with make(lines) as world:
+        plan_id = await ran(world)
+        for number in range(11):
+            (world.folder / f"long{number:02}").write_text("x\n" * 15_000)
+        [*_, last] = await checkpoints(world, plan_id)
+        shown = await world.runtime.checkpoint_diff(world.ann, last.checkpoint_id)
+
+    assert [each.path for each in shown.files] == [f"long{number:02}" for number in range(11)]
+    *whole, tenth, none = [each.diff for each in shown.files]
+    for each in whole:
+        assert each[20_000:].startswith("\n[cut after 20000 of ")
+    left = 200_000 - sum(map(len, whole))
+    assert tenth[left:].startswith(f"\n[cut after {left} of ")
+    assert (none, shown.truncated) == ("", True)
+
+
 async def test_what_changed_while_a_command_ran_goes_back_only_when_asked_for(make):
     lines = {
         "main/architect": [plan(step("a", scope=_FREE))],

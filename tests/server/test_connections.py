@@ -15,6 +15,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from websockets.sync.client import connect
 
 from fakes.nursery import python
 from fakes.template import lay_out
@@ -158,6 +159,18 @@ def test_where_all_are_at_work_a_new_one_is_told_to_come_again_and_this_machine_
             assert local.get(HEALTH).status_code == 200
         assert poor.log.read_text().count("No room for more connections") == 1
     wait_until(lambda: answers(poor))
+
+
+def test_lines_that_are_over_leave_their_places_to_others(poor):
+    head = {"Authorization": f"Bearer {poor.token}"}
+    with poor.client(headers=head) as known:
+        session = known.post("/api/v1/sessions", json={}).json()["session_id"]
+    for _ in range(CROWD):
+        url = f"ws://{poor.host}/ws/{session}"
+        with connect(url, additional_headers=head, proxy=None, open_timeout=SECONDS) as line:
+            line.send("no message")
+            assert "error" in line.recv(SECONDS)
+    assert answers(poor)
 
 
 @pytest.mark.parametrize(("files", "least", "most"), [(64, 20, 32), (16, 4, 6), (1024, 700, 768)])

@@ -35,6 +35,16 @@ async def test_the_first_sight_is_accepted_and_a_change_is_not_until_somebody_do
     assert await store.read(standing_of, "mcp__docs__other") is None
 
 
+async def test_all_that_was_seen_comes_by_the_names_of_tools_each_with_its_changes_in_order(store):
+    await store.write(start_system_chain)
+    for name, letter in (("b", "1"), ("c", "1"), ("a", "1"), ("a", "2"), ("b", "2")):
+        await store.write(sight, name, letter, body(letter))
+    standings = await store.read(all_standings)
+    assert [(name, [s.digest for s in of.sightings]) for name, of in standings.items()] == [
+        ("a", ["1", "2"]), ("b", ["1", "2"]), ("c", ["1"]),
+    ]  # fmt: skip
+
+
 async def test_two_who_see_the_same_change_at_once_write_it_down_once(store):
     await store.write(start_system_chain)
     await see(store, "a")

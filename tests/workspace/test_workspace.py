@@ -26,8 +26,8 @@ def workspace(tmp_path: Path, request: pytest.FixtureRequest) -> Workspace:
     return Workspace(tmp_path / "ws", opener=request.param)
 
 
-def refused(kind: str):
-    return pytest.raises(ToolFailed, check=lambda failure: failure.kind == kind)
+def refused(kind: str, why: str | None = None):
+    return pytest.raises(ToolFailed, match=why, check=lambda failure: failure.kind == kind)
 
 
 def test_a_file_is_written_with_its_missing_folders_and_read_back(workspace: Workspace) -> None:
@@ -66,11 +66,11 @@ def test_a_new_file_has_the_usual_mode(workspace: Workspace) -> None:
 def test_a_write_is_refused_when_the_file_is_not_as_expected(workspace: Workspace) -> None:
     workspace.write("f", b"one", base=None)
 
-    with refused("changed_since_approval"):
+    with refused("changed_since_approval", "'f' has appeared since it was approved$"):
         workspace.write("f", b"two", base=None)
-    with refused("changed_since_approval"):
+    with refused("changed_since_approval", "'f' has changed since it was approved$"):
         workspace.write("f", b"two", base=content_hash(b"else"))
-    with refused("changed_since_approval"):
+    with refused("changed_since_approval", "'gone' has gone since it was approved$"):
         workspace.write("gone", b"two", base=content_hash(b"one"))
     assert workspace.read("f") == b"one"
 

@@ -11,7 +11,7 @@ from fakes import rows
 from gonogo.domain.errors import Conflict
 from gonogo.domain.identity import Principal, Role
 from gonogo.domain.states import ApprovalKind, ApprovalStatus, CallStatus, DecisionWord
-from gonogo.execution.agent import CallKind, drop_call
+from gonogo.execution.agent import CallKind, drop_call, end_call
 from gonogo.execution.approvals import ApprovalService, Ruling
 from gonogo.runtime import bare_thread
 from gonogo.store import Store, Tx
@@ -66,6 +66,30 @@ async def test_a_call_that_is_dropped_takes_its_question_with_it(store: Store) -
     assert (await store.read(approval_of, "other")).status is ApprovalStatus.PENDING
     events = await store.read(log.events_after, "s1", 0)
     assert [event["type"] for event in events] == ["approval_resolved", "tool_result"]
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "originals"),
+    [(CallStatus.COMPLETED, None, CallStatus.COMPLETED),
+     (CallStatus.CANCELLED, "stopped", CallStatus.FAILED)],
+)  # fmt: skip
+async def test_a_call_that_was_run_again_twice_ends_all_that_it_stands_for(
+    store: Store, status: CallStatus, error: str | None, originals: CallStatus
+) -> None:
+    def again(tx: Tx) -> None:
+        rows.begin(tx)
+        lost = [
+            rows.call("call_1", status=CallStatus.UNKNOWN),
+            rows.call("call_2", status=CallStatus.UNKNOWN, retry_of="call_1", position=2),
+        ]
+        last = rows.call("call_3", status=CallStatus.STARTED, retry_of="call_2", position=3)
+        add_calls(tx, [*lost, last])
+        assert end_call(tx, last, status, result={"n": 1}, error=error)
+
+    await store.write(again)
+    found = [await store.read(call_of, f"call_{number}") for number in (1, 2, 3)]
+    assert [call.status for call in found if call] == [originals, originals, status]
+    assert [(call.result, call.error) for call in found if call] == [({"n": 1}, error)] * 3
 
 
 @pytest.mark.parametrize("kind", ["postgresql"])

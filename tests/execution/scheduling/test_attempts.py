@@ -54,6 +54,17 @@ async def test_a_transient_failure_is_tried_again_with_backoff_and_then_fails(
     assert open_shop.drops == {("a", 1), ("a", 2), ("a", 3)}
 
 
+async def test_how_long_a_subtask_took_is_told_to_the_microsecond(open_shop: Workshop) -> None:
+    async def works(work: Work) -> Outcome:
+        open_shop.now += timedelta(seconds=1, microseconds=250_001)
+        return Completed({})
+
+    open_shop.steps["a"] = works
+    events = await open_shop.events(await open_shop.carry_out({"id": "a"}))
+    [ended] = [each for each in events if each["type"] == "subtask_completed"]
+    assert ended["metadata"]["duration_seconds"] == 1.250001
+
+
 @pytest.mark.feature(58, 116)
 async def test_a_retry_that_succeeds_completes_the_plan(open_shop: Workshop) -> None:
     async def second_time(work: Work) -> Outcome:

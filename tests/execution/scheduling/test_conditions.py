@@ -45,6 +45,10 @@ RESULTS = {
         ('"my-id" in subtasks', True),
         ("subtasks.all(name, has(subtasks[name].status))", True),
         ("true", True),
+        ('int("3") == size("abc") && double("0.5") < 1.0 && uint(3) == 3u', True),
+        ("string(subtasks.build.output.n) == '3'", True),
+        ('timestamp("2026-01-02T00:00:00Z") > timestamp("2026-01-01T00:00:00Z")', True),
+        ('duration("90s") < duration("1m")', False),
     ],
 )  # fmt: skip
 def test_a_condition_is_about_the_results_before_it(text, expected):

@@ -222,9 +222,8 @@ class _Section:
         if description:
             self.fields["description"] = description
         return WrittenSubtask(
-            fields={"id": self.id, **self.fields}, line=self.line,
-            lines={"id": self.line, **self.lines},
-        )  # fmt: skip
+            fields={"id": self.id, **self.fields}, line=self.line, lines=self.lines
+        )
 
     def _begin(self, number: int, name: str, value: str) -> None:
         if name not in _NAMES:

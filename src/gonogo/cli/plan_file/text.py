@@ -35,7 +35,7 @@ class WrittenSubtask:
     line: int
     """Where it begins; lines count from 1."""
     lines: Mapping[str, int]
-    """Where each field stands."""
+    """Where each field stands; one that is not named, where the subtask begins."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
