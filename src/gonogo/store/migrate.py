@@ -9,7 +9,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from sqlalchemy import Connection, Engine, text
+from sqlalchemy import Connection, Engine, inspect, text
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from gonogo.domain.errors import Conflict
@@ -69,10 +69,9 @@ def migrate(engine: Engine) -> None:
     try:
         with _alone(engine) as conn:
             # What another process did meanwhile is done.
-            version = version_of(engine)
-            if version is None:
+            if not inspect(conn).has_table("alembic_version"):
                 _make(conn)
-            elif version != HEAD:
+            elif (version := conn.execute(_VERSION).scalar()) != HEAD:
                 _upgrade(conn, version)
     except SQLAlchemyError as error:
         raise_told(error)
@@ -118,7 +117,7 @@ def _make(conn: Connection) -> None:
     conn.exec_driver_sql(f"INSERT INTO alembic_version (version_num) VALUES ('{HEAD}')")  # noqa: S608
 
 
-def _upgrade(conn: Connection, version: str) -> None:
+def _upgrade(conn: Connection, version: str | None) -> None:
     # Imported late: see `version_of`.
     from alembic import command
     from alembic.config import Config
