@@ -1,4 +1,4 @@
-"""`python -m bench [--quick] [--json]`: measure everything, print it, and write RESULTS.md."""
+"""`python -m bench`: measure everything, print it, and write RESULTS.md; or only count."""
 
 import argparse
 import json
@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import anyio
 
-from bench import _report
+from bench import _counts, _report
 from bench._decisions import decision_ms
 from bench._plans import layered_per_second, makespan_ratio, sequence_ms
 from bench._processes import answerable_s, command_s, parked_cost, restart_s
@@ -131,7 +131,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="fewer and smaller runs, no file")
     parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument(
+        "--check", action="store_true", help="only count, and fail where a count grew"
+    )
+    parser.add_argument(
+        "--renew", action="store_true", help="with --check: keep what is counted now"
+    )
     given = parser.parse_args()
+    if given.check or given.renew:
+        return _counts.check(renew=given.renew)
     figures = [f for part in (_plans, _people, _files, _starts) for f in part(quick=given.quick)]
     yard = median(_YARDS)
     if not given.quick:

@@ -7,8 +7,7 @@ from time import perf_counter
 
 import anyio
 
-from bench._rig import LIMIT, Rig, chain, rig, utc_now
-from fakes.rows import at
+from bench._rig import LIMIT, Rig, chain, rig
 from gonogo.execution.scheduling import Completed, Outcome, Parked, Work
 from gonogo.store.plans import subtask_key
 
@@ -33,7 +32,7 @@ class _Waiting:
         return Completed({"output": "woken"})
 
     async def _park(self, made: Rig, work: Work) -> Outcome:
-        await made.store.write(at(utc_now(), made.engine.work.park), work)
+        await made.store.write(made.engine.work.park, work)
         self.parked += 1
         if self.parked == self.count:
             self.all_parked.set()
@@ -57,6 +56,6 @@ async def _wake(made: Rig, waiting: _Waiting) -> float:
     async with anyio.create_task_group() as group:
         for plan_id in plans:
             key = subtask_key(plan_id, 1, "s0")
-            group.start_soon(made.store.write, at(utc_now(), made.engine.work.resume), key)
+            group.start_soon(made.store.write, made.engine.work.resume, key)
     await waiting.all_woken.wait()
     return perf_counter() - began

@@ -1,0 +1,167 @@
+"""Counts that do not depend on the machine: what one plan takes, from the message to its end.
+
+A plan of one subtask after another, so that nothing is written together by chance. It is the same
+each time, but for the length of numbers in a count of bytes, and for a read more or less of one who
+follows. `counts.json` beside this file says what was counted last; none of it may grow.
+"""
+
+import json
+import os
+import sqlite3
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+from sqlalchemy import event
+
+from gonogo.domain.identity import Principal, Role
+from gonogo.domain.messages import parse_message
+from gonogo.llm import ScriptedModel
+from gonogo.runtime import Runtime
+from gonogo.settings import Settings
+from gonogo.store import Store
+
+KEPT = Path(__file__).with_name("counts.json")
+SLACK = 0.03
+"""How much more a count may be that is not the same each time."""
+_BYTES, _READS = "bytes", "reads"
+_ANN = Principal(id="ann", name="Ann", role=Role.ADMIN)
+_STEPS = ("one", "two", "three")
+_FRAMES = ("BEGIN", "COMMIT", "ROLLBACK", "SAVEPOINT", "RELEASE", "PRAGMA")
+
+
+def _calls(name: str, **arguments: object) -> dict[str, Any]:
+    return {"calls": [{"name": name, "arguments": arguments}]}
+
+
+def _plan() -> dict[str, Any]:
+    subtasks = [
+        {
+            "id": key, "description": f"Write {key}", "agent": "coder",
+            "dependencies": list(_STEPS[max(0, place - 1) : place]),
+            "scope": {"paths": [f"{key}.txt"]},
+        }
+        for place, key in enumerate(_STEPS)
+    ]  # fmt: skip
+    return _calls("create_plan", goal="Three files", subtasks=subtasks)
+
+
+_LINES = {
+    "main/orchestrator": [_calls("switch_mode", mode="architect"), {"text": "Done."}],
+    "main/architect": [_plan()],
+    **{
+        key: [_calls("write_file", path=f"{key}.txt", content=f"{key}\n"), {"text": "Made."}]
+        for key in _STEPS
+    },
+}
+
+
+async def counts() -> dict[str, int]:
+    """What a plan takes, by what is counted."""
+    found = Counter[str]()
+    with tempfile.TemporaryDirectory(prefix="counts-") as folder, _synced(found):
+        settings = Settings(home=Path(folder, "home"), workspace=Path(folder))
+        async with Runtime.open(settings, model=ScriptedModel(_LINES)) as runtime:
+            store = runtime.parts.store
+            listening = _statements(store, found)
+            store.write = _counted(store.write, "transactions", found)  # type: ignore[method-assign]
+            store.read = _counted(store.read, _READS, found)  # type: ignore[method-assign]
+            with listening:
+                told = await _said(runtime, None, found, type="user_message", content="Build it")
+                await _said(
+                    runtime, told["session_id"], found, type="plan_decision",
+                    plan_id=told["plan_id"], decision="approve",
+                )  # fmt: skip
+        found[f"database {_BYTES}"] = _size(Path(folder, "home", "gonogo.db"))
+    return dict(sorted(found.items()))
+
+
+async def _said(
+    runtime: Runtime, session: str | None, found: Counter[str], **message: str
+) -> dict[str, Any]:
+    """Send a message, and follow its answer. Gives its last event."""
+    last: dict[str, Any] = {}
+    with anyio.fail_after(60):
+        receipt = await runtime.accept(_ANN, session, parse_message(message))
+        async with runtime.answer(receipt) as events:
+            async for last in events:
+                found["events"] += 1
+                found[f"follower's {_BYTES}"] += len(json.dumps(last, ensure_ascii=False).encode())
+    return last
+
+
+def _counted(fn: Callable[..., Any], what: str, found: Counter[str]) -> Callable[..., Any]:
+    def counting(*args: Any, **more: Any) -> Any:
+        found[what] += 1
+        return fn(*args, **more)
+
+    return counting
+
+
+@contextmanager
+def _statements(store: Store, found: Counter[str]) -> Iterator[None]:
+    """Count the statements of all connections: the writer's, and the readers' as they are used."""
+    backend: Any = store._backend
+
+    def trace(text: str) -> None:
+        found["statements"] += not text.lstrip().startswith(_FRAMES)
+
+    traced: list[sqlite3.Connection] = []
+
+    def watch(raw: sqlite3.Connection, *_: object) -> None:
+        raw.set_trace_callback(trace)
+        traced.append(raw)
+
+    watch(backend._conn.connection.driver_connection)
+    event.listen(backend.engine, "checkout", watch)
+    try:
+        yield
+    finally:
+        event.remove(backend.engine, "checkout", watch)
+        for raw in traced:
+            raw.set_trace_callback(None)
+
+
+@contextmanager
+def _synced(found: Counter[str]) -> Iterator[None]:
+    """Count what is brought to the disk besides the database."""
+    fsync = os.fsync
+    os.fsync = _counted(fsync, "fsyncs of files", found)
+    try:
+        yield
+    finally:
+        os.fsync = fsync
+
+
+def _size(file: Path) -> int:
+    with sqlite3.connect(file) as opened:
+        opened.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        (size,) = opened.execute("SELECT sum(pgsize - unused) FROM dbstat").fetchone()
+    opened.close()
+    return size
+
+
+def check(*, renew: bool) -> int:
+    """Compare with what was counted last; the exit code says whether something grew."""
+    found = anyio.run(counts)
+    if renew:
+        KEPT.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    kept: dict[str, int] = json.loads(KEPT.read_text(encoding="utf-8"))
+    if grown := told(kept, found):
+        print("Find out why; if it has to be, say so where it is: scripts/bench --check --renew")
+    return int(grown)
+
+
+def told(kept: Mapping[str, int], found: Mapping[str, int]) -> bool:
+    """Print what was counted beside what is kept. Whether something has grown."""
+    grown = False
+    for name in sorted(kept.keys() | found.keys()):
+        now, before = found.get(name, 0), kept.get(name, 0)
+        more = now > before * (1 + SLACK if name.endswith((_BYTES, _READS)) else 1)
+        grown |= more
+        print(f"{name:22} {before:10,} → {now:10,}{'  has grown' if more else ''}")
+    return grown
