@@ -137,6 +137,21 @@ def test_the_words_of_the_code_stand_where_the_glossary_says() -> None:
     assert lost == []
 
 
+def test_the_way_of_a_message_names_what_there_is() -> None:
+    page = (DOCS / "explanation" / "follow-a-message.md").read_text()
+    rows = re.findall(r"^\| `([\w/]+\.py)` \| (.+?) \|", page, re.M)
+    named = [(file, word) for file, where in rows for word in re.findall(r"[\w.]+", where)]
+    lost = [
+        f"{file}: {word}"
+        for file, word in named
+        for part in word.split(".")
+        if not re.search(rf"(class|def) {part}\b", (ROOT / "src" / "gonogo" / file).read_text())
+    ]
+
+    assert len(rows) > 30
+    assert lost == []
+
+
 def test_the_rules_that_the_reference_prints_can_be_loaded(tmp_path: Path) -> None:
     page = (DOCS / "reference" / "policy.md").read_text(encoding="utf-8")
     rules = tmp_path / "rules.toml"
