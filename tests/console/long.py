@@ -21,7 +21,7 @@ from gonogo.domain.tool_calls import Reply, ToolRequest, UserText
 from gonogo.store import Store, Tx, patiently
 from gonogo.store import events as log
 from gonogo.store.calls import add_calls
-from gonogo.store.sessions import add_session, say
+from gonogo.store.sessions import add_session, append_message
 
 CALLS = 4
 PER_TURN = 2 * CALLS + 2
@@ -48,11 +48,11 @@ def _fill(tx: Tx, session_id: str, turns: int) -> None:
     add_session(tx, session(session_id, principal_id="local", title="Long"))
     for turn in range(turns):
         calls = [f"call_{turn}_{n}" for n in range(CALLS)]
-        say(tx, session_id, MAIN, UserText(content=f"Question {turn}"))
+        append_message(tx, session_id, MAIN, UserText(content=f"Question {turn}"))
         asks = tuple(ToolRequest(id=each, name="read_file", arguments={}) for each in calls)
-        say(tx, session_id, MAIN, Reply(text="Let me look.", calls=asks), agent="coder")
+        append_message(tx, session_id, MAIN, Reply(text="Let me look.", calls=asks), agent="coder")
         add_calls(tx, [_read(session_id, each, turn * CALLS + n) for n, each in enumerate(calls)])
-        say(tx, session_id, MAIN, Reply(text=_answer(turn)), agent="coder")
+        append_message(tx, session_id, MAIN, Reply(text=_answer(turn)), agent="coder")
         log.tell(tx, session_id, *_events(turn, calls))
 
 

@@ -21,7 +21,7 @@ from gonogo.store import events as log
 from gonogo.store.jobs import first_timer, set_timer
 from gonogo.store.plans import plan_of, set_plan
 from gonogo.store.schema import METADATA
-from gonogo.store.sessions import add_turn, say
+from gonogo.store.sessions import add_turn, append_message
 
 API = "/api/v1"
 RECORD = ("session.opened", "session.deleted", "session.erased")
@@ -208,7 +208,7 @@ async def test_whoever_writes_into_it_at_that_moment_is_told_that_it_is_gone(mak
         for late in (
             lambda tx: log.tell(tx, session, Done()),
             lambda tx: log.note(tx, session, actor="a", action="b", subject="c"),
-            lambda tx: say(tx, session, "main", UserText(content="late")),
+            lambda tx: append_message(tx, session, "main", UserText(content="late")),
             lambda tx: add_turn(tx, "t", session, "late", "coder"),
         ):
             with pytest.raises(NotFound):

@@ -26,7 +26,7 @@ from gonogo.store.calls import (
     set_call,
 )
 from gonogo.store.columns import as_kept
-from gonogo.store.sessions import conversation, history, say
+from gonogo.store.sessions import append_message, conversation, history
 from gonogo.store.texts import LONG
 
 WRITTEN = "def f() -> None:\n    ...  # «ünï» 😀\n" * 40
@@ -46,7 +46,7 @@ def story(tx, session="s1", written=WRITTEN):
     given = {"path": "a.py", "content": written}
     raw_ = {"parts": [{"args": json.dumps(given, ensure_ascii=False)}]}
     reply = Reply(calls=(ToolRequest(id="c1", name="write_file", arguments=given),), raw=raw_)
-    say(tx, session, "main", reply)
+    append_message(tx, session, "main", reply)
     add_calls(tx, [call("c1", session_id=session, arguments=given)])
     log.tell(tx, session, AssistantMessage(content=written))
     log.note(tx, session, actor="ann", action="did", subject="x", arguments=given)
@@ -108,13 +108,13 @@ async def test_a_text_that_was_changed_breaks_the_chain_that_speaks_of_it(store)
 async def test_a_text_of_a_part_that_was_undone_is_kept_when_it_comes_again(store):
     def undone(tx):
         with part(tx):
-            say(tx, "s1", "main", UserText(content=WRITTEN))
+            append_message(tx, "s1", "main", UserText(content=WRITTEN))
             raise KeyError
 
     def work(tx):
         with suppress(KeyError):
             undone(tx)
-        say(tx, "s1", "main", UserText(content=WRITTEN))
+        append_message(tx, "s1", "main", UserText(content=WRITTEN))
 
     await store.write(begin)
     await store.write(work)
@@ -124,13 +124,13 @@ async def test_a_text_of_a_part_that_was_undone_is_kept_when_it_comes_again(stor
 
 async def test_a_text_of_a_transaction_that_failed_is_kept_when_it_comes_again(store):
     def fail(tx):
-        say(tx, "s1", "main", UserText(content=WRITTEN))
+        append_message(tx, "s1", "main", UserText(content=WRITTEN))
         raise KeyError
 
     await store.write(begin)
     with pytest.raises(KeyError):
         await store.write(fail)
-    await store.write(say, "s1", "main", UserText(content=WRITTEN))
+    await store.write(append_message, "s1", "main", UserText(content=WRITTEN))
 
     assert await store.read(kept) == [WRITTEN]
 

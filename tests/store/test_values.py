@@ -17,7 +17,7 @@ from gonogo.store import events as log
 from gonogo.store.calls import add_approval, add_calls, approval_of, call_of, list_approvals
 from gonogo.store.columns import Flag, Json, Utc, WordColumn, clean, stamp
 from gonogo.store.plans import subtask_rows
-from gonogo.store.sessions import add_session, conversation, say, session_of, set_session
+from gonogo.store.sessions import add_session, append_message, conversation, session_of, set_session
 
 PLAIN = [
     "",
@@ -60,7 +60,7 @@ async def test_an_id_that_nobody_can_have_is_not_found(store, odd, kept):
 
 async def test_json_keeps_nul_and_loses_only_halves_of_characters(store):
     await store.write(begin)
-    await store.write(say, "s1", "main", UserText(content="a\x00b\ud800"))
+    await store.write(append_message, "s1", "main", UserText(content="a\x00b\ud800"))
     await store.write(log.tell, "s1", AssistantMessage(content="a\x00b\ud800"))
 
     assert await store.read(conversation, "s1", "main") == [UserText(content="a\x00b\ufffd")]

@@ -39,14 +39,14 @@ from gonogo.execution.inbox import (
 from gonogo.execution.plans import Planning
 from gonogo.execution.plans.lifecycle import is_held
 from gonogo.execution.scheduling import Superseded
-from gonogo.i18n import say as text
+from gonogo.i18n import say
 from gonogo.store import Store, Tx, stop
 from gonogo.store import events as log
 from gonogo.store.calls import open_calls
 from gonogo.store.sessions import (
+    append_message,
     lock_turn,
     open_turns,
-    say,
     session_of,
     set_turn_agent,
     set_turn_away,
@@ -111,7 +111,7 @@ class Controls:
     ) -> None:
         result = self.planning.result(revision, session.spoken)
         self._end(tx, turn, call, result=result)
-        pointing = text("model_plan_undecided", session.spoken, plan_id=revision.plan_id)
+        pointing = say("model_plan_undecided", session.spoken, plan_id=revision.plan_id)
         for other in open_calls(tx, session.id, MAIN):
             self._end(tx, turn, other, error=f"not_approved: {pointing}")
         move(tx, turn, TurnStatus.DONE)
@@ -146,7 +146,7 @@ class Controls:
     def _complete(self, tx: Tx, session: Session, turn: Turn, call: CallRow) -> Turn | None:
         self._end(tx, turn, call, result={"completed": True})
         for other in open_calls(tx, session.id, MAIN):
-            self._end(tx, turn, other, error=text("model_not_run", session.spoken))
+            self._end(tx, turn, other, error=say("model_not_run", session.spoken))
         move(tx, turn, TurnStatus.DONE)
         restore(tx, turn)
         self._say(tx, turn, str(call.arguments.get("result", "")))
@@ -205,7 +205,7 @@ class Turns:
                 await self.store.write(self._fail, turn, error.code, str(error))
         except Exception:
             _LOG.exception("turn %s failed", turn.id)
-            said = text("error_internal", session.spoken, reference=turn.id)
+            said = say("error_internal", session.spoken, reference=turn.id)
             await self.store.write(self._fail, turn, "internal", said)
 
     def cancel(self, tx: Tx, turn: Turn, by: str, reason: str | None = None) -> None:
@@ -214,8 +214,8 @@ class Turns:
         assert session is not None  # noqa: S101 - the turn names its session
         for call in open_calls(tx, turn.session_id, MAIN):
             if call.turn_id == turn.id:
-                drop_call(tx, self.desk, call, text("model_cancelled", session.spoken))
-        content = text("turn_cancelled", session.spoken)
+                drop_call(tx, self.desk, call, say("model_cancelled", session.spoken))
+        content = say("turn_cancelled", session.spoken)
         move(tx, turn, TurnStatus.CANCELLED)
         stop(tx, "turn", turn.id)
         restore(tx, turn)
@@ -263,7 +263,7 @@ class Turns:
         if session.active_plan_id and not is_held(tx, session.active_plan_id):
             return None
         taken = take_turn(tx, turn, TurnStatus.RUNNING, agent=turn.agent or session.agent)
-        say(tx, session.id, MAIN, UserText(content=turn.content), turn_id=turn.id)
+        append_message(tx, session.id, MAIN, UserText(content=turn.content), turn_id=turn.id)
         if taken.agent != session.agent:
             tell_switch(tx, taken, session.agent, taken.agent)
         return session, taken

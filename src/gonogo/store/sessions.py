@@ -206,7 +206,7 @@ def set_turn_away(tx: Tx, turn: Turn, away: dict[str, Any] | None) -> bool:
     return change(tx, turns, where, {"away": away})
 
 
-def say(
+def append_message(
     tx: Tx,
     session_id: str,
     thread: str,

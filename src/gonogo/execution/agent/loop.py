@@ -41,12 +41,12 @@ from gonogo.execution.agent.executor import Hands
 from gonogo.execution.agent.gate import Gate, Gated, offered_schemas
 from gonogo.execution.agent.questions import is_at_work, question_of_call
 from gonogo.execution.approvals import ApprovalService
-from gonogo.i18n import say as text
+from gonogo.i18n import say
 from gonogo.llm import Model
 from gonogo.store import Store, Tx
 from gonogo.store import events as log
 from gonogo.store.calls import begin_judging, end_judging, open_calls, thread_calls
-from gonogo.store.sessions import conversation, say
+from gonogo.store.sessions import append_message, conversation
 
 _C = CallStatus
 _MOST_PARTS = 8
@@ -216,18 +216,18 @@ class Loop:
         accounts = {plan_id: await self.account(plan_id, thread.locale) for plan_id in over}
         messages = accounted(said, accounts)
         if _requests(messages) >= self.max_requests:
-            raise FailedError(text("turn_limit", thread.locale, steps=self.max_requests))
+            raise FailedError(say("turn_limit", thread.locale, steps=self.max_requests))
         loop = stuck(messages)
         if loop is not None:
             tools = ", ".join(loop.tools)
-            said = text(loop.key, thread.locale, count=loop.count, tools=tools, detail=loop.detail)
+            said = say(loop.key, thread.locale, count=loop.count, tools=tools, detail=loop.detail)
             raise FailedError(said)
         profile = self.gate.profile(thread)
         request = ModelRequest(
             agent=thread.agent,
             thread=thread.script,
             system=_system(profile.prompt, thread),
-            messages=continued(messages, text("model_continue", thread.locale)),
+            messages=continued(messages, say("model_continue", thread.locale)),
             tools=await offered_schemas(self.gate, thread),
         )
         model = self.model()
@@ -253,7 +253,7 @@ class Loop:
         said = conversation(tx, thread.session_id, thread.name)
         calls = thread_calls(tx, thread.session_id, thread.name)
         answers = [record.answer_of(c, thread.locale) for c in calls if c.retry_of is None]
-        return repaired([*said, *answers], text("model_lost", thread.locale))
+        return repaired([*said, *answers], say("model_lost", thread.locale))
 
     def _keep_part(self, tx: Tx, thread: Thread, reply: Reply) -> list[Reply]:
         """Keep a reply that is no answer yet. Gives all of them since the last that was one."""
@@ -284,7 +284,7 @@ def keep_reply(tx: Tx, thread: Thread, reply: Reply, *, final: bool = False) -> 
 
 def _remember(tx: Tx, thread: Thread, reply: Reply) -> None:
     keep_usage(tx, thread, reply)
-    say(
+    append_message(
         tx, thread.session_id, thread.name, reply, turn_id=thread.turn_id, agent=thread.agent,
     )  # fmt: skip
 
@@ -296,9 +296,9 @@ def _check_parts(parts: Sequence[Reply], locale: str) -> None:
         NoWork: it said nothing twice, or was cut off too often.
     """
     if sum(part.asked for part in parts if part.is_empty) > 1:
-        raise NoWork(text("no_work_empty", locale))
+        raise NoWork(say("no_work_empty", locale))
     if len(parts) >= _MOST_PARTS:
-        raise NoWork(text("no_work_cut", locale, count=len(parts)))
+        raise NoWork(say("no_work_cut", locale, count=len(parts)))
 
 
 def _requests(messages: Sequence[Message]) -> int:

@@ -32,7 +32,7 @@ from gonogo.execution.plans.lifecycle import Planning
 from gonogo.execution.plans.replanning import ArchitectTalk
 from gonogo.execution.plans.revisions import also_asked, completed
 from gonogo.execution.scheduling import REPLAN, Superseded
-from gonogo.i18n import say as text
+from gonogo.i18n import say
 from gonogo.store import Tx, go_on, new_id
 from gonogo.store import events as log
 from gonogo.store.approvals import (
@@ -62,15 +62,15 @@ def brief(tx: Tx, plan: Plan, locale: str) -> str:
         "goal": revision.goal, "subtasks": subtasks, "completed": sorted(completed(tx, plan)),
     }  # fmt: skip
     parts = [
-        text("model_revise", locale),
-        text("model_revise_task", locale, task=plan.original_task),
-        text("model_revise_plan", locale, plan=_json(current)),
-        text("model_revise_comments", locale, comments=_json(
+        say("model_revise", locale),
+        say("model_revise_task", locale, task=plan.original_task),
+        say("model_revise_plan", locale, plan=_json(current)),
+        say("model_revise_comments", locale, comments=_json(
             [comment_facts(comment) for comment in found if comment.id in wanted]
         )),
     ]  # fmt: skip
     if earlier := [comment_facts(c) for c in found if c.answer is not None][-_EARLIER:]:
-        parts.append(text("model_revise_earlier", locale, comments=_json(earlier)))
+        parts.append(say("model_revise_earlier", locale, comments=_json(earlier)))
     return "\n\n".join(parts)
 
 
@@ -163,7 +163,7 @@ class Answering:
         if not set_plan(tx, plan, revising=about):
             raise Conflict(f"Plan {plan_id} changed at this moment")
         facts = PlanChangedFacts(plan_id=plan.id, by=by.id, open_comments=len(wanted))
-        said = text("plan_sent_back", spoken_in(tx, plan.session_id), count=len(wanted))
+        said = say("plan_sent_back", spoken_in(tx, plan.session_id), count=len(wanted))
         event = PlanChanged(
             type="plan_sent_back", content=said, plan_id=plan.id, agent=ARCHITECT, metadata=facts
         )
@@ -230,7 +230,7 @@ class Answering:
     def spent(self, tx: Tx, plan: Plan, error: BudgetSpent) -> None:
         """A budget is spent: the plan waits as it was, and can be sent back again."""
         locale = spoken_in(tx, plan.session_id)
-        self.give_up(tx, plan, text("replan_gave_up", locale, reason=error))
+        self.give_up(tx, plan, say("replan_gave_up", locale, reason=error))
 
     def give_up(self, tx: Tx, plan: Plan, reason: str) -> None:
         """There is no new revision: the plan waits as it was, with its comments open."""
@@ -238,7 +238,7 @@ class Answering:
         end_revising(tx, plan.id)
         count = count_open_comments(tx, plan.id)
         facts = PlanChangedFacts(plan_id=plan.id, reason=reason, open_comments=count)
-        said = text("plan_not_revised", spoken_in(tx, plan.session_id), reason=reason)
+        said = say("plan_not_revised", spoken_in(tx, plan.session_id), reason=reason)
         event = PlanChanged(
             type="plan_not_revised", content=said, plan_id=plan.id, agent=ARCHITECT,
             metadata=facts, is_final=True,
@@ -271,7 +271,7 @@ def _wanted(plan: Plan) -> Sequence[str]:
 def _tell_commented(tx: Tx, comment: Comment, count: int) -> None:
     locale = spoken_in(tx, comment.session_id)
     where = f" ({comment.subtask_id})" if comment.subtask_id else ""
-    said = text(
+    said = say(
         "plan_commented", locale, author=comment.author, where=where, content=comment.content
     )
     facts = CommentFacts(

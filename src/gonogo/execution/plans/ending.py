@@ -17,7 +17,7 @@ from gonogo.store import events as log
 from gonogo.store.approvals import end_revising
 from gonogo.store.calls import open_calls, pending_of_plan
 from gonogo.store.plans import end_grants, keep_account, plan_of, thread_name
-from gonogo.store.sessions import say, session_of, set_session, turn_of
+from gonogo.store.sessions import append_message, session_of, set_session, turn_of
 
 ARCHITECT = "architect"
 
@@ -63,8 +63,8 @@ class PlanEnding:
             )
             log.tell(tx, session.id, event)
         keep_account(tx, plan.id, None)
-        say(tx, session.id, MAIN, Reply(text=content), agent=ARCHITECT)
-        say(tx, session.id, MAIN, PlanAccount(plan_id=plan.id), agent=ARCHITECT)
+        append_message(tx, session.id, MAIN, Reply(text=content), agent=ARCHITECT)
+        append_message(tx, session.id, MAIN, PlanAccount(plan_id=plan.id), agent=ARCHITECT)
         self._answer_executors(tx, session, ended)
         next_turn(tx, replace(session, active_plan_id=None))
 

@@ -34,13 +34,12 @@ from gonogo.execution.plans.account import execution_result
 from gonogo.execution.plans.ending import ARCHITECT, PlanEnding
 from gonogo.execution.plans.engine import Engine
 from gonogo.execution.plans.revisions import PlanReader, completed, mint_grants
-from gonogo.i18n import DEFAULT, plan_summary, rejected_plan, told
-from gonogo.i18n import say as text
+from gonogo.i18n import DEFAULT, plan_summary, rejected_plan, say, told
 from gonogo.store import Tx, new_id
 from gonogo.store import events as log
 from gonogo.store.approvals import comments_of
 from gonogo.store.plans import add_plan, add_revision, move_plan, plan_of
-from gonogo.store.sessions import say, session_of, set_session, spoken_in
+from gonogo.store.sessions import append_message, session_of, set_session, spoken_in
 
 # A revision as it is put before a person: what it says, what is noticed about it, the question.
 
@@ -61,7 +60,7 @@ class Proposals:
         """
         for finding in self.look_over(revision):
             if finding.severity is FindingSeverity.ERROR:
-                raise InvalidPlan(text(finding.key, "en", **finding.fields))
+                raise InvalidPlan(say(finding.key, "en", **finding.fields))
         return revision
 
     def findings(self, revision: Revision, locale: str) -> list[dict[str, Any]]:
@@ -69,7 +68,7 @@ class Proposals:
         return [
             {
                 **finding.model_dump(mode="json", exclude={"fields"}, exclude_none=True),
-                "message": text(finding.key, locale, **_said(finding.fields, locale)),
+                "message": say(finding.key, locale, **_said(finding.fields, locale)),
             }
             for finding in self.look_over(revision)
         ]
@@ -101,7 +100,7 @@ class Proposals:
             changes=changes, comments=comments,
         )  # fmt: skip
         subtasks = [s.model_dump(mode="json", exclude_none=True) for s in revision.subtasks]
-        question = text("plan_question", session.spoken, goal=plan.goal, count=len(subtasks))
+        question = say("plan_question", session.spoken, goal=plan.goal, count=len(subtasks))
         more = {
             "changes": changes and _as_json(changes), "replan": replan, "findings": findings,
             "comments": comments, "edited_by": edited_by,
@@ -206,7 +205,7 @@ class Planning:
             "status": PlanStatus.AWAITING_APPROVAL,
             "goal": revision.goal,
             "subtasks_count": len(revision.subtasks),
-            "message": text("model_plan_created", locale),
+            "message": say("model_plan_created", locale),
         }
 
     def propose(self, tx: Tx, session: Session, turn: Turn, revision: Revision) -> None:
@@ -232,7 +231,7 @@ class Planning:
         if plan is None or plan.session_id != session.id:
             raise NotFound(f"No plan found with id={plan_id}")
         if plan.status in {PlanStatus.DRAFT, PlanStatus.AWAITING_APPROVAL}:
-            raise Conflict(text("model_plan_undecided", session.spoken, plan_id=plan.id))
+            raise Conflict(say("model_plan_undecided", session.spoken, plan_id=plan.id))
         if plan.status in ENDED:
             return execution_result(tx, plan)
         return None
@@ -312,9 +311,9 @@ class Planning:
         begun = plan.started_at is not None
         if not begun:
             move_plan(tx, plan, PlanStatus.REJECTED, finished_at=tx.now, feedback=ruling.feedback)
-        said = ruling.feedback or text("plan_rejected_default", session.spoken)
-        told = text("model_plan_rejected", session.spoken, feedback=said)
-        say(tx, session.id, MAIN, UserText(content=told))
+        said = ruling.feedback or say("plan_rejected_default", session.spoken)
+        told = say("model_plan_rejected", session.spoken, feedback=said)
+        append_message(tx, session.id, MAIN, UserText(content=told))
         if not begun:
             self.ending.close(tx, session, plan, "the plan was rejected")
         facts = PlanRejectedFacts(plan_id=plan.id, feedback=ruling.feedback)
@@ -324,9 +323,7 @@ class Planning:
         )  # fmt: skip
         log.tell(tx, session.id, event)
         if begun:
-            self.engine.controls.end_unfinished(
-                tx, plan.id, text("replan_rejected", session.spoken)
-            )
+            self.engine.controls.end_unfinished(tx, plan.id, say("replan_rejected", session.spoken))
             return
         next_turn(tx, replace(session, active_plan_id=None))
 
@@ -335,12 +332,12 @@ class Planning:
         session = session_of(tx, plan.session_id)
         assert session is not None  # noqa: S101 - the plan names its session
         if plan.started_at is not None:
-            self.engine.controls.end_unfinished(tx, plan.id, text("replan_expired", session.spoken))
+            self.engine.controls.end_unfinished(tx, plan.id, say("replan_expired", session.spoken))
             return
         move_plan(tx, plan, PlanStatus.EXPIRED, finished_at=tx.now)
         self.ending.close(tx, session, plan, "the plan expired")
-        content = text("plan_expired", session.spoken)
-        say(tx, session.id, MAIN, UserText(content=content))
+        content = say("plan_expired", session.spoken)
+        append_message(tx, session.id, MAIN, UserText(content=content))
         event = AssistantMessage(
             content=content, plan_id=plan.id, agent=ORCHESTRATOR, is_final=True
         )
@@ -374,7 +371,7 @@ class Planning:
             was_edited=edited or None, held=held or None,
         )  # fmt: skip
         event = PlanApproved(
-            content=text(key, locale, count=count), metadata=facts, plan_id=plan.id,
+            content=say(key, locale, count=count), metadata=facts, plan_id=plan.id,
             agent=ARCHITECT,
         )  # fmt: skip
         log.tell(tx, plan.session_id, event)

@@ -55,8 +55,7 @@ from gonogo.execution.plans.engine import Engine
 from gonogo.execution.plans.lifecycle import Planning
 from gonogo.execution.plans.revisions import also_asked, completed, mint_grants, told_progress
 from gonogo.execution.scheduling import REPLAN, Superseded
-from gonogo.i18n import DEFAULT, cause_and_fix
-from gonogo.i18n import say as text
+from gonogo.i18n import DEFAULT, cause_and_fix, say
 from gonogo.store import Stopwatch, Store, Tx, go_on
 from gonogo.store import events as log
 from gonogo.store.calls import pending_of_plan
@@ -73,7 +72,7 @@ from gonogo.store.plans import (
     set_plan,
     subtask_rows,
 )
-from gonogo.store.sessions import conversation, say, session_of, set_session, spoken_in
+from gonogo.store.sessions import append_message, conversation, session_of, set_session, spoken_in
 
 _TRIES = 3
 """Proposals of one search that are refused before it is given up."""
@@ -113,7 +112,7 @@ class ArchitectTalk:
             self._set_began(tx, plan, began)
         if not conversation(tx, session.id, thread.name):
             told = UserText(content=self.brief(tx, plan, session.spoken))
-            say(tx, session.id, thread.name, told, agent=ARCHITECT)
+            append_message(tx, session.id, thread.name, told, agent=ARCHITECT)
         return thread, max(0.0, timeout - elapsed(datetime.fromisoformat(began), tx.now))
 
     def rest(self, tx: Tx, plan: Plan) -> None:
@@ -206,7 +205,7 @@ class Search:
         if found is None:
             return
         aim, thread, left = found
-        said = text("replan_timed_out", thread.locale, seconds=f"{self.timeout:g}")
+        said = say("replan_timed_out", thread.locale, seconds=f"{self.timeout:g}")
         with anyio.move_on_after(left) as scope, Stopwatch().holding(scope):
             try:
                 said = await self._search(aim, thread)
@@ -220,7 +219,7 @@ class Search:
             except GonogoError as error:
                 if await self._waits(aim, thread, error):
                     return
-                said = text("replan_gave_up", thread.locale, reason=error)
+                said = say("replan_gave_up", thread.locale, reason=error)
         if said is not None:
             await self._write(self._give_up, aim, thread, said)
 
@@ -254,14 +253,14 @@ class Search:
                 case Resting():
                     return None
                 case Finished(reply):
-                    return text("replan_gave_up", thread.locale, reason=reply.said[:500])
+                    return say("replan_gave_up", thread.locale, reason=reply.said[:500])
                 case Handed(call) if call.tool == "create_plan":
                     refused = await self.store.write(self._propose, aim, thread, call)
                     if refused is None:
                         return None
                 case Handed(call):
                     return await self.store.write(self._end_talk, thread, call)
-        return text("replan_gave_up", thread.locale, reason=refused)
+        return say("replan_gave_up", thread.locale, reason=refused)
 
     # Transactions -----------------------------------------------------------------------------
 
@@ -271,7 +270,7 @@ class Search:
         opened = open_control(tx, call)
         end_call(tx, opened, CallStatus.COMPLETED, result={"ended": True})
         said = call.arguments.get("result") or call.arguments.get("question") or call.tool
-        return text("replan_gave_up", thread.locale, reason=str(said)[:500])
+        return say("replan_gave_up", thread.locale, reason=str(said)[:500])
 
     def _propose(self, tx: Tx, aim: Aim, thread: Thread, call: CallRow) -> str | None:
         """Put the next revision before a person. Gives why it cannot be."""
@@ -327,10 +326,10 @@ def brief(tx: Tx, plan: Plan, locale: str) -> str:
     rows = {row.subtask_id: row for row in subtask_rows(tx, plan.id, plan.revision)}
     return "\n\n".join(
         [
-            text("model_replan", locale),
-            text("model_replan_goal", locale, goal=revision.goal),
+            say("model_replan", locale),
+            say("model_replan_goal", locale, goal=revision.goal),
             _what_happened(plan.replan or {}, locale),
-            text("model_replan_standing", locale),
+            say("model_replan_standing", locale),
             "\n".join(_standing(s, rows[s.id], locale) for s in revision.subtasks),
         ]
     )
@@ -351,9 +350,9 @@ def reflection(about: Mapping[str, Any], locale: str) -> tuple[str | None, str |
 def _what_happened(about: Mapping[str, Any], locale: str) -> str:
     failure: Mapping[str, Any] | None = about.get("failure")
     if failure is None:
-        return text("model_replan_asked", locale, reason=about.get("reason"))
+        return say("model_replan_asked", locale, reason=about.get("reason"))
     root_cause, suggestion = reflection(about, locale)
-    return text(
+    return say(
         "model_replan_failure", locale, reason=about.get("reason"),
         subtask=about.get("subtask_id"), category=failure["category"],
         severity=failure["severity"], root_cause=root_cause, suggestion=suggestion,
@@ -361,7 +360,7 @@ def _what_happened(about: Mapping[str, Any], locale: str) -> str:
 
 
 def _standing(subtask: Subtask, row: SubtaskRow, locale: str) -> str:
-    return text(
+    return say(
         "model_replan_subtask", locale, subtask=subtask.id, status=row.status,
         description=subtask.description, detail=_detail(row, locale),
     )  # fmt: skip
@@ -457,7 +456,7 @@ class Replanning:
         rows = subtask_rows(tx, plan.id, plan.revision)
         failed = {row.subtask_id for row in rows if row.status is SubtaskStatus.FAILED}
         if not is_progress([*others, current], kept, failed, revision):
-            raise InvalidPlan(text("model_no_progress", locale))
+            raise InvalidPlan(say("model_no_progress", locale))
         return revision
 
     # What comes of it -------------------------------------------------------------------------
@@ -531,7 +530,7 @@ class Replanning:
                 return
         about: dict[str, Any] = plan.replan or {}
         locale = spoken_in(tx, plan.session_id) or DEFAULT
-        reason = text("replan_question", locale, count=plan.replans - 1, reason=about["reason"])
+        reason = say("replan_question", locale, count=plan.replans - 1, reason=about["reason"])
         self.desk.open(
             tx,
             Question(
@@ -564,7 +563,7 @@ class Replanning:
             self._end(tx, plan, "replan_lapsed")
 
     def _end(self, tx: Tx, plan: Plan, key: str, **fields: str) -> None:
-        reason = text(key, spoken_in(tx, plan.session_id), **fields)
+        reason = say(key, spoken_in(tx, plan.session_id), **fields)
         self.engine.controls.end_unfinished(tx, plan.id, reason)
 
 

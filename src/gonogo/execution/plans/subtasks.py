@@ -47,12 +47,12 @@ from gonogo.execution.scheduling import (
     Work,
     result_of,
 )
-from gonogo.i18n import say as text
+from gonogo.i18n import say
 from gonogo.store import Store, Tx, new_id
 from gonogo.store import events as log
 from gonogo.store.calls import open_calls, refused_calls, thread_calls
 from gonogo.store.plans import plan_of, subtask_key, subtask_row
-from gonogo.store.sessions import conversation, say
+from gonogo.store.sessions import append_message, conversation
 
 _LOG = logging.getLogger(__name__)
 
@@ -358,7 +358,7 @@ class AgentStep:
             keep_reply(tx, thread, reply)
 
         if reply.refused:
-            words = text("no_work_refused", thread.locale, said=reply.said[:_QUOTED])
+            words = say("no_work_refused", thread.locale, said=reply.said[:_QUOTED])
             return Failed(Failure(message=words, category=Category.NO_WORK), also=write)
         if ending is None:
             return await self._done(step, thread, reply.said, write)
@@ -370,7 +370,7 @@ class AgentStep:
     async def _done(self, step: Step, thread: Thread, said: str, write: Write) -> Outcome:
         """An agent says that it is done: believed, unless what it was to change is as it was."""
         if await self._owes_work(step, thread):
-            words = text("no_work_unchanged", thread.locale, said=said[:_QUOTED])
+            words = say("no_work_unchanged", thread.locale, said=said[:_QUOTED])
             return Failed(Failure(message=words, category=Category.NO_WORK), also=write)
         return Completed(step.done(said, agent=thread.agent).result, also=write)
 
@@ -390,8 +390,8 @@ class AgentStep:
         if sum(isinstance(message, UserText) for message in before) > 1:
             return False
         keep_reply(tx, thread, reply)
-        told = UserText(content=text("model_use_tool", thread.locale, tool=ending.tool))
-        say(tx, thread.session_id, thread.name, told, agent=thread.agent)
+        told = UserText(content=say("model_use_tool", thread.locale, tool=ending.tool))
+        append_message(tx, thread.session_id, thread.name, told, agent=thread.agent)
         return True
 
     async def _answered(
@@ -407,7 +407,7 @@ class AgentStep:
 
     async def _turn_down(self, thread: Thread, call: CallRow, problem: str) -> None:
         """Tell the model that a call of its does not do as it is."""
-        error = text("model_bad_arguments", thread.locale, problem=problem)
+        error = say("model_bad_arguments", thread.locale, problem=problem)
         await self.threads.store.write(self._refuse, thread, call, f"invalid_arguments: {error}")
 
     async def _control(self, step: Step, thread: Thread, call: CallRow) -> Outcome | None:
@@ -433,16 +433,16 @@ class AgentStep:
         opened = open_control(tx, call)
         end_call(tx, opened, _C.COMPLETED, result={"completed": True})
         for other in open_calls(tx, thread.session_id, thread.name):
-            drop_call(tx, self.desk, other, text("model_not_run", thread.locale))
+            drop_call(tx, self.desk, other, say("model_not_run", thread.locale))
         event = AssistantMessage(content=said, is_final=False, **thread.place)
         log.tell(tx, thread.session_id, event)
-        say(tx, thread.session_id, thread.name, Reply(text=said), agent=thread.agent)
+        append_message(tx, thread.session_id, thread.name, Reply(text=said), agent=thread.agent)
 
     def _question(self, tx: Tx, thread: Thread, call: CallRow) -> None:
         thread.check(tx)
         open_control(tx, call)
         question = str(call.arguments.get("question", ""))
-        reason = text(
+        reason = say(
             "intervention_question", thread.locale, agent=thread.agent, subtask=thread.subtask_id,
             question=question,
         )  # fmt: skip

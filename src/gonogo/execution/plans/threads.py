@@ -10,7 +10,7 @@ from gonogo.execution.plans.engine import Engine, check_held
 from gonogo.execution.scheduling import MODEL, Step
 from gonogo.store import Store, Tx
 from gonogo.store.plans import plan_of, thread_name
-from gonogo.store.sessions import conversation, say, session_of
+from gonogo.store.sessions import append_message, conversation, session_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +51,7 @@ class Threads:
         name = thread_name(work.key, step.attempt)
         if opening.speak is None and not conversation(tx, session.id, name):
             told = UserText(content=brief(step, session.spoken, opening.ending))
-            say(tx, session.id, name, told, agent=opening.agent)
+            append_message(tx, session.id, name, told, agent=opening.agent)
         return Thread(
             session_id=session.id, name=name, script=work.subtask.id, agent=opening.agent,
             locale=session.spoken, workspace=Path(session.workspace),
