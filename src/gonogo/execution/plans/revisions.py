@@ -1,6 +1,6 @@
 """From one revision of a plan to the next: what is kept, and what the new one allows."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -25,7 +25,6 @@ from gonogo.store.plans import (
     end_grants,
     revise_plan,
     revoked_subtasks,
-    set_plan,
     subtask_rows,
 )
 from gonogo.tools import SchemaChecks, Tool
@@ -119,21 +118,17 @@ _AGAIN = frozenset({_S.FAILED, _S.CANCELLED, _S.SKIPPED})
 Rows = dict[str, SubtaskRow]
 
 
-def revise_again(tx: Tx, plan: Plan) -> None:
+def revise_again(tx: Tx, plan: Plan, asked: Sequence[Mapping[str, str]]) -> None:
     """Have the plan be at a revision in which all is tried again that people asked for.
 
     Nothing of the plan is under way.
     """
     current, rows = stand(tx, plan)
-    asked = [each for each in plan.again or () if rows[each["subtask_id"]].status in _AGAIN]
     again = frozenset[str]().union(
         undone(tx, plan, rows.values()),
         *(tried_again(current, rows, each["subtask_id"]) for each in asked),
     )
-    if asked:
-        revised_by(tx, plan, rows, again, asked[-1]["by"])
-    else:
-        set_plan(tx, plan, again=None)
+    revised_by(tx, plan, rows, again, asked[-1]["by"])
 
 
 def stand(tx: Tx, plan: Plan) -> tuple[Revision, Rows]:

@@ -182,7 +182,7 @@ class Rounds:
             return False
         board.write()
         _tell.progress(board)
-        revise_again(board.tx, plan)
+        revise_again(board.tx, plan, plan.again)
         self.advance(board.tx, plan.id)
         return True
 
