@@ -50,6 +50,13 @@ def test_what_went_wrong_is_said_in_one_line_that_moves_no_cursor(capsys, error)
     assert capsys.readouterr().err == f"gonogo: a{SHOWN}\\x0a\n"
 
 
+def test_what_went_wrong_without_a_word_is_told_by_its_name(capsys):
+    with pytest.raises(SystemExit), explained():
+        raise NotFound
+
+    assert capsys.readouterr().err == "gonogo: NotFound\n"
+
+
 def test_json_for_people_is_the_same_value_and_deceives_nobody(capsys):
     facts({"said": ODD})
     written = capsys.readouterr().out

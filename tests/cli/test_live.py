@@ -73,6 +73,15 @@ def test_where_there_is_no_room_the_question_stays(foot, written):
     assert written.getvalue() == "e\nf\ng\nh\nAllow this?"
 
 
+def test_what_is_drawn_in_a_terminal_of_hardly_any_size_is_given_room_for_a_word(foot, console):
+    given: list[tuple[int, int]] = []
+    foot.body = lambda width, height: given.append((width, height)) or []
+    foot.prompt = lambda width: given.append((width, 0)) or []
+    console.width, console.height = 2, 1
+    foot.draw()
+    assert given == [(8, 0), (8, 3)]
+
+
 def test_while_another_program_has_the_terminal_nothing_is_drawn(foot, written):
     foot.body = lambda _width, _height: lines("one")
     with foot.away():

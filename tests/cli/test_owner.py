@@ -17,6 +17,7 @@ import pytest
 
 from cli.conftest import SECONDS, Start, environment
 from fakes.nursery import Nursery, Process
+from gonogo.cli.folder import Folder
 from gonogo.demo import lay_out, run_tests
 
 Serve = Callable[..., "Server"]
@@ -132,6 +133,15 @@ def test_a_second_server_says_who_was_first(serve, gonogo, project):
     done = gonogo("serve", "--port", "0")
     assert done.returncode == 1
     assert f"Process {first.process.pid} " in done.stderr
+
+
+def test_a_server_does_not_wait_for_a_process_that_keeps_the_folder(gonogo, home):
+    folder = Folder(home)
+    folder.prepare()
+    with folder.owned():
+        done = gonogo("serve", "--port", "0")
+    assert done.returncode == 1
+    assert f"Process {os.getpid()} already serves {home}; stop it" in done.stderr
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -1,6 +1,7 @@
 """The demo's material: a bug that a test shows, and recorded lines that mend it."""
 
 import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,9 @@ def test_the_sample_has_one_failing_test(sample):
 def test_the_sample_is_a_git_repository_with_nothing_to_commit(sample):
     assert (sample / ".git").is_dir()
     assert (sample / ".gitignore").read_text() == "__pycache__/\n"
+    log = ["git", "log", "--format=%an <%ae> %s"]
+    done = subprocess.run(log, cwd=sample, capture_output=True, text=True, check=True)
+    assert done.stdout == "gonogo demo <demo@localhost> Sample\n"
 
 
 def test_no_packed_name_is_left(sample):

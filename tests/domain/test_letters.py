@@ -31,6 +31,12 @@ def test_a_word_of_several_scripts_is_named_with_the_letters_that_do_not_belong(
     assert mixed_letters(text) == said
 
 
+def test_a_letter_that_has_no_name_belongs_to_no_known_script():
+    # A Tangut letter; later versions of Unicode's table give it a name.
+    said = mixed_letters("a\U00017000")
+    assert said in {f"'a\U00017000' is Latin with {who} U+17000" for who in ("Unknown", "Tangut")}
+
+
 def test_many_such_words_are_counted():
     assert str(mixed_letters("aж bж cж dж eж aж")).endswith("; and 2 more such words")
 

@@ -95,6 +95,7 @@ async def test_an_agent_asks_for_a_plan_a_person_decides_and_the_agent_sees_the_
         assert [each["id"] for each in planned["subtasks"]] == ["hello"]
         [question] = planned["waits_for"]
         assert question["answered_by"].startswith("a person: gonogo approvals show")
+        assert (question["kind"], question["plan_id"]) == ("plan", planned["plan_id"])
         assert (await ask(client, "pending_approvals"))["pending"] == [question]
         assert await ask(client, "plan_status", plan_id=planned["plan_id"]) == {
             name: value for name, value in planned.items() if name != "said"

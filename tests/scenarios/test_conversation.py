@@ -336,6 +336,19 @@ async def test_the_operators_language_goes_before_that_of_the_message(make):
         assert events[-1]["content"] == "План отменен. Чем могу помочь?"
 
 
+@pytest.mark.feature(217)
+@pytest.mark.parametrize(("setting", "to"), [(None, "ru"), ("en", "ru"), ("ru", None)])
+async def test_a_session_whose_language_is_changed_is_spoken_to_in_it_at_once(make, setting, to):
+    lines = {"main/architect": [plan(step("a"))]}
+    async with make(lines, locale=setting) as world:
+        opened = await world.runtime.open_session(world.ann, locale="en")
+        world.session = opened.session_id
+        plan_id = await world.propose("Build")
+        await world.runtime.edit_session(world.ann, world.session, locale=to)
+        events = await world.decide_plan(plan_id, "reject")
+        assert events[-1]["content"] == "План отменен. Чем могу помочь?"
+
+
 async def test_many_sessions_at_once_do_not_mix(make):
     lines = {"main/ask": [says("Hello", delay=0.05)]}
     async with make(lines) as world:

@@ -170,6 +170,15 @@ async def test_the_log_says_who_removed_what_and_goes_on(store):
     assert (await store.read(auditing.verify)).ok
 
 
+@pytest.mark.parametrize("chain", ["0", "A", "~"])
+async def test_a_chain_of_any_name_can_be_removed(store, chain):
+    await store.write(begin, chain)
+    await store.write(at(OLD, noted), chain, 2)
+    heads = [await head_at(store, chain, 2)]
+
+    assert await store.write(auditing.prune, heads, CUT, "root") == heads
+
+
 async def test_only_what_is_old_and_of_a_session_at_rest_can_be_removed(store):
     await told(store)
 

@@ -43,6 +43,14 @@ def test_a_program_gets_what_it_needs_to_run_and_the_secrets_that_are_named(tmp_
     assert "s3cret" not in repr(server)
 
 
+def test_a_program_is_passed_on_who_runs_it_where_and_in_which_language(tmp_path):
+    needed = {name: f"a {name}" for name in
+              ("PATH", "HOME", "USER", "LOGNAME", "LANG", "TMPDIR", "SHELL")}  # fmt: skip
+    (tmp_path / "mcp.toml").write_text('[[server]]\nname = "docs"\ncommand = "docs-server"\n')
+    found = load_servers(tmp_path / "mcp.toml", {**needed, "TOKEN": "s3cret"})
+    assert found["docs"].environment == needed
+
+
 def test_an_address_gets_headers_whose_values_are_in_the_environment(tmp_path):
     server = load(tmp_path, {
         **HTTP, "headers_env": {"Authorization": "TOKEN"}, "tools": ["search"],

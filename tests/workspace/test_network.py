@@ -205,7 +205,9 @@ async def test_its_own_addresses_and_the_clouds_are_refused(workspace: Workspace
 
     done = await run(workspace, script, network(private=["0.0.0.0/0", "::/0"][:0], names=names))
 
-    assert set(done.network.refused) == {f"{name}:80" for name in names}
+    assert done.network.refused.keys() == {f"{name}:80" for name in names}
+    for name, (address,) in names.items():
+        assert done.network.refused[f"{name}:80"].startswith(f"{address} is ")
     assert done.network.reached == {}
 
 

@@ -963,6 +963,34 @@ def test_a_person_who_saves_in_the_last_instant_loses_nothing(
     assert not [name for name in now if name.startswith(".gonogo-")]
 
 
+@pytest.mark.parametrize("swaps", [True, False], ids=["swapping", "without swapping"])
+def test_what_was_replaced_before_one_file_had_changed_is_put_back(
+    snapshots: Snapshots,
+    workspace: Workspace,
+    root: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    swaps: bool,
+) -> None:
+    fill(root, {"a": "one", "b": "one", "c": "one"})
+    before = snapshots.take(workspace)
+    fill(root, {"a": "two", "b": "two", "c": "two"})
+    restore = plan(snapshots, workspace, before, snapshots.take(workspace))
+    real = restoring.exchange
+
+    def exchange(folder: int, first: str, second: str) -> bool:
+        if second == "c" and (root / "c").read_text() == "two":
+            fill(root, {"c": "person"})
+        return swaps and real(folder, first, second)
+
+    monkeypatch.setattr(restoring, "exchange", exchange)
+    with refused("changed_since_approval"):
+        snapshots.apply(workspace, restore)
+
+    assert {path.name: path.read_text() for path in root.iterdir()} == {
+        "a": "two", "b": "two", "c": "person",
+    }  # fmt: skip
+
+
 CRASH = """
 import os, sys
 from pathlib import Path

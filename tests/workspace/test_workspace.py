@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from gonogo.domain.errors import ToolFailed
 from gonogo.domain.strict_json import content_hash
 from gonogo.workspace import Workspace
-from gonogo.workspace.files.safe_open import best_opener, open_by_kernel, open_by_walk
+from gonogo.workspace.files.safe_open import best_opener, exchange, open_by_kernel, open_by_walk
 
 OPENERS = [open_by_walk, *([open_by_kernel] if best_opener() is open_by_kernel else [])]
 
@@ -44,6 +44,17 @@ def test_nothing_is_left_beside_a_written_file(workspace: Workspace) -> None:
         workspace.write("f", b"three", base=content_hash(b"one"))
 
     assert os.listdir(workspace.root) == ["f"]
+
+
+def test_two_names_change_places_in_one_step(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).write_text(name)
+    folder = os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        assert exchange(folder, "one", "two")
+    finally:
+        os.close(folder)
+    assert [(tmp_path / name).read_text() for name in ("one", "two")] == ["two", "one"]
 
 
 def test_a_write_keeps_the_mode_of_the_file(workspace: Workspace) -> None:
@@ -176,6 +187,8 @@ def test_a_folder_is_no_file_and_a_file_is_no_folder(workspace: Workspace) -> No
         lambda: workspace.delete("a", base="any"),
         lambda: workspace.list("a/f", depth=1, limit=1),
         lambda: workspace.read("."),
+        lambda: workspace.read("a/f/"),
+        lambda: workspace.real_file("."),
         lambda: workspace.write(".", b"", base="any"),
     ):
         with refused("not_a_regular_file"):
