@@ -122,6 +122,6 @@ def _words(told: dict[str, Any]) -> str:
         return f"It would ask ({spoken(told['reason'])}):\n{told.get('preview', '')}"
     if "error" in told:
         return f"error: {spoken(told['error'])}"
-    result = told.get("result") or {}
+    result: dict[str, Any] = told.get("result") or {}
     said = result.get("content") or result.get("output")
     return spoken(str(said)) if said else visible_json(result, indent=2)
