@@ -126,8 +126,8 @@ async def test_a_conversation_is_kept_in_order_for_each_thread(store):
 
     def talk(tx):
         for message in said:
-            sessions.say(tx, "s1", MAIN, message, turn_id="t1", agent="ask")
-        sessions.say(tx, "s1", "p1/1/a", UserText(content="sub"))
+            sessions.append_message(tx, "s1", MAIN, message, turn_id="t1", agent="ask")
+        sessions.append_message(tx, "s1", "p1/1/a", UserText(content="sub"))
 
     await store.write(talk)
     assert await store.read(sessions.conversation, "s1", MAIN) == said

@@ -40,6 +40,7 @@ from gonogo.acp_server.updates import (
 )
 from gonogo.client import Client, Unreachable, error_of
 from gonogo.domain.errors import Conflict, GonogoError, Internal, Refused
+from gonogo.domain.events import asks_person
 from gonogo.domain.states import ApprovalKind
 from gonogo.domain.views import ApprovalView, SessionView
 from gonogo.i18n import say
@@ -218,7 +219,7 @@ class Dialogue:
             await self._resolved(event["metadata"])
         if event["type"] == "plan_not_revised":
             self._known.discard(self._plans.pop(event["plan_id"], ""))
-        if _asks(event):
+        if asks_person(event):
             await self._ask_all()
         self._seen = max(self._seen, event.get("seq", 0))
         self._finals += bool(event.get("is_final") and "seq" in event)
@@ -448,13 +449,6 @@ class Dialogue:
     def _tell(self) -> None:
         self._changed.set()
         self._changed = anyio.Event()
-
-
-def _asks(event: Event) -> bool:
-    """Whether a person has now seen what they are to decide about."""
-    if event["type"] in {"plan_notification", "plan_not_revised"}:
-        return True
-    return event["type"] == "approval_requested" and event["metadata"]["kind"] != ApprovalKind.PLAN
 
 
 def _leaves(group: BaseExceptionGroup[GonogoError]) -> Iterator[GonogoError]:

@@ -18,6 +18,7 @@ from acp.helpers import (
     update_tool_call,
 )
 
+from gonogo.domain.events import MARKS, TONES
 from gonogo.domain.messages import HitlDecision, PlanDecision
 from gonogo.domain.states import ApprovalKind
 from gonogo.domain.text_safety import guarded, visible, visible_json
@@ -401,15 +402,8 @@ Update = (
     | schema.CurrentModeUpdate
     | schema.SessionInfoUpdate
 )
-_NOTICES = frozenset(
-    {
-        "plan_approved", "plan_rejected", "plan_completed", "plan_paused", "plan_resumed",
-        "plan_cancelled", "plan_replanning", "plan_sent_back", "plan_not_revised",
-        "plan_commented", "plan_rolled_back", "approval_warning", "approval_voted",
-        "approval_escalated", "model_away", "model_back",
-    }
-)  # fmt: skip
-_TROUBLES = {"subtask_failed": "✗", "subtask_skipped": "↷", "subtask_retrying": "↻"}
+_QUIET = frozenset({"subtask_completed", "subtask_cancelled"})
+"""The list of subtasks says it."""
 
 
 def said(text: str) -> schema.AgentMessageChunk:
@@ -440,7 +434,7 @@ class Updates:
             "tool_approved": self._allowed,
             "tool_rejected": self._refused,
             "tool_result": self._resulted,
-            **dict.fromkeys(_NOTICES, self._noticed),
+            **dict.fromkeys(TONES, self._noticed),
         }
 
     def of(self, event: Event) -> list[Update]:
@@ -568,8 +562,8 @@ class Updates:
     def _progressed(self, event: Event) -> list[Update]:
         update = self.board.hear(event)
         updates: list[Update] = [update] if update else []
-        mark = _TROUBLES.get(event["type"])
-        if mark is None:
+        mark = MARKS.get(event["type"])
+        if mark is None or event["type"] in _QUIET:
             return updates
         facts = event["metadata"]
         error: Event = facts.get("error") or {}

@@ -5,10 +5,25 @@ know, so that old clients survive new servers and old rows load in new code. `se
 given by the store, in the transaction that makes the fact true.
 """
 
+from collections.abc import Mapping
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from enum import StrEnum, auto
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+
+from gonogo.domain.states import ApprovalKind
+
+
+class Tone(StrEnum):
+    """How an event sounds whose `content` people are shown as it stands."""
+
+    NOTICE = auto()
+    WARNING = auto()
+    GOOD = auto()
+    AGAIN = auto()
+    """What stood still goes on."""
+    RESULT = auto()
 
 
 class Fact(BaseModel):
@@ -19,6 +34,11 @@ class Fact(BaseModel):
 
 class Event(Fact):
     """The envelope that every event shares."""
+
+    tones: ClassVar[Mapping[str, Tone]] = {}
+    """Of its words, those whose content people are shown."""
+    marks: ClassVar[Mapping[str, str]] = {}
+    """Of its words, those that say that a subtask is over, or an attempt, and how that is drawn."""
 
     type: Any
     """Each event narrows it to its own words."""
@@ -182,6 +202,7 @@ class CommentFacts(Fact):
 class PlanCommented(Event):
     """A person said something of a plan that waits; nothing is decided by it."""
 
+    tones = {"plan_commented": Tone.NOTICE}
     type: Literal["plan_commented"] = "plan_commented"
     content: str
     metadata: CommentFacts
@@ -200,6 +221,7 @@ class PlanApprovedFacts(Fact):
 class PlanApproved(Event):
     """A person gave the go."""
 
+    tones = {"plan_approved": Tone.GOOD}
     type: Literal["plan_approved"] = "plan_approved"
     content: str
     metadata: PlanApprovedFacts
@@ -215,6 +237,7 @@ class PlanRejectedFacts(Fact):
 class PlanRejected(Event):
     """A person said no to a plan."""
 
+    tones = {"plan_rejected": Tone.WARNING}
     type: Literal["plan_rejected"] = "plan_rejected"
     content: str
     metadata: PlanRejectedFacts
@@ -263,6 +286,10 @@ class SubtaskEndedFacts(Fact):
 class SubtaskEnded(Event):
     """A subtask, or one attempt of it, is over."""
 
+    marks = {
+        "subtask_completed": "✓", "subtask_failed": "✗", "subtask_skipped": "↷",
+        "subtask_retrying": "↻", "subtask_cancelled": "■",
+    }  # fmt: skip
     type: Literal[
         "subtask_completed",
         "subtask_failed",
@@ -315,6 +342,11 @@ class PlanChangedFacts(Fact):
 class PlanChanged(Event):
     """A plan was paused, resumed, cancelled or sent back: for replanning, or with comments."""
 
+    tones = {
+        "plan_paused": Tone.NOTICE, "plan_resumed": Tone.AGAIN, "plan_cancelled": Tone.WARNING,
+        "plan_replanning": Tone.NOTICE, "plan_sent_back": Tone.NOTICE,
+        "plan_not_revised": Tone.WARNING,
+    }  # fmt: skip
     type: Literal[
         "plan_paused", "plan_resumed", "plan_cancelled", "plan_replanning", "plan_sent_back",
         "plan_not_revised",
@@ -337,6 +369,7 @@ class WaitFacts(Fact):
 class ModelWaited(Event):
     """A turn, or the search for a plan's next revision, waits for its model; or waits no more."""
 
+    tones = {"model_away": Tone.NOTICE, "model_back": Tone.AGAIN}
     type: Literal["model_away", "model_back"]
     content: str
     metadata: WaitFacts
@@ -363,6 +396,7 @@ class RollbackFacts(Fact):
 class PlanRolledBack(Event):
     """What a plan did to files was undone."""
 
+    tones = {"plan_rolled_back": Tone.NOTICE}
     type: Literal["plan_rolled_back"] = "plan_rolled_back"
     content: str | None = None
     metadata: RollbackFacts
@@ -388,6 +422,7 @@ class PlanEndedFacts(Fact):
 class PlanEnded(Event):
     """A plan is over."""
 
+    tones = {"plan_completed": Tone.RESULT}
     type: Literal["plan_completed"] = "plan_completed"
     content: str
     metadata: PlanEndedFacts
@@ -431,6 +466,10 @@ class ApprovalFacts(Fact):
 class ApprovalChanged(Event):
     """A question was opened, waits for others, is about to expire, or was answered."""
 
+    tones = {
+        "approval_voted": Tone.NOTICE, "approval_escalated": Tone.NOTICE,
+        "approval_warning": Tone.NOTICE,
+    }  # fmt: skip
     type: Literal[
         "approval_requested", "approval_voted", "approval_escalated", "approval_warning",
         "approval_resolved",
@@ -484,3 +523,18 @@ AnyEvent = Annotated[
 ]
 EVENTS: TypeAdapter[AnyEvent] = TypeAdapter(AnyEvent, config=ConfigDict(defer_build=True))
 """Reads any event, and gives the JSON Schema of the union."""
+TONES: Mapping[str, Tone] = {
+    word: tone for event in Event.__subclasses__() for word, tone in event.tones.items()
+}
+"""By its word, each event whose content people are shown as it stands."""
+MARKS: Mapping[str, str] = {
+    word: mark for event in Event.__subclasses__() for word, mark in event.marks.items()
+}
+"""By its word, each event that says that a subtask is over, or an attempt."""
+
+
+def asks_person(body: Mapping[str, Any]) -> bool:
+    """Whether a person has now seen what they are to decide about."""
+    if body["type"] in {"plan_notification", "plan_not_revised"}:
+        return True
+    return body["type"] == "approval_requested" and body["metadata"]["kind"] != ApprovalKind.PLAN

@@ -18,6 +18,7 @@ from gonogo.cli.terminal.output import spoken
 from gonogo.cli.terminal.render import Event, Screen
 from gonogo.client import Client
 from gonogo.domain.errors import GonogoError, Refused
+from gonogo.domain.events import asks_person
 from gonogo.domain.plan_views import PlanView
 from gonogo.domain.states import PlanStatus, was_refused
 from gonogo.i18n import say
@@ -383,7 +384,7 @@ class Conversation:
                 return False
             if item["type"] == "plan_not_revised":
                 self._answers.comes_back(item["plan_id"])
-            if _asks(item):
+            if asks_person(item):
                 await self._ask()
         return await self._rest()
 
@@ -568,11 +569,4 @@ async def _is_done() -> None:
 
 def _tells(event: Event) -> bool:
     """Whether there may be something else to do for the person than to say something."""
-    return _asks(event) or bool(event.get("is_final"))
-
-
-def _asks(event: Event) -> bool:
-    """Whether a person has now seen what they are to decide about."""
-    if event["type"] in {"plan_notification", "plan_not_revised"}:
-        return True
-    return event["type"] == "approval_requested" and event["metadata"]["kind"] != "plan"
+    return asks_person(event) or bool(event.get("is_final"))

@@ -12,6 +12,7 @@ from rich.text import Text
 from gonogo.cli.support import Exit, Stop
 from gonogo.cli.terminal.output import json_line, one_line, spoken
 from gonogo.cli.terminal.plan_graph import plan_lines, scope_line
+from gonogo.domain.events import MARKS, TONES, Tone
 from gonogo.domain.plan import Subtask, worker_name
 from gonogo.domain.plan_views import CheckpointDiff, PlanDiff
 from gonogo.domain.states import ApprovalStatus
@@ -165,6 +166,18 @@ class JsonLines(PlainScreen):
         self._write(json.dumps(event, ensure_ascii=True) + "\n")
 
 
+_TOLD_BY_OTHERS = frozenset({"plan_replanning", "plan_rolled_back"})
+"""The failure before it, or the command that was given, says it."""
+_ENDINGS = {"subtask_completed": "green", "subtask_failed": "red"}
+_TONES = {
+    Tone.NOTICE: "yellow",
+    Tone.WARNING: "bold yellow",
+    Tone.GOOD: "bold green",
+    Tone.AGAIN: "green",
+    Tone.RESULT: "bold",
+}
+
+
 class EventLines(PlainScreen):
     """Lines in the order things happen; colours and nothing more where there is a terminal.
 
@@ -186,25 +199,15 @@ class EventLines(PlainScreen):
             "tool_rejected": self._rejected,
             "tool_result": self._resulted,
             "subtask_started": self._started,
-            "subtask_completed": self._ended("✓", "green"),
-            "subtask_failed": self._ended("✗", "red"),
-            "subtask_skipped": self._ended("↷", "yellow"),
-            "subtask_retrying": self._ended("↻", "yellow"),
-            "subtask_cancelled": self._ended("■", "yellow"),
-            "plan_commented": self._content("yellow"),
-            "plan_sent_back": self._content("yellow"),
-            "plan_not_revised": self._content("bold yellow"),
-            "plan_approved": self._content("bold green"),
-            "plan_rejected": self._content("bold yellow"),
-            "plan_completed": self._content("bold"),
-            "plan_paused": self._content("yellow"),
-            "plan_resumed": self._content("green"),
-            "plan_cancelled": self._content("bold yellow"),
-            "model_away": self._content("yellow"),
-            "model_back": self._content("green"),
-            "approval_warning": self._content("yellow"),
-            "approval_voted": self._content("yellow"),
-            "approval_escalated": self._content("yellow"),
+            **{
+                word: self._ended(mark, _ENDINGS.get(word, "yellow"))
+                for word, mark in MARKS.items()
+            },
+            **{
+                word: self._content(_TONES[tone])
+                for word, tone in TONES.items()
+                if word not in _TOLD_BY_OTHERS
+            },
             "plan_progress": self._progressed,
             "error": self._failed,
         }
