@@ -172,8 +172,11 @@ def _within_reach(bin_folder: Path, folder: Path) -> Path:
     closed = any(not place.stat().st_mode & stat.S_IXOTH for place in bin_folder.parents)
     if os.geteuid() != 0 or not closed:
         return bin_folder
-    shutil.copytree(bin_folder.parent, folder / "program", symlinks=True)
-    return folder / "program" / bin_folder.name
+    wheel = bin_folder.parents[1]
+    # Its libraries lie beside it.
+    for each in (wheel, *wheel.parent.glob(f"{wheel.name}.libs")):
+        shutil.copytree(each, folder / "program" / each.name, symlinks=True)
+    return folder / "program" / bin_folder.relative_to(wheel.parent)
 
 
 def _as_whom(folder: Path) -> dict[str, Any]:
