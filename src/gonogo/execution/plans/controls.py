@@ -19,7 +19,6 @@ from gonogo.execution.scheduling.plan_state import (
 from gonogo.store import Tx, stop
 from gonogo.store.plans import end_grant
 
-_S = SubtaskStatus
 _REPLANNED = frozenset(
     {PlanStatus.RUNNING, PlanStatus.PAUSED, PlanStatus.FAILED, PlanStatus.PARTIAL}
 )

@@ -29,7 +29,6 @@ from gonogo.store.sessions import spoken_in
 # whether it is back, and the others wait for what that one finds. Then a person is asked.
 
 _S = SubtaskStatus
-_SOON = timedelta(seconds=5)
 _SAME = timedelta(seconds=1)
 """Resets that lie no further apart are one."""
 
