@@ -83,7 +83,7 @@ def changes_of(path: Path) -> list[Change]:
     for number, mutation in enumerate(mutations):
         function = mutation.contained_by_top_level_function
         owner = owners.get(id(function or mutation.original_node), "")
-        is_type = id(mutation.original_node) in types
+        is_type = id(mutation.original_node) in types or _is_cast_alike(mutation)
         if not is_type and not (function is None and _is_table(path, owner)):
             found.append(Change(path=path, number=number, owner=owner))
     return found
@@ -150,6 +150,18 @@ def _types(module: cst.Module) -> set[int]:
             case _:
                 pass
     return found
+
+
+def _is_cast_alike(mutation: Mutation) -> bool:
+    """Whether a value is only said to be of another type."""
+    match mutation.original_node, mutation.mutated_node:
+        case (
+            cst.Call(func=cst.Name("cast"), args=[_, before]),
+            cst.Call(args=[_, after]),
+        ):
+            return before.value.deep_equals(after.value)
+        case _:
+            return False
 
 
 def _named(statement: cst.Assign | cst.AnnAssign) -> str:
