@@ -7,6 +7,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from gonogo.cli.audit_files import check_file
+from gonogo.cli.commands.audit import _told
+from gonogo.cli.support import Exit
+from gonogo.domain.report_views import AuditHead, AuditReport
 
 
 def lines(text):
@@ -99,6 +102,17 @@ def test_old_entries_are_removed_only_where_that_is_set_and_only_once_they_are_i
     left = gonogo("audit", "verify", "--anchor", anchor)
     assert left.returncode == 0
     assert "s_old: entries up to 1 were exported and removed" in left.stdout
+    both = gonogo("audit", "verify", "--anchor", anchor, "--export", str(file))
+    assert (both.returncode, both.stdout) == (0, left.stdout)
+
+
+def test_what_an_anchor_says_of_entries_that_were_removed_is_said_to_be_in_the_export(capsys):
+    older = [AuditHead(chain="s_old", seq=7, hash="")]
+    code = _told(AuditReport(ok=True, chains=1, entries=3, problems=[], older=older), json=False)
+
+    assert code is Exit.DONE
+    said = capsys.readouterr().out.splitlines()[1:]
+    assert said == ["s_old #7: removed since the anchor; check it with --export FILE."]
 
 
 def _add_old_session(database, at):

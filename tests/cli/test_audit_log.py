@@ -31,6 +31,7 @@ def test_the_newest_entries_are_shown_with_their_chain_and_sifted(gonogo, home):
     last = gonogo("audit", "show", "--limit", "1", "--json")
     system = gonogo("audit", "show", "--session", "system", "--action", "token.", "--limit", "1")
     none = gonogo("audit", "show", "--actor", "nobody")
+    before = gonogo("audit", "show", "--until", "2000-01-01")
     russian = gonogo("audit", "show", "--limit", "1", env={"GONOGO_LOCALE": "ru"})
 
     assert shown[0] == ["session", "seq", "time", "actor", "action", "subject", "why"]
@@ -39,6 +40,7 @@ def test_the_newest_entries_are_shown_with_their_chain_and_sifted(gonogo, home):
     assert json.loads(last.stdout)[0]["details"]["name"] == "bob"
     assert len(system.stdout.splitlines()) == 2
     assert none.stdout.splitlines() == ["\t".join(shown[0])]
+    assert before.stdout == none.stdout
     assert "для bob, роль viewer" in russian.stdout
     refused = gonogo("audit", "show", "--after", "3")
     assert (refused.returncode, "goes with --session" in refused.stderr) == (2, True)

@@ -76,6 +76,11 @@ def test_every_line_fits_the_width_and_the_states_are_in_it(width: int):
         assert states == ["✓", "▶", "?", "○", "✗"]
 
 
+def test_a_name_keeps_eight_cells_where_there_is_little_room():
+    narrow = drawn(graph(node("abcdefghijkl", "running", attempt=2)), width=24)
+    assert narrow[1].startswith("▶ abcdefg… ")
+
+
 def test_where_there_is_no_room_for_all_what_runs_or_waits_is_kept():
     idle = [node(f"n{number}", "pending") for number in range(30)]
     over = [node(f"d{number}", "completed") for number in range(30)]

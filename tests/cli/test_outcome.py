@@ -3,7 +3,7 @@
 import pytest
 
 from gonogo.cli.session.conversation import Outcome
-from gonogo.cli.support import Exit
+from gonogo.cli.support import Exit, explained
 
 
 def event(kind: str, **fields: object) -> dict[str, object]:
@@ -117,3 +117,18 @@ def test_a_plan_is_remembered_while_it_is_not_over():
     assert outcome.plan_id == "p"
     outcome.note(plan_over("completed"))
     assert outcome.plan_id is None
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (OSError(28, "No space left on device"), "gonogo: No space left on device\n"),
+        (OSError(13, "Permission denied", "a.txt"), "gonogo: a.txt: Permission denied\n"),
+    ],
+)
+def test_what_the_system_refuses_is_said_in_a_line_with_the_file_if_there_is_one(
+    error, said, capsys
+):
+    with pytest.raises(SystemExit) as ended, explained():
+        raise error
+    assert (ended.value.code, capsys.readouterr().err) == (Exit.FAILED, said)

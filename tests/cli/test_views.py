@@ -5,10 +5,18 @@ from typing import Any
 
 import pytest
 
+from gonogo.cli.commands.plans import _budget
 from gonogo.cli.session.interrupts import pause_lines, standing
 from gonogo.cli.terminal.render import diff_lines, file_lines, question_lines, revision_lines
 from gonogo.domain.plan import Subtask
-from gonogo.domain.plan_views import CheckpointDiff, FileDiff, PlanDiff, PlanView
+from gonogo.domain.plan_views import (
+    CheckpointDiff,
+    FileDiff,
+    PlanDiff,
+    PlanStatusView,
+    PlanView,
+    UsageView,
+)
 from gonogo.domain.views import ApprovalView
 
 NOW = datetime(2026, 3, 1, 12, 30, tzinfo=UTC)
@@ -58,6 +66,24 @@ def test_a_plan_that_a_person_paused_says_how_to_go_on_and_one_that_is_not_pause
         "Paused by a person. Go on with: gonogo plans resume p"
     ]
     assert pause_lines(plan(status="running"), [asked()], "en") == []
+
+
+def test_what_a_plan_took_of_its_budget_is_said_limit_by_limit():
+    usage = UsageView(
+        requests=3, input_tokens=800, output_tokens=400, tokens=1_200, cost=0.25,
+        unpriced_requests=2, seconds=9.0, subtasks=1,
+    )  # fmt: skip
+    status = PlanStatusView(
+        plan_id="p", status="running", revision=1, current_step=1, total_steps=2, progress=50,
+        usage=usage, limits={"tokens": 5_000, "cost": 1.5, "session_cost": 9}, subtasks=[],
+    )  # fmt: skip
+
+    assert _budget(status) == [
+        "budget: 1200 of 5000 tokens",
+        "budget: 0.25 of 1.5 cost",
+        "the price of 2 requests is not known",
+    ]
+    assert _budget(status.model_copy(update={"limits": None})) == []
 
 
 @pytest.mark.feature(217)
