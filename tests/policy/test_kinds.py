@@ -50,6 +50,7 @@ ASKED = [
     ("git diff src/.e*", "'src/.e*' may match files that hold secrets"),
     ("git log -L 1,2:.env", "'.env' may hold secrets"),
     ("git log --format='%(signature)'", "'%(signature)' may run gpg"),
+    (f"git diff a{':a' * 17}", f"'a{':a' * 17}' is a pathspec or a revision that is not known"),
     # Scripts.
     ("sed -n '1p\n' a", "'1p\\n' does more than print lines"),
     # Plain words.
@@ -124,6 +125,7 @@ ALLOWED = [
     "eslint src/a.js",
     "git log main..HEAD",
     "git diff v1...v2 src",
+    "git diff a" + ":a" * 16,
     "git log --format=%H",
     "git log -L 1,2:src/a.py",
 ]

@@ -203,6 +203,21 @@ async def test_what_stands_in_the_log_is_what_followers_saw(tmp_path: Path) -> N
         assert kinds(seen)[-2:] == ["agent_switched", "plan_completed"]
 
 
+async def test_a_follower_reads_in_the_log_what_was_never_handed_to_it(tmp_path: Path) -> None:
+    async with world_of(tmp_path, LINES) as world:
+        await world.propose()
+        hub = world.runtime.parts.hub
+        async with world.runtime.follow(world.ann, world.session, 0) as events:
+            with anyio.fail_after(LIMIT):
+                first = await anext(events)
+                hub.tell, told = (lambda session_id, body: None), hub.tell
+                await world.say("More")
+                hub.tell = told
+                hub.refresh()
+                seen = [first, *[await anext(events) for _ in (await world.log())[1:]]]
+        assert seen == await world.log()
+
+
 def _message(raw: dict[str, object]):
     from gonogo.domain.messages import parse_message
 

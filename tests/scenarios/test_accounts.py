@@ -87,15 +87,16 @@ async def test_what_failed_is_answered_from_what_the_model_is_told(make):
 async def test_what_people_edited_rejected_and_answered_is_told_in_their_words(make):
     lines = script(
         step("a", scope={"paths": ["a.txt"]}), step("gone"), then=[says("Well.")],
-        a=[calls(run("make it"), write("else.txt")), says("Done, in part.")],
+        a=[calls(run("make it"), run("make all"), write("else.txt")), says("Done, in part.")],
         more=[says("more")],
     )  # fmt: skip
     async with make(lines) as world:
         plan_id = await world.propose()
         edited = [step("a", scope={"paths": ["a.txt", "b.txt"]}), step("more")]
         await world.decide_plan(plan_id, "edit", modified_subtasks=edited, feedback="Shorter")
-        command, file = await world.pending()
+        command, plain, file = await world.pending()
         await world.decide(command.call_id, "reject", feedback="Never make")
+        await world.decide(plain.call_id)
         changed = {"path": "b.txt", "content": "as ann wants\n"}
         await world.decide(file.call_id, "edit", modified_arguments=changed)
         lines = await told(world, plan_id)
@@ -105,6 +106,7 @@ async def test_what_people_edited_rejected_and_answered_is_told_in_their_words(m
         assert (revision["added"], revision["removed"]) == ("more", "gone")
         assert revision["changed"].startswith("a: ")
         answers = {(x["question"], x["answer"]): x for x in lines if "question" in x}
+        assert set(answers) == {("plan", "edited"), ("tool", "rejected"), ("tool", "edited")}
         whole = answers["plan", "edited"]
         assert (whole["by"], whole["feedback"]) == ("ann", "Shorter")
         rejected, kept = answers["tool", "rejected"], answers["tool", "edited"]

@@ -6,6 +6,8 @@ from fakes.world import call, calls, kinds, of, on_both, plan, says, step, write
 from gonogo.cli.terminal.render import question_lines
 from gonogo.domain.errors import Conflict, InvalidMessage, ModelFailed
 from gonogo.domain.failures import Patterns
+from gonogo.store.calls import approval_of
+from gonogo.store.plans import plan_of
 
 
 def fails(text):
@@ -296,6 +298,27 @@ async def test_nobody_who_answers_whether_to_replan_ends_the_plan_and_says_so(ma
         found = await world.runtime.plan_status(world.ann, plan_id)
         assert str(found.status) == "partial"
         assert "nobody decided in time" in next(s.reason for s in found.subtasks if s.id == "d")
+
+
+async def test_whether_to_replan_is_asked_once_and_changes_no_plan_that_is_over(
+    make,
+):
+    lines = script(*TWO, a=[says("a")], b=[fails(LOST)])
+    async with make(lines, replanning_human_after=0) as world:
+        plan_id, _ = await approved(world)
+        [question] = await world.pending()
+        parts = world.runtime.parts
+        found = await parts.store.read(plan_of, plan_id)
+        assert await parts.store.write(parts.replanning.ready, found) is False
+        assert await world.pending() == [question]
+
+        asked = await parts.store.read(approval_of, question.approval_id)
+        await world.runtime.cancel_plan(world.ann, plan_id)
+        await world.idle()
+        events = await world.log()
+        await parts.store.write(parts.replanning.lapse, asked)
+        assert await world.log() == events
+        assert (await status(world, plan_id))[0] == "cancelled"
 
 
 async def test_who_plans_anew_is_told_how_much_of_a_long_result_is_left_out(make):

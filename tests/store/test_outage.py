@@ -279,7 +279,7 @@ def of_postgres(state: str | None, kind: str = "OperationalError") -> BaseExcept
         )),
         *(of_postgres(state) for state in (
             "08006", "53100", "53300", "55P03", "57014", "57P01", "57P02", "57P03", "58030",
-            "25006", "25P03", "40001", "40P01",
+            "25006", "25P03", "40001", "40P01", "XX001", "XX002",
         )),
         of_postgres(None), of_postgres(None, "InterfaceError"),
         PoolTimeout(), PendingRollbackError("invalid transaction"),
@@ -300,6 +300,7 @@ def test_what_passes_by_itself_is_an_outage(error: BaseException) -> None:
         of_sqlite(sqlite3.SQLITE_ERROR), of_sqlite(sqlite3.SQLITE_CONSTRAINT),
         of_sqlite(sqlite3.SQLITE_CONSTRAINT_UNIQUE), of_sqlite(sqlite3.SQLITE_TOOBIG),
         of_postgres("23505"), of_postgres("42P01"), of_postgres("42601"), of_postgres("22P02"),
+        of_postgres("XX000"),
         of_postgres(None, "ProgrammingError"), ValueError("said"), Conflict("said"),
         OSError(28, "No space left on device"),
     ],

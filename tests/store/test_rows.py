@@ -121,6 +121,7 @@ async def test_a_conversation_is_kept_in_order_for_each_thread(store):
     said = [
         UserText(content="Hi"),
         Reply(calls=(ToolRequest(id="c", name="t", arguments={"a": None}),), raw={"x": [1]}),
+        Reply(calls=(ToolRequest(id="d", name="t", arguments=None, problem="no JSON"),)),
         ToolAnswer(call_id="c", tool_name="t", content="ok"),
     ]  # fmt: skip
 
@@ -133,7 +134,7 @@ async def test_a_conversation_is_kept_in_order_for_each_thread(store):
     assert await store.read(sessions.conversation, "s1", MAIN) == said
     assert await store.read(sessions.conversation, "s1", "p1/1/a") == [UserText(content="sub")]
     rows = await store.read(sessions.history, "s1")
-    assert [row.thread for row in rows] == [MAIN, MAIN, MAIN, "p1/1/a"]
+    assert [row.thread for row in rows] == [MAIN, MAIN, MAIN, MAIN, "p1/1/a"]
 
 
 async def test_a_plan_and_its_revision_are_read_as_they_were_made(store):
@@ -194,6 +195,18 @@ async def test_plans_are_listed_newest_first_and_by_status(store):
     assert await listed(["s1", "s2"], "draft") == ["p1", "p0"]
     assert await listed([], None) == []
     assert await store.read(plans.live_plans) == ["p2"]
+
+
+async def test_of_plans_that_were_made_at_one_moment_the_last_id_comes_first(store):
+    def made(tx):
+        begin(tx)
+        for name in ("p2", "p3", "p1"):
+            plans.add_plan(tx, plan(name))
+
+    await store.write(made)
+    for of in (None, ["s1"]):
+        found = await store.read(plans.list_plans, of, None)
+        assert [each.id for each in found] == ["p3", "p2", "p1"]
 
 
 async def test_the_rows_of_subtasks_begin_pending_in_plan_order(store):

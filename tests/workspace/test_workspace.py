@@ -13,7 +13,13 @@ from hypothesis import strategies as st
 from gonogo.domain.errors import ToolFailed
 from gonogo.domain.strict_json import content_hash
 from gonogo.workspace import Workspace
-from gonogo.workspace.files.safe_open import best_opener, exchange, open_by_kernel, open_by_walk
+from gonogo.workspace.files.safe_open import (
+    best_opener,
+    exchange,
+    open_by_kernel,
+    open_by_walk,
+    told,
+)
 
 OPENERS = [open_by_walk, *([open_by_kernel] if best_opener() is open_by_kernel else [])]
 
@@ -260,6 +266,12 @@ def test_a_file_over_the_limit_is_not_read(workspace: Workspace) -> None:
     assert workspace.read("f", limit=5) == b"12345"
     with refused("too_large"):
         workspace.read("f", limit=4)
+
+
+def test_a_folder_in_the_place_of_a_file_is_said_to_be_one(workspace: Workspace) -> None:
+    workspace.mkdir("d")
+    with pytest.raises(ToolFailed, match="'d' is a folder"), told("d"):
+        (workspace.root / "d").read_bytes()
 
 
 def test_status_is_told_without_following(workspace: Workspace) -> None:

@@ -1,6 +1,7 @@
 """Calls and their questions: an answer counts for what was shown, and both end together."""
 
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,8 @@ from fakes import rows
 from gonogo.domain.errors import Conflict
 from gonogo.domain.identity import Principal, Role
 from gonogo.domain.states import ApprovalKind, ApprovalStatus, CallStatus, DecisionWord
-from gonogo.execution.agent import CallKind, drop_call, end_call
-from gonogo.execution.approvals import ApprovalService, Ruling
+from gonogo.execution.agent import CallKind, Interventions, drop_call, end_call
+from gonogo.execution.approvals import EXPIRE, ApprovalService, Ruling
 from gonogo.runtime import bare_thread
 from gonogo.store import Store, Tx
 from gonogo.store import events as log
@@ -46,6 +47,29 @@ async def test_an_answer_does_not_count_for_a_call_that_is_no_more_what_was_show
     assert (await store.read(call_of, "call_1")).status is CallStatus.AWAITING_APPROVAL
     assert await store.read(count_pending, "s1") == 1
     assert gone_on == []
+
+
+async def test_a_question_about_a_lost_call_that_nobody_answers_fails_it_and_its_owner_goes_on(
+    store: Store,
+) -> None:
+    gone_on: list[str] = []
+    desk = ApprovalService()
+    desk.kinds[ApprovalKind.INTERVENTION] = Interventions(lambda tx, call: gone_on.append(call.id))
+    later = rows.NOW + timedelta(hours=1)
+
+    def asked(tx: Tx) -> None:
+        rows.begin(tx)
+        add_calls(tx, [rows.call(status=CallStatus.UNKNOWN)])
+        kind = ApprovalKind.INTERVENTION
+        add_approval(tx, rows.approval(kind=kind, call_id="call_1", expires_at=later))
+
+    await store.write(asked)
+    await store.write(rows.at(later, desk.on_timer), EXPIRE, "appr_1")
+
+    call = await store.read(call_of, "call_1")
+    assert call is not None
+    assert (call.status, gone_on) == (CallStatus.FAILED, ["call_1"])
+    assert str(call.error).startswith("expired: The request expired")
 
 
 async def test_a_call_that_is_dropped_takes_its_question_with_it(store: Store) -> None:

@@ -423,6 +423,23 @@ async def test_a_sibling_that_is_told_of_a_later_reset_makes_the_pause_longer(
     assert "plan_resume" in await timers_of(open_shop, plan_id)
 
 
+async def test_resets_a_second_apart_are_one_pause(open_shop: Workshop) -> None:
+    gate = anyio.Event()
+
+    async def later_quota(work: Work) -> Outcome:
+        await gate.wait()
+        raise ModelFailed("slow down", http_status=429, retry_after=HOUR + 1)
+
+    open_shop.steps |= {"a": quota(open_shop), "b": later_quota}
+    plan_id = await open_shop.start({"id": "a"}, {"id": "b"})
+    first = await open_shop.until_paused(plan_id)
+    gate.set()
+    await open_shop.until(plan_id, "b", _S.PENDING)
+
+    assert (await open_shop.plan(plan_id)).paused_until == first.paused_until
+    assert len(await told(open_shop, plan_id, "plan_paused")) == 1
+
+
 async def test_a_longer_pause_is_not_written_over_what_happened_in_the_same_moment(
     open_shop: Workshop,
 ) -> None:
