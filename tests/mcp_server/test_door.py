@@ -13,10 +13,13 @@ import anyio.to_thread
 import pytest
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp.shared.message import SessionMessage
+from mcp_types import JSONRPCNotification
 
 from cli.conftest import environment
 from fakes.openai_server import fake_openai
 from gonogo import __version__
+from gonogo.mcp_server.server import messages_on
 
 LIMIT = 60
 PLAN = {
@@ -147,6 +150,19 @@ async def test_nothing_decides_and_what_is_wrong_is_said(env, tmp_path):
             ("propose_plan", {"task": "x", "session_id": "../x"}, "invalid_arguments"),
         ]:
             assert (await ask(client, name, **arguments)).split(":")[0] == code, (name, arguments)
+
+
+async def test_nothing_more_is_taken_for_an_agent_that_does_not_read():
+    long = JSONRPCNotification(jsonrpc="2.0", method="note", params={"text": "x" * (1 << 20)})
+    source, sink = os.pipe(), os.pipe()
+    async with messages_on(source[0], sink[1]) as (_, sent):
+        with anyio.fail_after(LIMIT):
+            await sent.send(SessionMessage(long))
+            await anyio.wait_all_tasks_blocked()
+        with pytest.raises(anyio.WouldBlock):
+            sent.send_nowait(SessionMessage(long))
+    for end in (*source, *sink):
+        os.close(end)
 
 
 def test_the_door_ends_when_it_is_told_to(env, tmp_path):
