@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import sys
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -405,6 +406,25 @@ async def test_a_change_by_a_person_on_top_is_a_conflict_and_the_file_stays(make
 
 
 @pytest.mark.feature(218)
+async def test_a_change_by_a_person_before_the_call_has_ended_is_a_conflict_too(make, monkeypatch):
+    lines = {"main/architect": [plan(step("a"))], "a": [calls(write("x.txt")), says("a")]}
+    async with make(lines) as world:
+        tools = world.runtime.parts.gate.tools
+        own = tools["write_file"]
+
+        async def overtaken(bench, arguments):
+            written = await own.run(bench, arguments)
+            (world.folder / "x.txt").write_text("a person\n")
+            return written
+
+        monkeypatch.setitem(tools, "write_file", replace(own, run=overtaken))
+        plan_id = await ran(world)
+        done = await world.runtime.rollback(world.ann, plan_id, subtask_id="a")
+
+        assert [(f.path, f.reason) for f in done.files] == [("x.txt", "changed")]
+        assert world.read("x.txt") == "a person\n"
+
+
 async def test_what_was_undone_in_a_paused_plan_runs_again_when_it_goes_on(make):
     lines = {
         "main/architect": [plan(step("a"), step("b", "a"), step("last", "b"))],
