@@ -74,3 +74,14 @@ async def test_each_message_has_the_whole_limit_of_steps_again(tmp_path: Path) -
         said = [(await world.say("Look", "ask"))[-1]["content"] for _ in range(2)]
 
         assert said == ["one", "two"]
+
+
+async def test_what_a_model_says_is_kept_with_the_turn_that_it_belongs_to(tmp_path: Path) -> None:
+    async with world_of(tmp_path, {"main/ask": [says("one")]}) as world:
+        receipt = await world.send({"type": "user_message", "content": "Hi", "agent_type": "ask"})
+        await world.answer(receipt)
+        with sqlite3.connect(tmp_path / "home" / "gonogo.db") as database:
+            kept = database.execute("SELECT turn_id FROM messages").fetchall()
+        database.close()
+
+    assert kept == [(receipt.turn_id,), (receipt.turn_id,)]
