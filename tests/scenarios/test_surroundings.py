@@ -185,7 +185,7 @@ async def test_an_approved_command_runs_the_environments_python_and_finds_no_oth
         [answer] = [m.content for m in world.model.requests[-1].messages if m.role == "tool"]
         assert "of the environment" in answer
         assert "Python 3" in answer
-        assert ".venv" not in answer
+        assert str(path) not in answer
 
 
 async def test_a_program_that_was_put_first_since_the_question_is_not_run(make, path):

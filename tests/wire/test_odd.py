@@ -6,7 +6,7 @@ import time
 import pytest
 
 from wire.cases import CASES
-from wire.deployment import STREAM
+from wire.deployment import STREAM, WAIT
 from wire.outcomes import account, of_error, of_problem
 from wire.states import Scene
 
@@ -36,9 +36,9 @@ def test_a_message_is_refused_over_websocket_with_the_same_word(shared, case) ->
 
     with shared.socket(scene.session_id) as line:
         line.send(json.dumps(frame))
-        event = json.loads(line.recv(2))
+        event = json.loads(line.recv(WAIT))
         line.send('{"type":"still there?"}')
-        after = json.loads(line.recv(2))
+        after = json.loads(line.recv(WAIT))
 
     assert event["type"] == "error"
     assert of_error(event).names & set(case["expect"]), event
@@ -118,7 +118,7 @@ def test_an_answer_to_a_plan_that_says_two_things_changes_nothing(shared, answer
 @pytest.mark.parametrize("name", ["%00", "%ff", "%0a", "a%20b", "..", "x" * 200])
 def test_a_line_to_what_cannot_be_a_session_is_refused(shared, name) -> None:
     with shared.socket(name) as line:
-        event = json.loads(line.recv(2))
+        event = json.loads(line.recv(WAIT))
 
     assert (event["type"], event["code"]) == ("error", "not_found")
 

@@ -55,7 +55,7 @@ def test_a_viewer_says_nothing_in_a_session_that_it_may_see(shared, message) -> 
     refused = shared.ask("POST", STREAM, "A_readonly", json=body)
     with shared.socket(scene.session_id, "A_readonly") as line:
         line.send(json.dumps(sent))
-        frame = json.loads(line.recv(2))
+        frame = json.loads(line.recv(WAIT))
 
     assert shared.get(f"/sessions/{scene.session_id}", "A_readonly")["last_seq"] > 0
     assert (refused.status_code, refused.json()["code"]) == (403, "forbidden")
@@ -129,7 +129,7 @@ def test_an_event_of_the_server_is_no_message_of_a_client(shared, kind) -> None:
     answer = shared.ask("POST", STREAM, json={"session_id": scene.session_id, "message": message})
     with shared.socket(scene.session_id) as line:
         line.send(json.dumps(message))
-        frame = json.loads(line.recv(2))
+        frame = json.loads(line.recv(WAIT))
 
     assert (answer.status_code, answer.json()["code"]) == (422, "unknown_type")
     assert (frame["type"], frame["code"]) == ("error", "unknown_type")
@@ -285,4 +285,4 @@ def test_reading_needs_no_more_than_the_viewers_role(shared) -> None:
     scene.say({"type": "user_message", "content": "hi"})
 
     with shared.socket(scene.session_id, "A_readonly", "?after=0") as line:
-        assert json.loads(line.recv(2))["seq"] == 1
+        assert json.loads(line.recv(WAIT))["seq"] == 1
