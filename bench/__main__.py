@@ -14,10 +14,11 @@ from bench._decisions import decision_ms
 from bench._plans import layered_per_second, makespan_ratio, sequence_ms
 from bench._processes import answerable_s, command_s, parked_cost, restart_s
 from bench._report import Figure
-from bench._rig import median, percentile, utc_now
+from bench._rig import median, percentile
 from bench._snapshots import CHANGED, FILES, snapshot_ms
 from bench._waking import woken_per_second
 from bench._yardstick import commit_ms
+from gonogo.store import utc_now
 
 T = TypeVar("T")
 

@@ -16,10 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+from scripts.talk import calls, plan_of, say
 from sqlalchemy import event
 
-from gonogo.domain.identity import Principal, Role
-from gonogo.domain.messages import parse_message
 from gonogo.llm import ScriptedModel
 from gonogo.runtime import Runtime
 from gonogo.settings import Settings
@@ -29,32 +28,22 @@ KEPT = Path(__file__).with_name("counts.json")
 SLACK = 0.03
 """How much more a count may be that is not the same each time."""
 _BYTES, _READS = "bytes", "reads"
-_ANN = Principal(id="ann", name="Ann", role=Role.ADMIN)
 _STEPS = ("one", "two", "three")
 _FRAMES = ("BEGIN", "COMMIT", "ROLLBACK", "SAVEPOINT", "RELEASE", "PRAGMA")
 
 
-def _calls(name: str, **arguments: object) -> dict[str, Any]:
-    return {"calls": [{"name": name, "arguments": arguments}]}
-
-
-def _plan() -> dict[str, Any]:
-    subtasks = [
-        {
-            "id": key, "description": f"Write {key}", "agent": "coder",
-            "dependencies": list(_STEPS[max(0, place - 1) : place]),
-            "scope": {"paths": [f"{key}.txt"]},
-        }
-        for place, key in enumerate(_STEPS)
-    ]  # fmt: skip
-    return _calls("create_plan", goal="Three files", subtasks=subtasks)
-
-
+_SUBTASKS = [
+    {
+        "id": key, "description": f"Write {key}", "agent": "coder",
+        "dependencies": list(_STEPS[max(0, place - 1) : place]),
+        "scope": {"paths": [f"{key}.txt"]},
+    }
+    for place, key in enumerate(_STEPS)
+]  # fmt: skip
 _LINES = {
-    "main/orchestrator": [_calls("switch_mode", mode="architect"), {"text": "Done."}],
-    "main/architect": [_plan()],
+    **plan_of(*_SUBTASKS),
     **{
-        key: [_calls("write_file", path=f"{key}.txt", content=f"{key}\n"), {"text": "Made."}]
+        key: [calls("write_file", path=f"{key}.txt", content=f"{key}\n"), {"text": "Made."}]
         for key in _STEPS
     },
 }
@@ -71,27 +60,17 @@ async def counts() -> dict[str, int]:
             store.write = _counted(store.write, "transactions", found)  # type: ignore[method-assign]
             store.read = _counted(store.read, _READS, found)  # type: ignore[method-assign]
             with listening:
-                told = await _said(runtime, None, found, type="user_message", content="Build it")
-                await _said(
-                    runtime, told["session_id"], found, type="plan_decision",
-                    plan_id=told["plan_id"], decision="approve",
-                )  # fmt: skip
+                events = await say(runtime, None, type="user_message", content="Build it")
+                session, plan = events[-1]["session_id"], events[-1]["plan_id"]
+                events += await say(
+                    runtime, session, type="plan_decision", plan_id=plan, decision="approve"
+                )
+        found["events"] = len(events)
+        found[f"follower's {_BYTES}"] = sum(
+            len(json.dumps(each, ensure_ascii=False).encode()) for each in events
+        )
         found[f"database {_BYTES}"] = _size(Path(folder, "home", "gonogo.db"))
     return dict(sorted(found.items()))
-
-
-async def _said(
-    runtime: Runtime, session: str | None, found: Counter[str], **message: str
-) -> dict[str, Any]:
-    """Send a message, and follow its answer. Gives its last event."""
-    last: dict[str, Any] = {}
-    with anyio.fail_after(60):
-        receipt = await runtime.accept(_ANN, session, parse_message(message))
-        async with runtime.answer(receipt) as events:
-            async for last in events:
-                found["events"] += 1
-                found[f"follower's {_BYTES}"] += len(json.dumps(last, ensure_ascii=False).encode())
-    return last
 
 
 def _counted(fn: Callable[..., Any], what: str, found: Counter[str]) -> Callable[..., Any]:

@@ -4,7 +4,7 @@ import statistics
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 
 import anyio
@@ -17,17 +17,12 @@ from gonogo.execution.approvals import ApprovalService
 from gonogo.execution.jobs import LocalDispatcher
 from gonogo.execution.plans import Engine, PlanEnding, PlanQuestions, PlanRules, PlanRunner
 from gonogo.execution.scheduling import Outcome, Work
-from gonogo.store import Store, Tx, go_on, new_id
+from gonogo.store import Store, Tx, go_on, new_id, utc_now
 from gonogo.store import events as log
 from gonogo.store.plans import add_grants, add_plan, add_revision, move_plan, plan_of
 from gonogo.store.sessions import add_session
 
 LIMIT = 120.0
-
-
-def utc_now() -> datetime:
-    """The wall clock."""
-    return datetime.now(UTC)
 
 
 def median(values: Sequence[float]) -> float:

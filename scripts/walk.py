@@ -19,27 +19,18 @@ from typing import Any
 
 import anyio
 
-from gonogo.domain.identity import Principal, Role
-from gonogo.domain.messages import parse_message
 from gonogo.llm.scripted import ScriptedModel
 from gonogo.runtime import Runtime
 from gonogo.settings import Settings
 from rooms import room_of
+from talk import calls, plan_of, say
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = f"{ROOT / 'src' / 'gonogo'}/"
-ANN = Principal(id="user:ann", name="ann", role=Role.OPERATOR)
-
-
-def _calls(name: str, **arguments: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
-    return {"calls": [{"name": name, "arguments": arguments}]}
-
-
 SUBTASK = {"id": "a", "description": "Do a", "agent": "coder", "scope": {"paths": ["a.txt"]}}
 LINES = {
-    "main/orchestrator": [_calls("switch_mode", mode="architect"), {"text": "Done."}],
-    "main/architect": [_calls("create_plan", goal="A goal", subtasks=[SUBTASK])],
-    "a": [_calls("write_file", path="a.txt", content="made"), {"text": "Made."}],
+    **plan_of(SUBTASK),
+    "a": [calls("write_file", path="a.txt", content="made"), {"text": "Made."}],
 }
 
 
@@ -124,23 +115,13 @@ async def walked() -> tuple[Walk, Walk]:
         settings = Settings(home=Path(folder, "home"), workspace=Path(folder))
         async with Runtime.open(settings, model=ScriptedModel(LINES)) as runtime:
             with message.on():
-                told = await _said(runtime, None, type="user_message", content="Build it")
+                told = (await say(runtime, None, type="user_message", content="Build it"))[-1]
             session, plan = told["session_id"], told["plan_id"]
             with approval.on():
-                await _said(
-                    runtime, session, type="plan_decision", plan_id=plan, decision="approve"
-                )
+                await say(runtime, session, type="plan_decision", plan_id=plan, decision="approve")
     sys.setprofile(None)
     threading.setprofile(None)
     return message, approval
-
-
-async def _said(runtime: Runtime, session: str | None, **message: str) -> dict[str, Any]:
-    """Send a message, and wait for the end of its answer. Gives its last event."""
-    with anyio.fail_after(60):
-        receipt = await runtime.accept(ANN, session, parse_message(message))
-        async with runtime.answer(receipt) as events:
-            return [event async for event in events][-1]
 
 
 def main() -> None:

@@ -94,7 +94,7 @@ class Messages(Decisions):
     def _keep(self, tx: Tx, once: Once, receipt: Receipt) -> None:
         row = {
             "principal_id": once.by.id, "key": once.key, "request_digest": once.digest,
-            "answer": {"receipt": receipt.as_json()}, "created_at": tx.now,
+            "answer": {"receipt": receipt.as_json()},
         }  # fmt: skip
         people.keep_answer(tx, row)
 

@@ -9,9 +9,9 @@ import logging
 import re
 from base64 import urlsafe_b64decode
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, cast
 
@@ -31,6 +31,7 @@ from gonogo.domain.identity import (
     read_head,
 )
 from gonogo.settings import Settings, is_safe_address
+from gonogo.store import Clock, utc_now
 
 if TYPE_CHECKING:
     import httpx
@@ -85,7 +86,7 @@ class PublicKey:
 class Issuer:
     """What is known of one identity provider."""
 
-    def __init__(self, url: str, jwks_url: str | None, clock: Callable[[], datetime]) -> None:
+    def __init__(self, url: str, jwks_url: str | None, clock: Clock) -> None:
         self._url, self._jwks_url, self._clock = url, jwks_url, clock
         self._keys: list[PublicKey] = []
         self._fetched: datetime | None = None
@@ -231,7 +232,7 @@ class Bearers:
         self,
         expected: Expected,
         issuer: Issuer,
-        clock: Callable[[], datetime],
+        clock: Clock,
         memory: Memory | None = None,
     ) -> None:
         self.expected = expected
@@ -277,7 +278,7 @@ class Bearers:
             self._known.popitem(last=False)
 
 
-def open_bearers(settings: Settings, clock: Callable[[], datetime]) -> Bearers | None:
+def open_bearers(settings: Settings, clock: Clock) -> Bearers | None:
     """What the settings say of an identity provider; None without one.
 
     Raises:
@@ -313,7 +314,7 @@ async def look_for_keys(settings: Settings) -> str:
         Refused: the library that checks signatures is not installed, or the provider does not
             answer as it should.
     """
-    bearers = open_bearers(settings, lambda: datetime.now(UTC))
+    bearers = open_bearers(settings, utc_now)
     if bearers is None:
         return "no identity provider is set"
     try:

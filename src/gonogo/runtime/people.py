@@ -81,11 +81,10 @@ class PrincipalVerbs:
             "name": name,
             "role": int(role),
             "secret_hash": secret_hash(secret),
-            "created_at": self.parts.store.clock(),
             "revoked_at": None,
         }
-        await self.parts.store.write(_add_token, row, principal.id)
-        return _token_view(row), secret
+        added = await self.parts.store.write(_add_token, row, principal.id)
+        return _token_view(added), secret
 
     async def list_tokens(self, principal: Principal) -> list[TokenView]:
         """Every token, revoked ones too, without secrets.
@@ -144,7 +143,6 @@ class PrincipalVerbs:
             "key": key,
             "request_digest": request_digest,
             "answer": answer,
-            "created_at": self.parts.store.clock(),
         }
         await self.parts.store.write(rows.keep_answer, row, about)
 
@@ -189,13 +187,15 @@ def _keep_name(tx: Tx, person: Person, issuer: str) -> None:
     )  # fmt: skip
 
 
-def _add_token(tx: Tx, row: dict[str, Any], by: str) -> None:
+def _add_token(tx: Tx, row: dict[str, Any], by: str) -> dict[str, Any]:
+    row = {**row, "created_at": tx.now}
     rows.keep_principal(tx, row["principal_id"], row["name"])
     rows.add_token(tx, row)
     log.note(
         tx, log.SYSTEM, actor=by, action="token.created", subject=row["id"],
         name=row["name"], role=Role(row["role"]).word,
     )  # fmt: skip
+    return row
 
 
 def _revoke_token(tx: Tx, token_id: str, by: str) -> None:

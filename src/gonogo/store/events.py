@@ -146,9 +146,7 @@ def last_seq(tx: Tx, session_id: str) -> int:
 
 def told_seq(tx: Tx, session_id: str) -> int:
     """The place that the last event of this transaction so far will have in a session's log."""
-    # Held from here on, so that no other transaction takes that place.
-    last = tx.execute(_HOLD_LAST_SEQ, {"of": session_id}).scalar() or 0
-    return last + len(told_in(tx, session_id))
+    return begin_seq(tx, session_id) + len(told_in(tx, session_id))
 
 
 def begin_seq(tx: Tx, session_id: str) -> int:
@@ -156,7 +154,7 @@ def begin_seq(tx: Tx, session_id: str) -> int:
 
     Held from here on: what others tell is before it, or after all that this transaction tells.
     """
-    return told_seq(tx, session_id) - len(told_in(tx, session_id))
+    return tx.execute(_HOLD_LAST_SEQ, {"of": session_id}).scalar() or 0
 
 
 def events_after(tx: Tx, session_id: str, after: int, limit: int = 500) -> list[dict[str, Any]]:

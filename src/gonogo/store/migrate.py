@@ -65,7 +65,10 @@ def migrate(engine: Engine) -> None:
         Conflict: a newer gonogo made the database, or one that is too old.
         Busy: the database is away; nothing has changed.
     """
-    _check(version_of(engine))
+    version = version_of(engine)
+    if version == HEAD:
+        return
+    _check(version)
     try:
         with _alone(engine) as conn:
             # What another process did meanwhile is done.

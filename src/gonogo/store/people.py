@@ -147,7 +147,8 @@ def keep_answer(tx: Tx, row: dict[str, Any], about: str = "") -> None:
     if named and not found:
         return
     if kept_answer(tx, row["principal_id"], row["key"]) is None:
-        put(tx, answers, {**row, "session_id": found[0].session_id if found else None})
+        whose = found[0].session_id if found else None
+        put(tx, answers, {**row, "session_id": whose, "created_at": tx.now})
 
 
 def forget_answers(tx: Tx, before: datetime) -> int:

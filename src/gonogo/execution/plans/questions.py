@@ -1,6 +1,7 @@
 """The questions that plans ask of people while they are carried out."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from gonogo.domain.failures import Absence
 from gonogo.domain.plan import Revision, Subtask
@@ -50,16 +51,8 @@ class PlanQuestions:
         details = {
             "about": BUDGET, "what": spent.what, "used": round(spent.used, 6), "limit": spent.limit,
         }  # fmt: skip
-        self.desk.open(
-            tx,
-            Question(
-                session_id=plan.session_id, kind=ApprovalKind.INTERVENTION,
-                subject=say("budget_subject", locale, **shown), details=details,
-                reason=say("budget_question", locale, setting=spent.setting, **shown),
-                digest=digest({"plan_id": plan.id, **details}), plan_id=plan.id,
-                revision=plan.revision,
-            ),
-        )  # fmt: skip
+        reason = say("budget_question", locale, setting=spent.setting, **shown)
+        self._intervene(tx, plan, details, say("budget_subject", locale, **shown), reason)
 
     def ask_about_model(self, tx: Tx, plan: Plan, absence: Absence) -> None:
         """Ask a person what is to become of a plan whose model has not answered for too long."""
@@ -69,13 +62,18 @@ class PlanQuestions:
             "about": MODEL, "since": absence.since.isoformat(), "tries": absence.tries,
             "error": absence.error,
         }  # fmt: skip
+        subject = say("model_away_subject", locale, error=absence.error)
+        reason = say("model_away_question", locale, minutes=minutes, error=absence.error)
+        self._intervene(tx, plan, details, subject, reason)
+
+    def _intervene(
+        self, tx: Tx, plan: Plan, details: dict[str, Any], subject: str, reason: str
+    ) -> None:
         self.desk.open(
             tx,
             Question(
-                session_id=plan.session_id, kind=ApprovalKind.INTERVENTION,
-                subject=say("model_away_subject", locale, error=absence.error), details=details,
-                reason=say("model_away_question", locale, minutes=minutes, error=absence.error),
-                digest=digest({"plan_id": plan.id, **details}), plan_id=plan.id,
-                revision=plan.revision,
+                session_id=plan.session_id, kind=ApprovalKind.INTERVENTION, subject=subject,
+                details=details, reason=reason, digest=digest({"plan_id": plan.id, **details}),
+                plan_id=plan.id, revision=plan.revision,
             ),
         )  # fmt: skip

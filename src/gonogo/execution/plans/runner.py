@@ -170,10 +170,9 @@ class PlanRunner:
             return Deferred(spent=error.excess)
         if isinstance(error, ModelFailed) and is_away(error) and self.engine.rounds.rules.patience:
             return Deferred(away=error)
-        seconds = quota_pause(error)
-        return (
-            None if seconds is None else Deferred(self.store.clock() + timedelta(seconds=seconds))
-        )
+        if (seconds := quota_pause(error)) is None:
+            return None
+        return Deferred(self.store.clock() + timedelta(seconds=seconds))
 
     def _seconds_left(self, work: Work) -> float | None:
         limit = work.subtask.timeout or self.timeout
