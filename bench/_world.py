@@ -46,7 +46,7 @@ class World:
     async def say(self, text: str) -> str:
         """Begin a session; gives its id."""
         message = parse_message({"type": "user_message", "content": text, "agent_type": "coder"})
-        receipt = await self.runtime.accept(self.runtime.owner, None, message)
+        receipt = await self.runtime.messages.accept(self.runtime.owner, None, message)
         return receipt.session_id
 
     async def approval(self, session_id: str) -> str:
@@ -60,7 +60,7 @@ class World:
     async def approve(self, approval_id: str) -> None:
         """Answer yes."""
         message = {"type": "hitl_decision", "approval_id": approval_id, "decision": "approve"}
-        await self.runtime.accept(self.runtime.owner, None, parse_message(message))
+        await self.runtime.messages.accept(self.runtime.owner, None, parse_message(message))
 
     def watch(self, body: dict[str, Any]) -> None:
         """Take note of questions as they are told."""

@@ -27,6 +27,6 @@ def plan_of(*subtasks: dict[str, Any]) -> dict[str, Any]:
 async def say(runtime: Runtime, session: str | None, **message: str) -> list[dict[str, Any]]:
     """Send a message. Gives its answer: the events up to the last."""
     with anyio.fail_after(60):
-        receipt = await runtime.accept(ANN, session, parse_message(message))
-        async with runtime.answer(receipt) as events:
+        receipt = await runtime.messages.accept(ANN, session, parse_message(message))
+        async with runtime.streams.answer(receipt) as events:
             return [event async for event in events]

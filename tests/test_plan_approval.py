@@ -43,7 +43,7 @@ async def test_a_decision_does_what_it_says_and_nothing_happens_before_it(
 
         assert kinds(events)[-1] == last
         assert [event for event in events if event.get("is_final")] == [events[-1]]
-        assert (await world.runtime.plan(world.ann, plan_id)).status == status
+        assert (await world.runtime.plans.get(world.ann, plan_id)).status == status
         assert {path.name for path in world.folder.iterdir()} == files
         assert await world.pending() == []
         (entry,) = [

@@ -74,7 +74,7 @@ TRICKS = (
 
 async def opened(world):
     """Open a session whose tools the client carries out."""
-    world.session = (await world.runtime.open_session(world.ann, tool_host="client")).session_id
+    world.session = (await world.runtime.sessions.open(world.ann, tool_host="client")).session_id
 
 
 def result(call_id, value="forged"):
@@ -111,7 +111,7 @@ async def test_a_client_answers_for_no_call_but_those_it_was_told_to_run(make):
         ids = {event["tool_name"]: event["call_id"] for event in of(log, "tool_call")}
         denied = of(log, "tool_result")[0]["call_id"]
         [question] = await world.pending()
-        other = await world.runtime.open_session(world.ann, tool_host="client")
+        other = await world.runtime.sessions.open(world.ann, tool_host="client")
         for call_id, refusal in (
             (question.call_id, Conflict), (denied, Conflict), ("call_none", NotFound),
             (question.approval_id, NotFound), (question.call_id.upper(), NotFound),

@@ -52,7 +52,7 @@ async def test_more_questions_than_a_session_may_have_are_not_asked_and_nothing_
         await world.idle()
         assert await world.audit("tool.allowed") == []
         # Somebody else is not in the way of it.
-        other = await world.runtime.open_session(world.ann, session_id="other")
+        other = await world.runtime.sessions.open(world.ann, session_id="other")
         message = {"type": "user_message", "content": "Hi", "agent_type": "coder"}
         more = await world.ask(message, session=other.session_id)
         assert [event for event in more if event.get("is_final")] == [more[-1]]
@@ -141,7 +141,7 @@ async def test_a_plan_that_is_too_large_is_none(make, ground):
         await world.say("Go", "architect")
 
         assert await world.pending() == []
-        assert (await world.runtime.plans(world.ann)).plans == []
+        assert (await world.runtime.plans.page(world.ann)).plans == []
         assert ground.changed_inside() == set()
 
 

@@ -139,7 +139,7 @@ async def test_no_lie_completes_a_subtask_and_no_honest_one_is_doubted(make, gro
         plan_id = await world.propose()
         events = await world.decide_plan(plan_id)
 
-        shown = {s.id: s for s in (await world.runtime.plan(world.ann, plan_id)).subtasks}
+        shown = {s.id: s for s in (await world.runtime.plans.get(world.ann, plan_id)).subtasks}
         believed = {key for key, subtask in shown.items() if subtask.status == "completed"}
         assert believed == {key for key, *_ in honest}
         doubted = {

@@ -160,7 +160,7 @@ async def test_a_command_that_swaps_what_others_write_takes_no_write_out_and_end
     }  # fmt: skip
     async with make(lines, sandbox=sandbox) as world:
         plan_id = await world.propose()
-        other = (await world.runtime.open_session(world.ann)).session_id
+        other = (await world.runtime.sessions.open(world.ann)).session_id
         message = {"type": "user_message", "content": "Go", "agent_type": "coder"}
         await world.ask(message, session=other)
         [question] = await world.pending(other)

@@ -88,7 +88,7 @@ async def test_an_id_that_was_decided_before_decides_nothing_again(make, ground,
             named(first["a"].call_id, write("f")), named(second["d"].call_id, write("g")),
             named(second["d"].approval_id, write("h")),
         ]}], "default": {"text": "Well"}})  # fmt: skip
-        other = (await world.runtime.open_session(world.ann)).session_id
+        other = (await world.runtime.sessions.open(world.ann)).session_id
         message = {"type": "user_message", "content": "Go", "agent_type": "coder"}
         await world.ask(message, session=other)
         third = await world.pending(other)

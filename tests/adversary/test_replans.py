@@ -191,7 +191,7 @@ async def test_what_a_person_rejected_is_no_grant_of_a_later_revision(make, grou
         await asked_anew(world, plan_id, 2)
         await world.decide_plan(plan_id, "reject", revision=2)
         await world.idle()
-        await world.runtime.replan(world.ann, plan_id, "Try again")
+        await world.runtime.plans.replan(world.ann, plan_id, "Try again")
         await asked_anew(world, plan_id, 3)
 
         assert await world.audit("plan.replanned_within_grant") == []
@@ -209,7 +209,7 @@ async def test_what_a_person_took_out_of_a_plan_is_not_brought_back_by_a_replan(
     async with make(lines, replan_within_grant=True) as world:
         plan_id = await world.begin()
         starts = await world.until("approval_requested", kind="subtask")
-        await world.runtime.skip_subtask(world.ann, plan_id, "b")
+        await world.runtime.plans.skip_subtask(world.ann, plan_id, "b")
         approval_id = starts["metadata"]["approval_id"]
         await world.send(
             {"type": "hitl_decision", "approval_id": approval_id, "decision": "approve"}

@@ -63,7 +63,7 @@ async def check_nothing_came_of_it(world, ground):
     assert {entry.details["rule"] for entry in allowed} <= {"default:pure", "default:control"}
     results = of(await world.log(), "tool_result")
     assert len({event["call_id"] for event in results}) == len(results)
-    assert (await world.runtime.verify_audit(world.ann)).ok
+    assert (await world.runtime.audit.verify(world.ann)).ok
 
 
 @pytest.mark.feature(202)

@@ -39,7 +39,7 @@ PROPOSALS = (
     [*FIRST, step("c", "a", scope=WIDE)], [*FIRST[:3], step("test", "a")], [step("c", scope=WIDE)],
     but("a", description="Do a in another way", scope=WIDE), [*FIRST, step("d")],
 )  # fmt: skip
-PLAN_VERBS = ("start_plan", "pause_plan", "resume_plan", "cancel_plan", "revise_plan")
+PLAN_VERBS = ("start", "pause", "resume", "cancel", "revise")
 SUBTASK_VERBS = ("retry_subtask", "retry_subtask", "skip_subtask", "cancel_subtask")
 WORDS = ("approve", "approve", "reject", "edit", "hold")
 DEEDS = (
@@ -120,27 +120,27 @@ class Walk:
         await self.world.idle()
 
     async def decide(self, person, word, n):
-        shown = await self.world.runtime.plan(self.world.ann, self.plan_id)
+        shown = await self.world.runtime.plans.get(self.world.ann, self.plan_id)
         edit = {"modified_subtasks": list(PROPOSALS[n])} if word == "edit" else {}
         decision = PlanDecision(
             plan_id=self.plan_id, decision=word, revision=shown.revision,
             auto_approve_tools=n % 3 > 0, **edit,
         )  # fmt: skip
-        await self.world.runtime.decide(person, decision)
+        await self.world.runtime.approvals.decide(person, decision)
 
     async def verb(self, person, verb, n):
-        await getattr(self.world.runtime, verb)(person, self.plan_id)
+        await getattr(self.world.runtime.plans, verb)(person, self.plan_id)
 
     async def subtask(self, person, verb, n):
-        shown = await self.world.runtime.plan(self.world.ann, self.plan_id)
+        shown = await self.world.runtime.plans.get(self.world.ann, self.plan_id)
         key = shown.subtasks[n % len(shown.subtasks)].id
-        await getattr(self.world.runtime, verb)(person, self.plan_id, key)
+        await getattr(self.world.runtime.plans, verb)(person, self.plan_id, key)
 
     async def replan(self, person, what, n):
-        await self.world.runtime.replan(person, self.plan_id, "Better")
+        await self.world.runtime.plans.replan(person, self.plan_id, "Better")
 
     async def comment(self, person, what, n):
-        await self.world.runtime.comment_plan(person, self.plan_id, f"Why {n}?")
+        await self.world.runtime.plans.comment(person, self.plan_id, f"Why {n}?")
 
     async def rollback(self, person, to, n):
         runtime, plan_id = self.world.runtime, self.plan_id
@@ -148,13 +148,13 @@ class Walk:
         about = {"subtask_id": ("a", "b", "c", "test")[n % 4]} if to == "subtask" else {}
         if to == "checkpoint" and found:
             about = {"checkpoint_id": found[n % len(found)].id}
-        await runtime.rollback(person, plan_id, **about)
+        await runtime.checkpoints.rollback(person, plan_id, **about)
 
     async def answer(self, person, word, n):
         asked = [each for each in await self.world.pending() if each.kind != "plan"]
         if asked:
             named = {"approval_id": asked[n % len(asked)].approval_id}
-            await self.world.runtime.decide(person, HitlDecision(decision=word, **named))
+            await self.world.runtime.approvals.decide(person, HitlDecision(decision=word, **named))
 
     async def later(self, person, what, n):
         await self.world.later(31)

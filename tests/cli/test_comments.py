@@ -51,7 +51,7 @@ def door(tmp_path):
         async with served(tmp_path, lines) as (runtime, socket):
 
             async def token(name, role):
-                return (await runtime.create_token(runtime.owner, name, role))[1]
+                return (await runtime.people.create_token(runtime.owner, name, role))[1]
 
             person = partial(client_at, runtime, socket)
             person.token, person.path = token, str(socket)

@@ -160,25 +160,25 @@ class Verbs:
     async def say(self, content: str) -> None:
         message = parse_message({"type": "user_message", "content": content})
         once = Once(by=self._me, key=content, digest=digest(content))
-        await self._runtime.accept(self._me, SESSION, message, once=once)
+        await self._runtime.messages.accept(self._me, SESSION, message, once=once)
 
     async def pending(self) -> list[Any]:
-        return (await self._runtime.pending(self._me, SESSION)).pending_approvals
+        return (await self._runtime.sessions.pending(self._me, SESSION)).pending_approvals
 
     async def decide(self, approval_id: str, fields: dict[str, Any]) -> None:
-        found = await self._runtime.approval(self._me, approval_id)
+        found = await self._runtime.approvals.get(self._me, approval_id)
         about = {"type": "hitl_decision", "approval_id": approval_id}
         if found.kind == "plan":
             about = {"type": "plan_decision", "plan_id": found.plan_id}
         message = parse_message({**about, "digest": found.digest, **fields})
         try:
-            await self._runtime.accept(self._me, SESSION, message)
+            await self._runtime.messages.accept(self._me, SESSION, message)
         except (AlreadyDecided, Conflict) as error:
             sys.stderr.write(f"{approval_id}: {error}\n")
 
     @asynccontextmanager
     async def events(self, after: int) -> AsyncIterator[AsyncIterator[dict[str, Any]]]:
-        async with self._runtime.follow(self._me, SESSION, after) as bodies:
+        async with self._runtime.streams.follow(self._me, SESSION, after) as bodies:
             yield bodies
 
 

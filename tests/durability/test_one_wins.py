@@ -107,15 +107,15 @@ def _opened(folder: Path, url: str, lines: dict[str, Any], *, idle: bool) -> Any
 async def _race(one: Runtime, two: Runtime, session: str, *, first: bool) -> Counter[str]:
     ask = parse_message({"type": "user_message", "content": "Plan", "agent_type": "architect"})
     with anyio.fail_after(60):
-        receipt = await one.accept(ANN, session, ask)
-        async with one.answer(receipt) as events:
+        receipt = await one.messages.accept(ANN, session, ask)
+        async with one.streams.answer(receipt) as events:
             last = [event async for event in events][-1]
     seen: Counter[str] = Counter()
 
     async def decide(runtime: Runtime, who: Principal, word: str) -> None:
         about = {"type": "plan_decision", "plan_id": last["plan_id"], "decision": word}
         try:
-            await runtime.accept(who, session, parse_message(about))
+            await runtime.messages.accept(who, session, parse_message(about))
             seen["won"] += 1
         except (AlreadyDecided, Conflict):
             seen["lost"] += 1
@@ -142,21 +142,21 @@ async def test_a_call_that_its_client_never_answers_is_in_doubt_also_when_time_p
         return Runtime.open(settings, model=ScriptedModel(lines), clock=clock)
 
     async with life() as runtime:
-        await runtime.open_session(ANN, session_id="s", tool_host="client")
+        await runtime.sessions.open(ANN, session_id="s", tool_host="client")
         ask = parse_message({"type": "user_message", "content": "Read", "agent_type": "coder"})
-        await runtime.accept(ANN, "s", ask)
+        await runtime.messages.accept(ANN, "s", ask)
         called = await _next(runtime, "tool_call")
     clock.ahead += clock.ahead.__class__(minutes=11)
     async with life() as runtime:
         await _next(runtime, "approval_requested")
-        (question,) = (await runtime.pending(ANN, "s")).pending_approvals
+        (question,) = (await runtime.sessions.pending(ANN, "s")).pending_approvals
         late = {"type": "tool_result", "call_id": called["call_id"], "result": {"content": "late"}}
         with pytest.raises(Conflict, match="has its result already"):
-            await runtime.accept(ANN, "s", parse_message(late))
+            await runtime.messages.accept(ANN, "s", parse_message(late))
     async with life() as runtime:
         about = {"type": "hitl_decision", "approval_id": question.approval_id, "decision": "edit"}
         seen = {"modified_arguments": {"result": {"content": "seen"}}}
-        await runtime.accept(ANN, "s", parse_message({**about, **seen}))
+        await runtime.messages.accept(ANN, "s", parse_message({**about, **seen}))
         await _next(runtime, "assistant_message", is_final=True)
 
     assert question.kind == "intervention"
@@ -166,7 +166,7 @@ async def test_a_call_that_its_client_never_answers_is_in_doubt_also_when_time_p
 async def _next(runtime: Runtime, kind: str, **fields: Any) -> dict[str, Any]:
     holds = is_a(kind, **fields)
     with anyio.fail_after(60):
-        async with runtime.follow(ANN, "s", 0) as events:
+        async with runtime.streams.follow(ANN, "s", 0) as events:
             async for event in events:
                 if "seq" in event and holds(event):
                     return event

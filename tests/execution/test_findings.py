@@ -64,7 +64,7 @@ async def test_an_edit_is_looked_over_before_it_is_sent_and_nothing_changes(
 
         async def check(**fields: object):
             draft = {"id": "one", "description": "One", "agent": "coder", **fields}
-            return await world.runtime.check_plan(world.ann, plan_id, [draft])
+            return await world.runtime.plans.check(world.ann, plan_id, [draft])
 
         good = await check(scope={"paths": ["a.txt"]})
         assert (good.ok, good.problem) == (True, None)
@@ -76,7 +76,7 @@ async def test_an_edit_is_looked_over_before_it_is_sent_and_nothing_changes(
         unread = await check(timeout=-1)
         assert not unread.ok
         assert "timeout" in (unread.problem or "")
-        assert len(await world.runtime.revisions(world.ann, plan_id)) == 1
+        assert len(await world.runtime.plans.revisions(world.ann, plan_id)) == 1
 
 
 @pytest.mark.feature(215)
@@ -127,11 +127,11 @@ async def test_a_failed_subtask_is_tried_again_as_the_next_revision_and_what_com
         assert first[-1]["metadata"]["status"] == "partial"
         world.lines["bad"] = [says("bad is mended")]
 
-        await world.runtime.retry_subtask(world.ann, plan_id, "bad")
+        await world.runtime.plans.retry_subtask(world.ann, plan_id, "bad")
         done = await world.until("plan_completed", status="completed")
 
         assert done["metadata"]["completed"] == 3
-        view = await world.runtime.plan(world.ann, plan_id)
+        view = await world.runtime.plans.get(world.ann, plan_id)
         assert view.revision == 2
         assert len(of(await world.log(), "subtask_started", subtask_id="good")) == 1
 
@@ -183,7 +183,7 @@ async def test_a_subtask_whose_start_is_rejected_fails_if_it_says_so(tmp_path: P
         })  # fmt: skip
 
         assert events[-1]["metadata"]["status"] == "failed"
-        careful, b = (await world.runtime.plan(world.ann, plan_id)).subtasks
+        careful, b = (await world.runtime.plans.get(world.ann, plan_id)).subtasks
         assert (careful.status, b.status) == ("failed", "skipped")
         assert careful.error["category"] == "permission"
         assert "too early" in careful.error["message"]
@@ -198,7 +198,7 @@ async def test_cancelling_a_plan_withdraws_the_question_of_its_subtask(tmp_path:
         await world.decide_plan(plan_id)
         assert len(await world.pending()) == 1
 
-        await world.runtime.cancel_plan(world.ann, plan_id)
+        await world.runtime.plans.cancel(world.ann, plan_id)
 
         assert await world.pending() == []
-        assert (await world.runtime.plan(world.ann, plan_id)).status == "cancelled"
+        assert (await world.runtime.plans.get(world.ann, plan_id)).status == "cancelled"

@@ -50,7 +50,7 @@ async def client_at(
     runtime: Runtime, socket: Path, name: str, role: Role = Role.OPERATOR
 ) -> AsyncIterator[Client]:
     """The client of somebody who is given a token."""
-    _, token = await runtime.create_token(runtime.owner, name, role)
+    _, token = await runtime.people.create_token(runtime.owner, name, role)
     async with Client(uds=socket, token=token) as client:
         yield client
 

@@ -51,10 +51,10 @@ async def live(root: Path, db: str, messages: list[dict[str, Any]]) -> None:
     async with Runtime.open(settings, model=ScriptedModel(lines)) as runtime:
         for message in messages:
             if verb := message.get("verb"):
-                await getattr(runtime, verb)(ann, **message["arguments"])
+                await getattr(runtime.plans, verb)(ann, **message["arguments"])
                 continue
-            await runtime.accept(ann, SESSION, parse_message(message))
-        async with runtime.follow(ann, SESSION, 0) as events:
+            await runtime.messages.accept(ann, SESSION, parse_message(message))
+        async with runtime.streams.follow(ann, SESSION, 0) as events:
             async for event in events:
                 if "token" not in event:
                     print(json.dumps(event), flush=True)  # noqa: T201

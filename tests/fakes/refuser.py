@@ -67,7 +67,7 @@ async def live(root: Path) -> None:
 
 
 async def _next(runtime: Runtime, root: Path) -> bool:
-    found = (await runtime.plans(ANN)).plans
+    found = (await runtime.plans.page(ANN)).plans
     if not found:
         with suppress(Conflict):
             await _ask_once(runtime)
@@ -78,11 +78,11 @@ async def _next(runtime: Runtime, root: Path) -> bool:
             word = "approve" if plan.revision == 1 else "reject"
             decision = PlanDecision(plan_id=plan.plan_id, decision=word, revision=plan.revision)
             with suppress(Conflict):
-                await runtime.decide(ANN, decision)
+                await runtime.approvals.decide(ANN, decision)
         case "partial" | "failed":
             (root / "healed").touch()
             with suppress(Conflict):
-                await runtime.retry_subtask(ANN, plan.plan_id, "b")
+                await runtime.plans.retry_subtask(ANN, plan.plan_id, "b")
         case "completed":
             return True
         case _:
@@ -91,9 +91,9 @@ async def _next(runtime: Runtime, root: Path) -> bool:
 
 
 async def _ask_once(runtime: Runtime) -> None:
-    sessions = (await runtime.sessions(ANN, 10, 0)).sessions
+    sessions = (await runtime.sessions.page(ANN, 10, 0)).sessions
     if not any(session.session_id == SESSION for session in sessions):
-        await runtime.accept(ANN, SESSION, parse_message(BUILD))
+        await runtime.messages.accept(ANN, SESSION, parse_message(BUILD))
 
 
 def _dies_at(number: int, side: str) -> None:

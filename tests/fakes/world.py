@@ -205,7 +205,7 @@ class World:
         """Send a client message. The first one opens the world's session."""
         wanted = session if session is not None else self.session or None
         with anyio.fail_after(LIMIT):
-            receipt = await self.runtime.accept(
+            receipt = await self.runtime.messages.accept(
                 by or self.ann, wanted, parse_message(message), connection=connection
             )
         self.session = self.session or receipt.session_id
@@ -218,7 +218,7 @@ class World:
     async def answer(self, receipt: Receipt) -> list[Body]:
         """The events of an answer, without the deltas of text."""
         with anyio.fail_after(LIMIT):
-            async with self.runtime.answer(receipt) as events:
+            async with self.runtime.streams.answer(receipt) as events:
                 return [event async for event in events if "token" not in event]
 
     async def say(self, content: str = "Go", agent: str | None = None, **more: Any) -> list[Body]:
@@ -255,7 +255,7 @@ class World:
 
     async def pending(self, session: str | None = None) -> list[Any]:
         """The open questions of a session."""
-        found = await self.runtime.pending(self.ann, session or self.session)
+        found = await self.runtime.sessions.pending(self.ann, session or self.session)
         assert found.count == len(found.pending_approvals)
         return found.pending_approvals
 
@@ -273,7 +273,7 @@ class World:
         """Wait for an event of a session."""
         with anyio.fail_after(LIMIT):
             of = session or self.session
-            async with self.runtime.follow(self.runtime.owner, of, after) as events:
+            async with self.runtime.streams.follow(self.runtime.owner, of, after) as events:
                 async for event in events:
                     flat = {**event.get("metadata", {}), **event}
                     wanted = all(flat.get(name) == value for name, value in fields.items())
@@ -284,12 +284,12 @@ class World:
     async def audit(self, action: str | None = None, session: str | None = None) -> list[Any]:
         """The audit entries of a session."""
         of = session or self.session
-        found = await self.runtime.audit(self.runtime.owner, of, limit=10_000)
+        found = await self.runtime.audit.entries(self.runtime.owner, of, limit=10_000)
         return [entry for entry in found if action in (None, entry.action)]
 
     async def history(self, role: str | None = None) -> list[Any]:
         """The messages of the session."""
-        found = await self.runtime.history(self.ann, self.session)
+        found = await self.runtime.sessions.history(self.ann, self.session)
         return [message for message in found.messages if role in (None, message.role)]
 
     def read(self, path: str) -> str | None:

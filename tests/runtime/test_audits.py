@@ -34,7 +34,7 @@ async def world(tmp_path):
 
 
 async def client(world, name, role):
-    _, secret = await world.runtime.create_token(world.runtime.owner, name, role)
+    _, secret = await world.runtime.people.create_token(world.runtime.owner, name, role)
     return httpx.AsyncClient(
         transport=httpx.ASGITransport(create_app(world.runtime)), base_url="http://localhost",
         headers={"Authorization": f"Bearer {secret}"},
@@ -146,7 +146,7 @@ async def test_everybody_reads_the_log_of_their_own_sessions_and_only_admins_the
         assert (await ann.get(AUDIT, params=system)).status_code == 403
         found = (await root.get(AUDIT, params=system)).json()["entries"]
         assert [each["seq"] for each in found] == list(range(1, len(found) + 1))
-        await world.runtime.delete_session(world.ann, world.session)
+        await world.runtime.sessions.delete(world.ann, world.session)
         assert (await ann.get(AUDIT)).json() == {"entries": []}
         gone = (await root.get(AUDIT, params={"session_id": world.session})).json()["entries"]
         assert [each["seq"] for each in gone][: len(own)] == [each["seq"] for each in own]
@@ -160,7 +160,7 @@ async def test_the_log_is_sifted_by_who_what_and_when(world):
             answer = await root.get(AUDIT, params=wanted)
             return {(each["actor"], each["action"]) for each in answer.json()["entries"]}
 
-        await world.runtime.create_token(world.runtime.owner, "ann", Role.VIEWER)
+        await world.runtime.people.create_token(world.runtime.owner, "ann", Role.VIEWER)
         mine = await found(actor="ann")
         assert mine == await found(actor="user:ann")
         assert {actor for actor, _ in mine} == {"user:ann"}
@@ -259,10 +259,10 @@ async def test_a_chain_that_was_emptied_or_cut_off_with_its_head_is_found(world)
 
 async def test_the_systems_chain_cannot_lose_its_end_either(world):
     await story(world)
-    _, secret = await world.runtime.create_token(world.runtime.owner, "eve", Role.VIEWER)
-    eve = await world.runtime.authenticate(secret)
-    [token] = [t for t in await world.runtime.list_tokens(world.runtime.owner) if t.name == "eve"]
-    await world.runtime.revoke_token(world.runtime.owner, token.token_id)
+    _, secret = await world.runtime.people.create_token(world.runtime.owner, "eve", Role.VIEWER)
+    eve = await world.runtime.people.authenticate(secret)
+    [token] = [t for t in await world.runtime.people.tokens(world.runtime.owner) if t.name == "eve"]
+    await world.runtime.people.revoke_token(world.runtime.owner, token.token_id)
     entries = await world.audit(session="system")
 
     for seq in range(len(entries)):
@@ -290,7 +290,7 @@ async def test_what_the_database_holds_and_what_the_chains_say_is_one(world, sta
     await story(world)
 
     await world.runtime.parts.store.write(lambda tx: tx.execute(text(statement)))
-    whole = await world.runtime.verify_audit(world.ann)
+    whole = await world.runtime.audit.verify(world.ann)
 
     assert not whole.ok
     assert all("database" in problem for problem in whole.problems)
@@ -299,7 +299,7 @@ async def test_what_the_database_holds_and_what_the_chains_say_is_one(world, sta
 async def test_one_session_is_verified_by_itself_for_those_who_may_see_it(world):
     world.honest = False
     await story(world)
-    other = await world.runtime.open_session(world.bob)
+    other = await world.runtime.sessions.open(world.bob)
     await world.runtime.parts.store.write(
         lambda tx: tx.execute(text("DELETE FROM approvals WHERE kind = 'tool'"))
     )

@@ -86,7 +86,7 @@ async def test_a_second_runtime_on_one_database_is_refused_and_one_that_looks_is
         await Runtime.open(other, model=ScriptedModel({})).__aenter__()
 
     async with Runtime.open(other, model=ScriptedModel({}), idle=True) as looking:
-        assert (await looking.sessions(looking.owner, 10, 0)).total == 0
+        assert (await looking.sessions.page(looking.owner, 10, 0)).total == 0
     await store.probe()
 
 
@@ -126,7 +126,7 @@ async def test_what_runs_when_another_process_drives_is_dropped_and_taken_up_ane
     told: set[str] = set()
 
     async def follow() -> None:
-        async with runtime.follow(world.ann, world.session, 0) as events, aclosing(events):
+        async with runtime.streams.follow(world.ann, world.session, 0) as events, aclosing(events):
             async for event in events:
                 told.add(event.get("content") or "")
 
@@ -138,7 +138,7 @@ async def test_what_runs_when_another_process_drives_is_dropped_and_taken_up_ane
             await world.send({"type": "user_message", "content": "Hello?"})
         with pytest.raises(Busy):
             await runtime.check_ready()
-        assert (await runtime.plan(world.ann, (await plans(world))[0])).status == "running"
+        assert (await runtime.plans.get(world.ann, (await plans(world))[0])).status == "running"
 
         await second.write(say, world.session, "said by the other")
         is_slow = False
@@ -153,7 +153,7 @@ async def test_what_runs_when_another_process_drives_is_dropped_and_taken_up_ane
 
 
 async def plans(world: World) -> list[str]:
-    found = await world.runtime.plans(world.ann, limit=10, offset=0)
+    found = await world.runtime.plans.page(world.ann, limit=10, offset=0)
     return [each.plan_id for each in found.plans]
 
 
@@ -191,7 +191,7 @@ async def test_a_long_walk_over_the_audit_log_is_not_refused_as_if_the_database_
 
     monkeypatch.setattr(auditing, "verify", slow)
     monkeypatch.setattr(world.runtime.parts.store._outage, "_patience", 2)
-    assert (await world.runtime.verify_audit(world.ann)).problems == []
+    assert (await world.runtime.audit.verify(world.ann)).problems == []
 
 
 @on_postgres

@@ -59,7 +59,7 @@ async def test_durations_are_those_of_the_run_and_not_the_age_of_the_plan(tmp_pa
         assert 0 < events[-1]["metadata"]["duration_seconds"] < 3600
         for ended in of(events, "subtask_completed"):
             assert 0 < ended["metadata"]["duration_seconds"] < 3600
-        status = await world.runtime.plan_status(world.ann, plan_id)
+        status = await world.runtime.plans.status(world.ann, plan_id)
         assert status.started_at is not None
         assert status.finished_at is not None
         assert status.finished_at - status.started_at < timedelta(hours=1)
@@ -94,7 +94,7 @@ async def test_a_plan_that_a_person_stops_is_counted_with_its_run_time(tmp_path:
         plan_id = await world.propose()
         await world.send({"type": "plan_decision", "plan_id": plan_id, "decision": "approve"})
         await world.until("subtask_started")
-        await world.runtime.cancel_plan(world.ann, plan_id)
+        await world.runtime.plans.cancel(world.ann, plan_id)
         await world.until("plan_cancelled")
         after = shown(world)
 

@@ -25,11 +25,11 @@ async def test_an_idle_runtime_shows_everything_and_sets_nothing_going(tmp_path:
         plan_id = await world.propose()
         await world.stop()
         async with Runtime.open(world.settings, model=world.model, idle=True) as looking:
-            view = await looking.plan(looking.owner, plan_id)
+            view = await looking.plans.get(looking.owner, plan_id)
             assert view.status == "awaiting_approval"
             decided = {"type": "plan_decision", "plan_id": plan_id, "decision": "approve"}
-            await looking.accept(looking.owner, world.session, _message(decided))
-            assert (await looking.plan(looking.owner, plan_id)).status == "running"
+            await looking.messages.accept(looking.owner, world.session, _message(decided))
+            assert (await looking.plans.get(looking.owner, plan_id)).status == "running"
         assert world.read("one.txt") is None
 
         await world.start()
@@ -42,28 +42,28 @@ async def test_tokens_are_of_the_principal_of_their_name_and_end_when_revoked(
 ) -> None:
     async with world_of(tmp_path, LINES) as world:
         runtime, told = world.runtime, []
-        runtime.subscribe_revocations(lambda: told.append("revoked"))
-        view, secret = await runtime.create_token(runtime.owner, "ann", Role.VIEWER)
-        _, other = await runtime.create_token(runtime.owner, "ann", Role.OPERATOR)
+        runtime.people.subscribe_revocations(lambda: told.append("revoked"))
+        view, secret = await runtime.people.create_token(runtime.owner, "ann", Role.VIEWER)
+        _, other = await runtime.people.create_token(runtime.owner, "ann", Role.OPERATOR)
 
-        seen = await runtime.authenticate(secret)
+        seen = await runtime.people.authenticate(secret)
         assert (seen.id, seen.name, seen.role) == ("user:ann", "ann", Role.VIEWER)
-        assert (await runtime.authenticate(other)).id == seen.id
+        assert (await runtime.people.authenticate(other)).id == seen.id
         assert secret not in (tmp_path / "home" / "gonogo.db").read_bytes().decode("latin1")
 
-        await runtime.revoke_token(runtime.owner, view.token_id)
+        await runtime.people.revoke_token(runtime.owner, view.token_id)
         assert told == ["revoked"]
         with pytest.raises(Unauthorized):
-            await runtime.authenticate(secret)
+            await runtime.people.authenticate(secret)
         with pytest.raises(NotFound):
-            await runtime.revoke_token(runtime.owner, "token_none")
+            await runtime.people.revoke_token(runtime.owner, "token_none")
         with pytest.raises(Forbidden):
-            await runtime.create_token(seen, "bob", Role.ADMIN)
+            await runtime.people.create_token(seen, "bob", Role.ADMIN)
         with pytest.raises(InvalidMessage):
-            await runtime.create_token(runtime.owner, "a b\n", Role.VIEWER)
+            await runtime.people.create_token(runtime.owner, "a b\n", Role.VIEWER)
         for taken in ("local", "GonoGo", "аnn"):
             with pytest.raises(InvalidMessage):
-                await runtime.create_token(runtime.owner, taken, Role.VIEWER)
+                await runtime.people.create_token(runtime.owner, taken, Role.VIEWER)
 
 
 @pytest.mark.feature(17)
@@ -72,12 +72,12 @@ async def test_the_audit_of_an_unknown_session_is_empty_and_that_of_the_system_i
 ) -> None:
     async with world_of(tmp_path, LINES) as world:
         await world.propose()
-        assert await world.runtime.audit(world.ann, "nobody") == []
-        entries = await world.runtime.audit(world.ann, world.session)
+        assert await world.runtime.audit.entries(world.ann, "nobody") == []
+        entries = await world.runtime.audit.entries(world.ann, world.session)
         assert [entry.seq for entry in entries] == list(range(1, len(entries) + 1))
         with pytest.raises(Forbidden):
-            await world.runtime.audit(world.ann)
-        assert (await world.runtime.verify_audit(world.ann)).ok
+            await world.runtime.audit.entries(world.ann)
+        assert (await world.runtime.audit.verify(world.ann)).ok
 
 
 async def test_a_deleted_session_is_gone_for_good_and_its_plan_is_cancelled(
@@ -85,17 +85,21 @@ async def test_a_deleted_session_is_gone_for_good_and_its_plan_is_cancelled(
 ) -> None:
     async with world_of(tmp_path, LINES) as world:
         plan_id = await world.propose()
-        await world.runtime.delete_session(world.ann, world.session)
+        await world.runtime.sessions.delete(world.ann, world.session)
 
-        for look in (world.runtime.session, world.runtime.history, world.runtime.pending):
+        for look in (
+            world.runtime.sessions.get,
+            world.runtime.sessions.history,
+            world.runtime.sessions.pending,
+        ):
             with pytest.raises(NotFound):
                 await look(world.ann, world.session)
         with pytest.raises(NotFound):
-            await world.runtime.plan(world.ann, plan_id)
+            await world.runtime.plans.get(world.ann, plan_id)
         with pytest.raises(NotFound):
             await world.say("hello")
         with pytest.raises(Conflict):
-            await world.runtime.open_session(world.ann, session_id=world.session)
+            await world.runtime.sessions.open(world.ann, session_id=world.session)
 
 
 async def test_who_follows_a_session_sees_what_is_told_to_its_deletion_and_then_that(
@@ -103,11 +107,11 @@ async def test_who_follows_a_session_sees_what_is_told_to_its_deletion_and_then_
 ) -> None:
     async with world_of(tmp_path, LINES) as world:
         await world.propose()
-        async with world.runtime.follow(world.ann, world.session, 0) as events:
+        async with world.runtime.streams.follow(world.ann, world.session, 0) as events:
             with anyio.fail_after(LIMIT):
                 while (await anext(events))["type"] != "plan_notification":
                     pass
-                await world.runtime.delete_session(world.ann, world.session)
+                await world.runtime.sessions.delete(world.ann, world.session)
                 while (await anext(events))["type"] != "plan_cancelled":
                     pass
                 with pytest.raises(NotFound, match=f"{world.session} was deleted"):
@@ -120,29 +124,29 @@ async def test_a_workspace_must_be_a_folder_inside_the_roots(tmp_path: Path) -> 
         inside.mkdir()
         (world.folder / "way-out").symlink_to("/etc")
 
-        view = await world.runtime.open_session(world.ann, workspace=str(inside))
+        view = await world.runtime.sessions.open(world.ann, workspace=str(inside))
         assert view.workspace == str(inside)
         for outside in ("/etc", str(world.folder / ".." / ".."), str(world.folder / "way-out")):
             with pytest.raises(Forbidden):
-                await world.runtime.open_session(world.ann, workspace=outside)
+                await world.runtime.sessions.open(world.ann, workspace=outside)
         with pytest.raises(InvalidMessage):
-            await world.runtime.open_session(world.ann, workspace=str(inside / "none"))
+            await world.runtime.sessions.open(world.ann, workspace=str(inside / "none"))
 
 
 async def test_lists_are_paged_and_show_each_principal_their_own(tmp_path: Path) -> None:
     async with world_of(tmp_path, LINES) as world:
         for number in range(3):
-            await world.runtime.open_session(world.ann, session_id=f"ann-{number}")
-        await world.runtime.open_session(world.bob, session_id="bobs")
+            await world.runtime.sessions.open(world.ann, session_id=f"ann-{number}")
+        await world.runtime.sessions.open(world.bob, session_id="bobs")
 
-        page = await world.runtime.sessions(world.ann, 2, 0)
+        page = await world.runtime.sessions.page(world.ann, 2, 0)
         assert (len(page.sessions), page.total) == (2, 3)
-        rest = await world.runtime.sessions(world.ann, 2, 2)
+        rest = await world.runtime.sessions.page(world.ann, 2, 2)
         assert {s.session_id for s in (*page.sessions, *rest.sessions)} == {
             f"ann-{number}" for number in range(3)
         }
         everybody = Principal(id="user:root", name="root", role=Role.ADMIN)
-        assert (await world.runtime.sessions(everybody, 10, 0)).total == 4
+        assert (await world.runtime.sessions.page(everybody, 10, 0)).total == 4
 
 
 async def test_one_tool_runs_through_the_same_gate(tmp_path: Path) -> None:
@@ -196,7 +200,7 @@ async def test_what_stands_in_the_log_is_what_followers_saw(tmp_path: Path) -> N
         await world.decide_plan(await world.propose())
         seen = []
         with anyio.fail_after(60):
-            async with world.runtime.follow(world.ann, world.session, 0) as events:
+            async with world.runtime.streams.follow(world.ann, world.session, 0) as events:
                 async for event in events:
                     seen.append(event)
                     if event["type"] == "plan_completed":
@@ -210,7 +214,7 @@ async def test_a_follower_reads_in_the_log_what_was_never_handed_to_it(tmp_path:
     async with world_of(tmp_path, LINES) as world:
         await world.propose()
         hub, store = world.runtime.parts.hub, world.runtime.parts.store
-        async with world.runtime.follow(world.ann, world.session, 0) as events:
+        async with world.runtime.streams.follow(world.ann, world.session, 0) as events:
             with anyio.fail_after(LIMIT):
                 kept = await world.log()
                 assert [await anext(events) for _ in kept] == kept

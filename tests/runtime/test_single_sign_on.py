@@ -68,7 +68,7 @@ async def status_of(world: World, token: str) -> int:
 async def test_a_token_that_the_provider_signed_names_a_person(tmp_path, idp, kind, algorithm):
     idp.publish("one", kind=kind)
     async with opened(tmp_path, idp) as world:
-        who = await world.runtime.authenticate(idp.token(kind=kind, algorithm=algorithm))
+        who = await world.runtime.people.authenticate(idp.token(kind=kind, algorithm=algorithm))
 
     of = principal_id(idp.url, "0815")
     assert (who.id, who.name, who.role) == (of, f"Ann ({of[:15]})", Role.OPERATOR)
@@ -85,7 +85,7 @@ async def test_a_proxy_of_the_environment_has_no_part_in_who_somebody_is(
         monkeypatch.setenv("NO_PROXY", "")
         idp.publish("one")
         async with opened(tmp_path, idp) as world:
-            who = await world.runtime.authenticate(idp.token())
+            who = await world.runtime.people.authenticate(idp.token())
 
     assert who.id == principal_id(idp.url, "0815")
 
@@ -95,8 +95,8 @@ async def test_who_somebody_is_stands_in_the_audit_log_once_and_again_with_a_new
 ):
     async with opened(tmp_path, idp) as world:
         for name in ("Ann", "Ann", "Anna", "Anna"):
-            await world.runtime.authenticate(idp.token(preferred_username=name))
-        entries = await world.runtime.audit(world.runtime.owner)
+            await world.runtime.people.authenticate(idp.token(preferred_username=name))
+        entries = await world.runtime.audit.entries(world.runtime.owner)
 
     told = [e for e in entries if e.action.startswith("principal.")]
     assert [(e.action, e.details["name"]) for e in told] == [
@@ -131,7 +131,7 @@ async def test_many_first_requests_at_once_are_one_person(tmp_path, idp):
 )  # fmt: skip
 async def test_the_best_of_somebodys_mapped_roles_counts(tmp_path, idp, claims, role):
     async with opened(tmp_path, idp) as world:
-        assert (await world.runtime.authenticate(idp.token(**claims))).role is role
+        assert (await world.runtime.people.authenticate(idp.token(**claims))).role is role
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ async def test_the_best_of_somebodys_mapped_roles_counts(tmp_path, idp, claims, 
 async def test_roles_may_be_in_any_claim(tmp_path, idp, path, claims):
     token = idp.token(roles=None, **claims)
     async with opened(tmp_path, idp, oidc_role_claim=path) as world:
-        assert (await world.runtime.authenticate(token)).role is Role.OPERATOR
+        assert (await world.runtime.people.authenticate(token)).role is Role.OPERATOR
 
 
 async def test_a_claim_within_something_that_has_no_names_is_not_there(tmp_path, idp):
@@ -165,19 +165,21 @@ async def test_a_person_without_a_mapped_role_is_known_and_may_nothing(tmp_path,
 @pytest.mark.parametrize("name", [None, "", "  ", 7, ["Ann"]])
 async def test_who_has_no_name_is_shown_by_the_providers_own_id(tmp_path, idp, name):
     async with opened(tmp_path, idp) as world:
-        who = await world.runtime.authenticate(idp.token(preferred_username=name))
+        who = await world.runtime.people.authenticate(idp.token(preferred_username=name))
 
     assert who.name == f"0815 ({who.id[:15]})"
 
 
 async def test_a_name_cannot_deceive_and_a_namesake_is_somebody_else(tmp_path, idp):
     async with opened(tmp_path, idp) as world:
-        bad = await world.runtime.authenticate(idp.token(preferred_username="l\u202eocal\x1b[2J\n"))
-        _, secret = await world.runtime.create_token(world.runtime.owner, "Ann", Role.VIEWER)
-        own = await world.runtime.authenticate(secret)
-        ann = await world.runtime.authenticate(idp.token())
+        bad = await world.runtime.people.authenticate(
+            idp.token(preferred_username="l\u202eocal\x1b[2J\n")
+        )
+        _, secret = await world.runtime.people.create_token(world.runtime.owner, "Ann", Role.VIEWER)
+        own = await world.runtime.people.authenticate(secret)
+        ann = await world.runtime.people.authenticate(idp.token())
 
-        sly = await world.runtime.authenticate(
+        sly = await world.runtime.people.authenticate(
             idp.token(preferred_username="Ann (oidc:0123456789)")
         )
 
@@ -290,7 +292,7 @@ async def test_whatever_is_wrong_with_a_token_it_is_refused_and_nothing_breaks(t
             # Each in a door of its own: wrong tokens of one address are counted.
             found[name] = await status_of(world, make(idp))
         assert await status_of(world, idp.token()) == 200
-        known = await world.runtime.audit(world.runtime.owner)
+        known = await world.runtime.audit.entries(world.runtime.owner)
 
     assert {name: status for name, status in found.items() if status != 401} == {}
     assert set(idp.asked) == {"/.well-known/openid-configuration", "/keys"}
@@ -303,9 +305,9 @@ async def test_the_sender_is_told_that_a_token_is_over_and_nothing_about_other_d
     caplog.set_level("INFO", "gonogo.identity")
     async with opened(tmp_path, idp) as world:
         with pytest.raises(NotValid, match="The token has expired"):
-            await world.runtime.authenticate(idp.token(exp=time.time() - 1))
+            await world.runtime.people.authenticate(idp.token(exp=time.time() - 1))
         with pytest.raises(NotValid) as told:
-            await world.runtime.authenticate(idp.token(aud="other"))
+            await world.runtime.people.authenticate(idp.token(aud="other"))
 
     assert str(told.value) == "The token is not valid here"
     assert "another audience" in caplog.text
@@ -319,12 +321,12 @@ async def test_clocks_may_differ_by_a_minute(tmp_path, idp):
 
 async def test_ours_and_the_providers_tokens_are_never_tried_as_each_other(tmp_path, idp):
     async with opened(tmp_path, idp) as world:
-        _, secret = await world.runtime.create_token(world.runtime.owner, "ci", Role.VIEWER)
-        assert (await world.runtime.authenticate(secret)).id == "user:ci"
+        _, secret = await world.runtime.people.create_token(world.runtime.owner, "ci", Role.VIEWER)
+        assert (await world.runtime.people.authenticate(secret)).id == "user:ci"
         assert idp.asked == []
     async with world_of(tmp_path, LINES) as world:
         with pytest.raises(Unauthorized):
-            await world.runtime.authenticate(idp.token())
+            await world.runtime.people.authenticate(idp.token())
     assert idp.asked == []
 
 
@@ -379,7 +381,7 @@ async def test_a_provider_that_answers_nonsense_is_one_that_does_not_answer(tmp_
     idp.answer = answer
     async with opened(tmp_path, idp, oidc_jwks_url=f"{idp.url}/keys") as world:
         with pytest.raises(IdentityUnknown):
-            await world.runtime.authenticate(idp.token())
+            await world.runtime.people.authenticate(idp.token())
         assert await status_of(world, idp.token()) == 503
 
 
@@ -479,9 +481,9 @@ async def test_sockets_and_streams_end_with_the_token_that_opened_them(tmp_path,
 
 async def test_a_role_of_the_provider_is_a_role_here(tmp_path, idp):
     async with opened(tmp_path, idp) as world:
-        viewer = await world.runtime.authenticate(idp.token(roles=["guests"], sub="v"))
+        viewer = await world.runtime.people.authenticate(idp.token(roles=["guests"], sub="v"))
         with pytest.raises(Forbidden):
-            await world.runtime.list_tokens(viewer)
+            await world.runtime.people.tokens(viewer)
         async with client(world, idp.token(roles=["gonogo-admins"], sub="root")) as http:
             assert (await http.get("/api/v1/tokens")).status_code == 200
 
@@ -518,18 +520,18 @@ class Linked:
 
     async def comes(self, *roles: str):
         late = time.time() + 90_000
-        return await self.runtime.authenticate(self.idp.token(roles=list(roles), exp=late))
+        return await self.runtime.people.authenticate(self.idp.token(roles=list(roles), exp=late))
 
     async def given(self, name: str) -> None:
         (question,) = await self.world.pending()
-        made = await self.runtime.make_link(self.runtime.owner, question.approval_id, name)
+        made = await self.runtime.links.make(self.runtime.owner, question.approval_id, name)
         self.token = made.url.rsplit("/", 1)[1]
 
     async def state(self) -> LinkState:
-        return (await self.runtime.link_page(self.token)).state
+        return (await self.runtime.links.page(self.token)).state
 
     async def approves(self) -> LinkState:
-        return (await self.runtime.decide_by_link(self.token, DecisionWord.APPROVE)).state
+        return (await self.runtime.links.decide(self.token, DecisionWord.APPROVE)).state
 
 
 async def test_a_link_of_somebody_of_the_provider_lasts_as_long_as_their_role_is_believed(

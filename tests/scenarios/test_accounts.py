@@ -145,7 +145,7 @@ async def test_what_was_undone_is_told_as_undone(make):
         plan_id = await world.propose()
         await world.decide_plan(plan_id)
         assert subtasks(await told(world, plan_id))["a"]["files"]
-        await world.runtime.rollback(world.ann, plan_id)
+        await world.runtime.checkpoints.rollback(world.ann, plan_id)
         await world.idle()
         assert "files" not in subtasks(await told(world, plan_id))["a"]
 
@@ -161,7 +161,7 @@ async def test_a_plan_that_ended_twice_is_told_once_as_it_ended_at_last(make):
         await world.decide_plan(plan_id)
         assert subtasks(await told(world, plan_id))["a"]["status"] == "failed"
         world.lines["a"] = [says("Now I looked.")]
-        await world.runtime.retry_subtask(world.ann, plan_id, "a")
+        await world.runtime.plans.retry_subtask(world.ann, plan_id, "a")
         await world.until("plan_completed", status="completed")
         await world.idle()
         lines = await told(world, plan_id)
@@ -191,7 +191,7 @@ async def test_a_plan_that_was_cancelled_is_told_with_what_it_had_done(make):
     async with make(lines) as world:
         plan_id = await world.begin()
         await world.asked_model("b")
-        await world.runtime.cancel_plan(world.ann, plan_id)
+        await world.runtime.plans.cancel(world.ann, plan_id)
         await world.idle()
         lines = await told(world, plan_id)
         assert lines[0]["status"] == "cancelled"

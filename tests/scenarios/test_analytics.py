@@ -71,21 +71,21 @@ async def test_people_see_what_came_of_their_own_sessions_and_an_admin_of_all(ma
         await world.decide(question.call_id, "reject")
         runtime = world.runtime
 
-        assert (await runtime.analytics(world.ann)).plans.ended == 1
-        assert (await runtime.analytics(runtime.owner)).plans.ended == 1
-        assert (await runtime.analytics(world.bob)).plans.ended == 0
+        assert (await runtime.reports.analytics(world.ann)).plans.ended == 1
+        assert (await runtime.reports.analytics(runtime.owner)).plans.ended == 1
+        assert (await runtime.reports.analytics(world.bob)).plans.ended == 0
         with pytest.raises(NotFound):
-            await runtime.analytics(world.bob, world.session)
+            await runtime.reports.analytics(world.bob, world.session)
         now = world.clock()
-        earlier = await runtime.analytics(world.ann, until=now - timedelta(days=1))
+        earlier = await runtime.reports.analytics(world.ann, until=now - timedelta(days=1))
         assert earlier.plans.ended == 0
         with pytest.raises(InvalidMessage):
-            await runtime.analytics(world.ann, since=now, until=now)
+            await runtime.reports.analytics(world.ann, since=now, until=now)
 
 
 async def test_where_nothing_was_done_the_analytics_are_empty_and_valid(make):
     async with make({}) as world:
-        found = await world.runtime.analytics(world.ann)
+        found = await world.runtime.reports.analytics(world.ann)
 
     body = found.model_dump(mode="json", exclude_none=True)
     assert body["plans"]["ended"] == 0
@@ -99,4 +99,4 @@ async def test_days_that_there_are_not_are_refused(make):
     async with make(LINES) as world:
         for early in (datetime(1, 1, 5, tzinfo=UTC), datetime(1, 1, 1, tzinfo=timezone(HOUR * 14))):
             with pytest.raises(InvalidMessage, match="no such days"):
-                await world.runtime.analytics(world.ann, until=early)
+                await world.runtime.reports.analytics(world.ann, until=early)

@@ -50,7 +50,7 @@ def reviewed(tmp_path, make):
 async def decide(world, plan_id, decision, revision, by=None, **more):
     """Decide, and wait until all that it sets going has come to rest."""
     answer = PlanDecision(plan_id=plan_id, decision=decision, revision=revision, **more)
-    await world.runtime.decide(by or world.ann, answer)
+    await world.runtime.approvals.decide(by or world.ann, answer)
     await world.idle()
 
 
@@ -65,7 +65,7 @@ async def sent_back(world):
 
 
 async def standing(world, plan_id):
-    found = await world.runtime.plan(world.ann, plan_id)
+    found = await world.runtime.plans.get(world.ann, plan_id)
     return str(found.status), found.revision, {s.id: str(s.status) for s in found.subtasks}
 
 
@@ -101,16 +101,16 @@ async def test_a_retry_after_a_revision_that_was_not_approved_does_what_was(revi
         [ended] = of(await world.log(), "plan_completed")
         assert (ended["metadata"]["revision"], ended["metadata"]["failed"]) == (1, 1)
         with pytest.raises(NotFound, match="no subtask c"):
-            await world.runtime.retry_subtask(world.ann, plan_id, "c")
+            await world.runtime.plans.retry_subtask(world.ann, plan_id, "c")
         await world.restart()
-        await world.runtime.retry_subtask(world.ann, plan_id, "b")
+        await world.runtime.plans.retry_subtask(world.ann, plan_id, "b")
         await world.until("subtask_completed", subtask_id="late")
         await world.idle()
 
         assert await standing(world, plan_id) == (
             "completed", 3, {"a": "completed", "b": "completed", "late": "completed"},
         )  # fmt: skip
-        grants = await world.runtime.grants(world.ann, world.session)
+        grants = await world.runtime.plans.grants(world.ann, world.session)
         assert {(g.subtask_id, g.revision) for g in grants} == {
             ("a", 1), ("b", 1), ("late", 1), ("b", 3), ("late", 3),
         }  # fmt: skip
@@ -121,14 +121,14 @@ async def test_a_retry_after_a_revision_that_was_not_approved_does_what_was(revi
 async def test_a_plan_that_is_cancelled_while_a_revision_waits_ends_as_it_was_approved(reviewed):
     async with reviewed(script(EVIL)) as world:
         plan_id = await sent_back(world)
-        shown = await world.runtime.plan(world.ann, plan_id)
+        shown = await world.runtime.plans.get(world.ann, plan_id)
         assert (shown.is_approved, shown.approved_revision) == (False, 1)
-        await world.runtime.cancel_plan(world.ann, plan_id)
+        await world.runtime.plans.cancel(world.ann, plan_id)
 
         assert await standing(world, plan_id) == (
             "cancelled", 1, {"a": "completed", "b": "failed", "late": "cancelled"},
         )  # fmt: skip
-        shown = await world.runtime.plan(world.ann, plan_id)
+        shown = await world.runtime.plans.get(world.ann, plan_id)
         assert (shown.is_approved, shown.approved_revision) == (True, 1)
         [ended] = of(await world.log(), "plan_cancelled")
         assert ended["metadata"]["revision"] == 1
@@ -153,7 +153,7 @@ async def test_an_edit_that_its_author_may_not_approve_leaves_nothing_behind(rev
         await decide(world, plan_id, "reject", 3)
 
         assert (await standing(world, plan_id))[:2] == ("partial", 1)
-        await world.runtime.retry_subtask(world.ann, plan_id, "b")
+        await world.runtime.plans.retry_subtask(world.ann, plan_id, "b")
         await world.until("subtask_completed", subtask_id="late")
         await world.idle()
         assert (await standing(world, plan_id))[:2] == ("completed", 4)
@@ -165,13 +165,13 @@ async def test_what_was_rejected_is_no_ground_for_what_is_proposed_next(reviewed
     async with reviewed(script(EVIL, other), replan_within_grant=True) as world:
         plan_id = await sent_back(world)
         await reject(world, plan_id)
-        await world.runtime.replan(world.ann, plan_id, "Do it otherwise")
+        await world.runtime.plans.replan(world.ann, plan_id, "Do it otherwise")
         notice = await world.until("plan_notification", revision=3)
 
         changes = notice["metadata"]["changes"]
         assert [s["id"] for s in changes["added"]] == ["c"]
         assert changes["removed"] == ["b"]
-        diff = await world.runtime.plan_diff(world.ann, plan_id, 1, 3)
+        diff = await world.runtime.plans.diff(world.ann, plan_id, 1, 3)
         assert [s.id for s in diff.added] == ["c"]
         await world.idle()
         assert "c" not in ran(world)
@@ -183,7 +183,7 @@ async def test_a_plan_of_which_all_that_was_approved_is_done_is_completed_though
     async with make(lines) as world:
         plan_id = await world.begin()
         await world.until("subtask_started")
-        await world.runtime.replan(world.ann, plan_id, "And c")
+        await world.runtime.plans.replan(world.ann, plan_id, "And c")
         await world.until("plan_notification", revision=2)
         await reject(world, plan_id)
 
@@ -196,12 +196,12 @@ async def test_what_an_approved_revision_left_out_comes_back_by_no_verb(make):
         plan_id = await world.propose()
         await decide(world, plan_id, "approve", 1)
         await world.until("plan_notification", revision=2)
-        first = (await world.runtime.checkpoints(world.ann, plan_id)).checkpoints[0]
+        first = (await world.runtime.checkpoints.page(world.ann, plan_id)).checkpoints[0]
         await decide(world, plan_id, "hold", 2)
-        await world.runtime.start_plan(world.ann, plan_id)
+        await world.runtime.plans.start(world.ann, plan_id)
         await world.until("plan_completed")
         await world.idle()
 
-        await world.runtime.rollback(world.ann, plan_id, first.checkpoint_id)
+        await world.runtime.checkpoints.rollback(world.ann, plan_id, first.checkpoint_id)
         assert (await standing(world, plan_id))[2].keys() == {"a", "c"}
         assert len(world.model.asked("b")) == 1

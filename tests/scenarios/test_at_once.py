@@ -74,7 +74,7 @@ async def test_of_many_decisions_about_a_plan_one_stands(make):
         assert all(isinstance(error, AlreadyDecided) for error in refused)
         assert len(of(await world.log(), "approval_resolved")) == 1
         await world.idle()
-        assert len(await world.runtime.revisions(world.ann, plan_id)) <= 2
+        assert len(await world.runtime.plans.revisions(world.ann, plan_id)) <= 2
 
 
 HELD_UP = """

@@ -70,7 +70,7 @@ async def begin(world: World, server: FakeOpenAI, how: dict, *names: str) -> str
 
 
 async def shown(world: World, plan_id: str):
-    return await world.runtime.plan(world.ann, plan_id)
+    return await world.runtime.plans.get(world.ann, plan_id)
 
 
 async def next_try(world: World, plan_id: str) -> None:
@@ -153,7 +153,7 @@ async def test_when_patience_is_over_a_person_says_whether_to_wait_on(make, serv
         lines = pause_lines(found, await world.pending(), "en")
         assert question.approval_id in lines[1]
         with pytest.raises(Conflict, match="about its model"):
-            await world.runtime.resume_plan(world.ann, plan_id)
+            await world.runtime.plans.resume(world.ann, plan_id)
         message = {
             "type": "hitl_decision", "approval_id": question.approval_id, "decision": decision,
         }  # fmt: skip
@@ -197,7 +197,7 @@ async def test_a_plan_that_waits_is_cancelled_at_once_and_nothing_is_asked_any_m
     async with make({}) as world:
         plan_id = await begin(world, server, DOWN, "a", "b")
         asked = len(server.requests)
-        await world.runtime.cancel_plan(world.ann, plan_id)
+        await world.runtime.plans.cancel(world.ann, plan_id)
         assert (await shown(world, plan_id)).status == "cancelled"
         await world.later(3_600)
         await world.idle()
@@ -213,7 +213,7 @@ async def test_a_subtask_that_finds_out_is_cancelled_while_the_model_is_silent(m
         await world.later((until - world.clock()).total_seconds() + 0.01)
         with anyio.fail_after(LIMIT):
             await anyio.to_thread.run_sync(server.news, 0)
-        await world.runtime.cancel_plan(world.ann, plan_id)
+        await world.runtime.plans.cancel(world.ann, plan_id)
         await world.idle()
         assert (await shown(world, plan_id)).status == "cancelled"
 
@@ -273,7 +273,7 @@ async def test_a_server_that_is_not_there_is_waited_for_and_costs_nothing(make):
             await next_try(world, plan_id)
             await world.until("plan_completed", status="completed")
             assert len(server.requests) == 2
-        status = await world.runtime.plan_status(world.ann, plan_id)
+        status = await world.runtime.plans.status(world.ann, plan_id)
         assert status.usage.requests == 2
 
 
@@ -417,8 +417,8 @@ async def test_a_plan_that_its_planner_has_can_be_decided_while_the_model_is_awa
         await world.restart()
         plan_id = await world.propose()
         server.script({"default": DOWN})
-        await world.runtime.comment_plan(world.ann, plan_id, "Is this needed?")
-        await world.runtime.revise_plan(world.ann, plan_id)
+        await world.runtime.plans.comment(world.ann, plan_id, "Is this needed?")
+        await world.runtime.plans.revise(world.ann, plan_id)
         await world.until("model_away")
         server.script(script("a"))
         events = await world.decide_plan(plan_id)

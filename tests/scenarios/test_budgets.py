@@ -35,7 +35,7 @@ async def answer(world, question, decision, **more):
 
 
 async def status(world, plan_id):
-    return await world.runtime.plan_status(world.ann, plan_id)
+    return await world.runtime.plans.status(world.ann, plan_id)
 
 
 @pytest.mark.feature(213)
@@ -47,7 +47,7 @@ async def test_a_plan_that_reaches_a_limit_asks_and_an_approval_gives_it_as_much
         assert "GONOGO_BUDGET_PLAN_REQUESTS" in question.reason
         found = await status(world, plan_id)
         assert (found.status, found.pause_reason) == ("paused", "budget")
-        shown = await world.runtime.plan(world.ann, plan_id)
+        shown = await world.runtime.plans.get(world.ann, plan_id)
         assert (shown.pause_reason, shown.paused_until) == ("budget", None)
         waits = await world.pending()
         assert question.approval_id in pause_lines(shown, waits, "en")[1]
@@ -70,7 +70,7 @@ async def test_an_edit_sets_other_limits_and_a_wrong_one_changes_nothing(make):
         plan_id, question = await paused(world)
         for wrong in ({"request": 9}, {"requests": 0}, {"requests": True}, {}, "lots"):
             with pytest.raises(InvalidMessage):
-                await world.runtime.decide(
+                await world.runtime.approvals.decide(
                     world.ann,
                     HitlDecision(
                         type="hitl_decision", approval_id=question.approval_id, decision="edit",
@@ -82,7 +82,7 @@ async def test_an_edit_sets_other_limits_and_a_wrong_one_changes_nothing(make):
             modified_arguments={"result": {"requests": 1, "tokens": 1_000_000, "subtasks": 0.5}},
         )  # fmt: skip
         with pytest.raises(InvalidMessage, match="requests: 1 used, 1 given; subtasks: 1 used"):
-            await world.runtime.decide(world.ann, low)
+            await world.runtime.approvals.decide(world.ann, low)
         assert [each.approval_id for each in await world.pending()] == [question.approval_id]
         events = await answer(
             world, question, "edit", modified_arguments={"result": {"requests": 9}}
@@ -118,7 +118,7 @@ async def test_the_question_holds_over_a_restart_and_so_does_what_was_used(make)
         await world.restart()
         await world.idle()
         with pytest.raises(Conflict, match="budget"):
-            await world.runtime.resume_plan(world.ann, plan_id)
+            await world.runtime.plans.resume(world.ann, plan_id)
         found = await status(world, plan_id)
         assert (found.status, found.usage.requests) == ("paused", 3)
         [again] = await world.pending()
@@ -181,7 +181,7 @@ async def test_a_budget_spent_by_the_search_for_another_revision_asks_and_then_i
         await world.restart()
         await world.idle()
         with pytest.raises(Conflict, match="budget"):
-            await world.runtime.resume_plan(world.ann, plan_id)
+            await world.runtime.plans.resume(world.ann, plan_id)
         assert [p.approval_id for p in await world.pending()] == [question.approval_id]
         assert world.model.requests == []
 

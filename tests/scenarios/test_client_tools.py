@@ -17,7 +17,7 @@ WRITE = {"main/coder": [calls(write("a.txt")), says("Answered")]}
 
 async def opened(world, host="client"):
     """Open a session whose tools the client (or the server) carries out."""
-    found = await world.runtime.open_session(world.ann, tool_host=host)
+    found = await world.runtime.sessions.open(world.ann, tool_host=host)
     world.session = found.session_id
 
 
@@ -143,7 +143,7 @@ async def test_a_result_is_refused_from_elsewhere(make):
             await world.ask(result(called["call_id"], result=1), connection="two")
         with pytest.raises(NotFound):
             await world.ask(result(called["call_id"], result=1), by=world.bob)
-        other = await world.runtime.open_session(world.ann, tool_host="client")
+        other = await world.runtime.sessions.open(world.ann, tool_host="client")
         with pytest.raises(NotFound):
             await world.ask(result(called["call_id"], result=1), session=other.session_id)
         await world.runtime.release_tool_host("one")
@@ -205,7 +205,7 @@ async def test_older_clients_reject_by_text_with_a_warning_in_the_log(make, erro
 
         assert of(events, "tool_rejected")[0]["metadata"]["feedback"] == "too risky"
         assert events[-1]["content"] == "Answered"
-        found = await world.runtime.approval(world.ann, question.approval_id)
+        found = await world.runtime.approvals.get(world.ann, question.approval_id)
         assert (found.status, found.feedback) == ("rejected", "too risky")
         assert "deprecated" in caplog.text
         with pytest.raises(AlreadyDecided):
@@ -346,4 +346,4 @@ async def test_who_plans_anew_reads_the_files_of_the_client(make):
 
         [told] = [m.content for m in world.model.asked("replan-1")[-1].messages if m.role == "tool"]
         assert told == '"what the client has"'
-        assert (await world.runtime.plan(world.ann, plan_id)).revision == 2
+        assert (await world.runtime.plans.get(world.ann, plan_id)).revision == 2

@@ -44,10 +44,10 @@ def times(said: Any, name: str = "") -> Iterator[tuple[str, float]]:
 async def told(world: World, plan_id: str) -> list[Any]:
     runtime, ann = world.runtime, world.ann
     views = [
-        await runtime.plan(ann, plan_id),
-        await runtime.plan_status(ann, plan_id),
-        await runtime.plan_graph(ann, plan_id),
-        await runtime.analytics(ann, until=datetime.now(UTC) + timedelta(hours=1)),
+        await runtime.plans.get(ann, plan_id),
+        await runtime.plans.status(ann, plan_id),
+        await runtime.plans.graph(ann, plan_id),
+        await runtime.reports.analytics(ann, until=datetime.now(UTC) + timedelta(hours=1)),
     ]
     shown = [view.model_dump(mode="json") for view in views]
     audit = [entry.model_dump(mode="json") for entry in await world.audit()]

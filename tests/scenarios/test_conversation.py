@@ -61,14 +61,14 @@ async def test_switch_agent_alone_ends_at_once(make):
 
         assert kinds(events) == ["session_info", "agent_switched"]
         assert events[-1]["is_final"] is True
-        assert (await world.runtime.session(world.ann, world.session)).agent == "coder"
+        assert (await world.runtime.sessions.get(world.ann, world.session)).agent == "coder"
 
 
 async def test_an_agent_that_does_not_exist_is_refused_and_opens_no_session(make):
     async with make({}) as world:
         with pytest.raises(InvalidMessage, match="wizard"):
             await world.say("Hi", "wizard")
-        assert (await world.runtime.sessions(world.ann, 10, 0)).total == 0
+        assert (await world.runtime.sessions.page(world.ann, 10, 0)).total == 0
 
 
 async def test_a_message_of_blanks_is_answered(make):
@@ -261,14 +261,14 @@ async def test_a_deleted_session_is_gone_and_nothing_of_it_runs(make):
     async with make(lines) as world:
         plan_id = await world.begin()
         await world.until("subtask_started")
-        await world.runtime.delete_session(world.ann, world.session)
+        await world.runtime.sessions.delete(world.ann, world.session)
         await world.idle()
 
         for attempt in (world.say("Hi"), world.pending(), world.decide_plan(plan_id)):
             with pytest.raises(NotFound):
                 await attempt
         with pytest.raises(Conflict):
-            await world.runtime.open_session(world.ann, session_id=world.session)
+            await world.runtime.sessions.open(world.ann, session_id=world.session)
         await world.restart()
         await world.idle()
 
@@ -280,12 +280,12 @@ async def test_strangers_see_nothing_of_a_session(make):
         [question] = await world.pending()
         bob, runtime = world.bob, world.runtime
         for attempt in (
-            runtime.session(bob, world.session),
-            runtime.history(bob, world.session),
-            runtime.pending(bob, world.session),
-            runtime.approval(bob, question.approval_id),
-            runtime.edit_session(bob, world.session, title="mine"),
-            runtime.delete_session(bob, world.session),
+            runtime.sessions.get(bob, world.session),
+            runtime.sessions.history(bob, world.session),
+            runtime.sessions.pending(bob, world.session),
+            runtime.approvals.get(bob, question.approval_id),
+            runtime.sessions.edit(bob, world.session, title="mine"),
+            runtime.sessions.delete(bob, world.session),
             world.decide(question.call_id, by=bob),
             world.say("Hi", by=bob),
             world.ask({"type": "cancel"}, by=bob),
@@ -294,13 +294,13 @@ async def test_strangers_see_nothing_of_a_session(make):
             with pytest.raises(NotFound):
                 await attempt
         with pytest.raises(NotFound):
-            async with runtime.follow(bob, world.session, 0):
+            async with runtime.streams.follow(bob, world.session, 0):
                 pass
-        assert (await runtime.approvals(bob)).count == 0
-        assert (await runtime.plans(bob)).total == 0
-        assert (await runtime.sessions(bob, 10, 0)).total == 0
-        assert await runtime.grants(bob) == []
-        assert await runtime.audit(bob, world.session) == []
+        assert (await runtime.approvals.page(bob)).count == 0
+        assert (await runtime.plans.page(bob)).total == 0
+        assert (await runtime.sessions.page(bob, 10, 0)).total == 0
+        assert await runtime.plans.grants(bob) == []
+        assert await runtime.audit.entries(bob, world.session) == []
         assert len(await world.pending()) == 1
 
 
@@ -317,7 +317,7 @@ async def test_strangers_see_nothing_of_a_session(make):
 async def test_people_are_spoken_to_in_their_language(make, locale, task, text):
     lines = {"main/architect": [plan(step("a"))], "a": [says("ok")]}
     async with make(lines) as world:
-        opened = await world.runtime.open_session(world.ann, locale=locale)
+        opened = await world.runtime.sessions.open(world.ann, locale=locale)
         world.session = opened.session_id
         plan_id = await world.propose(task)
         events = await world.decide_plan(plan_id)
@@ -341,10 +341,10 @@ async def test_the_operators_language_goes_before_that_of_the_message(make):
 async def test_a_session_whose_language_is_changed_is_spoken_to_in_it_at_once(make, setting, to):
     lines = {"main/architect": [plan(step("a"))]}
     async with make(lines, locale=setting) as world:
-        opened = await world.runtime.open_session(world.ann, locale="en")
+        opened = await world.runtime.sessions.open(world.ann, locale="en")
         world.session = opened.session_id
         plan_id = await world.propose("Build")
-        await world.runtime.edit_session(world.ann, world.session, locale=to)
+        await world.runtime.sessions.edit(world.ann, world.session, locale=to)
         events = await world.decide_plan(plan_id, "reject")
         assert events[-1]["content"] == "План отменен. Чем могу помочь?"
 
@@ -371,13 +371,13 @@ async def test_a_log_is_read_from_its_end_in_pages_and_what_people_said_alone(ma
     async with make({"main/orchestrator": [says("Yes?")]}) as world:
         await world.say("hi")
         runtime, ann, session = world.runtime, world.ann, world.session
-        whole = await runtime.log_page(ann, session, None, 1_000)
+        whole = await runtime.sessions.log_page(ann, session, None, 1_000)
         assert [body["seq"] for body in whole] == list(range(1, len(whole) + 1))
-        late = await runtime.log_page(ann, session, None, 2)
-        early = await runtime.log_page(ann, session, late[0]["seq"], 1_000)
+        late = await runtime.sessions.log_page(ann, session, None, 2)
+        early = await runtime.sessions.log_page(ann, session, late[0]["seq"], 1_000)
         assert early + late == whole
-        assert await runtime.log_page(ann, session, 1, 5) == []
-        said = (await runtime.history(ann, session, by_people=True)).messages
+        assert await runtime.sessions.log_page(ann, session, 1, 5) == []
+        said = (await runtime.sessions.history(ann, session, by_people=True)).messages
         assert [(message.role, message.content) for message in said] == [("user", "hi")]
 
 

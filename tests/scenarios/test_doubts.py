@@ -90,7 +90,7 @@ async def settle(world, question, decision="edit"):
 
 
 async def standing(world, plan_id):
-    found = await world.runtime.plan(world.ann, plan_id)
+    found = await world.runtime.plans.get(world.ann, plan_id)
     return str(found.status), found.revision, {s.id: str(s.status) for s in found.subtasks}
 
 
@@ -149,13 +149,13 @@ async def test_a_failure_that_sends_the_plan_back_waits_for_it_as_well(make):
 
 async def test_what_was_settled_while_the_plan_was_paused_comes_to_its_end_before_a_replan(make):
     async with cut_off(make, script(SAME)) as (world, plan_id, question):
-        await world.runtime.pause_plan(world.ann, plan_id)
+        await world.runtime.plans.pause(world.ann, plan_id)
         await settle(world, question)
         await world.idle()
         assert (await standing(world, plan_id))[2]["x"] == "pending"
         with pytest.raises(Conflict, match="x is not at rest"):
-            await world.runtime.rollback(world.ann, plan_id, subtask_id="last")
-        await world.runtime.replan(world.ann, plan_id, "More")
+            await world.runtime.checkpoints.rollback(world.ann, plan_id, subtask_id="last")
+        await world.runtime.plans.replan(world.ann, plan_id, "More")
         await world.until("plan_notification", revision=2)
 
         assert await finished(world, plan_id, 2) == {"x": "completed", "more": "completed"}
@@ -165,7 +165,7 @@ async def test_what_was_settled_while_the_plan_was_paused_comes_to_its_end_befor
 async def test_whatever_else_it_asks_is_answered_before_the_plan_is_changed(make):
     x = [DEPLOY, calls(write("Makefile")), says("deployed")]
     async with cut_off(make, script(SAME, x=x)) as (world, plan_id, question):
-        await world.runtime.replan(world.ann, plan_id, "More")
+        await world.runtime.plans.replan(world.ann, plan_id, "More")
         await settle(world, question)
         asked = await world.until("approval_requested", kind="tool")
         await world.idle()
@@ -193,7 +193,7 @@ async def test_a_quota_and_a_restart_in_between_lose_nothing(make):
         return says("deployed")
 
     async with cut_off(make, script(SAME, x=[DEPLOY, reply])) as (world, plan_id, question):
-        await world.runtime.replan(world.ann, plan_id, "More")
+        await world.runtime.plans.replan(world.ann, plan_id, "More")
         await settle(world, question)
         await world.asked_model("x")
         await world.idle()
@@ -222,7 +222,7 @@ class Away:
 async def next_try(world, plan_id, model):
     """Let the time come in which the model is asked again, and wait for what comes of it."""
     before = model.asked
-    shown = await world.runtime.plan(world.ann, plan_id)
+    shown = await world.runtime.plans.get(world.ann, plan_id)
     assert (shown.status, shown.pause_reason) == ("replanning", "model")
     await world.later((shown.paused_until - world.clock()).total_seconds() + 0.01)
     with anyio.fail_after(LIMIT):
@@ -236,12 +236,12 @@ async def next_try(world, plan_id, model):
 async def test_a_model_that_is_away_in_between_is_waited_for_also_over_a_restart(make):
     model = Away()
     async with cut_off(make, script(SAME, x=[DEPLOY, model])) as (world, plan_id, question):
-        await world.runtime.replan(world.ann, plan_id, "More")
+        await world.runtime.plans.replan(world.ann, plan_id, "More")
         await settle(world, question)
         await world.until("plan_paused")
         await world.idle()
         with pytest.raises(Conflict, match="is replanning and cannot be paused"):
-            await world.runtime.pause_plan(world.ann, plan_id)
+            await world.runtime.plans.pause(world.ann, plan_id)
         await next_try(world, plan_id, model)
         await world.restart()
         await world.idle()
@@ -266,7 +266,7 @@ async def test_where_it_takes_too_long_a_person_is_asked_and_the_plan_is_still_s
     model, first = Away(), (step("y"), step("x", "y", scope=SCOPE))
     lines = script(plan(step("more", "y")), first=first, x=[DEPLOY, model], y=[says("y")])
     async with cut_off(make, lines, model_patience=60) as (world, plan_id, question):
-        await world.runtime.replan(world.ann, plan_id, "More")
+        await world.runtime.plans.replan(world.ann, plan_id, "More")
         await settle(world, question)
         await world.until("plan_paused")
         await world.idle()
@@ -290,7 +290,7 @@ async def test_where_it_takes_too_long_a_person_is_asked_and_the_plan_is_still_s
 async def test_time_that_is_spent_in_between_is_asked_about_and_goes_on_with_more(make):
     lines = script(SAME)
     async with cut_off(make, lines, budget_plan_seconds=600) as (world, plan_id, question):
-        await world.runtime.replan(world.ann, plan_id, "More")
+        await world.runtime.plans.replan(world.ann, plan_id, "More")
         world.clock.ahead += timedelta(hours=1)
         await settle(world, question)
         await world.idle()
@@ -306,8 +306,8 @@ async def test_time_that_is_spent_in_between_is_asked_about_and_goes_on_with_mor
 
 async def test_whoever_cancels_it_has_the_plan_changed_at_once_and_it_asks_before_it_runs(make):
     async with cut_off(make, script(SAME)) as (world, plan_id, _):
-        await world.runtime.replan(world.ann, plan_id, "More")
-        await world.runtime.cancel_subtask(world.ann, plan_id, "x")
+        await world.runtime.plans.replan(world.ann, plan_id, "More")
+        await world.runtime.plans.cancel_subtask(world.ann, plan_id, "x")
         await world.until("plan_notification", revision=2)
         await world.decide_plan(plan_id, revision=2)
         await world.idle()
@@ -324,7 +324,7 @@ async def test_a_retry_asks_before_a_command_runs_again_that_a_person_declared_d
     async with cut_off(make, script(x=x)) as (world, plan_id, question):
         await settle(world, question)
         await world.until("plan_completed")
-        await world.runtime.retry_subtask(world.ann, plan_id, "x")
+        await world.runtime.plans.retry_subtask(world.ann, plan_id, "x")
         await world.until("approval_requested", kind="tool")
         await world.idle()
         [question] = await world.pending()
@@ -337,7 +337,7 @@ async def test_a_retry_asks_before_a_command_runs_again_that_a_person_declared_d
         await world.idle()
         assert deploys(world.folder) == 2
         # What came of it then is known, and the grant holds again.
-        await world.runtime.retry_subtask(world.ann, plan_id, "x")
+        await world.runtime.plans.retry_subtask(world.ann, plan_id, "x")
         await world.idle()
         assert await world.pending() == []
         assert deploys(world.folder) == 3
@@ -382,7 +382,7 @@ async def test_where_nobody_can_be_asked_it_is_denied(make):
         await world.stop()
         world.settings = world.settings.model_copy(update={"unattended": True})
         await world.start()
-        await world.runtime.retry_subtask(world.ann, plan_id, "x")
+        await world.runtime.plans.retry_subtask(world.ann, plan_id, "x")
         await world.idle()
 
         [denied] = await world.audit("tool.denied")
@@ -396,7 +396,7 @@ async def test_a_tool_subtask_that_a_person_declared_done_is_kept_by_a_replan(ma
     tool = {k: v for k, v in {**tool, "scope": SCOPE}.items() if v is not None}
     lines = script(plan(tool, step("more", "x")), first=(tool, step("last", "x")))
     async with cut_off(make, lines) as (world, plan_id, question):
-        await world.runtime.replan(world.ann, plan_id, "More")
+        await world.runtime.plans.replan(world.ann, plan_id, "More")
         await settle(world, question)
         await world.until("plan_notification", revision=2)
 

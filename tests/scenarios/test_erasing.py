@@ -58,16 +58,16 @@ def lines(word):
 
 async def story(world, word):
     """A session in which everything that people can say was said with that word."""
-    session = await world.runtime.open_session(world.ann, title=f"About {word}")
+    session = await world.runtime.sessions.open(world.ann, title=f"About {word}")
     world.session = session.session_id
-    await world.runtime.add_session_rule(
+    await world.runtime.sessions.add_rule(
         world.ann, world.session, {"decision": "allow", "command": f"echo {word}"}
     )
     await world.say(f"Write {word}", "coder")
     (asked,) = await world.pending()
     await world.decide(asked.call_id, "reject", feedback=f"not {word}")
     plan_id = await world.propose(long(word))
-    await world.runtime.comment_plan(world.ann, plan_id, f"why {word}?", f"a_{word}")
+    await world.runtime.plans.comment(world.ann, plan_id, f"why {word}?", f"a_{word}")
     await world.send({"type": "plan_decision", "plan_id": plan_id, "decision": "approve"})
     await world.idle()
     while pending := await world.pending():
@@ -121,7 +121,7 @@ async def test_nothing_of_what_was_said_and_done_stays(make, canary):
         assert len(await left(world, canary)) > 20
         entries = await world.audit()
 
-        await world.runtime.delete_session(world.ann, world.session)
+        await world.runtime.sessions.delete(world.ann, world.session)
 
         assert await left(world, canary) == []
         gone = await world.audit()
@@ -130,7 +130,7 @@ async def test_nothing_of_what_was_said_and_done_stays(make, canary):
         assert [(e.actor, e.action, e.ts) for e in gone] == [
             (e.actor, e.action, e.ts) for e in entries
         ]
-        report = await world.runtime.verify_audit(world.runtime.owner)
+        report = await world.runtime.audit.verify(world.runtime.owner)
         assert report.problems == []
 
 
@@ -140,7 +140,7 @@ async def test_who_opened_and_deleted_it_and_when_stays_on_record(make, canary):
     async with make(lines(canary)) as world:
         await world.say("Hello", "coder")
         deleted, session = world.clock(), world.session
-        await world.runtime.delete_session(world.ann, session)
+        await world.runtime.sessions.delete(world.ann, session)
         entries = [e for e in await world.audit(session="system") if e.subject == session]
 
         assert [(e.action, e.actor) for e in entries] == [
@@ -156,9 +156,9 @@ async def test_its_id_is_taken_for_ever_and_it_is_unknown_to_everybody(make):
     async with make({"main/coder": [says("Hello")] * 2}) as world:
         await world.say("Hello", "coder")
         session = world.session
-        await world.runtime.delete_session(world.ann, session)
+        await world.runtime.sessions.delete(world.ann, session)
         owner = world.runtime.owner
-        _, secret = await world.runtime.create_token(owner, "root", Role.ADMIN)
+        _, secret = await world.runtime.people.create_token(owner, "root", Role.ADMIN)
         async with httpx.AsyncClient(
             transport=httpx.ASGITransport(create_app(world.runtime)), base_url="http://localhost",
             headers={"Authorization": f"Bearer {secret}"},
@@ -180,8 +180,8 @@ async def test_its_id_is_taken_for_ever_and_it_is_unknown_to_everybody(make):
 async def test_a_stored_answer_about_it_goes_with_it_and_none_comes_later(make, canary):
     async with make({"main/architect": [plan(step("a"), goal=canary)]}) as world:
         plan_id = await world.propose()
-        keep = world.runtime.store_answer
-        body = (await world.runtime.plan(world.ann, plan_id)).model_dump_json()
+        keep = world.runtime.answers.keep
+        body = (await world.runtime.plans.get(world.ann, plan_id)).model_dump_json()
         problem = json.dumps({"detail": f"{canary} was decided by bob"})
         for number, (answer, path) in enumerate([
             ({"status": 200, "body": body}, ""), ({"status": 409, "problem": problem}, plan_id),
@@ -191,11 +191,11 @@ async def test_a_stored_answer_about_it_goes_with_it_and_none_comes_later(make, 
         await keep(world.ann, "mine", "d", {"status": 204}, "/audit/anchors")
         assert "answers" in {where[0] for where in await left(world, canary)}
 
-        await world.runtime.delete_session(world.ann, world.session)
+        await world.runtime.sessions.delete(world.ann, world.session)
         assert await left(world, canary) == []
         await keep(world.ann, "later", "d", {"status": 200, "body": body}, "")
         assert await left(world, canary) == []
-        assert await world.runtime.remember(world.ann, "mine", "d") == {"status": 204}
+        assert await world.runtime.answers.find(world.ann, "mine", "d") == {"status": 204}
 
 
 @on_both
@@ -203,7 +203,7 @@ async def test_whoever_writes_into_it_at_that_moment_is_told_that_it_is_gone(mak
     async with make({"main/coder": [says("Hello")]}) as world:
         await world.say("Hello", "coder")
         store, session = world.runtime.parts.store, world.session
-        await world.runtime.delete_session(world.ann, session)
+        await world.runtime.sessions.delete(world.ann, session)
 
         for late in (
             lambda tx: log.tell(tx, session, Done()),
@@ -225,7 +225,7 @@ async def test_what_runs_in_it_is_ended_first(make, canary):
     async with make(script) as world:
         await world.begin()
         await is_running(mark)
-        await world.runtime.delete_session(world.ann, world.session)
+        await world.runtime.sessions.delete(world.ann, world.session)
         await is_running(mark, wanted=False)
 
         assert await left(world, mark) == []
@@ -248,16 +248,16 @@ async def test_others_keep_what_they_have_and_what_they_share(make, canary):
             told = await world.ask(message)
             script["main/architect"].pop(0)
             await world.decide_plan(plan_id := told[-1]["metadata"]["plan_id"])
-        await world.runtime.delete_session(world.ann, "one")
+        await world.runtime.sessions.delete(world.ann, "one")
 
         # It is in the workspace, in the second one's snapshot, and in what can be undone.
         assert [where for where in await left(world, canary) if isinstance(where, str)]
-        undone = await world.runtime.rollback(world.ann, plan_id)
+        undone = await world.runtime.checkpoints.rollback(world.ann, plan_id)
         assert {(file.path, file.action) for file in undone.files} == {
             ("a.txt", "restore"), ("b.txt", "delete"),
         }  # fmt: skip
         assert world.read("a.txt") == shared
-        await world.runtime.delete_session(world.ann, "two")
+        await world.runtime.sessions.delete(world.ann, "two")
         assert await left(world, canary) == []
 
 
@@ -292,7 +292,7 @@ async def test_sessions_that_are_over_are_deleted_once_nothing_happened_in_them_
         world.clock.ahead += timedelta(days=10, hours=1)
         await swept(world)
 
-        found = await world.runtime.sessions(world.ann, 10, 0)
+        found = await world.runtime.sessions.page(world.ann, 10, 0)
         assert [session.session_id for session in found.sessions] == ["new"]
         [deleted] = await world.audit("session.deleted", session="system")
         assert (deleted.actor, deleted.subject) == ("gonogo", "old")
@@ -308,7 +308,7 @@ async def test_by_default_all_are_kept(make):
         world.clock.ahead += timedelta(days=4_000)
         await swept(world)
 
-        assert (await world.runtime.sessions(world.ann, 10, 0)).total == 1
+        assert (await world.runtime.sessions.page(world.ann, 10, 0)).total == 1
 
 
 @on_both
@@ -332,13 +332,13 @@ async def test_a_session_that_waits_for_a_person_or_has_a_plan_to_go_on_with_is_
         world.clock.ahead += timedelta(days=400)
         await swept(world)
 
-        assert (await world.runtime.sessions(world.ann, 10, 0)).total == 3
+        assert (await world.runtime.sessions.page(world.ann, 10, 0)).total == 3
 
 
 @on_both
 async def test_answers_to_requests_are_forgotten_after_a_week(make):
     async with make({}) as world:
-        keep, ask = world.runtime.store_answer, world.runtime.remember
+        keep, ask = world.runtime.answers.keep, world.runtime.answers.find
         await keep(world.ann, "old", "d", {"status": 204})
         world.clock.ahead += timedelta(days=6, hours=23)
         await keep(world.ann, "new", "d", {"status": 204})

@@ -35,7 +35,7 @@ async def test_a_call_expires_after_a_warning_and_the_model_is_told_so(make):
         assert told.startswith("expired: The request expired")
         assert "It was not rejected" in told
         assert (await world.audit("tool.expired"))[0].actor == "gonogo"
-        found = await world.runtime.approval(world.ann, question.approval_id)
+        found = await world.runtime.approvals.get(world.ann, question.approval_id)
         assert (found.status, found.decided_by) == ("expired", None)
         assert await world.pending() == []
         assert world.read("a.txt") is None
@@ -94,11 +94,11 @@ async def test_a_plan_expires_with_a_notice(make, task, text):
         notice = await world.until("assistant_message", content=text)
 
         assert notice["is_final"] is True
-        assert (await world.runtime.plan(world.ann, plan_id)).status == "expired"
+        assert (await world.runtime.plans.get(world.ann, plan_id)).status == "expired"
         assert of(await world.log(), "approval_resolved")[0]["metadata"]["status"] == "expired"
         with pytest.raises(Expired):
             await world.decide_plan(plan_id)
-        session = await world.runtime.session(world.ann, world.session)
+        session = await world.runtime.sessions.get(world.ann, world.session)
         assert (session.agent, session.active_plan_id) == ("orchestrator", None)
         assert (await world.say("So?"))[-1]["content"] == "Yes?"
 

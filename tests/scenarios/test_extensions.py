@@ -85,7 +85,7 @@ async def test_a_wait_that_was_cut_off_waits_only_for_what_is_left(make, install
         plan_id = await world.begin()
         await world.until("subtask_started", subtask_id="settle")
         await world.restart()
-        assert (await world.runtime.plan(world.ann, plan_id)).status == "running"
+        assert (await world.runtime.plans.get(world.ann, plan_id)).status == "running"
         await world.stop()
         world.clock.ahead += timedelta(seconds=601)
         await world.start()
@@ -98,10 +98,10 @@ async def test_a_wait_is_cancelled_at_once(make, installed):
     async with make(lines) as world:
         plan_id = await world.begin()
         await world.until("subtask_started", subtask_id="settle")
-        await world.runtime.cancel_plan(world.ann, plan_id)
+        await world.runtime.plans.cancel(world.ann, plan_id)
         await world.idle()
 
-        assert (await world.runtime.plan(world.ann, plan_id)).status == "cancelled"
+        assert (await world.runtime.plans.get(world.ann, plan_id)).status == "cancelled"
 
 
 @pytest.mark.parametrize(
@@ -168,12 +168,12 @@ async def test_what_a_kind_raises_is_classified_by_the_rules_that_were_registere
         plan_id = await world.propose()
         await world.decide_plan(plan_id)
 
-        [a] = (await world.runtime.plan(world.ann, plan_id)).subtasks
+        [a] = (await world.runtime.plans.get(world.ann, plan_id)).subtasks
         assert (a.status, a.error["category"]) == ("failed", "resource")
         await world.stop()
         world.extensions = Extensions()
         await world.start()
-        assert (await world.runtime.plan(world.ann, plan_id)).subtasks[0].type == "break"
+        assert (await world.runtime.plans.get(world.ann, plan_id)).subtasks[0].type == "break"
 
 
 @pytest.mark.parametrize(
@@ -194,7 +194,7 @@ async def test_a_kind_that_gives_what_cannot_be_kept_fails_its_subtask_once(make
         plan_id = await world.propose()
         await world.decide_plan(plan_id)
 
-        [a] = (await world.runtime.plan(world.ann, plan_id)).subtasks
+        [a] = (await world.runtime.plans.get(world.ann, plan_id)).subtasks
         assert (a.status, len(runs)) == ("failed", 1)
 
 

@@ -146,11 +146,11 @@ async def test_a_rule_counts_no_more_for_a_tool_that_changed_until_an_operator_a
         await world.restart()
         await world.say("And again", "coder")
         [question] = await world.pending()
-        [server] = await world.runtime.servers(world.runtime.owner)
+        [server] = await world.runtime.servers.all(world.runtime.owner)
         assert server.changed == {TOOL: ["description"]}
         await world.decide(question.call_id, "reject")
 
-        accepted = [await world.runtime.accept_tool(world.runtime.owner, TOOL) for _ in "12"]
+        accepted = [await world.runtime.servers.accept(world.runtime.owner, TOOL) for _ in "12"]
         assert [each.news for each in accepted] == [True, False]
         await world.say("Now?", "coder")
         assert [given["text"] for _, given in done(served)] == ["one", "two", "four"]
@@ -163,7 +163,7 @@ async def test_a_rule_of_a_session_counts_for_the_tool_as_it_was_when_it_was_mad
     rule = {"decision": "allow", "tool": TOOL}
     async with make(looks("one", "two", "three") | {"main/ask": [says("Hello")]}) as world:
         await world.say("Hello", "ask")
-        await world.runtime.add_session_rule(world.ann, world.session, rule)
+        await world.runtime.sessions.add_rule(world.ann, world.session, rule)
         await world.say("Look", "coder")
         write_tools(served, "fetch", search={"description": "Does search.", "parameters": {
             "type": "object", "properties": {"text": {}, "send_to": {"type": "string"}},
@@ -173,7 +173,7 @@ async def test_a_rule_of_a_session_counts_for_the_tool_as_it_was_when_it_was_mad
         assert question.reason.endswith("has changed since it was accepted: its parameters")
         await world.decide(question.call_id, "reject")
 
-        await world.runtime.add_session_rule(world.ann, world.session, rule)
+        await world.runtime.sessions.add_rule(world.ann, world.session, rule)
         await world.say("Look once more", "coder")
         assert [given["text"] for _, given in done(served)] == ["one", "three"]
 
@@ -308,7 +308,7 @@ async def test_an_agent_works_without_the_tools_of_a_server_that_does_not_start(
         events = await world.say("Look", "coder")
         assert events[-1]["content"] == "without"
         assert TOOL not in [tool.name for tool in world.model.asked("main")[0].tools]
-        [server] = await world.runtime.servers(world.runtime.owner)
+        [server] = await world.runtime.servers.all(world.runtime.owner)
         assert server.state == "failed"
         assert "There is no program 'no-such-program'" in server.error
 
@@ -378,10 +378,10 @@ async def test_a_tool_that_changes_at_each_listing_is_kept_once_and_refused_in_t
         assert texts(world, other) == (1, 1), "nobody has looked at it again"
         changes = await world.audit("tool.changed", session="system")
         assert [each.subject for each in changes] == [name] * MOST_CHANGES
-        [server] = await world.runtime.servers(world.runtime.owner)
+        [server] = await world.runtime.servers.all(world.runtime.owner)
         assert "has changed" in server.refused["t7"]
 
-        assert (await world.runtime.accept_tool(world.runtime.owner, name)).news
+        assert (await world.runtime.servers.accept(world.runtime.owner, name)).news
         for question in asked:
             await world.send(
                 {"type": "hitl_decision", "call_id": question.call_id, "decision": "reject"}
@@ -400,7 +400,7 @@ async def test_a_server_lists_so_many_names_and_no_more(make, tmp_path, monkeypa
             await world.say("Look", "coder")
         with sqlite3.connect(tmp_path / "home" / "gonogo.db") as database:
             assert database.execute("SELECT count(*) FROM sightings").fetchone() == (300,)
-        [server] = await world.runtime.servers(world.runtime.owner)
+        [server] = await world.runtime.servers.all(world.runtime.owner)
         assert "its server has listed 300 other tools already" in server.refused.values()
 
 

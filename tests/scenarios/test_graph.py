@@ -28,13 +28,13 @@ LINES = {
 async def test_the_graph_says_when_each_subtask_ran_and_how_long_it_waited_for_a_person(make):
     async with make(LINES) as world:
         plan_id = await world.propose()
-        before = await world.runtime.plan_graph(world.ann, plan_id)
+        before = await world.runtime.plans.graph(world.ann, plan_id)
         await world.decide_plan(plan_id)
         [question] = await world.pending()
         world.clock.ahead += timedelta(minutes=7)
-        waiting = await world.runtime.plan_graph(world.ann, plan_id)
+        waiting = await world.runtime.plans.graph(world.ann, plan_id)
         await world.decide(question.call_id, "reject")
-        after = await world.runtime.plan_graph(world.ann, plan_id)
+        after = await world.runtime.plans.graph(world.ann, plan_id)
 
     assert before.actual_path == []
     assert [node.started_at for node in before.nodes] == [None] * 4

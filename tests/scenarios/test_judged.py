@@ -22,18 +22,21 @@ async def test_each_call_is_listed_with_its_verdict_and_the_answer_to_its_questi
         events = await world.say("Go", "coder")
         [asked] = [e["call_id"] for e in of(events, "tool_call", requires_approval=True)]
         await world.decide(asked)
-        read, wrote = await world.runtime.calls(world.ann)
+        read, wrote = await world.runtime.reports.calls(world.ann)
 
         assert (read.tool_name, read.decision, read.rule) == ("read_file", "allow", "default:pure")
         assert (wrote.decision, wrote.answer) == ("ask", "approved")
         assert wrote.arguments == {"path": "b.txt"}
-        assert await world.runtime.calls(world.ann, limit=1, offset=1) == [wrote]
-        assert await world.runtime.calls(world.ann, since=wrote.created_at + timedelta(1)) == []
-        assert await world.runtime.calls(world.bob) == []
-        assert len(await world.runtime.calls(world.runtime.owner)) == 2
-        assert len(await world.runtime.calls(world.ann, world.session)) == 2
+        assert await world.runtime.reports.calls(world.ann, limit=1, offset=1) == [wrote]
+        assert (
+            await world.runtime.reports.calls(world.ann, since=wrote.created_at + timedelta(1))
+            == []
+        )
+        assert await world.runtime.reports.calls(world.bob) == []
+        assert len(await world.runtime.reports.calls(world.runtime.owner)) == 2
+        assert len(await world.runtime.reports.calls(world.ann, world.session)) == 2
         with pytest.raises(NotFound):
-            await world.runtime.calls(world.bob, world.session)
+            await world.runtime.reports.calls(world.bob, world.session)
 
 
 async def test_a_call_in_a_plan_names_the_grant_that_was_there(make):
@@ -43,7 +46,7 @@ async def test_a_call_in_a_plan_names_the_grant_that_was_there(make):
     }
     async with make(script) as world:
         await world.decide_plan(await world.propose())
-        found = await world.runtime.calls(world.ann)
+        found = await world.runtime.reports.calls(world.ann)
         [wrote] = [view for view in found if view.tool_name == "write_file"]
         assert (wrote.granted, wrote.decision, wrote.subtask_id) == (True, "allow", "one")
         assert (wrote.rule or "").startswith("grant:")
@@ -53,7 +56,7 @@ async def test_a_question_about_a_command_says_how_it_was_read_and_which_part_as
     line = {"main/coder": [calls(call("execute_command", command="ls 'a b' && git push -f"))]}
     async with make(line) as world:
         await world.say("Go", "coder")
-        [asked] = (await world.runtime.approvals(world.ann, ApprovalFilter())).approvals
+        [asked] = (await world.runtime.approvals.page(world.ann, ApprovalFilter())).approvals
 
         ls, push = asked.details["parts"]
         assert ls == {"text": "ls 'a b'", "joined_by": "", "asks": False}
@@ -64,14 +67,14 @@ async def test_a_question_about_a_command_says_how_it_was_read_and_which_part_as
 async def test_an_admin_tries_a_call_with_the_rules_and_nothing_runs(make):
     async with make(READS) as world:
         owner = world.runtime.owner
-        found = await world.runtime.judge(
+        found = await world.runtime.policies.judge(
             owner, "execute_command", {"command": "rm -rf /"}, "coder"
         )
 
         assert (found.decision, found.tool) == ("deny", "execute_command")
         assert any(step.decided == found.rule for step in found.steps)
-        assert await world.runtime.calls(owner) == []
+        assert await world.runtime.reports.calls(owner) == []
         with pytest.raises(NotFound, match="nobody"):
-            await world.runtime.judge(owner, "read_file", {"path": "a"}, "nobody")
+            await world.runtime.policies.judge(owner, "read_file", {"path": "a"}, "nobody")
         with pytest.raises(Forbidden):
-            await world.runtime.judge(world.ann, "read_file", {"path": "a"}, "coder")
+            await world.runtime.policies.judge(world.ann, "read_file", {"path": "a"}, "coder")

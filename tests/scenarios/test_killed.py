@@ -95,7 +95,7 @@ async def test_a_plan_that_waits_survives_a_kill(make, born, tmp_path, db):
 
         assert events[-1]["type"] == "plan_completed"
         assert world.read("a.txt") == "made\n"
-        assert (await world.runtime.verify_audit(world.ann)).ok
+        assert (await world.runtime.audit.verify(world.ann)).ok
 
 
 def answers(request):
@@ -112,8 +112,8 @@ async def test_comments_that_a_planner_was_answering_are_answered_after_a_kill(
     lines = {"main/architect": [plan(step("a"))], "revise-1": [says("…", delay=60)]}
     with process(born, tmp_path, db, lines, BUILD) as events:
         plan_id = seen(events, "plan_notification")["metadata"]["plan_id"]
-    said = {"verb": "comment_plan", "arguments": {"plan_id": plan_id, "content": "Sure?"}}
-    back = {"verb": "revise_plan", "arguments": {"plan_id": plan_id}}
+    said = {"verb": "comment", "arguments": {"plan_id": plan_id, "content": "Sure?"}}
+    back = {"verb": "revise", "arguments": {"plan_id": plan_id}}
     with process(born, tmp_path, db, lines, said, back) as events:
         seen(events, "plan_sent_back")
     async with make({**lines, "revise-1": [answers], "a": [says("a")]}) as world:
@@ -124,7 +124,7 @@ async def test_comments_that_a_planner_was_answering_are_answered_after_a_kill(
 
         assert events[-1]["metadata"]["status"] == "completed"
         assert len(of(await world.log(), "plan_sent_back")) == 1
-        assert (await world.runtime.verify_audit(world.ann)).ok
+        assert (await world.runtime.audit.verify(world.ann)).ok
 
 
 @on_both
@@ -158,9 +158,9 @@ async def test_a_command_that_was_cut_off_is_unknown_and_not_run_again_by_itself
         assert events[-1]["type"] == "plan_completed"
         assert events[-1]["metadata"]["completed"] == 2
         assert world.model.asked("a") == []
-        grants = await world.runtime.grants(world.ann, world.session)
+        grants = await world.runtime.plans.grants(world.ann, world.session)
         assert {g.status for g in grants} == {"ended"}
-        assert (await world.runtime.verify_audit(world.ann)).ok
+        assert (await world.runtime.audit.verify(world.ann)).ok
 
 
 @pytest.mark.feature(212, 218)
@@ -186,7 +186,7 @@ async def test_what_a_command_changed_before_the_kill_is_known_and_can_be_undone
         await world.idle()
         assert (world.folder / "made.txt").exists()
 
-        done = await world.runtime.rollback(
+        done = await world.runtime.checkpoints.rollback(
             world.ann, approval["plan_id"], whole=True, include_shared=True
         )
 
@@ -242,8 +242,8 @@ async def test_a_call_that_was_cut_off_is_not_run_again_by_itself_where(
         async with make(lines) as world:
             world.session = mortal.SESSION
             if meanwhile == "its grant was revoked":
-                [grant] = await world.runtime.grants(world.ann, world.session)
-                await world.runtime.revoke_grant(world.ann, grant.grant_id)
+                [grant] = await world.runtime.plans.grants(world.ann, world.session)
+                await world.runtime.plans.revoke_grant(world.ann, grant.grant_id)
             fcntl.flock(folder, fcntl.LOCK_UN)
             await world.until("approval_requested", kind="intervention")
 

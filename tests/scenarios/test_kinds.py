@@ -62,11 +62,11 @@ async def test_a_new_kind_of_question_needs_one_registration(make):
         )  # fmt: skip
         opened = await parts.store.write(parts.desk.open, question)
         decision = HitlDecision(approval_id=opened.id, decision="approve")
-        await world.runtime.decide(world.ann, decision)
+        await world.runtime.approvals.decide(world.ann, decision)
 
         assert settled == [("Release 1.0", "approve", "ann")]
         with pytest.raises(AlreadyDecided):
-            await world.runtime.decide(
+            await world.runtime.approvals.decide(
                 world.ann, HitlDecision(approval_id=opened.id, decision="reject")
             )
         assert of(await world.log(), "approval_resolved", status="approved")
@@ -94,11 +94,11 @@ async def test_of_answers_in_one_message_a_refused_one_leaves_nothing_behind(mak
             )  # fmt: skip
             opened[subject] = await parts.store.write(parts.desk.open, question)
         decisions = [HitlDecision(approval_id=a.id, decision="approve") for a in opened.values()]
-        good, bad = await world.runtime.decide_many(world.ann, decisions)
+        good, bad = await world.runtime.approvals.decide_many(world.ann, decisions)
 
         assert (good.outcome, str(bad)) == ("decided", "not now")
         assert [a.approval_id for a in await world.pending()] == [opened["bad"].id]
-        session = await world.runtime.session(world.ann, world.session)
+        session = await world.runtime.sessions.get(world.ann, world.session)
         assert session.title == "good"
         said = of(await world.log(), "assistant_message", content="bad")
         assert said == []

@@ -28,8 +28,8 @@ async def ended(make, lines, *subtasks, **set_):
     async with make(lines, **set_) as world:
         plan_id = await world.propose()
         await world.decide_plan(plan_id)
-        found = await world.runtime.plan(world.ann, plan_id)
-        assert (await world.runtime.verify_audit(world.ann)).ok
+        found = await world.runtime.plans.get(world.ann, plan_id)
+        assert (await world.runtime.audit.verify(world.ann)).ok
         return {subtask.id: subtask for subtask in found.subtasks}, found.status, world
 
 

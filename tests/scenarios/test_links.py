@@ -47,10 +47,10 @@ def browser(world, **headers):
 
 async def asked(world, who="ann", role=Role.OPERATOR):
     """A call that waits, and a link for somebody to decide it."""
-    await world.runtime.create_token(world.runtime.owner, who, role)
+    await world.runtime.people.create_token(world.runtime.owner, who, role)
     await world.say("Write", "coder")
     (question,) = await world.pending()
-    made = await world.runtime.make_link(world.runtime.owner, question.approval_id, who)
+    made = await world.runtime.links.make(world.runtime.owner, question.approval_id, who)
     return question, made
 
 
@@ -105,7 +105,7 @@ async def test_a_decision_by_link_is_the_persons_and_says_how_it_came(linked):
         await world.until("assistant_message", content="written")
 
         assert world.read("a.txt") == EVIL
-        view = await world.runtime.approval(world.ann, question.approval_id)
+        view = await world.runtime.approvals.get(world.ann, question.approval_id)
         assert (view.decided_by, view.feedback) == ("ann", "go <b>on</b>")
         [entry] = await world.audit("tool.approved")
         assert entry.actor == "user:ann"
@@ -121,10 +121,10 @@ async def test_a_decision_by_link_is_the_persons_and_says_how_it_came(linked):
 
 async def test_a_plan_is_rejected_by_link_with_a_word(linked):
     async with linked() as world, browser(world) as http:
-        await world.runtime.create_token(world.runtime.owner, "ann", Role.OPERATOR)
+        await world.runtime.people.create_token(world.runtime.owner, "ann", Role.OPERATOR)
         plan_id = await world.propose()
         (question,) = await world.pending()
-        made = await world.runtime.make_link(world.ann, question.approval_id)
+        made = await world.runtime.links.make(world.ann, question.approval_id)
         page = await http.get(made.url)
         assert "**a**" in page.text
         assert "<script" not in page.text
@@ -132,7 +132,7 @@ async def test_a_plan_is_rejected_by_link_with_a_word(linked):
         done = await decide(http, made.url, "reject", feedback="too risky")
 
         assert "Rejected" in done.text
-        status = await world.runtime.plan(world.ann, plan_id)
+        status = await world.runtime.plans.get(world.ann, plan_id)
         assert status.status == "rejected"
 
 
@@ -144,7 +144,7 @@ async def test_two_clicks_at_once_are_one_decision(linked):
         pages = []
 
         async def click(word):
-            pages.append(await world.runtime.decide_by_link(token, word))
+            pages.append(await world.runtime.links.decide(token, word))
 
         with anyio.fail_after(LIMIT):
             async with anyio.create_task_group() as group:
@@ -219,15 +219,15 @@ async def test_a_link_expires_before_or_with_its_question(linked):
             3_600, abs=60
         )
         await world.later(3_700)
-        assert (await world.runtime.link_page(token)).state is LinkState.EXPIRED
-        page = await world.runtime.decide_by_link(token, DecisionWord.APPROVE)
+        assert (await world.runtime.links.page(token)).state is LinkState.EXPIRED
+        page = await world.runtime.links.decide(token, DecisionWord.APPROVE)
         assert page.state is LinkState.EXPIRED
         assert len(await world.pending()) == 1
 
-        late = await world.runtime.make_link(world.runtime.owner, question.approval_id, "ann")
+        late = await world.runtime.links.make(world.runtime.owner, question.approval_id, "ann")
         assert late.expires_at == question.expires_at
         await world.later(3_600)
-        page = await world.runtime.link_page(late.url.rsplit("/", 1)[1])
+        page = await world.runtime.links.page(late.url.rsplit("/", 1)[1])
         assert page.state is LinkState.EXPIRED
 
 
@@ -241,13 +241,13 @@ async def test_a_link_dies_with_its_question(linked):
         assert "decided by ann: Rejected" in page.text
         assert "<form" not in page.text
         with pytest.raises(Conflict):
-            await world.runtime.make_link(world.ann, question.approval_id)
+            await world.runtime.links.make(world.ann, question.approval_id)
 
 
 async def test_a_link_that_was_withdrawn_decides_nothing(linked):
     async with linked() as world, browser(world) as http:
         question, made = await asked(world)
-        await world.runtime.revoke_links(world.runtime.owner, question.approval_id)
+        await world.runtime.links.revoke(world.runtime.owner, question.approval_id)
         answer = await decide(http, made.url)
 
         assert (answer.status_code, "withdrawn" in answer.text) == (410, True)
@@ -259,26 +259,26 @@ async def test_a_link_that_was_withdrawn_decides_nothing(linked):
 
 async def test_who_is_no_admin_withdraws_only_the_links_in_their_own_name(linked):
     async with linked() as world, browser(world) as http:
-        await world.runtime.create_token(world.runtime.owner, "root", Role.ADMIN)
+        await world.runtime.people.create_token(world.runtime.owner, "root", Role.ADMIN)
         question, made = await asked(world)
-        other = await world.runtime.make_link(world.runtime.owner, question.approval_id, "root")
-        await world.runtime.revoke_links(world.ann, question.approval_id)
+        other = await world.runtime.links.make(world.runtime.owner, question.approval_id, "root")
+        await world.runtime.links.revoke(world.ann, question.approval_id)
 
         assert (await http.get(made.url)).status_code == 410
         assert (await http.get(other.url)).status_code == 200
         [entry] = await world.audit("link.revoked")
         assert entry.details["link_id"] == made.link_id
         with pytest.raises(NotFound):
-            await world.runtime.revoke_links(world.bob, question.approval_id)
+            await world.runtime.links.revoke(world.bob, question.approval_id)
         assert (await decide(http, other.url, "reject")).status_code == 200
 
 
 async def test_a_link_of_a_plan_that_was_edited_decides_nothing_of_the_new_one(linked):
     async with linked() as world, browser(world) as http:
-        await world.runtime.create_token(world.runtime.owner, "ann", Role.OPERATOR)
+        await world.runtime.people.create_token(world.runtime.owner, "ann", Role.OPERATOR)
         plan_id = await world.propose()
         (question,) = await world.pending()
-        made = await world.runtime.make_link(world.ann, question.approval_id)
+        made = await world.runtime.links.make(world.ann, question.approval_id)
         await world.send({
             "type": "plan_decision", "plan_id": plan_id, "decision": "edit",
             "modified_subtasks": [step("b")],
@@ -311,14 +311,14 @@ def _other_digest(tx, approval_id):
 async def test_a_link_is_worth_what_its_person_is_now(linked, how):
     async with linked() as world, browser(world) as http:
         owner = world.runtime.owner
-        view, _ = await world.runtime.create_token(owner, "bob", Role.ADMIN)
+        view, _ = await world.runtime.people.create_token(owner, "bob", Role.ADMIN)
         if how == "fell":
-            await world.runtime.create_token(owner, "bob", Role.OPERATOR)
+            await world.runtime.people.create_token(owner, "bob", Role.OPERATOR)
         await world.say("Write", "coder")
         (question,) = await world.pending()
-        made = await world.runtime.make_link(owner, question.approval_id, "bob")
+        made = await world.runtime.links.make(owner, question.approval_id, "bob")
         assert (await http.get(made.url)).status_code == 200
-        await world.runtime.revoke_token(owner, view.token_id)
+        await world.runtime.people.revoke_token(owner, view.token_id)
         seen, answer = await http.get(made.url), await decide(http, made.url)
 
         for each in (seen, answer):
@@ -353,15 +353,15 @@ async def test_a_vote_by_link_counts_once_and_others_are_still_needed(linked, tm
     )
     async with linked() as world, browser(world) as http:
         for name in ("ann", "bob", "eve"):
-            await world.runtime.create_token(world.runtime.owner, name, Role.OPERATOR)
+            await world.runtime.people.create_token(world.runtime.owner, name, Role.OPERATOR)
         await world.propose()
         (question,) = await world.pending()
         urls = [
-            (await world.runtime.make_link(world.runtime.owner, question.approval_id, name)).url
+            (await world.runtime.links.make(world.runtime.owner, question.approval_id, name)).url
             for name in ("ann", "bob")
         ]
         with pytest.raises(Forbidden):
-            await world.runtime.make_link(world.runtime.owner, question.approval_id, "eve")
+            await world.runtime.links.make(world.runtime.owner, question.approval_id, "eve")
         first, again = await decide(http, urls[0]), await decide(http, urls[0])
         assert "Others have to approve, too" in first.text
         assert again.status_code == 410
@@ -374,29 +374,29 @@ async def test_who_makes_links_for_whom(linked):
     async with linked() as world:
         question, _ = await asked(world)
         bob = Principal(id="user:bob", name="bob", role=Role.OPERATOR)
-        await world.runtime.create_token(world.runtime.owner, "bob", Role.OPERATOR)
+        await world.runtime.people.create_token(world.runtime.owner, "bob", Role.OPERATOR)
         viewer = Principal(id="user:ann", name="ann", role=Role.VIEWER)
         with pytest.raises(Forbidden):
-            await world.runtime.make_link(world.ann, question.approval_id, "bob")
+            await world.runtime.links.make(world.ann, question.approval_id, "bob")
         with pytest.raises(NotFound):
-            await world.runtime.make_link(bob, question.approval_id)
+            await world.runtime.links.make(bob, question.approval_id)
         with pytest.raises(Forbidden):
-            await world.runtime.make_link(world.runtime.owner, question.approval_id, "bob")
+            await world.runtime.links.make(world.runtime.owner, question.approval_id, "bob")
         with pytest.raises(NotFound):
-            await world.runtime.make_link(world.runtime.owner, question.approval_id, "nobody")
+            await world.runtime.links.make(world.runtime.owner, question.approval_id, "nobody")
         with pytest.raises(Forbidden):
-            await world.runtime.make_link(viewer, question.approval_id)
-        own = await world.runtime.make_link(world.ann, question.approval_id, "ann")
+            await world.runtime.links.make(viewer, question.approval_id)
+        own = await world.runtime.links.make(world.ann, question.approval_id, "ann")
         assert own.name == "ann"
 
 
 async def test_without_a_public_address_there_are_no_links(make):
     async with make(LINES) as world:
-        await world.runtime.create_token(world.runtime.owner, "ann", Role.OPERATOR)
+        await world.runtime.people.create_token(world.runtime.owner, "ann", Role.OPERATOR)
         await world.say("Write", "coder")
         (question,) = await world.pending()
         with pytest.raises(Conflict, match="GONOGO_PUBLIC_URL"):
-            await world.runtime.make_link(world.ann, question.approval_id)
+            await world.runtime.links.make(world.ann, question.approval_id)
 
 
 async def test_the_key_is_the_owners_alone_and_stays(linked):
@@ -417,7 +417,9 @@ async def test_the_key_is_the_owners_alone_and_stays(linked):
 async def test_a_link_is_made_and_ended_over_http(linked):
     async with linked() as world, browser(world) as http:
         question, _ = await asked(world)
-        _, secret_ = await world.runtime.create_token(world.runtime.owner, "ann", Role.OPERATOR)
+        _, secret_ = await world.runtime.people.create_token(
+            world.runtime.owner, "ann", Role.OPERATOR
+        )
         bearer = {"authorization": f"Bearer {secret_}"}
         path = f"/api/v1/approvals/{question.approval_id}/links"
         made = await http.post(path, headers=bearer)
@@ -433,7 +435,7 @@ async def test_a_hook_is_given_links_that_are_in_no_table(linked, hooks):  # noq
     async with receiver() as told:
         hooks(told.url, 'links_for = ["ann", "nobody", "local"]')
         async with linked() as world, browser(world) as http:
-            await world.runtime.create_token(world.runtime.owner, "ann", Role.OPERATOR)
+            await world.runtime.people.create_token(world.runtime.owner, "ann", Role.OPERATOR)
             await world.say("Write", "coder")
             (request,) = await told.got(1)
             (link,) = request.message["data"]["links"]

@@ -23,7 +23,7 @@ async def ended(make, lines, **set_):
     async with make(lines, **set_) as world:
         plan_id = await world.propose()
         events = await world.decide_plan(plan_id)
-        found = await world.runtime.plan(world.ann, plan_id)
+        found = await world.runtime.plans.get(world.ann, plan_id)
         return events, {subtask.id: subtask for subtask in found.subtasks}, world
 
 
@@ -121,7 +121,7 @@ async def test_being_cut_off_and_saying_nothing_are_counted_over_a_restart(make)
         world.lines |= {"a": [cut("One "), says("two.")], "b": [EMPTY]}
         await world.restart()
         await world.until("plan_completed")
-        found = {s.id: s for s in (await world.runtime.plan(world.ann, plan_id)).subtasks}
+        found = {s.id: s for s in (await world.runtime.plans.get(world.ann, plan_id)).subtasks}
         assert found["a"].result["output"] == "One two."
         assert found["b"].error["category"] == "no_work"
         assert (len(world.model.asked("a")), len(world.model.asked("b"))) == (1, 1)
@@ -174,7 +174,7 @@ async def test_what_is_there_already_was_not_done_by_saying_so(make):
         (world.folder / "new.txt").write_text("made\n")
         plan_id = await world.propose()
         await world.decide_plan(plan_id)
-        [found] = (await world.runtime.plan(world.ann, plan_id)).subtasks
+        [found] = (await world.runtime.plans.get(world.ann, plan_id)).subtasks
         assert (found.status, found.error["category"]) == ("failed", "no_work")
 
 
@@ -248,7 +248,7 @@ async def test_what_an_earlier_attempt_did_counts_no_more_once_it_was_taken_back
         await world.restart()
         plan_id = await world.propose()
         await world.decide_plan(plan_id)
-        [found] = (await world.runtime.plan(world.ann, plan_id)).subtasks
+        [found] = (await world.runtime.plans.get(world.ann, plan_id)).subtasks
         assert (found.attempt, found.error["category"]) == (2, "no_work")
 
 
@@ -258,7 +258,7 @@ async def test_a_client_that_carries_tools_out_is_believed_when_it_has(make):
         b=[says("Done.")],
     )  # fmt: skip
     async with make(lines) as world:
-        opened = await world.runtime.open_session(world.ann, tool_host="client")
+        opened = await world.runtime.sessions.open(world.ann, tool_host="client")
         world.session = opened.session_id
         plan_id = await world.begin()
         asked = await world.until("tool_call", tool_name="write_file")
@@ -266,7 +266,7 @@ async def test_a_client_that_carries_tools_out_is_believed_when_it_has(make):
             {"type": "tool_result", "call_id": asked["call_id"], "result": {"bytes": 5}}
         )
         await world.until("plan_completed", status="partial")
-        found = {s.id: s for s in (await world.runtime.plan(world.ann, plan_id)).subtasks}
+        found = {s.id: s for s in (await world.runtime.plans.get(world.ann, plan_id)).subtasks}
         assert (found["a"].status, found["b"].status) == ("completed", "failed")
 
 
@@ -310,7 +310,7 @@ async def test_what_was_denied_or_rejected_is_in_the_result_and_in_the_account(m
         assert events[-1]["metadata"]["status"] == "completed"
         assert events[-1]["metadata"]["refused"] == 2
         assert "denied or rejected: 2" in events[-1]["content"]
-        assert (await world.runtime.plan_status(world.ann, plan_id)).refused == 2
+        assert (await world.runtime.plans.status(world.ann, plan_id)).refused == 2
         outcome = Outcome()
         for event in await world.log():
             outcome.note(event)

@@ -116,7 +116,7 @@ async def test_an_approved_plan_runs_to_its_end(make):
         assert kinds(events)[-2] == "agent_switched"
         assert events[-2]["metadata"]["to_agent"] == "orchestrator"
         assert [e for e in events if e.get("is_final")] == [ended]
-        session = await world.runtime.session(world.ann, world.session)
+        session = await world.runtime.sessions.get(world.ann, world.session)
         assert (session.agent, session.active_plan_id) == ("orchestrator", None)
         assert (await world.say("Спасибо"))[-1]["content"] == "Всегда пожалуйста"
 
@@ -139,9 +139,9 @@ async def test_a_rejection_says_why(make, said, task, text):
         assert rejected["content"] == text
         assert rejected["metadata"] == {"plan_id": plan_id, "feedback": said}
         assert rejected["is_final"] is True
-        found = await world.runtime.plan(world.ann, plan_id)
+        found = await world.runtime.plans.get(world.ann, plan_id)
         assert (found.status, found.feedback) == ("rejected", said)
-        session = await world.runtime.session(world.ann, world.session)
+        session = await world.runtime.sessions.get(world.ann, world.session)
         assert (session.agent, session.active_plan_id) == ("orchestrator", None)
         entry = (await world.audit("plan.rejected"))[0]
         assert entry.details["decision"]["feedback"] == said
@@ -185,13 +185,13 @@ async def test_an_edited_plan_runs_as_the_person_wrote_it(make):
         assert not of(events, "approval_requested")
         assert world.read("view.py") is None
         assert world.read("other.py") == "made\n"
-        diff = await world.runtime.plan_diff(world.ann, plan_id, 1, 2)
+        diff = await world.runtime.plans.diff(world.ann, plan_id, 1, 2)
         assert [s.id for s in diff.added] == ["other"]
         assert [s.id for s in diff.removed] == ["view", "check"]
         assert diff.changed == [
             {"id": "model", "fields": {"estimated_time": {"from": "10 min", "to": "2 min"}}}
         ]
-        revisions = await world.runtime.revisions(world.ann, plan_id)
+        revisions = await world.runtime.plans.revisions(world.ann, plan_id)
         assert [(r.revision, r.reason) for r in revisions] == [(1, "proposed"), (2, "edited")]
 
 
@@ -212,8 +212,8 @@ async def test_every_decision_about_a_plan_is_in_the_audit(make):
         assert entry.ts is not None
         found = await world.audit()
         assert [e.seq for e in found] == list(range(1, len(found) + 1))
-        assert await world.runtime.audit(world.ann, "no-such-session") == []
-        assert (await world.runtime.verify_audit(world.ann)).ok
+        assert await world.runtime.audit.entries(world.ann, "no-such-session") == []
+        assert (await world.runtime.audit.verify(world.ann)).ok
 
 
 @pytest.mark.feature(10)
@@ -224,7 +224,7 @@ async def test_an_edit_needs_subtasks(make):
             await world.decide_plan(plan_id, "edit")
 
         assert [a.plan_id for a in await world.pending()] == [plan_id]
-        assert (await world.runtime.plan(world.ann, plan_id)).status == "awaiting_approval"
+        assert (await world.runtime.plans.get(world.ann, plan_id)).status == "awaiting_approval"
 
 
 @pytest.mark.feature(11)
@@ -269,7 +269,7 @@ async def test_an_edit_that_is_no_plan_changes_nothing(make, subtasks, message):
             await world.decide_plan(plan_id, "edit", modified_subtasks=subtasks)
 
         assert await world.log() == before
-        assert len(await world.runtime.revisions(world.ann, plan_id)) == 1
+        assert len(await world.runtime.plans.revisions(world.ann, plan_id)) == 1
         assert len(await world.pending()) == 1
 
 
@@ -277,9 +277,9 @@ async def test_an_edit_that_is_no_plan_changes_nothing(make, subtasks, message):
 async def test_a_plan_says_whether_it_was_approved(make):
     async with make(LINES) as world:
         plan_id = await world.propose()
-        before = await world.runtime.plan(world.ann, plan_id)
+        before = await world.runtime.plans.get(world.ann, plan_id)
         await world.decide_plan(plan_id)
-        after = await world.runtime.plan(world.ann, plan_id)
+        after = await world.runtime.plans.get(world.ann, plan_id)
 
         assert (before.requires_approval, before.is_approved) == (True, False)
         assert (after.requires_approval, after.is_approved) == (True, True)
@@ -295,7 +295,7 @@ async def test_the_first_decision_wins_and_the_other_is_told_who_and_when(make):
         with pytest.raises(AlreadyDecided, match="rejected by ann"):
             await world.decide_plan(plan_id, "approve")
 
-        assert (await world.runtime.plan(world.ann, plan_id)).status == "rejected"
+        assert (await world.runtime.plans.get(world.ann, plan_id)).status == "rejected"
 
 
 @pytest.mark.feature(203)
@@ -320,7 +320,7 @@ async def test_a_decision_about_another_digest_or_revision_is_a_conflict(make):
             await world.decide_plan(plan_id, revision=2)
 
         assert str(conflict.value) == f"The plan is at revision 1 ({digest}), not 2"
-        assert (await world.runtime.plan(world.ann, plan_id)).status == "awaiting_approval"
+        assert (await world.runtime.plans.get(world.ann, plan_id)).status == "awaiting_approval"
         events = await world.decide_plan(plan_id, digest=digest)
         assert events[-1]["type"] == "plan_completed"
 
@@ -333,7 +333,7 @@ async def test_a_viewer_decides_nothing(make):
         with pytest.raises(Forbidden):
             await world.decide_plan(plan_id, by=viewer)
 
-        assert (await world.runtime.plan(world.ann, plan_id)).status == "awaiting_approval"
+        assert (await world.runtime.plans.get(world.ann, plan_id)).status == "awaiting_approval"
 
 
 async def test_a_plan_of_somebody_else_does_not_exist(make):
@@ -342,7 +342,7 @@ async def test_a_plan_of_somebody_else_does_not_exist(make):
         with pytest.raises(NotFound, match=f"^No plan found with id={plan_id}$"):
             await world.decide_plan(plan_id, by=world.bob)
 
-        assert (await world.runtime.plan(world.ann, plan_id)).status == "awaiting_approval"
+        assert (await world.runtime.plans.get(world.ann, plan_id)).status == "awaiting_approval"
 
 
 @pytest.mark.feature(13, 14, 202)
@@ -361,7 +361,7 @@ async def test_words_in_the_chat_decide_nothing_and_are_answered_later(make, tas
 
         assert [e["content"] for e in events if e.get("is_final")] == [text]
         await world.idle()
-        assert (await world.runtime.plan(world.ann, plan_id)).status == "awaiting_approval"
+        assert (await world.runtime.plans.get(world.ann, plan_id)).status == "awaiting_approval"
         assert len(world.model.asked("main")) == 1
         await world.decide_plan(plan_id, "reject")
         await world.until("assistant_message", content="Here I am", is_final=True)

@@ -43,12 +43,12 @@ async def begin(world):
 
 async def grants(world):
     """The status of every grant of the session."""
-    return {g.status for g in await world.runtime.grants(world.ann, world.session)}
+    return {g.status for g in await world.runtime.plans.grants(world.ann, world.session)}
 
 
 async def status(world, plan_id):
     """The plan's status, and that of each of its subtasks."""
-    found = await world.runtime.plan_status(world.ann, plan_id)
+    found = await world.runtime.plans.status(world.ann, plan_id)
     return str(found.status), {s.id: str(s.status) for s in found.subtasks}
 
 
@@ -90,7 +90,7 @@ async def test_commands_of_agents_that_write_nothing_run_beside_each_other(make)
             await is_running(mark)
 
         assert (await status(world, plan_id))[0] == "running"
-        await world.runtime.cancel_plan(world.ann, plan_id)
+        await world.runtime.plans.cancel(world.ann, plan_id)
         await world.idle()
 
 
@@ -143,7 +143,7 @@ async def test_a_plan_of_which_nothing_completed_failed_and_its_grants_end(make)
         assert events[-1]["metadata"]["status"] == "failed"
         assert await status(world, plan_id) == ("failed", {"bad": "failed"})
         assert await grants(world) == {"ended"}
-        session = await world.runtime.session(world.ann, world.session)
+        session = await world.runtime.sessions.get(world.ann, world.session)
         assert (session.agent, session.active_plan_id) == ("orchestrator", None)
 
 
@@ -238,7 +238,7 @@ async def seconds_to_cancel(make) -> float:
         plan_id, receipt = await begin(world)
         await is_running(mark)
         began = time.monotonic()
-        await world.runtime.cancel_plan(world.ann, plan_id)
+        await world.runtime.plans.cancel(world.ann, plan_id)
         await is_running(mark, False)
         took = time.monotonic() - began
 
@@ -253,7 +253,7 @@ async def seconds_to_cancel(make) -> float:
         await world.idle()
         assert not of(await world.log(), "subtask_completed")
         with pytest.raises(Conflict, match="cancelled"):
-            await world.runtime.cancel_plan(world.ann, plan_id)
+            await world.runtime.plans.cancel(world.ann, plan_id)
     return took
 
 
@@ -273,9 +273,9 @@ async def test_a_plan_that_is_over_cannot_be_cancelled_and_tells_its_progress(ma
     async with make(lines) as world:
         plan_id, receipt = await begin(world)
         await world.until("subtask_completed", subtask_id="a")
-        half = await world.runtime.plan_status(world.ann, plan_id)
+        half = await world.runtime.plans.status(world.ann, plan_id)
         await world.answer(receipt)
-        whole = await world.runtime.plan_status(world.ann, plan_id)
+        whole = await world.runtime.plans.status(world.ann, plan_id)
 
         assert (half.progress, half.total_steps, half.status) == (50.0, 2, "running")
         assert half.current_step in {1, 2}
@@ -285,8 +285,8 @@ async def test_a_plan_that_is_over_cannot_be_cancelled_and_tells_its_progress(ma
         assert whole.finished_at > whole.started_at
         assert all(s.started_at and s.finished_at for s in whole.subtasks)
         with pytest.raises(Conflict, match="completed"):
-            await world.runtime.cancel_plan(world.ann, plan_id)
-        assert (await world.runtime.plan_status(world.ann, plan_id)) == whole
+            await world.runtime.plans.cancel(world.ann, plan_id)
+        assert (await world.runtime.plans.status(world.ann, plan_id)) == whole
 
 
 @pytest.mark.feature(33, 34)
@@ -295,9 +295,9 @@ async def test_grants_end_with_success_and_are_of_one_session(make):
         plan_id, _events = await approve(world)
 
         assert await grants(world) == {"ended"}
-        [grant] = await world.runtime.grants(world.ann, world.session)
+        [grant] = await world.runtime.plans.grants(world.ann, world.session)
         assert grant.ended_because == "the plan is completed"
-        done = await world.runtime.plan_status(world.ann, plan_id)
+        done = await world.runtime.plans.status(world.ann, plan_id)
         assert grant.ended_at == done.finished_at
         await world.restart()
         assert await grants(world) == {"ended"}
@@ -315,11 +315,11 @@ async def test_hold_now_and_start_after_a_restart(make):
         await world.idle()
         assert await status(world, plan_id) == ("approved", {"a": "pending"})
         assert (await world.say("Ты тут?"))[-1]["is_final"] is True
-        started = await world.runtime.start_plan(world.ann, plan_id)
+        started = await world.runtime.plans.start(world.ann, plan_id)
         assert started.status == "running"
         await world.until("plan_completed")
         with pytest.raises(Conflict, match="completed"):
-            await world.runtime.start_plan(world.ann, plan_id)
+            await world.runtime.plans.start(world.ann, plan_id)
 
 
 @pytest.mark.feature(207)
@@ -330,7 +330,7 @@ async def test_approve_with_start_false_is_hold(make):
         await world.idle()
         assert await status(world, plan_id) == ("approved", {"a": "pending"})
         with pytest.raises(Conflict, match="approved"):
-            await world.runtime.pause_plan(world.ann, plan_id)
+            await world.runtime.plans.pause(world.ann, plan_id)
 
 
 @pytest.mark.feature(207)
@@ -341,14 +341,14 @@ async def test_pause_and_resume_across_a_restart(make):
     async with make(lines) as world:
         plan_id, receipt = await begin(world)
         await world.until("subtask_started", subtask_id="a")
-        await world.runtime.pause_plan(world.ann, plan_id)
+        await world.runtime.plans.pause(world.ann, plan_id)
         events = await world.answer(receipt)
         assert events[-1]["is_final"] is True
         assert await status(world, plan_id) == ("paused", {"a": "completed", "b": "pending"})
         await world.restart()
         await world.idle()
         assert await status(world, plan_id) == ("paused", {"a": "completed", "b": "pending"})
-        await world.runtime.resume_plan(world.ann, plan_id)
+        await world.runtime.plans.resume(world.ann, plan_id)
         await world.until("plan_completed")
         assert len(of(await world.log(), "subtask_started", subtask_id="a")) == 1
 
@@ -374,7 +374,7 @@ async def test_a_plan_goes_on_after_a_restart_and_repeats_nothing(make):
         assert len(of(log, "tool_call")) == len(of(log, "tool_result")) == 4
         assert [e["subtask_id"] for e in of(log, "subtask_completed")] == ["a", "b", "c"]
         assert world.model.asked("a") == []
-        assert (await world.runtime.verify_audit(world.ann)).ok
+        assert (await world.runtime.audit.verify(world.ann)).ok
 
 
 @pytest.mark.feature(208)
@@ -386,7 +386,7 @@ async def test_one_subtask_is_cancelled_and_its_siblings_go_on(make):
     async with make(lines) as world:
         plan_id, receipt = await begin(world)
         await world.until("subtask_started", subtask_id="slow")
-        await world.runtime.cancel_subtask(world.ann, plan_id, "slow")
+        await world.runtime.plans.cancel_subtask(world.ann, plan_id, "slow")
         events = await world.answer(receipt)
 
         assert events[-1]["metadata"]["status"] == "partial"
@@ -394,9 +394,9 @@ async def test_one_subtask_is_cancelled_and_its_siblings_go_on(make):
             "partial", {"slow": "cancelled", "after": "skipped", "other": "completed"},
         )  # fmt: skip
         with pytest.raises(Conflict, match="cancelled already"):
-            await world.runtime.cancel_subtask(world.ann, plan_id, "slow")
+            await world.runtime.plans.cancel_subtask(world.ann, plan_id, "slow")
         with pytest.raises(NotFound):
-            await world.runtime.cancel_subtask(world.ann, plan_id, "none")
+            await world.runtime.plans.cancel_subtask(world.ann, plan_id, "none")
 
 
 @pytest.mark.feature(208)
@@ -409,8 +409,8 @@ async def test_one_subtask_is_skipped_before_it_starts(make):
         plan_id, receipt = await begin(world)
         await world.until("subtask_started", subtask_id="first")
         with pytest.raises(Conflict, match="runs"):
-            await world.runtime.skip_subtask(world.ann, plan_id, "first")
-        await world.runtime.skip_subtask(world.ann, plan_id, "left")
+            await world.runtime.plans.skip_subtask(world.ann, plan_id, "first")
+        await world.runtime.plans.skip_subtask(world.ann, plan_id, "left")
         events = await world.answer(receipt)
 
         assert events[-1]["metadata"]["skipped"] == 1
@@ -427,7 +427,7 @@ async def test_a_failed_subtask_is_tried_again_by_a_person_and_its_siblings_stay
         assert events[-1]["metadata"]["status"] == "partial"
         world.lines |= {"bad": [says("now")], "after": [says("then")]}
         world.model._lines = world.lines
-        await world.runtime.retry_subtask(world.ann, plan_id, "bad")
+        await world.runtime.plans.retry_subtask(world.ann, plan_id, "bad")
         ended = await world.until("plan_completed", after=events[-1]["seq"])
 
         assert ended["metadata"]["status"] == "completed"
@@ -453,11 +453,11 @@ async def test_a_failed_subtask_is_tried_again_while_its_plan_goes_on_and_no_sib
         world.lines |= {"bad": [says("now")], "after": [says("then")]}
         runtime, ann = world.runtime, world.ann
         with pytest.raises(Conflict, match="nothing to try again"):
-            await runtime.retry_subtask(ann, plan_id, "slow")
-        await runtime.retry_subtask(ann, plan_id, "bad")
+            await runtime.plans.retry_subtask(ann, plan_id, "slow")
+        await runtime.plans.retry_subtask(ann, plan_id, "bad")
         with pytest.raises(Conflict, match="already"):
-            await runtime.retry_subtask(ann, plan_id, "bad")
-        found = await runtime.plan_status(ann, plan_id)
+            await runtime.plans.retry_subtask(ann, plan_id, "bad")
+        found = await runtime.plans.status(ann, plan_id)
         assert (found.status, found.revision, found.again) == ("running", 1, ["bad"])
 
         await world.restart()
@@ -466,7 +466,7 @@ async def test_a_failed_subtask_is_tried_again_while_its_plan_goes_on_and_no_sib
             {"type": "hitl_decision", "call_id": question.call_id, "decision": "approve"}
         )
         await world.until("plan_completed", status="completed")
-        found = await world.runtime.plan_status(ann, plan_id)
+        found = await world.runtime.plans.status(ann, plan_id)
         assert (found.revision, found.again) == (2, None)
         begun = [e["subtask_id"] for e in of(await world.log(), "subtask_started")]
         assert sorted(begun) == ["after", "bad", "bad", "last", "slow"]
@@ -480,17 +480,17 @@ async def test_in_a_paused_plan_at_rest_a_retry_is_there_at_once_and_runs_when_i
     async with make(lines | {"good": [says("good", 0.3)]}) as world:
         plan_id = await world.begin()
         await world.until("subtask_failed", subtask_id="bad")
-        await world.runtime.pause_plan(world.ann, plan_id)
+        await world.runtime.plans.pause(world.ann, plan_id)
         await world.until("subtask_completed", subtask_id="good")
         await world.idle()
         world.lines |= {"bad": [says("now")]}
         world.model._lines = world.lines
-        view = await world.runtime.retry_subtask(world.ann, plan_id, "bad")
+        view = await world.runtime.plans.retry_subtask(world.ann, plan_id, "bad")
         assert (view.status, view.revision) == ("paused", 2)
         assert {s.id: str(s.status) for s in view.subtasks} == {
             "bad": "pending", "good": "completed", "next": "pending",
         }  # fmt: skip
-        await world.runtime.resume_plan(world.ann, plan_id)
+        await world.runtime.plans.resume(world.ann, plan_id)
         await world.until("plan_completed", status="completed")
         assert len(of(await world.log(), "subtask_started", subtask_id="good")) == 1
 
@@ -506,7 +506,7 @@ async def test_other_subtasks_run_while_one_waits_for_a_person(make):
 
         assert events[-1]["is_final"] is True
         assert of(events, "subtask_completed", subtask_id="runs")
-        found = await world.runtime.plan_status(world.ann, plan_id)
+        found = await world.runtime.plans.status(world.ann, plan_id)
         assert {s.id: str(s.status) for s in found.subtasks}["asks"] == "waiting_approval"
         [question] = await world.pending()
         await world.restart()
@@ -521,7 +521,7 @@ async def test_cancelling_a_plan_ends_its_questions(make):
     async with make(lines) as world:
         plan_id, _ = await approve(world)
         [question] = await world.pending()
-        await world.runtime.cancel_plan(world.ann, plan_id)
+        await world.runtime.plans.cancel(world.ann, plan_id)
 
         assert await world.pending() == []
         with pytest.raises(Conflict, match="cancelled"):
@@ -544,14 +544,14 @@ async def test_an_answer_to_a_paused_plan_is_kept_until_it_goes_on(make):
     async with make(lines) as world:
         plan_id, events = await approve(world)
         assert events[-1]["type"] == "approval_requested"
-        await world.runtime.pause_plan(world.ann, plan_id)
+        await world.runtime.plans.pause(world.ann, plan_id)
         [question] = await world.pending()
         events = await world.decide(question.call_id)
 
         assert events[-1]["is_final"] is True
         assert await status(world, plan_id) == ("paused", {"asks": "pending"})
         assert world.read(".env") is None
-        await world.runtime.resume_plan(world.ann, plan_id)
+        await world.runtime.plans.resume(world.ann, plan_id)
         await world.until("plan_completed")
         assert world.read(".env") == "A=1\n"
 
@@ -563,10 +563,11 @@ async def test_what_ended_is_not_changed_any_more(make):
         runtime, ann = world.runtime, world.ann
         before = await world.log()
         for attempt in (
-            runtime.start_plan(ann, plan_id), runtime.pause_plan(ann, plan_id),
-            runtime.resume_plan(ann, plan_id), runtime.cancel_plan(ann, plan_id),
-            runtime.skip_subtask(ann, plan_id, "a"), runtime.cancel_subtask(ann, plan_id, "a"),
-            runtime.retry_subtask(ann, plan_id, "a"),
+            runtime.plans.start(ann, plan_id), runtime.plans.pause(ann, plan_id),
+            runtime.plans.resume(ann, plan_id), runtime.plans.cancel(ann, plan_id),
+            runtime.plans.skip_subtask(ann, plan_id, "a"),
+            runtime.plans.cancel_subtask(ann, plan_id, "a"),
+            runtime.plans.retry_subtask(ann, plan_id, "a"),
         ):  # fmt: skip
             with pytest.raises(Conflict, match="rejected"):
                 await attempt

@@ -65,7 +65,7 @@ async def test_a_plan_with_a_defect_is_told_to_the_model_and_not_stored(make, su
         assert error in first["error"]
         assert told(world) == [first["error"]]
         assert "error" not in second
-        assert (await world.runtime.plans(world.ann)).total == 1
+        assert (await world.runtime.plans.page(world.ann)).total == 1
         assert events[-1]["type"] == "plan_notification"
 
 
@@ -78,7 +78,7 @@ async def test_times_are_five_minutes_and_indices_become_ids(make):
     lines = architect(plan(*subtasks), subtask_1=[says("1")], subtask_2=[says("2")])
     async with make(lines) as world:
         plan_id = await world.propose()
-        found = await world.runtime.plan(world.ann, plan_id)
+        found = await world.runtime.plans.get(world.ann, plan_id)
 
         assert [s.estimated_time for s in found.subtasks] == ["5 min", "5 min"]
         assert [s.dependencies for s in found.subtasks] == [[], ["subtask_1"]]
@@ -107,7 +107,7 @@ async def test_execute_plan_on_an_undecided_plan_opens_no_second_question(make):
         assert "must be approved" in results[1]["error"]
         assert len(await world.pending()) == 1
         assert events[-1]["type"] == "plan_notification"
-        assert (await world.runtime.plans(world.ann)).plans[0].status == "awaiting_approval"
+        assert (await world.runtime.plans.page(world.ann)).plans[0].status == "awaiting_approval"
         assert not of(await world.log(), "subtask_started")
 
 
@@ -178,10 +178,10 @@ async def test_execute_plan_on_a_plan_that_is_over_reports_it_again(make):
 async def test_a_plan_can_be_read_after_a_restart(make):
     async with make(architect(plan(step("a")))) as world:
         plan_id = await world.propose()
-        before = await world.runtime.plan(world.ann, plan_id)
+        before = await world.runtime.plans.get(world.ann, plan_id)
         await world.restart()
 
-        assert await world.runtime.plan(world.ann, plan_id) == before
+        assert await world.runtime.plans.get(world.ann, plan_id) == before
 
 
 async def test_a_second_plan_is_refused_while_the_first_is_held(make):
@@ -192,8 +192,8 @@ async def test_a_second_plan_is_refused_while_the_first_is_held(make):
         events = await world.say("Another", "architect")
 
         assert of(events, "tool_result")[0]["error"].startswith("conflict: ")
-        assert (await world.runtime.plans(world.ann)).total == 1
-        session = await world.runtime.session(world.ann, world.session)
+        assert (await world.runtime.plans.page(world.ann)).total == 1
+        session = await world.runtime.sessions.get(world.ann, world.session)
         assert session.active_plan_id == plan_id
 
 
@@ -206,7 +206,7 @@ async def test_only_what_was_shown_runs(make):
         events = await world.decide_plan(plan_id)
 
         assert [e["subtask_id"] for e in of(events, "subtask_started")] == [s["id"] for s in shown]
-        grants = await world.runtime.grants(world.ann, world.session)
+        grants = await world.runtime.plans.grants(world.ann, world.session)
         assert [g.subtask_id for g in grants] == ["a"]
 
 
@@ -250,8 +250,8 @@ async def test_without_the_flag_every_tool_that_is_not_pure_asks(make):
 
         assert events[-1]["type"] == "approval_requested"
         assert [e["tool_name"] for e in of(events, "tool_result")] == ["list_files"]
-        assert await world.runtime.grants(world.ann, world.session) == []
-        found = await world.runtime.plan(world.ann, plan_id)
+        assert await world.runtime.plans.grants(world.ann, world.session) == []
+        found = await world.runtime.plans.get(world.ann, plan_id)
         assert found.auto_approve_tools is False
         [question] = await world.pending()
         events = await world.decide(question.call_id)
@@ -282,7 +282,7 @@ async def test_a_scope_covers_what_it_names_and_a_question_names_the_subtask(mak
         assert question.subtask_id == "a"
         assert world.read("src/a.py") == "made\n"
         assert world.read("b.py") is None
-        [grant] = await world.runtime.grants(world.ann, world.session)
+        [grant] = await world.runtime.plans.grants(world.ann, world.session)
         assert (grant.plan_id, grant.revision, grant.status) == (plan_id, 1, "active")
         assert grant.scope["paths"] == ["src/*.py"]
 
@@ -298,13 +298,13 @@ async def test_a_revoked_grant_allows_nothing_more(make):
         receipt = await world.send(
             {"type": "plan_decision", "plan_id": plan_id, "decision": "approve"}
         )
-        grants = await world.runtime.grants(world.ann, world.session)
+        grants = await world.runtime.plans.grants(world.ann, world.session)
         [of_b] = [g for g in grants if g.subtask_id == "b"]
-        await world.runtime.revoke_grant(world.ann, of_b.grant_id)
+        await world.runtime.plans.revoke_grant(world.ann, of_b.grant_id)
         events = await world.answer(receipt)
 
         assert events[-1]["type"] == "approval_requested"
-        statuses = {g.subtask_id: g.status for g in await world.runtime.grants(world.ann)}
+        statuses = {g.subtask_id: g.status for g in await world.runtime.plans.grants(world.ann)}
         assert statuses == {"a": "active", "b": "revoked"}
         assert len(await world.audit("grant.revoked")) == 1
 
@@ -370,7 +370,7 @@ async def test_an_agent_gets_its_subtasks_description_context_and_own_tools(make
         assert {tool.name for tool in request.tools} == set(
             next(a for a in world.runtime.agents() if a.name == "ask").tools
         )
-        found = await world.runtime.plan(world.ann, plan_id)
+        found = await world.runtime.plans.get(world.ann, plan_id)
         assert found.subtasks[1].result["metadata"] == {"agent": "ask"}
 
 
@@ -419,12 +419,12 @@ async def test_a_model_that_waits_for_a_paused_plan_ends_its_answer(make):
         with anyio.fail_after(LIMIT):
             while len(world.model.asked("main")) < 2:
                 await anyio.lowlevel.checkpoint()
-        await world.runtime.start_plan(world.ann, plan_id)
-        await world.runtime.pause_plan(world.ann, plan_id)
+        await world.runtime.plans.start(world.ann, plan_id)
+        await world.runtime.plans.pause(world.ann, plan_id)
         events = await world.answer(receipt)
 
         assert (events[-1]["tool_name"], events[-1]["is_final"]) == ("execute_plan", True)
-        await world.runtime.resume_plan(world.ann, plan_id)
+        await world.runtime.plans.resume(world.ann, plan_id)
         await world.until("assistant_message", content="It is done", is_final=True)
 
 
@@ -432,13 +432,13 @@ async def test_a_message_that_a_held_plan_overtakes_is_answered_after_it(make):
     lines = architect(plan(step("a")), says("I was asked"), a=[says("made")])
     async with make(lines) as world:
         plan_id, receipt = await held_and_asked(world)
-        await world.runtime.start_plan(world.ann, plan_id)
+        await world.runtime.plans.start(world.ann, plan_id)
         with suppress(Conflict):
-            await world.runtime.pause_plan(world.ann, plan_id)
+            await world.runtime.plans.pause(world.ann, plan_id)
         events = await world.answer(receipt)
         assert events[-1]["is_final"] is True
         with suppress(Conflict):
-            await world.runtime.resume_plan(world.ann, plan_id)
+            await world.runtime.plans.resume(world.ann, plan_id)
 
         await world.until("assistant_message", content="I was asked", is_final=True)
 

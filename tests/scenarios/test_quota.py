@@ -45,7 +45,7 @@ async def begin(world: World, server: FakeOpenAI, *names: str, **more) -> str:
 
 
 async def status(world: World, plan_id: str):
-    return await world.runtime.plan_status(world.ann, plan_id)
+    return await world.runtime.plans.status(world.ann, plan_id)
 
 
 @pytest.mark.feature(214)
@@ -96,5 +96,5 @@ async def test_a_person_goes_on_before_the_reset(make, server):
         plan_id = await begin(world, server, "a", quota_of=frozenset("a"))
         await world.until("plan_paused")
         with anyio.fail_after(LIMIT):
-            await world.runtime.resume_plan(world.ann, plan_id)
+            await world.runtime.plans.resume(world.ann, plan_id)
         await world.until("plan_completed", status="completed")

@@ -109,16 +109,16 @@ class Person:
             ends(await self.world.ask({"type": "cancel"}))
 
     async def steer(self):
-        found = (await self.world.runtime.plans(self.world.ann)).plans
+        found = (await self.world.runtime.plans.page(self.world.ann)).plans
         if not found:
             return
         runtime, plan_id = self.world.runtime, found[0].plan_id
         verb = self.dice.choice([
-            runtime.start_plan, runtime.pause_plan, runtime.resume_plan, runtime.resume_plan,
+            runtime.plans.start, runtime.plans.pause, runtime.plans.resume, runtime.plans.resume,
         ])  # fmt: skip
         key = self.dice.choice(found[0].subtasks).id
         one = self.dice.choice(
-            [runtime.skip_subtask, runtime.cancel_subtask, runtime.retry_subtask]
+            [runtime.plans.skip_subtask, runtime.plans.cancel_subtask, runtime.plans.retry_subtask]
         )
         if self.dice.random() < 0.6:
             await verb(self.world.ann, plan_id)
@@ -147,9 +147,9 @@ class Person:
     async def unfinished(self):
         """What is left to end, if anything is."""
         runtime, ann = self.world.runtime, self.world.ann
-        for found in (await runtime.plans(ann)).plans:
+        for found in (await runtime.plans.page(ann)).plans:
             if found.status in OPEN:
-                return lambda plan_id=found.plan_id: runtime.cancel_plan(ann, plan_id)
+                return lambda plan_id=found.plan_id: runtime.plans.cancel(ann, plan_id)
         if await runtime.parts.store.read(open_turns, self.world.session):
             return lambda: self.world.ask({"type": "cancel"})
         return None
@@ -174,13 +174,13 @@ async def check(world):
     told = [e["call_id"] for e in results if e["metadata"]["status"] != "unknown"]
     assert len(set(told)) == len(told)
     assert {e["call_id"] for e in results} == set(called)
-    assert (await world.runtime.verify_audit(world.ann)).ok
-    for found in (await world.runtime.plans(world.ann)).plans:
+    assert (await world.runtime.audit.verify(world.ann)).ok
+    for found in (await world.runtime.plans.page(world.ann)).plans:
         assert found.status not in OPEN
         begun = found.status not in {"rejected", "expired"}
         assert not begun or all(s.status in SUBTASK.terminal for s in found.subtasks)
-    assert {g.status for g in await world.runtime.grants(world.ann)} <= {"ended", "revoked"}
-    session = await world.runtime.session(world.ann, world.session)
+    assert {g.status for g in await world.runtime.plans.grants(world.ann)} <= {"ended", "revoked"}
+    session = await world.runtime.sessions.get(world.ann, world.session)
     assert session.active_plan_id is None
     store = world.runtime.parts.store
     assert await store.read(open_calls, world.session, MAIN) == []
@@ -217,7 +217,7 @@ async def carry_out(world, dice):
     """A client that carries out what it is told to, on whatever runtime there is."""
     after = 0
     while True:
-        async with world.runtime.follow(world.ann, world.session, after) as events:
+        async with world.runtime.streams.follow(world.ann, world.session, after) as events:
             async for event in events:
                 after = event.get("seq", after)
                 if runs(event):
@@ -239,7 +239,7 @@ def runs(event):
 @pytest.mark.parametrize("seed", range(1000, 1003))
 async def test_a_walk_with_a_client_that_carries_out_the_tools(make, seed):
     async with make(model(seed), max_steps=12) as world, anyio.create_task_group() as group:
-        opened = await world.runtime.open_session(world.ann, tool_host="client")
+        opened = await world.runtime.sessions.open(world.ann, tool_host="client")
         world.session = opened.session_id
         group.start_soon(carry_out, world, random.Random(seed))
         await walk(world, seed)

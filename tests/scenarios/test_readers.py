@@ -92,7 +92,7 @@ async def test_in_a_plan_readers_need_no_declaration_and_leave_no_snapshot(make,
 
         assert await world.pending() == []
         assert len(await outputs(world)) == len(ORDINARY)
-        kept = await world.runtime.checkpoints(world.ann, plan_id)
+        kept = await world.runtime.checkpoints.page(world.ann, plan_id)
         assert [found.tree for found in kept.checkpoints] == [None]
 
 
@@ -143,7 +143,7 @@ async def test_a_rule_that_denies_wins(make, tmp_path):
 
 async def test_a_client_that_runs_tools_itself_asks(make):
     async with make(coder("ls")) as world:
-        opened = await world.runtime.open_session(world.ann, tool_host="client")
+        opened = await world.runtime.sessions.open(world.ann, tool_host="client")
         world.session = opened.session_id
         await world.say("Look", "coder")
         assert len(await world.pending()) == 1
@@ -273,4 +273,4 @@ async def test_a_reader_that_was_cut_off_runs_again_unless_it_would_ask_now(
             await world.until("approval_requested", kind="intervention")
             assert [question.kind for question in await world.pending()] == ["intervention"]
         assert len(of(await world.log(), "tool_call", tool_name="execute_command")) == 1
-        assert (await world.runtime.verify_audit(world.ann)).ok
+        assert (await world.runtime.audit.verify(world.ann)).ok

@@ -32,7 +32,7 @@ async def approved(world):
 
 async def status(world, plan_id):
     """The plan's status, its revision, and the status of each subtask."""
-    found = await world.runtime.plan(world.ann, plan_id)
+    found = await world.runtime.plans.get(world.ann, plan_id)
     return str(found.status), found.revision, {s.id: str(s.status) for s in found.subtasks}
 
 
@@ -71,7 +71,9 @@ async def test_a_bad_failure_brings_a_new_revision_that_keeps_what_is_done_and_a
         assert await status(world, plan_id) == (
             "awaiting_approval", 2, {"a": "completed", "c": "pending"},
         )  # fmt: skip
-        assert {g.status for g in await world.runtime.grants(world.ann, world.session)} == {"ended"}
+        assert {g.status for g in await world.runtime.plans.grants(world.ann, world.session)} == {
+            "ended"
+        }
 
         [request] = world.model.asked("replan-1")
         told = request.messages[0].content
@@ -295,7 +297,7 @@ async def test_nobody_who_answers_whether_to_replan_ends_the_plan_and_says_so(ma
         await world.later(31)
         await world.until("plan_completed")
 
-        found = await world.runtime.plan_status(world.ann, plan_id)
+        found = await world.runtime.plans.status(world.ann, plan_id)
         assert str(found.status) == "partial"
         assert "nobody decided in time" in next(s.reason for s in found.subtasks if s.id == "d")
 
@@ -313,7 +315,7 @@ async def test_whether_to_replan_is_asked_once_and_changes_no_plan_that_is_over(
         assert await world.pending() == [question]
 
         asked = await parts.store.read(approval_of, question.approval_id)
-        await world.runtime.cancel_plan(world.ann, plan_id)
+        await world.runtime.plans.cancel(world.ann, plan_id)
         await world.idle()
         events = await world.log()
         await parts.store.write(parts.replanning.lapse, asked)
@@ -343,7 +345,7 @@ async def test_a_new_revision_that_is_rejected_ends_the_plan_with_what_it_has(ma
         assert [e["type"] for e in events if e.get("is_final")] == ["plan_completed"]
         assert events[-1]["metadata"]["status"] == "partial"
         assert await status(world, plan_id) == ("partial", 1, {"a": "completed", "b": "failed"})
-        assert (await world.runtime.session(world.ann, world.session)).active_plan_id is None
+        assert (await world.runtime.sessions.get(world.ann, world.session)).active_plan_id is None
 
 
 async def test_a_new_revision_that_nobody_decides_ends_the_plan_with_what_it_has(make):
@@ -437,7 +439,7 @@ async def test_a_person_has_a_failed_plan_changed_however_often_it_was_before(ma
     )  # fmt: skip
     async with make(lines, replanning_max_attempts=0) as world:
         plan_id, _ = await approved(world)
-        await world.runtime.replan(world.ann, plan_id, "Try it with c")
+        await world.runtime.plans.replan(world.ann, plan_id, "Try it with c")
         notice = await world.until("plan_notification", revision=2)
 
         assert notice["metadata"]["replan"] == {
@@ -449,7 +451,7 @@ async def test_a_person_has_a_failed_plan_changed_however_often_it_was_before(ma
         events = await world.decide_plan(plan_id, revision=2)
         assert events[-1]["metadata"]["status"] == "completed"
         with pytest.raises(Conflict, match="completed"):
-            await world.runtime.replan(world.ann, plan_id, "again")
+            await world.runtime.plans.replan(world.ann, plan_id, "again")
 
 
 async def test_a_paused_plan_may_be_changed(make):
@@ -460,8 +462,8 @@ async def test_a_paused_plan_may_be_changed(make):
     async with make(lines) as world:
         plan_id = await world.begin()
         await world.until("subtask_started")
-        await world.runtime.pause_plan(world.ann, plan_id)
-        await world.runtime.replan(world.ann, plan_id, "Another end")
+        await world.runtime.plans.pause(world.ann, plan_id)
+        await world.runtime.plans.replan(world.ann, plan_id, "Another end")
         await world.until("plan_notification", revision=2)
 
         assert (await status(world, plan_id))[2] == {"slow": "completed", "c": "pending"}
@@ -475,7 +477,7 @@ async def test_a_plan_that_is_being_changed_can_be_cancelled(make):
     async with make(lines) as world:
         plan_id = await world.begin()
         await world.until("plan_replanning")
-        await world.runtime.cancel_plan(world.ann, plan_id)
+        await world.runtime.plans.cancel(world.ann, plan_id)
         await world.idle()
 
         assert (await status(world, plan_id))[:2] == ("cancelled", 1)
@@ -555,7 +557,7 @@ async def test_a_revision_inside_the_old_grant_runs_at_once_if_the_operator_says
         )
         [entry] = await world.audit("plan.replanned_within_grant")
         assert entry.details["revision"] == 2
-        grants = await world.runtime.grants(world.ann, world.session)
+        grants = await world.runtime.plans.grants(world.ann, world.session)
         assert {(g.subtask_id, g.revision) for g in grants} == {("a", 1), ("b", 1), ("b", 2)}
 
 
@@ -582,9 +584,9 @@ async def test_what_a_person_revoked_no_later_revision_brings_back(make):
     )  # fmt: skip
     async with make(lines, replan_within_grant=True) as world:
         plan_id = await world.begin()
-        grants = await world.runtime.grants(world.ann, world.session)
+        grants = await world.runtime.plans.grants(world.ann, world.session)
         mine = next(g for g in grants if g.subtask_id == "b")
-        await world.runtime.revoke_grant(world.ann, mine.grant_id)
+        await world.runtime.plans.revoke_grant(world.ann, mine.grant_id)
         await world.until("plan_notification", revision=2)
 
         assert (await status(world, plan_id))[:2] == ("awaiting_approval", 2)
@@ -618,9 +620,9 @@ async def test_what_was_undone_is_done_again_when_the_plan_is_changed(make):
     )  # fmt: skip
     async with make(lines) as world:
         plan_id, _ = await approved(world)
-        await world.runtime.rollback(world.ann, plan_id, subtask_id="a")
+        await world.runtime.checkpoints.rollback(world.ann, plan_id, subtask_id="a")
         assert world.read("a.txt") is None
-        await world.runtime.replan(world.ann, plan_id, "Again")
+        await world.runtime.plans.replan(world.ann, plan_id, "Again")
         await world.until("plan_notification", revision=2)
 
         assert (await status(world, plan_id))[2] == {"a": "pending", "c": "pending"}

@@ -40,11 +40,11 @@ def ruled(tmp_path, make):
 
 async def approved_by(world, plan_id, who, **more):
     decision = PlanDecision(plan_id=plan_id, decision="approve", **more)
-    return await world.runtime.decide(who, decision)
+    return await world.runtime.approvals.decide(who, decision)
 
 
 async def question(world, who=None, **wanted):
-    found = await world.runtime.approvals(
+    found = await world.runtime.approvals.page(
         who or world.runtime.owner, ApprovalFilter(status=ApprovalStatus.PENDING, **wanted)
     )
     return found.approvals[0]
@@ -71,7 +71,7 @@ async def test_a_plan_runs_after_the_second_approval_also_when_the_process_ended
         assert receipt.outcome == "decided"
         await world.until("plan_completed")
         assert world.read("one.py") == "made\n"
-        decided = await world.runtime.approval(world.ann, shown.approval_id)
+        decided = await world.runtime.approvals.get(world.ann, shown.approval_id)
         assert (decided.decided_by, decided.approved_by) == ("bob", ["ann", "bob"])
 
 
@@ -82,36 +82,36 @@ async def test_reviewers_see_the_question_and_its_plan_and_nothing_else_of_the_s
         asked = await question(world, bob, mine=True)
 
         assert asked.requested_by == "ann"
-        assert (await runtime.approval(bob, asked.approval_id)) == asked
-        assert (await runtime.plan(bob, plan_id)).plan_id == plan_id
-        assert len(await runtime.revisions(bob, plan_id)) == 1
-        assert (await runtime.plan_status(bob, plan_id)).total_steps == 2
+        assert (await runtime.approvals.get(bob, asked.approval_id)) == asked
+        assert (await runtime.plans.get(bob, plan_id)).plan_id == plan_id
+        assert len(await runtime.plans.revisions(bob, plan_id)) == 1
+        assert (await runtime.plans.status(bob, plan_id)).total_steps == 2
         stranger = Principal(id="user:zoe", name="zoe", role=Role.OPERATOR)
         for refused in (
-            runtime.approval(stranger, asked.approval_id),
-            runtime.plan(stranger, plan_id),
+            runtime.approvals.get(stranger, asked.approval_id),
+            runtime.plans.get(stranger, plan_id),
             approved_by(world, plan_id, stranger),
-            runtime.cancel_plan(bob, plan_id),
-            runtime.pending(bob, world.session),
-            runtime.decide(
+            runtime.plans.cancel(bob, plan_id),
+            runtime.sessions.pending(bob, world.session),
+            runtime.approvals.decide(
                 bob, PlanDecision(plan_id=plan_id, decision="approve"), world.session
             ),
         ):  # fmt: skip
             with pytest.raises(NotFound):
                 await refused
-        assert (await runtime.approvals(stranger)).count == 0
+        assert (await runtime.approvals.page(stranger)).count == 0
         viewer = bob.model_copy(update={"role": Role.VIEWER})
         with pytest.raises(Forbidden):
             await approved_by(world, plan_id, viewer)
-        assert (await runtime.approvals(viewer, ApprovalFilter(mine=True))).count == 0
+        assert (await runtime.approvals.page(viewer, ApprovalFilter(mine=True))).count == 0
 
         await approved_by(world, plan_id, bob)
-        assert (await runtime.approvals(bob, ApprovalFilter(mine=True))).count == 0
-        assert (await runtime.approvals(EVE, ApprovalFilter(mine=True))).count == 1
-        await runtime.delete_session(world.ann, world.session)
+        assert (await runtime.approvals.page(bob, ApprovalFilter(mine=True))).count == 0
+        assert (await runtime.approvals.page(EVE, ApprovalFilter(mine=True))).count == 1
+        await runtime.sessions.delete(world.ann, world.session)
         with pytest.raises(NotFound):
-            await runtime.approval(bob, asked.approval_id)
-        assert (await runtime.approvals(bob)).count == 0
+            await runtime.approvals.get(bob, asked.approval_id)
+        assert (await runtime.approvals.page(bob)).count == 0
 
 
 async def test_an_edited_plan_is_put_before_everybody_again(ruled):
@@ -122,7 +122,7 @@ async def test_an_edited_plan_is_put_before_everybody_again(ruled):
             plan_id=plan_id, decision="edit",
             modified_subtasks=[{"id": "three", "description": "Three", "agent": "coder"}],
         )  # fmt: skip
-        receipt = await world.runtime.decide(world.bob, edit)
+        receipt = await world.runtime.approvals.decide(world.bob, edit)
         assert receipt.outcome == "asked_again"
         asked = await question(world)
         assert (asked.revision, asked.details["edited_by"]) == (2, "bob")
@@ -146,7 +146,7 @@ async def test_a_vote_without_grants_is_not_loosened_by_a_later_one(ruled):
         plan_id = await world.propose()
         await approved_by(world, plan_id, world.ann, auto_approve_tools=False)
         await approved_by(world, plan_id, world.bob)
-        assert (await world.runtime.plan(world.ann, plan_id)).auto_approve_tools is False
+        assert (await world.runtime.plans.get(world.ann, plan_id)).auto_approve_tools is False
 
 
 CALLS = '[[review]]\nkind = "tool"\nnot_requester = true\nreviewers = ["ann", "bob"]\n'
@@ -156,7 +156,7 @@ async def test_who_asked_edits_a_call_and_somebody_else_lets_it_run(ruled):
     async with ruled(CALLS) as world:
         await world.say("Write", "coder")
         asked = await question(world)
-        refused = await world.runtime.accept(
+        refused = await world.runtime.messages.accept(
             world.ann, world.session, HitlDecision(call_ids=[asked.call_id], decision="approve")
         )
         assert [answer.code for answer in refused.answers] == ["forbidden"]
@@ -169,12 +169,12 @@ async def test_who_asked_edits_a_call_and_somebody_else_lets_it_run(ruled):
         assert (again.arguments["path"], again.details["edited_by"]) == ("b.txt", "ann")
         assert again.approval_id != asked.approval_id
         with pytest.raises(NotFound):
-            await world.runtime.decide(
+            await world.runtime.approvals.decide(
                 world.bob, HitlDecision(approval_id=again.approval_id, decision="approve"),
                 world.session,
             )  # fmt: skip
 
-        await world.runtime.decide(
+        await world.runtime.approvals.decide(
             world.bob, HitlDecision(approval_id=again.approval_id, decision="approve")
         )
         await world.idle()
@@ -229,12 +229,14 @@ async def test_a_declared_command_does_not_reach_what_others_review(ruled):
 async def test_who_was_shut_out_between_two_approvals_has_not_approved(ruled):
     async with ruled(PLANS) as world:
         runtime, plan_id = world.runtime, await world.propose()
-        made = [await runtime.create_token(runtime.owner, "eve", Role.OPERATOR) for _ in range(2)]
-        eve = await runtime.authenticate(made[0][1])
+        made = [
+            await runtime.people.create_token(runtime.owner, "eve", Role.OPERATOR) for _ in range(2)
+        ]
+        eve = await runtime.people.authenticate(made[0][1])
         await approved_by(world, plan_id, eve)
-        await runtime.revoke_token(runtime.owner, made[0][0].token_id)
+        await runtime.people.revoke_token(runtime.owner, made[0][0].token_id)
         assert [vote.name for vote in (await question(world)).votes] == ["eve"]
-        await runtime.revoke_token(runtime.owner, made[1][0].token_id)
+        await runtime.people.revoke_token(runtime.owner, made[1][0].token_id)
         assert (await question(world)).votes == []
 
         assert (await approved_by(world, plan_id, world.bob)).outcome == "voted"
@@ -251,7 +253,7 @@ async def test_others_are_let_in_after_a_time_also_after_a_restart(ruled):
     async with ruled(rules) as world:
         plan_id = await world.propose()
         with pytest.raises(NotFound):
-            await world.runtime.plan(EVE, plan_id)
+            await world.runtime.plans.get(EVE, plan_id)
         await world.restart()
         await world.later(31 * 60)
         told = await world.until("approval_escalated")
@@ -295,16 +297,16 @@ async def test_whoever_has_a_plan_changed_asked_for_the_revision_that_came_of_it
         plan_id, runtime = await world.propose(), world.runtime
         await barred(world.ann)
         edit = PlanDecision(plan_id=plan_id, decision="edit", modified_subtasks=[step("one")])
-        assert (await runtime.decide(editor, edit)).outcome == "asked_again"
+        assert (await runtime.approvals.decide(editor, edit)).outcome == "asked_again"
         await barred(world.ann, editor)
         await approved_by(world, plan_id, other, revision=2)
         await world.until("plan_completed")
 
-        await runtime.replan(orderer, plan_id, "Another way")
+        await runtime.plans.replan(orderer, plan_id, "Another way")
         await world.until("plan_notification", revision=3)
         await barred(world.ann, editor, orderer)
-        await runtime.comment_plan(other, plan_id, "Why?")
-        await runtime.revise_plan(sender, plan_id)
+        await runtime.plans.comment(other, plan_id, "Why?")
+        await runtime.plans.revise(sender, plan_id)
         await world.until("plan_notification", revision=4)
         await barred(world.ann, editor, orderer, sender)
         [said, *_] = [
@@ -318,9 +320,9 @@ async def test_a_rule_of_the_session_allows_nothing_that_others_have_to_review(r
     rules = '[[review]]\npath = "a.txt"\nnot_requester = true\n'
     lines = {**LINES, "main/coder": [calls(write("a.txt"), write("b.txt")), says("written")]}
     async with ruled(rules, lines) as world:
-        receipt = await world.runtime.open_session(world.ann, session_id="s1")
+        receipt = await world.runtime.sessions.open(world.ann, session_id="s1")
         rule = {"tool": "write_file", "decision": "allow"}
-        await world.runtime.add_session_rule(world.ann, receipt.session_id, rule)
+        await world.runtime.sessions.add_rule(world.ann, receipt.session_id, rule)
         world.session = "s1"
         await world.say("Write", "coder")
         (asked,) = await world.pending()
@@ -332,14 +334,14 @@ async def test_identical_questions_of_several_sessions_have_one_group(ruled):
     lines = {**LINES, "main/coder": [calls(run("git push"))] * 3}
     async with ruled("", lines) as world:
         await world.say("Push", "coder")
-        await world.runtime.open_session(world.ann, session_id="s2")
+        await world.runtime.sessions.open(world.ann, session_id="s2")
         await world.say("Push", "coder", session="s2")
-        found = (await world.runtime.approvals(world.ann)).approvals
+        found = (await world.runtime.approvals.page(world.ann)).approvals
         assert len(found) == 2
         assert len({each.group for each in found}) == 1
         assert len({each.digest for each in found}) == 1
         same = ApprovalFilter(group=found[0].group)
-        assert (await world.runtime.approvals(world.bob, same)).count == 0
+        assert (await world.runtime.approvals.page(world.bob, same)).count == 0
 
 
 async def test_a_bad_rule_of_review_keeps_the_runtime_from_starting(ruled):

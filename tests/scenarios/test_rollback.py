@@ -57,7 +57,7 @@ async def ran(world, **more):
 
 
 async def checkpoints(world, plan_id):
-    return (await world.runtime.checkpoints(world.ann, plan_id)).checkpoints
+    return (await world.runtime.checkpoints.page(world.ann, plan_id)).checkpoints
 
 
 THREE = {
@@ -77,7 +77,7 @@ async def test_a_subtask_and_its_dependants_are_undone_while_a_sibling_and_a_per
         (world.folder / "person.txt").write_text("mine too\n")
         (world.folder / "b.txt").write_text("edited by a person\n")
 
-        done = await world.runtime.rollback(world.ann, plan_id, subtask_id="a")
+        done = await world.runtime.checkpoints.rollback(world.ann, plan_id, subtask_id="a")
 
         assert done.subtasks == ["a", "b"]
         assert {(f.path, f.action) for f in done.files} == {
@@ -99,7 +99,7 @@ async def test_of_folders_on_the_way_to_a_new_file_only_the_missing_ones_go_with
         (world.folder / "docs").mkdir()
         plan_id = await ran(world)
 
-        await world.runtime.rollback(world.ann, plan_id)
+        await world.runtime.checkpoints.rollback(world.ann, plan_id)
 
         assert [path.name for path in world.folder.rglob("*")] == ["docs"]
 
@@ -110,13 +110,15 @@ async def test_a_dry_run_says_the_same_and_changes_nothing(make):
         plan_id = await ran(world)
         files, log = tree_of(world.folder), await world.log()
 
-        dry = await world.runtime.rollback(world.ann, plan_id, subtask_id="a", dry_run=True)
+        dry = await world.runtime.checkpoints.rollback(
+            world.ann, plan_id, subtask_id="a", dry_run=True
+        )
 
         assert (dry.dry_run, dry.restored, dry.checkpoint_id) == (True, 3, None)
         assert tree_of(world.folder) == files
         assert await world.log() == log
         assert len(await checkpoints(world, plan_id)) == 3
-        real = await world.runtime.rollback(world.ann, plan_id, subtask_id="a")
+        real = await world.runtime.checkpoints.rollback(world.ann, plan_id, subtask_id="a")
         assert real.files == dry.files
 
 
@@ -128,15 +130,15 @@ async def test_a_whole_plan_is_undone_and_that_can_be_undone(make):
         plan_id = await ran(world)
         after = tree_of(world.folder)
 
-        latest = await world.runtime.rollback(world.ann, plan_id, dry_run=True)
-        done = await world.runtime.rollback(world.ann, plan_id, whole=True)
+        latest = await world.runtime.checkpoints.rollback(world.ann, plan_id, dry_run=True)
+        done = await world.runtime.checkpoints.rollback(world.ann, plan_id, whole=True)
 
         assert latest.restored < done.restored == 4
         assert done.subtasks == ["a", "b", "c"]
         assert sorted(tree_of(world.folder)) == ["mine.txt"]
-        again = await world.runtime.rollback(world.ann, plan_id, done.checkpoint_id)
+        again = await world.runtime.checkpoints.rollback(world.ann, plan_id, done.checkpoint_id)
         assert (again.restored, tree_of(world.folder)) == (4, after)
-        nothing = await world.runtime.rollback(world.ann, plan_id, again.checkpoint_id)
+        nothing = await world.runtime.checkpoints.rollback(world.ann, plan_id, again.checkpoint_id)
         assert sorted(tree_of(world.folder)) == ["mine.txt"]
         assert nothing.restored == 4
         entry = (await world.audit("plan.rolled_back"))[0]
@@ -149,16 +151,16 @@ async def test_a_paused_plan_that_was_undone_as_a_whole_begins_anew(make):
     async with make(lines) as world:
         plan_id = await world.begin()
         await world.until("subtask_started", subtask_id="b")
-        await world.runtime.pause_plan(world.ann, plan_id)
+        await world.runtime.plans.pause(world.ann, plan_id)
         await world.until("subtask_completed", subtask_id="b")
         await world.idle()
 
-        done = await world.runtime.rollback(world.ann, plan_id, whole=True)
+        done = await world.runtime.checkpoints.rollback(world.ann, plan_id, whole=True)
         assert done.again == ["a", "b", "c"]
         assert tree_of(world.folder) == {}
-        found = await world.runtime.plan(world.ann, plan_id)
+        found = await world.runtime.plans.get(world.ann, plan_id)
         assert {s.status for s in found.subtasks} == {"pending"}
-        await world.runtime.resume_plan(world.ann, plan_id)
+        await world.runtime.plans.resume(world.ann, plan_id)
         await world.until("plan_completed")
         assert sorted(tree_of(world.folder)) == ["a.txt", "c.txt", "deep/er/a.txt"]
 
@@ -168,9 +170,9 @@ async def test_a_rollback_names_one_thing_and_a_plan_that_did_nothing_has_none(m
         plan_id = await world.propose()
         for both in ({"checkpoint_id": "x"}, {"subtask_id": "a"}):
             with pytest.raises(InvalidMessage, match="one of them"):
-                await world.runtime.rollback(world.ann, plan_id, whole=True, **both)
+                await world.runtime.checkpoints.rollback(world.ann, plan_id, whole=True, **both)
         with pytest.raises(Conflict, match="nothing of it has run"):
-            await world.runtime.rollback(world.ann, plan_id, whole=True, dry_run=True)
+            await world.runtime.checkpoints.rollback(world.ann, plan_id, whole=True, dry_run=True)
 
 
 @pytest.mark.feature(218)
@@ -186,13 +188,15 @@ async def test_a_dry_run_needs_no_rest_and_waits_for_no_command(make):
 
         for about in ({}, {"whole": True}, {"subtask_id": "a"}):
             with anyio.fail_after(LIMIT):
-                dry = await world.runtime.rollback(world.ann, plan_id, dry_run=True, **about)
+                dry = await world.runtime.checkpoints.rollback(
+                    world.ann, plan_id, dry_run=True, **about
+                )
             assert dry.dry_run
             with pytest.raises(Conflict, match="pause it first"):
-                await world.runtime.rollback(world.ann, plan_id, **about)
+                await world.runtime.checkpoints.rollback(world.ann, plan_id, **about)
         assert {f.path for f in dry.files} == {"a.txt", "deep/er/a.txt"}
         assert tree_of(world.folder) == files
-        await world.runtime.cancel_plan(world.ann, plan_id)
+        await world.runtime.plans.cancel(world.ann, plan_id)
 
 
 @pytest.mark.feature(218)
@@ -201,11 +205,11 @@ async def test_a_rollback_is_undone_by_going_back_to_its_checkpoint(make):
         plan_id = await ran(world)
         before = tree_of(world.folder)
 
-        done = await world.runtime.rollback(world.ann, plan_id, subtask_id="a")
+        done = await world.runtime.checkpoints.rollback(world.ann, plan_id, subtask_id="a")
         assert tree_of(world.folder) != before
-        again = await world.runtime.rollback(world.ann, plan_id, done.checkpoint_id)
+        again = await world.runtime.checkpoints.rollback(world.ann, plan_id, done.checkpoint_id)
         assert tree_of(world.folder) == before
-        third = await world.runtime.rollback(world.ann, plan_id, again.checkpoint_id)
+        third = await world.runtime.checkpoints.rollback(world.ann, plan_id, again.checkpoint_id)
 
         assert third.restored == 3
         assert sorted(tree_of(world.folder)) == ["c.txt"]
@@ -216,7 +220,7 @@ async def test_the_first_checkpoint_brings_back_everything_and_the_event_says_so
         plan_id = await ran(world)
         first = (await checkpoints(world, plan_id))[0]
 
-        done = await world.runtime.rollback(world.ann, plan_id, first.checkpoint_id)
+        done = await world.runtime.checkpoints.rollback(world.ann, plan_id, first.checkpoint_id)
 
         assert tree_of(world.folder) == {}
         [event] = of(await world.log(), "plan_rolled_back")
@@ -228,7 +232,7 @@ async def test_the_first_checkpoint_brings_back_everything_and_the_event_says_so
         }  # fmt: skip
         assert event["is_final"]
         assert len(await world.audit("plan.rolled_back")) == 1
-        assert (await world.runtime.verify_audit(world.ann)).ok
+        assert (await world.runtime.audit.verify(world.ann)).ok
 
 
 async def test_without_a_target_the_latest_checkpoint_is_gone_back_to(make):
@@ -243,7 +247,7 @@ async def test_without_a_target_the_latest_checkpoint_is_gone_back_to(make):
         await world.decide(asked["call_id"])
         await world.until("plan_completed")
 
-        done = await world.runtime.rollback(world.ann, plan_id)
+        done = await world.runtime.checkpoints.rollback(world.ann, plan_id)
 
         assert tree_of(world.folder).keys() == {"a.txt"}
         assert done.subtasks == ["b"]
@@ -256,24 +260,24 @@ async def test_a_checkpoint_gives_back_the_state_that_it_stores_and_verifies_it(
         plan_id = await ran(world)
 
         found = {c.subtask_id: c for c in await checkpoints(world, plan_id)}
-        state = await world.runtime.checkpoint(world.ann, found["b"].checkpoint_id)
+        state = await world.runtime.checkpoints.get(world.ann, found["b"].checkpoint_id)
 
         assert state.verified
         assert state.tree is not None
         assert state.subtasks[0].status == "completed"
         assert state.subtasks[0].result["output"] == "a"
         assert (state.subtasks[1].status, state.subtasks[1].result) == ("pending", None)
-        diff = await world.runtime.checkpoint_diff(world.ann, found["a"].checkpoint_id)
+        diff = await world.runtime.checkpoints.diff(world.ann, found["a"].checkpoint_id)
         files = {f.path: f for f in diff.files}
         assert files["a.txt"].status == "modified"
         assert "-mine\n+by b\n" in files["a.txt"].diff
         assert files["b.txt"].status == "added"
-        between = await world.runtime.checkpoint_diff(
+        between = await world.runtime.checkpoints.diff(
             world.ann, found["a"].checkpoint_id, found["b"].checkpoint_id
         )
         assert "b.txt" not in {f.path for f in between.files}
         with pytest.raises(NotFound):
-            await world.runtime.checkpoint(world.bob, found["b"].checkpoint_id)
+            await world.runtime.checkpoints.get(world.bob, found["b"].checkpoint_id)
 
 
 async def test_files_are_compared_only_between_snapshots_that_there_are_of_one_session(make):
@@ -293,10 +297,10 @@ async def test_files_are_compared_only_between_snapshots_that_there_are_of_one_s
             (names["a"], names["c"]),
         ):
             with pytest.raises(Conflict, match=bare):
-                await world.runtime.checkpoint_diff(world.ann, first, second)
+                await world.runtime.checkpoints.diff(world.ann, first, second)
         with pytest.raises(Conflict, match=r"of different sessions$"):
-            await world.runtime.checkpoint_diff(world.ann, names["a"], elsewhere.checkpoint_id)
-        same = await world.runtime.checkpoint_diff(world.ann, names["a"], names["a"])
+            await world.runtime.checkpoints.diff(world.ann, names["a"], elsewhere.checkpoint_id)
+        same = await world.runtime.checkpoints.diff(world.ann, names["a"], names["a"])
         assert (same.files, same.to) == ([], names["a"])
 
 
@@ -307,7 +311,7 @@ async def test_a_comparison_shows_so_much_of_each_file_and_so_much_in_all(make):
         for number in range(11):
             (world.folder / f"long{number:02}").write_text("x\n" * 15_000)
         [*_, last] = await checkpoints(world, plan_id)
-        shown = await world.runtime.checkpoint_diff(world.ann, last.checkpoint_id)
+        shown = await world.runtime.checkpoints.diff(world.ann, last.checkpoint_id)
 
     assert [each.path for each in shown.files] == [f"long{number:02}" for number in range(11)]
     *whole, tenth, none = [each.diff for each in shown.files]
@@ -327,16 +331,20 @@ async def test_what_changed_while_a_command_ran_goes_back_only_when_asked_for(ma
         plan_id = await ran(world)
         assert tree_of(world.folder).keys() == {"own.txt", "made.txt"}
 
-        dry = await world.runtime.rollback(world.ann, plan_id, subtask_id="a", dry_run=True)
+        dry = await world.runtime.checkpoints.rollback(
+            world.ann, plan_id, subtask_id="a", dry_run=True
+        )
         assert {(f.path, f.action) for f in dry.files} == {
             ("own.txt", "delete"), ("made.txt", "shared"),
         }  # fmt: skip
-        await world.runtime.rollback(world.ann, plan_id, subtask_id="a")
+        await world.runtime.checkpoints.rollback(world.ann, plan_id, subtask_id="a")
         assert tree_of(world.folder).keys() == {"made.txt"}
-        done = await world.runtime.rollback(world.ann, plan_id, subtask_id="a", include_shared=True)
+        done = await world.runtime.checkpoints.rollback(
+            world.ann, plan_id, subtask_id="a", include_shared=True
+        )
 
         assert tree_of(world.folder) == {}
-        back = await world.runtime.rollback(world.ann, plan_id, done.checkpoint_id)
+        back = await world.runtime.checkpoints.rollback(world.ann, plan_id, done.checkpoint_id)
         assert back.shared == 0
         assert tree_of(world.folder).keys() == {"made.txt"}
 
@@ -358,9 +366,9 @@ async def test_ignored_files_that_a_tool_wrote_go_back_and_the_users_git_stays_a
 
         plan_id = await ran(world)
         assert world.read("build/out.txt") == "new\n"
-        done = await world.runtime.rollback(world.ann, plan_id, subtask_id="a")
+        done = await world.runtime.checkpoints.rollback(world.ann, plan_id, subtask_id="a")
         assert tree_of(world.folder) == before
-        await world.runtime.rollback(world.ann, plan_id, done.checkpoint_id)
+        await world.runtime.checkpoints.rollback(world.ann, plan_id, done.checkpoint_id)
 
         assert world.read("build/out.txt") == "new\n"
         assert {k: v for k, v in tree_of(world.folder).items() if k.startswith(".git/")} == {
@@ -382,7 +390,7 @@ async def test_a_call_that_had_no_effect_does_not_lead_a_rollback_astray(make):
         plan_id = await ran(world)
         assert world.read("x.txt") == "three\n"
 
-        done = await world.runtime.rollback(world.ann, plan_id, subtask_id="a")
+        done = await world.runtime.checkpoints.rollback(world.ann, plan_id, subtask_id="a")
 
         assert (done.restored, done.conflicts) == (1, 0)
         assert tree_of(world.folder) == {}
@@ -399,7 +407,7 @@ async def test_a_change_by_a_person_on_top_is_a_conflict_and_the_file_stays(make
         plan_id = await ran(world)
         (world.folder / "x.txt").write_text("a person\n")
 
-        done = await world.runtime.rollback(world.ann, plan_id, subtask_id="a")
+        done = await world.runtime.checkpoints.rollback(world.ann, plan_id, subtask_id="a")
 
         assert [(f.path, f.reason) for f in done.files] == [("x.txt", "changed")]
         assert world.read("x.txt") == "a person\n"
@@ -419,7 +427,7 @@ async def test_a_change_by_a_person_before_the_call_has_ended_is_a_conflict_too(
 
         monkeypatch.setitem(tools, "write_file", replace(own, run=overtaken))
         plan_id = await ran(world)
-        done = await world.runtime.rollback(world.ann, plan_id, subtask_id="a")
+        done = await world.runtime.checkpoints.rollback(world.ann, plan_id, subtask_id="a")
 
         assert [(f.path, f.reason) for f in done.files] == [("x.txt", "changed")]
         assert world.read("x.txt") == "a person\n"
@@ -436,23 +444,23 @@ async def test_what_was_undone_in_a_paused_plan_runs_again_when_it_goes_on(make)
         plan_id = await world.begin()
         await world.until("subtask_started", subtask_id="b")
         with pytest.raises(Conflict, match="pause it first"):
-            await world.runtime.rollback(world.ann, plan_id)
-        await world.runtime.pause_plan(world.ann, plan_id)
+            await world.runtime.checkpoints.rollback(world.ann, plan_id)
+        await world.runtime.plans.pause(world.ann, plan_id)
         await world.until("subtask_completed", subtask_id="b")
         await world.idle()
 
-        done = await world.runtime.rollback(world.ann, plan_id, subtask_id="b")
+        done = await world.runtime.checkpoints.rollback(world.ann, plan_id, subtask_id="b")
 
         assert done.again == ["b"]
-        view = await world.runtime.plan(world.ann, plan_id)
+        view = await world.runtime.plans.get(world.ann, plan_id)
         assert (view.status, view.revision) == ("paused", 2)
         assert [s.status for s in view.subtasks] == ["completed", "pending", "pending"]
-        undone = await world.runtime.rollback(world.ann, plan_id, done.checkpoint_id)
-        view = await world.runtime.plan(world.ann, plan_id)
+        undone = await world.runtime.checkpoints.rollback(world.ann, plan_id, done.checkpoint_id)
+        view = await world.runtime.plans.get(world.ann, plan_id)
         assert (undone.again, view.revision) == ([], 3)
         assert [s.status for s in view.subtasks] == ["completed", "completed", "pending"]
         assert world.read("b.txt") == "made\n"
-        await world.runtime.resume_plan(world.ann, plan_id)
+        await world.runtime.plans.resume(world.ann, plan_id)
         await world.until("plan_completed")
         assert kinds(await world.log()).count("plan_rolled_back") == 2
 
@@ -477,11 +485,11 @@ async def test_what_cannot_be_rolled_back_says_why(make):
         plan_id = await ran(world)
         for target in ({"checkpoint_id": "checkpoint_none"}, {"subtask_id": "none"}):
             with pytest.raises(NotFound):
-                await world.runtime.rollback(world.ann, plan_id, **target)
+                await world.runtime.checkpoints.rollback(world.ann, plan_id, **target)
         with pytest.raises(NotFound):
-            await world.runtime.rollback(world.bob, plan_id)
+            await world.runtime.checkpoints.rollback(world.bob, plan_id)
         with pytest.raises(NotFound):
-            await world.runtime.rollback(world.ann, "plan_none")
+            await world.runtime.checkpoints.rollback(world.ann, "plan_none")
 
 
 def fails_after(world_folder, person):
@@ -550,6 +558,7 @@ from pathlib import Path
 import anyio
 from gonogo.llm import ScriptedModel
 from gonogo.runtime import Runtime
+from gonogo.runtime.rollback import Checkpoints
 from gonogo.settings import Settings
 from gonogo.workspace import Snapshots
 
@@ -564,8 +573,8 @@ async def main(root, plan_id, db, about):
     )
     async with Runtime.open(settings, model=ScriptedModel({})) as runtime:
         dying = replace(runtime.parts.rollbacks, snapshots=Dying(settings.home / "snapshots"))
-        runtime.parts = replace(runtime.parts, rollbacks=dying)
-        await runtime.rollback(runtime.owner, plan_id, **json.loads(about))
+        checkpoints = Checkpoints(replace(runtime.parts, rollbacks=dying))
+        await checkpoints.rollback(runtime.owner, plan_id, **json.loads(about))
 
 anyio.run(main, Path(sys.argv[1]), *sys.argv[2:])
 """
@@ -595,13 +604,13 @@ async def test_a_rollback_that_was_killed_is_completed_by_doing_it_again(
         await world.start()
         assert of(await world.log(), "plan_rolled_back") == []
         with pytest.raises(Conflict, match=f"The rollback {name} is not finished"):
-            await world.runtime.rollback(world.ann, plan_id, **other)
-        done = await world.runtime.rollback(world.ann, plan_id)
+            await world.runtime.checkpoints.rollback(world.ann, plan_id, **other)
+        done = await world.runtime.checkpoints.rollback(world.ann, plan_id)
 
         assert done.conflicts == 0
         assert sorted(tree_of(world.folder)) == left
         first = (await checkpoints(world, plan_id))[3]
-        await world.runtime.rollback(world.ann, plan_id, first.checkpoint_id)
+        await world.runtime.checkpoints.rollback(world.ann, plan_id, first.checkpoint_id)
         assert tree_of(world.folder) == before
 
 
@@ -615,10 +624,12 @@ async def test_what_changed_while_a_cancelled_command_ran_is_known(make):
         plan_id = await world.begin()
         await is_running(mark)
         (world.folder / "meanwhile.txt").write_text("by whom?\n")
-        await world.runtime.cancel_plan(world.ann, plan_id)
+        await world.runtime.plans.cancel(world.ann, plan_id)
         await world.idle()
 
-        dry = await world.runtime.rollback(world.ann, plan_id, subtask_id="a", dry_run=True)
+        dry = await world.runtime.checkpoints.rollback(
+            world.ann, plan_id, subtask_id="a", dry_run=True
+        )
 
         assert [(f.path, f.action) for f in dry.files] == [("meanwhile.txt", "shared")]
 
@@ -642,7 +653,9 @@ async def test_what_changed_while_a_command_ran_that_a_stop_cut_off_is_known_onc
         await world.idle()
 
         changes = await world.runtime.parts.store.read(changes_after, plan_id, 0)
-        done = await world.runtime.rollback(world.ann, plan_id, subtask_id="a", include_shared=True)
+        done = await world.runtime.checkpoints.rollback(
+            world.ann, plan_id, subtask_id="a", include_shared=True
+        )
 
         assert [(c.path, c.origin) for c in changes] == [("meanwhile.txt", "command")]
         assert done.restored == 1
@@ -659,7 +672,7 @@ async def test_a_paused_plan_stays_paused_until_a_rollback_that_was_cut_off_is_d
     async with make(lines) as world:
         plan_id = await world.begin()
         await world.until("subtask_started", subtask_id="a")
-        await world.runtime.pause_plan(world.ann, plan_id)
+        await world.runtime.plans.pause(world.ann, plan_id)
         await world.idle()
 
         def cut_off(tx):
@@ -668,14 +681,14 @@ async def test_a_paused_plan_stays_paused_until_a_rollback_that_was_cut_off_is_d
 
         await world.runtime.parts.store.write(cut_off)
         for verb in (
-            world.runtime.resume_plan(world.ann, plan_id),
-            world.runtime.replan(world.ann, plan_id, "x"),
+            world.runtime.plans.resume(world.ann, plan_id),
+            world.runtime.plans.replan(world.ann, plan_id, "x"),
         ):
             with pytest.raises(Conflict, match="roll back again"):
                 await verb
 
-        await world.runtime.rollback(world.ann, plan_id, subtask_id="a")
-        await world.runtime.resume_plan(world.ann, plan_id)
+        await world.runtime.checkpoints.rollback(world.ann, plan_id, subtask_id="a")
+        await world.runtime.plans.resume(world.ann, plan_id)
         await world.until("plan_completed")
 
 
@@ -703,7 +716,7 @@ async def test_a_plan_that_waits_for_a_quota_goes_on_by_itself_after_a_rollback(
         plan_id = await world.begin()
         await world.until("plan_paused")
         await world.idle()
-        reset = (await world.runtime.plan_status(world.ann, plan_id)).paused_until
+        reset = (await world.runtime.plans.status(world.ann, plan_id)).paused_until
 
         def cut_off(tx):
             about = {"checkpoint_id": None, "subtask_id": "a", "pause": "quota"}
@@ -713,12 +726,12 @@ async def test_a_plan_that_waits_for_a_quota_goes_on_by_itself_after_a_rollback(
             await world.runtime.parts.store.write(cut_off)
             await world.later(3600)
             await world.idle()
-            found = await world.runtime.plan_status(world.ann, plan_id)
+            found = await world.runtime.plans.status(world.ann, plan_id)
             assert found.status == "paused"
-        done = await world.runtime.rollback(world.ann, plan_id, subtask_id="a")
+        done = await world.runtime.checkpoints.rollback(world.ann, plan_id, subtask_id="a")
         assert done.again == ["a", "b"]
         if not cut:
-            found = await world.runtime.plan_status(world.ann, plan_id)
+            found = await world.runtime.plans.status(world.ann, plan_id)
             paused = (found.status, found.pause_reason, found.paused_until)
             assert paused == ("paused", "quota", reset)
             await world.restart()
@@ -753,7 +766,7 @@ async def test_snapshots_of_plans_that_ended_long_ago_are_given_up_and_say_so(ma
         first, *_ = await checkpoints(world, old)
         live = await world.begin()
         await world.until("subtask_started", subtask_id="c")
-        await world.runtime.pause_plan(world.ann, live)
+        await world.runtime.plans.pause(world.ann, live)
         await world.until("subtask_completed", subtask_id="c")
         await world.idle()
         world.clock.ahead += timedelta(days=29)
@@ -771,15 +784,15 @@ async def test_snapshots_of_plans_that_ended_long_ago_are_given_up_and_say_so(ma
         swept = await checkpoints(world, old)
         assert next(c.checkpoint_id for c in swept) == first.checkpoint_id
         assert all(c.swept_at for c in swept)
-        assert (await world.runtime.checkpoint(world.ann, first.checkpoint_id)).verified
+        assert (await world.runtime.checkpoints.get(world.ann, first.checkpoint_id)).verified
         for target in ({"checkpoint_id": first.checkpoint_id}, {"subtask_id": "a"}):
             with pytest.raises(Conflict, match="GONOGO_KEEP_CHECKPOINTS_DAYS"):
-                await world.runtime.rollback(world.ann, old, **target)
+                await world.runtime.checkpoints.rollback(world.ann, old, **target)
         with pytest.raises(Conflict, match="given up"):
-            await world.runtime.checkpoint_diff(world.ann, first.checkpoint_id)
+            await world.runtime.checkpoints.diff(world.ann, first.checkpoint_id)
 
         assert {c.swept_at for c in await checkpoints(world, live)} == {None}
-        done = await world.runtime.rollback(world.ann, live, subtask_id="c")
+        done = await world.runtime.checkpoints.rollback(world.ann, live, subtask_id="c")
         assert (done.restored, world.read("c.txt")) == (1, None)
 
 
@@ -792,7 +805,7 @@ async def test_a_rollback_that_was_cut_off_comes_before_another_one_and_need_not
     async with make(lines) as world:
         plan_id = await world.begin()
         await world.until("subtask_started", subtask_id="b")
-        await world.runtime.pause_plan(world.ann, plan_id)
+        await world.runtime.plans.pause(world.ann, plan_id)
         await world.until("subtask_completed", subtask_id="b")
         await world.idle()
 
@@ -802,8 +815,8 @@ async def test_a_rollback_that_was_cut_off_comes_before_another_one_and_need_not
 
         await world.runtime.parts.store.write(cut_off)
         with pytest.raises(Conflict, match="rollback of subtask a is not finished"):
-            await world.runtime.rollback(world.ann, plan_id, subtask_id="b")
-        done = await world.runtime.rollback(world.ann, plan_id)
+            await world.runtime.checkpoints.rollback(world.ann, plan_id, subtask_id="b")
+        done = await world.runtime.checkpoints.rollback(world.ann, plan_id)
 
         assert done.subtasks == ["a", "c"]
         row = await world.runtime.parts.store.read(plan_of, plan_id)
@@ -829,19 +842,19 @@ async def test_nothing_of_an_ended_plan_is_tried_before_a_rollback_that_was_cut_
 
         await world.runtime.parts.store.write(cut_off)
         for verb in (
-            world.runtime.retry_subtask(world.ann, plan_id, "bad"),
-            world.runtime.replan(world.ann, plan_id, "x"),
-            world.runtime.rollback(world.ann, plan_id, subtask_id="bad"),
+            world.runtime.plans.retry_subtask(world.ann, plan_id, "bad"),
+            world.runtime.plans.replan(world.ann, plan_id, "x"),
+            world.runtime.checkpoints.rollback(world.ann, plan_id, subtask_id="bad"),
         ):
             with pytest.raises(Conflict, match="is not finished"):
                 await verb
-        done = await world.runtime.rollback(world.ann, plan_id)
+        done = await world.runtime.checkpoints.rollback(world.ann, plan_id)
         assert (done.subtasks, done.restored, world.read("a.txt")) == (["a", "b"], 1, None)
 
         # What was undone, and what was built on it, does not count as done.
         world.lines |= {"bad": [says("now")]}
         world.model._lines = world.lines
-        view = await world.runtime.retry_subtask(world.ann, plan_id, "bad")
+        view = await world.runtime.plans.retry_subtask(world.ann, plan_id, "bad")
         assert {str(s.status) for s in view.subtasks} & {"completed"} == set()
         await world.until("plan_completed", status="completed")
         assert world.read("a.txt") == "made\n"

@@ -32,7 +32,7 @@ async def test_approved_for_the_session_the_same_call_is_not_asked_again(make):
         assert world.read("a.txt") == "two\n"
         [third] = asked(events)
         assert [e["metadata"]["decision"] for e in of(events, "tool_call")] == ["allow", "ask"]
-        [rule] = await world.runtime.session_rules(world.ann, world.session)
+        [rule] = await world.runtime.sessions.rules(world.ann, world.session)
         assert (rule.name, rule.made_by) == ("session:1", "ann")
         assert rule.rule == allow(tool="write_file", agent="coder", path="a.txt", exact=True)
         [made] = await world.audit("rule.made")
@@ -41,22 +41,22 @@ async def test_approved_for_the_session_the_same_call_is_not_asked_again(make):
         assert [e.details.get("rule") for e in allowed] == [None, "session:1"]
         assert allowed[1].details["reason"] == "rule session:1: allow a.txt"
         await world.decide(third, "reject")
-        assert (await world.runtime.verify_audit(world.ann)).ok
+        assert (await world.runtime.audit.verify(world.ann)).ok
 
 
 async def test_a_rule_that_is_removed_asks_again_and_one_that_forbids_denies(make):
     async with make(TWICE) as world:
         [first] = asked(await world.say("Write", "coder"))
-        made = await world.runtime.add_session_rule(
+        made = await world.runtime.sessions.add_rule(
             world.ann, world.session, allow(tool="write_file", path="a*")
         )
-        await world.runtime.remove_session_rule(world.ann, world.session, made.rule_id)
+        await world.runtime.sessions.remove_rule(world.ann, world.session, made.rule_id)
         [second] = asked(await world.decide(first))
         with pytest.raises(NotFound):
-            await world.runtime.remove_session_rule(world.ann, world.session, "session:1")
+            await world.runtime.sessions.remove_rule(world.ann, world.session, "session:1")
         await world.decide(second, "reject")
         assert [e.subject for e in await world.audit("rule.removed")] == ["session:1"]
-        again = await world.runtime.add_session_rule(world.ann, world.session, allow(command="ls"))
+        again = await world.runtime.sessions.add_rule(world.ann, world.session, allow(command="ls"))
         assert again.name == "session:2"
 
 
@@ -64,7 +64,7 @@ async def test_a_call_that_was_approved_does_not_run_once_a_rule_forbids_it(make
     async with make(TWICE) as world:
         [first] = asked(await world.say("Write", "coder"))
         deny = {"decision": "deny", "tool": "write_file"}
-        await world.runtime.add_session_rule(world.ann, world.session, deny)
+        await world.runtime.sessions.add_rule(world.ann, world.session, deny)
         events = await world.decide(first)
 
         assert world.read("a.txt") is None
@@ -78,7 +78,7 @@ async def test_a_call_that_was_approved_does_not_run_once_a_rule_forbids_it(make
 async def test_a_call_that_was_asked_about_runs_although_a_rule_now_allows_others(make):
     async with make(TWICE) as world:
         [first] = asked(await world.say("Write", "coder"))
-        await world.runtime.add_session_rule(world.ann, world.session, allow(command="ls"))
+        await world.runtime.sessions.add_rule(world.ann, world.session, allow(command="ls"))
         await world.decide(first)
         assert world.read("a.txt") == "one\n"
 
@@ -100,7 +100,7 @@ async def test_what_always_asks_is_never_approved_for_a_session(make, line, why)
         with pytest.raises(InvalidMessage, match=why):
             await world.decide(only, for_session=True)
         assert len(await world.pending()) == 1
-        assert await world.runtime.session_rules(world.ann, world.session) == []
+        assert await world.runtime.sessions.rules(world.ann, world.session) == []
 
 
 async def test_only_an_approval_is_for_a_session(make):
@@ -116,30 +116,30 @@ async def test_only_the_owner_or_an_admin_makes_rules_and_viewers_none(make):
         viewer = Principal(id=world.ann.id, name="ann", role=Role.VIEWER)
         rule = allow(command="ls")
         with pytest.raises(NotFound):
-            await world.runtime.add_session_rule(BOB, world.session, rule)
+            await world.runtime.sessions.add_rule(BOB, world.session, rule)
         with pytest.raises(Forbidden):
-            await world.runtime.add_session_rule(viewer, world.session, rule)
+            await world.runtime.sessions.add_rule(viewer, world.session, rule)
         with pytest.raises(Forbidden):
-            await world.runtime.remove_session_rule(viewer, world.session, "session:1")
+            await world.runtime.sessions.remove_rule(viewer, world.session, "session:1")
         with pytest.raises(InvalidMessage, match="runs any code"):
-            await world.runtime.add_session_rule(world.ann, world.session, allow(command="bash"))
+            await world.runtime.sessions.add_rule(world.ann, world.session, allow(command="bash"))
         with pytest.raises(InvalidMessage, match="colour"):
-            await world.runtime.add_session_rule(
+            await world.runtime.sessions.add_rule(
                 world.ann, world.session, {**rule, "colour": "red"}
             )
-        made = await world.runtime.add_session_rule(world.runtime.owner, world.session, rule)
+        made = await world.runtime.sessions.add_rule(world.runtime.owner, world.session, rule)
         assert made.made_by == "local"
 
 
 async def test_rules_survive_a_restart_and_end_with_the_session(make):
     async with make(TWICE) as world:
         await world.say("Write", "coder")
-        await world.runtime.add_session_rule(world.ann, world.session, allow(command="ls"))
+        await world.runtime.sessions.add_rule(world.ann, world.session, allow(command="ls"))
         await world.restart()
-        assert len(await world.runtime.session_rules(world.ann, world.session)) == 1
-        await world.runtime.delete_session(world.ann, world.session)
+        assert len(await world.runtime.sessions.rules(world.ann, world.session)) == 1
+        await world.runtime.sessions.delete(world.ann, world.session)
         with pytest.raises(NotFound):
-            await world.runtime.session_rules(world.ann, world.session)
+            await world.runtime.sessions.rules(world.ann, world.session)
 
 
 SAY = "touch one.txt"
@@ -163,7 +163,7 @@ async def test_words_that_are_allowed_a_plan_run_in_that_plan_and_nowhere_else(m
         [other] = await world.pending()
         assert other.arguments["command"] == f"{SAY} two.txt"
         assert (await world.audit("tool.allowed"))[-1].details["rule"] == "session:1"
-        [rule] = await world.runtime.session_rules(world.ann, world.session)
+        [rule] = await world.runtime.sessions.rules(world.ann, world.session)
         assert rule.rule == allow(tool="execute_command", agent="coder", command=SAY, exact=True)
         assert rule.plan_id == first.plan_id
         [made] = await world.audit("rule.made")
@@ -183,7 +183,7 @@ async def test_words_that_a_plan_was_allowed_ask_again_once_that_is_taken_back(m
             await world.decide(first.call_id, for_plan=True, for_session=True)
         await world.decide(first.call_id, for_plan=True)
         [other] = await world.pending()
-        await world.runtime.remove_session_rule(world.ann, world.session, "session:1")
+        await world.runtime.sessions.remove_rule(world.ann, world.session, "session:1")
         await world.decide(other.call_id)
         assert [each.arguments["command"] for each in await world.pending()] == [SAY]
 
@@ -212,4 +212,4 @@ async def test_a_plan_is_never_offered_words_that_always_ask(make, command):
         assert "words_for_plan" not in question.details
         with pytest.raises(InvalidMessage, match="for_plan"):
             await world.decide(question.call_id, for_plan=True)
-        assert await world.runtime.session_rules(world.ann, world.session) == []
+        assert await world.runtime.sessions.rules(world.ann, world.session) == []

@@ -29,7 +29,7 @@ async def test_a_follower_that_loses_its_stream_again_and_again_has_the_whole_lo
             while not seen or seen[-1]["type"] != "plan_completed":
                 after = seen[-1]["seq"] if seen else 0
                 left = chance.randint(1, 15)
-                async with world.runtime.follow(world.ann, world.session, after) as events:
+                async with world.runtime.streams.follow(world.ann, world.session, after) as events:
                     async for event in events:
                         if "seq" in event:
                             seen.append(event)
@@ -56,7 +56,7 @@ async def test_many_followers_from_anywhere_see_the_same(make):
 
         async def follow(after: int) -> None:
             mine = found.setdefault(after, [])
-            async with world.runtime.follow(world.ann, world.session, after) as events:
+            async with world.runtime.streams.follow(world.ann, world.session, after) as events:
                 async for event in events:
                     if "seq" in event:
                         mine.append(event)
@@ -79,7 +79,7 @@ async def test_many_followers_from_anywhere_see_the_same(make):
 async def test_a_follower_that_reads_late_misses_nothing(make):
     async with make(BUSY, max_parallel=6) as world:
         plan_id = await world.propose()
-        async with world.runtime.follow(world.ann, world.session, 0) as events:
+        async with world.runtime.streams.follow(world.ann, world.session, 0) as events:
             first = await anext(events)
             await world.decide_plan(plan_id)
             [question] = await world.pending()
@@ -100,7 +100,7 @@ async def test_a_place_that_is_not_in_the_log_is_refused(make):
         await world.propose()
         for after in (-1, 10_000):
             with pytest.raises(InvalidCursor):
-                async with world.runtime.follow(world.ann, world.session, after):
+                async with world.runtime.streams.follow(world.ann, world.session, after):
                     pass
 
 
@@ -110,7 +110,7 @@ async def test_streams_end_with_the_runtime(make):
         ended = anyio.Event()
 
         async def follow() -> None:
-            async with world.runtime.follow(world.ann, world.session, 0) as events:
+            async with world.runtime.streams.follow(world.ann, world.session, 0) as events:
                 async for _ in events:
                     pass
             ended.set()
@@ -130,7 +130,7 @@ async def test_text_is_shown_as_it_is_written_and_the_log_has_all_of_it(make):
         receipt = await world.send({"type": "user_message", "content": "?", "agent_type": "ask"})
         pieces, whole = [], []
         with anyio.fail_after(LIMIT):
-            async with world.runtime.answer(receipt) as events:
+            async with world.runtime.streams.answer(receipt) as events:
                 async for event in events:
                     if "token" in event:
                         assert event["token"] == event["content"]
@@ -173,7 +173,7 @@ async def test_each_call_that_ran_names_a_rule_a_grant_or_a_person(make):
                 assert entry.actor == "user:ann"
             else:
                 assert entry.details["rule"]
-        report = await world.runtime.verify_audit(world.ann)
+        report = await world.runtime.audit.verify(world.ann)
         assert report.ok
         assert report.entries >= len(entries)
 
@@ -196,11 +196,11 @@ async def test_a_changed_audit_is_found(make, statement):
         world.honest = False
         plan_id = await world.propose()
         await world.decide_plan(plan_id, "reject")
-        assert (await world.runtime.verify_audit(world.ann)).ok
+        assert (await world.runtime.audit.verify(world.ann)).ok
         with sqlite3.connect(world.settings.home / "gonogo.db") as database:
             database.execute(statement, {"chain": world.session})
         database.close()
-        report = await world.runtime.verify_audit(world.ann)
+        report = await world.runtime.audit.verify(world.ann)
 
         assert not report.ok
         assert any(world.session in problem for problem in report.problems)

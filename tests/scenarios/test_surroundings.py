@@ -208,6 +208,6 @@ async def test_servers_of_tools_are_not_looked_for_where_agents_write(make, path
     program(path / "planted-server", "pwned")
     async with make({}) as world:
         await world.runtime.parts.servers.offered(lambda config: True)
-        [server] = await world.runtime.servers(world.runtime.owner)
+        [server] = await world.runtime.servers.all(world.runtime.owner)
 
         assert "There is no program 'planted-server'" in (server.error or "")

@@ -54,7 +54,7 @@ async def test_an_approved_call_runs_once_and_the_audit_names_the_person(make):
         assert (entry.actor, entry.details["source"]) == ("user:ann", "person")
         assert entry.details["call_id"] == call_id
         assert (await world.audit("tool.approved"))[0].details["call_id"] == call_id
-        assert (await world.runtime.verify_audit(world.ann)).ok
+        assert (await world.runtime.audit.verify(world.ann)).ok
 
 
 @pytest.mark.feature(73, 74, 75, 78, 80)
@@ -334,7 +334,7 @@ async def test_outside_a_plan_and_in_another_session_a_write_asks(make):
             {"type": "plan_decision", "plan_id": plan_id, "decision": "approve"}
         )
         await world.until("tool_result", tool_name="write_file")
-        other = await world.runtime.open_session(world.ann, session_id="other")
+        other = await world.runtime.sessions.open(world.ann, session_id="other")
         message = {"type": "user_message", "content": "Write", "agent_type": "coder"}
         events = await world.ask(message, session=other.session_id)
         assert events[-1]["type"] == "approval_requested"
@@ -352,7 +352,7 @@ async def test_a_question_is_answered_in_its_own_session_and_in_no_other_of_the_
     async with make(ONE) as world:
         [call_id] = await asked(world)
         [question] = await world.pending()
-        other = await world.runtime.open_session(world.ann)
+        other = await world.runtime.sessions.open(world.ann)
         message = {
             "type": "hitl_decision", named: getattr(question, named), "decision": "approve",
         }  # fmt: skip
@@ -408,7 +408,7 @@ async def test_a_command_runs_in_the_sandbox_once_approved(make):
 async def test_why_a_call_asks_or_is_denied_is_said_in_the_language_of_the_session(make):
     lines = coder(calls(run("rm -rf /")), calls(run("make")), says("Готово"))
     async with make(lines) as world:
-        opened = await world.runtime.open_session(world.ann, locale="ru")
+        opened = await world.runtime.sessions.open(world.ann, locale="ru")
         world.session = opened.session_id
         events = await world.say("Write", "coder")
         denied, asked_for = of(events, "tool_call")
@@ -423,7 +423,7 @@ async def test_why_a_call_asks_or_is_denied_is_said_in_the_language_of_the_sessi
         )
         [entry] = await world.audit("tool.denied")
         assert entry.details["reason"] == "удаляет /"
-        assert (await world.runtime.verify_audit(world.ann)).ok
+        assert (await world.runtime.audit.verify(world.ann)).ok
 
 
 async def test_the_architect_may_write_a_readme_in_capitals_and_no_code(make):

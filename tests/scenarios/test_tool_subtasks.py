@@ -30,7 +30,7 @@ async def run(world):
 
 async def subtasks(world, plan_id):
     """The subtasks of a plan as clients see them."""
-    found = await world.runtime.plan(world.ann, plan_id)
+    found = await world.runtime.plans.get(world.ann, plan_id)
     return {subtask.id: subtask for subtask in found.subtasks}
 
 
@@ -81,7 +81,7 @@ async def test_each_call_of_a_tool_subtask_is_recorded_as_an_agents_is(make):
         assert started["metadata"]["tool"] == "write_file"
         assert "agent" not in started["metadata"]
         assert of(events, "agent_switched", subtask_id="make") == []
-        assert (await world.runtime.verify_audit(world.ann)).ok
+        assert (await world.runtime.audit.verify(world.ann)).ok
 
 
 async def test_a_tool_subtask_outside_its_scope_asks_and_goes_on_with_the_answer(make):
@@ -170,7 +170,7 @@ async def test_a_command_of_a_tool_subtask_that_was_cut_off_is_unknown_and_not_r
         assert events[-1]["metadata"]["status"] == ended
         runs = of(await world.log(), "tool_call", tool_name="execute_command")
         assert len(runs) == (2 if decision == "approve" else 1)
-        assert (await world.runtime.verify_audit(world.ann)).ok
+        assert (await world.runtime.audit.verify(world.ann)).ok
 
 
 @pytest.mark.parametrize(
@@ -203,7 +203,7 @@ async def test_what_cannot_work_refuses_the_plan_with_its_place(make, subtask, s
 async def test_a_client_carries_out_the_tool_of_a_subtask(make):
     lines = {"main/architect": [plan(by_tool("a", tool="read_file", path="a.txt"))]}
     async with make(lines) as world:
-        opened = await world.runtime.open_session(world.ann, tool_host="client")
+        opened = await world.runtime.sessions.open(world.ann, tool_host="client")
         world.session = opened.session_id
         await world.runtime.claim_tool_host(world.ann, world.session, "editor")
         plan_id = await world.begin()

@@ -43,10 +43,10 @@ async def test_what_was_deleted_is_in_no_file_and_the_files_are_smaller(make):
     word = secrets.token_hex(8)
     async with make(script(word)) as world:
         await big(world, "s_big", word)
-        full = await world.runtime.vacuum(world.runtime.owner, dry_run=True)
-        await world.runtime.delete_session(world.ann, "s_big")
-        hoped = await world.runtime.vacuum(world.runtime.owner, dry_run=True)
-        done = await world.runtime.vacuum(world.runtime.owner)
+        full = await world.runtime.maintenance.vacuum(world.runtime.owner, dry_run=True)
+        await world.runtime.sessions.delete(world.ann, "s_big")
+        hoped = await world.runtime.maintenance.vacuum(world.runtime.owner, dry_run=True)
+        done = await world.runtime.maintenance.vacuum(world.runtime.owner)
 
         assert holding(world.settings.home, word.encode()) == []
         assert hoped.before.snapshots < full.before.snapshots
@@ -54,19 +54,19 @@ async def test_what_was_deleted_is_in_no_file_and_the_files_are_smaller(make):
         if world.settings.db is None:
             # PostgreSQL keeps for itself what it will use again.
             assert done.after.database < full.before.database - len(LONG)
-        report = await world.runtime.verify_audit(world.runtime.owner)
+        report = await world.runtime.audit.verify(world.runtime.owner)
         assert (report.ok, report.problems) == (True, [])
 
 
 async def test_what_it_would_do_is_said_and_not_done(make):
     async with make(script("x")) as world:
         await big(world, "s_big", "x")
-        await world.runtime.delete_session(world.ann, "s_big")
+        await world.runtime.sessions.delete(world.ann, "s_big")
         home = world.settings.home
         before = {path: path.stat().st_size for path in home.rglob("*") if path.is_file()}
-        said = await world.runtime.vacuum(world.runtime.owner, dry_run=True)
+        said = await world.runtime.maintenance.vacuum(world.runtime.owner, dry_run=True)
         after = {path: path.stat().st_size for path in home.rglob("*") if path.is_file()}
-        done = await world.runtime.vacuum(world.runtime.owner)
+        done = await world.runtime.maintenance.vacuum(world.runtime.owner)
 
         assert before == after
         assert said.dry_run
@@ -79,11 +79,11 @@ async def test_what_others_can_still_undo_is_kept(make):
     async with make(script("kept")) as world:
         await big(world, "s_one", "kept")
         await big(world, "s_two", "kept")
-        await world.runtime.delete_session(world.ann, "s_two")
-        await world.runtime.vacuum(world.runtime.owner)
+        await world.runtime.sessions.delete(world.ann, "s_two")
+        await world.runtime.maintenance.vacuum(world.runtime.owner)
 
-        found = await world.runtime.plans(world.ann, limit=10)
-        await world.runtime.rollback(world.ann, found.plans[0].plan_id)
+        found = await world.runtime.plans.page(world.ann, limit=10)
+        await world.runtime.checkpoints.rollback(world.ann, found.plans[0].plan_id)
         assert not (world.folder / "big.txt").exists()
 
 
@@ -91,18 +91,20 @@ async def test_work_goes_on_beside_it(make):
     async with make({"main/coder": [says("Hello")] * 20}) as world:
         async with anyio.create_task_group() as group:
             for number in range(5):
-                group.start_soon(world.runtime.vacuum, world.runtime.owner)
+                group.start_soon(world.runtime.maintenance.vacuum, world.runtime.owner)
                 await world.say("Hi", "coder", session=f"s{number}")
 
-        found = await world.runtime.sessions(world.ann, 10, 0)
+        found = await world.runtime.sessions.page(world.ann, 10, 0)
         assert found.total == 5
 
 
 async def test_it_is_for_admins(make):
     async with make({}) as world:
         with pytest.raises(Forbidden):
-            await world.runtime.vacuum(world.ann)
-        _, secret = await world.runtime.create_token(world.runtime.owner, "op", Role.OPERATOR)
+            await world.runtime.maintenance.vacuum(world.ann)
+        _, secret = await world.runtime.people.create_token(
+            world.runtime.owner, "op", Role.OPERATOR
+        )
         async with httpx.AsyncClient(
             transport=httpx.ASGITransport(create_app(world.runtime)), base_url="http://localhost",
             headers={"Authorization": f"Bearer {secret}"},
@@ -117,7 +119,7 @@ async def test_without_room_for_the_copy_nothing_is_begun(make, monkeypatch):
     async with make({}) as world:
         monkeypatch.setattr(sqlite, "_COPIES", 2**60)
         with pytest.raises(Conflict, match="free in"):
-            await world.runtime.vacuum(world.runtime.owner)
+            await world.runtime.maintenance.vacuum(world.runtime.owner)
 
 
 async def test_a_database_that_lost_what_it_had_says_so_in_the_audit_once_it_was_accepted(make):

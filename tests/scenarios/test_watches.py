@@ -89,7 +89,7 @@ async def test_names_that_nobody_foresaw_stay_and_stop_the_subtask(make):
         # Nothing of the subtask goes on, and neither does what waits for it.
         assert of(await world.log(), "tool_result", tool_name="execute_command") == []
         assert world.read("later.txt") is None
-        status = await world.runtime.plan_status(world.ann, asked.plan_id)
+        status = await world.runtime.plans.status(world.ann, asked.plan_id)
         assert [s.status for s in status.subtasks] == ["waiting_approval", "pending"]
         [entry] = await world.audit("tool.left_names")
         assert entry.details["names"] == [".envrc", ".git"]
@@ -387,7 +387,7 @@ async def test_a_turn_waits_as_a_subtask_does(make):
 async def test_a_plan_that_is_cancelled_takes_no_question_with_it(make):
     async with make(lines()) as world:
         asked = await begun(world, PLANTS)
-        await world.runtime.cancel_plan(world.ann, asked.plan_id)
+        await world.runtime.plans.cancel(world.ann, asked.plan_id)
         await world.idle()
 
         [left] = await world.pending()
@@ -407,7 +407,7 @@ async def test_a_command_that_is_cut_off_is_looked_after(make):
         with anyio.fail_after(60):
             while not (world.folder / "started").exists():  # noqa: ASYNC110 - a command tells nobody
                 await anyio.sleep(0.01)
-        await world.runtime.cancel_plan(world.ann, plan_id)
+        await world.runtime.plans.cancel(world.ann, plan_id)
         await world.until("approval_requested", kind="intervention")
         [asked] = await world.pending()
 
@@ -431,7 +431,7 @@ async def test_a_subtask_that_takes_too_long_is_looked_after(make):
 async def test_a_session_that_is_deleted_leaves_nothing_that_nobody_let_be_there(make):
     async with make(lines()) as world:
         asked = await begun(world, PLANTS)
-        await world.runtime.delete_session(world.ann, world.session)
+        await world.runtime.sessions.delete(world.ann, world.session)
         await world.idle()
 
         assert taken(world, asked) == set()

@@ -59,14 +59,14 @@ class StandIn:
         )
     )
     metrics: Metrics = field(default_factory=Metrics)
-    people: dict[str, Principal] = field(default_factory=lambda: dict(PEOPLE))
+    tokens: dict[str, Principal] = field(default_factory=lambda: dict(PEOPLE))
     logins: dict[str, Principal] = field(default_factory=dict)
     sessions_of: dict[str, str] = field(default_factory=lambda: {"s_A": "a", "s_B": "b"})
     log: dict[str, list[dict[str, Any]]] = field(default_factory=lambda: defaultdict(list))
     accepted: list[Any] = field(default_factory=list)
     script: list[dict[str, Any]] = field(default_factory=lambda: list(ANSWER))
     refuse: GonogoError | Exception | None = None
-    answers: tuple[DecisionAnswer, ...] = ()
+    batch: tuple[DecisionAnswer, ...] = ()
     stored: dict[tuple[str, str], tuple[str, dict[str, Any]]] = field(default_factory=dict)
     hosts: dict[str, str] = field(default_factory=dict)
     held: anyio.Event | None = None
@@ -77,70 +77,77 @@ class StandIn:
     def __post_init__(self) -> None:
         self.grew = anyio.Event()
         self.callbacks: list[Any] = []
-
-    def subscribe_revocations(self, callback: Any) -> None:
-        self.callbacks.append(callback)
+        self.sessions = SimpleNamespace(
+            get=self._session, page=self._page, open=self._open, history=self._history
+        )
+        self.messages = SimpleNamespace(accept=self._accept)
+        self.streams = SimpleNamespace(answer=self._answer, follow=self._follow)
+        self.answers = SimpleNamespace(find=self._find_answer, keep=self._keep_answer)
+        verbs = "start pause resume cancel retry_subtask skip_subtask cancel_subtask".split()
+        self.plans = SimpleNamespace(get=self._plan, **dict.fromkeys(verbs, self._refuse))
+        self.people = SimpleNamespace(
+            authenticate=self._authenticate, seconds_left=lambda principal: math.inf,
+            log_in=self._log_in, find_login=self._find_login, log_out=self._log_out,
+            create_token=self._create_token, subscribe_revocations=self.callbacks.append,
+        )  # fmt: skip
 
     async def check_ready(self) -> None:
         self.looks += 1
         if self.away is not None:
             raise self.away
 
-    def seconds_left(self, principal: Principal) -> float:
-        return math.inf
-
     def revoke(self, token: str) -> None:
-        del self.people[token]
+        del self.tokens[token]
         for callback in self.callbacks:
             callback()
 
-    async def authenticate(self, token: str) -> Principal:
-        if token not in self.people:
+    async def _authenticate(self, token: str) -> Principal:
+        if token not in self.tokens:
             raise Unauthorized("This token is not valid")
-        return self.people[token]
+        return self.tokens[token]
 
-    async def log_in(self, principal: Principal, token: str | None = None) -> str:
+    async def _log_in(self, principal: Principal, token: str | None = None) -> str:
         self.logins[f"browser-of-{principal.id}"] = principal
         return f"browser-of-{principal.id}"
 
-    async def logged_in(self, secret: str) -> Principal:
+    async def _find_login(self, secret: str) -> Principal:
         if secret not in self.logins:
             raise Unauthorized("This browser session is over")
         return self.logins[secret]
 
-    async def log_out(self, secret: str) -> None:
+    async def _log_out(self, secret: str) -> None:
         self.logins.pop(secret, None)
 
-    async def session(self, principal: Principal, session_id: str) -> SessionView:
+    async def _session(self, principal: Principal, session_id: str) -> SessionView:
         if self.sessions_of.get(session_id) != principal.id and principal.id != "owner":
             raise NotFound("There is no such session")
         if session_id not in self.sessions_of:
             raise NotFound("There is no such session")
         return self._view(session_id)
 
-    async def sessions(
+    async def _page(
         self, principal: Principal, limit: int, offset: int, text: str | None = None
     ) -> SessionList:
         mine = [s for s, owner in self.sessions_of.items() if owner == principal.id]
         shown = [self._view(s) for s in mine[offset : offset + limit]]
         return SessionList(sessions=shown, total=len(mine))
 
-    async def open_session(self, principal: Principal, **fields: Any) -> SessionView:
+    async def _open(self, principal: Principal, **fields: Any) -> SessionView:
         name = fields.get("session_id") or f"s_{len(self.sessions_of)}"
         if name in self.sessions_of:
             raise Conflict(f"{name} is taken")
         self.sessions_of[name] = principal.id
         return self._view(name)
 
-    async def history(
+    async def _history(
         self, principal: Principal, session_id: str, *, by_people: bool = False
     ) -> History:
         if self.broken:
             raise RuntimeError("secret detail")
-        await self.session(principal, session_id)
+        await self._session(principal, session_id)
         return History(session_id=session_id, messages=[])
 
-    async def accept(
+    async def _accept(
         self,
         principal: Principal,
         session_id: str | None,
@@ -162,7 +169,7 @@ class StandIn:
         after = len(self.log[session_id])
         for event in self.script:
             self.happen(session_id, event)
-        return Receipt(session_id=session_id, after=after, created=created, answers=self.answers)
+        return Receipt(session_id=session_id, after=after, created=created, answers=self.batch)
 
     def happen(self, session_id: str, event: dict[str, Any]) -> None:
         """Append an event; one without a `seq` is a delta and is not kept."""
@@ -173,7 +180,7 @@ class StandIn:
         grew.set()
 
     @asynccontextmanager
-    async def answer(self, receipt: Receipt) -> AsyncIterator[AsyncIterator[dict[str, Any]]]:
+    async def _answer(self, receipt: Receipt) -> AsyncIterator[AsyncIterator[dict[str, Any]]]:
         async def events() -> AsyncIterator[dict[str, Any]]:
             for delta in [e for e in self.script if "seq" not in e]:
                 yield delta
@@ -185,7 +192,7 @@ class StandIn:
         yield events()
 
     @asynccontextmanager
-    async def follow(
+    async def _follow(
         self, _: Principal, session_id: str, after: int
     ) -> AsyncIterator[AsyncIterator[dict[str, Any]]]:
         yield self._after(session_id, after)
@@ -198,7 +205,9 @@ class StandIn:
                 after += 1
             await grew.wait()
 
-    async def remember(self, principal: Principal, key: str, asked: str) -> dict[str, Any] | None:
+    async def _find_answer(
+        self, principal: Principal, key: str, asked: str
+    ) -> dict[str, Any] | None:
         known = self.stored.get((principal.id, key))
         if known is None:
             return None
@@ -206,7 +215,7 @@ class StandIn:
             raise Conflict("This key was used for another request")
         return known[1]
 
-    async def store_answer(
+    async def _keep_answer(
         self, principal: Principal, key: str, asked: str, answer: dict[str, Any], about: str
     ) -> None:
         if self.away is not None:
@@ -221,24 +230,21 @@ class StandIn:
     async def release_tool_host(self, connection: str) -> None:
         self.hosts = {s: c for s, c in self.hosts.items() if c != connection}
 
-    async def plan(self, _: Principal, plan_id: str) -> PlanView:
+    async def _plan(self, _: Principal, plan_id: str) -> PlanView:
         return PlanView(
             plan_id=plan_id, session_id="s_A", goal="g", original_task="t",
             status=PlanStatus.COMPLETED, revision=1, digest="sha256:0", is_approved=True,
             subtasks=[], critical_path=[], created_at=NOW,
         )  # fmt: skip
 
-    async def start_plan(self, _: Principal, plan_id: str) -> PlanView:
+    async def _refuse(self, _: Principal, plan_id: str) -> PlanView:
         raise Conflict(f"{plan_id} is completed")
 
-    pause_plan = resume_plan = cancel_plan = start_plan
-    retry_subtask = skip_subtask = cancel_subtask = start_plan
-
-    async def create_token(
+    async def _create_token(
         self, principal: Principal, name: str, role: Role
     ) -> tuple[TokenView, str]:
         principal.require(Role.ADMIN)
-        self.people["made"] = Principal(id="made", name=name, role=role)
+        self.tokens["made"] = Principal(id="made", name=name, role=role)
         return TokenView(token_id="t_9", name=name, role=role.word, created_at=NOW), "made"
 
     def agents(self) -> list[AgentView]:

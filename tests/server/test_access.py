@@ -18,7 +18,7 @@ HELLO = {"session_id": "s_A", "message": {"type": "user_message", "content": "hi
 
 
 async def login(client: httpx.AsyncClient, app) -> httpx.Response:
-    code = app.state.door.codes.new(app.state.door.runtime.people["token-a"])
+    code = app.state.door.codes.new(app.state.door.runtime.tokens["token-a"])
     return await client.post("/api/v1/auth/session", json={"code": code})
 
 
@@ -257,7 +257,7 @@ async def test_bound_to_every_interface_any_address_is_a_name_but_no_other_word(
 async def test_a_login_code_opens_one_browser_session(runtime):
     client, app = browser(runtime, headers={"Origin": URL})
     async with client:
-        code = app.state.door.codes.new(runtime.people["token-a"])
+        code = app.state.door.codes.new(runtime.tokens["token-a"])
         first = await client.post("/api/v1/auth/session", json={"code": code})
         again = await client.post("/api/v1/auth/session", json={"code": code})
         listed = await client.get("/api/v1/sessions")

@@ -127,7 +127,7 @@ async def test_a_refused_message_is_said_and_the_line_stays_open(served, runtime
 
 async def test_what_failed_of_a_batch_is_said_by_its_id(served, runtime):
     runtime.script = []
-    runtime.answers = (DecisionAnswer(id="c2", ok=False, code="not_found", detail="none"),)
+    runtime.batch = (DecisionAnswer(id="c2", ok=False, code="not_found", detail="none"),)
     async with served() as client, opened(client) as line:
         await line.send(APPROVE)
         event = await received(line)
@@ -216,7 +216,7 @@ async def test_revoking_the_token_closes_the_line(served, runtime):
 
 async def test_a_token_revoked_by_another_process_opens_nothing_any_more(served, runtime):
     async with served() as client, opened(client) as line:
-        del runtime.people["token-a"]
+        del runtime.tokens["token-a"]
         await line.send(APPROVE)
         assert (await received(line))["code"] == "unauthorized"
         assert await closed(line) == 1008

@@ -43,7 +43,7 @@ class World:
 
     @asynccontextmanager
     async def person(self, name: str = "ann", role: Role = Role.OPERATOR):
-        _, token = await self.runtime.create_token(self.runtime.owner, name, role)
+        _, token = await self.runtime.people.create_token(self.runtime.owner, name, role)
         self.tokens[name] = token
         async with Client(uds=self.path, token=token) as client:
             yield client

@@ -39,7 +39,7 @@ async def test_what_was_left_out_of_a_scope_of_its_plans_still_means_all(world):
     world.session = OPEN
     [question] = await world.pending()
 
-    plan = await world.runtime.plan(world.ann, question.plan_id)
+    plan = await world.runtime.plans.get(world.ann, question.plan_id)
     scopes = {subtask.id: subtask.scope for subtask in plan.subtasks}
 
     # `[]` was written for what had been left out, and its digest is that of what was written.
@@ -107,22 +107,22 @@ async def test_its_plan_that_ran_goes_on_where_it_was(world):
 
 
 async def test_its_audit_is_whole_before_and_after_more_is_written(world):
-    before = await world.runtime.verify_audit(world.runtime.owner)
+    before = await world.runtime.audit.verify(world.runtime.owner)
     world.session = OPEN
     [question] = await world.pending()
     await world.decide_plan(question.plan_id)
-    after = await world.runtime.verify_audit(world.runtime.owner)
+    after = await world.runtime.audit.verify(world.runtime.owner)
 
     assert (before.problems, after.problems) == ([], [])
     assert after.entries > before.entries > 20
 
 
 async def test_its_sessions_are_as_they_were(world):
-    found = await world.runtime.sessions(world.ann, 10, 0)
+    found = await world.runtime.sessions.page(world.ann, 10, 0)
     world.session = OPEN
     said = [message.content for message in await world.history("user")]
     [question] = await world.pending()
-    comments = await world.runtime.plan_comments(world.ann, question.plan_id)
+    comments = await world.runtime.plans.comments(world.ann, question.plan_id)
 
     assert {session.session_id for session in found.sessions} == {OPEN, RUNNING}
     assert said[0] == "Note that we sell shoes"

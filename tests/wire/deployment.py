@@ -134,7 +134,7 @@ class Deployment:
     def token(self, who: str, name: str, role: Role) -> str:
         """Make a token for somebody."""
         owner = self.runtime.owner
-        _, secret = self.portal.call(self.runtime.create_token, owner, name, role)
+        _, secret = self.portal.call(self.runtime.people.create_token, owner, name, role)
         self.tokens[who] = secret
         return secret
 

@@ -85,7 +85,7 @@ def _new(file: Path, part: Path) -> BinaryIO:
 async def _pieces(link: RuntimeLink, span: dict[str, Any]) -> AsyncIterator[bytes]:
     # Where this process is the owner, an answer would be gathered whole before it is given.
     if link.runtime is not None:
-        async for text in await link.runtime.export_audit(link.runtime.owner, **span):
+        async for text in await link.runtime.audit.export(link.runtime.owner, **span):
             yield text.encode()
         return
     async for piece in link.client.export_audit(**span):

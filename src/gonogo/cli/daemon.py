@@ -249,9 +249,9 @@ async def leave_token(runtime: "Runtime", folder: Folder) -> None:
     from gonogo.domain.identity import Role
 
     with suppress(Unauthorized):
-        await runtime.authenticate(folder.read_token() or "")
+        await runtime.people.authenticate(folder.read_token() or "")
         return
-    _, secret = await runtime.create_token(runtime.owner, TOKEN_NAME, Role.ADMIN)
+    _, secret = await runtime.people.create_token(runtime.owner, TOKEN_NAME, Role.ADMIN)
     folder.write_token(secret)
 
 

@@ -131,7 +131,7 @@ def _announce(runtime: "Runtime", ready: "Ready", address: Address) -> None:
         say("cli_serving", locale, workspace=visible(str(settings.workspace)), url=ready.url)
     )
     typer.echo(_rules_told(runtime, locale))
-    for server in runtime.faulty_servers():
+    for server in runtime.servers.faulty():
         complain(
             say("cli_server_fault", locale, name=server.name, fault=visible(server.error or ""))
         )

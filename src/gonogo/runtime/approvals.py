@@ -21,7 +21,8 @@ from gonogo.domain.views import ApprovalFilter, ApprovalList, ApprovalView
 from gonogo.execution.agent import RUNTIME, Thread, runtime_profile
 from gonogo.execution.approvals import Refusal, Ruling, is_reviewer, objection
 from gonogo.runtime.receipts import Receipt
-from gonogo.runtime.sessions import Sessions, check_owner, seen, seen_ids, seen_plan
+from gonogo.runtime.services import Parts
+from gonogo.runtime.sessions import check_owner, seen, seen_ids, seen_plan
 from gonogo.runtime.views import view_of
 from gonogo.store import Tx, part
 from gonogo.store.approvals import reviewed_of_plan, votes_of
@@ -137,8 +138,12 @@ Find = Callable[[Tx], Approval]
 Prepared = tuple[Find, Ruling]
 
 
-class Decisions(Sessions):
+class Approvals:
     """The verb `decide`, and what is asked about approvals."""
+
+    def __init__(self, parts: Parts) -> None:
+        """Work with an opened runtime's parts."""
+        self._parts = parts
 
     async def decide(
         self,
@@ -156,7 +161,7 @@ class Decisions(Sessions):
         """
         principal.require(Role.OPERATOR)
         find, ruling = await self._meant(principal, decision, session_id)
-        outcome = await self.parts.store.write(self._decide, find, ruling)
+        outcome = await self._parts.store.write(self.decide_in, find, ruling)
         if isinstance(outcome, Refusal):
             raise outcome.error
         return outcome
@@ -167,7 +172,7 @@ class Decisions(Sessions):
         """Take several answers in one transaction, in order; what is refused changes nothing."""
         principal.require(Role.OPERATOR)
         prepared = [await self._prepared(principal, decision) for decision in decisions]
-        return await self.parts.store.write(self._decide_many, prepared)
+        return await self._parts.store.write(self._decide_many, prepared)
 
     async def _meant(
         self,
@@ -198,7 +203,7 @@ class Decisions(Sessions):
         lasts = decision.for_session or decision.for_plan
         if ruling.word is not DecisionWord.EDIT and not lasts:
             return find, ruling
-        approval = await self.parts.store.read(find)
+        approval = await self._parts.store.read(find)
         if ruling.word is DecisionWord.EDIT and approval.kind is ApprovalKind.TOOL:
             ruling = await self._edited(approval, ruling)
         if lasts:
@@ -206,7 +211,7 @@ class Decisions(Sessions):
             ruling = await self._for_longer(approval, ruling)
         return lambda tx: approval, ruling
 
-    async def approvals(
+    async def page(
         self,
         principal: Principal,
         wanted: ApprovalFilter | None = None,
@@ -223,15 +228,15 @@ class Decisions(Sessions):
             InvalidCursor: there is no approval of the id `before`.
         """
         fitting = wanted or ApprovalFilter()
-        return await self.parts.store.read(list_views, principal, fitting, before, limit)
+        return await self._parts.store.read(list_views, principal, fitting, before, limit)
 
-    async def approval(self, principal: Principal, approval_id: str) -> ApprovalView:
+    async def get(self, principal: Principal, approval_id: str) -> ApprovalView:
         """One approval.
 
         Raises:
             NotFound: there is none of that id that the principal may see.
         """
-        return await self.parts.store.read(_view, principal, approval_id)
+        return await self._parts.store.read(_view, principal, approval_id)
 
     async def _prepared(
         self, principal: Principal, decision: PlanDecision | HitlDecision
@@ -251,16 +256,17 @@ class Decisions(Sessions):
             return prepared
         try:
             with part(tx):
-                outcome = self._decide(tx, *prepared)
+                outcome = self.decide_in(tx, *prepared)
         except Refused as error:
             return error
         return outcome.error if isinstance(outcome, Refusal) else outcome
 
-    def _decide(self, tx: Tx, find: Find, ruling: Ruling) -> Receipt | Refusal:
+    def decide_in(self, tx: Tx, find: Find, ruling: Ruling) -> Receipt | Refusal:
+        """Decide in a transaction that is open; a refusal that is to be kept is given back."""
         before = find(tx)
         told = len(told_in(tx, before.session_id))
         after = last_seq(tx, before.session_id) + told
-        outcome = self.parts.desk.decide(tx, before.id, replace(ruling, after=after))
+        outcome = self._parts.desk.decide(tx, before.id, replace(ruling, after=after))
         if isinstance(outcome, Refusal):
             return outcome
         if len(told_in(tx, outcome.session_id)) > told:
@@ -282,8 +288,8 @@ class Decisions(Sessions):
         changes: dict[str, Any] | None = ruling.changes
         if changes is None:
             raise InvalidMessage("EDIT decision requires modified_arguments")
-        session, call = await self.parts.store.read(_session_and_call, approval)
-        gated = await self.parts.gate.judge(_thread_of(session, call), call.tool, changes)
+        session, call = await self._parts.store.read(_session_and_call, approval)
+        gated = await self._parts.gate.judge(_thread_of(session, call), call.tool, changes)
         if gated.verdict.rule == "builtin:arguments":
             raise InvalidArguments(gated.error or "The arguments do not fit")
         if gated.verdict.decision == "deny":
@@ -297,9 +303,9 @@ class Decisions(Sessions):
             raise InvalidMessage(f"{said}: only a tool call that is approved may run again")
         if ruling.for_plan and approval.plan_id is None:
             raise InvalidMessage(f"{said}: {approval.subject} belongs to no plan")
-        session, call = await self.parts.store.read(_session_and_call, approval)
-        await self.parts.store.read(check_owner, ruling.by, session.id)
-        found = await self.parts.gate.narrowest(
+        session, call = await self._parts.store.read(_session_and_call, approval)
+        await self._parts.store.read(check_owner, ruling.by, session.id)
+        found = await self._parts.gate.narrowest(
             _thread_of(session, call), call.tool, call.arguments
         )
         if isinstance(found, str):

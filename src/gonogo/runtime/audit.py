@@ -26,12 +26,14 @@ _ANY = AuditFilter()
 _Next = Callable[[Tx, str], list[Stretch]]
 
 
-class Audits:
+class AuditLog:
     """What can be done with the audit log; nothing changes an entry."""
 
-    parts: Parts
+    def __init__(self, parts: Parts) -> None:
+        """Work with an opened runtime's parts."""
+        self._parts = parts
 
-    async def audit(
+    async def entries(
         self,
         principal: Principal,
         session_id: str | None = None,
@@ -47,11 +49,11 @@ class Audits:
         if chain == SYSTEM:
             principal.require(Role.ADMIN)
         try:
-            return await self.parts.store.read(_entries, principal, chain, after, limit, wanted)
+            return await self._parts.store.read(_entries, principal, chain, after, limit, wanted)
         except NotFound:
             return []
 
-    async def audit_log(
+    async def page(
         self,
         principal: Principal,
         wanted: AuditFilter = _ANY,
@@ -67,9 +69,9 @@ class Audits:
             before: Only what stands before this place.
         """
         principal.require(Role.VIEWER)
-        return await self.parts.store.read(_page, principal, wanted, before, limit)
+        return await self._parts.store.read(_page, principal, wanted, before, limit)
 
-    async def verify_audit(
+    async def verify(
         self,
         principal: Principal,
         anchors: Sequence[Anchor] = (),
@@ -86,25 +88,25 @@ class Audits:
         """
         principal.require(Role.VIEWER)
         # This tells whether the database is away; that a long walk takes its time is not that.
-        await self.parts.store.read(log.extent_of, SYSTEM)
+        await self._parts.store.read(log.extent_of, SYSTEM)
         with patiently():
-            return await self.parts.store.read(_verify, principal, anchors, session_id)
+            return await self._parts.store.read(_verify, principal, anchors, session_id)
 
-    async def anchor_audit(self, principal: Principal) -> AuditAnchor:
+    async def anchor(self, principal: Principal) -> AuditAnchor:
         """Note where every chain stands; the anchor's text is for keeping elsewhere.
 
         Raises:
             Forbidden: the principal is no admin.
         """
         principal.require(Role.ADMIN)
-        await self.parts.store.write(auditing.set_anchor, principal.id)
-        anchor = await self.parts.store.read(auditing.last_anchor)
+        await self._parts.store.write(auditing.set_anchor, principal.id)
+        anchor = await self._parts.store.read(auditing.last_anchor)
         return AuditAnchor(
             text=anchor.text(), at=anchor.at, seq=anchor.seq, hash=anchor.hash,
             chains=anchor.chains, heads=anchor.heads,
         )  # fmt: skip
 
-    async def export_audit(
+    async def export(
         self,
         principal: Principal,
         *,
@@ -130,7 +132,7 @@ class Audits:
             return self._lines(lambda tx, after: auditing.removable(tx, after, session_id, before))
         return self._lines(lambda tx, after: auditing.windows(tx, after, session_id, since, until))
 
-    async def prune_audit(
+    async def prune(
         self, principal: Principal, before: datetime, heads: Sequence[ChainHead]
     ) -> list[ChainHead]:
         """Remove the beginnings of chains up to entries that were exported.
@@ -144,15 +146,15 @@ class Audits:
         """
         principal.require(Role.ADMIN)
         self._check_age(before)
-        return await self.parts.store.write(auditing.prune, heads, before, principal.id)
+        return await self._parts.store.write(auditing.prune, heads, before, principal.id)
 
     def _check_age(self, before: datetime) -> None:
-        days = self.parts.settings.keep_audit_days
+        days = self._parts.settings.keep_audit_days
         if not days:
             raise Conflict(
                 "The audit log is kept for ever; set GONOGO_KEEP_AUDIT_DAYS to shorten it"
             )
-        limit = self.parts.store.clock() - timedelta(days=days)
+        limit = self._parts.store.clock() - timedelta(days=days)
         if before > limit:
             raise InvalidMessage(
                 f"before: entries are kept for {days:g} days (GONOGO_KEEP_AUDIT_DAYS), "
@@ -161,7 +163,7 @@ class Audits:
 
     async def _lines(self, find: _Next) -> AsyncGenerator[str]:
         digest, chains, entries, after = hashlib.sha256(), 0, 0, ""
-        while found := await self.parts.store.read(find, after):
+        while found := await self._parts.store.read(find, after):
             for stretch in found:
                 head = ""
                 async for text, count, ends in self._stretch(stretch):
@@ -174,7 +176,7 @@ class Audits:
     async def _stretch(self, stretch: Stretch) -> AsyncIterator[tuple[str, int, str]]:
         after = stretch.first - 1
         while after < stretch.last:
-            page = await self.parts.store.read(
+            page = await self._parts.store.read(
                 auditing.links, stretch.chain, after, stretch.last, _PAGE
             )
             if not page:

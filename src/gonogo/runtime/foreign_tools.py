@@ -215,36 +215,38 @@ async def remember(parts: "Parts") -> None:
 
 
 class ForeignServers:
-    """The part of the runtime that speaks of foreign servers."""
+    """The verbs about foreign servers."""
 
-    parts: "Parts"
+    def __init__(self, parts: "Parts") -> None:
+        """Work with an opened runtime's parts."""
+        self._parts = parts
 
-    async def servers(self, principal: Principal) -> list[ServerView]:
+    async def all(self, principal: Principal) -> list[ServerView]:
         """How each server is, and what is known of its tools."""
         principal.require(Role.VIEWER)
-        servers = self.parts.servers
+        servers = self._parts.servers
         if servers is None:
             return []
-        standings = await self.parts.store.read(all_standings)
+        standings = await self._parts.store.read(all_standings)
         views: list[ServerView] = []
         for report in servers.report():
             known = set(servers.of(report.name))
             views.append(_view(report, {n: s for n, s in standings.items() if n in known}))
         return views
 
-    def faulty_servers(self) -> list[ServerReport]:
+    def faulty(self) -> list[ServerReport]:
         """The servers that cannot be used as the file describes them."""
-        servers = self.parts.servers
+        servers = self._parts.servers
         return [] if servers is None else [each for each in servers.report() if each.error]
 
-    async def accept_tool(self, principal: Principal, name: str) -> AcceptedTool:
+    async def accept(self, principal: Principal, name: str) -> AcceptedTool:
         """Have a server's tool count as it was seen last.
 
         Raises:
             NotFound: no such tool was ever seen.
         """
         principal.require(Role.ADMIN)
-        news = await self.parts.store.write(_accept, principal, name)
+        news = await self._parts.store.write(_accept, principal, name)
         return AcceptedTool(name=name, news=news)
 
 

@@ -24,7 +24,8 @@ from gonogo.domain.states import ApprovalStatus, DecisionWord
 from gonogo.domain.views import LinkView
 from gonogo.execution.approvals import Refusal, Ruling, is_reviewer, objection
 from gonogo.i18n import DEFAULT
-from gonogo.runtime.approvals import Decisions, readable_approval
+from gonogo.runtime.approvals import Approvals, readable_approval
+from gonogo.runtime.services import Parts
 from gonogo.store import Tx, new_id
 from gonogo.store import events as log
 from gonogo.store.approvals import add_link, link_of, open_links, owner_of, revoke_link, use_link
@@ -162,10 +163,15 @@ class LinkPage:
     """Why the last answer was not taken, where the link is still good."""
 
 
-class Links(Decisions):
+class Links:
     """The verbs about links."""
 
-    async def make_link(
+    def __init__(self, parts: Parts, approvals: Approvals) -> None:
+        """Work with an opened runtime's parts."""
+        self._parts = parts
+        self._approvals = approvals
+
+    async def make(
         self, principal: Principal, approval_id: str, name: str | None = None
     ) -> LinkView:
         """Make a link that decides a question once.
@@ -180,36 +186,34 @@ class Links(Decisions):
             NotFound: there is no such question that the principal may see, or nobody of that name.
         """
         principal.require(Role.OPERATOR)
-        public = self.parts.settings.public_url
+        public = self._parts.settings.public_url
         if public is None:
             raise Conflict(NO_ADDRESS)
         key = await self._link_key()
-        link = await self.parts.store.write(self._make_link, principal, approval_id, name)
+        link = await self._parts.store.write(self._make_link, principal, approval_id, name)
         return LinkView(
             link_id=link.id, approval_id=link.approval_id, name=link.name,
             url=link_url(public, link, key), expires_at=link.expires_at,
         )  # fmt: skip
 
-    async def revoke_links(self, principal: Principal, approval_id: str) -> None:
+    async def revoke(self, principal: Principal, approval_id: str) -> None:
         """End the links of a question: an admin all, anybody else those in their own name.
 
         Raises:
             NotFound: there is no such question that the principal may see.
         """
         principal.require(Role.OPERATOR)
-        await self.parts.store.write(self._revoke_links, principal, approval_id)
+        await self._parts.store.write(self._revoke_links, principal, approval_id)
 
-    async def link_page(self, token: str) -> LinkPage:
+    async def page(self, token: str) -> LinkPage:
         """What a link is about, and what it is good for. Changes nothing.
 
         Raises:
             NotFound: there is no such link.
         """
-        return await self.parts.store.read(self._page, token, await self._link_key())
+        return await self._parts.store.read(self._page, token, await self._link_key())
 
-    async def decide_by_link(
-        self, token: str, word: DecisionWord, feedback: str | None = None
-    ) -> LinkPage:
+    async def decide(self, token: str, word: DecisionWord, feedback: str | None = None) -> LinkPage:
         """Decide as the one whom a link was made for, and spend it with that.
 
         A link that is good no more, or an answer that is refused, changes nothing; the page says
@@ -221,22 +225,22 @@ class Links(Decisions):
         if word not in {DecisionWord.APPROVE, DecisionWord.REJECT}:
             raise InvalidMessage("decision: approve or reject")
         key = await self._link_key()
-        page = await self.parts.store.read(self._page, token, key)
+        page = await self._parts.store.read(self._page, token, key)
         if page.state is not LinkState.OPEN:
             return page
         try:
             await self._rule_by_link(page.link, word, feedback)
         except Refused as error:
-            after = await self.parts.store.read(self._page, token, key)
+            after = await self._parts.store.read(self._page, token, key)
             return replace(after, problem=str(error))
-        after = await self.parts.store.read(self._page, token, key)
+        after = await self._parts.store.read(self._page, token, key)
         decided = after.approval.decided_at is not None
         return replace(after, state=LinkState.DONE if decided else LinkState.VOTED)
 
     async def _rule_by_link(
         self, link: DecisionLink, word: DecisionWord, feedback: str | None
     ) -> None:
-        outcome = await self.parts.store.write(self._decide_by_link, link, word, feedback)
+        outcome = await self._parts.store.write(self._decide_by_link, link, word, feedback)
         if outcome is not None:
             raise outcome.error
 
@@ -258,7 +262,7 @@ class Links(Decisions):
             word=word, by=holder, digest=link.digest, revision=approval.revision,
             feedback=feedback or None, via=f"link {link.id}",
         )  # fmt: skip
-        outcome = self._decide(tx, lambda tx: approval, ruling)
+        outcome = self._approvals.decide_in(tx, lambda tx: approval, ruling)
         if isinstance(outcome, Refusal):
             return outcome
         if not use_link(tx, link.id):
@@ -284,7 +288,7 @@ class Links(Decisions):
         problem = hindrance(tx, holder, approval)
         if problem is not None:
             raise Forbidden(f"No link for {holder.name}: {problem}")
-        lifetime = timedelta(seconds=self.parts.settings.link_expiry)
+        lifetime = timedelta(seconds=self._parts.settings.link_expiry)
         return new_link(tx, approval, holder, principal.id, lifetime)
 
     def _revoke_links(self, tx: Tx, principal: Principal, approval_id: str) -> None:
@@ -312,10 +316,10 @@ class Links(Decisions):
 
     @property
     def _memory(self) -> Memory | None:
-        return self.parts.bearers.memory if self.parts.bearers is not None else None
+        return self._parts.bearers.memory if self._parts.bearers is not None else None
 
     async def _link_key(self) -> bytes:
-        return await anyio.to_thread.run_sync(link_key, self.parts.settings.home)
+        return await anyio.to_thread.run_sync(link_key, self._parts.settings.home)
 
 
 def _nobody(name: str, memory: Memory | None) -> str:

@@ -24,7 +24,9 @@ from gonogo.workspace import Snapshots
 class Maintenance:
     """What an operator does to keep an installation small."""
 
-    parts: Parts
+    def __init__(self, parts: Parts) -> None:
+        """Work with an opened runtime's parts."""
+        self._parts = parts
 
     async def vacuum(self, principal: Principal, *, dry_run: bool = False) -> Vacuumed:
         """Give back what the database and the snapshots do not need; writes wait meanwhile.
@@ -39,28 +41,28 @@ class Maintenance:
             Busy: somebody else held the database for too long.
         """
         principal.require(Role.ADMIN)
-        store, before = self.parts.store, await self._room()
+        store, before = self._parts.store, await self._room()
         if dry_run:
             return Vacuumed(dry_run=True, before=before, after=await self._hoped(before))
-        if not self.parts.dispatcher.serves:
+        if not self._parts.dispatcher.serves:
             # Nobody else finishes what a process that was killed had begun.
             for workspace in {each.workspace for each in await store.read(deleted_sessions)}:
-                await self.parts.erasures.erase(workspace)
+                await self._parts.erasures.erase(workspace)
         await self._of_snapshots(self._snapshots.sweep, await store.read(kept_objects))
         await store.vacuum()
         return Vacuumed(dry_run=False, before=before, after=await self._room())
 
     @property
     def _snapshots(self) -> Snapshots:
-        return self.parts.rollbacks.snapshots
+        return self._parts.rollbacks.snapshots
 
     async def _room(self) -> StateRoom:
-        room = await self.parts.store.room()
+        room = await self._parts.store.room()
         held = await self._of_snapshots(lambda: self._snapshots.size)
         return StateRoom(database=room.bytes, free=room.free, log=room.log, snapshots=held)
 
     async def _hoped(self, now: StateRoom) -> StateRoom:
-        keep = await self.parts.store.read(kept_objects)
+        keep = await self._parts.store.read(kept_objects)
         useless = await self._of_snapshots(self._snapshots.useless, keep)
         return StateRoom(
             database=now.database - now.free, free=0, log=0,

@@ -22,9 +22,10 @@ from gonogo.domain.states import ENDED, CallStatus, TurnStatus
 from gonogo.domain.tool_calls import ToolClass
 from gonogo.domain.views import DecisionAnswer
 from gonogo.execution.agent import CLIENT_CALL, end_call
-from gonogo.runtime.approvals import Decisions
+from gonogo.runtime.approvals import Approvals
 from gonogo.runtime.receipts import Once, Receipt
-from gonogo.runtime.sessions import visible
+from gonogo.runtime.services import Parts
+from gonogo.runtime.sessions import Sessions, visible
 from gonogo.store import Tx, people
 from gonogo.store import events as log
 from gonogo.store.calls import call_of
@@ -38,8 +39,14 @@ _C = CallStatus
 P = ParamSpec("P")
 
 
-class Messages(Decisions):
+class Messages:
     """The verb `accept`: any message that a client may send."""
+
+    def __init__(self, parts: Parts, sessions: Sessions, approvals: Approvals) -> None:
+        """Work with an opened runtime's parts."""
+        self._parts = parts
+        self._sessions = sessions
+        self._approvals = approvals
 
     async def accept(
         self,
@@ -65,7 +72,7 @@ class Messages(Decisions):
             case UserMessage() | SwitchAgent():
                 return await self._write(once, self._said, principal, session_id, message)
             case PlanDecision():
-                return await self.decide(principal, message, session_id)
+                return await self._approvals.decide(principal, message, session_id)
             case HitlDecision():
                 return await self._decide_calls(principal, message, session_id)
             case ToolResultMessage():
@@ -89,7 +96,7 @@ class Messages(Decisions):
                 self._keep(tx, once, receipt)
             return receipt
 
-        return await self.parts.store.write(written)
+        return await self._parts.store.write(written)
 
     def _keep(self, tx: Tx, once: Once, receipt: Receipt) -> None:
         row = {
@@ -113,14 +120,14 @@ class Messages(Decisions):
             log.tell(tx, session.id, SessionInfo(session_id=session.id))
         agent = message.agent_type
         if isinstance(message, SwitchAgent):
-            self.parts.inbox.switch(
+            self._parts.inbox.switch(
                 tx, session, message.agent_type, message.reason, message.confidence,
                 final=not message.content,
             )  # fmt: skip
         if not message.content:
             after = log.begin_seq(tx, session.id)
             return Receipt(session_id=session.id, after=after, created=created)
-        kept = self.parts.inbox.receive(tx, session, message.content, agent, principal.id)
+        kept = self._parts.inbox.receive(tx, session, message.content, agent, principal.id)
         after = log.begin_seq(tx, session.id)
         return Receipt(
             session_id=session.id, after=after, created=created, turn_id=kept.turn_id,
@@ -134,13 +141,13 @@ class Messages(Decisions):
         if found is None and session_id and was_erased(tx, session_id):
             raise NotFound(f"No session found with id={session_id}")
         if found is None:
-            new = self.new_session(tx, principal, session_id, None, None, None, None)
+            new = self._sessions.create(tx, principal, session_id, None, None, None, None)
             return new, True
         return visible(tx, principal, found.id), False
 
     def _check_agent(self, agent: str | None) -> None:
-        if agent is not None and agent not in self.parts.profiles:
-            known = ", ".join(sorted(self.parts.profiles))
+        if agent is not None and agent not in self._parts.profiles:
+            known = ", ".join(sorted(self._parts.profiles))
             raise InvalidMessage(f"agent_type: there is no agent {agent!r}; use one of {known}")
 
     # Decisions --------------------------------------------------------------------------------
@@ -149,13 +156,13 @@ class Messages(Decisions):
         self, principal: Principal, message: HitlDecision, session_id: str | None
     ) -> Receipt:
         if message.call_ids is None:
-            return await self.decide(principal, message, session_id)
+            return await self._approvals.decide(principal, message, session_id)
         answers: list[DecisionAnswer] = []
         receipts: list[Receipt] = []
         for call_id in dict.fromkeys(message.call_ids):
             single = message.model_copy(update={"call_ids": None, "call_id": call_id})
             try:
-                receipt = await self.decide(principal, single, session_id)
+                receipt = await self._approvals.decide(principal, single, session_id)
                 receipts.append(receipt)
                 answers.append(
                     DecisionAnswer(
@@ -185,14 +192,14 @@ class Messages(Decisions):
         connection: str | None,
         once: Once | None,
     ) -> Receipt:
-        session, call = await self.parts.store.read(
+        session, call = await self._parts.store.read(
             _call_in, principal, session_id, message.call_id
         )
-        legacy = self.parts.settings.legacy_text_rejection and message.is_legacy_rejection
+        legacy = self._parts.settings.legacy_text_rejection and message.is_legacy_rejection
         if call.status is _C.AWAITING_APPROVAL and legacy:
             _LOG.warning("call %s was rejected by text: deprecated, use hitl_decision", call.id)
             return await self._reject_by_text(principal, call, message)
-        host = self.parts.hosts.get(session.id)
+        host = self._parts.hosts.get(session.id)
         if host is not None and connection is not None and host != connection:
             raise Conflict("Another connection carries out this session's tools")
         return await self._write(once, self._take_result, session.id, message)
@@ -204,7 +211,7 @@ class Messages(Decisions):
         decision = HitlDecision(
             call_id=call.id, decision="reject", feedback=feedback.strip() or None
         )
-        return await self.decide(principal, decision, call.session_id)
+        return await self._approvals.decide(principal, decision, call.session_id)
 
     def _take_result(self, tx: Tx, session_id: str, message: ToolResultMessage) -> Receipt:
         session, call = session_of(tx, session_id), call_of(tx, message.call_id)
@@ -214,7 +221,7 @@ class Messages(Decisions):
         status = _C.COMPLETED if error is None else _C.FAILED
         end_call(tx, call, status, result=message.result, error=error)
         drop_timer(tx, CLIENT_CALL, call.id)
-        self.parts.went_on.of_call(tx, call)
+        self._parts.went_on.of_call(tx, call)
         return Receipt(
             session_id=session_id, after=log.begin_seq(tx, session_id), turn_id=call.turn_id,
             plan_id=call.plan_id,
@@ -234,13 +241,13 @@ class Messages(Decisions):
             turn = turn_of(tx, turn_id)
             if turn is None or turn.session_id != session.id:
                 raise NotFound(f"No turn found with id={turn_id}")
-            self.parts.turns.cancel(tx, turn, principal.id, message.reason)
+            self._parts.turns.cancel(tx, turn, principal.id, message.reason)
             after = log.begin_seq(tx, session.id)
             return Receipt(session_id=session.id, after=after, turn_id=turn.id)
         plan = plan_of(tx, session.active_plan_id) if session.active_plan_id else None
         if plan is None or plan.status in ENDED:
             raise Conflict("Nothing is running in this session")
-        self.parts.engine.controls.cancel(tx, plan.id, principal.id, message.reason)
+        self._parts.engine.controls.cancel(tx, plan.id, principal.id, message.reason)
         after = log.begin_seq(tx, session.id)
         return Receipt(session_id=session.id, after=after, plan_id=plan.id)
 

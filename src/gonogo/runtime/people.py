@@ -8,7 +8,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
-from gonogo.domain.errors import Conflict, InvalidMessage, NoRole, NotFound, Unauthorized
+from gonogo.domain.errors import InvalidMessage, NoRole, NotFound, Unauthorized
 from gonogo.domain.identity import Login, Person, Principal, Role, Sight, looks_signed
 from gonogo.domain.text_safety import mixed_letters
 from gonogo.domain.views import TokenView
@@ -25,14 +25,19 @@ OWNER = Principal(id="local", name="local", role=Role.ADMIN)
 _TAKEN = frozenset({"local", "gonogo"})
 """Names of the owner of the machine, and of gonogo itself: nobody else may be shown by them."""
 _NAME = re.compile(r"[\w.@-]{1,64}")
+LASTS = timedelta(days=1)
+"""How long a login lasts that is not used."""
+_RENEWED = timedelta(hours=1)
+"""How much of it is gone before a use is written down."""
 
 
-class PrincipalVerbs:
-    """The verbs about principals and tokens."""
+class People:
+    """The verbs about principals, their tokens, and their signing in."""
 
-    parts: Parts
-    _on_revoked: list[Callable[[], None]]
-    owner = OWNER
+    def __init__(self, parts: Parts) -> None:
+        """Work with an opened runtime's parts."""
+        self._parts = parts
+        self._on_revoked: list[Callable[[], None]] = []
 
     async def authenticate(self, token: str) -> Principal:
         """The principal whose token this is: one of ours, or one that the provider signed.
@@ -42,9 +47,9 @@ class PrincipalVerbs:
             Forbidden: the provider's token gives no role here.
             IdentityUnknown: the provider's tokens cannot be checked now.
         """
-        if self.parts.bearers is not None and looks_signed(token):
-            return await self._recognised(self.parts.bearers, token)
-        row = await self.parts.store.read(rows.token_by_secret, secret_hash(token))
+        if self._parts.bearers is not None and looks_signed(token):
+            return await self._recognised(self._parts.bearers, token)
+        row = await self._parts.store.read(rows.token_by_secret, secret_hash(token))
         if row is None:
             raise Unauthorized("The token is not valid; make one with: gonogo token create")
         name = OWNER.name if row.principal_id == OWNER.id else row.name
@@ -54,7 +59,7 @@ class PrincipalVerbs:
         """How long a principal's credential is still valid, if nobody ends it."""
         if principal.until is None:
             return math.inf
-        return max(0.0, (principal.until - self.parts.store.clock()).total_seconds())
+        return max(0.0, (principal.until - self._parts.store.clock()).total_seconds())
 
     async def create_token(
         self, principal: Principal, name: str, role: Role
@@ -83,17 +88,17 @@ class PrincipalVerbs:
             "secret_hash": secret_hash(secret),
             "revoked_at": None,
         }
-        added = await self.parts.store.write(_add_token, row, principal.id)
+        added = await self._parts.store.write(_add_token, row, principal.id)
         return _token_view(added), secret
 
-    async def list_tokens(self, principal: Principal) -> list[TokenView]:
+    async def tokens(self, principal: Principal) -> list[TokenView]:
         """Every token, revoked ones too, without secrets.
 
         Raises:
             Forbidden: the principal is no admin.
         """
         principal.require(Role.ADMIN)
-        found = await self.parts.store.read(rows.list_tokens)
+        found = await self._parts.store.read(rows.list_tokens)
         return [_token_view(row._mapping) for row in found]
 
     async def revoke_token(self, principal: Principal, token_id: str) -> None:
@@ -104,7 +109,7 @@ class PrincipalVerbs:
             NotFound: there is no such token.
         """
         principal.require(Role.ADMIN)
-        await self.parts.store.write(_revoke_token, token_id, principal.id)
+        await self._parts.store.write(_revoke_token, token_id, principal.id)
         for told in self._on_revoked:
             told()
 
@@ -112,39 +117,49 @@ class PrincipalVerbs:
         """Have a function called after each revocation."""
         self._on_revoked.append(told)
 
-    async def remember(self, principal: Principal, key: str, request_digest: str) -> Any:  # noqa: ANN401
-        """The answer to an earlier request with that key, or None.
+    # Being signed in with a browser: a secret in a cookie stands for a token that was shown once.
+    #
+    # A login outlives the process: who looks at a page while the server is started anew goes on
+    # looking. It ends a day after it was last used, with the token that it was made with, and when
+    # its person signs out. Its secret is kept as a hash.
 
-        Raises:
-            Conflict: the key was used for another request.
-        """
-        row = await self.parts.store.read(rows.kept_answer, principal.id, key)
-        if row is None:
-            return None
-        if row.request_digest != request_digest:
-            raise Conflict("This Idempotency-Key was used for another request")
-        return row.answer
-
-    async def store_answer(
-        self,
-        principal: Principal,
-        key: str,
-        request_digest: str,
-        answer: Any,  # noqa: ANN401
-        about: str = "",
-    ) -> None:
-        """Keep an answer for a repeat of its request.
+    async def log_in(self, principal: Principal, token: str | None = None) -> str:
+        """Sign somebody in; gives the secret that says so from now on.
 
         Args:
-            about: The path that was asked.
+            token: The one that `principal` was known by, if it was a token.
         """
-        row = {
-            "principal_id": principal.id,
-            "key": key,
-            "request_digest": request_digest,
-            "answer": answer,
-        }
-        await self.parts.store.write(rows.keep_answer, row, about)
+        secret = secrets.token_urlsafe(32)
+        row = token and await self._parts.store.read(token_by_secret, secret_hash(token))
+        now = self._parts.store.clock()
+        login = Login(
+            secret_hash=secret_hash(secret), principal_id=principal.id, name=principal.name,
+            role=int(principal.role), token_id=row.id if row else None, created_at=now,
+            expires_at=_until(now, principal.until), ends_at=principal.until,
+        )  # fmt: skip
+        await self._parts.store.write(rows.begin, login)
+        return secret
+
+    async def find_login(self, secret: str) -> Principal:
+        """Who is signed in by a secret.
+
+        Raises:
+            Unauthorized: nobody is, or not any more.
+        """
+        now = self._parts.store.clock()
+        login = await self._parts.store.read(rows.find, secret_hash(secret))
+        if login is None:
+            raise Unauthorized("This browser session is over; open the console's link again")
+        until = _until(now, login.ends_at)
+        if until - login.expires_at > _RENEWED:
+            await self._parts.store.write(rows.renew, login.secret_hash, until)
+        return Principal(
+            id=login.principal_id, name=login.name, role=Role(login.role), until=login.ends_at
+        )
+
+    async def log_out(self, secret: str) -> None:
+        """Sign out; a secret by which nobody is signed in is no error."""
+        await self._parts.store.write(rows.end, secret_hash(secret))
 
     async def _recognised(self, bearers: Bearers, token: str) -> Principal:
         try:
@@ -154,7 +169,7 @@ class PrincipalVerbs:
             raise
         if bearers.is_news(person):
             issuer, remembers = bearers.expected.issuer, bearers.memory is not None
-            await self.parts.store.write(_keep_person, person, issuer, remembers=remembers)
+            await self._parts.store.write(_keep_person, person, issuer, remembers=remembers)
             bearers.kept(person.id, person.name, person.words)
         return Principal(id=person.id, name=person.shown, role=person.role, until=person.until)
 
@@ -162,8 +177,8 @@ class PrincipalVerbs:
         """Whoever comes without a role has none while they are away, either."""
         if not bearers.has_role(principal_id):
             return
-        sight = Sight(issuer=bearers.expected.issuer, words=(), at=self.parts.store.clock())
-        await self.parts.store.write(rows.keep_sight, principal_id, sight)
+        sight = Sight(issuer=bearers.expected.issuer, words=(), at=self._parts.store.clock())
+        await self._parts.store.write(rows.keep_sight, principal_id, sight)
         bearers.kept(principal_id, "", ())
 
 
@@ -226,62 +241,6 @@ def _principal_id(name: str) -> str:
 def secret_hash(secret: str) -> str:
     """What is kept of a secret: enough to know it by."""
     return hashlib.sha256(secret.encode(errors="replace")).hexdigest()
-
-
-# Being signed in with a browser: a secret in a cookie stands for a token that was shown once.
-#
-# A login outlives the process: who looks at a page while the server is started anew goes on
-# looking. It ends a day after it was last used, with the token that it was made with, and when its
-# person signs out. Its secret is kept as a hash.
-
-LASTS = timedelta(days=1)
-"""How long a login lasts that is not used."""
-_RENEWED = timedelta(hours=1)
-"""How much of it is gone before a use is written down."""
-
-
-class Logins:
-    """The verbs about people who are signed in with a browser."""
-
-    parts: Parts
-
-    async def log_in(self, principal: Principal, token: str | None = None) -> str:
-        """Sign somebody in; gives the secret that says so from now on.
-
-        Args:
-            token: The one that `principal` was known by, if it was a token.
-        """
-        secret = secrets.token_urlsafe(32)
-        row = token and await self.parts.store.read(token_by_secret, secret_hash(token))
-        now = self.parts.store.clock()
-        login = Login(
-            secret_hash=secret_hash(secret), principal_id=principal.id, name=principal.name,
-            role=int(principal.role), token_id=row.id if row else None, created_at=now,
-            expires_at=_until(now, principal.until), ends_at=principal.until,
-        )  # fmt: skip
-        await self.parts.store.write(rows.begin, login)
-        return secret
-
-    async def logged_in(self, secret: str) -> Principal:
-        """Who is signed in by a secret.
-
-        Raises:
-            Unauthorized: nobody is, or not any more.
-        """
-        now = self.parts.store.clock()
-        login = await self.parts.store.read(rows.find, secret_hash(secret))
-        if login is None:
-            raise Unauthorized("This browser session is over; open the console's link again")
-        until = _until(now, login.ends_at)
-        if until - login.expires_at > _RENEWED:
-            await self.parts.store.write(rows.renew, login.secret_hash, until)
-        return Principal(
-            id=login.principal_id, name=login.name, role=Role(login.role), until=login.ends_at
-        )
-
-    async def log_out(self, secret: str) -> None:
-        """Sign out; a secret by which nobody is signed in is no error."""
-        await self.parts.store.write(rows.end, secret_hash(secret))
 
 
 def _until(now: datetime, end: datetime | None) -> datetime:

@@ -128,9 +128,11 @@ Verb = Callable[..., None]
 class Plans:
     """The verbs and queries about plans and grants."""
 
-    parts: Parts
+    def __init__(self, parts: Parts) -> None:
+        """Work with an opened runtime's parts."""
+        self._parts = parts
 
-    async def plans(
+    async def page(
         self,
         principal: Principal,
         session_id: str | None = None,
@@ -139,34 +141,34 @@ class Plans:
         offset: int = 0,
     ) -> PlanList:
         """A page of the plans that the principal may see, newest first."""
-        found, total = await self.parts.store.read(
+        found, total = await self._parts.store.read(
             _plans, principal, session_id, status, slice(offset, offset + limit)
         )
         return PlanList(plans=[plan_view(*each) for each in found], total=total)
 
-    async def plan(self, principal: Principal, plan_id: str) -> PlanView:
+    async def get(self, principal: Principal, plan_id: str) -> PlanView:
         """A plan in its current revision.
 
         Raises:
             NotFound: there is none of that id that the principal may see.
         """
-        return plan_view(*await self.parts.store.read(_found, principal, plan_id))
+        return plan_view(*await self._parts.store.read(_found, principal, plan_id))
 
-    async def plan_status(self, principal: Principal, plan_id: str) -> PlanStatusView:
+    async def status(self, principal: Principal, plan_id: str) -> PlanStatusView:
         """How far a plan is."""
-        found, runs, used, refused = await self.parts.store.read(_in_all, principal, plan_id)
-        usage = usage_view(found[0], runs, used, self.parts.store.clock())
-        limits = in_force(self.parts.settings.budget, found[0].budget)
+        found, runs, used, refused = await self._parts.store.read(_in_all, principal, plan_id)
+        usage = usage_view(found[0], runs, used, self._parts.store.clock())
+        limits = in_force(self._parts.settings.budget, found[0].budget)
         return status_view(*found, usage=usage, limits=limits, refused=refused)
 
-    async def plan_graph(self, principal: Principal, plan_id: str) -> PlanGraph:
+    async def graph(self, principal: Principal, plan_id: str) -> PlanGraph:
         """A plan as a graph to draw, with when its subtasks ran and waited."""
-        drawn = await self.parts.store.read(_drawn, principal, plan_id)
-        return graph_view(drawn, self.parts.store.clock())
+        drawn = await self._parts.store.read(_drawn, principal, plan_id)
+        return graph_view(drawn, self._parts.store.clock())
 
     async def revisions(self, principal: Principal, plan_id: str) -> list[RevisionView]:
         """Every revision of a plan, oldest first."""
-        found = await self.parts.store.read(_revisions, principal, plan_id)
+        found = await self._parts.store.read(_revisions, principal, plan_id)
         return [_revision_view(revision, row) for revision, row in found]
 
     async def revision(self, principal: Principal, plan_id: str, number: int) -> RevisionView:
@@ -180,20 +182,20 @@ class Plans:
                 return view
         raise NotFound(f"Plan {plan_id} has no revision {number}")
 
-    async def plan_diff(self, principal: Principal, plan_id: str, from_: int, to: int) -> PlanDiff:
+    async def diff(self, principal: Principal, plan_id: str, from_: int, to: int) -> PlanDiff:
         """What changed between two revisions.
 
         Raises:
             NotFound: the plan has no such revision.
         """
-        found = await self.parts.store.read(_revisions, principal, plan_id)
+        found = await self._parts.store.read(_revisions, principal, plan_id)
         by_number = {revision.number: revision for revision, _ in found}
         for number in (from_, to):
             if number not in by_number:
                 raise NotFound(f"Plan {plan_id} has no revision {number}")
         return plan_diff(by_number[from_], by_number[to])
 
-    async def start_plan(self, principal: Principal, plan_id: str) -> PlanView:
+    async def start(self, principal: Principal, plan_id: str) -> PlanView:
         """Start a plan that was approved and held.
 
         Raises:
@@ -201,20 +203,20 @@ class Plans:
         """
         return await self._do(principal, plan_id, self._start)
 
-    async def pause_plan(self, principal: Principal, plan_id: str) -> PlanView:
+    async def pause(self, principal: Principal, plan_id: str) -> PlanView:
         """Start nothing new; what runs comes to its end."""
-        return await self._do(principal, plan_id, self.parts.engine.controls.pause)
+        return await self._do(principal, plan_id, self._parts.engine.controls.pause)
 
-    async def resume_plan(self, principal: Principal, plan_id: str) -> PlanView:
+    async def resume(self, principal: Principal, plan_id: str) -> PlanView:
         """Go on with a paused plan."""
-        return await self._do(principal, plan_id, self.parts.engine.controls.resume_plan)
+        return await self._do(principal, plan_id, self._parts.engine.controls.resume_plan)
 
-    async def cancel_plan(
+    async def cancel(
         self, principal: Principal, plan_id: str, reason: str | None = None
     ) -> PlanView:
         """End a plan and everything that it runs."""
         return await self._do(
-            principal, plan_id, partial(self.parts.engine.controls.cancel, reason=reason)
+            principal, plan_id, partial(self._parts.engine.controls.cancel, reason=reason)
         )
 
     async def replan(self, principal: Principal, plan_id: str, reason: str) -> PlanView:
@@ -223,19 +225,19 @@ class Plans:
         Raises:
             Conflict: the plan is in another state, which is named, or another plan is active.
         """
-        return await self._do(principal, plan_id, self.parts.replanning.start, reason)
+        return await self._do(principal, plan_id, self._parts.replanning.start, reason)
 
     async def cancel_subtask(
         self, principal: Principal, plan_id: str, subtask_id: str, reason: str | None = None
     ) -> PlanView:
         """End one subtask; its siblings go on."""
-        cancel = partial(self.parts.engine.controls.cancel_subtask, reason=reason)
+        cancel = partial(self._parts.engine.controls.cancel_subtask, reason=reason)
         return await self._do(principal, plan_id, cancel, subtask_id)
 
     async def skip_subtask(self, principal: Principal, plan_id: str, subtask_id: str) -> PlanView:
         """Leave one subtask out."""
         return await self._do(
-            principal, plan_id, self.parts.engine.controls.skip_subtask, subtask_id
+            principal, plan_id, self._parts.engine.controls.skip_subtask, subtask_id
         )
 
     async def retry_subtask(self, principal: Principal, plan_id: str, subtask_id: str) -> PlanView:
@@ -244,12 +246,12 @@ class Plans:
         In a plan that goes on, it is done as soon as nothing of the plan runs or waits.
         """
         return await self._do(
-            principal, plan_id, Retry(self.parts.engine.rounds).subtask, subtask_id
+            principal, plan_id, Retry(self._parts.engine.rounds).subtask, subtask_id
         )
 
     async def grants(self, principal: Principal, session_id: str | None = None) -> list[GrantView]:
         """What approved plans may do without a question."""
-        found = await self.parts.store.read(_grants, principal, session_id)
+        found = await self._parts.store.read(_grants, principal, session_id)
         return [grant_view(grant) for grant in found]
 
     async def revoke_grant(self, principal: Principal, grant_id: str) -> None:
@@ -260,18 +262,92 @@ class Plans:
             Conflict: it had ended already.
         """
         principal.require(Role.OPERATOR)
-        await self.parts.store.write(_revoke, principal, grant_id)
+        await self._parts.store.write(_revoke, principal, grant_id)
+
+    # Edits and remarks --------------------------------------------------------------------------
+
+    async def check(self, principal: Principal, plan_id: str, subtasks: Sequence[Any]) -> PlanCheck:
+        """Look the subtasks of an edit over as its decision would; nothing changes.
+
+        Raises:
+            NotFound: there is no plan of that id that the principal may see.
+        """
+        return await self._parts.store.read(
+            _checked, principal, plan_id, list(subtasks), self._parts.planning
+        )
+
+    async def comment(
+        self,
+        principal: Principal,
+        plan_id: str,
+        content: str,
+        subtask_id: str | None = None,
+        revision: int | None = None,
+    ) -> CommentView:
+        """Say something of a plan that waits for approval, or of one of its subtasks.
+
+        Raises:
+            Refused: it cannot be said; the text says why.
+        """
+        principal.require(Role.OPERATOR)
+        kept = await self._parts.store.write(
+            self._comment, principal, plan_id, content, subtask_id, revision
+        )
+        return comment_view(kept)
+
+    async def comments(self, principal: Principal, plan_id: str) -> CommentList:
+        """What was said of a plan, with the planner's answers.
+
+        Raises:
+            NotFound: there is no such plan that the principal may see.
+        """
+        found = await self._parts.store.read(_comments, principal, plan_id)
+        return CommentList(
+            plan_id=plan_id,
+            comments=[comment_view(comment) for comment in found],
+            open=sum(comment.answer is None for comment in found),
+        )
+
+    async def revise(self, principal: Principal, plan_id: str) -> PlanView:
+        """Send a plan that waits back to its planner, who answers every open comment.
+
+        Raises:
+            Conflict: it does not wait, is with its planner already, or has no open comment.
+        """
+        principal.require(Role.OPERATOR)
+        return await self._parts.store.write(self._send_back, principal, plan_id)
+
+    # Inside -------------------------------------------------------------------------------------
+
+    def _comment(
+        self,
+        tx: Tx,
+        principal: Principal,
+        plan_id: str,
+        content: str,
+        subtask_id: str | None,
+        revision: int | None,
+    ) -> Comment:
+        readable_plan(tx, principal, plan_id)
+        return self._parts.answering.comment(
+            tx, plan_id, content, principal, subtask_id=subtask_id, revision=revision
+        )
+
+    def _send_back(self, tx: Tx, principal: Principal, plan_id: str) -> PlanView:
+        readable_plan(tx, principal, plan_id)
+        self._parts.answering.send_back(tx, plan_id, principal)
+        return _view(tx, plan_of(tx, plan_id))
 
     def _start(self, tx: Tx, plan_id: str, by: str) -> None:
-        self.parts.engine.controls.start(tx, plan_id, by)
+        self._parts.engine.controls.start(tx, plan_id, by)
         plan = plan_of(tx, plan_id)
         if plan is not None:
-            self.parts.inbox.plan_started(tx, plan.session_id)
+            self._parts.inbox.plan_started(tx, plan.session_id)
 
     async def _do(self, principal: Principal, plan_id: str, verb: Verb, *what: str) -> PlanView:
         principal.require(Role.OPERATOR)
-        await self.parts.store.write(_carry_out, principal, plan_id, verb, what)
-        return await self.plan(principal, plan_id)
+        await self._parts.store.write(_carry_out, principal, plan_id, verb, what)
+        return await self.get(principal, plan_id)
 
 
 def _carry_out(
@@ -360,24 +436,6 @@ def _revoke(tx: Tx, principal: Principal, grant_id: str) -> None:
 # Plans while a person writes them: what would be said of an edit, before it is sent.
 
 
-class PlanEdits:
-    """The query about edits."""
-
-    parts: Parts
-
-    async def check_plan(
-        self, principal: Principal, plan_id: str, subtasks: Sequence[Any]
-    ) -> PlanCheck:
-        """Look the subtasks of an edit over as its decision would; nothing changes.
-
-        Raises:
-            NotFound: there is no plan of that id that the principal may see.
-        """
-        return await self.parts.store.read(
-            _checked, principal, plan_id, list(subtasks), self.parts.planning
-        )
-
-
 def _checked(
     tx: Tx, principal: Principal, plan_id: str, raw: list[Any], planning: Planning
 ) -> PlanCheck:
@@ -396,72 +454,6 @@ def _checked(
 
 
 # Comments on plans: the verbs of those who may see a plan that waits.
-
-
-class Comments:
-    """The verbs and the query about comments on plans."""
-
-    parts: Parts
-
-    async def comment_plan(
-        self,
-        principal: Principal,
-        plan_id: str,
-        content: str,
-        subtask_id: str | None = None,
-        revision: int | None = None,
-    ) -> CommentView:
-        """Say something of a plan that waits for approval, or of one of its subtasks.
-
-        Raises:
-            Refused: it cannot be said; the text says why.
-        """
-        principal.require(Role.OPERATOR)
-        kept = await self.parts.store.write(
-            self._comment, principal, plan_id, content, subtask_id, revision
-        )
-        return comment_view(kept)
-
-    async def plan_comments(self, principal: Principal, plan_id: str) -> CommentList:
-        """What was said of a plan, with the planner's answers.
-
-        Raises:
-            NotFound: there is no such plan that the principal may see.
-        """
-        found = await self.parts.store.read(_comments, principal, plan_id)
-        return CommentList(
-            plan_id=plan_id,
-            comments=[comment_view(comment) for comment in found],
-            open=sum(comment.answer is None for comment in found),
-        )
-
-    async def revise_plan(self, principal: Principal, plan_id: str) -> PlanView:
-        """Send a plan that waits back to its planner, who answers every open comment.
-
-        Raises:
-            Conflict: it does not wait, is with its planner already, or has no open comment.
-        """
-        principal.require(Role.OPERATOR)
-        return await self.parts.store.write(self._send_back, principal, plan_id)
-
-    def _comment(
-        self,
-        tx: Tx,
-        principal: Principal,
-        plan_id: str,
-        content: str,
-        subtask_id: str | None,
-        revision: int | None,
-    ) -> Comment:
-        readable_plan(tx, principal, plan_id)
-        return self.parts.answering.comment(
-            tx, plan_id, content, principal, subtask_id=subtask_id, revision=revision
-        )
-
-    def _send_back(self, tx: Tx, principal: Principal, plan_id: str) -> PlanView:
-        readable_plan(tx, principal, plan_id)
-        self.parts.answering.send_back(tx, plan_id, principal)
-        return _view(tx, plan_of(tx, plan_id))
 
 
 def _comments(tx: Tx, principal: Principal, plan_id: str) -> list[Comment]:

@@ -5,8 +5,11 @@ from typing import Any, Literal
 
 from pydantic import TypeAdapter
 
+from gonogo.domain.errors import Conflict
 from gonogo.domain.identity import Principal
 from gonogo.domain.views import DecisionAnswer
+from gonogo.runtime.services import Parts
+from gonogo.store import people as rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,3 +66,45 @@ class Receipt:
 
 
 _RECEIPT: TypeAdapter[Receipt] = TypeAdapter(Receipt)
+
+
+class KeptAnswers:
+    """KeptAnswers kept for repeated requests, whatever they were about."""
+
+    def __init__(self, parts: Parts) -> None:
+        """Work with an opened runtime's parts."""
+        self._parts = parts
+
+    async def find(self, principal: Principal, key: str, request_digest: str) -> Any:  # noqa: ANN401
+        """The answer to an earlier request with that key, or None.
+
+        Raises:
+            Conflict: the key was used for another request.
+        """
+        row = await self._parts.store.read(rows.kept_answer, principal.id, key)
+        if row is None:
+            return None
+        if row.request_digest != request_digest:
+            raise Conflict("This Idempotency-Key was used for another request")
+        return row.answer
+
+    async def keep(
+        self,
+        principal: Principal,
+        key: str,
+        request_digest: str,
+        answer: Any,  # noqa: ANN401
+        about: str = "",
+    ) -> None:
+        """Keep an answer for a repeat of its request.
+
+        Args:
+            about: The path that was asked.
+        """
+        row = {
+            "principal_id": principal.id,
+            "key": key,
+            "request_digest": request_digest,
+            "answer": answer,
+        }
+        await self._parts.store.write(rows.keep_answer, row, about)

@@ -34,10 +34,12 @@ from gonogo.store.reports import Counted, count
 _PENDING = "pending"
 
 
-class Analyses:
-    """The query about what came of the work."""
+class Reports:
+    """The queries about what came of the work."""
 
-    parts: Parts
+    def __init__(self, parts: Parts) -> None:
+        """Work with an opened runtime's parts."""
+        self._parts = parts
 
     async def analytics(
         self,
@@ -58,14 +60,31 @@ class Analyses:
             NotFound: there is no such session that the principal may see.
         """
         try:
-            last = (until or self.parts.store.clock()).astimezone(UTC)
+            last = (until or self._parts.store.clock()).astimezone(UTC)
             first = (since or last - WINDOW).astimezone(UTC)
         except OverflowError:
             raise InvalidMessage("since, until: there are no such days") from None
         if first >= last:
             raise InvalidMessage("since: must be before until")
-        found = await self.parts.store.read(_counted, principal, session_id, first, last)
+        found = await self._parts.store.read(_counted, principal, session_id, first, last)
         return _summary(found, session_id, first, last)
+
+    async def calls(
+        self,
+        principal: Principal,
+        session_id: str | None = None,
+        since: datetime | None = None,
+        limit: int = 100,
+        offset: int = 0,
+    ) -> list[CallView]:
+        """A page of the calls that the principal may see, oldest first.
+
+        Raises:
+            NotFound: there is no such session that the principal may see.
+        """
+        page = {"since": since or _BEGINNING, "limit": limit, "offset": offset}
+        found = await self._parts.store.read(_page, principal, session_id, page)
+        return [_call_view(call) for call in found]
 
 
 def _counted(
@@ -180,29 +199,6 @@ _JUDGED_BY = ("path", "source", "destination", "patch", "command", "cwd")
 """The arguments that say what a call touches; what it writes is of no interest here."""
 
 
-class JudgedCalls:
-    """The query about calls and their verdicts."""
-
-    parts: Parts
-
-    async def calls(
-        self,
-        principal: Principal,
-        session_id: str | None = None,
-        since: datetime | None = None,
-        limit: int = 100,
-        offset: int = 0,
-    ) -> list[CallView]:
-        """A page of the calls that the principal may see, oldest first.
-
-        Raises:
-            NotFound: there is no such session that the principal may see.
-        """
-        page = {"since": since or _BEGINNING, "limit": limit, "offset": offset}
-        found = await self.parts.store.read(_page, principal, session_id, page)
-        return [_call_view(call) for call in found]
-
-
 def _page(
     tx: Tx, principal: Principal, session_id: str | None, page: dict[str, Any]
 ) -> list[JudgedCall]:
@@ -229,20 +225,22 @@ def _call_view(call: JudgedCall) -> CallView:
 class Policies:
     """The queries about the rules of the files."""
 
-    parts: Parts
+    def __init__(self, parts: Parts) -> None:
+        """Work with an opened runtime's parts."""
+        self._parts = parts
 
-    def policy(self, principal: Principal) -> PolicyView:
+    def in_force(self, principal: Principal) -> PolicyView:
         """The rules and the rules of review that were read when this began.
 
         Raises:
             Forbidden: the principal is no admin.
         """
         principal.require(Role.ADMIN)
-        rules = self.parts.gate.rules
+        rules = self._parts.gate.rules
         return PolicyView(
             version=rules.version,
             rules=[_rule_view(rule) for rule in rules.all()],
-            reviews=[_rule_view(rule) for rule in self.parts.desk.reviews.rules],
+            reviews=[_rule_view(rule) for rule in self._parts.desk.reviews.rules],
         )
 
     async def judge(
@@ -255,10 +253,10 @@ class Policies:
             NotFound: there is no such agent.
         """
         principal.require(Role.ADMIN)
-        gate = self.parts.gate
+        gate = self._parts.gate
         if agent not in gate.profiles:
             raise NotFound(f"There is no agent {agent!r}")
-        thread = bare_thread(self.parts.settings.workspace, agent)
+        thread = bare_thread(self._parts.settings.workspace, agent)
         gated = await gate.judge(thread, tool, arguments)
         shown = explained(gated, gate.rules)
         return Judgement.model_validate({**shown, "preview": gated.preview})

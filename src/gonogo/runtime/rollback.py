@@ -62,12 +62,14 @@ def _status(change: Change) -> Literal["added", "deleted", "modified"]:
     return "deleted" if change.after is None else "modified"
 
 
-class Undo:
+class Checkpoints:
     """The verbs and queries about checkpoints."""
 
-    parts: Parts
+    def __init__(self, parts: Parts) -> None:
+        """Work with an opened runtime's parts."""
+        self._parts = parts
 
-    async def checkpoints(
+    async def page(
         self, principal: Principal, plan_id: str, limit: int = 50, offset: int = 0
     ) -> CheckpointList:
         """A page of a plan's checkpoints, oldest first.
@@ -75,20 +77,20 @@ class Undo:
         Raises:
             NotFound: there is no such plan that the principal may see.
         """
-        return await self.parts.store.read(_page, principal, plan_id, limit, offset)
+        return await self._parts.store.read(_page, principal, plan_id, limit, offset)
 
-    async def checkpoint(self, principal: Principal, checkpoint_id: str) -> CheckpointState:
+    async def get(self, principal: Principal, checkpoint_id: str) -> CheckpointState:
         """A checkpoint, with the state that it stores, after its hash was verified.
 
         Raises:
             NotFound: there is none of that id that the principal may see.
         """
-        found, rows = await self.parts.store.read(_whole, principal, checkpoint_id)
+        found, rows = await self._parts.store.read(_whole, principal, checkpoint_id)
         tree = found.tree if found.swept_at is None else None
         whole = await anyio.to_thread.run_sync(self._is_whole, tree)
         return _state(found, rows, whole and is_unchanged(found))
 
-    async def checkpoint_diff(
+    async def diff(
         self, principal: Principal, checkpoint_id: str, to: str | None = None
     ) -> CheckpointDiff:
         """What differs between a checkpoint's files and those of another one, or the files now.
@@ -97,7 +99,7 @@ class Undo:
             NotFound: there is none of these ids that the principal may see.
             Conflict: a checkpoint has no snapshot.
         """
-        session, first, second = await self.parts.store.read(_two, principal, checkpoint_id, to)
+        session, first, second = await self._parts.store.read(_two, principal, checkpoint_id, to)
         root = Path(session.workspace)
         return await anyio.to_thread.run_sync(self._diff, root, first, second)
 
@@ -135,7 +137,7 @@ class Undo:
                 tx, plan_id, checkpoint_id, subtask_id, whole=whole, looks=dry_run
             )
 
-        verbs = self.parts.rollbacks
+        verbs = self._parts.rollbacks
         if dry_run:
             return _rolled_view(await verbs.look(find, include_shared=include_shared))
         done = await verbs.carry_out(find, principal.id, include_shared=include_shared)
@@ -143,15 +145,15 @@ class Undo:
 
     def _is_whole(self, tree: str | None) -> bool:
         try:
-            return tree is None or not self.parts.rollbacks.snapshots.verify(Tree(tree))
+            return tree is None or not self._parts.rollbacks.snapshots.verify(Tree(tree))
         except ToolFailed:
             return False
 
     def _diff(self, root: Path, first: Checkpoint, second: Checkpoint | None) -> CheckpointDiff:
-        snapshots = self.parts.rollbacks.snapshots
+        snapshots = self._parts.rollbacks.snapshots
         before = _snapshot(first)
         try:
-            now = self.parts.gate.open_workspace(root)
+            now = self._parts.gate.open_workspace(root)
             after = _snapshot(second) if second else snapshots.take(now)
             return diff_view(snapshots, first.id, second.id if second else None, before, after)
         except ToolFailed as failure:

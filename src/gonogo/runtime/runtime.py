@@ -1,7 +1,7 @@
 """The runtime: the verbs of gonogo over one opened set of rooms."""
 
 import os
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -18,19 +18,21 @@ from gonogo.domain.views import AgentView, ToolView
 from gonogo.execution.agent import Gated
 from gonogo.execution.recovery import recover
 from gonogo.llm import Model, available_models
-from gonogo.runtime.audit import Audits
+from gonogo.runtime.approvals import Approvals
+from gonogo.runtime.audit import AuditLog
 from gonogo.runtime.build import open_parts
 from gonogo.runtime.extensions import Extensions
 from gonogo.runtime.foreign_tools import ForeignServers, remember
 from gonogo.runtime.links import Links
 from gonogo.runtime.maintenance import Driving, Maintenance
 from gonogo.runtime.messages import Messages
-from gonogo.runtime.people import Logins, PrincipalVerbs
-from gonogo.runtime.plans import Comments, PlanEdits, Plans
-from gonogo.runtime.reports import Analyses, JudgedCalls, Policies
-from gonogo.runtime.rollback import Undo
+from gonogo.runtime.people import OWNER, People
+from gonogo.runtime.plans import Plans
+from gonogo.runtime.receipts import KeptAnswers
+from gonogo.runtime.reports import Policies, Reports
+from gonogo.runtime.rollback import Checkpoints
 from gonogo.runtime.services import Parts
-from gonogo.runtime.sessions import SessionRuleVerbs, visible
+from gonogo.runtime.sessions import Sessions, visible
 from gonogo.runtime.streams import Streams
 from gonogo.runtime.wiring import bare_thread
 from gonogo.settings import Settings
@@ -42,33 +44,31 @@ _PATIENCE = 9.0
 """Seconds that database and state folder may take to answer."""
 
 
-class Runtime(
-    Messages,
-    Links,
-    Logins,
-    Audits,
-    Plans,
-    Comments,
-    PlanEdits,
-    Analyses,
-    Undo,
-    SessionRuleVerbs,
-    Policies,
-    JudgedCalls,
-    Streams,
-    PrincipalVerbs,
-    ForeignServers,
-    Maintenance,
-):
+class Runtime:
     """Everything that a door may ask of gonogo.
 
     Made by `Runtime.open`, which owns the database, the jobs and the timers until it is left.
     """
 
+    owner = OWNER
+
     def __init__(self, parts: Parts) -> None:
         """Take opened rooms; use `Runtime.open`."""
         self.parts = parts
-        self._on_revoked: list[Callable[[], None]] = []
+        self.sessions = Sessions(parts)
+        self.approvals = Approvals(parts)
+        self.messages = Messages(parts, self.sessions, self.approvals)
+        self.links = Links(parts, self.approvals)
+        self.plans = Plans(parts)
+        self.checkpoints = Checkpoints(parts)
+        self.streams = Streams(parts)
+        self.people = People(parts)
+        self.answers = KeptAnswers(parts)
+        self.policies = Policies(parts)
+        self.reports = Reports(parts)
+        self.audit = AuditLog(parts)
+        self.servers = ForeignServers(parts)
+        self.maintenance = Maintenance(parts)
 
     @classmethod
     @asynccontextmanager
@@ -263,7 +263,7 @@ def _open(tx: Tx, parts: Parts) -> None:
     log.start_system_chain(tx)
     if parts.store.missing:
         log.note(
-            tx, log.SYSTEM, actor=PrincipalVerbs.owner.id,
+            tx, log.SYSTEM, actor=OWNER.id,
             action="database.accepted", subject=log.SYSTEM, missing=parts.store.missing,
         )  # fmt: skip
 

@@ -110,9 +110,11 @@ _TOOL_HOSTS = frozenset({"server", "client"})
 class Sessions:
     """The verbs about sessions."""
 
-    parts: Parts
+    def __init__(self, parts: Parts) -> None:
+        """Work with an opened runtime's parts."""
+        self._parts = parts
 
-    async def open_session(
+    async def open(
         self,
         principal: Principal,
         *,
@@ -130,20 +132,20 @@ class Sessions:
             InvalidMessage: the id or the tool host is not a possible one.
         """
         principal.require(Role.OPERATOR)
-        session = await self.parts.store.write(
-            self.new_session, principal, session_id, workspace, title, locale, tool_host
+        session = await self._parts.store.write(
+            self.create, principal, session_id, workspace, title, locale, tool_host
         )
         return session_view(session)
 
-    async def session(self, principal: Principal, session_id: str) -> SessionView:
+    async def get(self, principal: Principal, session_id: str) -> SessionView:
         """A session.
 
         Raises:
             NotFound: there is none of that id that the principal may see.
         """
-        return session_view(await self.parts.store.read(visible, principal, session_id))
+        return session_view(await self._parts.store.read(visible, principal, session_id))
 
-    async def sessions(
+    async def page(
         self, principal: Principal, limit: int, offset: int, text: str | None = None
     ) -> SessionList:
         """A page of the sessions that the principal may see, newest first.
@@ -151,14 +153,14 @@ class Sessions:
         Args:
             text: What a session's title, folder or id has in it; by default all are listed.
         """
-        read, of = self.parts.store.read, whose(principal)
+        read, of = self._parts.store.read, whose(principal)
         if text:
             found, total = await read(find_sessions, of, text, limit, offset)
         else:
             found, total = await read(list_sessions, of, limit, offset)
         return SessionList(sessions=[session_view(session) for session in found], total=total)
 
-    async def edit_session(
+    async def edit(
         self,
         principal: Principal,
         session_id: str,
@@ -175,10 +177,10 @@ class Sessions:
             NotFound: there is none of that id that the principal may see.
         """
         principal.require(Role.OPERATOR)
-        await self.parts.store.write(self._edit, principal, session_id, title, locale)
-        return await self.session(principal, session_id)
+        await self._parts.store.write(self._edit, principal, session_id, title, locale)
+        return await self.get(principal, session_id)
 
-    async def delete_session(self, principal: Principal, session_id: str) -> None:
+    async def delete(self, principal: Principal, session_id: str) -> None:
         """Delete a session: whatever it runs is stopped, and nothing that was said in it stays.
 
         That it was, and who opened and deleted it, stays in the audit log; its id is not used
@@ -188,11 +190,11 @@ class Sessions:
             NotFound: there is none of that id that the principal may see.
         """
         principal.require(Role.OPERATOR)
-        workspace = await self.parts.store.write(self._delete, principal, session_id)
-        if self.parts.dispatcher.serves:
-            await self.parts.erasures.done(session_id)
+        workspace = await self._parts.store.write(self._delete, principal, session_id)
+        if self._parts.dispatcher.serves:
+            await self._parts.erasures.done(session_id)
         else:
-            await self.parts.erasures.erase(workspace)
+            await self._parts.erasures.erase(workspace)
 
     async def history(
         self, principal: Principal, session_id: str, *, by_people: bool = False
@@ -205,7 +207,7 @@ class Sessions:
         Raises:
             NotFound: there is none of that id that the principal may see.
         """
-        return await self.parts.store.read(_history, principal, session_id, by_people)
+        return await self._parts.store.read(_history, principal, session_id, by_people)
 
     async def log_page(
         self, principal: Principal, session_id: str, before: int | None, limit: int
@@ -218,7 +220,7 @@ class Sessions:
         Raises:
             NotFound: there is none of that id that the principal may see.
         """
-        return await self.parts.store.read(_log_page, principal, session_id, before, limit)
+        return await self._parts.store.read(_log_page, principal, session_id, before, limit)
 
     async def pending(self, principal: Principal, session_id: str) -> PendingApprovals:
         """What a session waits for.
@@ -226,12 +228,12 @@ class Sessions:
         Raises:
             NotFound: there is none of that id that the principal may see.
         """
-        views = await self.parts.store.read(_pending, principal, session_id)
+        views = await self._parts.store.read(_pending, principal, session_id)
         return PendingApprovals(session_id=session_id, pending_approvals=views, count=len(views))
 
     # Transactions -----------------------------------------------------------------------------
 
-    def new_session(
+    def create(
         self,
         tx: Tx,
         principal: Principal,
@@ -254,7 +256,7 @@ class Sessions:
         session = Session(
             id=wanted, principal_id=principal.id, title=title,
             workspace=str(self._workspace(workspace)), locale=locale,
-            spoken=resolve(locale, self.parts.settings.locale), tool_host=host,
+            spoken=resolve(locale, self._parts.settings.locale), tool_host=host,
             agent="orchestrator", active_plan_id=None, last_seq=0, deleted=False,
             created_at=tx.now, updated_at=tx.now,
         )  # fmt: skip
@@ -266,7 +268,7 @@ class Sessions:
         return session
 
     def _workspace(self, wanted: str | None) -> Path:
-        settings = self.parts.settings
+        settings = self._parts.settings
         try:
             path = Path(wanted or settings.workspace).expanduser().resolve()
         except (OSError, RuntimeError) as error:
@@ -293,22 +295,71 @@ class Sessions:
         if title is not None:
             changed["title"] = title
         if locale != "":
-            wanted = self.parts.settings.locale if locale is None else locale
+            wanted = self._parts.settings.locale if locale is None else locale
             changed |= {"locale": locale, "spoken": resolve(wanted, session.spoken)}
         set_session(tx, session_id, **changed)
 
     def _delete(self, tx: Tx, principal: Principal, session_id: str) -> str:
         session = visible(tx, principal, session_id)
         plan = plan_of(tx, session.active_plan_id) if session.active_plan_id else None
-        withdraw_all(tx, self.parts.desk, session_id)
+        withdraw_all(tx, self._parts.desk, session_id)
         if plan is not None and plan.status not in ENDED:
-            self.parts.engine.controls.cancel(tx, plan.id, principal.id)
+            self._parts.engine.controls.cancel(tx, plan.id, principal.id)
         for turn in open_turns(tx, session_id):
-            self.parts.turns.cancel(tx, turn, principal.id)
-        self.parts.hands.watches.abandon(tx, session_id)
+            self._parts.turns.cancel(tx, turn, principal.id)
+        self._parts.hands.watches.abandon(tx, session_id)
         end_rules(tx, session_id)
-        self.parts.erasures.begin(tx, session, principal.id)
+        self._parts.erasures.begin(tx, session, principal.id)
         return session.workspace
+
+    # Rules of the session -----------------------------------------------------------------------
+
+    async def add_rule(
+        self, principal: Principal, session_id: str, rule: dict[str, Any]
+    ) -> SessionRuleView:
+        """Make a rule that holds in a session from now on.
+
+        Raises:
+            Forbidden: the principal is neither the session's owner nor an admin.
+            InvalidMessage: the rule is not one that a file could hold.
+            NotFound: there is no such session that the principal may see.
+        """
+        principal.require(Role.OPERATOR)
+        text = validated(RuleText, rule)
+        return _view(await self._parts.store.write(self._add_rule, principal, session_id, text))
+
+    async def rules(self, principal: Principal, session_id: str) -> list[SessionRuleView]:
+        """The rules that hold in a session, in the order in which they were made.
+
+        Raises:
+            NotFound: there is no such session that the principal may see.
+        """
+        rows = await self._parts.store.read(_rules, principal, session_id)
+        return [_view(row) for row in rows]
+
+    async def remove_rule(self, principal: Principal, session_id: str, rule_id: str) -> None:
+        """End a rule, by its id or its name; what it allowed asks again.
+
+        Raises:
+            Forbidden: the principal is neither the session's owner nor an admin.
+            NotFound: there is no such session, or it has no such rule.
+        """
+        principal.require(Role.OPERATOR)
+        await self._parts.store.write(self._remove_rule, principal, session_id, rule_id)
+
+    def _add_rule(
+        self, tx: Tx, principal: Principal, session_id: str, text: RuleText
+    ) -> SessionRule:
+        check_owner(tx, principal, session_id)
+        return make_session_rule(tx, session_id, text, principal)
+
+    def _remove_rule(self, tx: Tx, principal: Principal, session_id: str, rule_id: str) -> None:
+        check_owner(tx, principal, session_id)
+        for row in active_rules(tx, session_id):
+            if rule_id in {row.id, f"session:{row.position}"}:
+                remove_session_rule(tx, row, principal)
+                return
+        raise NotFound(f"No rule found with id={rule_id}")
 
 
 def visible(tx: Tx, principal: Principal, session_id: str) -> Session:
@@ -379,61 +430,6 @@ def _log_page(
 
 
 # The rules of a session: the verbs of its owner.
-
-
-class SessionRuleVerbs:
-    """The verbs about the rules of a session."""
-
-    parts: Parts
-
-    async def add_session_rule(
-        self, principal: Principal, session_id: str, rule: dict[str, Any]
-    ) -> SessionRuleView:
-        """Make a rule that holds in a session from now on.
-
-        Raises:
-            Forbidden: the principal is neither the session's owner nor an admin.
-            InvalidMessage: the rule is not one that a file could hold.
-            NotFound: there is no such session that the principal may see.
-        """
-        principal.require(Role.OPERATOR)
-        text = validated(RuleText, rule)
-        return _view(await self.parts.store.write(self._add_rule, principal, session_id, text))
-
-    async def session_rules(self, principal: Principal, session_id: str) -> list[SessionRuleView]:
-        """The rules that hold in a session, in the order in which they were made.
-
-        Raises:
-            NotFound: there is no such session that the principal may see.
-        """
-        rows = await self.parts.store.read(_rules, principal, session_id)
-        return [_view(row) for row in rows]
-
-    async def remove_session_rule(
-        self, principal: Principal, session_id: str, rule_id: str
-    ) -> None:
-        """End a rule, by its id or its name; what it allowed asks again.
-
-        Raises:
-            Forbidden: the principal is neither the session's owner nor an admin.
-            NotFound: there is no such session, or it has no such rule.
-        """
-        principal.require(Role.OPERATOR)
-        await self.parts.store.write(self._remove_rule, principal, session_id, rule_id)
-
-    def _add_rule(
-        self, tx: Tx, principal: Principal, session_id: str, text: RuleText
-    ) -> SessionRule:
-        check_owner(tx, principal, session_id)
-        return make_session_rule(tx, session_id, text, principal)
-
-    def _remove_rule(self, tx: Tx, principal: Principal, session_id: str, rule_id: str) -> None:
-        check_owner(tx, principal, session_id)
-        for row in active_rules(tx, session_id):
-            if rule_id in {row.id, f"session:{row.position}"}:
-                remove_session_rule(tx, row, principal)
-                return
-        raise NotFound(f"No rule found with id={rule_id}")
 
 
 def check_owner(tx: Tx, principal: Principal, session_id: str) -> None:

@@ -22,7 +22,9 @@ _PLAN_ENDS = frozenset({"plan_completed", "plan_cancelled"})
 class Streams:
     """The verbs that give event streams."""
 
-    parts: Parts
+    def __init__(self, parts: Parts) -> None:
+        """Work with an opened runtime's parts."""
+        self._parts = parts
 
     @asynccontextmanager
     async def follow(
@@ -39,7 +41,7 @@ class Streams:
         """
         async with self._bodies(session_id, after) as bodies:
             # Whoever deletes it from now on tells the follower.
-            session: Session = await self.parts.store.read(visible, principal, session_id)
+            session: Session = await self._parts.store.read(visible, principal, session_id)
             if not 0 <= after <= session.last_seq:
                 raise InvalidCursor(f"The session's log ends at {session.last_seq}, before {after}")
             yield bodies
@@ -56,18 +58,18 @@ class Streams:
     @asynccontextmanager
     async def _bodies(self, session_id: str, after: int) -> AsyncGenerator[AsyncGenerator[Body]]:
         # Before the first read, so that nothing falls between what is read and what is pushed.
-        follower = self.parts.hub.follow(session_id)
+        follower = self._parts.hub.follow(session_id)
         try:
             async with aclosing(self._flow(follower, session_id, after)) as bodies:
                 yield bodies
         finally:
-            self.parts.hub.leave(session_id, follower)
+            self._parts.hub.leave(session_id, follower)
 
     async def _flow(self, follower: Follower, session_id: str, cursor: int) -> AsyncGenerator[Body]:
         async for body in self._kept(session_id, cursor):
             cursor = body["seq"]
             yield body
-        while not self.parts.closing.is_set():
+        while not self._parts.closing.is_set():
             await follower.wait()
             async for body in self._pushed(follower, session_id, cursor):
                 cursor = max(cursor, body.get("seq", 0))
@@ -102,9 +104,9 @@ class Streams:
             # Who follows waits anyway; the stream is kept open meanwhile.
             try:
                 with patiently():
-                    page = await self.parts.store.read(events_after, session_id, cursor)
+                    page = await self._parts.store.read(events_after, session_id, cursor)
             except Busy:
-                if self.parts.closing.is_set():
+                if self._parts.closing.is_set():
                     return
                 raise
             for body in page:

@@ -79,7 +79,7 @@ def create_app(
     app.state.door = ServerState(
         runtime=runtime, auth=auth, limits=limits or WaitLimits(), rates=rates
     )
-    runtime.subscribe_revocations(app.state.door.credentials_changed)
+    runtime.people.subscribe_revocations(app.state.door.credentials_changed)
     return app
 
 

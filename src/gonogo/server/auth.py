@@ -282,7 +282,7 @@ class ServerState:
 
     async def ended(self, credential: Credential | None, principal: Principal) -> None:
         """Wait until a credential that was valid is not any more: revoked, or over by itself."""
-        while (left := self.runtime.seconds_left(principal)) > 0:
+        while (left := self.runtime.people.seconds_left(principal)) > 0:
             changed = self._changed
             if self.auth and credential is not None and not await self._is_valid(credential):
                 return
@@ -313,8 +313,8 @@ class ServerState:
 
     async def _holder(self, credential: Credential) -> Principal:
         if credential.token is not None:
-            return await self.runtime.authenticate(credential.token)
-        return await self.runtime.logged_in(credential.session or "")
+            return await self.runtime.people.authenticate(credential.token)
+        return await self.runtime.people.find_login(credential.session or "")
 
     async def _is_valid(self, credential: Credential) -> bool:
         try:

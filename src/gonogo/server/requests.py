@@ -196,14 +196,14 @@ async def kept(caller: Caller, body: BaseModel, action: Callable[[], Awaitable[S
         return await action()
     asked = request_digest(caller.request, body)
     async with caller.door.one_at_a_time(caller.principal.id, key):
-        known = await caller.runtime.remember(caller.principal, key, asked)
+        known = await caller.runtime.answers.find(caller.principal, key, asked)
         if known is not None:
             return known
         outcome = await action()
         # It has been done, which is not to be denied because the answer cannot be kept.
         with suppress(Busy):
             path = caller.request.url.path
-            await caller.runtime.store_answer(caller.principal, key, asked, outcome, path)
+            await caller.runtime.answers.keep(caller.principal, key, asked, outcome, path)
         return outcome
 
 

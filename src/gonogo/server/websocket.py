@@ -269,7 +269,7 @@ class _Conversation:
     async def _write(self, scope: anyio.CancelScope) -> None:
         code = NORMAL
         try:
-            async with self.door.runtime.follow(
+            async with self.door.runtime.streams.follow(
                 self.principal, self.session_id, self.after
             ) as events:
                 async for event in events:
@@ -329,7 +329,7 @@ class _Conversation:
             message = count(parse_message(strict_json.loads(text)))
         answers: tuple[DecisionAnswer, ...] = ()
         with anyio.CancelScope(shield=True):
-            receipt = await self.door.runtime.accept(
+            receipt = await self.door.runtime.messages.accept(
                 self.principal, self.session_id, message, connection=self.connection
             )
             answers = receipt.answers
@@ -356,7 +356,7 @@ async def _begin(
         credential = await _first_frame(socket, door.limits.auth)
     principal = await door.identify(credential, address_of(socket))
     door.rates.requests.take(principal.id)
-    view = await door.runtime.session(principal, possible(line.session_id))
+    view = await door.runtime.sessions.get(principal, possible(line.session_id))
     after = socket.query_params.get("after")
     conversation = _Conversation(
         door=door,

@@ -23,7 +23,7 @@ async def log_in(request: Request) -> Response:
     except Unauthorized:
         door.failures.add(address_of(request))
         raise
-    secret = await door.runtime.log_in(who, body.token)
+    secret = await door.runtime.people.log_in(who, body.token)
     welcome = answer(None)
     welcome.set_cookie(
         cookie_name(request),
@@ -39,7 +39,7 @@ async def log_in(request: Request) -> Response:
 async def log_out(caller: Authenticated) -> Response:
     """End the browser session of this request."""
     if caller.credential is not None and caller.credential.session is not None:
-        await caller.runtime.log_out(caller.credential.session)
+        await caller.runtime.people.log_out(caller.credential.session)
         caller.door.credentials_changed()
     farewell = answer(None)
     farewell.delete_cookie(
@@ -61,14 +61,14 @@ async def who_am_i(caller: Authenticated) -> Response:
 @router.get("/tokens", response_model=Tokens)
 async def list_tokens(caller: Authenticated) -> Response:
     """The tokens, without their secrets."""
-    return answer(Tokens(tokens=await caller.runtime.list_tokens(caller.principal)))
+    return answer(Tokens(tokens=await caller.runtime.people.tokens(caller.principal)))
 
 
 @router.post("/tokens", status_code=201, response_model=MadeToken, openapi_extra=takes(NewToken))
 async def create_token(caller: Authenticated) -> Response:
     """Make a token. Its secret is in this answer and nowhere else: no key stores it."""
     body = await read_body(caller.request, NewToken)
-    view, token = await caller.runtime.create_token(
+    view, token = await caller.runtime.people.create_token(
         caller.principal, body.name, Role[body.role.upper()]
     )
     return answer(MadeToken(token=token, view=view), 201)
@@ -77,14 +77,14 @@ async def create_token(caller: Authenticated) -> Response:
 @router.delete("/tokens/{token_id}", status_code=204, response_model=None)
 async def revoke_token(caller: Authenticated, token_id: Name) -> Response:
     """End a token, and the connections that it opened."""
-    await caller.runtime.revoke_token(caller.principal, token_id)
+    await caller.runtime.people.revoke_token(caller.principal, token_id)
     return answer(None)
 
 
 async def _entering(door: ServerState, body: Entry) -> Principal:
     if body.code is not None:
         return door.codes.spend(body.code)
-    return await door.runtime.authenticate(body.token or "")
+    return await door.runtime.people.authenticate(body.token or "")
 
 
 def _is_secure(request: Request) -> bool:

@@ -48,7 +48,7 @@ async def list_approvals(caller: Authenticated, filters: Annotated[Filters, Quer
     """The newest approvals, oldest first; `mine`: those that wait for the one who asks."""
     wanted = ApprovalFilter(**filters.model_dump(exclude={"before", "limit"}))
     return answer(
-        await caller.runtime.approvals(caller.principal, wanted, filters.before, filters.limit)
+        await caller.runtime.approvals.page(caller.principal, wanted, filters.before, filters.limit)
     )
 
 
@@ -68,7 +68,7 @@ async def decide_many(caller: Authenticated) -> Response:
 @router.get("/{approval_id}", response_model=ApprovalView)
 async def get_approval(caller: Authenticated, approval_id: Name) -> Response:
     """One approval."""
-    return answer(await caller.runtime.approval(caller.principal, approval_id))
+    return answer(await caller.runtime.approvals.get(caller.principal, approval_id))
 
 
 @router.post(
@@ -94,34 +94,34 @@ async def make_link(caller: Authenticated, approval_id: Name) -> Response:
     """Make a link that decides once. Its address is in this answer alone: no key stores it."""
     caller.principal.require(Role.OPERATOR)
     body = await read_body(caller.request, NewLink)
-    return answer(await caller.runtime.make_link(caller.principal, approval_id, body.name), 201)
+    return answer(await caller.runtime.links.make(caller.principal, approval_id, body.name), 201)
 
 
 @router.delete("/{approval_id}/links", status_code=204, response_model=None)
 async def revoke_links(caller: Authenticated, approval_id: Name) -> Response:
     """End the links of a question: an admin all, others those in their own name."""
-    await caller.runtime.revoke_links(caller.principal, approval_id)
+    await caller.runtime.links.revoke(caller.principal, approval_id)
     return answer(None)
 
 
 async def _decide(caller: Caller, approval_id: str, body: ApprovalAnswer) -> ApprovalView:
-    view = await caller.runtime.approval(caller.principal, approval_id)
-    receipt = await caller.runtime.decide(caller.principal, _decision(view, body))
+    view = await caller.runtime.approvals.get(caller.principal, approval_id)
+    receipt = await caller.runtime.approvals.decide(caller.principal, _decision(view, body))
     return await _after(caller, approval_id, receipt)
 
 
 async def _after(caller: Caller, approval_id: str, receipt: "Receipt") -> ApprovalView:
     try:
-        return await caller.runtime.approval(caller.principal, receipt.approval_id)
+        return await caller.runtime.approvals.get(caller.principal, receipt.approval_id)
     except NotFound:
         # An edit may have made it a question for others, whom it is shown to.
-        return await caller.runtime.approval(caller.principal, approval_id)
+        return await caller.runtime.approvals.get(caller.principal, approval_id)
 
 
 async def _each_of_group(caller: Caller, body: Answers) -> list[NamedAnswer]:
     """One answer for each identical question that is open now, bound to its own digest."""
     wanted = ApprovalFilter(status=ApprovalStatus.PENDING, group=body.group)
-    found = (await caller.runtime.approvals(caller.principal, wanted)).approvals
+    found = (await caller.runtime.approvals.page(caller.principal, wanted)).approvals
     if not found:
         raise NotFound(f"No open approval found with group={body.group}")
     given = body.model_dump(exclude_unset=True, exclude={"decisions", "group"})
@@ -152,7 +152,7 @@ async def _decide_each(caller: Caller, answers: Sequence[NamedAnswer]) -> list[D
     """Take them all at once: whatever stops us, either all of them were taken or none."""
     read = [await _read(caller, answer) for answer in answers]
     meant = [each for each in read if not isinstance(each, Refused)]
-    taken = iter(await caller.runtime.decide_many(caller.principal, meant))
+    taken = iter(await caller.runtime.approvals.decide_many(caller.principal, meant))
     outcomes = [each if isinstance(each, Refused) else next(taken) for each in read]
     return [
         await _answered(caller, answer.approval_id, outcome)
@@ -162,7 +162,7 @@ async def _decide_each(caller: Caller, answers: Sequence[NamedAnswer]) -> list[D
 
 async def _read(caller: Caller, body: NamedAnswer) -> PlanDecision | HitlDecision | Refused:
     try:
-        view = await caller.runtime.approval(caller.principal, body.approval_id)
+        view = await caller.runtime.approvals.get(caller.principal, body.approval_id)
         return _decision(view, body)
     except Refused as error:
         return error

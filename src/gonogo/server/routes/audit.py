@@ -73,11 +73,11 @@ async def read_audit(
     place, chain = wanted.place(), wanted.chain()
     locale = resolve(wanted.locale, caller.runtime.settings.locale)
     if chain is None:
-        page = await caller.runtime.audit_log(
+        page = await caller.runtime.audit.page(
             caller.principal, wanted.filter(), place, wanted.limit
         )
         return answer(page.model_copy(update={"entries": _said(page.entries, locale)}))
-    entries = await caller.runtime.audit(
+    entries = await caller.runtime.audit.entries(
         caller.principal, chain, wanted.after or 0, wanted.limit, wanted.filter()
     )
     return answer(Audit(entries=_said(entries, locale)))
@@ -94,7 +94,7 @@ async def verify_audit(
     With `session_id` only that session's chain is looked at, and the system's.
     """
     anchors = read_anchors(anchor) if anchor is not None else ()
-    return answer(await caller.runtime.verify_audit(caller.principal, anchors, session_id))
+    return answer(await caller.runtime.audit.verify(caller.principal, anchors, session_id))
 
 
 @router.get(
@@ -110,7 +110,7 @@ async def export_audit(
     removable: Moment | None = None,
 ) -> Response:
     """The audit log as lines of JSON, to be verified without this server."""
-    lines = await caller.runtime.export_audit(
+    lines = await caller.runtime.audit.export(
         caller.principal, session_id=session_id, since=since, until=until, removable=removable
     )
     return StreamingResponse(_while_valid(caller, lines), media_type=LINES)
@@ -121,7 +121,7 @@ async def export_audit(
 async def anchor_audit(caller: Authenticated) -> Response:
     """Note where every chain stands, for a text that is kept elsewhere."""
     body = await read_body(caller.request, Nothing)
-    return await once(caller, body, lambda: caller.runtime.anchor_audit(caller.principal), 201)
+    return await once(caller, body, lambda: caller.runtime.audit.anchor(caller.principal), 201)
 
 
 @router.post("/audit/prune", response_model=AuditHeads, openapi_extra=takes(Prune))
@@ -131,7 +131,7 @@ async def prune_audit(caller: Authenticated) -> Response:
 
     async def pruned() -> AuditHeads:
         heads = [ChainHead(chain=each.chain, seq=each.seq, hash=each.hash) for each in body.heads]
-        gone = await caller.runtime.prune_audit(caller.principal, body.before, heads)
+        gone = await caller.runtime.audit.prune(caller.principal, body.before, heads)
         return AuditHeads(
             heads=[AuditHead(chain=each.chain, seq=each.seq, hash=each.hash) for each in gone]
         )

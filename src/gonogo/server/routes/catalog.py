@@ -42,7 +42,7 @@ async def list_tools(caller: Authenticated) -> Response:
 @router.get("/servers", response_model=Servers)
 async def list_servers(caller: Authenticated) -> Response:
     """The foreign (MCP) servers, how they are, and what of their tools has changed."""
-    return answer(Servers(servers=await caller.runtime.servers(caller.principal)))
+    return answer(Servers(servers=await caller.runtime.servers.all(caller.principal)))
 
 
 @router.post("/tools/accept", response_model=AcceptedTool, openapi_extra=takes(Accepted))
@@ -51,7 +51,9 @@ async def accept_tool(caller: Authenticated) -> Response:
     caller.principal.require(Role.ADMIN)
     body = await read_body(caller.request, Accepted)
     runtime = caller.runtime
-    return await once(caller, body, lambda: runtime.accept_tool(caller.principal, body.name), 200)
+    return await once(
+        caller, body, lambda: runtime.servers.accept(caller.principal, body.name), 200
+    )
 
 
 @router.post(
@@ -65,7 +67,7 @@ async def vacuum(caller: Authenticated) -> Response:
     body = await read_body(caller.request, VacuumOrder)
 
     async def vacuumed() -> Vacuumed:
-        return await caller.runtime.vacuum(caller.principal, dry_run=body.dry_run)
+        return await caller.runtime.maintenance.vacuum(caller.principal, dry_run=body.dry_run)
 
     return await once(caller, body, vacuumed)
 
@@ -79,7 +81,7 @@ async def list_models(caller: Authenticated) -> Response:
 @router.get("/policy", response_model=PolicyView)
 async def get_policy(caller: Authenticated) -> Response:
     """The rules of the files, as they hold since the server began; for admins."""
-    return answer(caller.runtime.policy(caller.principal))
+    return answer(caller.runtime.policies.in_force(caller.principal))
 
 
 @router.post("/policy/check", response_model=Judgement, openapi_extra=takes(Tried))
@@ -88,20 +90,22 @@ async def check_call(caller: Authenticated) -> Response:
     body = await read_body(caller.request, Tried)
     tool = body.tool or COMMAND_TOOL
     arguments = body.arguments if body.command is None else {"command": body.command}
-    return answer(await caller.runtime.judge(caller.principal, tool, arguments, body.agent))
+    return answer(
+        await caller.runtime.policies.judge(caller.principal, tool, arguments, body.agent)
+    )
 
 
 @router.get("/grants", response_model=Grants)
 async def list_grants(caller: Authenticated, session_id: Filter = None) -> Response:
     """What approved plans may do without a question."""
-    grants = await caller.runtime.grants(caller.principal, session_id=session_id)
+    grants = await caller.runtime.plans.grants(caller.principal, session_id=session_id)
     return answer(Grants(grants=grants))
 
 
 @router.delete("/grants/{grant_id}", status_code=204)
 async def revoke_grant(caller: Authenticated, grant_id: Name) -> Response:
     """End a grant; what it covered asks again."""
-    await caller.runtime.revoke_grant(caller.principal, grant_id)
+    await caller.runtime.plans.revoke_grant(caller.principal, grant_id)
     return answer(None)
 
 
@@ -114,7 +118,7 @@ async def list_calls(
     offset: Annotated[int, Query(ge=0, lt=2**31)] = 0,
 ) -> Response:
     """Tool calls as they were judged, oldest first."""
-    calls = await caller.runtime.calls(caller.principal, session_id, since, limit, offset)
+    calls = await caller.runtime.reports.calls(caller.principal, session_id, since, limit, offset)
     return answer(Calls(calls=calls))
 
 
@@ -126,4 +130,6 @@ async def analytics(
     until: Moment | None = None,
 ) -> Response:
     """What came of the work: by default in the last thirty days, over all sessions seen."""
-    return answer(await caller.runtime.analytics(caller.principal, session_id, since, until))
+    return answer(
+        await caller.runtime.reports.analytics(caller.principal, session_id, since, until)
+    )

@@ -174,9 +174,9 @@ async def _answer(
     languages = _languages(request)
     try:
         if word is None:
-            found = await door.runtime.link_page(token)
+            found = await door.runtime.links.page(token)
         else:
-            found = await door.runtime.decide_by_link(token, word, feedback)
+            found = await door.runtime.links.decide(token, word, feedback)
     except NotFound:
         # Raises when it was one too many from this address.
         door.failures.add(address_of(request))

@@ -66,13 +66,13 @@ async def _read(caller: Caller) -> tuple[Sent, ClientMessage]:
 async def _check_session(caller: Caller, session_id: str | None) -> None:
     if session_id is None:
         raise InvalidMessage("session_id: this message needs a session")
-    await caller.runtime.session(caller.principal, session_id)
+    await caller.runtime.sessions.get(caller.principal, session_id)
 
 
 async def _outcome(caller: Caller, sent: Sent, message: ClientMessage) -> Stored:
     """What came of a message, as it is kept for a repeat of the same request."""
     try:
-        receipt = await caller.runtime.accept(
+        receipt = await caller.runtime.messages.accept(
             caller.principal, sent.session_id, message, once=_once(caller, sent)
         )
     except GonogoError as error:
@@ -116,7 +116,7 @@ async def _events(caller: Caller, stored: Stored) -> AsyncGenerator[AsyncIterato
         return
     from gonogo.runtime import Receipt
 
-    async with caller.runtime.answer(Receipt.of_json(stored["receipt"])) as events:
+    async with caller.runtime.streams.answer(Receipt.of_json(stored["receipt"])) as events:
         yield events
 
 

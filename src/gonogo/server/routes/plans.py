@@ -53,38 +53,38 @@ class WantedPlans(Page):
 @router.get("", response_model=PlanList)
 async def list_plans(caller: Authenticated, wanted: Annotated[WantedPlans, Query()]) -> Response:
     """Plans, newest first."""
-    return answer(await caller.runtime.plans(caller.principal, **wanted.model_dump()))
+    return answer(await caller.runtime.plans.page(caller.principal, **wanted.model_dump()))
 
 
 @router.get("/{plan_id}", response_model=PlanView)
 async def get_plan(caller: Authenticated, plan_id: Name) -> Response:
     """One plan in its current revision."""
-    return answer(await caller.runtime.plan(caller.principal, plan_id))
+    return answer(await caller.runtime.plans.get(caller.principal, plan_id))
 
 
 @router.get("/{plan_id}/status", response_model=PlanStatusView)
 async def get_status(caller: Authenticated, plan_id: Name) -> Response:
     """How far a plan is."""
-    return answer(await caller.runtime.plan_status(caller.principal, plan_id))
+    return answer(await caller.runtime.plans.status(caller.principal, plan_id))
 
 
 @router.get("/{plan_id}/graph", response_model=PlanGraph)
 async def get_graph(caller: Authenticated, plan_id: Name) -> Response:
     """A plan as nodes, edges and its critical path."""
-    return answer(await caller.runtime.plan_graph(caller.principal, plan_id))
+    return answer(await caller.runtime.plans.graph(caller.principal, plan_id))
 
 
 @router.get("/{plan_id}/revisions", response_model=Revisions)
 async def list_revisions(caller: Authenticated, plan_id: Name) -> Response:
     """A plan's revisions."""
-    revisions = await caller.runtime.revisions(caller.principal, plan_id)
+    revisions = await caller.runtime.plans.revisions(caller.principal, plan_id)
     return answer(Revisions(revisions=revisions))
 
 
 @router.get("/{plan_id}/revisions/{number}", response_model=RevisionView)
 async def get_revision(caller: Authenticated, plan_id: Name, number: int) -> Response:
     """One revision of a plan."""
-    return answer(await caller.runtime.revision(caller.principal, plan_id, number))
+    return answer(await caller.runtime.plans.revision(caller.principal, plan_id, number))
 
 
 @router.get("/{plan_id}/diff", response_model=PlanDiff)
@@ -95,7 +95,7 @@ async def get_plan_diff(
     to: Number,
 ) -> Response:
     """What changed between two revisions of a plan."""
-    return answer(await caller.runtime.plan_diff(caller.principal, plan_id, from_, to))
+    return answer(await caller.runtime.plans.diff(caller.principal, plan_id, from_, to))
 
 
 @router.post(
@@ -110,8 +110,8 @@ async def decide_plan(caller: Authenticated, plan_id: Name) -> Response:
     decision = PlanDecision(plan_id=plan_id, **body.model_dump(exclude_unset=True))
 
     async def decided() -> PlanView:
-        await caller.runtime.decide(caller.principal, decision)
-        return await caller.runtime.plan(caller.principal, plan_id)
+        await caller.runtime.approvals.decide(caller.principal, decision)
+        return await caller.runtime.plans.get(caller.principal, plan_id)
 
     return await _or_where_it_stands(caller, plan_id, body, decided)
 
@@ -120,14 +120,14 @@ async def decide_plan(caller: Authenticated, plan_id: Name) -> Response:
 async def check_draft(caller: Authenticated, plan_id: Name) -> Response:
     """Look an edit over before it is sent; nothing changes."""
     body = await read_body(caller.request, PlanDraft)
-    found = await caller.runtime.check_plan(caller.principal, plan_id, body.modified_subtasks)
+    found = await caller.runtime.plans.check(caller.principal, plan_id, body.modified_subtasks)
     return answer(found)
 
 
 @router.get("/{plan_id}/comments", response_model=CommentList)
 async def list_comments(caller: Authenticated, plan_id: Name) -> Response:
     """What people said of a plan, with the planner's answers."""
-    return answer(await caller.runtime.plan_comments(caller.principal, plan_id))
+    return answer(await caller.runtime.plans.comments(caller.principal, plan_id))
 
 
 @router.post(
@@ -143,7 +143,7 @@ async def comment(caller: Authenticated, plan_id: Name) -> Response:
         caller,
         plan_id,
         body,
-        lambda: caller.runtime.comment_plan(caller.principal, plan_id, **body.model_dump()),
+        lambda: caller.runtime.plans.comment(caller.principal, plan_id, **body.model_dump()),
         201,
     )
 
@@ -151,25 +151,25 @@ async def comment(caller: Authenticated, plan_id: Name) -> Response:
 @router.post("/{plan_id}/revise", status_code=202, response_model=PlanView, openapi_extra=_NO_BODY)
 async def revise(caller: Authenticated, plan_id: Name) -> Response:
     """Send a plan back to its planner, who answers every open comment."""
-    return await _steer(caller, plan_id, caller.runtime.revise_plan)
+    return await _steer(caller, plan_id, caller.runtime.plans.revise)
 
 
 @router.post("/{plan_id}/start", status_code=202, response_model=PlanView, openapi_extra=_NO_BODY)
 async def start(caller: Authenticated, plan_id: Name) -> Response:
     """Start a plan that is approved and on hold."""
-    return await _steer(caller, plan_id, caller.runtime.start_plan)
+    return await _steer(caller, plan_id, caller.runtime.plans.start)
 
 
 @router.post("/{plan_id}/pause", status_code=202, response_model=PlanView, openapi_extra=_NO_BODY)
 async def pause(caller: Authenticated, plan_id: Name) -> Response:
     """Let nothing new start."""
-    return await _steer(caller, plan_id, caller.runtime.pause_plan)
+    return await _steer(caller, plan_id, caller.runtime.plans.pause)
 
 
 @router.post("/{plan_id}/resume", status_code=202, response_model=PlanView, openapi_extra=_NO_BODY)
 async def resume(caller: Authenticated, plan_id: Name) -> Response:
     """Go on with a paused plan."""
-    return await _steer(caller, plan_id, caller.runtime.resume_plan)
+    return await _steer(caller, plan_id, caller.runtime.plans.resume)
 
 
 @router.post(
@@ -177,7 +177,7 @@ async def resume(caller: Authenticated, plan_id: Name) -> Response:
 )
 async def cancel(caller: Authenticated, plan_id: Name) -> Response:
     """Stop a plan for good."""
-    return await _cancel(caller, plan_id, caller.runtime.cancel_plan)
+    return await _cancel(caller, plan_id, caller.runtime.plans.cancel)
 
 
 @router.post(
@@ -190,7 +190,7 @@ async def replan(caller: Authenticated, plan_id: Name) -> Response:
         caller,
         plan_id,
         body,
-        lambda: caller.runtime.replan(caller.principal, plan_id, body.reason),
+        lambda: caller.runtime.plans.replan(caller.principal, plan_id, body.reason),
     )
 
 
@@ -207,7 +207,9 @@ async def roll_back(caller: Authenticated, plan_id: Name) -> Response:
         caller,
         plan_id,
         order,
-        lambda: caller.runtime.rollback(caller.principal, plan_id, **order.model_dump()),
+        lambda: caller.runtime.checkpoints.rollback(
+            caller.principal, plan_id, **order.model_dump()
+        ),
     )
 
 
@@ -219,7 +221,7 @@ async def roll_back(caller: Authenticated, plan_id: Name) -> Response:
 )
 async def retry_subtask(caller: Authenticated, plan_id: Name, subtask_id: Name) -> Response:
     """Run a failed subtask again."""
-    return await _steer(caller, plan_id, caller.runtime.retry_subtask, subtask_id)
+    return await _steer(caller, plan_id, caller.runtime.plans.retry_subtask, subtask_id)
 
 
 @router.post(
@@ -230,7 +232,7 @@ async def retry_subtask(caller: Authenticated, plan_id: Name, subtask_id: Name) 
 )
 async def skip_subtask(caller: Authenticated, plan_id: Name, subtask_id: Name) -> Response:
     """Leave a subtask out."""
-    return await _steer(caller, plan_id, caller.runtime.skip_subtask, subtask_id)
+    return await _steer(caller, plan_id, caller.runtime.plans.skip_subtask, subtask_id)
 
 
 @router.post(
@@ -241,7 +243,7 @@ async def skip_subtask(caller: Authenticated, plan_id: Name, subtask_id: Name) -
 )
 async def cancel_subtask(caller: Authenticated, plan_id: Name, subtask_id: Name) -> Response:
     """Stop one subtask; its siblings go on."""
-    return await _cancel(caller, plan_id, caller.runtime.cancel_subtask, subtask_id)
+    return await _cancel(caller, plan_id, caller.runtime.plans.cancel_subtask, subtask_id)
 
 
 async def _steer(
@@ -270,7 +272,7 @@ async def _or_where_it_stands(
     status: int = 202,
 ) -> Response:
     async def standing() -> PlanView:
-        return await caller.runtime.plan(caller.principal, plan_id)
+        return await caller.runtime.plans.get(caller.principal, plan_id)
 
     return await once(caller, body, action, status, standing)
 
@@ -291,13 +293,13 @@ async def list_checkpoints(
     caller: Authenticated, wanted: Annotated[WantedCheckpoints, Query()]
 ) -> Response:
     """A plan's checkpoints, oldest first."""
-    return answer(await caller.runtime.checkpoints(caller.principal, **wanted.model_dump()))
+    return answer(await caller.runtime.checkpoints.page(caller.principal, **wanted.model_dump()))
 
 
 @checkpoints.get("/{checkpoint_id}", response_model=CheckpointState)
 async def get_checkpoint(caller: Authenticated, checkpoint_id: Name) -> Response:
     """One checkpoint with the state that it stores, verified."""
-    return answer(await caller.runtime.checkpoint(caller.principal, checkpoint_id))
+    return answer(await caller.runtime.checkpoints.get(caller.principal, checkpoint_id))
 
 
 @checkpoints.get("/{checkpoint_id}/diff", response_model=CheckpointDiff)
@@ -305,4 +307,4 @@ async def get_checkpoint_diff(
     caller: Authenticated, checkpoint_id: Name, to: Filter = None
 ) -> Response:
     """What differs between a checkpoint's files and another one's, or the workspace now."""
-    return answer(await caller.runtime.checkpoint_diff(caller.principal, checkpoint_id, to))
+    return answer(await caller.runtime.checkpoints.diff(caller.principal, checkpoint_id, to))

@@ -32,7 +32,7 @@ async def open_session(caller: Authenticated) -> Response:
     body = await read_body(caller.request, NewSession)
     fields = body.model_dump(exclude_none=True)
     return await once(
-        caller, body, lambda: caller.runtime.open_session(caller.principal, **fields), 201
+        caller, body, lambda: caller.runtime.sessions.open(caller.principal, **fields), 201
     )
 
 
@@ -44,13 +44,13 @@ async def list_sessions(
     q: Annotated[str | None, Query(max_length=200)] = None,
 ) -> Response:
     """A page of the sessions, or of those with `q` in title, folder or id; and their number."""
-    return answer(await caller.runtime.sessions(caller.principal, limit, offset, q))
+    return answer(await caller.runtime.sessions.page(caller.principal, limit, offset, q))
 
 
 @router.get("/{session_id}", response_model=SessionView)
 async def get_session(caller: Authenticated, session_id: Name) -> Response:
     """One session."""
-    return answer(await caller.runtime.session(caller.principal, session_id))
+    return answer(await caller.runtime.sessions.get(caller.principal, session_id))
 
 
 @router.patch("/{session_id}", response_model=SessionView, openapi_extra=takes(SessionChange))
@@ -58,26 +58,28 @@ async def edit_session(caller: Authenticated, session_id: Name) -> Response:
     """Change a session's title or language; without one of its own it is that of what is said."""
     change = await read_body(caller.request, SessionChange)
     fields = change.model_dump(exclude_unset=True)
-    return answer(await caller.runtime.edit_session(caller.principal, session_id, **fields))
+    return answer(await caller.runtime.sessions.edit(caller.principal, session_id, **fields))
 
 
 @router.delete("/{session_id}", status_code=204)
 async def delete_session(caller: Authenticated, session_id: Name) -> Response:
     """Delete a session; its id never comes back."""
-    await caller.runtime.delete_session(caller.principal, session_id)
+    await caller.runtime.sessions.delete(caller.principal, session_id)
     return answer(None)
 
 
 @router.get("/{session_id}/history", response_model=History)
 async def get_history(caller: Authenticated, session_id: Name, by_people: bool = False) -> Response:
     """A session's messages, or only what people said in it."""
-    return answer(await caller.runtime.history(caller.principal, session_id, by_people=by_people))
+    return answer(
+        await caller.runtime.sessions.history(caller.principal, session_id, by_people=by_people)
+    )
 
 
 @router.get("/{session_id}/pending-approvals", response_model=PendingApprovals)
 async def get_pending(caller: Authenticated, session_id: Name) -> Response:
     """What a session waits for."""
-    return answer(await caller.runtime.pending(caller.principal, session_id))
+    return answer(await caller.runtime.sessions.pending(caller.principal, session_id))
 
 
 @router.post(
@@ -93,7 +95,7 @@ async def add_rule(caller: Authenticated, session_id: Name) -> Response:
     return await once(
         caller,
         body,
-        lambda: caller.runtime.add_session_rule(caller.principal, session_id, body.rule),
+        lambda: caller.runtime.sessions.add_rule(caller.principal, session_id, body.rule),
         201,
     )
 
@@ -102,14 +104,14 @@ async def add_rule(caller: Authenticated, session_id: Name) -> Response:
 async def list_rules(caller: Authenticated, session_id: Name) -> Response:
     """The rules that hold in the session."""
     return answer(
-        SessionRules(rules=await caller.runtime.session_rules(caller.principal, session_id))
+        SessionRules(rules=await caller.runtime.sessions.rules(caller.principal, session_id))
     )
 
 
 @router.delete("/{session_id}/rules/{rule_id}", status_code=204)
 async def remove_rule(caller: Authenticated, session_id: Name, rule_id: Name) -> Response:
     """End a rule of the session; what it allowed asks again."""
-    await caller.runtime.remove_session_rule(caller.principal, session_id, rule_id)
+    await caller.runtime.sessions.remove_rule(caller.principal, session_id, rule_id)
     return answer(None)
 
 
@@ -125,7 +127,7 @@ async def get_log(
     limit: Annotated[int, Query(ge=1, le=1_000)] = 500,
 ) -> Response:
     """The latest events of a session before a seq, or at its end; oldest first."""
-    events = await caller.runtime.log_page(caller.principal, session_id, before, limit)
+    events = await caller.runtime.sessions.log_page(caller.principal, session_id, before, limit)
     return Response(as_json({"events": events}), media_type="application/json")
 
 
@@ -141,11 +143,11 @@ async def follow_events(
     last_event_id: Annotated[str | None, Header()] = None,
 ) -> Response:
     """Every event of a session: what the reader missed, then live."""
-    view = await caller.runtime.session(caller.principal, session_id)
+    view = await caller.runtime.sessions.get(caller.principal, session_id)
     cursor = read_cursor(last_event_id or after or "0", view)
     return EventStream(
         caller,
-        lambda: caller.runtime.follow(caller.principal, session_id, cursor),
+        lambda: caller.runtime.streams.follow(caller.principal, session_id, cursor),
         ends=False,
     )
 
