@@ -3,11 +3,12 @@
 import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
 import anyio
+from msgspec.structs import replace
 
 from gonogo.domain.messages import parse_message
 from gonogo.llm import ScriptedModel

@@ -5,15 +5,15 @@ Each is read whole and refused at its first defect, which is told with file and 
 
 import re
 import tomllib
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
+
+from msgspec import Struct
 
 from gonogo.domain.errors import InvalidMessage
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableFile:
+class TableFile(Struct, frozen=True, kw_only=True):
     """A kind of file that holds tables of some names and nothing else."""
 
     what: str

@@ -1,11 +1,11 @@
 """An exported log: whatever is changed, removed, moved or put in is found, without a server."""
 
 import json
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from gonogo.domain.audit_chain import (
     ANCHORED,

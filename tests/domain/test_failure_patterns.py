@@ -1,12 +1,12 @@
 """Failures told by their words: the cases hold, and words out of place do not mislead."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from gonogo.domain.errors import (
     Conflict,

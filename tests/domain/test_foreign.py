@@ -1,9 +1,9 @@
 """Foreign tools have names that cannot be mistaken, and count only as they were accepted."""
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from gonogo.domain.tool_calls import (
     MOST_CHANGES,

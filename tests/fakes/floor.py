@@ -13,10 +13,12 @@ import json
 from collections import Counter
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import asdict
 
 from fakes import rows
 from fakes.floor_answers import Rest, ToPlan, ToReplan, ToWork, question, search

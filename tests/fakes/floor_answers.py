@@ -4,7 +4,9 @@ They do to the store what the orchestrator does, without its conversations.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from msgspec.structs import replace
 
 from gonogo.domain.plan import Subtask
 from gonogo.domain.records import Approval, Plan

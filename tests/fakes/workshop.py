@@ -2,11 +2,12 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import anyio
+from msgspec.structs import replace
 
 from fakes import rows
 from gonogo.domain.failures import Absence

@@ -4,8 +4,10 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from gonogo.domain.tool_calls import Verdict
 from gonogo.policy import ParsedCommand, PolicyContext, check_command, load_contexts, parse_command

@@ -1,10 +1,10 @@
 """The policy holds its cases: nothing is allowed that should not be, and ordinary work flows."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from gonogo.domain.errors import InvalidMessage
 from gonogo.policy import check_command, load_contexts, read_contexts

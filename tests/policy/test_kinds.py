@@ -1,8 +1,7 @@
 """What may stand where in the words of known programs: each kind of word, and what it refuses."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from gonogo.policy import check_command, read_contexts
 

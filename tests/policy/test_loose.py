@@ -4,10 +4,10 @@ Only for denying. What is merely not understood asks, however odd it looks.
 """
 
 import shlex
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from gonogo.policy import check_command, load_contexts
 

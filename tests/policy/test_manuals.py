@@ -4,10 +4,10 @@ Each case has rules as broad as a person may write them; a rule that is refused 
 """
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from gonogo.policy import check_command, read_contexts
 from gonogo.workspace import Sandbox

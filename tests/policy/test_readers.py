@@ -3,10 +3,10 @@
 import itertools
 import json
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from gonogo.domain.plan import Scope
 from gonogo.domain.tool_calls import Access, Call, Grant, ToolClass

@@ -1,9 +1,9 @@
 """What people are told of a verdict: what in it was met, in the words they typed."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from gonogo.domain.plan import Scope
 from gonogo.domain.tool_calls import Access, Call, Grant, ToolClass

@@ -1,8 +1,7 @@
 """The verdict's order: built-in deny, deny, ask, allow, the plan's grant, the default."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from gonogo.domain.plan import Scope
 from gonogo.domain.tool_calls import Access, Call, Grant, ToolClass

@@ -10,8 +10,9 @@ import importlib
 import json
 import pkgutil
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from fakes.golden import kept
 from gonogo import policy

@@ -5,12 +5,12 @@ import json
 import os
 import signal
 import sys
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
 import anyio
 import pytest
+from msgspec.structs import replace
 
 from fakes.world import (
     LIMIT,
@@ -553,7 +553,7 @@ async def test_a_failed_attempt_that_was_being_undone_is_not_gone_on_with(make, 
 
 DIES = """
 import json, os, signal, sys
-from dataclasses import replace
+from msgspec.structs import replace
 from pathlib import Path
 import anyio
 from gonogo.llm import ScriptedModel

@@ -299,5 +299,5 @@ async def test_of_one_session_nothing_counts_that_happened_in_another(store: Sto
     ]
 
     assert own == every
-    assert all(getattr(own, name) for name in Counted.__dataclass_fields__)
-    assert not any(getattr(other, name) for name in Counted.__dataclass_fields__)
+    assert all(getattr(own, name) for name in Counted.__struct_fields__)
+    assert not any(getattr(other, name) for name in Counted.__struct_fields__)

@@ -1,7 +1,8 @@
 """Logins of browsers: few for each principal, and none that is over."""
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+
+from msgspec.structs import replace
 
 from fakes.rows import at
 from gonogo.domain.identity import Login

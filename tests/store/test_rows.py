@@ -1,9 +1,9 @@
 """Rows: each store function gives back what was put in, in the order that it promises."""
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from fakes.rows import (
     NOW,

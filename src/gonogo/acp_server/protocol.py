@@ -9,11 +9,11 @@ import logging
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, cast
 
 import anyio
 from acp import RequestError
+from msgspec import Struct
 from pydantic import BaseModel, ValidationError
 
 from gonogo.client import Unreachable
@@ -45,8 +45,7 @@ _CODES: tuple[tuple[type[GonogoError], int], ...] = (
 T = TypeVar("T", bound=BaseModel)
 
 
-@dataclass(frozen=True, slots=True)
-class Route(Generic[T]):
+class Route(Struct, Generic[T], frozen=True):
     """A method: what its parameters are, and who answers it."""
 
     model: type[T]

@@ -8,11 +8,12 @@ import stat
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
 import anyio
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from gonogo.cli.folder import Folder
 from gonogo.domain.errors import GonogoError
@@ -21,8 +22,7 @@ from gonogo.settings import Settings
 State = Literal["ok", "weak", "bad"]
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(Struct, frozen=True):
     """One finding. `weak` works with less; `bad` has to be mended first."""
 
     name: str

@@ -6,11 +6,11 @@ import subprocess
 import sys
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import ExitStack, aclosing, asynccontextmanager, nullcontext, suppress
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import anyio
 import anyio.abc
+from msgspec import Struct, field
 
 from gonogo.cli.folder import Folder, environment, hold, read_settings
 from gonogo.cli.session.interrupts import Interrupts
@@ -40,8 +40,7 @@ _PLANS = 100
 TOKEN_NAME = "state-folder"  # noqa: S105 - its name, not the secret
 
 
-@dataclass(frozen=True, slots=True)
-class RuntimeLink:
+class RuntimeLink(Struct, frozen=True):
     """A way to the runtime."""
 
     client: Client
@@ -291,8 +290,7 @@ _AGAIN = 5.0
 _LOG = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessPlace:
+class ProcessPlace(Struct, frozen=True):
     """Where this process stands."""
 
     folder: Folder

@@ -5,13 +5,13 @@ import os
 import sys
 from collections.abc import Generator, Mapping
 from contextlib import ExitStack, aclosing, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import anyio
 import typer
+from msgspec import Struct
 
 from gonogo.cli.daemon import GLANCE, lasting, leave_token, linked, start_successor
 from gonogo.cli.folder import Folder, hold, read_settings
@@ -33,8 +33,7 @@ _LINK_MINUTES = 10
 _MOMENT = 0.5
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
+class Address(Struct, frozen=True):
     """How the server is reached, besides its host and port."""
 
     auth: bool
@@ -109,8 +108,7 @@ async def _serve(settings: Settings, folder: Folder, address: Address) -> None:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Public:
+class _Public(Struct, frozen=True):
     """What the server is called besides by its own address."""
 
     hosts: tuple[str, ...] = ()

@@ -7,10 +7,11 @@ import stat
 import sys
 from collections.abc import Generator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from gonogo.cli.support import Stop
 from gonogo.settings import Settings
@@ -57,8 +58,7 @@ _LONGEST_SOCKET = 100
 """The kernel's limit for a socket's path is 108 bytes, on other systems 104."""
 
 
-@dataclass(frozen=True, slots=True)
-class Folder:
+class Folder(Struct, frozen=True):
     """The state folder and the names in it."""
 
     home: Path

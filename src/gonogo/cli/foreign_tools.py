@@ -1,8 +1,9 @@
 """Tools of MCP servers at the terminal: what is known of them, and accepting what changed."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import datetime
+
+from msgspec.structs import replace
 
 from gonogo.cli.daemon import connected, linked
 from gonogo.cli.folder import read_settings

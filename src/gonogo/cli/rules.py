@@ -4,12 +4,13 @@ import shlex
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
 import typer
+from msgspec import Struct, field
+from msgspec.structs import replace
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from gonogo.cli.commands.analytics import moment
@@ -249,8 +250,7 @@ async def explain_call(
     return Exit.DONE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _CallPlace:
+class _CallPlace(Struct, frozen=True, kw_only=True):
     """Where the call would run."""
 
     workspace: Path
@@ -334,8 +334,7 @@ _NOBODY = tuple(told(UNATTENDED, locale) for locale in LOCALES)
 _UNCOVERED = ("default:", "builtin:changed-tool")
 
 
-@dataclass(frozen=True, slots=True)
-class Changed:
+class Changed(Struct, frozen=True):
     """A call on which other rules say something else."""
 
     call: CallView

@@ -2,11 +2,11 @@
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import asdict
 from datetime import datetime
 from typing import Any, Literal
 
 import anyio
+from msgspec.structs import asdict
 from pydantic import BaseModel
 
 from gonogo.client.transport import EventBody, StreamQuery, Transport, given, named

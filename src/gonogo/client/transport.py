@@ -3,7 +3,6 @@
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
@@ -12,6 +11,7 @@ from uuid import uuid4
 
 import anyio
 import httpx
+from msgspec import Struct, field
 from pydantic import BaseModel, ValidationError
 
 from gonogo.domain.errors import (
@@ -309,8 +309,7 @@ class Transport:
             yield read_stream(answer.aiter_bytes())
 
 
-@dataclass(slots=True, kw_only=True)
-class StreamQuery:
+class StreamQuery(Struct, kw_only=True):
     """What a stream is asked with, each time that it has to be opened."""
 
     method: str
@@ -339,8 +338,7 @@ class StreamQuery:
         return True
 
 
-@dataclass(slots=True)
-class _Breaks:
+class _Breaks(Struct):
     """How often a stream broke without an event between."""
 
     count: int = 0

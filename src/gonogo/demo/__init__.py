@@ -9,10 +9,11 @@ import json
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 TASKS = {
     "en": "One test fails, please find out why and fix it. Also add a --json flag, with a test, "
@@ -26,8 +27,7 @@ _PACKED = ".txt"
 _AUTHOR = ("-c", "user.name=gonogo demo", "-c", "user.email=demo@localhost")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TestRun:
+class TestRun(Struct, frozen=True, kw_only=True):
     """How a run of the sample's own tests ended."""
 
     passed: bool

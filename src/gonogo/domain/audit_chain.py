@@ -15,9 +15,10 @@ import json
 import re
 import secrets
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Self, cast
+
+from msgspec import Struct
 
 from gonogo.domain.errors import InvalidCursor, InvalidMessage
 from gonogo.domain.strict_json import canonical_json
@@ -34,8 +35,7 @@ _ANCHOR = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChainLink:
+class ChainLink(Struct, frozen=True, kw_only=True):
     """One entry, as its hash sees it: the time is text."""
 
     chain: str
@@ -80,8 +80,7 @@ _FIELDS = tuple(name for name in ChainLink.__annotations__ if name not in _SEALE
 _TYPES: dict[str, tuple[type, ...]] = {"seq": (int,), "salt": (str, type(None))}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChainHead:
+class ChainHead(Struct, frozen=True, kw_only=True):
     """A place in a chain, and the hash of the entry there."""
 
     chain: str
@@ -89,8 +88,7 @@ class ChainHead:
     hash: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Anchor:
+class Anchor(Struct, frozen=True, kw_only=True):
     """Where all chains stood: an entry of the system's chain, which names the others' heads."""
 
     at: str
@@ -416,8 +414,7 @@ _MOST = 2**31
 _NOT_A_PLACE = "before is no place in the audit log; use the `before` of the page that you have"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AuditFilter:
+class AuditFilter(Struct, frozen=True, kw_only=True):
     """Which entries are wanted; what is None does not matter."""
 
     actor: str | None = None
@@ -429,8 +426,7 @@ class AuditFilter:
     """Not itself included."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AuditPlace:
+class AuditPlace(Struct, frozen=True, kw_only=True):
     """Where an entry stands among those of all chains."""
 
     ts: datetime

@@ -8,8 +8,9 @@ that it names and does not wait for.
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol, cast
+
+from msgspec import Struct
 
 from gonogo.domain.errors import InvalidPlan, defects_of
 from gonogo.domain.failures import Category, Classified, Severity
@@ -165,8 +166,7 @@ _TOKEN = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(Struct, frozen=True):
     """One word or sign of a condition."""
 
     kind: str
@@ -174,8 +174,7 @@ class Token:
     text: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Condition:
+class Condition(Struct, frozen=True, kw_only=True):
     """A condition that was read."""
 
     text: str
@@ -350,8 +349,7 @@ class UnmetReference(Classified):
         super().__init__(message, severity=severity, category=Category.DEPENDENCY)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reference:
+class Reference(Struct, frozen=True, kw_only=True):
     """One place in the inputs of a subtask that names a result."""
 
     text: str

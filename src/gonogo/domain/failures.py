@@ -12,6 +12,8 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
+from msgspec import Struct
+
 from gonogo.domain.base import Frozen
 from gonogo.domain.errors import (
     GonogoError,
@@ -156,8 +158,7 @@ def retry_delay(policy: RetryPolicy | None, failure: Failure, attempt: int) -> f
 _C, _S = Category, Severity
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FailureRule:
+class FailureRule(Struct, frozen=True, kw_only=True):
     """What some words of a failure stand for."""
 
     name: str

@@ -4,13 +4,15 @@ An error says that the plan cannot work as it is written, and refuses it; a warn
 go wrong; information only tells. Every finding is a code with fields; the words are texts.
 """
 
+import dataclasses
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
 from itertools import chain, product
+
+from msgspec import Struct, field
 
 from gonogo.domain.base import Frozen
 from gonogo.domain.conditions import gives_no_answer, never_true, read_condition, references
@@ -85,8 +87,7 @@ _MAX_PAIR = 20_000
 """Steps for one pair of globs."""
 
 
-@dataclass(slots=True)
-class Overlaps:
+class Overlaps(Struct):
     """Compares globs, and remembers what it found.
 
     What would take longer than `steps` in all is not compared: `exhausted` then says so.
@@ -244,8 +245,7 @@ _PATH_ARGUMENTS = ("path", "source", "destination")
 _PATHLESS = "apply_patch"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProfileFacts:
+class ProfileFacts(Struct, frozen=True, kw_only=True):
     """What findings need to know of an agent."""
 
     tools: tuple[str, ...]
@@ -253,8 +253,7 @@ class ProfileFacts:
     """Globs of the files that it may write; None: any, `()`: none."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reach:
+class Reach(Struct, frozen=True, kw_only=True):
     """What one subtask could do without a question, if the plan is approved."""
 
     offered: frozenset[str]
@@ -382,7 +381,7 @@ def findings(
     return (*found[:MAX_FINDINGS], more)
 
 
-@dataclass(slots=True)
+@dataclasses.dataclass(slots=True)
 class _Look:
     """A plan and all that is known about it."""
 
@@ -393,9 +392,9 @@ class _Look:
     asks: Callable[[Subtask, str], str | None]
     takes_no_more: Callable[[str], bool]
     attended: bool
-    above: Mapping[str, frozenset[str]] = field(init=False)
-    reach: Mapping[str, Reach] = field(init=False)
-    overlaps: Overlaps = field(default_factory=Overlaps)
+    above: Mapping[str, frozenset[str]] = dataclasses.field(init=False)
+    reach: Mapping[str, Reach] = dataclasses.field(init=False)
+    overlaps: Overlaps = dataclasses.field(default_factory=Overlaps)
 
     def __post_init__(self) -> None:
         """Work out who waits for whom, and what each could do."""

@@ -1,11 +1,12 @@
 """Who asks: a principal with a role, and how a token says who that is."""
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import IntEnum
 from hashlib import sha256
 from typing import Any, Literal, cast
+
+from msgspec import Struct
 
 from gonogo.domain.base import Frozen
 from gonogo.domain.errors import Forbidden, NoRole, NotValid
@@ -46,8 +47,7 @@ class Principal(Frozen):
             raise Forbidden(f"This needs the role {role.word}; {self.name} is {self.role.word}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Login:
+class Login(Struct, frozen=True, kw_only=True):
     """Somebody who is signed in with a browser."""
 
     secret_hash: str
@@ -86,16 +86,14 @@ _MAX_NAME, _MAX_SUBJECT, _MAX_KID = 100, 255, 256
 _END_OF_TIME = 253_402_300_799
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TokenHeader:
+class TokenHeader(Struct, frozen=True, kw_only=True):
     """How a token says that it is signed."""
 
     algorithm: str
     key_id: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Expected:
+class Expected(Struct, frozen=True, kw_only=True):
     """Whose tokens count, and what their words mean here."""
 
     issuer: str
@@ -106,8 +104,7 @@ class Expected:
     name_claim: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Person:
+class Person(Struct, frozen=True, kw_only=True):
     """Whom a valid token names."""
 
     id: str
@@ -128,8 +125,7 @@ class Person:
         return f"{name} ({self.id[:_ID_SHOWN]})"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sight:
+class Sight(Struct, frozen=True, kw_only=True):
     """How somebody of a provider was when they were here last."""
 
     issuer: str
@@ -137,8 +133,7 @@ class Sight:
     at: datetime
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Memory:
+class Memory(Struct, frozen=True, kw_only=True):
     """What the people of a provider may do while they are not there: what they last could.
 
     By the mapping of now, for a time, and for people of this provider alone.

@@ -6,11 +6,11 @@ a name leads, an address that is not public is refused unless the operator has l
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Annotated, Any, cast
 from urllib.parse import urlsplit
 
+from msgspec import Struct
 from pydantic import BeforeValidator
 
 WEB_PORTS = frozenset({80, 443})
@@ -28,8 +28,7 @@ Address = IPv4Address | IPv6Address
 Range = IPv4Network | IPv6Network
 
 
-@dataclass(frozen=True, slots=True)
-class HostPattern:
+class HostPattern(Struct, frozen=True):
     """One entry of a list: a name, `*.` and a domain, or an address; with or without a port."""
 
     host: str
@@ -150,8 +149,7 @@ def names_host(allowed: bool | tuple[str, ...], host: str, port: int) -> bool:
     return any(read_pattern(each).covers(host, port) for each in allowed)
 
 
-@dataclass(frozen=True, slots=True)
-class PrivateHosts:
+class PrivateHosts(Struct, frozen=True):
     """What an operator lets commands reach although it is not public."""
 
     ranges: tuple[Range, ...] = ()

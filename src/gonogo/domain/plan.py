@@ -7,11 +7,11 @@ come through `parse_subtasks`, which either gives a valid graph or says what is 
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
+from msgspec import Struct
 from pydantic import Field, StringConstraints, ValidationError
 
 from gonogo.domain.base import Frozen
@@ -50,8 +50,7 @@ class Worker(StrEnum):
     """Neither: the kind does it by itself, or with a model alone."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KindRule:
+class KindRule(Struct, frozen=True, kw_only=True):
     """What a plan must say of a subtask of one kind."""
 
     name: str

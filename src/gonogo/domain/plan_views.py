@@ -1,8 +1,9 @@
 """What clients are shown of plans: how far they are, what changed, what was or can be undone."""
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, cast
+
+from msgspec import Struct
 
 from gonogo.domain.base import View
 from gonogo.domain.plan import Revision, Subtask
@@ -247,8 +248,7 @@ class PlanGraph(View):
 # What changed between two revisions of a plan.
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanChanges:
+class PlanChanges(Struct, frozen=True, kw_only=True):
     """Subtasks that came, went, or are other than they were."""
 
     added: tuple[Subtask, ...]

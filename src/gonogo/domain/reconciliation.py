@@ -6,8 +6,9 @@ an entry speaks of has to be there.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, cast
+
+from msgspec import Struct
 
 from gonogo.domain.audit_chain import DELETED, OPENED, SYSTEM, ChainLink
 from gonogo.domain.states import ApprovalStatus
@@ -24,8 +25,7 @@ _OF_SUBJECTS = frozenset({OPENED, DELETED, "token.created", "token.revoked", "gr
 _REFERENCES = ("approval_id", "call_id", "plan_id", "rule_id", "link_id", "comment_id")
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(Struct, frozen=True):
     """That something was done, as an entry or a row of the database says it."""
 
     action: str
@@ -37,8 +37,7 @@ class Claim:
     """Of what was decided or ran, where both say it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Holding:
+class Holding(Struct, frozen=True):
     """A claim of the database."""
 
     claim: Claim

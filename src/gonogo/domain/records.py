@@ -4,9 +4,10 @@ Records are read in one transaction and may be stale in the next; whoever change
 the status (and epoch) that the record shows with the row's, in the same statement.
 """
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+
+from msgspec import Struct
 
 from gonogo.domain.states import (
     ApprovalKind,
@@ -22,8 +23,7 @@ MAIN = "main"
 """The thread of a session's own conversation; a subtask's thread is its key."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Session:
+class Session(Struct, frozen=True, kw_only=True):
     """A user's conversation with the runtime, bound to one workspace."""
 
     id: str
@@ -42,8 +42,7 @@ class Session:
     updated_at: datetime
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Turn:
+class Turn(Struct, frozen=True, kw_only=True):
     """The work from one user message."""
 
     id: str
@@ -62,8 +61,7 @@ class Turn:
     """The absence of the model that it waits for, if it does."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class Plan(Struct, frozen=True, kw_only=True):
     """A plan: its life, whatever its current revision says."""
 
     id: str
@@ -109,8 +107,7 @@ class Plan:
     """The revision that was approved last: nothing else of the plan ever runs."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Comment:
+class Comment(Struct, frozen=True, kw_only=True):
     """What a person said of a plan, or of one of its subtasks, before it was decided."""
 
     id: str
@@ -130,8 +127,7 @@ class Comment:
     answered_at: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SubtaskRow:
+class SubtaskRow(Struct, frozen=True, kw_only=True):
     """Where one subtask of one revision stands. `key` names its thread and its job."""
 
     key: str
@@ -155,8 +151,7 @@ class SubtaskRow:
     """What the attempt had worked when it last gave up its place, waiting not counted."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallRow:
+class CallRow(Struct, frozen=True, kw_only=True):
     """One tool call, from its proposal to its one result."""
 
     id: str
@@ -197,8 +192,7 @@ class CallRow:
         return self.status is CallStatus.STARTED and came
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Watch:
+class Watch(Struct, frozen=True, kw_only=True):
     """What stood guarded in a workspace before a command, until somebody has looked after it."""
 
     call_id: str
@@ -217,8 +211,7 @@ class Watch:
     created_at: datetime
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Approval:
+class Approval(Struct, frozen=True, kw_only=True):
     """A durable question to a person, and its answer."""
 
     id: str
@@ -248,8 +241,7 @@ class Approval:
     escalated_at: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Vote:
+class Vote(Struct, frozen=True, kw_only=True):
     """One person's approval of a question that needs several; a later one takes its place."""
 
     approval_id: str
@@ -260,8 +252,7 @@ class Vote:
     created_at: datetime
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GrantRow:
+class GrantRow(Struct, frozen=True, kw_only=True):
     """What an approved revision allows one of its subtasks."""
 
     id: str
@@ -276,8 +267,7 @@ class GrantRow:
     ended_because: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionRule:
+class SessionRule(Struct, frozen=True, kw_only=True):
     """A rule that a person made for one session. `position` is the number in its name."""
 
     id: str
@@ -291,8 +281,7 @@ class SessionRule:
     """The plan that it holds in; None: it holds in the whole session."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Checkpoint:
+class Checkpoint(Struct, frozen=True, kw_only=True):
     """A place that a rollback can go back to."""
 
     id: str
@@ -317,8 +306,7 @@ class Checkpoint:
     """When its snapshot, and what was changed until then, was given up; the hash leaves it out."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileChange:
+class FileChange(Struct, frozen=True, kw_only=True):
     """What one call did to one file. States are those of snapshots, as JSON; None is no file."""
 
     id: int
@@ -336,8 +324,7 @@ class FileChange:
     created_at: datetime
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelRequestRow:
+class ModelRequestRow(Struct, frozen=True, kw_only=True):
     """One request to a model: `reserved` before it is sent, then `done` or `failed`."""
 
     id: str
@@ -356,8 +343,7 @@ class ModelRequestRow:
     created_at: datetime
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Timer:
+class Timer(Struct, frozen=True, kw_only=True):
     """Something to do at a time, whoever lives then."""
 
     kind: str
@@ -365,8 +351,7 @@ class Timer:
     run_at: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
+class Job(Struct, frozen=True):
     """Something to go on with now: drive one turn, plan or subtask as far as it goes.
 
     `epoch` is that of the row when the job was made, where its kind has one: the holder's proof.
@@ -379,8 +364,7 @@ class Job:
     """When the work that this job goes on with began, if whoever made the job knew."""
 
 
-@dataclass(frozen=True, slots=True)
-class JobStop:
+class JobStop(Struct, frozen=True):
     """A running job whose work has been taken from it: end what it spawned."""
 
     kind: str

@@ -6,10 +6,11 @@ progress.
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
+
+from msgspec import Struct
 
 from gonogo.domain.errors import InternalFailure, InvalidPlan
 from gonogo.domain.failures import Failure, Severity
@@ -19,8 +20,7 @@ from gonogo.domain.strict_json import canonical_json
 from gonogo.domain.tool_calls import Message, Reply, ToolAnswer, UserText
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplanRules:
+class ReplanRules(Struct, frozen=True, kw_only=True):
     """What an operator lets failures do to plans."""
 
     severities: frozenset[Severity] = frozenset({Severity.CRITICAL, Severity.HIGH})
@@ -222,8 +222,7 @@ class LoopKind(StrEnum):
     """Replies that only talk, with nobody answering."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoopLimits:
+class LoopLimits(Struct, frozen=True, kw_only=True):
     """How often is too often. Each is the number that is stopped, not the last one allowed."""
 
     repeated: int = 4
@@ -233,8 +232,7 @@ class LoopLimits:
     monologue: int = 3
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stuck:
+class Stuck(Struct, frozen=True, kw_only=True):
     """A loop that was found."""
 
     kind: LoopKind
@@ -250,8 +248,7 @@ class Stuck:
         return f"stuck_{self.kind}"
 
 
-@dataclass(frozen=True, slots=True)
-class _Step:
+class _Step(Struct, frozen=True):
     """What one reply had done: all its calls that have their results."""
 
     calls: tuple[tuple[str, str, str], ...]
@@ -382,8 +379,7 @@ DEFAULT_OUTPUT = 1_000
 _BYTES_PER_TOKEN = 4
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Used:
+class Used(Struct, frozen=True, kw_only=True):
     """What model requests took so far; one under way counts as what it was estimated to take."""
 
     requests: int = 0
@@ -404,8 +400,7 @@ class Used:
         }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Excess:
+class Excess(Struct, frozen=True, kw_only=True):
     """A limit that one more step would pass."""
 
     what: str

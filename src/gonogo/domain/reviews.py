@@ -4,10 +4,11 @@ import base64
 import hmac
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Literal, cast
+
+from msgspec import Struct, field
 
 from gonogo.domain.base import Frozen
 from gonogo.domain.errors import InvalidMessage, InvalidPlan
@@ -147,8 +148,7 @@ def _role(word: RoleWord) -> Role:
     return Role[word.upper()]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Deed:
+class Deed(Struct, frozen=True, kw_only=True):
     """What a question is about, as reviews look at it: a call, or what a subtask could do."""
 
     agent: str | None = None
@@ -170,8 +170,7 @@ def deed_of(agent: str, tool: str, access: Access) -> Deed:
     )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Doings:
+class Doings(Struct, frozen=True, kw_only=True):
     """Finds what subtasks could do once their plan is approved."""
 
     agents: Mapping[str, ProfileFacts] = field(default_factory=dict[str, ProfileFacts])
@@ -303,8 +302,7 @@ class DeliveryStatus(StrEnum):
     FAILED = "failed"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Delivery:
+class Delivery(Struct, frozen=True, kw_only=True):
     """One message for one hook, written with the change that it tells of."""
 
     id: str
@@ -326,8 +324,7 @@ class Delivery:
     finished_at: datetime | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DecisionLink:
+class DecisionLink(Struct, frozen=True, kw_only=True):
     """A right to decide one question once, in somebody's name."""
 
     id: str

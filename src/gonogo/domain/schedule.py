@@ -12,11 +12,12 @@ says, it can start nothing early and leave nothing out.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass
 from datetime import datetime
 from graphlib import TopologicalSorter
 from types import MappingProxyType
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from gonogo.domain.plan import Subtask
 from gonogo.domain.states import SUBTASK, PlanStatus, SubtaskStatus
@@ -38,8 +39,7 @@ class SubtaskStanding(NamedTuple):
     """It was skipped because its own condition is false."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outlook:
+class Outlook(Struct, frozen=True, kw_only=True):
     """What a strategy may look at besides the subtasks that are ready."""
 
     standings: Mapping[str, SubtaskStanding]
@@ -84,8 +84,7 @@ def remaining_minutes(subtasks: Sequence[Subtask]) -> Mapping[str, float]:
     return after
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Round:
+class Round(Struct, frozen=True, kw_only=True):
     """What to do now. At most one of `start`, `skip` and `outcome` says that nothing is left."""
 
     start: tuple[str, ...] = ()

@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from itertools import takewhile
 from typing import Annotated, Any, Literal
 
+from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from gonogo.domain.base import Frozen
@@ -181,8 +181,7 @@ def server_of(name: str) -> str | None:
     return server if between and tool else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sighting:
+class Sighting(Struct, frozen=True, kw_only=True):
     """A tool as its server described it from a moment on."""
 
     name: str
@@ -196,8 +195,7 @@ class Sighting:
     accepted_by: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class ToolHistory:
+class ToolHistory(Struct, frozen=True):
     """What was seen of one tool, oldest first; at least once."""
 
     sightings: Sequence[Sighting]

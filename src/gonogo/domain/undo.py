@@ -9,10 +9,11 @@ blob and mode where they are known.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
 from datetime import UTC
 from itertools import pairwise
 from typing import Any
+
+from msgspec import Struct
 
 from gonogo.domain.records import Checkpoint, FileChange
 from gonogo.domain.states import SubtaskStatus
@@ -24,8 +25,7 @@ COMMAND = "command"
 """The origin of what changed while a command ran."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PathUndo:
+class PathUndo(Struct, frozen=True, kw_only=True):
     """What became of one file, as far as it is to be undone."""
 
     path: str
@@ -54,8 +54,7 @@ class PathUndo:
         return any("unknown" in (change.after or {}) for change in self.changes)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reckoning:
+class Reckoning(Struct, frozen=True, kw_only=True):
     """What is to be undone."""
 
     paths: tuple[PathUndo, ...]
@@ -168,7 +167,7 @@ _LETTERS = {
     _S.CANCELLED: "x",
 }
 _LATER = frozenset({"hash", "swept_at"})
-_FACTS = tuple(field.name for field in fields(Checkpoint) if field.name not in _LATER)
+_FACTS = tuple(name for name in Checkpoint.__struct_fields__ if name not in _LATER)
 _WORDS = {letter: status for status, letter in _LETTERS.items()}
 
 

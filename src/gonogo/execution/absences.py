@@ -6,8 +6,9 @@ model has answered.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from gonogo.domain.errors import ModelFailed
 from gonogo.domain.events import ModelWaited, WaitFacts
@@ -21,8 +22,7 @@ from gonogo.store.jobs import drop_timer, set_timer
 from gonogo.store.sessions import spoken_in
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelWait:
+class ModelWait(Struct, frozen=True, kw_only=True):
     """Who waits for a model: a job, and where events say that it happens."""
 
     session_id: str

@@ -2,10 +2,11 @@
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from datetime import timedelta
 
 import anyio.to_thread
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gonogo.domain.errors import ToolFailed
 from gonogo.domain.events import CheckpointCreated, CheckpointFacts
@@ -84,8 +85,7 @@ _ANSWERS = timedelta(days=7)
 """For how long a request can be repeated under its key."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sweeps:
+class Sweeps(Struct, frozen=True, kw_only=True):
     """Takes away what is kept for nobody."""
 
     store: Store

@@ -10,13 +10,13 @@ import logging
 import os
 import shutil
 from collections.abc import Awaitable, Callable, Collection, Iterable
-from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import anyio
 import anyio.to_thread
+from msgspec import Struct, field
 
 from gonogo.domain.audit_chain import DELETED, SYSTEM
 from gonogo.domain.errors import ToolFailed
@@ -43,8 +43,7 @@ _PATIENCE = 5.0
 """Seconds for which whoever deletes a session waits until it is erased."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Erasures:
+class Erasures(Struct, frozen=True, kw_only=True):
     """Erases sessions that were deleted."""
 
     store: Store

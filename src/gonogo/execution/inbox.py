@@ -1,6 +1,6 @@
 """The inbox: takes a user's message in, and says when it will be answered."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from gonogo.domain.events import AgentSwitched, AssistantMessage, SwitchFacts
 from gonogo.domain.records import MAIN, CallRow, Session, Turn
@@ -18,15 +18,13 @@ ORCHESTRATOR = "orchestrator"
 QUESTION_TOOL = "ask_followup_question"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class Kept(Struct, frozen=True, kw_only=True):
     """A message that was taken in: the turn that answers it."""
 
     turn_id: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Inbox:
+class Inbox(Struct, frozen=True, kw_only=True):
     """Where messages of users arrive; every function is a part of one transaction."""
 
     locale: str | None

@@ -4,12 +4,12 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import anyio
 from anyio.abc import TaskGroup
+from msgspec import Struct, field
 
 from gonogo.domain.errors import Busy
 from gonogo.domain.records import Job, JobStop, Timer
@@ -26,8 +26,7 @@ AGAIN = "again_"
 """With a job's kind behind it: the timer that has a job run again which broke off."""
 
 
-@dataclass(slots=True)
-class _Slot:
+class _Slot(Struct):
     """A job that runs, or is about to."""
 
     scope: anyio.CancelScope | None = None

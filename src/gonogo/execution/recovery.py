@@ -1,6 +1,6 @@
 """How work goes on: after an answer, when a timer fires, and after a start."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from gonogo.domain.records import CallRow, SubtaskRow, Timer
 from gonogo.domain.states import CallStatus, SubtaskStatus
@@ -30,8 +30,7 @@ from gonogo.store.sessions import spoken_in, unfinished_turns
 from gonogo.webhooks import HOOK
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Continuation:
+class Continuation(Struct, frozen=True, kw_only=True):
     """Goes on with whatever a call belongs to, once somebody answered for it."""
 
     engine: Engine
@@ -64,8 +63,7 @@ class Continuation:
             self.engine.work.resume(tx, key)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Timers:
+class Timers(Struct, frozen=True, kw_only=True):
     """What to do when a timer fires, each in its own transaction."""
 
     desk: ApprovalService

@@ -7,12 +7,13 @@ again completes it.
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import anyio
 import anyio.to_thread
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from gonogo.domain.errors import Conflict, NotFound, ToolFailed
 from gonogo.domain.events import PlanRolledBack, RollbackFacts
@@ -80,8 +81,7 @@ BUSY = frozenset({SubtaskStatus.RUNNING, SubtaskStatus.WAITING_APPROVAL})
 _QUIET = ENDED | {PlanStatus.PAUSED}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Undoing:
+class Undoing(Struct, frozen=True, kw_only=True):
     """One rollback that is wanted."""
 
     session: Session
@@ -343,8 +343,7 @@ _TOLD = 200
 Find = Callable[[Tx], Undoing]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
+class Judged(Struct, frozen=True, kw_only=True):
     """What a rollback does about each path."""
 
     restore: Restore
@@ -358,8 +357,7 @@ class Judged:
         return [file.path for file in self.files if file.action in actions]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rolled:
+class Rolled(Struct, frozen=True, kw_only=True):
     """What came of a rollback."""
 
     undoing: Undoing
@@ -368,8 +366,7 @@ class Rolled:
     again: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rollbacks:
+class Rollbacks(Struct, frozen=True, kw_only=True):
     """Undoes what calls did to files."""
 
     store: Store
@@ -622,8 +619,7 @@ _BY = "on_failure"
 """Who rolls back, in events and in the audit log: the setting."""
 
 
-@dataclass(frozen=True, slots=True)
-class AttemptRetreat:
+class AttemptRetreat(Struct, frozen=True):
     """Has the files of a failed attempt go back.
 
     What people changed since stays. The checkpoint that it takes first marks the attempt, so that

@@ -2,9 +2,11 @@
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gonogo.domain.errors import Busy, GonogoError, InvalidPlan, ModelFailed
 from gonogo.domain.events import AssistantMessage, ErrorHappened
@@ -59,8 +61,7 @@ from gonogo.store.sessions import (
 _C = CallStatus
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Controls:
+class Controls(Struct, frozen=True, kw_only=True):
     """Answers the calls of a turn that no tool carries out."""
 
     store: Store
@@ -174,8 +175,7 @@ class Controls:
 _LOG = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Turns:
+class Turns(Struct, frozen=True, kw_only=True):
     """Drives turns over one store."""
 
     store: Store

@@ -1,6 +1,6 @@
 """A question as a person reads it who has no client at hand."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from gonogo.domain.records import Approval
 from gonogo.domain.states import ApprovalKind
@@ -8,8 +8,7 @@ from gonogo.domain.text_safety import visible, visible_json
 from gonogo.i18n.translations import LOCALES, say
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QuestionText:
+class QuestionText(Struct, frozen=True, kw_only=True):
     """What is asked, in parts that are safe to look at."""
 
     headline: str

@@ -7,9 +7,10 @@ with or without a key. Whatever is missing is named, together with the choices t
 import importlib.util
 import inspect
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
+
+from msgspec import Struct
 
 from gonogo.domain.errors import ModelNotConfigured
 from gonogo.llm.model import Model, ModelSettings
@@ -22,8 +23,7 @@ _NO_KEY = "no-key"
 _OPENAI = frozenset({"openai", "openai-chat", "openai-responses"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Provider:
+class _Provider(Struct, frozen=True, kw_only=True):
     """A provider that is detected by its variables, in the order they are looked at."""
 
     name: str

@@ -12,10 +12,11 @@ import re
 import secrets
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 import anyio
+from msgspec import Struct
 
 from gonogo.domain.errors import GonogoError, InvalidMessage, ModelFailed, TooLarge
 from gonogo.domain.failures import is_away
@@ -178,8 +179,7 @@ _EXCERPT = 2_000
 _NOTHING = "(empty)"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProviderTraits:
+class ProviderTraits(Struct, frozen=True, kw_only=True):
     """What a provider's interface has that others have not."""
 
     id_length: int | None = None

@@ -4,7 +4,6 @@ import json
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, cast
 
@@ -21,6 +20,7 @@ from mcp_types import (
     ToolAnnotations,
     jsonrpc_message_adapter,
 )
+from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from gonogo import __version__
@@ -83,8 +83,7 @@ class PlanResult(_Given):
     plan_id: Annotated[_Id, Field(description="The plan.")]
 
 
-@dataclass(frozen=True, slots=True)
-class Offer:
+class Offer(Struct, frozen=True):
     """One tool of this door."""
 
     name: str

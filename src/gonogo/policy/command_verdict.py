@@ -7,8 +7,9 @@ completely, part by part, and then what runs is the canonical form.
 import glob
 import posixpath
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import PurePosixPath
+
+from msgspec import Struct
 
 from gonogo.domain.errors import because, together
 from gonogo.domain.network import network_covers
@@ -33,8 +34,7 @@ _MAX_SHOWN = 200
 _MOVING = frozenset({"cd", "pushd", "popd"})
 
 
-@dataclass(frozen=True, slots=True)
-class Cover:
+class Cover(Struct, frozen=True):
     """Who may allow a part: a rule or the plan."""
 
     rule: str
@@ -46,8 +46,7 @@ class Cover:
     by_grant: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Objection:
+class Objection(Struct, frozen=True):
     """Why one part of a command asks."""
 
     part: Part
@@ -264,8 +263,7 @@ def _touched(
             yield from map(str, PurePosixPath(whole).parents[:-1])
 
 
-@dataclass(frozen=True, slots=True)
-class _Judging:
+class _Judging(Struct, frozen=True):
     """The parts of one command, each looked at by itself, and what comes of them together."""
 
     command: Command

@@ -6,9 +6,11 @@ import re
 import shlex
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gonogo.domain.errors import InvalidMessage
 from gonogo.domain.findings import irreversible
@@ -23,8 +25,7 @@ from gonogo.policy.verdict import verdict
 _HOLE = re.compile(r"\s+\S*<\w+>.*$")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PolicyContext:
+class PolicyContext(Struct, frozen=True, kw_only=True):
     """Rules and the conditions to try them under."""
 
     rules: Rules
@@ -129,8 +130,7 @@ _HERE = Conditions(workspace="/")
 _FIELDS = ("tool", "agent", "command", "exact", "path", "decision", "reason", "match", "not_match")
 
 
-@dataclass(frozen=True, slots=True)
-class Answered:
+class Answered(Struct, frozen=True):
     """A call that a person was asked about."""
 
     call: Call

@@ -3,8 +3,9 @@
 import posixpath
 import re
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
 from functools import lru_cache
+
+from msgspec import Struct
 
 from gonogo.domain.errors import Reason, because
 from gonogo.domain.paths import SECRET_DIRECTORIES, SECRET_NAMES, is_secret, write_guard
@@ -22,8 +23,7 @@ _SED_PRINT = re.compile(rf"_{_SED_STEP}(?:_;_{_SED_STEP})*_;?_".replace("_", r"[
 _PLAIN_ARGUMENT = re.compile(r"(?![-+@!])[^\s;|&$`<>()'\"\\=]*")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommandPlace:
+class CommandPlace(Struct, frozen=True, kw_only=True):
     """Where a command would run, as far as its words are judged by it."""
 
     workspace: str

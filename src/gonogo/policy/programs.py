@@ -10,10 +10,12 @@ import posixpath
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
 from typing import Any, Literal
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from gonogo.domain.errors import because
 from gonogo.domain.paths import SECRET_DIRECTORIES, SECRET_NAMES
@@ -46,16 +48,14 @@ _GNU = frozenset(
 """Programs that are called `gls` and so on where the system has others of its own."""
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
+class Option(Struct, frozen=True):
     """What stands after an option."""
 
     kinds: tuple[Kind, ...] = ()
     optional: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Table:
+class Table(Struct, frozen=True, kw_only=True, eq=False):
     """What one program, or one of its subcommands, may be told; see programs.toml."""
 
     options: Mapping[str, Option]
@@ -88,8 +88,7 @@ class Table:
         return self.first | self.lists | self.needs
 
 
-@dataclass(slots=True)
-class ReadCommand:
+class ReadCommand(Struct):
     """What was found in a command's words."""
 
     seen: set[str] = field(default_factory=set[str])
@@ -114,8 +113,7 @@ class ReadCommand:
             self.files.append(path)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KnownCommand:
+class KnownCommand(Struct, frozen=True, kw_only=True):
     """A command whose program has a table."""
 
     table: Table
@@ -356,8 +354,7 @@ def _missing(table: Table, reading: ReadCommand) -> Iterator[str]:
         yield because("it is only known with an operand")
 
 
-@dataclass(slots=True)
-class _Words:
+class _Words(Struct):
     """One pass over the words, the way the program itself makes it."""
 
     words: Sequence[Word]
@@ -481,8 +478,7 @@ class _Words:
 Covers = Callable[[tuple[str, ...]], bool]
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(Struct, frozen=True):
     """One simple command, looked up and read."""
 
     simple: Simple
@@ -545,8 +541,7 @@ class Part:
         return " ".join(["!"] * self.simple.negated + [source, *self.simple.redirects])
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(Struct, frozen=True):
     """A command as a whole."""
 
     text: str

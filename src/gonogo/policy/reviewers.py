@@ -23,6 +23,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Annotated, Any
 
+from msgspec import Struct
 from pydantic import Field, StringConstraints, ValidationError
 
 from gonogo.domain.base import Frozen
@@ -129,8 +130,7 @@ class ReadDeed:
         return [read_command(text, CommandPlace(workspace="/")) for text in self.deed.commands]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReviewRule:
+class ReviewRule(Struct, frozen=True, kw_only=True):
     """One rule of review, checked. `name` is its tier and number: `admin:review:1`."""
 
     name: str
@@ -176,8 +176,7 @@ class ReviewRule:
         return found is not None or overlaps.exhausted
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reviews:
+class Reviews(Struct, frozen=True, kw_only=True):
     """All rules of review, the administrator's before the user's."""
 
     rules: tuple[ReviewRule, ...] = ()
@@ -298,8 +297,7 @@ _PROVIDER = "oidc:"
 _MOST_NAMED = 5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KnownPeople:
+class KnownPeople(Struct, frozen=True, kw_only=True):
     """Who could ask and decide."""
 
     people: Mapping[str, Role]

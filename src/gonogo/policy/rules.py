@@ -14,10 +14,11 @@ is refused whole.
 
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+from msgspec import Struct
+from msgspec.structs import replace
 from pydantic import Field, ValidationError
 
 from gonogo.domain.base import Frozen
@@ -64,8 +65,7 @@ class RuleText(Frozen):
     not_match: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class Rule(Struct, frozen=True, kw_only=True):
     """One rule, checked. `name` is its tier and number: `user:3`."""
 
     name: str
@@ -115,8 +115,7 @@ class Rule:
         return argv[: len(self.words)] == self.words
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
+class Rules(Struct, frozen=True, kw_only=True):
     """All rules, the administrator's before the user's before the session's."""
 
     admin: tuple[Rule, ...] = ()

@@ -10,9 +10,9 @@ difference between two readers of the input cannot run anything that was not jud
 import glob
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import tree_sitter_bash
+from msgspec import Struct
 from tree_sitter import Language, Node, Parser
 
 from gonogo.domain.errors import because
@@ -43,16 +43,14 @@ _OPTION_VALUE = re.compile(r"--[a-z][a-z-]*=")
 _TILDE = re.compile(r"(?:^|[=:])~")
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(Struct, frozen=True):
     """A run of characters: literal, or a pattern that the shell matches against names."""
 
     text: str
     pattern: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Word:
+class Word(Struct, frozen=True):
     """One word of argv; with a pattern, whatever it matches."""
 
     pieces: tuple[Piece, ...]
@@ -175,8 +173,7 @@ _LINES = re.compile(r"(?:[ \t\n]|\\\n)*")
 _REDIRECT = re.compile(r"(?:[12]?(?:>>?|>\|)|&>>?|<)[ \t]*/dev/null|2>&1|1?>&2")
 
 
-@dataclass(frozen=True, slots=True)
-class Simple:
+class Simple(Struct, frozen=True):
     """One program with its arguments, after quotes are gone."""
 
     words: tuple[Word, ...]
@@ -197,8 +194,7 @@ class Simple:
         return " ".join([*(["!"] if self.negated else []), *words, *self.redirects])
 
 
-@dataclass(frozen=True, slots=True)
-class ParsedCommand:
+class ParsedCommand(Struct, frozen=True):
     """A command that was understood completely; its parts in order."""
 
     parts: tuple[Simple, ...]
@@ -208,8 +204,7 @@ class ParsedCommand:
         return "".join(_joined(part) for part in self.parts)
 
 
-@dataclass(frozen=True, slots=True)
-class Unparsed:
+class Unparsed(Struct, frozen=True):
     """A command that is outside the grammar, with the first reason found."""
 
     reason: str

@@ -7,8 +7,8 @@ shells and broken syntax. It may see commands that would not run; what it cannot
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
+from msgspec import Struct
 from tree_sitter import Node
 
 from gonogo.domain.launchers import (
@@ -46,8 +46,7 @@ _WORD = re.compile(
 _ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{1,2})|([0-7]{1,3})|u([0-9a-fA-F]{1,4})|([\s\S]))")
 
 
-@dataclass(frozen=True, slots=True)
-class Suspicion:
+class Suspicion(Struct, frozen=True):
     """All that a command might do, as far as one can see."""
 
     commands: tuple[tuple[str, ...], ...]

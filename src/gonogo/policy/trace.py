@@ -4,8 +4,9 @@ The functions that judge a call write this down as they go, so what is explained
 """
 
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+from msgspec import Struct, field
 
 
 class VerdictStage(StrEnum):
@@ -22,8 +23,7 @@ class VerdictStage(StrEnum):
     UNATTENDED = "unattended"
 
 
-@dataclass(frozen=True, slots=True)
-class RuleLook:
+class RuleLook(Struct, frozen=True):
     """One rule, grant or check, and what it says of the call."""
 
     rule: str
@@ -31,8 +31,7 @@ class RuleLook:
     """Why it does not speak of the call; None where it does."""
 
 
-@dataclass(slots=True)
-class TraceStep:
+class TraceStep(Struct):
     """One step: what was looked at, and what decided, if anything did."""
 
     stage: VerdictStage
@@ -50,8 +49,7 @@ class TraceStep:
         return misfit is None
 
 
-@dataclass(slots=True)
-class VerdictTrace:
+class VerdictTrace(Struct):
     """The steps of one verdict, in order."""
 
     steps: list[TraceStep] = field(default_factory=list[TraceStep])
@@ -85,8 +83,7 @@ def nothing_matches(pattern: str) -> Iterable[str]:
     return ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Conditions:
+class Conditions(Struct, frozen=True, kw_only=True):
     """What the runtime knows and the call does not say."""
 
     workspace: str

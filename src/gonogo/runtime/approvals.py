@@ -1,9 +1,10 @@
 """Decisions: finds what a person's answer is about, prepares edits, and takes it to the desk."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from gonogo.domain.errors import (
     InvalidArguments,

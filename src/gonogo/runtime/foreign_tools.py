@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 import anyio
+from msgspec import Struct
 
 from gonogo.domain.errors import NotFound
 from gonogo.domain.findings import ProfileFacts
@@ -98,8 +99,7 @@ def _known(tx: Tx, definition: Definition) -> ToolHistory | str | None:
     return None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Toolkit:
+class Toolkit(Struct, frozen=True, kw_only=True):
     """All tools that there are: ours, and those of servers as they come."""
 
     own: Mapping[str, Tool]

@@ -3,11 +3,12 @@
 import os
 import secrets
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
 import anyio.to_thread
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gonogo.domain.errors import Conflict, Forbidden, InvalidMessage, NotFound, Refused
 from gonogo.domain.identity import Memory, Principal, Role
@@ -150,8 +151,7 @@ def _is_over(link: DecisionLink, approval: Approval, now: datetime) -> bool:
 NO_ADDRESS = "Links need this server's public address: set GONOGO_PUBLIC_URL"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LinkPage:
+class LinkPage(Struct, frozen=True, kw_only=True):
     """What somebody is shown who follows a link."""
 
     link: DecisionLink

@@ -1,11 +1,11 @@
 """The verb that gives room back to the disk."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import anyio
 import anyio.to_thread
+from msgspec import Struct
 
 from gonogo.domain.errors import Conflict, ToolFailed
 from gonogo.domain.identity import Principal, Role
@@ -82,8 +82,7 @@ class Maintenance:
 # ended, and all is read anew from the database, as at a start.
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Driving:
+class Driving(Struct, frozen=True, kw_only=True):
     """Runs the jobs and timers of one store."""
 
     store: Store

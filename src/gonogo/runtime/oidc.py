@@ -10,12 +10,12 @@ import re
 from base64 import urlsafe_b64decode
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, cast
 
 import anyio
+from msgspec import Struct
 
 from gonogo.domain import strict_json
 from gonogo.domain.errors import GonogoError, IdentityUnknown, NotValid, Refused
@@ -218,8 +218,7 @@ _SAME = {"EdDSA": "Ed25519"}
 """An algorithm's older name, and the one of the curve that counts."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Seen:
+class _Seen(Struct, frozen=True):
     name: str
     words: tuple[str, ...]
     at: datetime

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from msgspec import Struct
 from pydantic import TypeAdapter
 
 from gonogo.domain.errors import Conflict
@@ -12,8 +13,7 @@ from gonogo.runtime.services import Parts
 from gonogo.store import people as rows
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Once:
+class Once(Struct, frozen=True, kw_only=True):
     """A request that may be repeated and is carried out once: its sender's key for it."""
 
     by: Principal

@@ -1,9 +1,9 @@
 """The opened parts of a runtime, which its verbs work with."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 
 import anyio
+from msgspec import Struct, field
 
 from gonogo.execution.agent import Gate, Hands, Profile
 from gonogo.execution.approvals import ApprovalService
@@ -26,8 +26,7 @@ from gonogo.tools import ServerPool, Tool
 from gonogo.webhooks import Sender
 
 
-@dataclass(slots=True, kw_only=True)
-class ModelSlot:
+class ModelSlot(Struct, kw_only=True):
     """The model, opened when it is first asked."""
 
     settings: Settings
@@ -47,8 +46,7 @@ class ModelSlot:
         return CountedModel(self.model, self.failed)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
+class Parts(Struct, frozen=True, kw_only=True):
     """Every room, opened."""
 
     settings: Settings

@@ -1,10 +1,11 @@
 """The gate as the settings have it, and what commands may take and reach."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
+
+from msgspec import Struct
 
 from gonogo.domain.errors import ModelFailed
 from gonogo.domain.failures import Severity
@@ -162,8 +163,7 @@ def _ask_the_rest(tx: Tx, session_id: str) -> None:
 # A model whose failures are counted.
 
 
-@dataclass(frozen=True, slots=True)
-class CountedModel:
+class CountedModel(Struct, frozen=True):
     """Asks another model, and tells when that one does not answer."""
 
     model: Model

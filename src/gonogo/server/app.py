@@ -9,7 +9,6 @@ import sys
 import threading
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +17,7 @@ import anyio
 import anyio.abc
 import uvicorn
 from fastapi import FastAPI
+from msgspec import Struct
 from starlette.middleware import Middleware
 
 from gonogo import __version__
@@ -126,8 +126,7 @@ text, each head that is none, each protocol that we do not speak. All are answer
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ready:
+class Ready(Struct, frozen=True, kw_only=True):
     """Where a server listens, and the link that opens the console once."""
 
     host: str

@@ -10,7 +10,6 @@ import secrets
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from hashlib import sha256
 from math import ceil
 from time import monotonic
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import anyio
 from fastapi import Depends, Request
+from msgspec import Struct, field
 from starlette.requests import HTTPConnection
 
 from gonogo.domain.errors import Busy, Forbidden, InternalFailure, RateLimited, Unauthorized
@@ -37,8 +37,7 @@ CODE_SECONDS = 600.0
 KEPT = 1_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Entry:
+class _Entry(Struct, frozen=True, kw_only=True):
     principal: Principal
     until: float
 
@@ -160,8 +159,7 @@ class Bucket:
             raise TooFast(self._what, max(1, ceil((1 - left) / self._rate - _NEARLY)))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rates:
+class Rates(Struct, frozen=True, kw_only=True):
     """The buckets of a door. Whatever is asked counts in exactly one of them."""
 
     requests: Bucket
@@ -185,8 +183,7 @@ class Rates:
 _FRESH = _GLANCE = 1.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WaitLimits:
+class WaitLimits(Struct, frozen=True, kw_only=True):
     """How long this door waits for people and their programs, in seconds."""
 
     body: float = 30.0
@@ -201,8 +198,7 @@ class WaitLimits:
     """Between the comments that keep an idle stream open."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Credential:
+class Credential(Struct, frozen=True, kw_only=True):
     """What a request shows of itself: a token, or a browser session's secret."""
 
     token: str | None = None
@@ -241,8 +237,7 @@ async def _comes_through(check: Callable[[], Awaitable[None]]) -> bool:
     return True
 
 
-@dataclass(slots=True, kw_only=True)
-class ServerState:
+class ServerState(Struct, kw_only=True):
     """The runtime behind a server, and what the server itself remembers."""
 
     runtime: "Runtime"
@@ -332,8 +327,7 @@ _URGENT = frozenset({"decision", "decisions", "cancel", "pause"})
 _READING = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Caller:
+class Caller(Struct, frozen=True, kw_only=True):
     """One request's sender."""
 
     door: ServerState

@@ -15,10 +15,10 @@ import socket
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
 from time import monotonic
 
 import anyio
+from msgspec import Struct, field
 
 MOST, LEAST = 10_000, 4
 _SPARE = 256
@@ -44,8 +44,7 @@ def room_for_connections() -> int:
     return max(LEAST, min(MOST, free - min(free // 2, _SPARE)))
 
 
-@dataclass(slots=True)
-class Room:
+class Room(Struct):
     """The connections that came in by one listener."""
 
     most: int

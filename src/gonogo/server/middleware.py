@@ -8,12 +8,12 @@ answered without its traceback.
 import logging
 from asyncio import TimerHandle
 from collections.abc import Collection
-from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Any, cast
 from urllib.parse import urlsplit
 
 import h11
+from msgspec import Struct
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -31,8 +31,7 @@ _SCHEMES = {"http": "http", "https": "https", "ws": "http", "wss": "https"}
 _LOG = logging.getLogger("gonogo.server")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Names:
+class Names(Struct, frozen=True, kw_only=True):
     """What this server may be called, and from which pages."""
 
     hosts: frozenset[str]

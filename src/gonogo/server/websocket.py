@@ -10,13 +10,13 @@ missing, wrong or revoked ends the connection with 1008, a binary frame with 100
 import logging
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
 from functools import partial
 from time import monotonic
 from typing import Any
 
 import anyio
 from fastapi import APIRouter, WebSocket
+from msgspec import Struct, field
 from starlette.websockets import WebSocketDisconnect
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.frames import Frame
@@ -194,8 +194,7 @@ async def talk(socket: WebSocket, session_id: str) -> None:
             await door.runtime.release_tool_host(conversation.connection)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _FrameSender:
+class _FrameSender(Struct, frozen=True, kw_only=True):
     """The sending side; whoever sends, frames never mix."""
 
     socket: WebSocket
@@ -237,8 +236,7 @@ class _FrameSender:
                 return
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Conversation:
+class _Conversation(Struct, frozen=True, kw_only=True):
     door: ServerState
     line: _FrameSender
     credential: Credential | None

@@ -7,11 +7,11 @@ shortened, says who removed those entries.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from typing import Any
 
+from msgspec import Struct
 from sqlalchemy import (
     Dialect,
     Select,
@@ -169,8 +169,7 @@ _REMOVABLE = (
 _REMOVE = delete(audit).where(audit.c.chain == bindparam("of"), audit.c.seq <= bindparam("last"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stretch:
+class Stretch(Struct, frozen=True, kw_only=True):
     """Entries of one chain that follow each other."""
 
     chain: str
@@ -249,8 +248,7 @@ def verify(tx: Tx, anchors: Iterable[Anchor] = (), only: str | None = None) -> A
     )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Walked:
+class _Walked(Struct, frozen=True, kw_only=True):
     """A chain that was walked from its beginning to its end."""
 
     walk: Walk
@@ -462,8 +460,7 @@ _FIRST_OF = select(func.min(sessions.c.created_at)).where(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sieve:
+class Sieve(Struct, frozen=True, kw_only=True):
     """What of the log is wanted, in ids."""
 
     actors: Sequence[str] = ()

@@ -1,10 +1,10 @@
 """Tool calls and approvals: what was asked for, what was answered, what came of it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from msgspec import Struct
 from sqlalchemy import and_, bindparam, func, or_, select, update
 
 from gonogo.domain.records import Approval, CallRow
@@ -385,8 +385,7 @@ def close_approval(
 # Tool calls as they were judged: what was asked for, by which verdict, with whose answer.
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JudgedCall:
+class JudgedCall(Struct, frozen=True, kw_only=True):
     """A tool call, its verdict, and what else had to do with that."""
 
     id: str
@@ -416,7 +415,7 @@ _HELD = and_(
 )
 _JUDGED = (
     select(
-        *(tool_calls.c[n] for n in JudgedCall.__dataclass_fields__ if n in tool_calls.c),
+        *(tool_calls.c[n] for n in JudgedCall.__struct_fields__ if n in tool_calls.c),
         approvals.c.status.label("answer"), grants.c.id.label("grant_id"), grants.c.scope,
     )
     .join(sessions, sessions.c.id == tool_calls.c.session_id)

@@ -1,10 +1,10 @@
 """Checkpoints of plans, and what was done to files."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from msgspec.structs import replace
 from sqlalchemy import bindparam, delete, func, select
 
 from gonogo.domain.records import Checkpoint, FileChange

@@ -7,12 +7,12 @@ both. Both then compare, order and return exactly the same values.
 
 import json
 import re
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import lru_cache
 from typing import Any
 
+from msgspec import Struct
 from sqlalchemy import Integer, Text
 from sqlalchemy.engine import Dialect
 from sqlalchemy.types import TypeDecorator
@@ -98,8 +98,7 @@ class Json(TypeDecorator[Any]):
         return None if value is None else json.loads(value)
 
 
-@dataclass(frozen=True, slots=True)
-class Packed:
+class Packed(Struct, frozen=True):
     """A JSON value whose long texts are elsewhere, by references; see `texts`."""
 
     value: Any

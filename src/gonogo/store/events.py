@@ -6,10 +6,10 @@ chain a session and one for the system. Both are gathered while a transaction ru
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from msgspec import Struct, field
 from sqlalchemy import bindparam, null, select, union_all, update
 
 from gonogo.domain.audit_chain import GENESIS, SYSTEM, entry_hash, new_salt, seal_of, sealed
@@ -72,16 +72,14 @@ _ENTRIES = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Note:
+class _Note(Struct, frozen=True, kw_only=True):
     actor: str
     action: str
     subject: str
     details: dict[str, Any]
 
 
-@dataclass(slots=True)
-class Pending:
+class Pending(Struct):
     """What a running transaction has told about one chain so far."""
 
     bodies: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])

@@ -3,10 +3,10 @@
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from msgspec.structs import replace
 from sqlalchemy import bindparam, delete, func, or_, select, union_all, update
 from sqlalchemy.dialects import postgresql, sqlite
 

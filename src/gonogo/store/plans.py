@@ -1,11 +1,11 @@
 """Plans, their revisions, their subtasks and their grants."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from msgspec.structs import replace
 from pydantic import TypeAdapter
 from sqlalchemy import and_, bindparam, delete, exists, func, or_, select, update
 

@@ -21,6 +21,7 @@ from functools import partial
 from typing import Any
 from weakref import WeakSet
 
+from msgspec import Struct
 from sqlalchemy import Connection, Engine, NullPool, create_engine, event, func, make_url, select
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
@@ -47,8 +48,7 @@ _LINE: dict[str, str] = {
 """When a server that does not answer counts as away: seconds, the last in milliseconds."""
 
 
-@dataclass(slots=True)
-class _Asked:
+class _Asked(Struct):
     """A function that is to be run, for as long as somebody waits for it."""
 
     work: Work

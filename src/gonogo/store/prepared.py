@@ -8,10 +8,10 @@ executes as any other connection. Results, values and errors are the same either
 
 import sqlite3
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, cast
 
+from msgspec import Struct
 from sqlalchemy import Connection, Executable
 from sqlalchemy.engine import CursorResult, Dialect, IteratorResult
 from sqlalchemy.engine.result import SimpleResultMetaData
@@ -32,8 +32,7 @@ class ResultRows(IteratorResult[Any]):
     rowcount: int = -1
 
 
-@dataclass(frozen=True, slots=True)
-class _Parameter:
+class _Parameter(Struct, frozen=True):
     """Where one parameter of a statement comes from."""
 
     name: str
@@ -42,8 +41,7 @@ class _Parameter:
     is_fixed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Prepared:
+class _Prepared(Struct, frozen=True):
     """A statement as the driver takes it."""
 
     sql: str

@@ -1,9 +1,9 @@
 """What the work took and what came of it: model requests with their sums, counts and durations."""
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from msgspec import Struct
 from sqlalchemy import (
     Column,
     ColumnElement,
@@ -113,7 +113,7 @@ def hold_session(tx: Tx, session_id: str) -> None:
 def _used(tx: Tx, statement: Executable, key: str) -> Used:
     # PostgreSQL gives sums of whole numbers as decimals.
     sums = tx.execute(statement, {"of": key}).mappings().one()
-    return Used(**{name: int(sums[name]) for name in Used.__dataclass_fields__})
+    return Used(**{name: int(sums[name]) for name in Used.__struct_fields__})
 
 
 # Counts and durations of what happened in some time, over the sessions that somebody may see.
@@ -258,8 +258,7 @@ _MODELS = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Counted:
+class Counted(Struct, frozen=True, kw_only=True):
     """What the database says of some time; each row has its columns' names."""
 
     plans: list[Any]

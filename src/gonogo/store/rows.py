@@ -6,10 +6,11 @@ running it does.
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields
 from functools import cache
 from typing import Any, TypeVar
 
+from msgspec import Struct
+from msgspec.structs import asdict
 from sqlalchemy import (
     ColumnElement,
     Executable,
@@ -47,9 +48,9 @@ def rows(tx: Tx, statement: Executable, params: Params) -> list[Row[Any]]:
     return list(tx.execute(statement, dict(params)).all())
 
 
-def columns_of(table: Table, record: type[Any]) -> list[ColumnElement[Any]]:
+def columns_of(table: Table, record: type[Struct]) -> list[ColumnElement[Any]]:
     """The columns that a record has fields for."""
-    return [table.c[each.name] for each in fields(record)]
+    return [table.c[name] for name in record.__struct_fields__]
 
 
 def among(column: ColumnElement[Any], words: Iterable[str]) -> ColumnElement[bool]:
@@ -61,7 +62,7 @@ def among(column: ColumnElement[Any], words: Iterable[str]) -> ColumnElement[boo
 
 
 @cache
-def by(table: Table, record: type[Any], *keys: str) -> Select[Any]:
+def by(table: Table, record: type[Struct], *keys: str) -> Select[Any]:
     """`SELECT` a record's columns where each key column equals its parameter."""
     statement = select(*columns_of(table, record))
     for key in keys:
@@ -69,9 +70,9 @@ def by(table: Table, record: type[Any], *keys: str) -> Select[Any]:
     return statement
 
 
-def row_of(record: Any) -> dict[str, Any]:  # noqa: ANN401 - any of the records
+def row_of(record: Struct) -> dict[str, Any]:
     """A record as the row that it is kept as."""
-    return {name: getattr(record, name) for name in record.__dataclass_fields__}
+    return asdict(record)
 
 
 def put(tx: Tx, table: Table, values: dict[str, Any] | Sequence[Params]) -> None:

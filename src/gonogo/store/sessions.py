@@ -1,9 +1,9 @@
 """Sessions, and the rules that hold in one of them alone."""
 
-from dataclasses import replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from msgspec.structs import replace
 from sqlalchemy import bindparam, func, select, update
 
 from gonogo.domain.errors import Conflict

@@ -14,11 +14,11 @@ import stat
 import threading
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
 from sqlalchemy import URL, Connection, Engine, create_engine, event
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import QueuePool
@@ -38,8 +38,7 @@ _GROUP = 256
 _READERS = 4
 
 
-@dataclass(slots=True)
-class _Item:
+class _Item(Struct):
     work: Work
     loop: asyncio.AbstractEventLoop
     answer: "asyncio.Future[Any]"

@@ -4,10 +4,10 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
+from msgspec import Struct, field
 from sqlalchemy import Connection
 from uuid6 import uuid7
 
@@ -42,8 +42,7 @@ class Extent(NamedTuple):
     """The place of the last event; None for what has none."""
 
 
-@dataclass(slots=True)
-class Outbox:
+class Outbox(Struct):
     """Filled by store functions inside a transaction, handed over after its commit."""
 
     events: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])

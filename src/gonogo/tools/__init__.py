@@ -7,8 +7,9 @@ is believed.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from gonogo.domain.tool_calls import Access
 from gonogo.tools.base import Arguments, Bench, JsonObject, Prepared, Tool

@@ -3,12 +3,12 @@
 import difflib
 from collections.abc import Awaitable, Callable, Collection, Generator, Iterable, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import anyio.to_thread
+from msgspec import Struct, field
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from gonogo.domain.errors import InvalidArguments, ToolFailed, defect_of
@@ -41,8 +41,7 @@ class Arguments(BaseModel):
         return self.model_dump(mode="json", exclude_none=True) | changed
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Prepared:
+class Prepared(Struct, frozen=True, kw_only=True):
     """What a call will do, found before anybody is asked."""
 
     arguments: JsonObject
@@ -55,8 +54,7 @@ class Prepared:
     """What a person is shown: a unified diff, or the command."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bench:
+class Bench(Struct, frozen=True, kw_only=True):
     """Where a tool runs, and within which limits."""
 
     workspace: Workspace
@@ -120,8 +118,7 @@ Run = Callable[[Bench, Any], Awaitable[JsonObject]]
 Work = Callable[[Bench, Any], JsonObject]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tool:
+class Tool(Struct, frozen=True, kw_only=True):
     """One thing that an agent can do.
 
     `touches` reads what a call touches off its arguments alone, for files that are a client's:

@@ -8,9 +8,9 @@ line it names or at exactly one other place; no line is guessed.
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Annotated, Any
 
+from msgspec import Struct
 from pydantic import Field
 
 from gonogo.domain.errors import ToolFailed
@@ -44,8 +44,7 @@ _REFUSED = (
 _NOTHING = "/dev/null"
 
 
-@dataclass(frozen=True, slots=True)
-class Hunk:
+class Hunk(Struct, frozen=True):
     """Lines, with their line ends, that are replaced; `start` counts from 1."""
 
     start: int
@@ -53,8 +52,7 @@ class Hunk:
     new: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class FilePatch:
+class FilePatch(Struct, frozen=True):
     """What happens to one file."""
 
     path: str
@@ -272,8 +270,7 @@ class ApplyPatch(Arguments):
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class _Change:
+class _Change(Struct, frozen=True):
     """What one file holds before and after; None is no file."""
 
     path: str

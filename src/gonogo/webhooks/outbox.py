@@ -1,9 +1,10 @@
 """Writes what is to be told, in the transaction that makes it true."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, cast
+
+from msgspec import Struct
 
 from gonogo.domain.records import Approval
 from gonogo.domain.reviews import Delivery, DeliveryStatus
@@ -64,8 +65,7 @@ _OF = "approval_"
 """With a hook's word for an event behind it: the event's type in the log."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Announcer:
+class Announcer(Struct, frozen=True, kw_only=True):
     """Has every hook told of the questions that it wants to hear of."""
 
     hooks: Mapping[str, Hook]

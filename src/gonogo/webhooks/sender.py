@@ -9,7 +9,6 @@ import json
 import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import cache
 from random import uniform
@@ -18,6 +17,8 @@ from typing import Any
 import anyio
 import anyio.to_thread
 import httpx
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gonogo import __version__
 from gonogo.domain.records import Job, Timer
@@ -46,8 +47,7 @@ _MARGIN = timedelta(seconds=2)
 """Between the end of an attempt and the moment when it counts as lost."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sender:
+class Sender(Struct, frozen=True, kw_only=True):
     """Makes the deliveries of every hook."""
 
     store: Store

@@ -8,20 +8,18 @@ holds within one process, and only while a call runs: nobody waits for a person 
 from collections import deque
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import anyio
+from msgspec import Struct, field
 
 
-@dataclass(slots=True)
-class _Place:
+class _Place(Struct):
     alone: bool
     turn: anyio.Event = field(default_factory=anyio.Event)
 
 
-@dataclass(slots=True)
-class _Way:
+class _Way(Struct):
     """The way into one workspace."""
 
     inside: int = 0

@@ -1,11 +1,11 @@
 """Calls and their questions: an answer counts for what was shown, and both end together."""
 
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from sqlalchemy import Engine, create_engine, text
 
 from fakes import rows

@@ -1,9 +1,9 @@
 """The gate: what a plan was approved for goes only as far as its reviewers could see."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from gonogo.domain.plan import Scope
 from gonogo.domain.tool_calls import Grant

@@ -1,9 +1,8 @@
 """Checkpoints: a row before every attempt of a subtask, in the transaction that starts it, which
 says where the whole plan stood and carries a hash over what it says."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from fakes.workshop import Workshop, done, key_of, parks_once
 from gonogo.domain.failures import Category, Failure

@@ -6,10 +6,10 @@ finds about it, and the person sees what is otherwise.
 """
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
+from msgspec import Struct
 
 from gonogo.cli.folder import read_settings
 from gonogo.cli.plan_file.markdown import MARKDOWN
@@ -26,8 +26,7 @@ from gonogo.domain.views import ApprovalView
 from gonogo.i18n import say
 
 
-@dataclass(frozen=True, slots=True)
-class EditedPlan:
+class EditedPlan(Struct, frozen=True):
     """Subtasks as a person edited them, and the file with what they typed."""
 
     subtasks: tuple[Subtask, ...]
@@ -35,8 +34,7 @@ class EditedPlan:
     plan_id: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanEditor:
+class PlanEditor(Struct, frozen=True, kw_only=True):
     """Lets a person edit plans."""
 
     client: Client

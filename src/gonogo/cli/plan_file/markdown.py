@@ -7,8 +7,9 @@ a comment or a field has a backslash before it.
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any, cast
+
+from msgspec import Struct, field
 
 from gonogo.cli.plan_file.text import FIELDS, MAX_TEXT, Flaw, Form, ReadPlan, WrittenSubtask
 from gonogo.domain.errors import GonogoError
@@ -185,8 +186,7 @@ class _Sections:
             self.flaws.append(Flaw(number, say("cli_plan_no_subtask", self.locale)))
 
 
-@dataclass(slots=True)
-class _Section:
+class _Section(Struct):
     """What stands below one heading."""
 
     id: str

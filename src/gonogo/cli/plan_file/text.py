@@ -5,9 +5,9 @@ changed is read back as exactly the same subtasks. Nothing here looks at files o
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec import Struct, field
 from pydantic import ValidationError
 
 from gonogo.domain.errors import InvalidPlan
@@ -19,16 +19,14 @@ MAX_TEXT = 8 * 1024 * 1024
 """Characters; the largest plan that the wire takes is far below."""
 
 
-@dataclass(frozen=True, slots=True)
-class Flaw:
+class Flaw(Struct, frozen=True):
     """Something to tell of a text, at one of its lines; 0 is the whole text."""
 
     line: int
     message: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WrittenSubtask:
+class WrittenSubtask(Struct, frozen=True, kw_only=True):
     """One subtask as a person wrote it."""
 
     fields: Mapping[str, Any]
@@ -38,8 +36,7 @@ class WrittenSubtask:
     """Where each field stands; one that is not named, where the subtask begins."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadPlan:
+class ReadPlan(Struct, frozen=True, kw_only=True):
     """What was read of a text."""
 
     goal: str | None = None
@@ -51,8 +48,7 @@ class ReadPlan:
         return next((i.line for i in self.items if i.fields.get("id") == subtask_id), 0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Form:
+class Form(Struct, frozen=True, kw_only=True):
     """A way to write plans down."""
 
     name: str

@@ -1,8 +1,9 @@
 """A person's answers to questions, and the comments that they leave on plans."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from gonogo.cli.daemon import connected
 from gonogo.cli.folder import own_locale
@@ -104,8 +105,7 @@ FOLLOWS = "follows"
 """In the place of a message's type: nothing is to be sent, but more is to come."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class Wish(Struct, frozen=True, kw_only=True):
     """How much the person wants to be asked and shown."""
 
     yes: bool = False

@@ -3,11 +3,11 @@
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import aclosing, asynccontextmanager, suppress
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import anyio
 from anyio.streams.memory import MemoryObjectSendStream
+from msgspec import Struct
 
 from gonogo.cli.folder import program
 from gonogo.cli.session.answers import FOLLOWS, Answerer
@@ -32,8 +32,7 @@ T = TypeVar("T")
 _BACKLOG = 1_000
 
 
-@dataclass(frozen=True, slots=True)
-class Over:
+class Over(Struct, frozen=True):
     """The answer to one message has ended, with the event of that seq."""
 
     seq: int
@@ -260,8 +259,7 @@ _FAREWELL = 10.0
 """Seconds that the cancelling of what runs may take."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Manner:
+class Manner(Struct, frozen=True, kw_only=True):
     """How a command takes part in a session."""
 
     after: int = 0

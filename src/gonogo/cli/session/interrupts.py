@@ -3,10 +3,10 @@
 import signal
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass
 
 import anyio
 from anyio.abc import TaskStatus
+from msgspec import Struct
 
 from gonogo.cli.terminal.input import TerminalPerson, at_editor
 from gonogo.cli.terminal.output import one_line
@@ -64,8 +64,7 @@ CANCEL, LEAVE = "cancel", "leave"
 _LOOK = 0.25
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pausing:
+class Pausing(Struct, frozen=True, kw_only=True):
     """Stops a plan, and asks what is to become of it."""
 
     client: Client

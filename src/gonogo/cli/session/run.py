@@ -4,11 +4,11 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import aclosing
-from dataclasses import replace
 from pathlib import Path
 
 import anyio
 import typer
+from msgspec.structs import replace
 
 from gonogo.cli.daemon import RuntimeLink, linked
 from gonogo.cli.folder import environment, program, read_settings

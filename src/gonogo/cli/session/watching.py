@@ -5,10 +5,10 @@ import json as codec
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, aclosing, nullcontext
-from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol
 
 import anyio
+from msgspec import Struct, field
 from rich.live import Live
 from rich.text import Text
 
@@ -171,8 +171,7 @@ class News(NamedTuple):
     approval: ApprovalView
 
 
-@dataclass(slots=True)
-class OpenQuestions:
+class OpenQuestions(Struct):
     """The questions that are known to be open."""
 
     mine: bool = False

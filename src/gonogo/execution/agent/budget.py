@@ -8,7 +8,8 @@ counts as its estimate. Without a budget a request is written with its reply, an
 """
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from gonogo.domain.errors import ModelFailed
 from gonogo.domain.records import ModelRequestRow, Plan
@@ -38,8 +39,7 @@ from gonogo.store.reports import (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Meter:
+class Meter(Struct, frozen=True, kw_only=True):
     """Counts what is asked of models over one store."""
 
     store: Store

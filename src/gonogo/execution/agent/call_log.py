@@ -1,9 +1,10 @@
 """Writing tool calls down: each function is a part of one transaction."""
 
 import json
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
+
+from msgspec.structs import replace
 
 from gonogo.domain.events import CallFacts, ResultFacts, ToolCalled, ToolResulted
 from gonogo.domain.records import Approval, CallRow

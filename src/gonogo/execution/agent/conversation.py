@@ -1,9 +1,10 @@
 """The conversation that a loop drives, and who owns it."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from gonogo.domain.records import CallRow
 from gonogo.domain.tool_calls import Reply
@@ -16,8 +17,7 @@ Speak = Callable[[Sequence[CallRow]], Reply]
 """Says what a model would: told the thread's calls so far, in order."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Thread:
+class Thread(Struct, frozen=True, kw_only=True):
     """One conversation between an agent and a model, in one workspace.
 
     Its owner (a turn or a subtask) lends it functions, which the loop calls inside its own

@@ -3,13 +3,14 @@
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 import anyio.to_thread
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from gonogo.domain.errors import OutcomeUnknown, ToolFailed, because
 from gonogo.domain.network import read_network
@@ -35,8 +36,7 @@ from gonogo.workspace import Ceilings, Network
 # What tools run with: the workspace, the box, and how much of the machine and the network.
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Means:
+class Means(Struct, frozen=True, kw_only=True):
     """What an operator lets tools have."""
 
     command_timeout: float = 120.0
@@ -112,8 +112,7 @@ CLIENT_CALL = "client_call"
 """The timer after which a call that a client carries out has an unknown outcome."""
 
 
-@dataclass(frozen=True, slots=True)
-class Before:
+class Before(Struct, frozen=True):
     """What is kept of the workspace before a call."""
 
     trace: ChangeTrace | None = None
@@ -126,8 +125,7 @@ class Before:
         return self.trace.begin(tx) if self.trace is not None else {}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hands:
+class Hands(Struct, frozen=True, kw_only=True):
     """Runs tool calls that may run."""
 
     store: Store

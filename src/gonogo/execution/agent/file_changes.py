@@ -9,7 +9,6 @@ then it has its workspace alone. A call that had no effect leaves no rows.
 import logging
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass, field
 from functools import partial
 from itertools import takewhile
 from pathlib import Path
@@ -17,6 +16,8 @@ from typing import Any, Literal, TypeVar
 
 import anyio
 import anyio.to_thread
+from msgspec import Struct, field
+from msgspec.structs import asdict
 
 from gonogo.domain.errors import Busy, ToolFailed
 from gonogo.domain.records import CallRow, Checkpoint
@@ -47,8 +48,7 @@ Ended = Literal["completed", "failed", "unknown"]
 """How a call ended. One that failed says that it had no effect."""
 
 
-@dataclass(slots=True, kw_only=True)
-class ChangeTrace:
+class ChangeTrace(Struct, kw_only=True):
     """What is known of one call. `begin` and `end` are parts of its first and last transaction."""
 
     doer: Doer
@@ -90,8 +90,7 @@ class ChangeTrace:
         add_changes(tx, self.doer, COMMAND, self.found)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Traces:
+class Traces(Struct, frozen=True, kw_only=True):
     """Follows what calls do to files."""
 
     store: Store

@@ -2,13 +2,14 @@
 
 import glob
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import anyio.to_thread
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from gonogo.domain.errors import (
     InvalidArguments,
@@ -197,8 +198,7 @@ def remove_session_rule(tx: Tx, rule: SessionRule, by: Principal) -> None:
 # What people gave a conversation besides the operator's rules: the session's, and a grant.
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConversationGrants:
+class ConversationGrants(Struct, frozen=True, kw_only=True):
     """What holds in one conversation, read at one moment."""
 
     rules: tuple[Rule, ...] = ()
@@ -276,8 +276,7 @@ _BEGUN_BEFORE = because(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Gated:
+class Gated(Struct, frozen=True, kw_only=True):
     """A tool call as it would run, and the gate's verdict."""
 
     tool: str
@@ -302,8 +301,7 @@ class Gated:
     """The words that a person may allow the plan too, where they are asked about them."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Ready:
+class _Ready(Struct, frozen=True):
     """A call with what it would do, before it is judged."""
 
     call: Call
@@ -312,8 +310,7 @@ class _Ready:
     around: Surroundings | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Gate:
+class Gate(Struct, frozen=True, kw_only=True):
     """Judges tool calls; changes nothing."""
 
     tools: Mapping[str, Tool]

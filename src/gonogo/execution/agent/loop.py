@@ -12,9 +12,11 @@ started again by anybody.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gonogo.domain.errors import InternalFailure as FailedError
 from gonogo.domain.events import AssistantMessage
@@ -57,27 +59,23 @@ Tell = Callable[[str, dict[str, Any]], None]
 """Shows followers of a session something that is not kept."""
 
 
-@dataclass(frozen=True, slots=True)
-class Finished:
+class Finished(Struct, frozen=True):
     """The model's last word; not stored yet."""
 
     reply: Reply
 
 
-@dataclass(frozen=True, slots=True)
-class Handed:
+class Handed(Struct, frozen=True):
     """A call that speaks to the runtime; the owner of the thread answers it."""
 
     call: CallRow
 
 
-@dataclass(frozen=True, slots=True)
-class Resting:
+class Resting(Struct, frozen=True):
     """Nothing to do until a person or a client answers; all of it is written."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Loop:
+class Loop(Struct, frozen=True, kw_only=True):
     """Drives conversations."""
 
     store: Store

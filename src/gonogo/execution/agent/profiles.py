@@ -8,9 +8,10 @@ that is not right is refused with its name and line, so that no agent runs with 
 import re
 import tomllib
 from collections.abc import Collection
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn, cast
+
+from msgspec import Struct
 
 from gonogo.domain.errors import InvalidMessage
 
@@ -27,8 +28,7 @@ _NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}")
 _FIELDS = {"description", "tools", "may_write"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Profile:
+class Profile(Struct, frozen=True, kw_only=True):
     """An agent as it is set up, before it has done anything."""
 
     name: str

@@ -6,8 +6,9 @@ once: what was found is what is judged, shown and run.
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from gonogo.domain.tool_calls import Access
 from gonogo.policy import programs_of
@@ -17,8 +18,7 @@ _MOST_SHOWN = 20
 """Folders that a question names one by one."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class Surroundings(Struct, frozen=True, kw_only=True):
     """Those of one command."""
 
     guarded: Guarded

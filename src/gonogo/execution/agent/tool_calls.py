@@ -1,8 +1,9 @@
 """What answers about tool calls mean: the kinds `tool` and `intervention` of the desk."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from gonogo.domain.errors import Conflict, InvalidMessage
 from gonogo.domain.events import CallDecision, ToolApproved, ToolRejected
@@ -23,8 +24,7 @@ Resume = Callable[[Tx, CallRow], None]
 """Goes on with the conversation of a call that was answered."""
 
 
-@dataclass(frozen=True, slots=True)
-class CallKind:
+class CallKind(Struct, frozen=True):
     """Answers about tool calls that wait for approval."""
 
     resume: Resume
@@ -132,8 +132,7 @@ class CallKind:
         record.end_call(tx, call, _C.REJECTED, error=f"rejected: {told}")
 
 
-@dataclass(frozen=True, slots=True)
-class Interventions:
+class Interventions(Struct, frozen=True):
     """Answers about calls whose outcome is unknown, and to questions of agents in subtasks."""
 
     resume: Resume

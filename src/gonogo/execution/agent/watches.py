@@ -8,12 +8,12 @@ says what becomes of it. Where nobody can be asked any more it is taken away, an
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 import anyio
 import anyio.to_thread
+from msgspec import Struct
 
 from gonogo.domain.errors import Conflict, InvalidMessage, ToolFailed
 from gonogo.domain.records import Approval, CallRow, Job, Watch
@@ -42,8 +42,7 @@ _SHOWN = 12
 """Names that a question says in its sentence; all are in its details."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Watches:
+class Watches(Struct, frozen=True, kw_only=True):
     """Looks after commands."""
 
     store: Store

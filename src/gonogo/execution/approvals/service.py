@@ -5,8 +5,10 @@ the business of an `ApprovalType`, registered by the room that knows; a new one 
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from gonogo.domain.errors import AlreadyDecided, Conflict, Expired, RateLimited
 from gonogo.domain.plan import Subtask
@@ -119,8 +121,7 @@ _STATUS = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApprovalService:
+class ApprovalService(Struct, frozen=True, kw_only=True):
     """Where questions lie until they are answered."""
 
     kinds: dict[str, ApprovalType] = field(default_factory=dict[str, ApprovalType])

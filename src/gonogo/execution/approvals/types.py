@@ -1,7 +1,9 @@
 """What is asked and what is answered, and what a kind of question has to know."""
 
-from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gonogo.domain.errors import Refused
 from gonogo.domain.identity import Principal, Role
@@ -17,8 +19,7 @@ NOBODY = Principal(id="gonogo", name="gonogo", role=Role.OPERATOR)
 """Who decides when nobody did in time, where an operator wants that to be a rejection."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ruling:
+class Ruling(Struct, frozen=True, kw_only=True):
     """What a person answered."""
 
     word: DecisionWord
@@ -75,16 +76,14 @@ class Ruling:
         return replace(self, word=DecisionWord.APPROVE, changes=None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Matter:
+class Matter(Struct, frozen=True, kw_only=True):
     """What a question is about, as rules of review look at it."""
 
     deeds: tuple[Deed, ...] = ()
     subtasks: tuple[Subtask, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class Question(Struct, frozen=True, kw_only=True):
     """What a person is asked."""
 
     session_id: str
@@ -106,8 +105,7 @@ class Question:
     """The question that was edited into this one: its review holds on."""
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(Struct, frozen=True):
     """A decision that did not take effect although the transaction was committed."""
 
     error: Refused

@@ -7,12 +7,12 @@ model is next asked, so that nobody waits for it, and kept, so that it reads the
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import accumulate, pairwise, starmap
 from typing import Any, NamedTuple
 
 import anyio
 import anyio.to_thread
+from msgspec import Struct
 
 from gonogo.domain.errors import ToolFailed
 from gonogo.domain.events import PlanEndedFacts
@@ -132,8 +132,7 @@ class Made(NamedTuple):
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanRecord:
+class PlanRecord(Struct, frozen=True, kw_only=True):
     """What is written down of a plan, as far as its account speaks of it."""
 
     plan: Plan
@@ -151,8 +150,7 @@ class PlanRecord:
         return next(m.revision for m in self.revisions if m.revision.number == self.plan.revision)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Accounts:
+class Accounts(Struct, frozen=True, kw_only=True):
     """What agents are told of plans that are over."""
 
     store: Store
@@ -257,8 +255,7 @@ def _text(record: PlanRecord, files: Mapping[str, list[dict[str, Any]]], locale:
     return "\n".join([head, *kept, left])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Teller:
+class _Teller(Struct, frozen=True, kw_only=True):
     """Puts a record into lines, each text as long as the measure says."""
 
     record: PlanRecord

@@ -1,8 +1,10 @@
 """What answers about plans, subtasks, doubts and budgets mean: kinds of the desk."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any, cast
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from gonogo.domain.errors import Conflict, InvalidMessage
 from gonogo.domain.failures import Category, Failure
@@ -33,8 +35,7 @@ from gonogo.store.reports import runs_of_plan, used_by_plan, used_by_session
 from gonogo.store.sessions import session_of
 
 
-@dataclass(frozen=True, slots=True)
-class PlanKind:
+class PlanKind(Struct, frozen=True):
     """What a person's answer to a plan means."""
 
     planning: Planning
@@ -124,8 +125,7 @@ def _check_named(tx: Tx, plan: Plan, ruling: Ruling) -> None:
 # Subtasks that ask before they start: the kind `subtask` of the desk.
 
 
-@dataclass(frozen=True, slots=True)
-class SubtaskKind:
+class SubtaskKind(Struct, frozen=True):
     """What a person's answer to "may this subtask start?" means."""
 
     engine: Engine
@@ -169,8 +169,7 @@ def _key(approval: Approval) -> str:
 # names the call whose outcome, or whose question, it is about.
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InterventionKind:
+class InterventionKind(Struct, frozen=True, kw_only=True):
     """Hands each answer to what it is about."""
 
     of_calls: ApprovalType
@@ -199,8 +198,7 @@ class InterventionKind:
 _MOST = 1e15
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BudgetKind:
+class BudgetKind(Struct, frozen=True, kw_only=True):
     """The answers about budgets: more of the same, other limits, or the end."""
 
     pauses: Pauses
@@ -272,8 +270,7 @@ def _limits(changes: Any) -> Limits:  # noqa: ANN401 - as the person sent it
 # Models that do not answer: what the answers about one mean.
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AbsenceKind:
+class AbsenceKind(Struct, frozen=True, kw_only=True):
     """The answers about a model that does not answer: wait on, or end the plan."""
 
     pauses: Pauses

@@ -14,8 +14,10 @@ or proposes holds the question's row, so that one comes after the other.
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gonogo.domain.errors import Conflict, NotFound, RateLimited
 from gonogo.domain.events import CommentFacts, PlanChanged, PlanChangedFacts, PlanCommented
@@ -100,8 +102,7 @@ _TALK = ArchitectTalk(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answering:
+class Answering(Struct, frozen=True, kw_only=True):
     """Takes comments on plans, and has the planner answer them."""
 
     desk: ApprovalService

@@ -1,7 +1,8 @@
 """What people do to a plan that was approved: start, pause, resume, cancel; one subtask or all."""
 
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from gonogo.domain.errors import Conflict
 from gonogo.domain.failures import Failure
@@ -24,8 +25,7 @@ _REPLANNED = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class PlanControls:
+class PlanControls(Struct, frozen=True):
     """The verbs of people, each a part of its caller's transaction.
 
     All of them raise NotFound for what does not exist, and Conflict, naming the state, where the

@@ -1,6 +1,7 @@
 """The end of a plan, and of what was begun for it."""
 
-from dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gonogo.domain.events import AgentSwitched, PlanEnded, SwitchFacts
 from gonogo.domain.records import MAIN, Plan, Session, SubtaskRow
@@ -32,8 +33,7 @@ def revise_thread(plan: Plan) -> str:
     return f"{plan.id}/revise/{(plan.revising or {}).get('id')}"
 
 
-@dataclass(frozen=True, slots=True)
-class PlanEnding:
+class PlanEnding(Struct, frozen=True):
     """Ends plans, and what was begun for them, each a part of its caller's transaction."""
 
     desk: ApprovalService

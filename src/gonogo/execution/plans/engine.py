@@ -1,7 +1,8 @@
 """The engine: the state machine of plans, in its parts."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gonogo.domain.states import SubtaskStatus
 from gonogo.execution.plans.controls import PlanControls
@@ -18,8 +19,7 @@ _S = SubtaskStatus
 Done = tuple[Work, Completed | Failed | Deferred]
 
 
-@dataclass(frozen=True, slots=True)
-class WorkStates:
+class WorkStates(Struct, frozen=True):
     """What those who carry subtasks out write, each a part of its caller's transaction."""
 
     rounds: Rounds
@@ -71,8 +71,7 @@ class WorkStates:
             go_on(tx, "subtask", key, row.epoch + 1, since=row.active_since)
 
 
-@dataclass(frozen=True, slots=True)
-class Engine:
+class Engine(Struct, frozen=True):
     """Every step of a plan that was approved is a part of its caller's transaction."""
 
     rounds: Rounds

@@ -1,9 +1,11 @@
 """Planning: a plan from its proposal to its end, and what a person's decision about it means."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gonogo.domain.errors import Conflict, InvalidPlan, NotFound, Reason
 from gonogo.domain.events import (
@@ -44,8 +46,7 @@ from gonogo.store.sessions import append_message, session_of, set_session, spoke
 # A revision as it is put before a person: what it says, what is noticed about it, the question.
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Proposals:
+class Proposals(Struct, frozen=True, kw_only=True):
     """Asks about revisions."""
 
     desk: ApprovalService
@@ -158,8 +159,7 @@ def _said(fields: Mapping[str, str], locale: str) -> dict[str, str]:
 _S = SubtaskStatus
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Planning:
+class Planning(Struct, frozen=True, kw_only=True):
     """Plans, as parts of their callers' transactions."""
 
     engine: Engine

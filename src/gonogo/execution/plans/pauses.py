@@ -1,8 +1,9 @@
 """Pauses that nobody asked for, and ends that time brings."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
+
+from msgspec import Struct
 
 from gonogo.domain.errors import Conflict, ModelFailed
 from gonogo.domain.failures import Absence, Category, Failure
@@ -33,8 +34,7 @@ _SAME = timedelta(seconds=1)
 """Resets that lie no further apart are one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Pauses:
+class Pauses(Struct, frozen=True):
     """What quotas, models and time limits do to a plan, each a part of its caller's transaction."""
 
     rounds: Rounds

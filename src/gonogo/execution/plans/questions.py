@@ -1,7 +1,8 @@
 """The questions that plans ask of people while they are carried out."""
 
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from gonogo.domain.failures import Absence
 from gonogo.domain.plan import Revision, Subtask
@@ -17,8 +18,7 @@ from gonogo.store import Tx
 from gonogo.store.sessions import spoken_in
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanQuestions:
+class PlanQuestions(Struct, frozen=True, kw_only=True):
     """Puts them before people, each in the transaction in which it arises."""
 
     desk: ApprovalService

@@ -7,12 +7,13 @@ which one a plan has, its status says.
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import anyio
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gonogo.domain.errors import (
     Busy,
@@ -78,8 +79,7 @@ _TRIES = 3
 """Proposals of one search that are refused before it is given up."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ArchitectTalk:
+class ArchitectTalk(Struct, frozen=True, kw_only=True):
     """The conversation of a search with the architect, and its clock."""
 
     column: Literal["replan", "revising"]
@@ -185,8 +185,7 @@ class Aim(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Search:
+class Search(Struct, frozen=True, kw_only=True):
     """Drives the searches of plans over one store."""
 
     store: Store
@@ -404,8 +403,7 @@ _TALK = ArchitectTalk(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Replanning:
+class Replanning(Struct, frozen=True, kw_only=True):
     """Looks for the next revision of plans that were sent back."""
 
     desk: ApprovalService

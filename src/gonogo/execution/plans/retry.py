@@ -1,6 +1,6 @@
 """Retry: a person has a failed subtask done again, after its plan has ended or while it goes on."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from gonogo.domain.errors import Conflict, NotFound
 from gonogo.domain.records import Plan
@@ -17,8 +17,7 @@ from gonogo.store.sessions import session_of, set_session
 _ENDED = frozenset({PlanStatus.FAILED, PlanStatus.PARTIAL})
 
 
-@dataclass(frozen=True, slots=True)
-class Retry:
+class Retry(Struct, frozen=True):
     """The next revision of a plan: the same subtasks, some of them to be done again."""
 
     rounds: Rounds

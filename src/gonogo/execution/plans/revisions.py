@@ -1,9 +1,11 @@
 """From one revision of a plan to the next: what is kept, and what the new one allows."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gonogo.domain.conditions import check_references, references
 from gonogo.domain.errors import Conflict, InvalidArguments, InvalidPlan, NotFound, defects_of
@@ -166,8 +168,7 @@ def tried_again(revision: Revision, rows: Rows, subtask_id: str) -> frozenset[st
 # Reads the subtasks of a plan, and checks all that can be known before it runs.
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanReader:
+class PlanReader(Struct, frozen=True, kw_only=True):
     """Knows who can carry out subtasks, and what they can give."""
 
     workers: frozenset[str]

@@ -4,10 +4,12 @@ Whatever changes a plan ends by `carry_on`, which writes the next round in the s
 the plan's rows always agree.
 """
 
+import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
+
+from msgspec import Struct, field
 
 from gonogo.domain.failures import REPLANNED, Absence, Diagnosis, Failure, classify, retry_delay
 from gonogo.domain.records import Plan
@@ -58,8 +60,7 @@ _S = SubtaskStatus
 _SOON = timedelta(seconds=5)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanRules:
+class PlanRules(Struct, frozen=True, kw_only=True):
     """What an operator sets for all plans."""
 
     budget: Limits = field(default_factory=dict[str, float])
@@ -78,14 +79,14 @@ class PlanRules:
     """Subtasks of all plans that run at once in one workspace."""
 
 
-@dataclass(slots=True)
+@dataclasses.dataclass(slots=True)
 class Rounds:
     """What a plan does next, decided and written."""
 
     rules: PlanRules
     questions: PlanQuestions
     ending: PlanEnding
-    pace: Pace = field(init=False)
+    pace: Pace = dataclasses.field(init=False)
     """Which of the ready subtasks go first, and how many run at once."""
 
     def __post_init__(self) -> None:

@@ -1,12 +1,13 @@
 """The jobs of plans and subtasks."""
 
+import dataclasses
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Generic, TypeVar
 
 import anyio
+from msgspec import Struct, field
 
 from gonogo.domain.errors import Busy, GonogoError, ModelFailed
 from gonogo.domain.failures import Category, Failure, Patterns, is_away, quota_pause
@@ -41,8 +42,7 @@ from gonogo.store.plans import split_key, subtask_row
 T = TypeVar("T")
 
 
-@dataclass(slots=True)
-class _Batch(Generic[T]):
+class _Batch(Struct, Generic[T]):
     items: list[T]
     written: anyio.Event = field(default_factory=anyio.Event)
     error: Exception | None = None
@@ -92,7 +92,7 @@ _LOG = logging.getLogger(__name__)
 _S = SubtaskStatus
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclasses.dataclass(slots=True, kw_only=True)
 class PlanRunner:
     """Runs plans over one store: the jobs of plans and subtasks."""
 
@@ -103,9 +103,9 @@ class PlanRunner:
     """Seconds of work for a subtask that names no timeout of its own."""
     retreat: Retreat | None = None
     """Where the files of a failed attempt go back."""
-    patterns: Patterns = field(default_factory=Patterns)
+    patterns: Patterns = dataclasses.field(default_factory=Patterns)
     """How failures are classified that nobody typed."""
-    _done: Batches[Done] = field(init=False)
+    _done: Batches[Done] = dataclasses.field(init=False)
 
     def __post_init__(self) -> None:
         """Write what comes of subtasks together where it comes together."""

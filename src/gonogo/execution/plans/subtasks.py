@@ -3,9 +3,11 @@
 import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, cast
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gonogo.domain.conditions import references, resolve
 from gonogo.domain.errors import GonogoError, InvalidArguments
@@ -57,8 +59,7 @@ from gonogo.store.sessions import append_message, conversation
 _LOG = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Subtasks:
+class Subtasks(Struct, frozen=True, kw_only=True):
     """Carries subtasks out by their kinds."""
 
     store: Store
@@ -165,8 +166,7 @@ _TYPED = {
 """What a call's error stands for, by the word that it begins with."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolStep:
+class ToolStep(Struct, frozen=True, kw_only=True):
     """Carries out subtasks that are one call."""
 
     threads: Threads
@@ -246,8 +246,7 @@ def _asks_once(tool: str, arguments: Mapping[str, Any]) -> Speak:
 # How decisions and validations end: by a call that holds the whole answer.
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ending:
+class Ending(Struct, frozen=True, kw_only=True):
     """The call that ends a conversation, and what it makes of the subtask."""
 
     tool: str
@@ -299,8 +298,7 @@ Write = Callable[[Tx], None]
 COMPLETION = "attempt_completion"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentStep:
+class AgentStep(Struct, frozen=True, kw_only=True):
     """Carries out subtasks as conversations with a model."""
 
     threads: Threads
@@ -536,8 +534,7 @@ def _fields(ended: CallRow) -> dict[str, Any]:
 # The kinds that are built in, registered as any other is.
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BuiltInKinds:
+class BuiltInKinds(Struct, frozen=True, kw_only=True):
     """How subtasks of the built-in kinds are carried out."""
 
     agents: AgentStep

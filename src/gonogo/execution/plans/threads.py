@@ -1,7 +1,8 @@
 """Opens the conversation in which a subtask is carried out."""
 
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from gonogo.domain.tool_calls import UserText
 from gonogo.execution.agent import Profile, Speak, Thread
@@ -13,8 +14,7 @@ from gonogo.store.plans import plan_of, thread_name
 from gonogo.store.sessions import append_message, conversation, session_of
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Opening:
+class Opening(Struct, frozen=True, kw_only=True):
     """Who carries a subtask out."""
 
     agent: str
@@ -26,8 +26,7 @@ class Opening:
     """Key of the text that says how the conversation ends."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Threads:
+class Threads(Struct, frozen=True, kw_only=True):
     """The conversations of subtasks."""
 
     store: Store

@@ -7,10 +7,11 @@ on any machine, and none holds a thread for longer than a moment.
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
 from typing import TYPE_CHECKING, Any, cast
+
+from msgspec import Struct
 
 from gonogo.domain.conditions import (
     COPYING,
@@ -113,8 +114,7 @@ def _seen(
     return {name: results[name] for name in condition.named}
 
 
-@dataclass(slots=True)
-class _Size:
+class _Size(Struct):
     """How much there is to look at."""
 
     values: int = 0

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple, Protocol
 
 import anyio
+from msgspec import Struct
 
 from gonogo.domain.errors import Conflict, ModelFailed
 from gonogo.domain.failures import Failure
@@ -45,8 +46,7 @@ class Start(NamedTuple):
     attempt: int
 
 
-@dataclass(frozen=True, slots=True)
-class Completed:
+class Completed(Struct, frozen=True):
     """The subtask did what it was for."""
 
     result: Any = None
@@ -54,8 +54,7 @@ class Completed:
     """What else is written in the transaction that completes the subtask, before its events."""
 
 
-@dataclass(frozen=True, slots=True)
-class Failed:
+class Failed(Struct, frozen=True):
     """The subtask did not."""
 
     failure: Failure
@@ -63,13 +62,11 @@ class Failed:
     """What else is written in the transaction that ends the attempt, before its events."""
 
 
-@dataclass(frozen=True, slots=True)
-class Parked:
+class Parked(Struct, frozen=True):
     """The subtask waits, and the transaction that made it wait is committed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Deferred:
+class Deferred(Struct, frozen=True):
     """The subtask cannot go on now, by no fault of its own: it goes back among the ready ones.
 
     Its plan pauses; the subtask keeps its attempt and its conversation, and goes on with the plan.
@@ -112,8 +109,7 @@ class SubtaskRunner(Protocol):
 # tool, or asks `Step.since` how long ago the work began.
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class Step(Struct, frozen=True, kw_only=True):
     """What a kind may use to carry one subtask out."""
 
     work: Work
@@ -144,8 +140,7 @@ class Step:
         return Completed({"status": "completed", "output": output, "metadata": metadata})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kind(KindRule):
+class Kind(KindRule, frozen=True, kw_only=True):
     """What subtasks of one kind give, and how."""
 
     run: Callable[[Step], Awaitable[Outcome]]

@@ -6,10 +6,12 @@ come, and written together as compare-and-sets.
 
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, cast
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from gonogo.domain.errors import Conflict, InvalidMessage, NotFound
 from gonogo.domain.plan import Revision, Subtask
@@ -43,8 +45,7 @@ from gonogo.store.plans import (
 # A revision as rounds look at it: its subtasks by their ids, worked out once.
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
+class Shape(Struct, frozen=True, kw_only=True):
     """One revision, and where everything in it is."""
 
     revision: Revision
@@ -101,8 +102,7 @@ def _kept(plan_id: str, number: int) -> list[tuple[str, Shape]]:
 _LOG = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pace:
+class Pace(Struct, frozen=True, kw_only=True):
     """What an operator says about the order and the number of subtasks."""
 
     strategy: Strategy
@@ -156,8 +156,7 @@ def goes_on(row: SubtaskStanding) -> bool:
     return row.attempt > 0 and row.not_before is None
 
 
-@dataclass(slots=True)
-class PlanState:
+class PlanState(Struct):
     """One plan, for the time of one transaction."""
 
     tx: Tx

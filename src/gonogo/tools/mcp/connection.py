@@ -9,7 +9,6 @@ refused, as we say that we cannot; its notifications are of no use here.
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
-from dataclasses import dataclass
 from typing import Any, cast
 
 import anyio
@@ -17,6 +16,7 @@ import anyio.abc
 import anyio.lowlevel
 import httpx2
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from msgspec import Struct
 from pydantic import ValidationError
 
 from gonogo.domain.errors import OutcomeUnknown, ToolFailed, because, defect_of
@@ -41,8 +41,7 @@ _PENDING = 64
 """Refusals that a server has not taken yet; more are not written."""
 
 
-@dataclass(frozen=True, slots=True)
-class Listed:
+class Listed(Struct, frozen=True):
     """A tool as the server lists it, unchecked."""
 
     name: str
@@ -50,8 +49,7 @@ class Listed:
     parameters: Any
 
 
-@dataclass(frozen=True, slots=True)
-class ServerConnection:
+class ServerConnection(Struct, frozen=True):
     """An open connection."""
 
     session: Any
@@ -201,8 +199,7 @@ async def _sifted(
             group.cancel_scope.cancel()
 
 
-@dataclass(frozen=True, slots=True)
-class _Sifter:
+class _Sifter(Struct, frozen=True):
     """Lets answers through, of a size that can be read; refuses requests; forgets the rest."""
 
     asked: set[str]

@@ -8,7 +8,6 @@ why.
 import math
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal, cast
 from urllib.parse import urlsplit
@@ -16,6 +15,7 @@ from urllib.parse import urlsplit
 import anyio
 import anyio.abc
 import anyio.to_thread
+from msgspec import Struct, field
 
 from gonogo.domain.errors import ToolFailed
 from gonogo.domain.tool_calls import ToolClass, ToolHistory, foreign_name, server_of
@@ -43,8 +43,7 @@ Sight = Callable[[Sequence[Definition]], Awaitable[Mapping[str, ToolHistory | st
 not taken."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerReport:
+class ServerReport(Struct, frozen=True, kw_only=True):
     """How a server is."""
 
     name: str

@@ -7,9 +7,10 @@ small, and no remark of the server's about how harmless a tool is counts.
 import difflib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any, cast
+
+from msgspec import Struct
 
 from gonogo.domain.errors import (
     InvalidArguments,
@@ -42,8 +43,7 @@ class ForeignArguments(Arguments):
         return self.values | changed
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Definition:
+class Definition(Struct, frozen=True, kw_only=True):
     """What a server says of one tool."""
 
     server: str
@@ -75,8 +75,7 @@ class Definition:
         return len(canonical_json(self.body))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ForeignTool(Tool):
+class ForeignTool(Tool, frozen=True, kw_only=True):
     """One tool of a server."""
 
     definition: Definition

@@ -4,8 +4,9 @@ import os
 import re
 import stat
 from collections.abc import Generator
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from gonogo.domain.errors import ToolFailed
 from gonogo.workspace.files.safe_open import open_component
@@ -25,8 +26,7 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY
 Kind = Literal["file", "folder", "link", "other"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FolderEntry:
+class FolderEntry(Struct, frozen=True, kw_only=True):
     """One thing in a folder; `path` is relative to the workspace, `size` in bytes for files."""
 
     path: str
@@ -34,16 +34,14 @@ class FolderEntry:
     size: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Listing:
+class Listing(Struct, frozen=True, kw_only=True):
     """The entries in order; `truncated` when there are more."""
 
     entries: tuple[FolderEntry, ...]
     truncated: bool
 
 
-@dataclass(frozen=True, slots=True)
-class WalkStep:
+class WalkStep(Struct, frozen=True):
     """One name met on a walk, with the open folder that holds it."""
 
     folder: int

@@ -16,9 +16,10 @@ import sys
 import threading
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
+
+from msgspec import Struct
 
 from gonogo.domain.errors import ToolFailed
 from gonogo.domain.paths import is_secret
@@ -43,8 +44,7 @@ _RIPGREP = (
 _MATCHER = Path(__file__).with_name("matcher.py")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Query:
+class Query(Struct, frozen=True, kw_only=True):
     """What to look for."""
 
     pattern: str
@@ -56,8 +56,7 @@ class Query:
     """`rg` or `python`; None takes ripgrep where it is installed."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Match:
+class Match(Struct, frozen=True, kw_only=True):
     """One line that matches; `line` counts from 1, `text` is cut when it is very long."""
 
     path: str
@@ -65,8 +64,7 @@ class Match:
     text: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SearchResult:
+class SearchResult(Struct, frozen=True, kw_only=True):
     """The matches in the order of the paths; `truncated` when there are more."""
 
     matches: tuple[Match, ...]
@@ -105,8 +103,7 @@ def _checked(query: Query) -> str:
     return pattern
 
 
-@dataclass(frozen=True, slots=True)
-class _SearchPlace:
+class _SearchPlace(Struct, frozen=True):
     """Where a search looks, and which files it may show."""
 
     root: Path

@@ -12,9 +12,10 @@ import stat
 import time
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
+
+from msgspec import Struct
 
 from gonogo.domain.errors import ToolFailed
 from gonogo.domain.paths import is_secret, write_guard
@@ -52,8 +53,7 @@ _ROOT = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stat:
+class Stat(Struct, frozen=True, kw_only=True):
     """What stands at a path; sizes in bytes."""
 
     kind: Literal["file", "folder", "link", "other"]

@@ -17,12 +17,13 @@ import sys
 import tempfile
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from stat import S_ISREG
 
 import anyio
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gonogo.domain.errors import ToolFailed
 from gonogo.workspace.sandbox.guards import SCAN_LIMIT, Guarded, guarded_paths
@@ -42,8 +43,7 @@ _FAMILIES = (1, 2, 10, 16)
 _X32 = 0x40000000
 
 
-@dataclass(frozen=True, slots=True)
-class _Machine:
+class _Machine(Struct, frozen=True):
     arch: int
     socket: int
     missing: tuple[int, ...]
@@ -130,8 +130,7 @@ def nothing(path: str) -> bool:
     return False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Box:
+class Box(Struct, frozen=True, kw_only=True):
     """What one command's box contains."""
 
     workspace: Path
@@ -175,8 +174,7 @@ class Box:
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class Sandbox:
+class Sandbox(Struct, frozen=True):
     """A bubblewrap that works on this machine."""
 
     program: str

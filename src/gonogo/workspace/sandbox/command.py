@@ -29,7 +29,6 @@ from contextlib import (
     nullcontext,
     suppress,
 )
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from secrets import token_hex
@@ -40,6 +39,7 @@ from types import MappingProxyType
 import anyio
 import anyio.abc
 import anyio.to_thread
+from msgspec import Struct
 
 from gonogo.domain.errors import ToolFailed
 from gonogo.workspace.files.workspace import Workspace
@@ -85,8 +85,7 @@ _COARSE = 2_500_000_000
 _MOST_FILES = 1_000_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ceilings:
+class Ceilings(Struct, frozen=True, kw_only=True):
     """The limits of one command. Sizes are in MiB."""
 
     processes: int = 2_048
@@ -141,8 +140,7 @@ class Ceilings:
 USUAL = Ceilings()
 
 
-@dataclass(frozen=True, slots=True)
-class Space:
+class Space(Struct, frozen=True):
     """Bytes and files on a disk."""
 
     size: int
@@ -269,8 +267,7 @@ exec "$1" --noprofile --norc -c "$2"
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommandOutput:
+class CommandOutput(Struct, frozen=True, kw_only=True):
     """What came of a command; `output` has head and tail when it was longer than the cap."""
 
     exit_code: int
@@ -362,8 +359,7 @@ async def run_command(  # noqa: PLR0913 - each is a choice of the caller
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Inside:
+class _Inside(Struct, frozen=True):
     """What runs, and what holds it."""
 
     script: str
@@ -372,8 +368,7 @@ class _Inside:
     ceilings: Ceilings
 
 
-@dataclass(frozen=True, slots=True)
-class _Order:
+class _Order(Struct, frozen=True):
     """What is tried until it has begun."""
 
     inside: _Inside
@@ -382,8 +377,7 @@ class _Order:
     on_spawn: Callable[[int], None] | None
 
 
-@dataclass(frozen=True, slots=True)
-class _End:
+class _End(Struct, frozen=True):
     """What came of one try."""
 
     began: bool
@@ -478,8 +472,7 @@ async def _started(
             await running.end()
 
 
-@dataclass(frozen=True, slots=True)
-class _Inherited:
+class _Inherited(Struct, frozen=True):
     """What a box, or the keeper of a command without one, has from us."""
 
     door: CommandProxy | None

@@ -20,9 +20,10 @@ import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from gonogo.domain.errors import ToolFailed
 from gonogo.domain.paths import (
@@ -66,8 +67,7 @@ _MAX_PATH = 3_000
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-@dataclass(frozen=True, slots=True)
-class GuardedName:
+class GuardedName(Struct, frozen=True):
     """One name that needs care."""
 
     path: str
@@ -106,8 +106,7 @@ class GuardedName:
         return before == now and (not self.is_link or which == this)
 
 
-@dataclass(frozen=True, slots=True)
-class _Record:
+class _Record(Struct, frozen=True):
     """What one folder holds; as long as its signature stays, so does this."""
 
     signature: Signature | None
@@ -116,8 +115,7 @@ class _Record:
     names: tuple[GuardedName, ...]
 
 
-@dataclass(slots=True)
-class Guarded:
+class Guarded(Struct):
     """What stands in a workspace at one moment and needs care."""
 
     root: Path
@@ -322,8 +320,7 @@ class _Survey:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class _Folder:
+class _Folder(Struct, frozen=True):
     """A folder to be looked into."""
 
     path: str

@@ -10,13 +10,13 @@ import socket
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass, field
 from functools import cache, partial
 from ipaddress import ip_address
 from pathlib import Path
 
 import anyio
 import anyio.abc
+from msgspec import Struct, field
 
 from gonogo.domain.network import Address, PrivateHosts, names_host, read_host, refusal_of
 
@@ -41,8 +41,7 @@ async def resolve(host: str, port: int) -> list[str]:
     return list(dict.fromkeys(str(each[4][0]) for each in found))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Network:
+class Network(Struct, frozen=True, kw_only=True):
     """What commands may reach, and how much of it."""
 
     hosts: bool | tuple[str, ...]
@@ -59,8 +58,7 @@ class Network:
     resolve: Callable[[str, int], Awaitable[list[str]]] = resolve
 
 
-@dataclass(slots=True)
-class Reached:
+class Reached(Struct):
     """What a command reached, what it was refused, and what it moved."""
 
     reached: dict[str, None] = field(default_factory=dict[str, None])
@@ -157,8 +155,7 @@ class _Malformed(Exception):
     """Not a request that a proxy takes."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Request:
+class _Request(Struct, frozen=True):
     host: str
     port: int
     forward: bytes | None
@@ -169,8 +166,7 @@ class _Request:
         return f"{self.host}:{self.port}"
 
 
-@dataclass(frozen=True, slots=True)
-class Proxy:
+class Proxy(Struct, frozen=True):
     """Serves one command."""
 
     network: Network

@@ -7,7 +7,6 @@ import stat
 import sys
 from collections.abc import AsyncGenerator, Generator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from secrets import token_hex
@@ -16,6 +15,7 @@ from subprocess import PIPE
 import anyio
 import anyio.abc
 import anyio.to_thread
+from msgspec import Struct
 
 from gonogo.domain.errors import ToolFailed
 
@@ -257,8 +257,7 @@ def find_program(name: str, path: str = DEFAULT_PATH) -> str | None:
     return shutil.which(name, path=path)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Programs:
+class Programs(Struct, frozen=True, kw_only=True):
     """The programs of commands: those of the machine, and those of one workspace."""
 
     path: str = DEFAULT_PATH

@@ -13,9 +13,11 @@ import secrets
 import stat
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from gonogo.domain.errors import ToolFailed
 from gonogo.domain.paths import write_guard
@@ -57,8 +59,7 @@ Left = FileState | str | None
 Reason = Literal["", "changed", "mode_changed", "hard_link", "protected", "in_the_way"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RestoreItem:
+class RestoreItem(Struct, frozen=True, kw_only=True):
     """What becomes of one path."""
 
     path: str
@@ -73,8 +74,7 @@ class RestoreItem:
     stay stands where another is needed."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Restore:
+class Restore(Struct, frozen=True, kw_only=True):
     """The plan of one rollback."""
 
     items: tuple[RestoreItem, ...]
@@ -194,8 +194,7 @@ def _can_be_made(workspace: Workspace, ways: "_Ways", path: str) -> bool:
     return not _is_closed(workspace, path) and ways.is_free(path)
 
 
-@dataclass(frozen=True, slots=True)
-class _Ways:
+class _Ways(Struct, frozen=True):
     """Whether the way to a path is free once the planned files are deleted."""
 
     root: int
@@ -244,8 +243,7 @@ PART = "part"
 Expected = Callable[[DiskState], bool]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Noted:
+class Noted(Struct, frozen=True, kw_only=True):
     """One path that is about to change: what stands there, and what will."""
 
     path: str
@@ -267,8 +265,7 @@ def standing_of(state: FileState | None) -> DiskState:
     return DiskState(kind=kind, hash=state.hash, mode=state.mode)
 
 
-@dataclass(frozen=True, slots=True)
-class Note:
+class Note(Struct, frozen=True):
     """What one rollback is doing; `token` is in the names of all that it keeps."""
 
     token: str
@@ -285,8 +282,7 @@ class Note:
         return f".gonogo-{hashlib.sha256(salted).hexdigest()[:16]}.tmp"
 
 
-@dataclass(frozen=True, slots=True)
-class StagingFolder:
+class StagingFolder(Struct, frozen=True):
     """The open folder, and the open root beside it."""
 
     root: int
@@ -525,8 +521,7 @@ def _fill(stage: StagingFolder, path: str, mode: int, data: bytes) -> None:
         os.close(file)
 
 
-@dataclass(slots=True)
-class _Work:
+class _Work(Struct):
     """The changes done so far, and how to undo them."""
 
     stage: StagingFolder

@@ -16,9 +16,10 @@ import stat
 import time
 from collections.abc import Collection, Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from gonogo.domain.errors import ToolFailed
 from gonogo.workspace.files.content import READING, read_all
@@ -42,8 +43,7 @@ _STATUS = (
 _LINES_A_FILE = 4
 
 
-@dataclass(frozen=True, slots=True)
-class FoundFile:
+class FoundFile(Struct, frozen=True):
     """One file or link on the disk."""
 
     path: str
@@ -58,8 +58,7 @@ class FoundFile:
         )  # fmt: skip
 
 
-@dataclass(slots=True)
-class Scan:
+class Scan(Struct):
     """What was found; paths in `unseen` end in `/` when they are folders."""
 
     found: dict[str, FoundFile] = field(default_factory=dict[str, FoundFile])
@@ -274,8 +273,7 @@ _STEP = 50_000_000
 _COARSE_STEP = 2_500_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class HeldFile:
+class HeldFile(Struct, frozen=True):
     """One file as it was held; `signature` is None when it must be read again."""
 
     mode: int
@@ -283,8 +281,7 @@ class HeldFile:
     signature: Signature | None
 
 
-@dataclass(slots=True)
-class Index:
+class Index(Struct):
     """The files of the last snapshot, its id, and the digest of what it left alone."""
 
     files: dict[str, HeldFile] = field(default_factory=dict[str, HeldFile])

@@ -20,8 +20,9 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from gonogo.domain.errors import Busy, ToolFailed
 from gonogo.domain.strict_json import content_hash
@@ -77,8 +78,7 @@ Entry = tuple[int, str]
 """The mode that is kept, and the blob."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Meta:
+class Meta(Struct, frozen=True, kw_only=True):
     """What a snapshot says beside its files."""
 
     empty: tuple[str, ...]
@@ -576,8 +576,7 @@ class Snapshots:
             return self._desks.setdefault(root, ScanRecord(self._git.folder, root))
 
 
-@dataclass(slots=True)
-class _Taking:
+class _Taking(Struct):
     """One snapshot on its way."""
 
     git: Git

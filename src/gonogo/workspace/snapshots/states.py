@@ -9,8 +9,9 @@ import os
 import stat
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Literal, NamedTuple, NewType
+
+from msgspec import Struct
 
 from gonogo.domain.errors import ToolFailed
 from gonogo.domain.strict_json import content_hash
@@ -21,8 +22,7 @@ Tree = NewType("Tree", str)
 """The id of one snapshot: the hash of a git tree. Equal ids are equal snapshots."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileState:
+class FileState(Struct, frozen=True, kw_only=True):
     """One file as a snapshot holds it. A symbolic link's content is its target."""
 
     blob: str
@@ -44,8 +44,7 @@ class LineCount(NamedTuple):
     removed: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class Change(Struct, frozen=True, kw_only=True):
     """What two snapshots have differently at one path; None is no file."""
 
     path: str
@@ -53,16 +52,14 @@ class Change:
     after: FileState | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Folders:
+class Folders(Struct, frozen=True, kw_only=True):
     """Folders that came or went between two snapshots; parents stand before their children."""
 
     made: tuple[str, ...] = ()
     gone: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SnapshotLimits:
+class SnapshotLimits(Struct, frozen=True, kw_only=True):
     """How much a snapshot may hold; sizes in bytes."""
 
     files: int = 100_000
@@ -99,8 +96,7 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY
 _BLOCKED = (errno.ENOTDIR, errno.ELOOP)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DiskState:
+class DiskState(Struct, frozen=True, kw_only=True):
     """What is there; `other` is what no snapshot holds, or what cannot be read."""
 
     kind: Literal["absent", "file", "link", "folder", "other"]

@@ -16,8 +16,9 @@ import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from gonogo.workspace.snapshots.git import IMPORT_LIMIT, Git
 from gonogo.workspace.snapshots.scan import now_in
@@ -58,8 +59,7 @@ def pack(git: Git) -> None:
             path.unlink(missing_ok=True)
 
 
-@dataclass(frozen=True, slots=True)
-class _Held:
+class _Held(Struct, frozen=True):
     """What there is in a store, and what of it is needed."""
 
     loose: Mapping[str, Path]
