@@ -135,9 +135,6 @@ class Settings(BaseSettings):
     """The language of texts for people, where a session names none; by default that of the
     user's message."""
 
-    plan_format: Literal["markdown", "yaml"] = "markdown"
-    """How a plan is written where you edit it as a text."""
-
     max_parallel: Annotated[int, Field(ge=1, le=64)] = 3
     """Subtasks of one plan that run at once."""
     max_parallel_agent: Annotated[int, Field(ge=1, le=64)] | None = None

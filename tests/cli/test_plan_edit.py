@@ -9,8 +9,9 @@ import httpx
 import pytest
 
 from gonogo.cli.daemon import RuntimeLink
-from gonogo.cli.plan_file.edit import EditedPlan, PlanEditor, SentEdits, form_of
+from gonogo.cli.plan_file.edit import EditedPlan, PlanEditor, SentEdits
 from gonogo.cli.plan_file.text import MAX_TEXT
+from gonogo.cli.plan_file.yaml import read
 from gonogo.cli.session.decisions import _send, _text_of
 from gonogo.cli.support import Exit, Stop
 from gonogo.cli.terminal.input import TerminalPerson
@@ -61,15 +62,14 @@ def server():
 def edit(server, tmp_path):
     """Edit with a shell script as the editor, which finds the file as its argument."""
 
-    async def edited(script="true", form="markdown", **options):
+    async def edited(script="true", **options):
         editor = tmp_path / "editor"
         editor.write_text(f"#!/bin/sh\n{script}\n")
         editor.chmod(stat.S_IRWXU)
         person = TerminalPerson({"VISUAL": "", "EDITOR": f"'{editor}'"})
         async with Client("http://x", transport=httpx.MockTransport(server)) as client:
             desk = PlanEditor(
-                client=client, person=person, form=form_of(form), folder=tmp_path / "drafts",
-                locale="en",
+                client=client, person=person, folder=tmp_path / "drafts", locale="en",
             )  # fmt: skip
             desk.folder.mkdir()
             return await desk.edit(QUESTION, sure=True, **options)
@@ -77,21 +77,20 @@ def edit(server, tmp_path):
     return edited
 
 
-@pytest.mark.parametrize(("form", "suffix"), [("markdown", ".md"), ("yaml", ".yaml")])
-async def test_what_the_person_saved_is_what_is_sent(edit, server, form, suffix):
-    draft = await edit('sed -i "s/Do b/Do it/" "$1"', form)
+async def test_what_the_person_saved_is_what_is_sent(edit, server):
+    draft = await edit('sed -i "s/Do b/Do it/" "$1"')
 
     assert draft.subtasks == (PLAN[0], PLAN[1].model_copy(update={"description": "Do it"}))
     assert server.checked[0][1]["description"] == "Do it"
-    assert draft.file.name == f"p1-2{suffix}"
+    assert draft.file.name == "p1-2.yaml"
 
 
 async def test_what_is_known_of_the_plan_stands_in_the_text(edit, tmp_path):
     await edit(f'cp "$1" {tmp_path}/seen')
     seen = (tmp_path / "seen").read_text()
 
-    assert seen.startswith("<!-- Worth knowing: -->\n")
-    assert "<!-- ! b: anywhere -->\n## b\n" in seen
+    assert seen.startswith("# Worth knowing:\n")
+    assert "# ! b: anywhere\n- id: b\n" in seen
 
 
 async def test_an_unchanged_plan_is_not_sent_and_leaves_nothing(edit, tmp_path):
@@ -130,7 +129,7 @@ async def test_a_server_that_goes_away_loses_nothing(edit, server, tmp_path, cap
 
 
 async def test_a_text_from_elsewhere_is_taken_as_typed(edit, tmp_path):
-    draft = await edit("exit 9", given="# Goal\n\n## a\n\nOnly this\n\n- agent: coder\n")
+    draft = await edit("exit 9", given="- {id: a, description: Only this, agent: coder}\n")
 
     assert [subtask.description for subtask in draft.subtasks] == ["Only this"]
     assert "Only this" in draft.file.read_text()
@@ -174,7 +173,7 @@ async def test_a_text_goes_away_when_it_was_taken_and_stays_when_it_was_refused(
 async def test_a_text_that_was_sent_by_command_goes_away_when_it_was_taken_and_may_be_gone_already(
     tmp_path, capsys, status, is_kept, is_there
 ):
-    file = tmp_path / "p1-2.md"
+    file = tmp_path / "p1-2.yaml"
     file.write_text("typed")
     decided = QUESTION.model_copy(update={"status": ApprovalStatus(status)})
 
@@ -212,9 +211,8 @@ async def test_an_editor_that_cannot_be_started_is_said(value):
         await TerminalPerson({"VISUAL": value, "EDITOR": "true"}).edit("x")
 
 
-@pytest.mark.parametrize("form", ["markdown", "yaml"])
-def test_a_file_that_is_too_long_is_not_cut_but_said_to_be(tmp_path, form):
+def test_a_file_that_is_too_long_is_not_cut_but_said_to_be(tmp_path):
     file = tmp_path / "plan"
     file.write_text("ж" * (MAX_TEXT + 2))
-    [flaw] = form_of(form).read(_text_of(file), "en").flaws
+    [flaw] = read(_text_of(file), "en").flaws
     assert "more than 8388608 characters" in flaw.message

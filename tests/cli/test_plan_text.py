@@ -3,18 +3,17 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from gonogo.cli.plan_file.markdown import MARKDOWN
+from gonogo.cli.plan_file import yaml as form
 from gonogo.cli.plan_file.text import Flaw, marked, subtasks_of, unmarked
-from gonogo.cli.plan_file.yaml import YAML
 from gonogo.domain.plan import RetryPolicy, Scope, Subtask
 from gonogo.domain.text_safety import guarded, unescaped, visible
 
-FORMS = (MARKDOWN, YAML)
 PIECES = (
     "## x", "# t", "- agent: a", "* type : b", "- scope:", "  - tools: x", "\\", "\\\\", "\\x1b",
     "\\u202e", "\\U00110000", "\x1b", "\u202e", "\u2028", "\x85", "\ufeff", "\r", "\r\n", "\n",
@@ -62,18 +61,17 @@ SUBTASK = st.builds(
 )
 
 
-def read_back(form, goal, subtasks):
+def read_back(goal, subtasks):
     reading = form.read(form.write(goal, subtasks), "en")
     assert reading.flaws == []
     assert reading.goal == goal
     return [Subtask.model_validate(item.fields) for item in reading.items]
 
 
-@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)
 @given(goal=ODD, subtasks=st.lists(SUBTASK, max_size=2))
 @settings(deadline=None, max_examples=60)
-def test_what_was_written_is_read_as_it_was(form, goal, subtasks):
-    assert read_back(form, goal, subtasks) == subtasks
+def test_what_was_written_is_read_as_it_was(goal, subtasks):
+    assert read_back(goal, subtasks) == subtasks
 
 
 @given(ODD)
@@ -83,48 +81,18 @@ def test_an_escape_is_read_as_what_it_stands_for(text):
     assert unescaped(visible(text, lines=False)) == text
 
 
-@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)
 @given(goal=ODD, subtask=SUBTASK)
 @settings(deadline=None, max_examples=20)
-def test_no_character_of_the_text_deceives(form, goal, subtask):
+def test_no_character_of_the_text_deceives(goal, subtask):
     text = form.write(goal, [subtask])
     assert guarded(text) == text
 
 
-def told(form, text):
+def told(text):
     """What is wrong with a text: the line, and how it begins."""
     reading = form.read(text, "en")
     subtasks_of(reading, "Goal", "en")
     return [(flaw.line, flaw.message) for flaw in reading.flaws]
-
-
-@pytest.mark.parametrize(
-    ("text", "line", "said"),
-    [
-        ("# Other\n## a\n\nDo\n- agent: coder", 0, "the goal is not changed"),
-        ("# Goal\n", 0, "no subtask"),
-        ("# Goal\n\nhello\n## a\n\nDo", 3, "belongs to no subtask"),
-        ("## a\n\nDo\n\n- agent: coder\n- agnet: x", 6, "no field agnet"),
-        ("## a\n\nDo\n\n- agent: coder\n- agent: debug", 6, "agent stands twice"),
-        ("## a b\n\nDo", 1, "id: String should match"),
-        ("## a\n\n- agent: coder", 1, "description: Field required"),
-        ("## a\n\nDo\n\n- timeout: soon", 5, "timeout: Input should be a valid number"),
-        ("## a\n\nDo\n\n- dependencies: b", 1, "Subtask 'a' depends on unknown 'b'"),
-        ("## a\n\nDo\n\n- inputs: {1}", 5, "inputs: Not valid JSON"),
-        ("## a\n\nDo\n\n- dependencies: [b", 5, "dependencies: Not valid JSON"),
-        ("## a\n\nDo\n\n- scope:", 5, "scope has nothing below it"),
-        ("## a\n\nDo\n\n- scope:\n  - path: x", 6, "not a part of scope"),
-        ("## a\n\nDo\n\n- scope:\n  - paths: x\n  - paths: y", 7, "paths stands twice"),
-        ("## a\n\nDo\n\n- scope: [", 5, "scope: Not valid JSON"),
-        ("## a\n\nDo\n<!-- or not", 4, "this comment does not end"),
-        ("## a\n\nDo\n\n- inputs:\n  ```json\n  {}\n## b", 5, "inputs: Not valid JSON"),
-        ("x" * 8_388_609, 0, "more than"),
-    ],
-)
-def test_what_is_wrong_in_markdown_is_said_with_its_line(text, line, said):
-    (found, *_) = told(MARKDOWN, text)
-    assert found[0] == line
-    assert said in found[1]
 
 
 @pytest.mark.parametrize(
@@ -143,6 +111,8 @@ def test_what_is_wrong_in_markdown_is_said_with_its_line(text, line, said):
         ("subtask: []", 1, "expected goal"),
         ("- 5", 1, "expected goal"),
         ("hello", 1, "expected goal"),
+        ("# Goal\n## a\n\nDo", 4, "expected goal"),
+        ("goal: Other\nsubtasks:\n- {id: a, description: D}", 0, "the goal is not changed"),
         ("- " * 40, 1, "nested deeper"),
         ("\x00", 0, "not valid YAML"),
         ("", 0, "no subtask"),
@@ -150,7 +120,7 @@ def test_what_is_wrong_in_markdown_is_said_with_its_line(text, line, said):
     ],
 )
 def test_what_is_wrong_in_yaml_is_said_with_its_line(text, line, said):
-    (found, *_) = told(YAML, text)
+    (found, *_) = told(text)
     assert found[0] == line
     assert said in found[1]
 
@@ -159,7 +129,7 @@ def test_plain_words_of_yaml_are_what_they_look_like():
     text = (
         "- {id: a, description: no, estimated_time: 1:30, inputs: {on: 2024-01-01, n: ~, x: 1e2}}"
     )
-    (item,) = YAML.read(text, "en").items
+    (item,) = form.read(text, "en").items
 
     assert item.fields["description"] == "no"
     assert item.fields["estimated_time"] == "1:30"
@@ -189,28 +159,13 @@ def test_what_an_editor_does_to_a_file_does_not_change_the_plan():
         Subtask(id="a", description="Do it\n\n  so ", agent="coder"),
         Subtask(id="b", description="x"),
     ]
-    text = MARKDOWN.write("Goal", plan)
+    text = form.write("Goal", plan)
     other = "\ufeff" + text.replace("\n", "\r\n").rstrip()
 
-    assert [Subtask.model_validate(i.fields) for i in MARKDOWN.read(other, "en").items] == plan
+    assert [Subtask.model_validate(i.fields) for i in form.read(other, "en").items] == plan
 
 
-def test_markdown_takes_fields_in_any_order_and_values_over_several_lines():
-    text = (
-        "<!-- mine --># Goal\n## a\n* Agent : coder\n- dependencies: b,\n  c,\n\n"
-        '- scope: {"paths": ["x"]}\n'
-        "- agent_note: no field, after a blank line\n\nDo\n- agent: is a field, twice\n"
-    )  # fmt: skip
-    reading = MARKDOWN.read(text, "en")
-
-    assert reading.goal == "Goal"
-    assert reading.items[0].fields["dependencies"] == ["b", "c"]
-    assert reading.items[0].fields["scope"] == {"paths": ["x"]}
-    assert [flaw.line for flaw in reading.flaws] == [8, 11]
-
-
-@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)
-def test_what_is_wrong_stands_at_the_top_and_beside_the_subtask_and_goes_away_again(form):
+def test_what_is_wrong_stands_at_the_top_and_beside_the_subtask_and_goes_away_again():
     plan = [Subtask(id="a", description="Do"), Subtask(id="b", description="x\ny")]
     text = form.block("About\nit") + form.write("Goal", plan)
     place = form.read(text, "en").line_of("b")
@@ -225,3 +180,13 @@ def test_what_is_wrong_stands_at_the_top_and_beside_the_subtask_and_goes_away_ag
     assert [Subtask.model_validate(i.fields) for i in form.read(shown, "en").items] == plan
     assert unmarked(shown, added) == text
     assert unmarked(shown.replace("\n", "\r\n"), added) == text.replace("\n", "\r\n")
+
+
+def test_the_plan_of_the_guide_is_a_plan():
+    page = Path(__file__).parents[2] / "docs/how-to/edit-plans.md"
+    text = page.read_text().partition("```yaml\n")[2].partition("```")[0]
+    reading = form.read(text, "en")
+    first, second = subtasks_of(reading, "Add a --json flag", "en")
+
+    assert reading.flaws == []
+    assert (first.scope.paths, second.dependencies) == (("tally/cli.py", "tests/**"), ("add-flag",))

@@ -161,7 +161,7 @@ def test_an_edited_plan_runs_as_it_was_edited(terminal, run, project, tmp_path):
     editor.write_text(
         "import sys\n"
         "text = open(sys.argv[1]).read()\n"
-        "open(sys.argv[1], 'w').write('\\n## '.join(text.split('\\n## ')[:3]))\n"
+        "open(sys.argv[1], 'w').write(text.partition('- id: json_flag')[0])\n"
     )
     at = terminal(*run, env={"EDITOR": f"python3 {editor}"})
     at.expect("[e] edit")
@@ -204,7 +204,7 @@ def test_an_edit_that_is_no_plan_is_opened_again_and_kept(terminal, run, project
         "import sys\n"
         "text = open(sys.argv[1]).read()\n"
         "if 'cannot be sent' not in text:\n"
-        "    text = text.replace('\\n- agent:', '\\n- dependencies: verify\\n- agent:', 1)\n"
+        "    text = text.replace('\\n  agent:', '\\n  dependencies: [verify]\\n  agent:', 1)\n"
         "    open(sys.argv[1], 'w').write(text)\n"
     )
     at = terminal(*run, env={"EDITOR": f"python3 {editor}"})

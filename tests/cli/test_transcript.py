@@ -205,13 +205,12 @@ policy explain read_file '{"path": ".env"}'
 run "What is this?" -C PROJECT
 run "What is this?" -C PROJECT --json
 run "Tidy up" -C PROJECT --plan-only
-plans show PLAN --format markdown
 plans show PLAN --format yaml
 plans show PLAN --timeline
 plans edit PLAN
-> plan.md # Tidy and build
-plans edit PLAN --from plan.md --yes
-plans edit PLAN --from none.md --yes
+> plan.yaml goal: Tidy and build
+plans edit PLAN --from plan.yaml --yes
+plans edit PLAN --from none.yaml --yes
 plans comment PLAN "Why build?" --subtask build
 plans comment PLAN "No" --subtask nobody
 plans comment PLAN "Keep a copy" --json

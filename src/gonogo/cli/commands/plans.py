@@ -21,7 +21,6 @@ app = group("Plans: what agents proposed, and how far it is.")
 class PlanForm(StrEnum):
     """How a plan is written as a text."""
 
-    MARKDOWN = "markdown"
     YAML = "yaml"
 
 
@@ -55,7 +54,7 @@ def show_plan(
 ) -> None:
     """Show a plan, its subtasks and where they stand."""
     if form is not None:
-        carry_out(_text, plan_id, form)
+        carry_out(_text, plan_id)
     if watch:
         carry_out(_watch, plan_id, timeline, json)
     if graph or timeline:
@@ -81,16 +80,11 @@ def diff_plan(
     **EXACT,
     epilog=example(
         "gonogo plans edit p_0192",
-        "gonogo plans edit p_0192 --format yaml",
-        "gonogo plans edit p_0192 --from plan.md --yes",
+        "gonogo plans edit p_0192 --from plan.yaml --yes",
     ),
 )
 def edit_plan(
     plan_id: PlanId,
-    form: Annotated[
-        PlanForm | None,
-        typer.Option("--format", help="By default GONOGO_PLAN_FORMAT, or that of the file."),
-    ] = None,
     source: Annotated[
         Path | None,
         typer.Option("--from", exists=True, dir_okay=False, help="Begin with this edited text."),
@@ -103,7 +97,7 @@ def edit_plan(
     What is wrong with it stands in the text when the editor opens again. You see what is otherwise
     before it is sent; nothing is sent where nothing was changed.
     """
-    carry_out(_edit, plan_id, form, source, yes, json)
+    carry_out(_edit, plan_id, source, yes, json)
 
 
 @app.command("wait", **EXACT, epilog=example("gonogo plans wait p_0192 --limit 3600"))
@@ -194,18 +188,16 @@ def cancel_plan(
     carry_out(_steer, "cancel", plan_id, False, reason)
 
 
-async def _text(plan_id: str, form: PlanForm) -> Exit:
+async def _text(plan_id: str) -> Exit:
     from gonogo.cli.session.decisions import print_plan
 
-    return await print_plan(plan_id, form)
+    return await print_plan(plan_id)
 
 
-async def _edit(
-    plan_id: str, form: PlanForm | None, source: Path | None, sure: bool, json: bool
-) -> Exit:
+async def _edit(plan_id: str, source: Path | None, sure: bool, json: bool) -> Exit:
     from gonogo.cli.session.decisions import edit_plan
 
-    return await edit_plan(plan_id, form, source, sure=sure, json=json)
+    return await edit_plan(plan_id, source, sure=sure, json=json)
 
 
 async def _steer(verb: str, plan_id: str, json: bool, reason: str | None = None) -> Exit:

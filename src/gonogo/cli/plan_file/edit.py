@@ -12,8 +12,7 @@ import anyio
 from msgspec import Struct
 
 from gonogo.cli.folder import read_settings
-from gonogo.cli.plan_file.markdown import MARKDOWN
-from gonogo.cli.plan_file.text import FIELDS, Flaw, Form, as_json, marked, subtasks_of, unmarked
+from gonogo.cli.plan_file.text import FIELDS, Flaw, as_json, marked, subtasks_of, unmarked
 from gonogo.cli.support import Stop
 from gonogo.cli.terminal.input import TerminalPerson, Withdrawn
 from gonogo.cli.terminal.render import diff_lines
@@ -39,7 +38,6 @@ class PlanEditor(Struct, frozen=True, kw_only=True):
 
     client: Client
     person: TerminalPerson
-    form: Form
     folder: Path
     locale: str
 
@@ -71,28 +69,14 @@ class PlanEditor(Struct, frozen=True, kw_only=True):
             raise
 
     def _name(self, revision: RevisionView) -> str:
-        return f"{revision.plan_id}-{revision.revision}{self.form.suffix}"
+        return f"{revision.plan_id}-{revision.revision}.yaml"
 
 
-def form_of(name: str) -> Form:
-    """The form of a plan as text: `markdown` or `yaml`."""
-    if name == "yaml":
-        # Every command that talks imports this room, and few need what reads YAML.
-        from gonogo.cli.plan_file.yaml import YAML
-
-        return YAML
-    return MARKDOWN
-
-
-def plan_editor(
-    client: Client, person: TerminalPerson, locale: str, form: str | None = None
-) -> PlanEditor:
-    """An editor of plans for this command; its form is that of the settings if none is named."""
-    settings = read_settings()
-    folder = settings.drafts
+def plan_editor(client: Client, person: TerminalPerson, locale: str) -> PlanEditor:
+    """An editor of plans for this command."""
+    folder = read_settings().drafts
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    named = form_of(form or settings.plan_format)
-    return PlanEditor(client=client, person=person, form=named, folder=folder, locale=locale)
+    return PlanEditor(client=client, person=person, folder=folder, locale=locale)
 
 
 class SentEdits:
@@ -124,14 +108,17 @@ class _Edit:
 
     def __init__(self, by: PlanEditor, revision: RevisionView, file: Path) -> None:
         self._by, self._revision, self._file = by, revision, file
-        self._form, self._locale, self._person = by.form, by.locale, by.person
+        # Every command that talks imports this room, and few need what reads YAML.
+        from gonogo.cli.plan_file import yaml
+
+        self._form, self._locale, self._person = yaml, by.locale, by.person
         self._typed = ""
         self._notes: list[FindingView] = []
 
     async def begin(self, approval: ApprovalView) -> None:
         """Open the plan as it is."""
         fields = ", ".join(FIELDS)
-        about = say(f"cli_plan_help_{self._form.name}", self._locale, fields=fields)
+        about = say("cli_plan_help_yaml", self._locale, fields=fields)
         plan = self._form.write(self._revision.goal, self._revision.subtasks)
         text, added = self._form.block(about) + plan, list[str]()
         found = [FindingView.model_validate(f) for f in approval.details.get("findings") or ()]
@@ -223,7 +210,7 @@ class _Edit:
 
     async def _open(self, text: str, added: Sequence[str]) -> None:
         try:
-            self._saved = await self._person.edit(text, self._form.suffix, keep=self._file)
+            self._saved = await self._person.edit(text, ".yaml", keep=self._file)
         except Stop as problem:
             if await _is(self._file, text):
                 self._file.unlink(missing_ok=True)

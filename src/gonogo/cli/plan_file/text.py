@@ -1,7 +1,7 @@
 """A plan as a text that a person edits: what was read of it, what is wrong with it, and where.
 
-The forms, Markdown and YAML, are in modules of their own. What one of them wrote and nobody
-changed is read back as exactly the same subtasks. Nothing here looks at files or at a server.
+How it is written and read is in `yaml`: what was written and nobody changed is read back as exactly
+the same subtasks. Nothing here looks at files or at a server.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -46,22 +46,6 @@ class ReadPlan(Struct, frozen=True, kw_only=True):
     def line_of(self, subtask_id: str | None) -> int:
         """Where a subtask begins; 0 where there is none of that id."""
         return next((i.line for i in self.items if i.fields.get("id") == subtask_id), 0)
-
-
-class Form(Struct, frozen=True, kw_only=True):
-    """A way to write plans down."""
-
-    name: str
-    suffix: str
-    """Of its files, for the person's editor to know it by."""
-    write: Callable[[str, Sequence[Subtask]], str]
-    """The text for a goal and subtasks."""
-    read: Callable[[str, str], ReadPlan]
-    """What stands in a text; what is wrong is said in a language."""
-    comment: Callable[[str], str]
-    """A line that is not read."""
-    block: Callable[[str], str]
-    """Several lines that are not read, with what parts them from the rest."""
 
 
 def subtasks_of(reading: ReadPlan, goal: str, locale: str) -> tuple[Subtask, ...]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from gonogo.cli.plan_file.text import MAX_TEXT, Flaw, Form, ReadPlan, WrittenSubtask
+from gonogo.cli.plan_file.text import MAX_TEXT, Flaw, ReadPlan, WrittenSubtask
 from gonogo.domain.errors import GonogoError
 from gonogo.domain.plan import Subtask
 from gonogo.domain.strict_json import MAX_DEPTH, loads
@@ -87,9 +87,6 @@ def comment(text: str) -> str:
 def block(text: str) -> str:
     """Several lines that are not read."""
     return "\n".join(map(comment, text.split("\n"))) + "\n\n"
-
-
-YAML = Form(name="yaml", suffix=".yaml", write=write, read=read, comment=comment, block=block)
 
 
 def _fields(subtask: Subtask) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from gonogo.cli.daemon import RuntimeLink, connected, linked
 from gonogo.cli.folder import environment, own_locale, read_settings
-from gonogo.cli.plan_file.edit import EditedPlan, form_of, plan_editor
+from gonogo.cli.plan_file.edit import EditedPlan, plan_editor
 from gonogo.cli.plan_file.text import MAX_TEXT, as_json
 from gonogo.cli.session.answers import Wish
 from gonogo.cli.session.conversation import Conversation, Manner
@@ -152,26 +152,23 @@ async def tell(link: RuntimeLink, session_id: str, message: dict[str, Any]) -> N
             return
 
 
-_SUFFIXES = {".md": "markdown", ".markdown": "markdown", ".yaml": "yaml", ".yml": "yaml"}
 _TAKEN = frozenset({ApprovalStatus.EDITED, ApprovalStatus.SUPERSEDED})
 
 
-async def print_plan(plan_id: str, form: str) -> Exit:
-    """Write a plan in the form that `plans edit --from` reads."""
+async def print_plan(plan_id: str) -> Exit:
+    """Write a plan as the text that `plans edit --from` reads."""
+    from gonogo.cli.plan_file.yaml import write
+
     async with connected() as client:
         plan = await client.plan(plan_id)
         revision = await client.plan_revision(plan_id, plan.revision)
-    line(form_of(form).write(revision.goal, revision.subtasks).rstrip("\n"))
+    line(write(revision.goal, revision.subtasks).rstrip("\n"))
     return Exit.DONE
 
 
-async def edit_plan(
-    plan_id: str, form: str | None, source: Path | None, *, sure: bool, json: bool
-) -> Exit:
+async def edit_plan(plan_id: str, source: Path | None, *, sure: bool, json: bool) -> Exit:
     """Let the person edit a plan that waits, and approve it as edited."""
     given = None if source is None else _text_of(source)
-    if source is not None and form is None:
-        form = _SUFFIXES.get(source.suffix.lower())
     person = TerminalPerson(environment())
     if not sure and not person.is_there:
         raise Stop(say("cli_plan_no_terminal", own_locale()), Exit.USAGE)
@@ -179,7 +176,7 @@ async def edit_plan(
         approval = await _question(link.client, plan_id)
         session = await link.client.session(approval.session_id)
         locale = resolve(session.locale, read_settings().locale)
-        editor = plan_editor(link.client, person, locale, form)
+        editor = plan_editor(link.client, person, locale)
         draft = await editor.edit(approval, given=given, sure=sure)
         return Exit.DONE if draft is None else await _send(link, approval, draft, json=json)
 
