@@ -98,6 +98,28 @@ def test_the_command_line_is_known_without_importing_what_commands_need(gonogo):
     assert done.stdout.strip() == "[]"
 
 
+BUILT = """
+import gonogo.cli, gonogo.client, gonogo.domain.base as base
+def below(kind):
+    for each in kind.__subclasses__():
+        yield from (each, *below(each))
+found = [each for kind in (base.Frozen, base.View, base.Request) for each in below(kind)]
+print(len(found) > 50, [each.__name__ for each in found if each.__pydantic_complete__])
+"""
+
+
+def test_what_crosses_a_border_is_built_when_it_first_does():
+    done = subprocess.run(
+        [sys.executable, "-c", BUILT],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+        env={"PYTHONPATH": ":".join(path for path in sys.path if path)},
+    )
+    assert done.stdout.strip() == "True []"
+
+
 @pytest.mark.parametrize("words", commands(), ids=" ".join)
 def test_every_command_has_help_with_an_example(gonogo, words):
     done = gonogo(*words, "--help")

@@ -178,15 +178,19 @@ def test_mine_is_what_i_may_approve_and_a_question_says_who_may(served, gonogo):
 def test_questions_and_answers_of_all_sessions_are_followed_until_ctrl_c(
     served, gonogo, terminal, home
 ):
-    at = terminal("approvals", "watch")
+    at, quiet = terminal("approvals", "watch", "--bell"), terminal("approvals", "watch")
     at.expect("Open now: 0")
+    quiet.expect("Open now: 0")
     asked = served.say("s1", "Write it")
     at.expect(f"? {asked} tool s1")
     gonogo("approvals", "decide", asked, "reject", "--feedback", "not now")
-    at.expect(f"✗ {asked} tool s1 rejected by local: not now")
-    at.interrupt()
+    for each in (at, quiet):
+        each.expect(f"✗ {asked} tool s1 rejected by local: not now")
+        each.interrupt()
+        assert each.end() == 130
 
-    assert at.end() == 130
+    # It rings for the question, and not for its answer.
+    assert (at.output.count("\a"), quiet.output.count("\a")) == (1, 0)
 
 
 COMPLETED = """

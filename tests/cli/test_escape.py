@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 
 import pytest
 from rich.console import Console
@@ -40,6 +41,24 @@ def test_everything_that_is_written_is_guarded_whoever_forgot_to(capsys):
 
     assert written.out == f"a{SHOWN}\nhead\nc{SHOWN}\n"
     assert written.err == f"b{SHOWN}\n"
+
+
+@pytest.mark.parametrize(
+    ("width", "shown"),
+    [
+        (12, "plan  status\nab    done  \n"),
+        (11, "plan ab\n  status: done\n"),
+    ],
+)
+def test_a_table_is_drawn_in_columns_as_long_as_no_word_is_broken(
+    capsys, monkeypatch, width, shown
+):
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setenv("TERM", "xterm")
+    table(("plan", "status"), [("ab", "done")])
+
+    assert re.sub(r"\x1b\[[\d;]*m", "", capsys.readouterr().out) == shown
 
 
 @pytest.mark.parametrize("error", [Stop(f"a{ODD}\n"), NotFound(f"a{ODD}\n")])

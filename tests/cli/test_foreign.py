@@ -42,7 +42,9 @@ def test_a_server_is_looked_at_its_tool_tried_and_accepted_after_a_change(gonogo
     assert check["text"].startswith(f"{TOOL}; not Odd: a tool's name has small letters")
 
     listed = gonogo("tools", "list", env=config).stdout
-    assert "docs\tenv\tidle\t0\t" in listed
+    tools, servers = listed.split("\n\n")
+    assert tools.startswith("tool\tclass\tdoes\n")
+    assert servers.startswith("server\tat\tstate\ttools\tremarks\ndocs\tenv\tidle\t0\t")
     assert explained(gonogo, config)[2] == f"unknown_tool: no server has listed {TOOL} yet"
     tried = gonogo("tool", "run", TOOL, '{"text": "x"}', env=config)
     assert (tried.returncode, tried.stdout) == (0, "search: x\n")

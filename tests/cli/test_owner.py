@@ -182,6 +182,24 @@ def test_a_server_asks_for_a_token_also_on_this_machine(serve, gonogo):
     assert httpx.get(url, headers=with_token, trust_env=False).status_code == 401
 
 
+@pytest.mark.parametrize("more", [(), ("--no-auth",)], ids=["tokens", "no tokens"])
+def test_a_server_says_what_it_serves_where_by_which_rules_and_how_to_come_in(
+    serve, home, project, more
+):
+    server = serve("--workspace", str(project), *more)
+    while server.printed.count("\n") < 3:
+        server.printed += server.output.readline()
+
+    where, rules, door = server.printed.splitlines()
+    assert where == f"Serving {project} on {server.url}"
+    assert str(home / "no-config" / "rules.toml") in rules
+    if more:
+        assert door == "No token is asked for: every program on this machine may use it."
+    else:
+        console = rf"Open the console \(once, within \d+ minutes\): {re.escape(server.url)}/\S+"
+        assert re.fullmatch(console, door)
+
+
 def test_without_authentication_everybody_on_this_machine_may_use_it(serve):
     server = serve("--no-auth")
     assert httpx.get(f"{server.url}/api/v1/sessions", trust_env=False).status_code == 200

@@ -16,6 +16,7 @@ from gonogo.cli.session.decisions import _send, _text_of
 from gonogo.cli.support import Exit, Stop
 from gonogo.cli.terminal.input import TerminalPerson
 from gonogo.client import Client, Unreachable
+from gonogo.domain.errors import NotFound
 from gonogo.domain.plan import Subtask
 from gonogo.domain.plan_views import RevisionView
 from gonogo.domain.states import ApprovalStatus
@@ -75,6 +76,27 @@ def edit(server, tmp_path):
             return await desk.edit(QUESTION, sure=True, **options)
 
     return edited
+
+
+async def test_a_question_about_no_plan_has_nothing_to_edit_and_asks_the_server_nothing(
+    tmp_path,
+):
+    asked = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(request.url.path)
+        return httpx.Response(404, json={"code": "not_found", "detail": "none"})
+
+    async with Client("http://x", transport=httpx.MockTransport(answer)) as client:
+        desk = PlanEditor(
+            client=client, person=TerminalPerson({}), folder=tmp_path, locale="en",
+        )  # fmt: skip
+        with pytest.raises(NotFound):
+            await desk.edit(QUESTION.model_copy(update={"plan_id": None}))
+        assert asked == []
+        with pytest.raises(NotFound):
+            await desk.edit(QUESTION.model_copy(update={"revision": None}))
+        assert asked == ["/api/v1/plans/p1/revisions/1"]
 
 
 async def test_what_the_person_saved_is_what_is_sent(edit, server):

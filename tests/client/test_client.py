@@ -157,6 +157,26 @@ async def test_no_server_is_said(tmp_path):
             await c.sessions()
 
 
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [(httpx.ReadError("the line was cut"), "the line was cut"), (httpx.ReadError(""), "ReadError")],
+    ids=["with words", "without"],
+)
+async def test_a_long_answer_that_breaks_off_says_why(against, error, said):
+    class Broken(httpx.AsyncByteStream):
+        async def __aiter__(self):
+            yield b"{}\n"
+            raise error
+
+    async with against(lambda _: httpx.Response(200, stream=Broken())) as c:
+        pieces = c.export_audit()
+        assert await anext(pieces) == b"{}\n"
+        with pytest.raises(Unreachable) as broke:
+            await anext(pieces)
+
+    assert str(broke.value) == said
+
+
 async def test_every_call_asks_its_path_of_the_protocol(against):
     asked: list[str] = []
 
@@ -175,7 +195,9 @@ async def test_every_call_asks_its_path_of_the_protocol(against):
             c.skip_subtask("p", "x"), c.cancel_subtask("p", "x"), c.approvals(kind="tool"),
             c.approval("a"), c.decide_many([{"approval_id": "a", "decision": "approve"}]),
             c.me(), c.tools(), c.models(), c.grants(session_id="s"), c.revoke_grant("g"),
-            c.audit(session_id="s", limit=5), c.verify_audit(), c.tokens(), c.revoke_token("t"),
+            c.audit(session_id="s", limit=5), c.verify_audit(),
+            c.verify_audit("a", "s"), c.audit_log(before="b", limit=5, locale="ru"), c.tokens(),
+            c.revoke_token("t"),
         ):  # fmt: skip
             with pytest.raises(errors.NotFound):
                 await call
@@ -190,6 +212,7 @@ async def test_every_call_asks_its_path_of_the_protocol(against):
         "POST plans/p/subtasks/x/cancel", "GET approvals?kind=tool", "GET approvals/a",
         "POST approvals/decisions", "GET me", "GET tools", "GET models", "GET grants?session_id=s",
         "DELETE grants/g", "GET audit?session_id=s&after=0&limit=5", "GET audit/verify",
+        "GET audit/verify?anchor=a&session_id=s", "GET audit?before=b&limit=5&locale=ru",
         "GET tokens", "DELETE tokens/t",
     ]  # fmt: skip
 

@@ -7,8 +7,10 @@ otherwise, by the method of the message that it does it at.
 """
 
 import asyncio
+import gzip
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from itertools import repeat
 from typing import Any
@@ -18,13 +20,14 @@ from fakes.hostile import SEARCH, asks, notes, said
 Json = dict[str, Any]
 Play = Callable[["Exchange"], Awaitable[None]]
 EVENTS = "text/event-stream"
+PACKED_IF_WANTED = "packed, unless that is declined"
 
 
 class Exchange:
     """One request, and what is said to it."""
 
-    def __init__(self, request: Json, writer: asyncio.StreamWriter) -> None:
-        self.request, self.writer = request, writer
+    def __init__(self, request: Json, writer: asyncio.StreamWriter, accepts: str) -> None:
+        self.request, self.writer, self.accepts = request, writer, accepts
 
     async def head(
         self, status: str = "200 OK", kind: str = "application/json", *more: str
@@ -119,6 +122,14 @@ async def _infinite(exchange: Exchange) -> None:
     )
 
 
+async def _packed_if_wanted(exchange: Exchange) -> None:
+    """It packs its answer, unless it was told not to."""
+    plain = exchange.accepts == "identity"
+    await exchange.head(*() if plain else ("200 OK", "application/json", "Content-Encoding: gzip"))
+    answer = exchange.result(said("as you like it"))
+    await exchange.write(answer if plain else gzip.compress(answer))
+
+
 TRICKS: dict[str, tuple[str, Play]] = {
     "comments": ("tools/call", events(b": still here\n")),
     "comments at once": ("tools/list", events(b": still here\n")),
@@ -137,6 +148,7 @@ TRICKS: dict[str, tuple[str, Play]] = {
     "a head without end": ("tools/call", _long_head),
     "no head": ("tools/call", _no_head),
     "packed": ("tools/call", bare("200 OK", "application/json", "Content-Encoding: gzip")),
+    PACKED_IF_WANTED: ("tools/call", _packed_if_wanted),
     "a page": ("tools/call", bare("200 OK", "text/html", body=b"<h1>Hello</h1>")),
     "no JSON": ("tools/call", bare("200 OK", body=b"not JSON")),
     "accepted": ("tools/call", bare("202 Accepted")),
@@ -152,11 +164,12 @@ TRICKS: dict[str, tuple[str, Play]] = {
 }
 
 
-async def _read(reader: asyncio.StreamReader) -> Iterator[Any]:
-    head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
+async def _read(reader: asyncio.StreamReader) -> tuple[str, Json, str]:
+    written = (await reader.readuntil(b"\r\n\r\n")).decode()
+    head, accepts = written.lower(), re.search("(?i)^accept-encoding: (.*?)\r$", written, re.M)
     length = head.partition("content-length: ")[2].partition("\r\n")[0]
     body = await reader.readexactly(int(length or 0))
-    return head.split()[0], json.loads(body or b"{}")
+    return head.split()[0], json.loads(body or b"{}"), accepts[1] if accepts else ""
 
 
 async def _take(trick: str, requests: list[str], exchange: Exchange) -> None:
@@ -191,8 +204,8 @@ async def hostile(trick: str) -> AsyncIterator[tuple[str, list[str]]]:
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
-            verb, request = await _read(reader)
-            exchange = Exchange(request, writer)
+            verb, request, accepts = await _read(reader)
+            exchange = Exchange(request, writer, accepts)
             if verb == "post":
                 await _take(trick, requests, exchange)
             elif verb == "get":

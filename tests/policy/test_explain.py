@@ -8,6 +8,7 @@ from gonogo.domain.plan import Scope
 from gonogo.domain.tool_calls import Access, Call, Grant, ToolClass
 from gonogo.policy import (
     Conditions,
+    Rule,
     RuleText,
     VerdictStage,
     explain,
@@ -145,6 +146,13 @@ def test_a_compound_command_is_explained_part_by_part():
     assert (steps[-1].stage, steps[-1].part, steps[-1].decided) == (
         VerdictStage.DEFAULT, "cat x", "default:other",
     )  # fmt: skip
+
+
+def test_a_rule_that_names_no_command_allows_none_whoever_let_it_through() -> None:
+    made = Rule(name="user:1", text=RuleText(decision="allow", tool="execute_command"))
+    found, trace = explain(_command("ls -l"), make_rules([], [made]), HERE, None)
+    assert (found.decision, found.rule) == ("ask", "default:other")
+    assert _looks(trace.steps, VerdictStage.ALLOW) == [("user:1", "it names no command")]
 
 
 def test_a_rule_that_begins_so_but_may_not_vouch_for_the_rest_says_what_is_not_known():

@@ -82,6 +82,36 @@ def test_who_approves_a_command_knows_what_its_words_make(text: str, made: set[s
     assert set(products_of(text, ".")) == made
 
 
+PACKAGES = {".venv", "venv"}
+NODE = {"package.json", "node_modules"}
+YARN = NODE | {".yarn", ".pnp.*"}
+VERBS = "init install i ci add remove rm uninstall update upgrade up dedupe"
+
+
+@pytest.mark.parametrize(
+    ("commands", "made"),
+    [
+        ("git init; cargo new; cargo init; uv init", {".git"}),
+        ("git clone x; hg clone x; jj git clone x; svn checkout x; svn co x", {"x"}),
+        ("bundle install", {".bundle", "vendor"}),
+        ("composer install", {"vendor"}),
+        ("terraform init", {".terraform"}),
+        ("python -m venv x; virtualenv x; uv venv x", {"x"}),
+        ("pip install x; pip3 install x; python -m pip install x; uv sync; uv add x", PACKAGES),
+        ("uv remove x; uv pip install x; uv run x; poetry install; poetry add x", PACKAGES),
+        ("pdm install; pdm add x; pdm sync; pipenv install; pipenv sync", PACKAGES),
+        ("cmake; ./configure; autoreconf", {"**/Makefile*", "**/*.cmake"}),
+        ("; ".join(f"{tool} {v}" for tool in ("npm", "pnpm", "bun") for v in VERBS.split()), NODE),
+        ("; ".join(["yarn", *(f"yarn {verb}" for verb in VERBS.split())]), YARN),
+    ],
+)
+def test_each_command_that_is_known_to_make_something_makes_it(
+    commands: str, made: set[str]
+) -> None:
+    for command in commands.split("; "):
+        assert set(products_of(command, ".")) == made, command
+
+
 def test_a_bare_repository_is_made_of_names() -> None:
     made = products_of("git init --bare store", ".")
 

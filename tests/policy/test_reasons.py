@@ -155,6 +155,15 @@ NOT_UNDERSTOOD = [
     ("ls \xa0", "not understood: contains U+00A0"),
     ("ls \ufe0f", "not understood: contains U+FE0F"),
     ("foo ~/x", "not understood: '~/x' is expanded by the shell"),
+    ('ls 1\\\t"y"', "not understood: text that belongs to no command"),
+    ("\\ b", "not understood: text that belongs to no command"),
+    ("\\\t=\n", "not understood: text that belongs to no command"),
+    ("==\n\\!", "not understood: words that touch"),
+    ("a|$\\\n", "not understood: a word that goes on in the next line"),
+    ("!''ls", "not understood: '!' that touches a word"),
+    ("a() { b; }", "not understood: uses 'function_definition', which is not in the grammar"),
+    ("true;" * 33, "not understood: has more than 32 parts"),
+    ("x" * 8193, "not understood: longer than 8192 characters"),
 ]
 
 

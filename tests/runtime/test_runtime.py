@@ -9,8 +9,9 @@ from fakes.world import LIMIT, calls, kinds, plan, says, step, world_of, write
 from gonogo.domain.errors import Conflict, Forbidden, InvalidMessage, NotFound, Unauthorized
 from gonogo.domain.events import AssistantMessage
 from gonogo.domain.identity import Principal, Role
+from gonogo.llm import ModelSettings
 from gonogo.runtime import Runtime
-from gonogo.runtime.services import ModelSlot
+from gonogo.runtime.services import ModelSlot, model_settings
 from gonogo.settings import Settings
 from gonogo.store import events as log
 
@@ -64,6 +65,19 @@ async def test_tokens_are_of_the_principal_of_their_name_and_end_when_revoked(
         for taken in ("local", "GonoGo", "аnn"):
             with pytest.raises(InvalidMessage):
                 await runtime.people.create_token(runtime.owner, taken, Role.VIEWER)
+
+
+def test_a_model_is_opened_as_the_settings_say(tmp_path: Path) -> None:
+    settings = Settings(
+        home=tmp_path, model="openai:x", openai_base_url="http://localhost:1/v1",
+        model_api_key="sk-1", model_timeout=7, model_max_attempts=3, temperature=0.5,
+    )  # fmt: skip
+    assert model_settings(settings) == ModelSettings(
+        name="openai:x", base_url="http://localhost:1/v1", api_key="sk-1", timeout=7,
+        max_attempts=3, temperature=0.5,
+    )  # fmt: skip
+    nothing = model_settings(Settings(home=tmp_path))
+    assert (nothing.name, nothing.api_key, nothing.temperature) == (None, None, None)
 
 
 @pytest.mark.feature(17)

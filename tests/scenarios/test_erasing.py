@@ -314,7 +314,7 @@ async def test_by_default_all_are_kept(make):
 @on_both
 async def test_a_session_that_waits_for_a_person_or_has_a_plan_to_go_on_with_is_kept(make):
     script = {
-        "main/architect": [plan(step("a"))],
+        "main/architect": [plan(step("a"))] * 3,
         "main/coder": [calls(run("touch x"))],
         "a": [calls(write("a.txt")), says("done")],
     }
@@ -323,6 +323,8 @@ async def test_a_session_that_waits_for_a_person_or_has_a_plan_to_go_on_with_is_
         await world.ask(
             {"type": "user_message", "content": "Go", "agent_type": "architect"}, session="waits"
         )
+        world.session = "held"
+        await world.decide_plan(await world.propose(), "hold")
         world.session = "paused"
         plan_id = await world.propose()
         await world.runtime.parts.store.write(
@@ -332,7 +334,8 @@ async def test_a_session_that_waits_for_a_person_or_has_a_plan_to_go_on_with_is_
         world.clock.ahead += timedelta(days=400)
         await swept(world)
 
-        assert (await world.runtime.sessions.page(world.ann, 10, 0)).total == 3
+        found = await world.runtime.sessions.page(world.ann, 10, 0)
+        assert {s.session_id for s in found.sessions} == {"asks", "waits", "held", "paused"}
 
 
 @on_both

@@ -149,6 +149,7 @@ async def test_a_verdict_that_does_not_hold_is_a_failure(make, valid, agent):
     [
         ({"command": "ls here.txt"}, None),
         ({"command": "ls gone.txt", "exit_code": 2}, None),
+        ({"command": "ls sub.txt", "cwd": "sub", "timeout": 30, "exit_code": 0}, None),
         ({"command": "ls gone.txt"}, "validation"),
         ({"command": "ls here.txt", "exit_code": 1}, "validation"),
         ({"file": "here.txt"}, None),
@@ -163,6 +164,8 @@ async def test_a_verdict_that_does_not_hold_is_a_failure(make, valid, agent):
 async def test_a_command_or_a_file_is_checked_through_the_gate(make, inputs, category, tmp_path):
     (tmp_path / "work").mkdir(exist_ok=True)
     (tmp_path / "work" / "here.txt").write_text("something\n")
+    (tmp_path / "work" / "sub").mkdir()
+    (tmp_path / "work" / "sub" / "sub.txt").touch()
     scope = {"commands": ["ls"]} if "command" in inputs else None
     check = alone("check", type_="validation", inputs=inputs, scope=scope)
     found, _, world = await ended(make, {}, check)
@@ -171,7 +174,22 @@ async def test_a_command_or_a_file_is_checked_through_the_gate(make, inputs, cat
     assert error.get("category") == category, error
     if category is None:
         assert found["check"].result["output"]["valid"] is True
+        looked = found["check"].result["metadata"]
+        assert looked["tool"] == ("execute_command" if "command" in inputs else "read_file")
+        assert evidence(looked["result"]) == seen(inputs)
     assert world.model.asked("check") == []
+
+
+def evidence(result):
+    """What a check saw, as its result keeps it."""
+    return result and result.get("exit_code", result.get("content"))
+
+
+def seen(inputs):
+    """What there is to see for a check that holds."""
+    if "command" in inputs:
+        return inputs.get("exit_code", 0)
+    return "something\n" if inputs.get("exists", True) else None
 
 
 async def test_a_command_of_a_validation_asks_like_any_other(make):

@@ -86,6 +86,24 @@ async def test_looking_shows_what_is_asked_and_changes_nothing(linked):
         assert page.headers["cache-control"] == "no-store"
 
 
+async def test_each_page_is_a_whole_one_that_fits_a_phone_and_needs_nothing_else(linked):
+    async with linked() as world, browser(world) as http:
+        _, made = await asked(world)
+        pages = [(await http.get(each)).text for each in (made.url, f"{made.url}x")]
+        pages.append((await decide(http, made.url)).text)
+
+    assert len(set(pages)) == 3
+    for page in pages:
+        head, _, body = page.partition("<style>")
+        assert head == (
+            '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+            '<meta name="viewport" content="width=device-width, initial-scale=1">'
+            "<title>gonogo</title>"
+        )
+        assert body.endswith("\n</body></html>\n")
+        assert not re.search(r"<[^<>]*(?:https?:|\bsrc=|\bhref=)", page)
+
+
 async def test_the_page_speaks_the_readers_language(linked):
     async with linked() as world, browser(world) as http:
         _, made = await asked(world)

@@ -439,6 +439,21 @@ async def test_a_session_that_is_deleted_leaves_nothing_that_nobody_let_be_there
         assert not (world.folder / ".envrc").exists()
 
 
+@on_both
+async def test_a_session_that_is_deleted_while_a_command_runs_has_taken_away_what_it_left(make):
+    async with make(lines()) as world:
+        does(world, f"{PLANTS}; touch started; sleep 300")
+        await world.begin()
+        with anyio.fail_after(60):
+            while not (world.folder / "started").exists():  # noqa: ASYNC110 - a command tells nobody
+                await anyio.sleep(0.01)
+        await world.runtime.sessions.delete(world.ann, world.session)
+        await world.idle()
+
+        assert not stands(world, ".git", ".envrc")
+        assert world.read("ok") == "fine\n"
+
+
 async def test_what_cannot_be_taken_away_is_asked_about_once_more(make, monkeypatch):
     async with make(lines()) as world:
         asked = await begun(world, PLANTS)

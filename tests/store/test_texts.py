@@ -105,6 +105,16 @@ async def test_a_text_that_was_changed_breaks_the_chain_that_speaks_of_it(store)
     assert problems == ["s1 #1: its content was changed"]
 
 
+async def test_a_text_that_is_remembered_is_not_read_again(store, engine):
+    await store.write(begin)
+    await store.write(story)
+    with engine.begin() as other:
+        other.execute(text("UPDATE texts SET text = 'other'"))
+
+    [event] = await store.read(log.events_after, "s1", 0)
+    assert event["content"] == WRITTEN
+
+
 async def test_a_text_of_a_part_that_was_undone_is_kept_when_it_comes_again(store):
     def undone(tx):
         with part(tx):

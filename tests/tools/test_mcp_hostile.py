@@ -194,9 +194,10 @@ async def test_an_address_that_floods_is_ended_and_not_asked_without_end(trick, 
     assert not any(record.exc_info for record in told(caplog))
 
 
-@pytest.mark.parametrize(
-    "trick", some([t for t in hostile_http.TRICKS if t not in HTTP_FLOODS], {"infinite", "no JSON"})
-)
+HTTP_FAULTS = hostile_http.TRICKS.keys() - {*HTTP_FLOODS, hostile_http.PACKED_IF_WANTED}
+
+
+@pytest.mark.parametrize("trick", some(sorted(HTTP_FAULTS), {"infinite", "no JSON", "packed"}))
 async def test_whatever_an_address_does_a_call_has_an_end(trick, config, caplog):
     async with over_http(trick, config) as (there, _), serving(there) as servers:
         for _ in range(2):
@@ -204,6 +205,12 @@ async def test_whatever_an_address_does_a_call_has_an_end(trick, config, caplog)
                 await use(servers, there.folder)
             assert 0 < len(str(failure.value)) < 2_000
     assert not any(record.exc_info for record in told(caplog))
+
+
+async def test_an_address_is_told_not_to_pack_its_answers(config):
+    trick = hostile_http.PACKED_IF_WANTED
+    async with over_http(trick, config) as (there, _), serving(there) as servers:
+        assert await use(servers, there.folder) == {"content": "as you like it"}
 
 
 @pytest.mark.parametrize(

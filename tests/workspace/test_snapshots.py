@@ -1104,6 +1104,18 @@ def test_what_an_interrupted_rollback_left_is_cleared_and_foreign_work_in_it_is_
     assert data == b"precious"
 
 
+def test_what_a_rollback_had_not_yet_written_whole_goes_whichever_version_began_it(
+    snapshots: Snapshots, workspace: Workspace, root: Path, place: Path
+) -> None:
+    fill(root, {"a": "one"})
+    note = interrupted(place, root, {"a": b"two"})
+    # So it was named since the first version.
+    fill(root, {f"{note.folder}/part": "hal"})
+    snapshots.recover(workspace)
+
+    assert {name: data for name, (_, data, _) in picture(root).items()} == {"a": b"one"}
+
+
 def test_what_somebody_put_into_the_folder_of_an_interrupted_rollback_stays_and_blocks_nothing(
     snapshots: Snapshots, workspace: Workspace, root: Path, place: Path
 ) -> None:
