@@ -156,6 +156,27 @@ def test_a_plan_on_hold_is_started_later(terminal, gonogo, run, project):
     assert run_tests(project).passed
 
 
+def test_a_plan_under_way_is_planned_anew_and_one_that_nobody_has_approved_is_not(
+    gonogo, run, project
+):
+    asked = gonogo(*run)
+    (plan,) = plans(gonogo, project)
+    anew = ("plans", "replan", str(plan["plan_id"]), "--reason", "Use another library")
+    early = gonogo(*anew)
+    decide = ("approvals", "decide", approval_in(asked.stderr), "approve")
+    assert gonogo(*decide, env={"GONOGO_MODEL": "demo"}).returncode == 3
+    done = gonogo(*anew)
+    again = gonogo(*anew, "--json")
+
+    assert early.returncode == again.returncode == 1
+    assert "is awaiting_approval and cannot be replanned" in early.stderr
+    assert (done.returncode, done.stdout) == (0, f"{plan['plan_id']}  replanning\n")
+    assert "is replanning and cannot be replanned" in again.stderr
+    log = gonogo("audit", "show", "--action", "plan.replanning", "--json")
+    (entry,) = json.loads(log.stdout)
+    assert entry["details"]["reason"] == "Use another library"
+
+
 def test_an_edited_plan_runs_as_it_was_edited(terminal, run, project, tmp_path):
     editor = tmp_path / "editor.py"
     editor.write_text(
