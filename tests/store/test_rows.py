@@ -1,9 +1,11 @@
 """Rows: each store function gives back what was put in, in the order that it promises."""
 
 from datetime import timedelta
+from functools import partial
 
 import pytest
 from msgspec.structs import replace
+from sqlalchemy import update
 
 from fakes.rows import (
     NOW,
@@ -20,10 +22,19 @@ from fakes.rows import (
 )
 from gonogo.domain.records import MAIN, Timer
 from gonogo.domain.schedule import SubtaskStanding
-from gonogo.domain.states import ApprovalStatus, CallStatus, PlanStatus, SubtaskStatus, TurnStatus
+from gonogo.domain.states import (
+    ENDED,
+    TURN,
+    ApprovalStatus,
+    CallStatus,
+    PlanStatus,
+    SubtaskStatus,
+    TurnStatus,
+)
 from gonogo.domain.tool_calls import Reply, ToolAnswer, ToolRequest, UserText
 from gonogo.store import calls, erasing, new_id, people, plans, sessions
 from gonogo.store import jobs as timers
+from gonogo.store.schema import turns
 
 S = SubtaskStatus
 SECOND = timedelta(seconds=1)
@@ -58,6 +69,32 @@ async def test_sessions_in_which_nothing_happened_for_long_are_found_a_hundred_a
     await store.write(made)
     found = await store.read(erasing.expired_sessions, NOW)
     assert [each.id for each in found] == [f"s{number:03}" for number in range(101, 1, -1)]
+
+
+async def test_a_session_with_something_under_way_is_not_one_in_which_nothing_happened(store):
+    def made(tx):
+        old = NOW - SECOND
+        for status in (*PlanStatus, *TurnStatus, *ApprovalStatus):
+            name = f"{type(status).__name__}.{status}"
+            sessions.add_session(tx, session(name, created_at=old, updated_at=old))
+            if isinstance(status, PlanStatus):
+                plans.add_plan(tx, plan(name, session_id=name, status=status))
+            elif isinstance(status, TurnStatus):
+                turn = sessions.add_turn(tx, name, name, "Hi", "ask")
+                tx.execute(update(turns).where(turns.c.id == turn.id).values(status=status))
+            else:
+                calls.add_approval(tx, approval(name, session_id=name, status=status))
+        for name, more in {"undone": {}, "gone": {"deleted": True}}.items():
+            sessions.add_session(tx, session(name, created_at=old, updated_at=old, **more))
+        done = plan("undone", session_id="undone", status=PlanStatus.COMPLETED)
+        plans.add_plan(tx, done)
+        plans.set_plan(tx, done, rollback={"checkpoint_id": "x"})
+        sessions.add_session(tx, session("now", updated_at=NOW))
+
+    await store.write(made)
+    found = {each.id for each in await store.read(erasing.expired_sessions, NOW)}
+    over = (*ENDED, *TURN.terminal, *set(ApprovalStatus) - {ApprovalStatus.PENDING})
+    assert found == {f"{type(status).__name__}.{status}" for status in over}
 
 
 async def test_sessions_are_listed_newest_first_for_one_or_for_all(store):
@@ -300,6 +337,57 @@ async def test_calls_are_kept_in_order_and_found_by_what_they_wait_for(store):
     assert await store.read(calls.next_position, "s1", MAIN) == 4
     assert await store.read(calls.next_position, "s1", "nothing yet") == 1
     assert await store.read(calls.call_of, "c9") is None
+
+
+async def test_what_was_refused_is_what_a_plan_asked_for_and_was_not_to_have(store):
+    told = {
+        "denied": "policy_denied: no", "rejected": "rejected: no", "expired": "expired: late",
+        "failed": "protected_path: no", "cancelled": "rejected: no", "unknown": "rejected: no",
+    }  # fmt: skip
+    other = {"failed": "file_not_found: none"}
+
+    def made(tx):
+        begin_plan(tx)
+        given = {"plan_id": "p1", "revision": 1}
+        for subtask_id, each in {"a": told, "b": other | {"denied": "symlink_escape: no"}}.items():
+            calls.add_calls(tx, [
+                call(f"{subtask_id}.{status}", subtask_id=subtask_id, status=CallStatus(status),
+                     error=error, position=position, **given)
+                for position, (status, error) in enumerate(each.items())
+            ])  # fmt: skip
+        calls.add_calls(tx, [call("c", status=CallStatus.DENIED, error="policy_denied: no")])
+
+    await store.write(begin)
+    await store.write(made)
+    refused = ["a.denied", "a.rejected", "a.expired", "a.failed"]
+    of_a = await store.read(calls.refused_calls, "s1", "p1", "a")
+    assert [each.call_id for each in of_a] == refused
+    found = await store.read(calls.refused_calls, "s1", "p1")
+    assert {each.call_id for each in found} == {*refused, "b.denied"}
+
+
+async def test_a_call_was_granted_by_the_grant_that_its_subtask_had_at_that_moment(store):
+    grants = {
+        "held": {}, "ended later": {"ended_at": NOW + SECOND},
+        "ended": {"ended_at": NOW}, "made later": {"created_at": NOW + SECOND},
+        "of another subtask": {"subtask_id": "x"}, "of another plan": {"plan_id": "p2"},
+        "of another revision": {"revision": 2},
+    }  # fmt: skip
+
+    def made(tx):
+        begin_plan(tx)
+        begin_plan(tx, plan_id="p2")
+        for name, fields in grants.items():
+            plans.add_grants(tx, [grant(name, **{"subtask_id": name} | fields)])
+            given = {"plan_id": "p1", "revision": 1, "subtask_id": name}
+            calls.add_calls(tx, [call(name, status=CallStatus.COMPLETED, **given)])
+
+    everybody = {"session_id": None, "principal_id": None, "limit": 100, "offset": 0}
+    await store.write(begin)
+    await store.write(made)
+    found = await store.read(partial(calls.judged_calls, since=NOW, **everybody))
+    assert len(found) == len(grants)
+    assert {each.id for each in found if each.granted} == {"held", "ended later"}
 
 
 async def test_a_call_moves_only_as_it_was_seen(store):
