@@ -9,8 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from gonogo.cli.terminal.input import Foot, key_prompt, line_prompt, rows_taken
-from gonogo.cli.terminal.live import Live
-from gonogo.cli.terminal.output import Spoken
+from gonogo.cli.terminal.live import Live, safe_markdown
 from gonogo.cli.terminal.render import question_lines, question_texts
 from gonogo.domain.views import ApprovalView
 
@@ -112,14 +111,16 @@ def test_of_a_line_that_is_too_long_its_end_is_shown():
 
 def shown(text: str, width: int = 60) -> str:
     out = io.StringIO()
-    Console(file=out, width=width, force_terminal=True, color_system=None).print(Spoken(text))
+    Console(file=out, width=width, force_terminal=True, color_system=None).print(
+        safe_markdown(text)
+    )
     return re.sub(r"\x1b\[[0-9;]*m", "", out.getvalue())
 
 
 def test_code_is_drawn_in_the_terminals_own_colours():
     out = io.StringIO()
     console = Console(file=out, width=60, force_terminal=True, color_system="truecolor")
-    console.print(Spoken("```python\nreturn 1\n```"))
+    console.print(safe_markdown("```python\nreturn 1\n```"))
     assert "\x1b[" in out.getvalue()
     assert not re.search(r"[34]8;2;", out.getvalue())
 

@@ -14,7 +14,7 @@ from gonogo.cli.folder import environment
 from gonogo.cli.session.answers import Answerer, Wish
 from gonogo.cli.session.conversation import Conversation, Manner
 from gonogo.cli.terminal.input import Foot, Keyboard, TerminalPerson, is_ours
-from gonogo.cli.terminal.output import paper
+from gonogo.cli.terminal.output import paper, spoken
 from gonogo.cli.terminal.plan_graph import UNDER_WAY, board_lines
 from gonogo.cli.terminal.render import Event, EventLines, JsonLines, Screen
 from gonogo.client import Client
@@ -137,7 +137,7 @@ class Live(EventLines):
     def _lines_of(self, text: str, width: int) -> list[Text]:
         options = self._console.options.update(width=width, height=None)
         lines: list[Text] = []
-        for segments in self._console.render_lines(_drawn(text), options, pad=False):
+        for segments in self._console.render_lines(safe_markdown(text), options, pad=False):
             line = Text()
             for segment in segments:
                 line.append(segment.text, style=segment.style)
@@ -146,11 +146,32 @@ class Live(EventLines):
         return lines
 
 
-def _drawn(text: str) -> "RenderableType":
-    # Importing what draws Markdown takes longer than many a command.
-    from gonogo.cli.terminal.output import Spoken
+# What an agent writes, drawn as Markdown and without power over the terminal.
+#
+# Markdown hides what it is not meant to show, and spells characters out that were not there before:
+# `&#27;` is a control character only once it is read. So the text is read first, and then every
+# piece of it is made visible; pieces of HTML are shown as they are written, and links with their
+# address.
 
-    return Spoken(text)
+_SHOWN_AS = {"html_block": "code_block", "html_inline": "text"}
+
+
+def safe_markdown(text: str) -> "RenderableType":
+    """A text of a stranger's, to be printed."""
+    # Importing what draws Markdown takes longer than many a command.
+    from rich.markdown import Markdown
+
+    found = Markdown(text, code_theme="ansi_dark", hyperlinks=False)
+    left = list(found.parsed)
+    while left:
+        token = left.pop()
+        token.type = _SHOWN_AS.get(token.type, token.type)
+        token.content = spoken(token.content)
+        for name in ("href", "src"):
+            if name in token.attrs:
+                token.attrs[name] = spoken(str(token.attrs[name]))
+        left += token.children or ()
+    return found
 
 
 # The terminal of a command that talks: drawn on where somebody looks at one, lines elsewhere.
