@@ -165,6 +165,26 @@ def test_what_becomes_of_plans_questions_and_models_is_said(kind: str) -> None:
     assert shown(updates, kind) == []
 
 
+@pytest.mark.parametrize(
+    ("tokens", "text", "said"),
+    [
+        (["So ", "it"], "So it is.", ["So ", "it", " is."]),
+        (["So it is."], "So it is.", ["So it is."]),
+        (["So it", "So it is."], "So it is.", ["So it", "So it is."]),
+        (["Sooner "], "It is so.", ["Sooner ", "It is so."]),
+        ([], "It is so.", ["It is so."]),
+    ],
+    ids=["begun", "whole", "cut off and written anew", "of another text", "nothing"],
+)
+def test_a_text_is_shown_once_whatever_of_it_was_written_before(
+    tokens: list[str], text: str, said: list[str]
+) -> None:
+    updates = Updates("/project", ShownPlan())
+    found = [each for token in tokens for each in whole(updates, "", token=token)]
+
+    assert found + whole(updates, text) == said
+
+
 def test_a_plan_that_is_rejected_is_said_to_be_and_taken_away() -> None:
     updates = Updates("/project", ShownPlan())
     updates.board.show("p", 1, [{"id": "app", "description": "Do app"}])

@@ -168,6 +168,21 @@ async def test_what_was_refused_of_another_matter_asks_nothing_again(message):
     assert (again, answers.left) == ([], [])
 
 
+@pytest.mark.parametrize(("plan_id", "again"), [("p", ["approve"]), ("q", [])])
+async def test_a_plan_is_asked_about_again_when_an_answer_about_that_plan_was_refused(
+    plan_id, again
+):
+    client: Any = Client()
+    client.asked = client.asked.model_copy(update={"kind": "plan", "plan_id": "p"})
+    answers = Answerer(client, "s", Reader("reject", "approve"), Wish(), "en")
+    [given] = await answers.to_what_waits()
+    assert (given["type"], given["plan_id"]) == ("plan_decision", "p")
+
+    await answers.refused({**given, "plan_id": plan_id}, "invalid_message")
+
+    assert [message["decision"] for message in await answers.to_what_waits()] == again
+
+
 @pytest.mark.parametrize("wish", [{"all": True}, {"unattended": True}])
 async def test_an_answer_that_nobody_was_asked_for_is_not_given_twice_but_left(wish):
     answers, again = await refused("invalid_message", Reader(), **wish)

@@ -161,6 +161,7 @@ async def test_a_text_from_elsewhere_is_taken_as_typed(edit, tmp_path):
     ("script", "said", "kept"),
     [
         ("exit 1", "ended with code 1", 0),
+        ('rm "$1"; exit 1', "ended with code 1", 0),
         ('echo typed >> "$1"; exit 1', "--from", 1),
         ('printf "\\377" >> "$1"', "not UTF-8", 1),
     ],

@@ -93,6 +93,26 @@ def test_a_dependency_may_be_a_zero_based_index():
     assert third.dependencies == ("x", "subtask_2")
 
 
+CHECKS = {
+    "command": {"command": "ls", "exit_code": 1, "cwd": "src", "timeout": 5},
+    "file": {"file": "a.md", "exists": True, "contains": "x"},
+}
+
+
+@pytest.mark.parametrize("kind", CHECKS)
+def test_a_check_takes_each_of_its_words_and_names_them_where_it_does_not_know_one(kind):
+    def check(**inputs):
+        return {"id": "a", "description": "a", "type": "validation", "inputs": inputs}
+
+    needed, *rest = CHECKS[kind].items()
+    for more in ([], *([word] for word in rest), rest):
+        inputs = dict([needed, *more])
+        assert parse(check(**inputs))[0].inputs == inputs
+    words = ", ".join(sorted(CHECKS[kind]))
+    with pytest.raises(InvalidPlan, match=rf"inputs\.odd: a check takes {words}$"):
+        parse(check(**CHECKS[kind], odd=1))
+
+
 @pytest.mark.feature(42)
 @pytest.mark.parametrize(
     ("bad", "said"),

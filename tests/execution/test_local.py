@@ -15,7 +15,7 @@ from fakes.rows import NOW, at
 from gonogo.domain.errors import Busy
 from gonogo.domain.records import Job, JobStop, Timer
 from gonogo.execution import jobs
-from gonogo.execution.jobs import AGAIN, LocalDispatcher
+from gonogo.execution.jobs import LocalDispatcher
 from gonogo.store import Outbox, Store, go_on, patiently
 from gonogo.store.jobs import drop_timer, due_timers, first_timer, set_timer
 
@@ -219,7 +219,8 @@ async def test_a_job_that_fails_harms_nobody_and_is_taken_up_a_little_later(stor
             await bench.until_first_timer(lambda first: first is not None)
             await bench.later(60)
             await bench.until(lambda: bench.ended == ["a", "x"])
-    assert bench.fired == [(f"{AGAIN}fails", "x")]
+    # As it stands in databases, where a later process finds it.
+    assert bench.fired == [("again_fails", "x")]
     assert "job fails x failed" in caplog.text
 
 

@@ -116,9 +116,10 @@ def test_a_missing_key_is_named(monkeypatch, name, variable):
 
 
 @pytest.mark.parametrize("name", ["gpt", "nonsense:gpt", "openai:", ":x", ""])
-def test_an_unknown_name_is_no_model(name):
-    with pytest.raises(ModelNotConfigured):
-        open_model(ModelSettings(name=name), {})
+def test_an_unknown_name_is_no_model_even_with_a_key(name):
+    for key in (None, KEY):
+        with pytest.raises(ModelNotConfigured, match=r"^There is no model|^No model"):
+            open_model(ModelSettings(name=name, api_key=key), {})
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,14 @@ from gonogo.policy import Conditions, Rules, RuleText, make_rule, make_rules, ve
 
 BOTH = ("git add", "git commit")
 OFF = [
-    "core.hooksPath=/dev/null", "core.editor=true", "commit.gpgSign=false", "core.fsmonitor=false",
-    "core.attributesFile=/dev/null", "gc.auto=0", "gpg.program=false", "core.pager=cat",
+    "core.fsmonitor=false", "core.hooksPath=/dev/null", "core.pager=cat", "core.sshCommand=false",
+    "core.alternateRefsCommand=", "credential.helper=", "gpg.program=false",
+    "gpg.ssh.program=false", "gpg.x509.program=false", "log.showSignature=false",
+    "protocol.allow=never", "submodule.recurse=false",
+]  # fmt: skip
+OFF_IN_WRITING = [
+    "core.editor=true", "core.attributesFile=/dev/null", "commit.gpgSign=false", "gc.auto=0",
+    "maintenance.auto=false",
 ]  # fmt: skip
 
 
@@ -43,7 +49,20 @@ def test_what_a_plan_declares_runs_and_nothing_beside_git_with_it(text):
     assert (found.decision, found.source) == ("allow", "grant"), found.reason
     assert found.git_as == found.run_as
     for part in found.run_as.split("&&"):
-        assert not [setting for setting in OFF if setting not in part]
+        off = _git(*OFF, *OFF_IN_WRITING)
+        assert shlex.split(part)[: len(off)] == off
+
+
+def _git(*settings: str) -> list[str]:
+    """git, with these settings in the place of a repository's own."""
+    options = [word for setting in settings for word in ("-c", setting)]
+    return ["git", "--no-pager", "--no-optional-locks", *options]
+
+
+def test_git_that_only_reads_starts_nothing_either():
+    found = judge("git log", "git log")
+    never = ["--no-ext-diff", "--no-textconv", "--no-show-signature"]
+    assert shlex.split(found.run_as) == [*_git(*OFF), "log", *never]
 
 
 @pytest.mark.parametrize(

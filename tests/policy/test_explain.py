@@ -181,6 +181,9 @@ def test_the_grant_says_why_it_does_not_allow(scope, call, misfit):
     ]
 
 
+GIT_IN_A_FOLDER = _call("execute_command", ToolClass.OTHER, command="git log", cwd="src")
+
+
 @pytest.mark.parametrize(
     ("call", "stage", "name"),
     [
@@ -190,6 +193,7 @@ def test_the_grant_says_why_it_does_not_allow(scope, call, misfit):
         (_command("ls \u202e"), VerdictStage.DENY_BUILT_IN, "builtin:spoofing"),
         (_command(" "), VerdictStage.DENY_BUILT_IN, "builtin:empty"),
         (_command("echo $(id)"), VerdictStage.ASK_BUILT_IN, "builtin:unparsed"),
+        (GIT_IN_A_FOLDER, VerdictStage.ASK_BUILT_IN, "builtin:git-folder"),
     ],
 )
 def test_what_is_built_in_decides_in_its_own_step(call, stage, name):

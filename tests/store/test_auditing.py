@@ -7,11 +7,13 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import text
 
-from fakes.rows import NOW, at, begin
+from fakes.rows import NOW, approval, at, begin, begin_plan
 from gonogo.domain.audit_chain import GENESIS, SYSTEM, ChainHead
 from gonogo.domain.errors import Conflict
+from gonogo.domain.states import ApprovalStatus
 from gonogo.store import audit as auditing
 from gonogo.store import events as log
+from gonogo.store.calls import add_approval
 from gonogo.store.sessions import set_session
 
 OLD, LATER = NOW - timedelta(days=100), NOW + timedelta(days=1)
@@ -207,6 +209,22 @@ async def test_only_what_is_old_and_of_a_session_at_rest_can_be_removed(store):
     with pytest.raises(Conflict, match="not the entry that was exported"):
         await store.write(auditing.prune, [other], CUT, "root")
     assert (await store.read(auditing.verify)).entries == 12
+
+
+async def test_nothing_of_a_session_in_which_somebody_is_still_asked_can_be_removed(store):
+    await told(store)
+    await store.write(begin_plan)
+
+    def what(tx):
+        return [each.chain for each in auditing.removable(tx, "", None, CUT)]
+
+    def asked(tx, status):
+        add_approval(tx, approval(f"appr_{status}", session_id="s2", status=status))
+
+    for status in (ApprovalStatus.APPROVED, ApprovalStatus.REJECTED, ApprovalStatus.PENDING):
+        assert await store.read(what) == ["s2"]
+        await store.write(asked, status)
+    assert await store.read(what) == []
 
 
 async def test_an_anchor_tells_of_chains_that_were_rewritten_whole(store):

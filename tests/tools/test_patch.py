@@ -22,8 +22,8 @@ def applied(text: str, body: str) -> str:
     return apply_hunks("f", text, file.hunks)
 
 
-def refused(kind: str):
-    return pytest.raises(ToolFailed, check=lambda failure: failure.kind == kind)
+def refused(kind: str, why: str | None = None):
+    return pytest.raises(ToolFailed, check=lambda failure: failure.kind == kind, match=why)
 
 
 def test_a_line_is_replaced() -> None:
@@ -45,13 +45,20 @@ def test_a_hunk_with_a_wrong_number_fits_at_the_only_place() -> None:
 
 
 def test_a_hunk_that_fits_at_several_places_is_refused() -> None:
-    with refused("not_unique"):
+    why = "^'f' holds the old lines of hunk @@ -2 at 2 places, and none is where it says$"
+    with refused("not_unique", why):
         applied("a\nx\na\n", "@@ -2,1 +2,1 @@\n-a\n+b\n")
 
 
 def test_a_hunk_that_fits_nowhere_is_refused() -> None:
-    with refused("not_found_in_file"):
+    with refused("not_found_in_file", "^'f' does not hold the old lines of hunk @@ -1$"):
         applied(OLD, "@@ -1,1 +1,1 @@\n-uno\n+1\n")
+
+
+def test_lines_cannot_be_added_after_a_line_that_is_not_there() -> None:
+    assert applied(OLD, "@@ -5,0 +6,1 @@\n+six\n") == OLD + "six\n"
+    with refused("not_found_in_file", "^'f' has no line 6 to add after$"):
+        applied(OLD, "@@ -6,0 +7,1 @@\n+seven\n")
 
 
 def test_a_missing_line_end_is_kept_and_can_be_mended() -> None:

@@ -13,7 +13,7 @@ from gonogo.domain.tool_calls import Access, Call, Grant, ToolClass
 from gonogo.policy import Conditions, Rules, verdict
 from gonogo.workspace import CommandOutput, Sandbox, Workspace, run_command
 from gonogo.workspace.sandbox.guards import guarded_paths
-from gonogo.workspace.snapshots.repositories import held, plain_settings
+from gonogo.workspace.snapshots.repositories import held, own_repository, plain_settings
 
 BUBBLEWRAP = Sandbox.detect()
 boxed = pytest.mark.skipif(BUBBLEWRAP is None, reason="bubblewrap does not work here")
@@ -32,6 +32,19 @@ def root(tmp_path: Path) -> Path:
     git(root, "add", "a.py")
     git(root, "commit", "-qm", "first")
     return root
+
+
+def test_a_repository_is_a_workspaces_own_where_it_is_a_folder_and_nothing_leads_to_it(
+    root: Path, tmp_path: Path
+) -> None:
+    none, leads, linked = folders = [tmp_path / name for name in ("none", "leads", "linked")]
+    for folder in folders:
+        folder.mkdir()
+    (leads / ".git").write_text(f"gitdir: {root}/.git\n")
+    (linked / ".git").symlink_to(root / ".git")
+
+    assert own_repository(root) == root / ".git"
+    assert [own_repository(folder) for folder in (none, leads, linked)] == [None] * 3
 
 
 def git(folder: Path, *words: str, check: bool = True) -> str:

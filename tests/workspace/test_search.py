@@ -168,6 +168,16 @@ def test_a_pattern_that_cannot_be_read_is_refused(workspace: Workspace, query: d
         workspace.search(Query(**query))
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_pattern_has_up_to_2000_characters(workspace: Workspace, engine: str) -> None:
+    needs(engine)
+    longest = "x" * 2_000
+
+    assert workspace.search(Query(pattern=longest, engine=engine)).matches == ()
+    with pytest.raises(ToolFailed, match=r"^A pattern is one line of 1 to 2000 characters$"):
+        workspace.search(Query(pattern=f"{longest}x", engine=engine))
+
+
 def test_searching_nowhere_is_refused(workspace: Workspace) -> None:
     with refused("file_not_found"):
         workspace.search(Query(pattern="x"), path="nowhere")
