@@ -4,13 +4,70 @@ import json
 
 import pytest
 
+from fakes.rows import NOW
+from gonogo.cli.daemon import RuntimeLink
+from gonogo.cli.session.conversation import Outcome
+from gonogo.cli.session.run import _join
+from gonogo.cli.support import Exit
 from gonogo.demo import lay_out, run_tests
+from gonogo.domain.views import SessionView
 
 
 @pytest.fixture
 def project(tmp_path):
     lay_out(tmp_path / "project")
     return tmp_path / "project"
+
+
+class Log:
+    """A client that has these events, each of which says whether it is an end for some."""
+
+    def __init__(self, *events: tuple[str, bool]) -> None:
+        self.events = [
+            {"type": kind, "seq": seq, "is_final": is_final}
+            for seq, (kind, is_final) in enumerate(events, 1)
+        ]
+
+    async def follow(self, session_id, after):
+        assert session_id == "s"
+        for event in self.events[after:]:
+            yield event
+
+
+class Joined:
+    """Takes part, and keeps whether something was under way."""
+
+    def __init__(self):
+        self.outcome, self.running = Outcome(), None
+
+    def recall(self, plan):
+        assert plan is None
+
+    async def join(self, *, running):
+        self.running = running
+        return Exit.DONE
+
+
+@pytest.mark.parametrize("is_final", [True, False])
+@pytest.mark.parametrize("going", [True, False], ids=["at work", "at rest"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "approval_requested", "approval_voted", "checkpoint_created", "session_info",
+        "plan_commented", "plan_rolled_back",
+    ],
+)  # fmt: skip
+async def test_what_says_nothing_of_work_changes_nothing_about_whether_it_goes_on(
+    kind, going, is_final
+):
+    log, talk = Log(("assistant_message", not going), (kind, is_final)), Joined()
+    session = SessionView(
+        session_id="s", workspace="/w", agent="coder", created_at=NOW, updated_at=NOW, last_seq=2
+    )
+
+    assert await _join(RuntimeLink(log, None), talk, session, None) is Exit.DONE
+
+    assert talk.running is going
 
 
 def test_a_session_is_told_in_short_and_its_plan_goes_on_from_there(gonogo, project):

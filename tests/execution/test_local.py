@@ -15,9 +15,16 @@ from fakes.rows import NOW, at
 from gonogo.domain.errors import Busy
 from gonogo.domain.records import Job, JobStop, Timer
 from gonogo.execution import jobs
+from gonogo.execution.agent.executor import CLIENT_CALL
+from gonogo.execution.approvals import DESK_TIMERS
+from gonogo.execution.checkpoints import SWEEP
+from gonogo.execution.erasures import ERASE
 from gonogo.execution.jobs import LocalDispatcher
+from gonogo.execution.scheduling import PLAN_TIMERS, REPLAN
 from gonogo.store import Outbox, Store, go_on, patiently
 from gonogo.store.jobs import drop_timer, due_timers, first_timer, set_timer
+from gonogo.store.plans import WATCH
+from gonogo.webhooks.outbox import HOOK
 
 LIMIT = 60
 SECOND = timedelta(seconds=1)
@@ -222,6 +229,16 @@ async def test_a_job_that_fails_harms_nobody_and_is_taken_up_a_little_later(stor
     # As it stands in databases, where a later process finds it.
     assert bench.fired == [("again_fails", "x")]
     assert "job fails x failed" in caplog.text
+
+
+def test_the_timers_in_a_database_keep_their_names():
+    """What one process has set, a later one of another version finds."""
+    names = {f"{jobs.AGAIN}{job}" for job in (REPLAN, HOOK, WATCH, ERASE)}
+    assert sorted({*names, *DESK_TIMERS, *PLAN_TIMERS, CLIENT_CALL, SWEEP}) == [
+        "again_erase", "again_hook", "again_replan", "again_watch", "approval_escalation",
+        "approval_expiry", "approval_warning", "client_call", "plan_advance", "plan_resume",
+        "plan_timeout", "sweep",
+    ]  # fmt: skip
 
 
 async def test_timers_fire_in_order_when_they_are_due_and_not_before(store):

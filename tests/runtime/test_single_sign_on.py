@@ -3,13 +3,15 @@
 import json
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import anyio
 import httpx
 import pytest
+from anyio import BrokenResourceError
+from anyio.abc import SocketAttribute, SocketStream
 from joserfc.jwk import OctKey
 from msgspec.structs import replace
 from pydantic import ValidationError
@@ -17,7 +19,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 
 from fakes.issuer import Provider, encoded, key_pair, maced, provider, signed
-from fakes.world import World, calls, says, world_of, write
+from fakes.world import LIMIT, World, calls, says, world_of, write
 from gonogo.cli.checks import findings
 from gonogo.domain.errors import (
     Forbidden,
@@ -30,6 +32,7 @@ from gonogo.domain.errors import (
 from gonogo.domain.identity import Memory, Role, Sight, principal_id, read_head
 from gonogo.domain.reviews import LinkState
 from gonogo.domain.states import DecisionWord
+from gonogo.runtime import oidc
 from gonogo.server import Ready, create_app, serve
 from gonogo.settings import Settings
 
@@ -383,6 +386,30 @@ async def test_a_provider_that_answers_nonsense_is_one_that_does_not_answer(tmp_
         with pytest.raises(IdentityUnknown):
             await world.runtime.people.authenticate(idp.token())
         assert await status_of(world, idp.token()) == 503
+
+
+async def test_a_provider_that_never_comes_to_an_end_is_not_waited_for(monkeypatch):
+    monkeypatch.setattr(oidc, "SECONDS", 1)
+    gone = anyio.Event()
+
+    async def drip(stream: SocketStream) -> None:
+        async with stream:
+            with suppress(BrokenResourceError):
+                await stream.send(b"HTTP/1.1 200 OK\r\n\r\n")
+                while not gone.is_set():
+                    await stream.send(b" ")
+                    with anyio.move_on_after(0.05):
+                        await gone.wait()
+
+    async with await anyio.create_tcp_listener(local_host="127.0.0.1") as listener:
+        port = listener.extra(SocketAttribute.local_port)  # noqa: S610 - no SQL
+        issuer = oidc.Issuer("https://idp", f"http://127.0.0.1:{port}/keys", lambda: NOW)
+        async with anyio.create_task_group() as group:
+            group.start_soon(listener.serve, drip)
+            with anyio.fail_after(LIMIT), pytest.raises(oidc.BadProvider):
+                await issuer.fetch()
+            gone.set()
+            group.cancel_scope.cancel()
 
 
 async def test_keys_come_only_from_where_the_named_provider_says_and_safely(tmp_path, idp, caplog):

@@ -476,6 +476,7 @@ async def test_a_workspace_that_is_too_large_to_keep_is_said_clearly(make):
         await ran(world)
 
         [result] = of(await world.log(), "tool_result", tool_name="write_file")
+        assert result["error"].startswith("too_large: ")
         assert "GONOGO_SNAPSHOT_MAX_FILES" in result["error"]
         assert world.read("x.txt") is None
 

@@ -14,7 +14,11 @@ from gonogo.runtime import Runtime
 from gonogo.settings import Settings
 
 PUSH = {"name": "execute_command", "arguments": {"command": "touch made.txt"}}
-LINES = {"main/coder": [{"calls": [PUSH]}, {"text": "Done"}] * 3}
+OWN = {"name": "execute_command", "arguments": {"command": "make"}}
+LINES = {
+    "main/coder": [{"calls": [PUSH]}, {"text": "Done"}] * 3,
+    "main/debug": [{"calls": [OWN]}, {"text": "Done"}],
+}
 RULES = (
     '[[review]]\ncommand = "touch"\napprovals = 2\nnot_requester = true\n'
     'reviewers = ["ann", "bob", "eve"]\n'
@@ -90,6 +94,19 @@ async def test_two_others_let_a_call_run_that_its_author_may_not_approve(door, t
         assert (second.status, second.approved_by) == ("approved", ["bob", "eve"])
         with pytest.raises(NotFound):
             await eve.session("s1")
+
+
+@pytest.mark.parametrize("word", ["approve", "reject"])
+async def test_where_one_person_decides_nothing_is_said_of_votes(door, word):
+    async with door("ann") as ann:
+        message = {"type": "user_message", "content": "Touch it", "agent_type": "debug"}
+        [asked] = [
+            event async for event in ann.send("s1", message)
+            if event["type"] == "approval_requested"
+        ]  # fmt: skip
+        yes = {"approval_id": asked["metadata"]["approval_id"], "decision": word}
+        [said] = await ann.decide_many([yes])
+    assert (said.ok, said.outcome, said.votes, said.needed) == (True, "decided", None, None)
 
 
 async def test_identical_questions_are_answered_together_and_one_by_one(door):

@@ -14,7 +14,10 @@ from gonogo.store.checkpoints import (
     Touched,
     add_changes,
     add_checkpoints,
+    changes_after,
     checkpoint_of,
+    clear_changes,
+    drop_changes,
     set_tree,
 )
 from gonogo.store.jobs import give_up_snapshots, given_up, kept_objects
@@ -35,6 +38,34 @@ def checkpoint(tx: Tx, name: str, plan_id: str, days: int) -> None:
     doer = Doer("s1", plan_id, 1, "a", None, "/w")
     before, after = {"hash": "x", "blob": f"blob of {name}"}, {"hash": "y"}
     add_changes(tx, doer, "tool", [Touched("f", before, after), Touched("g", None, after)])
+
+
+async def test_what_was_written_down_of_a_call_is_taken_back_and_nothing_of_others(
+    store: Store,
+) -> None:
+    one, two = Doer("s1", "p1", 1, "a", "call_1", "/w"), Doer("s1", "p1", 1, "a", "call_2", "/w")
+    other = Doer("s1", "p2", 1, "a", "call_1", "/w")
+
+    def write(tx: Tx) -> None:
+        rows.begin(tx)
+        for plan_id in ("p1", "p2"):
+            rows.begin_plan(tx, plan_id=plan_id)
+        for doer in (one, two, other):
+            made = [Touched(path, None, {"hash": "y"}) for path in ("f", "g", "h")]
+            add_changes(tx, doer, "tool", made)
+
+    async def left() -> list[str]:
+        found = [each for plan in ("p1", "p2") for each in await store.read(changes_after, plan, 0)]
+        return [f"{each.plan_id} {each.call_id} {each.path}" for each in found]
+
+    await store.write(write)
+    everything = await left()
+    await store.write(drop_changes, one, ["f", "h"])
+    gone = {"p1 call_1 f", "p1 call_1 h"}
+    assert await left() == [each for each in everything if each not in gone]
+    await store.write(drop_changes, one, [])
+    await store.write(clear_changes, two)
+    assert await left() == ["p1 call_1 g", *everything[-3:]]
 
 
 def ended(tx: Tx, plan_id: str, days: int) -> None:

@@ -4,7 +4,9 @@ they were expected to hold, and that all this is true with and without the kerne
 import os
 import stat
 import threading
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,6 +15,7 @@ from hypothesis import strategies as st
 from gonogo.domain.errors import ToolFailed
 from gonogo.domain.strict_json import content_hash
 from gonogo.workspace import Workspace
+from gonogo.workspace.files import content
 from gonogo.workspace.files.safe_open import (
     best_opener,
     exchange,
@@ -114,6 +117,74 @@ def test_writers_of_one_file_from_one_base_do_not_overwrite_each_other(
         thread.join(60)
 
     assert [workspace.read("f")] == wins
+
+
+def in_the_last_instant(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
+    """Let somebody act once before a new file takes the place of another or of nothing."""
+    acts = [act]
+
+    def before(real: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any) -> Any:
+            while acts:
+                acts.pop()()
+            return real(*arguments)
+
+        return call
+
+    for name in ("exchange", "rename_new"):
+        monkeypatch.setattr(content, name, before(getattr(content, name)))
+
+
+@pytest.mark.parametrize("swaps", [True, False], ids=["swapping", "without swapping"])
+def test_what_somebody_does_to_a_file_in_the_last_instant_is_not_undone(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, swaps: bool
+) -> None:
+    place = workspace.root / "f"
+    moments = [
+        (b"one", lambda: place.write_bytes(b"person"), "changed"),
+        (b"one", place.unlink, "gone" if swaps else "changed"),
+        (None, lambda: place.write_bytes(b"person"), "appeared"),
+    ]
+    if not swaps:
+        monkeypatch.setattr(content, "exchange", lambda *_: False)
+    for held, act, fact in moments:
+        place.unlink(missing_ok=True)
+        if held is not None:
+            place.write_bytes(held)
+        base = workspace.hash("f")
+        with monkeypatch.context() as patched:
+            in_the_last_instant(patched, act)
+            with refused("changed_since_approval", f"'f' has {fact} since it was approved$"):
+                workspace.write("f", b"two", base=base)
+        left = {path.name: path.read_bytes() for path in workspace.root.iterdir()}
+        assert left == ({} if act == place.unlink else {"f": b"person"})
+
+
+OLD, NEW = b"old", b"new"
+
+
+@pytest.mark.parametrize(
+    ("now", "before", "stay"),
+    [(OLD, OLD, set()), (NEW, OLD, {"new", "odd"}), (None, None, set()), (NEW, None, None)],
+    ids=["unwritten", "written", "not yet made", "made"],
+)
+def test_of_what_a_killed_write_left_only_that_goes_which_is_certainly_no_persons(
+    workspace: Workspace, now: bytes | None, before: bytes | None, stay: set[str] | None
+) -> None:
+    beside = content._beside("f")
+    left = {f"{beside}{name}.tmp": name.encode() for name in ("old", "new", "odd")}
+    others = {
+        f"{beside}old": OLD, f"{content._beside('g')}old.tmp": OLD, "old.tmp": OLD, "g": OLD,
+        **({} if now is None else {"f": now}),
+    }  # fmt: skip
+    for name, data in {**left, **others}.items():
+        (workspace.root / name).write_bytes(data)
+
+    workspace.clear("f", before=None if before is None else content_hash(before))
+
+    kept = {name: data for name, data in left.items() if stay is None or data.decode() in stay}
+    found = {path.name: path.read_bytes() for path in workspace.root.iterdir()}
+    assert found == {**others, **kept}
 
 
 def test_a_link_inside_is_followed_for_reading_and_not_for_writing(workspace: Workspace) -> None:

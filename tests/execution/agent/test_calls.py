@@ -11,8 +11,10 @@ from sqlalchemy import Engine, create_engine, text
 from fakes import rows
 from gonogo.domain.errors import Conflict
 from gonogo.domain.identity import Principal, Role
+from gonogo.domain.reviews import Deed
 from gonogo.domain.states import ApprovalKind, ApprovalStatus, CallStatus, DecisionWord
 from gonogo.execution.agent import CallKind, Interventions, drop_call, end_call
+from gonogo.execution.agent.questions import question_of_doubt
 from gonogo.execution.approvals import EXPIRE, ApprovalService, Ruling
 from gonogo.runtime import bare_thread
 from gonogo.store import Store, Tx
@@ -70,6 +72,35 @@ async def test_a_question_about_a_lost_call_that_nobody_answers_fails_it_and_its
     assert call is not None
     assert (call.status, gone_on) == (CallStatus.FAILED, ["call_1"])
     assert str(call.error).startswith("expired: The request expired")
+
+
+EFFECT = {"path": "b.txt", "before": None, "after": "sha256:b"}
+
+
+@pytest.mark.parametrize(
+    ("more", "deed"),
+    [
+        ({}, {"paths": ("a.txt",)}),
+        ({"effects": [EFFECT]}, {"paths": ("a.txt", "b.txt")}),
+        ({"tool": "read_file"}, {"paths": ("a.txt",)}),
+        (
+            {"tool": "execute_command", "arguments": {"command": "make", "cwd": "src"}},
+            {"commands": ("make",), "cwd": "src"},
+        ),
+        ({"tool": "move_file", "arguments": {}, "effects": [EFFECT]}, {"paths": ("b.txt",)}),
+        ({"arguments": {"path": "../a"}}, {}),
+        ({"tool": "mcp__x__write_file"}, {}),
+    ],
+    ids=["as told", "with effects", "reads", "command", "no path", "leads out", "foreign"],
+)
+def test_a_question_about_a_lost_call_is_reviewed_as_that_call_was(
+    more: dict[str, Any], deed: dict[str, Any]
+) -> None:
+    call = rows.call(**more)
+
+    [found] = question_of_doubt(call, "killed", "en").matter.deeds
+
+    assert found == Deed(agent="coder", tools=frozenset({call.tool}), **deed)
 
 
 async def test_a_call_that_is_dropped_takes_its_question_with_it(store: Store) -> None:
