@@ -181,7 +181,19 @@ def test_the_grant_says_why_it_does_not_allow(scope, call, misfit):
     ]
 
 
-GIT_IN_A_FOLDER = _call("execute_command", ToolClass.OTHER, command="git log", cwd="src")
+@pytest.mark.parametrize("text", ["git log", "git log && make", "ls && make"])
+def test_every_part_of_a_command_is_asked_about_by_what_is_built_in_before_any_allows_it(text):
+    doubts = {"git log": "builtin:untrusted-repository", "make": "builtin:no-sandbox"}
+    parts = text.split(" && ")
+    wary = Conditions(workspace="/ws", repo_trusted=False, sandboxed=False)
+    steps = [step for step in _steps(_command(text), _rules(), None, wary) if step.part]
+
+    looked = [(step.stage, step.part, step.decided) for step in steps[: len(parts)]]
+    assert looked == [(VerdictStage.ASK_BUILT_IN, part, doubts.get(part)) for part in parts]
+    decided = next(part for part in parts if part in doubts)
+    assert (steps[-1].stage, steps[-1].part, steps[-1].decided) == (
+        VerdictStage.ASK_BUILT_IN, decided, doubts[decided],
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -193,7 +205,6 @@ GIT_IN_A_FOLDER = _call("execute_command", ToolClass.OTHER, command="git log", c
         (_command("ls \u202e"), VerdictStage.DENY_BUILT_IN, "builtin:spoofing"),
         (_command(" "), VerdictStage.DENY_BUILT_IN, "builtin:empty"),
         (_command("echo $(id)"), VerdictStage.ASK_BUILT_IN, "builtin:unparsed"),
-        (GIT_IN_A_FOLDER, VerdictStage.ASK_BUILT_IN, "builtin:git-folder"),
     ],
 )
 def test_what_is_built_in_decides_in_its_own_step(call, stage, name):
