@@ -372,6 +372,18 @@ def test_names_that_mislead_are_refused_before_the_disk_is_asked(
         workspace.normal(path)
 
 
+@pytest.mark.parametrize("path", [".", "./", "src/.."])
+def test_the_root_of_the_workspace_is_no_file_to_change(workspace: Workspace, path: str) -> None:
+    for change in (
+        lambda: workspace.write(path, b"x", base="any"),
+        lambda: workspace.delete(path, base="any"),
+        lambda: workspace.move(path, "elsewhere", base="any"),
+    ):
+        with pytest.raises(ToolFailed, match="The root of the workspace cannot be changed") as told:
+            change()
+        assert told.value.kind == "not_a_regular_file"
+
+
 @pytest.mark.parametrize(
     "path", ["a b", "план.md", "日本.txt", "~x", "%2e%2e", "C:x", "...", "..x"]
 )
