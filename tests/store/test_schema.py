@@ -1,18 +1,23 @@
 """The schema: what migrations make is what the code means, and a newer one is left alone."""
 
+import sqlite3
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import Engine, create_engine, text
+from sqlalchemy.exc import OperationalError
 
 from gonogo.domain.errors import Conflict
 from gonogo.store import Store
 from gonogo.store.migrate import HEAD, version_of
 from gonogo.store.schema import METADATA
+from gonogo.store.sqlite import _engine
 
 SOURCE = Path(__file__).parents[2] / "src"
 OPEN = """
@@ -119,3 +124,30 @@ def test_processes_that_start_at_once_make_one_schema(empty_url):
     assert [each.returncode for each in processes] == [0, 0, 0], said
     assert differences(engine) == []
     engine.dispose()
+
+
+def test_of_connections_that_open_a_new_file_at_once_none_is_refused(tmp_path):
+    together = threading.Barrier(4)
+
+    def open_each() -> list[str]:
+        found = []
+        for n in range(60):
+            engine = _engine(tmp_path / f"{n}.db", 10)
+            together.wait(60)
+            with engine.connect() as conn:
+                found.append(conn.exec_driver_sql("PRAGMA journal_mode").scalar())
+            engine.dispose()
+        return found
+
+    with ThreadPoolExecutor(together.parties) as pool:
+        opened = [pool.submit(open_each) for _ in range(together.parties)]
+        assert [each.result(60) for each in opened] == [["wal"] * 60] * together.parties
+
+
+def test_a_file_that_stays_locked_is_not_waited_for_without_end(tmp_path):
+    with sqlite3.connect(tmp_path / "held.db", isolation_level=None) as holder:
+        holder.execute("BEGIN EXCLUSIVE")
+        engine = _engine(tmp_path / "held.db", 0.05)
+        with pytest.raises(OperationalError, match="locked"), engine.connect():
+            pass
+        holder.execute("ROLLBACK")

@@ -12,6 +12,7 @@ import shutil
 import sqlite3
 import stat
 import threading
+import time
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
@@ -36,6 +37,8 @@ _COPIES = 2
 """A file that is made anew lies beside the old one, and in the log as well."""
 _GROUP = 256
 _READERS = 4
+_MOMENT = 0.005
+"""Seconds until a file is tried again that somebody else is switching."""
 
 
 class _Item(Struct):
@@ -344,9 +347,31 @@ def _engine(path: Path, patience: float) -> Engine:
     return engine
 
 
+def _write_ahead(raw: sqlite3.Connection) -> None:
+    """Have the file written ahead of.
+
+    Of two connections that switch a new file at the same moment SQLite refuses one at once, however
+    long it may wait otherwise: each holds what the other needs. That one finds it switched.
+
+    Raises:
+        sqlite3.OperationalError: the file is locked for longer than this connection waits.
+    """
+    (patience,) = raw.execute("PRAGMA busy_timeout").fetchone()
+    give_up = time.monotonic() + patience / 1000
+    while True:
+        try:
+            raw.execute("PRAGMA journal_mode=WAL")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > give_up:
+                raise
+            time.sleep(_MOMENT)
+        else:
+            return
+
+
 def _prepare(raw: sqlite3.Connection, _record: object) -> None:
+    _write_ahead(raw)
     for pragma in (
-        "journal_mode=WAL",
         "synchronous=FULL",
         "foreign_keys=ON",
         # What is deleted is overwritten, and not left in the file until something else needs it.
