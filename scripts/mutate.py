@@ -166,7 +166,8 @@ class Trial:
         tests = self.tests_of(change)
         first = self.within(tests, self.budget)
         status = self._tried(copy, change, first)
-        rest = [test for test in tests if test not in set(first)]
+        tried = set(first)
+        rest = [test for test in tests if test not in tried]
         if status != "survived" or not rest:
             return status
         later = self._tried(copy, change, self.within(rest, AGAIN * self.budget))

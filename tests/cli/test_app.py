@@ -86,16 +86,21 @@ def test_the_commands_of_the_protocol_are_there():
     }
 
 
-def test_the_command_line_is_known_without_importing_what_commands_need(gonogo):
+def said_by(*code: str) -> str:
+    """What a Python of its own prints."""
     done = subprocess.run(
-        [sys.executable, "-c", HEAVY, *LIBRARIES],
+        [sys.executable, "-c", *code],
         capture_output=True,
         text=True,
         check=True,
         timeout=60,
         env={"PYTHONPATH": ":".join(path for path in sys.path if path)},
     )
-    assert done.stdout.strip() == "[]"
+    return done.stdout.strip()
+
+
+def test_the_command_line_is_known_without_importing_what_commands_need(gonogo):
+    assert said_by(HEAVY, *LIBRARIES) == "[]"
 
 
 BUILT = """
@@ -109,15 +114,7 @@ print(len(found) > 50, [each.__name__ for each in found if each.__pydantic_compl
 
 
 def test_what_crosses_a_border_is_built_when_it_first_does():
-    done = subprocess.run(
-        [sys.executable, "-c", BUILT],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
-        env={"PYTHONPATH": ":".join(path for path in sys.path if path)},
-    )
-    assert done.stdout.strip() == "True []"
+    assert said_by(BUILT) == "True []"
 
 
 @pytest.mark.parametrize("words", commands(), ids=" ".join)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from gonogo.domain.errors import (
@@ -139,12 +140,10 @@ Find = Callable[[Tx], Approval]
 Prepared = tuple[Find, Ruling]
 
 
-class Approvals:
+class Approvals(Struct, frozen=True):
     """The verb `decide`, and what is asked about approvals."""
 
-    def __init__(self, parts: Parts) -> None:
-        """Work with an opened runtime's parts."""
-        self._parts = parts
+    _parts: Parts
 
     async def decide(
         self,

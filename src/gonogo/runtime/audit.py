@@ -5,6 +5,8 @@ import json
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from datetime import datetime, timedelta
 
+from msgspec import Struct
+
 from gonogo.domain.audit_chain import SYSTEM, Anchor, AuditFilter, AuditPlace, ChainHead, end_of
 from gonogo.domain.errors import Conflict, InvalidMessage, NotFound
 from gonogo.domain.identity import Principal, Role
@@ -26,12 +28,10 @@ _ANY = AuditFilter()
 _Next = Callable[[Tx, str], list[Stretch]]
 
 
-class AuditLog:
+class AuditLog(Struct, frozen=True):
     """What can be done with the audit log; nothing changes an entry."""
 
-    def __init__(self, parts: Parts) -> None:
-        """Work with an opened runtime's parts."""
-        self._parts = parts
+    _parts: Parts
 
     async def entries(
         self,

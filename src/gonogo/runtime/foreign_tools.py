@@ -214,12 +214,10 @@ async def remember(parts: "Parts") -> None:
         parts.servers.remember(await parts.store.read(all_standings))
 
 
-class ForeignServers:
+class ForeignServers(Struct, frozen=True):
     """The verbs about foreign servers."""
 
-    def __init__(self, parts: "Parts") -> None:
-        """Work with an opened runtime's parts."""
-        self._parts = parts
+    _parts: "Parts"
 
     async def all(self, principal: Principal) -> list[ServerView]:
         """How each server is, and what is known of its tools."""

@@ -163,13 +163,11 @@ class LinkPage(Struct, frozen=True, kw_only=True):
     """Why the last answer was not taken, where the link is still good."""
 
 
-class Links:
+class Links(Struct, frozen=True):
     """The verbs about links."""
 
-    def __init__(self, parts: Parts, approvals: Approvals) -> None:
-        """Work with an opened runtime's parts."""
-        self._parts = parts
-        self._approvals = approvals
+    _parts: Parts
+    _approvals: Approvals
 
     async def make(
         self, principal: Principal, approval_id: str, name: str | None = None

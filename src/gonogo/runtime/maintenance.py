@@ -21,12 +21,10 @@ from gonogo.telemetry import Metrics
 from gonogo.workspace import Snapshots
 
 
-class Maintenance:
+class Maintenance(Struct, frozen=True):
     """What an operator does to keep an installation small."""
 
-    def __init__(self, parts: Parts) -> None:
-        """Work with an opened runtime's parts."""
-        self._parts = parts
+    _parts: Parts
 
     async def vacuum(self, principal: Principal, *, dry_run: bool = False) -> Vacuumed:
         """Give back what the database and the snapshots do not need; writes wait meanwhile.

@@ -5,6 +5,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Concatenate, ParamSpec
 
+from msgspec import Struct
+
 from gonogo.domain.errors import Conflict, GonogoError, InvalidMessage, NotFound
 from gonogo.domain.events import SessionInfo
 from gonogo.domain.identity import Principal, Role
@@ -23,10 +25,10 @@ from gonogo.domain.tool_calls import ToolClass
 from gonogo.domain.views import DecisionAnswer
 from gonogo.execution.agent import CLIENT_CALL, end_call
 from gonogo.runtime.approvals import Approvals
-from gonogo.runtime.receipts import Once, Receipt
+from gonogo.runtime.receipts import Once, Receipt, keep_answer, kept_answer, other_request
 from gonogo.runtime.services import Parts
 from gonogo.runtime.sessions import Sessions, visible
-from gonogo.store import Tx, people
+from gonogo.store import Tx
 from gonogo.store import events as log
 from gonogo.store.calls import call_of
 from gonogo.store.erasing import was_erased
@@ -39,14 +41,12 @@ _C = CallStatus
 P = ParamSpec("P")
 
 
-class Messages:
+class Messages(Struct, frozen=True):
     """The verb `accept`: any message that a client may send."""
 
-    def __init__(self, parts: Parts, sessions: Sessions, approvals: Approvals) -> None:
-        """Work with an opened runtime's parts."""
-        self._parts = parts
-        self._sessions = sessions
-        self._approvals = approvals
+    _parts: Parts
+    _sessions: Sessions
+    _approvals: Approvals
 
     async def accept(
         self,
@@ -93,17 +93,10 @@ class Messages:
                 return known
             receipt = fn(tx, *args, **kwargs)
             if once is not None:
-                self._keep(tx, once, receipt)
+                keep_answer(tx, once, {"receipt": receipt.as_json()})
             return receipt
 
         return await self._parts.store.write(written)
-
-    def _keep(self, tx: Tx, once: Once, receipt: Receipt) -> None:
-        row = {
-            "principal_id": once.by.id, "key": once.key, "request_digest": once.digest,
-            "answer": {"receipt": receipt.as_json()},
-        }  # fmt: skip
-        people.keep_answer(tx, row)
 
     # What the user says -----------------------------------------------------------------------
 
@@ -253,12 +246,12 @@ class Messages:
 
 
 def _kept(tx: Tx, once: Once) -> Receipt | None:
-    row = people.kept_answer(tx, once.by.id, once.key)
-    if row is None:
+    answer = kept_answer(tx, once)
+    if answer is None:
         return None
-    if row.request_digest != once.digest or "receipt" not in row.answer:
-        raise Conflict("This Idempotency-Key was used for another request")
-    return Receipt.of_json(row.answer["receipt"])
+    if "receipt" not in answer:
+        raise other_request()
+    return Receipt.of_json(answer["receipt"])
 
 
 def _check_expects_result(session: Session, call: CallRow) -> None:

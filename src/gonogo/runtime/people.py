@@ -8,6 +8,8 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
+from msgspec import Struct, field
+
 from gonogo.domain.errors import InvalidMessage, NoRole, NotFound, Unauthorized
 from gonogo.domain.identity import Login, Person, Principal, Role, Sight, looks_signed
 from gonogo.domain.text_safety import mixed_letters
@@ -31,13 +33,11 @@ _RENEWED = timedelta(hours=1)
 """How much of it is gone before a use is written down."""
 
 
-class People:
+class People(Struct, frozen=True):
     """The verbs about principals, their tokens, and their signing in."""
 
-    def __init__(self, parts: Parts) -> None:
-        """Work with an opened runtime's parts."""
-        self._parts = parts
-        self._on_revoked: list[Callable[[], None]] = []
+    _parts: Parts
+    _on_revoked: list[Callable[[], None]] = field(default_factory=list[Callable[[], None]])
 
     async def authenticate(self, token: str) -> Principal:
         """The principal whose token this is: one of ours, or one that the provider signed.

@@ -5,6 +5,8 @@ from datetime import datetime
 from functools import partial
 from typing import Any, NamedTuple
 
+from msgspec import Struct
+
 from gonogo.domain.errors import Conflict, InvalidPlan, NotFound
 from gonogo.domain.findings import FindingSeverity
 from gonogo.domain.identity import Principal, Role
@@ -125,12 +127,10 @@ Found = tuple[Plan, Revision, list[SubtaskRow]]
 Verb = Callable[..., None]
 
 
-class Plans:
+class Plans(Struct, frozen=True):
     """The verbs and queries about plans and grants."""
 
-    def __init__(self, parts: Parts) -> None:
-        """Work with an opened runtime's parts."""
-        self._parts = parts
+    _parts: Parts
 
     async def page(
         self,
@@ -433,9 +433,6 @@ def _revoke(tx: Tx, principal: Principal, grant_id: str) -> None:
     )  # fmt: skip
 
 
-# Plans while a person writes them: what would be said of an edit, before it is sent.
-
-
 def _checked(
     tx: Tx, principal: Principal, plan_id: str, raw: list[Any], planning: Planning
 ) -> PlanCheck:
@@ -451,9 +448,6 @@ def _checked(
         ok=all(finding.severity != FindingSeverity.ERROR for finding in found),
         findings=found, critical_path=list(critical_path(draft.subtasks)),
     )  # fmt: skip
-
-
-# Comments on plans: the verbs of those who may see a plan that waits.
 
 
 def _comments(tx: Tx, principal: Principal, plan_id: str) -> list[Comment]:

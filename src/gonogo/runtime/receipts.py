@@ -10,6 +10,7 @@ from gonogo.domain.errors import Conflict
 from gonogo.domain.identity import Principal
 from gonogo.domain.views import DecisionAnswer
 from gonogo.runtime.services import Parts
+from gonogo.store import Tx
 from gonogo.store import people as rows
 
 
@@ -68,25 +69,47 @@ class Receipt:
 _RECEIPT: TypeAdapter[Receipt] = TypeAdapter(Receipt)
 
 
-class KeptAnswers:
-    """KeptAnswers kept for repeated requests, whatever they were about."""
+def kept_answer(tx: Tx, once: Once) -> Any:  # noqa: ANN401 - JSON
+    """The answer to an earlier request with that key, or None.
 
-    def __init__(self, parts: Parts) -> None:
-        """Work with an opened runtime's parts."""
-        self._parts = parts
+    Raises:
+        Conflict: the key was used for another request.
+    """
+    row = rows.kept_answer(tx, once.by.id, once.key)
+    if row is None:
+        return None
+    if row.request_digest != once.digest:
+        raise other_request()
+    return row.answer
+
+
+def keep_answer(tx: Tx, once: Once, answer: Any, about: str = "") -> None:  # noqa: ANN401 - JSON
+    """Keep an answer for a repeat of its request.
+
+    Args:
+        about: The path that was asked.
+    """
+    row = {
+        "principal_id": once.by.id, "key": once.key, "request_digest": once.digest,
+        "answer": answer,
+    }  # fmt: skip
+    rows.keep_answer(tx, row, about)
+
+
+def other_request() -> Conflict:
+    """What is said of a key that stood for something else."""
+    return Conflict("This Idempotency-Key was used for another request")
+
+
+class KeptAnswers(Struct, frozen=True):
+    """Answers kept for repeated requests, whatever they were about."""
+
+    _parts: Parts
 
     async def find(self, principal: Principal, key: str, request_digest: str) -> Any:  # noqa: ANN401
-        """The answer to an earlier request with that key, or None.
-
-        Raises:
-            Conflict: the key was used for another request.
-        """
-        row = await self._parts.store.read(rows.kept_answer, principal.id, key)
-        if row is None:
-            return None
-        if row.request_digest != request_digest:
-            raise Conflict("This Idempotency-Key was used for another request")
-        return row.answer
+        """As `kept_answer`."""
+        once = Once(by=principal, key=key, digest=request_digest)
+        return await self._parts.store.read(kept_answer, once)
 
     async def keep(
         self,
@@ -96,15 +119,6 @@ class KeptAnswers:
         answer: Any,  # noqa: ANN401
         about: str = "",
     ) -> None:
-        """Keep an answer for a repeat of its request.
-
-        Args:
-            about: The path that was asked.
-        """
-        row = {
-            "principal_id": principal.id,
-            "key": key,
-            "request_digest": request_digest,
-            "answer": answer,
-        }
-        await self._parts.store.write(rows.keep_answer, row, about)
+        """As `keep_answer`."""
+        once = Once(by=principal, key=key, digest=request_digest)
+        await self._parts.store.write(keep_answer, once, answer, about)

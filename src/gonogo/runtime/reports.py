@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Any, Literal
 
+from msgspec import Struct
+
 from gonogo.domain.errors import InvalidMessage, NotFound
 from gonogo.domain.identity import Principal, Role
 from gonogo.domain.report_views import (
@@ -34,12 +36,10 @@ from gonogo.store.reports import Counted, count
 _PENDING = "pending"
 
 
-class Reports:
+class Reports(Struct, frozen=True):
     """The queries about what came of the work."""
 
-    def __init__(self, parts: Parts) -> None:
-        """Work with an opened runtime's parts."""
-        self._parts = parts
+    _parts: Parts
 
     async def analytics(
         self,
@@ -192,8 +192,6 @@ def _added(pairs: Iterable[tuple[str, int]]) -> dict[str, int]:
     return dict(sorted(found.items()))
 
 
-# The calls that were judged, for trying other rules on them.
-
 _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 _JUDGED_BY = ("path", "source", "destination", "patch", "command", "cwd")
 """The arguments that say what a call touches; what it writes is of no interest here."""
@@ -222,12 +220,10 @@ def _call_view(call: JudgedCall) -> CallView:
 # The rules in force, for those who answer for them, and what they make of a call.
 
 
-class Policies:
+class Policies(Struct, frozen=True):
     """The queries about the rules of the files."""
 
-    def __init__(self, parts: Parts) -> None:
-        """Work with an opened runtime's parts."""
-        self._parts = parts
+    _parts: Parts
 
     def in_force(self, principal: Principal) -> PolicyView:
         """The rules and the rules of review that were read when this began.

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Literal
 
 import anyio.to_thread
+from msgspec import Struct
 
 from gonogo.domain.errors import Conflict, InvalidMessage, NotFound, ToolFailed
 from gonogo.domain.identity import Principal, Role
@@ -62,12 +63,10 @@ def _status(change: Change) -> Literal["added", "deleted", "modified"]:
     return "deleted" if change.after is None else "modified"
 
 
-class Checkpoints:
+class Checkpoints(Struct, frozen=True):
     """The verbs and queries about checkpoints."""
 
-    def __init__(self, parts: Parts) -> None:
-        """Work with an opened runtime's parts."""
-        self._parts = parts
+    _parts: Parts
 
     async def page(
         self, principal: Principal, plan_id: str, limit: int = 50, offset: int = 0

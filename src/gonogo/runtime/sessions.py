@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
 from gonogo.domain.errors import Conflict, Forbidden, InvalidMessage, NotFound
 from gonogo.domain.identity import Principal, Role
 from gonogo.domain.messages import validated
@@ -107,12 +109,10 @@ _ID = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
 _TOOL_HOSTS = frozenset({"server", "client"})
 
 
-class Sessions:
+class Sessions(Struct, frozen=True):
     """The verbs about sessions."""
 
-    def __init__(self, parts: Parts) -> None:
-        """Work with an opened runtime's parts."""
-        self._parts = parts
+    _parts: Parts
 
     async def open(
         self,
@@ -427,9 +427,6 @@ def _log_page(
     end = last if before is None else min(before - 1, last)
     after = max(0, end - limit)
     return log.events_after(tx, session_id, after, end - after)
-
-
-# The rules of a session: the verbs of its owner.
 
 
 def check_owner(tx: Tx, principal: Principal, session_id: str) -> None:

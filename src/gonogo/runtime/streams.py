@@ -4,6 +4,8 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
+from msgspec import Struct
+
 from gonogo.domain.errors import Busy, InvalidCursor, NotFound
 from gonogo.domain.identity import Principal
 from gonogo.domain.records import Session
@@ -19,12 +21,10 @@ Body = dict[str, Any]
 _PLAN_ENDS = frozenset({"plan_completed", "plan_cancelled"})
 
 
-class Streams:
+class Streams(Struct, frozen=True):
     """The verbs that give event streams."""
 
-    def __init__(self, parts: Parts) -> None:
-        """Work with an opened runtime's parts."""
-        self._parts = parts
+    _parts: Parts
 
     @asynccontextmanager
     async def follow(
