@@ -1,6 +1,7 @@
 """A plan as a text is the plan, whatever stands in it; what is wrong is said where it stands."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from gonogo.cli.plan_file import yaml as form
 from gonogo.cli.plan_file.text import Flaw, marked, subtasks_of, unmarked
 from gonogo.domain.plan import RetryPolicy, Scope, Subtask
-from gonogo.domain.text_safety import guarded, unescaped, visible
+from gonogo.domain.text_safety import _LOOKS_ESCAPED, guarded, visible
 
 PIECES = (
     "## x", "# t", "- agent: a", "* type : b", "- scope:", "  - tools: x", "\\", "\\\\", "\\x1b",
@@ -72,6 +73,18 @@ def read_back(goal, subtasks):
 @settings(deadline=None, max_examples=60)
 def test_what_was_written_is_read_as_it_was(goal, subtasks):
     assert read_back(goal, subtasks) == subtasks
+
+
+def unescaped(text: str) -> str:
+    """What `visible` was given, read from what it gave."""
+
+    def read(escape: re.Match[str]) -> str:
+        backslashes, code = "\\" * (len(escape[1]) // 2), int(escape[2][1:], 16)
+        if len(escape[1]) % 2 == 0:
+            return backslashes + escape[2]
+        return backslashes + chr(code) if code <= sys.maxunicode else escape[0]
+
+    return re.sub(rf"(\\+)({_LOOKS_ESCAPED.pattern})", read, text)
 
 
 @given(ODD)

@@ -26,8 +26,6 @@ _BACKSLASHES = re.compile(r"\\+")
 _LOOKS_ESCAPED = re.compile(r"x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}")
 _BLANKS = re.compile(r"[ \t]{41,}")
 _EMPTY_LINES = re.compile(r"^(?P<sign>[-+ ]?)[ \t]*\n(?:(?P=sign)[ \t]*\n){7,}", re.MULTILINE)
-_ESCAPES = re.compile(rf"(\\+)({_LOOKS_ESCAPED.pattern})")
-_LAST = 0x10FFFF
 
 
 def visible(text: str, *, lines: bool = True) -> str:
@@ -73,11 +71,6 @@ def on_one_line(text: str) -> str:
     return " ⏎ ".join(line for line in lines if line)
 
 
-def unescaped(text: str) -> str:
-    """What `visible` was given, read from what it gave."""
-    return _ESCAPES.sub(_read, text) if "\\" in text else text
-
-
 def visible_json(value: Any, *, indent: int | None = None) -> str:  # noqa: ANN401 - any JSON
     """A value as JSON, with every character that could deceive in JSON's own escapes."""
     text = json.dumps(value, ensure_ascii=False, indent=indent)
@@ -105,13 +98,6 @@ def _doubled(run: re.Match[str], odd: frozenset[str]) -> str:
     if text[end : end + 1] in odd or _LOOKS_ESCAPED.match(text, end):
         return run[0] * 2
     return run[0]
-
-
-def _read(escape: re.Match[str]) -> str:
-    backslashes, code = "\\" * (len(escape[1]) // 2), int(escape[2][1:], 16)
-    if len(escape[1]) % 2 == 0:
-        return backslashes + escape[2]
-    return backslashes + chr(code) if code <= _LAST else escape[0]
 
 
 def _escaped(text: str, odd: frozenset[str]) -> str:
