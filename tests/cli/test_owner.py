@@ -113,11 +113,12 @@ def test_a_plan_is_watched_and_an_interrupt_leaves_it_alone(serve, gonogo, proje
     assert after["status"] != "cancelled"
 
 
-def test_the_model_of_a_living_server_is_not_changed_from_outside(serve, gonogo, project):
-    serve("--workspace", str(project), "--model", "demo")
-    done = gonogo("run", "Mend it", "-C", str(project), "--model", "openai:other")
-    assert done.returncode == 2
-    assert "GONOGO_HOME" in done.stderr
+def test_a_run_brings_its_own_model_to_the_server_of_another(serve, gonogo, project):
+    serve("--workspace", str(project), "--model", "openai:other")
+    done = gonogo("run", "Mend it", "-C", str(project), "--model", "demo")
+    assert done.returncode == 3, done.stderr
+    (session,) = json.loads(gonogo("sessions", "list", "--json").stdout)["sessions"]
+    assert (session["model"], session["unattended"]) == ("demo", False)
 
 
 def test_a_workspace_outside_the_servers_roots_is_refused(serve, gonogo, project, tmp_path):

@@ -229,7 +229,7 @@ class Floor:
         )
         self.undo = Undo(self, self.ground.loop)
         rules = {name: self.options[name] for name in self.options if name not in _OURS}
-        questions = PlanQuestions(desk=self.desk, about_models=False)
+        questions = PlanQuestions(desk=self.desk, attended=False)
         self.engine = Engine.of(PlanRules(**rules), questions, _Ending(self.desk))
         self.runner = PlanRunner(
             store=_Reads(self), engine=self.engine, subtasks=_Nobody(), patterns=_PATTERNS

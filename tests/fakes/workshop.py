@@ -60,8 +60,10 @@ class Questions:
     def ask_about_budget(self, tx: Tx, plan: Plan, spent: Excess) -> None:
         self.budgets.append(spent)
 
-    def ask_about_model(self, tx: Tx, plan: Plan, absence: Absence) -> None:
-        self.models.append(absence)
+    def ask_about_model(self, tx: Tx, plan: Plan, absence: Absence) -> bool:
+        if self.about_models:
+            self.models.append(absence)
+        return self.about_models
 
 
 @dataclass(frozen=True, slots=True)

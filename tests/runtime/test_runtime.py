@@ -11,7 +11,7 @@ from gonogo.domain.events import AssistantMessage
 from gonogo.domain.identity import Principal, Role
 from gonogo.llm import ModelSettings
 from gonogo.runtime import Runtime
-from gonogo.runtime.services import ModelSlot, model_settings
+from gonogo.runtime.services import ModelPool, model_settings
 from gonogo.settings import Settings
 from gonogo.store import events as log
 
@@ -249,9 +249,19 @@ def _message(raw: dict[str, object]):
 
 
 def test_the_model_is_opened_by_its_name_when_it_is_first_asked(tmp_path: Path) -> None:
-    slot = ModelSlot(
+    models = ModelPool(
         settings=Settings(home=tmp_path, model="demo"), environment={}, failed=lambda name: None
     )
-    assert slot.model is None
-    assert slot().name == "demo"
-    assert slot.model is not None
+    assert not models.opened
+    assert models().name == "demo"
+    assert list(models.opened) == [None]
+
+
+def test_a_session_that_names_a_model_is_not_given_the_configured_one(tmp_path: Path) -> None:
+    models = ModelPool(
+        settings=Settings(home=tmp_path, model="openai:of-the-process"),
+        environment={"OPENAI_API_KEY": "k"}, failed=lambda name: None,
+    )  # fmt: skip
+    assert models("demo").name == "demo"
+    assert models().name == "openai:of-the-process"
+    assert list(models.opened) == ["demo", None]

@@ -125,5 +125,6 @@ async def test_its_sessions_are_as_they_were(world):
     comments = await world.runtime.plans.comments(world.ann, question.plan_id)
 
     assert {session.session_id for session in found.sessions} == {OPEN, RUNNING}
+    assert {(session.model, session.unattended) for session in found.sessions} == {(None, False)}
     assert said[0] == "Note that we sell shoes"
     assert [comment.content for comment in comments.comments] == ["Which sizes?"]

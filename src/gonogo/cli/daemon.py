@@ -97,7 +97,7 @@ async def linked(
                 return
         with folder.visited() as inside:
             if inside and await answers(folder):
-                async with _client(folder) as client:
+                async with _client(folder, settings) as client:
                     link = RuntimeLink(client, None)
                     async with link.interrupts.heeded():
                         yield link
@@ -126,7 +126,7 @@ async def glance(
     """
     with folder.visited() as inside:
         if inside and await answers(folder):
-            async with _client(folder) as client:
+            async with _client(folder, settings) as client:
                 yield client
             return
     with folder.owned(yields=True) if alone else nullcontext(False) as ours:
@@ -185,7 +185,7 @@ async def owning(folder: Folder, settings: Settings) -> AsyncGenerator[RuntimeLi
         try:
             await ready.wait()
             await leave_token(runtime, folder)
-            async with _client(folder, busy=LONG) as client:
+            async with _client(folder, settings, busy=LONG) as client:
                 yield RuntimeLink(client, runtime)
             ended = True
         except Exception:
@@ -213,7 +213,9 @@ async def _idle(folder: Folder, settings: Settings) -> AsyncGenerator[RuntimeLin
         await leave_token(runtime, folder)
         transport = httpx.ASGITransport(create_app(runtime))
         token = folder.read_token()
-        async with Client("http://localhost", transport=transport, token=token) as client:
+        async with Client(
+            "http://localhost", transport=transport, token=token, opening=_opening(settings)
+        ) as client:
             yield RuntimeLink(client, runtime)
 
 
@@ -271,8 +273,21 @@ async def answers(folder: Folder) -> bool:
         return False
 
 
-def _client(folder: Folder, busy: float = 0) -> Client:
-    return Client(uds=folder.address, token=folder.read_token(), busy=busy)
+def _client(folder: Folder, settings: Settings, busy: float = 0) -> Client:
+    return Client(
+        uds=folder.address, token=folder.read_token(), busy=busy, opening=_opening(settings)
+    )
+
+
+def _opening(settings: Settings) -> dict[str, Any]:
+    """What sessions of this command are opened with, whoever carries them out."""
+    from gonogo.llm import detect
+
+    fields = {
+        "workspace": str(settings.workspace), "locale": settings.locale,
+        "model": settings.model or detect(environment()), "unattended": settings.unattended or None,
+    }  # fmt: skip
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 # Staying with the runtime for hours: who owns the folder may end, and somebody takes its place.
@@ -324,7 +339,7 @@ async def lasting(settings: Settings) -> AsyncGenerator[ProcessPlace]:
     async with anyio.create_task_group() as group:
         heir = _Heir(folder, settings)
         await group.start(heir.stay)
-        async with _Guest(folder) as client, Interrupts().heeded():
+        async with _Guest(folder, settings) as client, Interrupts().heeded():
             yield ProcessPlace(folder, client, heir)
         group.cancel_scope.cancel()
 
@@ -332,8 +347,11 @@ async def lasting(settings: Settings) -> AsyncGenerator[ProcessPlace]:
 class _Guest(Client):
     """A client that asks again while nobody owns the folder; a command that does stays for it."""
 
-    def __init__(self, folder: Folder) -> None:
-        super().__init__(uds=folder.address, token=folder.read_token(), patience=PATIENCE)
+    def __init__(self, folder: Folder, settings: Settings) -> None:
+        super().__init__(
+            uds=folder.address, token=folder.read_token(), patience=PATIENCE,
+            opening=_opening(settings),
+        )  # fmt: skip
         self._folder = folder
 
     async def send(

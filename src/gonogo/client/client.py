@@ -124,16 +124,20 @@ class Client(Transport):
         title: str | None = None,
         locale: str | None = None,
         tool_host: Literal["server", "client"] | None = None,
+        model: str | None = None,
+        unattended: bool | None = None,
     ) -> SessionView:
-        """Open a session."""
+        """Open a session; its agents ask `model`, and in an `unattended` one nobody is asked."""
         fields = {
             "session_id": session_id,
             "workspace": workspace,
             "title": title,
             "locale": locale,
             "tool_host": tool_host,
+            "model": model,
+            "unattended": unattended,
         }
-        return await self._post("/sessions", SessionView, given(fields))
+        return await self._post("/sessions", SessionView, {**self.opening, **given(fields)})
 
     async def sessions(
         self, *, limit: int = 50, offset: int = 0, q: str | None = None

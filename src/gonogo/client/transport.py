@@ -176,6 +176,7 @@ class Transport:
         patience: Seconds that the server may be away in the middle: what was asked is asked again.
         busy: Seconds that it may say of itself that it cannot work now, likewise.
         transport: Another way to the server, such as one within this process.
+        opening: What sessions are opened with, where no other value is given.
     """
 
     def __init__(
@@ -188,10 +189,12 @@ class Transport:
         patience: float = 0,
         busy: float = 0,
         transport: httpx.AsyncBaseTransport | None = None,
+        opening: Mapping[str, Any] | None = None,
     ) -> None:
         if transport is None and uds is not None:
             transport = httpx.AsyncHTTPTransport(uds=str(uds))
         self._patience, self._busy = patience, max(busy, patience)
+        self.opening = dict(opening or {})
         self._http = httpx.AsyncClient(
             base_url=(base_url or "http://gonogo").rstrip("/"),
             headers={"Authorization": f"Bearer {token}"} if token else {},

@@ -40,6 +40,10 @@ class Session(Struct, frozen=True, kw_only=True):
     deleted: bool
     created_at: datetime
     updated_at: datetime
+    model: str | None = None
+    """The model that its agents ask; None: the one that the process is configured with."""
+    unattended: bool = False
+    """Nobody can answer: what would ask is denied."""
 
 
 class Turn(Struct, frozen=True, kw_only=True):

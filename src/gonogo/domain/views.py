@@ -15,7 +15,11 @@ from gonogo.domain.states import ApprovalKind, ApprovalStatus
 
 
 class SessionView(View):
-    """A session. `agent` answers the next message."""
+    """A session. `agent` answers the next message.
+
+    Its agents ask `model`, or the server's where it has none; nobody answers in one that is
+    `unattended`, so what would ask is denied there.
+    """
 
     session_id: str
     title: str | None = None
@@ -25,6 +29,8 @@ class SessionView(View):
     agent: str
     active_plan_id: str | None = None
     last_seq: int
+    model: str | None = None
+    unattended: bool = False
     created_at: datetime
     updated_at: datetime
 

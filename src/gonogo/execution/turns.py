@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
@@ -25,6 +24,7 @@ from gonogo.execution.agent import (
     Thread,
     drop_call,
     end_call,
+    fields_from,
     keep_reply,
     open_control,
 )
@@ -284,9 +284,7 @@ class Turns(Struct, frozen=True, kw_only=True):
 
     def _thread(self, session: Session, turn: Turn) -> Thread:
         return Thread(
-            session_id=session.id, name=MAIN, script=MAIN, agent=turn.agent,
-            locale=session.spoken, workspace=Path(session.workspace),
-            remote=session.tool_host == "client", turn_id=turn.id,
+            **fields_from(session), name=MAIN, script=MAIN, agent=turn.agent, turn_id=turn.id,
             check=lambda tx: check(tx, turn),
             park=lambda tx: self._park(tx, session.id, turn),
             is_waiting=lambda tx: _is_waiting(tx, turn),

@@ -1,7 +1,6 @@
 """Decisions: finds what a person's answer is about, prepares edits, and takes it to the desk."""
 
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
@@ -20,7 +19,7 @@ from gonogo.domain.messages import HitlDecision, PlanDecision
 from gonogo.domain.records import Approval, CallRow, Plan, Session, Vote
 from gonogo.domain.states import ApprovalKind, ApprovalStatus, DecisionWord
 from gonogo.domain.views import ApprovalFilter, ApprovalList, ApprovalView
-from gonogo.execution.agent import RUNTIME, Thread, runtime_profile
+from gonogo.execution.agent import RUNTIME, Thread, fields_from, runtime_profile
 from gonogo.execution.approvals import Refusal, Ruling, is_reviewer, objection
 from gonogo.runtime.receipts import Receipt
 from gonogo.runtime.services import Parts
@@ -315,9 +314,8 @@ class Approvals(Struct, frozen=True):
 
 def _thread_of(session: Session, call: CallRow) -> Thread:
     return Thread(
-        session_id=session.id, name=call.thread, script="", agent=call.agent,
-        locale=session.spoken, workspace=Path(session.workspace),
-        remote=session.tool_host == "client", turn_id=call.turn_id, plan_id=call.plan_id,
+        **fields_from(session), name=call.thread, script="", agent=call.agent,
+        turn_id=call.turn_id, plan_id=call.plan_id,
         revision=call.revision, subtask_id=call.subtask_id, check=_nothing, park=_nothing,
         profile=runtime_profile(call.tool) if call.agent == RUNTIME else None,
     )  # fmt: skip

@@ -60,7 +60,7 @@ from gonogo.policy import ALWAYS_ASK, Conditions, asks_anyway, read_prefix, take
 from gonogo.runtime.extensions import Extensions
 from gonogo.runtime.foreign_tools import classes_of, facts_of, open_toolkit
 from gonogo.runtime.oidc import open_bearers
-from gonogo.runtime.services import ModelSlot, Parts
+from gonogo.runtime.services import ModelPool, Parts
 from gonogo.runtime.webhooks import open_hooks
 from gonogo.runtime.wiring import open_desk, open_gate, open_means, replan_rules
 from gonogo.settings import Settings
@@ -111,8 +111,8 @@ def build(
     hub.watch(metrics.observe)
     profiles = load_profiles(settings.agents, known_tools=kit.names)
     sender = open_hooks(settings, environment, store, metrics)
-    slot = ModelSlot(
-        settings=settings, environment=environment, model=model, failed=metrics.model_failed
+    models = ModelPool(
+        settings=settings, environment=environment, only=model, failed=metrics.model_failed
     )
     doings = Doings(
         agents=facts_of(profiles, kit.servers), tools=classes_of(kit.tools), always_ask=ALWAYS_ASK
@@ -143,7 +143,7 @@ def build(
         means=open_means(settings),
     )  # fmt: skip
     loop = Loop(
-        store=store, desk=desk, gate=gate, hands=hands, model=slot, tell=hub.tell,
+        store=store, desk=desk, gate=gate, hands=hands, model=models, tell=hub.tell,
         max_requests=settings.max_steps,
         metered=lambda reply: metrics.model_answered(reply.model, reply.usage),
         meter=Meter(store=store, limits=settings.budget),
@@ -157,7 +157,7 @@ def build(
             max_per_agent=settings.max_parallel_agent,
             max_per_workspace=settings.max_parallel_workspace,
         ),
-        PlanQuestions(desk=desk, about_models=not settings.unattended),
+        PlanQuestions(desk=desk, attended=not settings.unattended),
         PlanEnding(desk),
     )  # fmt: skip
     threads = Threads(store=store, engine=engine)
@@ -182,7 +182,7 @@ def build(
             workers=frozenset(profiles) - PLANNERS, tools=kit.tools, kinds=subtasks.kinds
         ),
         max_parallel=settings.max_parallel,
-        proposals=Proposals(desk=desk, look_over=_look_over(settings, doings, gate)),
+        proposals=Proposals(desk=desk, look_over=_look_over(doings, gate)),
     )  # fmt: skip
     replanning = Replanning(
         desk=desk, engine=engine, planning=planning, within_grant=settings.replan_within_grant
@@ -236,7 +236,7 @@ def build(
         replanning=replanning,
         answering=answering, rollbacks=rollbacks, sweeps=sweeps, erasures=erasures, sender=sender,
         turns=turns,
-        inbox=Inbox(locale=settings.locale), dispatcher=dispatcher, model=slot,
+        inbox=Inbox(locale=settings.locale), dispatcher=dispatcher, models=models,
         profiles=profiles, tools=kit.tools, servers=kit.servers, went_on=went_on,
         closing=anyio.Event(), bearers=open_bearers(settings, store.clock),
     )  # fmt: skip
@@ -260,18 +260,19 @@ def _open_sweeps(
     )  # fmt: skip
 
 
-def _look_over(
-    settings: Settings, doings: Doings, gate: Gate
-) -> Callable[[Revision], Sequence[Finding]]:
+def _look_over(doings: Doings, gate: Gate) -> Callable[[Revision, bool], Sequence[Finding]]:
     def problem(prefix: str) -> str | None:
         found = read_prefix(prefix)
         return found if isinstance(found, str) else None
 
-    return partial(
-        findings, agents=doings.agents, tools=doings.tools, prefix_problem=problem,
-        asks=partial(_asks_anyway, gate, doings), takes_no_more=takes_no_more,
-        attended=not settings.unattended,
-    )  # fmt: skip
+    def look_over(revision: Revision, attended: bool) -> Sequence[Finding]:
+        return findings(
+            revision, agents=doings.agents, tools=doings.tools, prefix_problem=problem,
+            asks=partial(_asks_anyway, gate, doings), takes_no_more=takes_no_more,
+            attended=attended and gate.attended,
+        )  # fmt: skip
+
+    return look_over
 
 
 def _asks_anyway(gate: Gate, doings: Doings, subtask: Subtask, command: str) -> str | None:

@@ -27,7 +27,7 @@ from gonogo.execution.agent import CLIENT_CALL, end_call
 from gonogo.runtime.approvals import Approvals
 from gonogo.runtime.receipts import Once, Receipt, keep_answer, kept_answer, other_request
 from gonogo.runtime.services import Parts
-from gonogo.runtime.sessions import Sessions, visible
+from gonogo.runtime.sessions import SessionOpening, Sessions, visible
 from gonogo.store import Tx
 from gonogo.store import events as log
 from gonogo.store.calls import call_of
@@ -134,7 +134,7 @@ class Messages(Struct, frozen=True):
         if found is None and session_id and was_erased(tx, session_id):
             raise NotFound(f"No session found with id={session_id}")
         if found is None:
-            new = self._sessions.create(tx, principal, session_id, None, None, None, None)
+            new = self._sessions.create(tx, principal, SessionOpening(session_id=session_id))
             return new, True
         return visible(tx, principal, found.id), False
 

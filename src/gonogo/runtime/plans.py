@@ -31,7 +31,6 @@ from gonogo.domain.replanning import Used, in_force
 from gonogo.domain.schedule import Span, actual_path, merged
 from gonogo.domain.views import GrantView
 from gonogo.execution.plans import Planning, Retry
-from gonogo.i18n import DEFAULT
 from gonogo.runtime.approvals import readable_plan
 from gonogo.runtime.services import Parts
 from gonogo.runtime.sessions import seen, seen_ids, seen_plan, visible
@@ -58,7 +57,6 @@ from gonogo.store.plans import (
     subtask_rows,
 )
 from gonogo.store.reports import runs_of_plan, used_by_plan
-from gonogo.store.sessions import spoken_in
 
 # A plan as a graph with its times: what a drawing of it needs.
 
@@ -442,8 +440,8 @@ def _checked(
         draft = planning.drafted(plan, current, raw)
     except InvalidPlan as problem:
         return PlanCheck(ok=False, problem=str(problem), subtask_id=problem.subtask_id)
-    locale = spoken_in(tx, plan.session_id) or DEFAULT
-    found = [FindingView(**each) for each in planning.proposals.findings(draft, locale)]
+    session = visible(tx, principal, plan.session_id)
+    found = [FindingView(**each) for each in planning.proposals.findings(draft, session)]
     return PlanCheck(
         ok=all(finding.severity != FindingSeverity.ERROR for finding in found),
         findings=found, critical_path=list(critical_path(draft.subtasks)),

@@ -208,7 +208,7 @@ class Runtime:
 
     def models(self) -> list[dict[str, Any]]:
         """The models that could be used, and which one is."""
-        return available_models(self.parts.model.environment)
+        return available_models(self.parts.models.environment)
 
     # One tool ---------------------------------------------------------------------------------
 
@@ -254,8 +254,7 @@ class Runtime:
 
     async def _close(self) -> None:
         self.close_streams()
-        if self.parts.model.model is not None:
-            await self.parts.model.model.aclose()
+        await self.parts.models.aclose()
         await anyio.to_thread.run_sync(self.parts.store.close)
 
 

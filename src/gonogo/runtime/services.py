@@ -26,24 +26,35 @@ from gonogo.tools import ServerPool, Tool
 from gonogo.webhooks import Sender
 
 
-class ModelSlot(Struct, kw_only=True):
-    """The model, opened when it is first asked."""
+class ModelPool(Struct, kw_only=True):
+    """The models that are asked, each opened when it is first."""
 
     settings: Settings
     environment: dict[str, str]
     failed: Callable[[str], None]
     """Told the name of the model when it does not answer."""
-    model: Model | None = None
+    only: Model | None = None
+    """Asked in the place of every other."""
+    opened: dict[str | None, Model] = field(default_factory=dict[str | None, Model])
 
-    def __call__(self) -> Model:
-        """The model.
+    def __call__(self, name: str | None = None) -> Model:
+        """The model of a name, or the configured one.
 
         Raises:
-            ModelNotConfigured: none is configured; the text lists the choices.
+            ModelNotConfigured: there is none of the name, or none is configured; the text lists the
+                choices.
         """
-        if self.model is None:
-            self.model = open_model(model_settings(self.settings), self.environment)
-        return CountedModel(self.model, self.failed)
+        if self.only is not None:
+            return CountedModel(self.only, self.failed)
+        if name not in self.opened:
+            wanted = model_settings(self.settings, name)
+            self.opened[name] = open_model(wanted, self.environment)
+        return CountedModel(self.opened[name], self.failed)
+
+    async def aclose(self) -> None:
+        """Give back the connections of all of them."""
+        for model in (*self.opened.values(), *((self.only,) if self.only else ())):
+            await model.aclose()
 
 
 class Parts(Struct, frozen=True, kw_only=True):
@@ -68,7 +79,7 @@ class Parts(Struct, frozen=True, kw_only=True):
     turns: Turns
     inbox: Inbox
     dispatcher: LocalDispatcher
-    model: ModelSlot
+    models: ModelPool
     profiles: dict[str, Profile]
     tools: Mapping[str, Tool]
     servers: ServerPool | None
@@ -79,11 +90,11 @@ class Parts(Struct, frozen=True, kw_only=True):
     """Session → the connection that carries out its tools."""
 
 
-def model_settings(settings: Settings) -> ModelSettings:
-    """What the settings say of the model."""
+def model_settings(settings: Settings, name: str | None = None) -> ModelSettings:
+    """What the settings say of a model, of the configured one where none is named."""
     key = settings.model_api_key
     return ModelSettings(
-        name=settings.model,
+        name=name or settings.model,
         base_url=settings.openai_base_url,
         api_key=key.get_secret_value() if key else None,
         timeout=settings.model_timeout,

@@ -109,6 +109,18 @@ _ID = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
 _TOOL_HOSTS = frozenset({"server", "client"})
 
 
+class SessionOpening(Struct, frozen=True, kw_only=True):
+    """What a session is opened with."""
+
+    session_id: str | None = None
+    workspace: str | None = None
+    title: str | None = None
+    locale: str | None = None
+    tool_host: str = "server"
+    model: str | None = None
+    unattended: bool = False
+
+
 class Sessions(Struct, frozen=True):
     """The verbs about sessions."""
 
@@ -123,8 +135,14 @@ class Sessions(Struct, frozen=True):
         title: str | None = None,
         locale: str | None = None,
         tool_host: str | None = None,
+        model: str | None = None,
+        unattended: bool = False,
     ) -> SessionView:
         """Open a session.
+
+        Args:
+            model: The model that its agents ask; by default the one that is configured here.
+            unattended: Nobody can answer in it: what would ask is denied.
 
         Raises:
             Conflict: the id is taken.
@@ -132,9 +150,11 @@ class Sessions(Struct, frozen=True):
             InvalidMessage: the id or the tool host is not a possible one.
         """
         principal.require(Role.OPERATOR)
-        session = await self._parts.store.write(
-            self.create, principal, session_id, workspace, title, locale, tool_host
-        )
+        opening = SessionOpening(
+            session_id=session_id, workspace=workspace, title=title, locale=locale,
+            tool_host=tool_host or "server", model=model, unattended=unattended,
+        )  # fmt: skip
+        session = await self._parts.store.write(self.create, principal, opening)
         return session_view(session)
 
     async def get(self, principal: Principal, session_id: str) -> SessionView:
@@ -233,32 +253,23 @@ class Sessions(Struct, frozen=True):
 
     # Transactions -----------------------------------------------------------------------------
 
-    def create(
-        self,
-        tx: Tx,
-        principal: Principal,
-        session_id: str | None,
-        workspace: str | None,
-        title: str | None,
-        locale: str | None,
-        tool_host: str | None,
-    ) -> Session:
+    def create(self, tx: Tx, principal: Principal, opening: SessionOpening) -> Session:
         """Insert a session, in its caller's transaction."""
-        wanted = session_id or new_id("s")
+        wanted = opening.session_id or new_id("s")
         if not _ID.fullmatch(wanted):
             raise InvalidMessage("session_id: 1 to 128 letters, digits, or any of _ . : -")
         known = session_of(tx, wanted) is not None or was_erased(tx, wanted)
         if known or wanted == log.SYSTEM:
             raise Conflict(f"The session id {wanted} is taken")
-        host = tool_host or "server"
-        if host not in _TOOL_HOSTS:
+        if opening.tool_host not in _TOOL_HOSTS:
             raise InvalidMessage("tool_host: server or client")
         session = Session(
-            id=wanted, principal_id=principal.id, title=title,
-            workspace=str(self._workspace(workspace)), locale=locale,
-            spoken=resolve(locale, self._parts.settings.locale), tool_host=host,
-            agent="orchestrator", active_plan_id=None, last_seq=0, deleted=False,
-            created_at=tx.now, updated_at=tx.now,
+            id=wanted, principal_id=principal.id, title=opening.title,
+            workspace=str(self._workspace(opening.workspace)), locale=opening.locale,
+            spoken=resolve(opening.locale, self._parts.settings.locale),
+            tool_host=opening.tool_host, agent="orchestrator", active_plan_id=None, last_seq=0,
+            deleted=False, created_at=tx.now, updated_at=tx.now, model=opening.model,
+            unattended=opening.unattended,
         )  # fmt: skip
         add_session(tx, session)
         log.note(

@@ -30,6 +30,8 @@ def session_view(session: Session) -> SessionView:
         agent=session.agent,
         active_plan_id=session.active_plan_id,
         last_seq=session.last_seq,
+        model=session.model,
+        unattended=session.unattended,
         created_at=session.created_at,
         updated_at=session.updated_at,
     )

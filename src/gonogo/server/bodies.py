@@ -44,6 +44,8 @@ class NewSession(Request):
     title: Annotated[str, StringConstraints(max_length=200)] | None = None
     locale: Language = None
     tool_host: Literal["server", "client"] | None = None
+    model: Annotated[str, StringConstraints(pattern=r"^[!-~]{1,200}$")] | None = None
+    unattended: bool | None = None
 
 
 class SessionChange(Request):

@@ -262,6 +262,8 @@ sessions = table(
     Column("deleted", Flag, nullable=False),
     Column("created_at", Utc, nullable=False),
     Column("updated_at", Utc, nullable=False),
+    Column("model", Clean),
+    Column("unattended", Flag, nullable=False, server_default="0"),
     Index(None, "principal_id", "created_at"),
 )
 

@@ -39,16 +39,8 @@ async def run_task(task: str, directory: Path | None, model: str | None, wish: W
     """Carry one task out."""
     if not task.strip():
         raise Stop('Say what you want done: gonogo run "Add a --json flag"', Exit.USAGE)
-    settings = read_settings(
-        {"workspace": directory, "model": model, "unattended": wish.unattended or None}
-    )
+    settings = read_settings({"workspace": directory, "model": model})
     async with linked(settings) as link:
-        if model is not None and link.runtime is None:
-            raise Stop(
-                f"Another process owns {settings.home} and chooses the model; leave --model out, "
-                "stop that process, or set GONOGO_HOME to another folder",
-                Exit.USAGE,
-            )
         return await talk(link, settings, task, wish)
 
 
@@ -56,7 +48,7 @@ async def talk(link: RuntimeLink, settings: Settings, task: str, wish: Wish) -> 
     """Open a session, say the task in it and see it through."""
     try:
         session = await link.client.open_session(
-            workspace=str(settings.workspace), locale=settings.locale, title=task[:80]
+            title=task[:80], unattended=wish.unattended or None
         )
     except Forbidden as error:
         raise Stop(f"{error}. {_OTHER_ROOTS}") from None
@@ -143,7 +135,7 @@ _STILL = ("approval_", "checkpoint_", "session_", "plan_commented", "plan_rolled
 
 async def attach(session_id: str | None, wish: Wish) -> Exit:
     """Show what a session did, follow it, and let the person take part."""
-    settings = read_settings({"unattended": wish.unattended or None})
+    settings = read_settings()
     async with linked(settings, goes_on=True) as link:
         session = await _session(link.client, session_id, settings.locale)
         locale = resolve(session.locale, settings.locale)

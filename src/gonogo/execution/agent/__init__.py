@@ -7,7 +7,7 @@ does not run; a call that may have had its effect is never repeated unasked.
 
 from gonogo.execution.agent.budget import Meter
 from gonogo.execution.agent.call_log import doubt, drop_call, end_call, open_control
-from gonogo.execution.agent.conversation import Speak, Thread
+from gonogo.execution.agent.conversation import Speak, Thread, fields_from
 from gonogo.execution.agent.executor import CLIENT_CALL, UNANSWERED, Hands, Means
 from gonogo.execution.agent.file_changes import Traces
 from gonogo.execution.agent.gate import (
@@ -60,6 +60,7 @@ __all__ = [
     "drop_call",
     "end_call",
     "explained",
+    "fields_from",
     "given_in",
     "keep_reply",
     "load_profiles",

@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from gonogo.domain.records import CallRow
+from gonogo.domain.records import CallRow, Session
 from gonogo.domain.tool_calls import Reply
 from gonogo.execution.agent.profiles import Profile
 from gonogo.store import Tx
@@ -51,6 +51,10 @@ class Thread(Struct, frozen=True, kw_only=True):
     """What the agent may use here, in the place of what its name stands for."""
     speak: Speak | None = None
     """Speaks in the place of a model."""
+    model: str | None = None
+    """The model that is asked; None: the one that the process is configured with."""
+    attended: bool = True
+    """Somebody can be asked."""
 
     def hold(self, tx: Tx) -> None:
         """Have whoever goes on with the owner's work wait until this transaction ends."""
@@ -69,3 +73,12 @@ class Thread(Struct, frozen=True, kw_only=True):
             "agent": self.agent,
         }
         return {name: value for name, value in named.items() if value is not None}
+
+
+def fields_from(session: Session) -> dict[str, Any]:
+    """What every conversation of a session has from it."""
+    return {
+        "session_id": session.id, "locale": session.spoken, "workspace": Path(session.workspace),
+        "remote": session.tool_host == "client", "model": session.model,
+        "attended": not session.unattended,
+    }  # fmt: skip

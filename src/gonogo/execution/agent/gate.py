@@ -319,6 +319,7 @@ class Gate(Struct, frozen=True, kw_only=True):
     sandbox: Sandbox | None
     home: Path
     attended: bool = True
+    """Somebody can be asked, where a session does not say otherwise."""
     repo_trusted: bool = True
     open_workspace: Callable[[Path], Workspace] = Workspace
     given: Giving = nothing_given
@@ -410,7 +411,7 @@ class Gate(Struct, frozen=True, kw_only=True):
         ready = replace(ready, call=call)
         found, trace = await self._explained(thread, ready, rules, grant, changed)
         if found.decision == "allow" and given.is_perhaps_done(call):
-            found = self._asked_first(trace)
+            found = self._asked_first(trace, attended=self._is_attended(thread))
         found = found.model_copy(
             update={"reason": told(found.reason, thread.locale), "definition": call.definition}
         )
@@ -461,18 +462,22 @@ class Gate(Struct, frozen=True, kw_only=True):
         judge = partial(explain, call, rules, conditions, grant)
         return await anyio.to_thread.run_sync(judge)
 
-    def _asked_first(self, trace: VerdictTrace) -> Verdict:
+    def _asked_first(self, trace: VerdictTrace, *, attended: bool) -> Verdict:
         """The verdict on a call that has begun before with an unknown outcome."""
         rule = "builtin:begun-before"
         trace.enter(VerdictStage.DEFAULT).take(rule)
-        if self.attended:
+        if attended:
             return Verdict(decision="ask", reason=_BEGUN_BEFORE, rule=rule)
         reason = together((_BEGUN_BEFORE, UNATTENDED))
         return Verdict(decision="deny", reason=reason, rule=rule)
 
+    def _is_attended(self, thread: Thread) -> bool:
+        """Whether somebody can be asked, here and in the conversation's session."""
+        return self.attended and thread.attended
+
     def _conditions(self, thread: Thread, call: Call) -> Conditions:
         return Conditions(
-            attended=self.attended,
+            attended=self._is_attended(thread),
             repo_trusted=self.repo_trusted,
             sandboxed=self.sandbox is not None,
             workspace=str(thread.workspace),

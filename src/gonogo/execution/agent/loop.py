@@ -82,7 +82,8 @@ class Loop(Struct, frozen=True, kw_only=True):
     desk: ApprovalService
     gate: Gate
     hands: Hands
-    model: Callable[[], Model]
+    model: Callable[[str | None], Model]
+    """Opens a model by its name, or the one that the process is configured with."""
     tell: Tell
     meter: Meter
     account: Callable[[str, str], Awaitable[str]]
@@ -228,7 +229,7 @@ class Loop(Struct, frozen=True, kw_only=True):
             messages=continued(messages, say("model_continue", thread.locale)),
             tools=await offered_schemas(self.gate, thread),
         )
-        model = self.model()
+        model = self.model(thread.model)
         reply = await self.meter.ask(
             thread, request, lambda: model.request(request, lambda token: self._show(thread, token))
         )

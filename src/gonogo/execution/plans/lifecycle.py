@@ -50,8 +50,9 @@ class Proposals(Struct, frozen=True, kw_only=True):
     """Asks about revisions."""
 
     desk: ApprovalService
-    look_over: Callable[[Revision], Sequence[Finding]] = lambda revision: ()
-    """What a person should know of a plan; an error refuses it."""
+    look_over: Callable[[Revision, bool], Sequence[Finding]] = lambda revision, attended: ()
+    """What a person should know of a plan, told whether somebody can be asked while it runs; an
+    error refuses it."""
 
     def in_order(self, revision: Revision) -> Revision:
         """The revision, if no finding refuses it.
@@ -59,19 +60,20 @@ class Proposals(Struct, frozen=True, kw_only=True):
         Raises:
             InvalidPlan: one does.
         """
-        for finding in self.look_over(revision):
+        for finding in self.look_over(revision, True):
             if finding.severity is FindingSeverity.ERROR:
                 raise InvalidPlan(say(finding.key, "en", **finding.fields))
         return revision
 
-    def findings(self, revision: Revision, locale: str) -> list[dict[str, Any]]:
-        """What a person should know of a plan, in words."""
+    def findings(self, revision: Revision, session: Session) -> list[dict[str, Any]]:
+        """What a person should know of a plan of a session, in words."""
+        locale = session.spoken
         return [
             {
                 **finding.model_dump(mode="json", exclude={"fields"}, exclude_none=True),
                 "message": say(finding.key, locale, **_said(finding.fields, locale)),
             }
-            for finding in self.look_over(revision)
+            for finding in self.look_over(revision, not session.unattended)
         ]
 
     def put_before_person(
@@ -94,7 +96,7 @@ class Proposals(Struct, frozen=True, kw_only=True):
             edited_by: The person who wrote it.
             instead_of: The question that it was written in answer to.
         """
-        findings = self.findings(revision, session.spoken)
+        findings = self.findings(revision, session)
         comments = standing_comments(comments_of(tx, plan.id), revision.number)
         summary = plan_summary(
             revision, session.spoken, findings=findings, tool_host=session.tool_host,

@@ -131,9 +131,7 @@ class Pauses(Struct, frozen=True):
             self._tell_waiting(board, absence)
         if until is not None:
             set_timer(board.tx, RESUME, plan.id, until)
-        elif self.rounds.questions.about_models:
-            self.rounds.questions.ask_about_model(board.tx, board.plan, absence)
-        else:
+        elif not self.rounds.questions.ask_about_model(board.tx, board.plan, absence):
             board.write()
             self.cut_short(board, f"the model did not answer: {absence.error}")
 

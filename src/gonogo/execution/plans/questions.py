@@ -15,15 +15,15 @@ from gonogo.execution.approvals import ApprovalService, Matter, Question
 from gonogo.execution.scheduling import BUDGET, MODEL
 from gonogo.i18n import DEFAULT, say
 from gonogo.store import Tx
-from gonogo.store.sessions import spoken_in
+from gonogo.store.sessions import session_of, spoken_in
 
 
 class PlanQuestions(Struct, frozen=True, kw_only=True):
     """Puts them before people, each in the transaction in which it arises."""
 
     desk: ApprovalService
-    about_models: bool = True
-    """People are asked about a model that does not answer for too long; else the plan ends."""
+    attended: bool = True
+    """Somebody can be asked, where a session does not say otherwise."""
 
     def room(self, tx: Tx, plan: Plan) -> int:
         """How many more questions a plan's session takes now."""
@@ -54,9 +54,15 @@ class PlanQuestions(Struct, frozen=True, kw_only=True):
         reason = say("budget_question", locale, setting=spent.setting, **shown)
         self._intervene(tx, plan, details, say("budget_subject", locale, **shown), reason)
 
-    def ask_about_model(self, tx: Tx, plan: Plan, absence: Absence) -> None:
-        """Ask a person what is to become of a plan whose model has not answered for too long."""
-        locale = spoken_in(tx, plan.session_id) or DEFAULT
+    def ask_about_model(self, tx: Tx, plan: Plan, absence: Absence) -> bool:
+        """Ask a person what is to become of a plan whose model has not answered for too long.
+
+        False where nobody can be asked.
+        """
+        session = session_of(tx, plan.session_id)
+        if session is None or session.unattended or not self.attended:
+            return False
+        locale = session.spoken
         minutes = f"{elapsed(absence.since, tx.now) / 60:.0f}"
         details = {
             "about": MODEL, "since": absence.since.isoformat(), "tries": absence.tries,
@@ -65,6 +71,7 @@ class PlanQuestions(Struct, frozen=True, kw_only=True):
         subject = say("model_away_subject", locale, error=absence.error)
         reason = say("model_away_question", locale, minutes=minutes, error=absence.error)
         self._intervene(tx, plan, details, subject, reason)
+        return True
 
     def _intervene(
         self, tx: Tx, plan: Plan, details: dict[str, Any], subject: str, reason: str

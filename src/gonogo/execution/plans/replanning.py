@@ -8,7 +8,6 @@ which one a plan has, its status says.
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import anyio
@@ -46,6 +45,7 @@ from gonogo.execution.agent import (
     Resting,
     Thread,
     end_call,
+    fields_from,
     open_control,
 )
 from gonogo.execution.approvals import ApprovalService, Question, Ruling
@@ -98,9 +98,8 @@ class ArchitectTalk(Struct, frozen=True, kw_only=True):
         session = session_of(tx, plan.session_id)
         assert session is not None  # noqa: S101 - the plan names its session
         thread = Thread(
-            session_id=session.id, name=self.name(plan), script=self.script(plan), agent=ARCHITECT,
-            locale=session.spoken, workspace=Path(session.workspace),
-            remote=session.tool_host == "client", plan_id=plan.id, revision=plan.revision,
+            **fields_from(session), name=self.name(plan), script=self.script(plan), agent=ARCHITECT,
+            plan_id=plan.id, revision=plan.revision,
             check=lambda tx: self.check(tx, plan),
             park=lambda tx: self._park(tx, plan),
             is_waiting=lambda tx: "away" in self._about(plan_of(tx, plan.id)),

@@ -1,11 +1,9 @@
 """Opens the conversation in which a subtask is carried out."""
 
-from pathlib import Path
-
 from msgspec import Struct
 
 from gonogo.domain.tool_calls import UserText
-from gonogo.execution.agent import Profile, Speak, Thread
+from gonogo.execution.agent import Profile, Speak, Thread, fields_from
 from gonogo.execution.plans.brief import brief
 from gonogo.execution.plans.engine import Engine, check_held
 from gonogo.execution.scheduling import MODEL, Step
@@ -52,10 +50,8 @@ class Threads(Struct, frozen=True, kw_only=True):
             told = UserText(content=brief(step, session.spoken, opening.ending))
             append_message(tx, session.id, name, told, agent=opening.agent)
         return Thread(
-            session_id=session.id, name=name, script=work.subtask.id, agent=opening.agent,
-            locale=session.spoken, workspace=Path(session.workspace),
-            remote=session.tool_host == "client", plan_id=plan.id,
-            revision=work.revision.number, subtask_id=work.subtask.id,
+            **fields_from(session), name=name, script=work.subtask.id, agent=opening.agent,
+            plan_id=plan.id, revision=work.revision.number, subtask_id=work.subtask.id,
             auto_approve=plan.auto_approve_tools, profile=opening.profile, speak=opening.speak,
             check=lambda tx: check_held(tx, work),
             park=lambda tx: self.engine.work.park(tx, work),
