@@ -72,6 +72,12 @@ class Settings(BaseSettings):
     db: str | None = None
     """The database as a URL; by default SQLite in the state folder."""
 
+    background: bool | None = None
+    """Whether a process of its own carries the work out, which goes on when the terminal is closed;
+    by default where there is a terminal, and not with `CI` set or a PostgreSQL database."""
+    linger: Annotated[float, Field(ge=0, le=DAY)] = 60.0
+    """Seconds for which that process stays when all is done and no command is connected."""
+
     host: str = "127.0.0.1"
     """The address that `gonogo serve` listens on."""
     port: Annotated[int, Field(ge=0, le=65_535)] = 8001
@@ -320,6 +326,14 @@ class Settings(BaseSettings):
         PrivateHosts.read(value)
         return value
 
+    @field_validator("db")
+    @classmethod
+    def _absolute_file(cls, value: str | None) -> str | None:
+        scheme, slashes, rest = (value or "").partition(":///")
+        if not scheme.startswith("sqlite") or not rest or rest.startswith((":", "/", "file:")):
+            return value
+        return f"{scheme}{slashes}{os.path.abspath(rest)}"
+
     @field_validator("public_url")
     @classmethod
     def _without_slash(cls, value: str | None) -> str | None:
@@ -379,5 +393,13 @@ class Settings(BaseSettings):
 
     @property
     def allowed_roots(self) -> tuple[Path, ...]:
-        """The folders that workspaces must lie under."""
-        return self.roots or (self.workspace,)
+        """The folders that workspaces must lie under, those that people of this machine open aside.
+
+        There are none where no folder is meant, as in a process of its own.
+        """
+        return self.roots or ((self.workspace,) if self.has_workspace else ())
+
+    @property
+    def has_workspace(self) -> bool:
+        """Whether a session that names no folder gets one."""
+        return self.workspace != Path("/")

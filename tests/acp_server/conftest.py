@@ -14,7 +14,7 @@ import anyio
 import pytest
 from acp import connect_to_agent, schema
 
-from cli.conftest import environment
+from cli.conftest import end_background, environment
 from fakes.nursery import Nursery, Process
 from fakes.openai_server import FakeOpenAI, fake_openai
 from fakes.template import lay_out
@@ -165,6 +165,13 @@ class Pad:
     def note(self, event: Any) -> None:
         self.wire.append((event.direction.value, event.message))
         self.tell()
+
+
+@pytest.fixture
+def background(home: Path) -> Iterator[dict[str, str]]:
+    """The variables with which a process of its own does the work; it is ended with the test."""
+    yield {"GONOGO_BACKGROUND": "true"}
+    end_background(home)
 
 
 Editors = Callable[..., Any]

@@ -19,6 +19,7 @@ import pytest
 
 from fakes.nursery import Nursery, Process, python
 from fakes.template import lay_out
+from gonogo.cli.folder import Folder
 
 SECONDS = 60
 _COLOURS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
@@ -33,8 +34,16 @@ def environment(home: Path, more: Mapping[str, str] | None = None) -> dict[str, 
         "GONOGO_HOME": str(home),
         "GONOGO_CONFIG": str(home / "no-config"),
         "TERM": "xterm",
+        "GONOGO_BACKGROUND": "false",
         **(more or {}),
     }
+
+
+def end_background(home: Path) -> None:
+    """End the process in the background of a state folder, if there is one."""
+    folder = Folder(home)
+    if folder.is_owned():
+        os.kill(int(folder.owner()), signal.SIGKILL)
 
 
 class Terminal:

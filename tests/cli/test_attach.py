@@ -53,8 +53,8 @@ class Joined:
 @pytest.mark.parametrize(
     "kind",
     [
-        "approval_requested", "approval_voted", "checkpoint_created", "session_info",
-        "plan_commented", "plan_rolled_back",
+        "approval_voted", "checkpoint_created", "session_info", "plan_commented",
+        "plan_rolled_back",
     ],
 )  # fmt: skip
 async def test_what_says_nothing_of_work_changes_nothing_about_whether_it_goes_on(
@@ -68,6 +68,19 @@ async def test_what_says_nothing_of_work_changes_nothing_about_whether_it_goes_o
     assert await _join(RuntimeLink(log, None), talk, session, None) is Exit.DONE
 
     assert talk.running is going
+
+
+@pytest.mark.parametrize(("is_final", "goes_on"), [(True, False), (False, True)])
+async def test_where_the_last_that_happened_is_a_question_that_all_waits_for_nothing_goes_on(
+    is_final, goes_on
+):
+    log = Log(("subtask_started", False), ("approval_requested", is_final))
+    talk = Joined()
+    session = SessionView(
+        session_id="s", workspace="/w", agent="coder", created_at=NOW, updated_at=NOW, last_seq=2
+    )
+    await _join(RuntimeLink(log, None), talk, session, None)
+    assert talk.running is goes_on
 
 
 def test_a_session_is_told_in_short_and_its_plan_goes_on_from_there(gonogo, project):

@@ -121,12 +121,18 @@ def test_a_run_brings_its_own_model_to_the_server_of_another(serve, gonogo, proj
     assert (session["model"], session["unattended"]) == ("demo", False)
 
 
-def test_a_workspace_outside_the_servers_roots_is_refused(serve, gonogo, project, tmp_path):
-    serve("--workspace", str(project), "--model", "demo")
-    done = gonogo("run", "Mend it", "-C", str(tmp_path))
-    assert done.returncode == 1
-    assert "Traceback" not in done.stderr
-    assert str(tmp_path) in done.stderr
+def test_a_workspace_outside_the_servers_roots_is_only_for_the_user_of_this_machine(
+    serve, gonogo, project, tmp_path
+):
+    server = serve("--workspace", str(tmp_path / "home"), "--model", "demo")
+    token = gonogo("token", "create", "--role", "admin", "--name", "far").stdout.strip()
+    refused = httpx.post(
+        f"{server.url}/api/v1/sessions", json={"workspace": str(project)}, trust_env=False,
+        headers={"Authorization": f"Bearer {token}"},
+    )  # fmt: skip
+    assert refused.status_code == 403
+    assert str(project) in refused.json()["detail"]
+    assert gonogo("run", "Mend it", "-C", str(project)).returncode == 3
 
 
 def test_a_second_server_says_who_was_first(serve, gonogo, project):

@@ -97,6 +97,7 @@ def walk(tmp_path: Path, born: Nursery) -> Iterator[Walk]:
             **python(),
             "GONOGO_HOME": str(tmp_path / "home"),
             "GONOGO_CONFIG": str(tmp_path / "config"),
+            "GONOGO_BACKGROUND": "false",
             "GONOGO_MODEL": "openai:scripted",
             "OPENAI_BASE_URL": provider.base_url,
             "OPENAI_API_KEY": "sk-test",

@@ -210,6 +210,8 @@ def _keep(files: list[int]) -> None:
 def _become(order: dict[str, Any], files: list[int]) -> None:
     """Be the process that was ordered."""
     os.setsid()
+    # Whoever started the tests may be deaf to the end of a terminal.
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     for number, each in enumerate(files[:3]):
         os.dup2(each, number)
     for each in files:

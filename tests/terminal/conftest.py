@@ -132,5 +132,5 @@ def _environment(home: Path, base_url: str) -> Mapping[str, str]:
     return python() | {
         "GONOGO_HOME": str(home), "GONOGO_CONFIG": str(home / "no-config"),
         "GONOGO_MODEL": "openai:scripted", "OPENAI_BASE_URL": base_url, "OPENAI_API_KEY": "x",
-        "LANG": "C.UTF-8", "PS1": "$ ", "ENV": "",
+        "GONOGO_BACKGROUND": "false", "LANG": "C.UTF-8", "PS1": "$ ", "ENV": "",
     }  # fmt: skip

@@ -81,17 +81,13 @@ class Named(Protocol):
     name: str
 
 
-async def serve_editor(client: Client, pipe: Pipe, locale: str | None) -> dict[str, int]:
+async def serve_editor(client: Client, pipe: Pipe, locale: str | None) -> None:
     """Speak the protocol with whoever is at the pipe, until they are gone.
 
     Args:
         client: The way to the server.
         locale: The operator's setting for the language of texts.
-
-    Returns:
-        The sessions in which something was still under way, each with the last event that was seen.
     """
-    door: EditorAgent | None = None
     async with anyio.create_task_group() as group:
         wrote = anyio.Event()
 
@@ -105,7 +101,6 @@ async def serve_editor(client: Client, pipe: Pipe, locale: str | None) -> dict[s
         await door.listen()
         await farewell(pipe, wrote)
         group.cancel_scope.cancel()
-    return door.unfinished if door else {}
 
 
 class EditorAgent:
@@ -137,16 +132,8 @@ class EditorAgent:
         try:
             await self._connection.main_loop()
         finally:
-            for dialogue in self._dialogues.values():
-                dialogue.is_left = True
             with anyio.CancelScope(shield=True):
                 await self._connection.close()
-
-    @property
-    def unfinished(self) -> dict[str, int]:
-        """The sessions in which something is still under way, each with the last event seen."""
-        found = {dialogue.id: dialogue.unfinished for dialogue in self._dialogues.values()}
-        return {session: seen for session, seen in found.items() if seen is not None}
 
     async def _initialize(self, request: schema.InitializeRequest) -> Answer:
         able = request.client_capabilities

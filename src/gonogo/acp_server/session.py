@@ -6,8 +6,8 @@ person is open.
 """
 
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterator, Sequence
-from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
+from contextlib import aclosing, asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -151,7 +151,7 @@ class Dialogue:
         self.id, self.root, self.locale = session.session_id, session.workspace, locale
         self.updates = Updates(session.workspace, ShownPlan())
         self._seen = self._due = session.last_seq
-        self._open = self._finals = self._streams = 0
+        self._open = self._finals = 0
         self._known: set[str] = set()
         """Approvals that were put before the person."""
         self._left: set[str] = set()
@@ -167,13 +167,6 @@ class Dialogue:
         self._broken: GonogoError | None = None
         self._scope = anyio.CancelScope()
         self._changed = anyio.Event()
-        self.is_left = False
-        """Whether the editor is gone."""
-
-    @property
-    def unfinished(self) -> int | None:
-        """The last event that was seen, if more is to come of what was said here; else None."""
-        return self._seen if self._streams else None
 
     @property
     def is_broken(self) -> bool:
@@ -354,11 +347,10 @@ class Dialogue:
             GonogoError: it is refused, or what came of it is an error.
         """
         last, problem = 0, None
-        with self._streaming():
-            async for event in self._client.send(self.id, message):
-                last = max(last, event.get("seq", 0))
-                if event["type"] == "error" and event.get("is_final") and "subtask_id" not in event:
-                    problem = event
+        async for event in self._client.send(self.id, message):
+            last = max(last, event.get("seq", 0))
+            if event["type"] == "error" and event.get("is_final") and "subtask_id" not in event:
+                problem = event
         self._due = max(self._due, last)
         if problem is not None:
             raise error_of(problem)
@@ -385,10 +377,9 @@ class Dialogue:
     async def until_final(self, act: Callable[[], Awaitable[object]]) -> None:
         """Do something that has no stream of its own; it is over with the next final event."""
         before = self._finals
-        with self._streaming():
-            await act()
-            while self._finals == before and self._broken is None:
-                await self._changed.wait()
+        await act()
+        while self._finals == before and self._broken is None:
+            await self._changed.wait()
 
     async def cancel(self) -> None:
         """Stop what the prompts of this editor have set going."""
@@ -421,15 +412,6 @@ class Dialogue:
         with suppress(Conflict):
             async for event in self._client.send(self.id, {"type": "cancel"}):
                 self._due = max(self._due, event.get("seq", 0))
-
-    @contextmanager
-    def _streaming(self) -> Generator[None]:
-        self._streams += 1
-        try:
-            yield
-        finally:
-            # Where the editor is gone, more is to come of it.
-            self._streams -= not self.is_left
 
     @asynccontextmanager
     async def _running(self) -> AsyncGenerator[Run]:

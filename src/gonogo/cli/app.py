@@ -16,6 +16,7 @@ from gonogo.cli.commands import (
     maintenance,
     plans,
     policy,
+    process,
     rollback,
     run,
     sessions,
@@ -94,6 +95,8 @@ app.command("serve", **EXACT, epilog=run.SERVE_EXAMPLE)(run.serve)
 app.command("acp", **EXACT, epilog=run.ACP_EXAMPLE)(run.acp)
 app.command("mcp", **EXACT, epilog=run.MCP_EXAMPLE)(run.mcp)
 app.command("rollback", **EXACT, epilog=rollback.EXAMPLE)(rollback.rollback)
+app.command("status", **EXACT, epilog=process.STATUS_EXAMPLE)(process.status)
+app.command("stop", **EXACT, epilog=process.STOP_EXAMPLE)(process.stop)
 for _name, _group in {
     "sessions": sessions.app,
     "plans": plans.app,

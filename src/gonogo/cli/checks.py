@@ -1,7 +1,9 @@
 """What `gonogo doctor` looks at. Nothing is changed, and no owner is needed."""
 
+import getpass
 import os
 import platform
+import re
 import shutil
 import sqlite3
 import stat
@@ -45,6 +47,8 @@ async def findings(settings: Settings, environment: Mapping[str, str]) -> AsyncI
     yield _model(settings, environment)
     yield _state_folder(settings.home)
     yield _owner(settings.home)
+    if (lingering := _lingering(getpass.getuser())) is not None:
+        yield lingering
     yield await anyio.to_thread.run_sync(_database, settings)
     if settings.oidc_issuer is not None:
         yield await _identity(settings)
@@ -109,6 +113,22 @@ def _owner(home: Path) -> Check:
     with folder.owned() as ours:
         text = "no process owns the state folder" if ours else f"process {folder.owner()}"
     return Check("owner", "ok", text)
+
+
+def _lingering(user: str, system: Path = Path("/")) -> Check | None:
+    """Whether the process in the background outlives a logout, where the system says otherwise.
+
+    systemd ends what a user has left with `KillUserProcesses=yes` (logind.conf(5)).
+    """
+    said = ""
+    for file in sorted(system.glob("etc/systemd/logind.conf*")):
+        for part in [file] if file.is_file() else sorted(file.glob("*.conf")):
+            said += part.read_text(encoding="utf-8", errors="replace") + "\n"
+    set_ = re.findall(r"(?m)^\s*KillUserProcesses\s*=\s*(\w+)", said)
+    if set_[-1:] != ["yes"] or (system / "var/lib/systemd/linger" / user).exists():
+        return None
+    text = f"plans end when {user} logs out: loginctl enable-linger {user}"
+    return Check("logout", "weak", text)
 
 
 def _database(settings: Settings) -> Check:

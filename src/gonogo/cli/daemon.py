@@ -1,42 +1,51 @@
-"""The process that owns the state folder, who takes it over, and how a command finds it."""
+"""How a command reaches the runtime: as a client of who owns the state folder, or by owning it.
 
-import logging
+Whoever holds the folder's lock serves it on a Unix socket: a server, the process in the background,
+or a command that does the work itself. Every other command finds the socket and is a client.
+"""
+
 import os
-import subprocess
-import sys
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import ExitStack, aclosing, asynccontextmanager, nullcontext, suppress
-from typing import TYPE_CHECKING, Any
+from contextlib import ExitStack, asynccontextmanager, nullcontext, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 import anyio
-import anyio.abc
+import httpx
 from msgspec import Struct, field
 
-from gonogo.cli.folder import Folder, environment, hold, read_settings
+from gonogo import __version__
+from gonogo.cli.background import (
+    GLANCE,
+    PATIENCE,
+    answers,
+    facts_of_this,
+    leaves,
+    other_keys,
+    runs_in_background,
+    silent,
+    start,
+    stay_while_needed,
+)
+from gonogo.cli.folder import Folder, environment, hold, own_locale, read_settings
 from gonogo.cli.session.interrupts import Interrupts
-from gonogo.cli.support import Stop, complain
-from gonogo.client import Client, EventBody
-from gonogo.domain.messages import ClientMessage
+from gonogo.cli.support import Exit, complain
+from gonogo.client import Client
 from gonogo.domain.states import PlanStatus, SubtaskStatus
+from gonogo.i18n import say
 from gonogo.settings import Settings
 
 if TYPE_CHECKING:
     from gonogo.runtime import Runtime
 
 
-# Reaching the runtime: through the process that owns the state folder, or by becoming it.
-#
-# Whoever holds the folder's lock serves it on a Unix socket; every other command finds the socket
-# and is a client. A command that finds nobody opens the runtime itself, serves it for as long as it
-# runs, and talks to it the same way.
-
-PATIENCE = 30.0
-"""Seconds that an owner may take to answer, while it starts or ends."""
-GLANCE, LOOK = 0.05, 0.25
+LOOK = 0.25
 LONG = 86_400.0
 """Seconds that the database may be away from a command whose own process carries the work out."""
 _POLITE = 1.0
 _PLANS = 100
+_LONG_LOG = 10 << 20
+"""Bytes after which a log is put away, in the place of the one before."""
 TOKEN_NAME = "state-folder"  # noqa: S105 - its name, not the secret
 
 
@@ -59,60 +68,68 @@ async def connected(given: Mapping[str, Any] | None = None) -> AsyncGenerator[Cl
     Raises:
         Stop: an owner lives but does not answer.
     """
-    async with linked(read_settings(given), goes_on=True, looks=True) as link:
+    async with linked(read_settings(given), looks=True) as link:
         yield link.client
 
 
 @asynccontextmanager
 async def linked(
-    settings: Settings, *, goes_on: bool = False, looks: bool = False, yields: bool = False
+    settings: Settings, *, looks: bool = False, door: bool = False
 ) -> AsyncGenerator[RuntimeLink]:
     """A way to the runtime; Ctrl-C and SIGTERM cancel what is done with it.
 
     Args:
-        goes_on: No new work is begun: where no model is named, what was left undone goes on with
-            the one that it was begun with.
-        looks: Where nobody owns the folder, open it without setting anything going.
-        yields: Ends by itself before long, so that a server may wait for that.
+        looks: Where nobody owns the folder, open it without setting anything going; but the place
+            of a process in the background that was killed is taken.
+        door: The command is there for an editor or an agent, for as long as that is.
 
     Raises:
-        Stop: an owner lives but does not answer.
+        Stop: an owner lives but does not answer, or none can be started.
         KeyboardInterrupt: after the clean-up that a signal caused.
     """
     folder = Folder(settings.home)
     folder.prepare()
+    starts = runs_in_background(settings, door=door)
+    if starts and not looks:
+        await _suited(folder)
     give_up = anyio.current_time() + PATIENCE
     while True:
-        with folder.owned(yields=yields) as ours, ExitStack() as last:
-            if ours and looks:
-                async with _idle(folder, settings) as link, link.interrupts.heeded():
-                    yield link
-                return
-            if ours:
-                chosen = with_model(folder, settings, goes_on=goes_on)
-                async with owning(folder, chosen) as link, link.interrupts.heeded():
-                    yield link
-                    await _see_work_off(link.client)
-                    await _see_guests_off(folder, last)
-                return
         with folder.visited() as inside:
             if inside and await answers(folder):
-                async with _client(folder, settings) as client:
+                async with _client(folder, settings, revives=starts, always=door) as client:
                     link = RuntimeLink(client, None)
                     async with link.interrupts.heeded():
                         yield link
+                return
+        if starts and not folder.is_owned() and not (looks and folder.read_facts() is None):
+            await start(folder, settings)
+            continue
+        ours = looks or not starts
+        async with _alone(folder, settings, looks=looks) if ours else nullcontext() as link:
+            if link is not None:
+                yield link
                 return
         if anyio.current_time() > give_up:
             raise silent(folder)
         await anyio.sleep(GLANCE)
 
 
-def silent(folder: Folder) -> Stop:
-    """What is said of an owner that lives and does not answer."""
-    return Stop(
-        f"Process {folder.owner()} owns {folder.home} and does not answer; "
-        "wait for it to end, or stop it"
-    )
+@asynccontextmanager
+async def _alone(
+    folder: Folder, settings: Settings, *, looks: bool
+) -> AsyncGenerator[RuntimeLink | None]:
+    """Own the folder for the time of a command; None where somebody else does."""
+    with folder.owned() as ours, ExitStack() as last:
+        if not ours:
+            yield None
+        elif looks:
+            async with _idle(folder, settings) as link, link.interrupts.heeded():
+                yield link
+        else:
+            async with owning(folder, settings) as link, link.interrupts.heeded():
+                yield link
+                await _see_work_off(link.client)
+                await _see_guests_off(folder, last)
 
 
 @asynccontextmanager
@@ -129,12 +146,29 @@ async def glance(
             async with _client(folder, settings) as client:
                 yield client
             return
-    with folder.owned(yields=True) if alone else nullcontext(False) as ours:
+    with folder.owned() if alone else nullcontext(False) as ours:
         if not ours:
             yield None
             return
         async with _idle(folder, settings) as link:
             yield link.client
+
+
+async def _suited(folder: Folder) -> None:
+    """Have a process in the background that is of another version, or has other keys, give way.
+
+    One that works goes on, and the difference is said.
+    """
+    facts = folder.read_facts()
+    if facts is None or facts.kind != "background" or not folder.is_owned():
+        return
+    locale = own_locale()
+    if facts.version != __version__ and not await leaves(folder):
+        complain(
+            say("cli_other_version", locale, pid=facts.pid, theirs=facts.version, ours=__version__)
+        )
+    elif (names := other_keys(facts)) and not await leaves(folder):
+        complain(say("cli_other_keys", locale, pid=facts.pid, names=", ".join(names)))
 
 
 async def _see_work_off(client: Client) -> None:
@@ -167,7 +201,9 @@ async def _see_guests_off(folder: Folder, last: ExitStack) -> None:
 
 
 @asynccontextmanager
-async def owning(folder: Folder, settings: Settings) -> AsyncGenerator[RuntimeLink]:
+async def owning(
+    folder: Folder, settings: Settings, kind: Literal["background", "command"] = "command"
+) -> AsyncGenerator[RuntimeLink]:
     """Open the runtime and serve it on the folder's socket; the caller holds the lock."""
     from gonogo.runtime import Runtime
 
@@ -181,10 +217,11 @@ async def owning(folder: Folder, settings: Settings) -> AsyncGenerator[RuntimeLi
             # Somebody closed the runtime under us.
             group.cancel_scope.cancel()
 
+        folder.write_facts(facts_of_this(kind))
+        await leave_token(runtime, folder)
         group.start_soon(serve_here)
         try:
             await ready.wait()
-            await leave_token(runtime, folder)
             async with _client(folder, settings, busy=LONG) as client:
                 yield RuntimeLink(client, runtime)
             ended = True
@@ -193,6 +230,7 @@ async def owning(folder: Folder, settings: Settings) -> AsyncGenerator[RuntimeLi
             raise
         finally:
             folder.socket.unlink(missing_ok=True)
+            folder.facts.unlink(missing_ok=True)
             runtime.close_streams()
             group.cancel_scope.cancel()
     if not ended:
@@ -202,8 +240,6 @@ async def owning(folder: Folder, settings: Settings) -> AsyncGenerator[RuntimeLi
 @asynccontextmanager
 async def _idle(folder: Folder, settings: Settings) -> AsyncGenerator[RuntimeLink]:
     """Open the runtime for this command alone; the caller holds the lock for that moment."""
-    import httpx
-
     from gonogo.runtime import Runtime
     from gonogo.server import create_app
 
@@ -219,17 +255,31 @@ async def _idle(folder: Folder, settings: Settings) -> AsyncGenerator[RuntimeLin
             yield RuntimeLink(client, runtime)
 
 
-def with_model(folder: Folder, settings: Settings, *, goes_on: bool) -> Settings:
-    """The settings, with the model that the folder's work goes on with where none is named."""
-    if settings.model is not None:
-        if not goes_on:
-            folder.remember_model(settings.model)
-        return settings
-    from gonogo.llm import detect
+async def run_in_background(given: Mapping[str, Any], *, until_idle: bool) -> Exit:
+    """Be the process in the background: carry out what commands ask for, at nobody's terminal."""
+    settings = read_settings({**given, "workspace": Path("/")})
+    folder = Folder(settings.home)
+    folder.prepare()
+    with folder.owned() as ours, ExitStack() as last, suppress(KeyboardInterrupt):
+        if not ours:
+            # Another was faster, and is as good.
+            return Exit.DONE
+        os.chdir("/")
+        async with owning(folder, settings, "background") as link:
+            assert link.runtime is not None  # noqa: S101 - that of this process
+            _close_streams(folder)
+            if not until_idle:
+                await anyio.sleep_forever()
+            await stay_while_needed(folder, link.runtime, settings.linger, last)
+    return Exit.DONE
 
-    if not goes_on or detect(environment()) is not None:
-        return settings
-    return settings.model_copy(update={"model": folder.remembered_model()})
+
+def _close_streams(folder: Folder) -> None:
+    """What is written from now on is for the log: who started this process has heard enough."""
+    log = os.open(folder.log, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    os.close(log)
 
 
 def _log_to(folder: Folder) -> None:
@@ -237,6 +287,10 @@ def _log_to(folder: Folder) -> None:
     from gonogo.telemetry import setup_logging
 
     file = os.open(folder.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    if os.fstat(file).st_size > _LONG_LOG:
+        os.close(file)
+        folder.log.replace(folder.log.with_suffix(".log.1"))
+        file = os.open(folder.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     setup_logging("WARNING", stream=os.fdopen(file, "w", buffering=1))
 
 
@@ -262,21 +316,43 @@ async def _serve(runtime: "Runtime", folder: Folder, ready: anyio.Event) -> None
     await serve(runtime, port=None, uds=folder.address, on_ready=lambda _: ready.set())
 
 
-async def answers(folder: Folder) -> bool:
-    """Whether an owner is there and listens."""
-    if folder.read_token() is None or not folder.socket.exists():
-        return False
-    try:
-        async with await anyio.connect_unix(folder.address):
-            return True
-    except OSError:
-        return False
+class _Reviving(httpx.AsyncBaseTransport):
+    """The way to the process in the background, which starts another where that was killed.
+
+    One that was stopped is started again only for who is there for long, such as an editor.
+    """
+
+    def __init__(self, folder: Folder, settings: Settings, *, always: bool) -> None:
+        self._folder, self._settings, self._always = folder, settings, always
+        self._way = httpx.AsyncHTTPTransport(uds=str(folder.address))
+        self._lock = anyio.Lock()
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Ask the owner; where none listens, nothing was sent yet."""
+        try:
+            return await self._way.handle_async_request(request)
+        except httpx.ConnectError:
+            async with self._lock:
+                killed = self._folder.read_facts() is not None
+                if not (killed or self._always) or self._folder.is_owned():
+                    raise
+                await start(self._folder, self._settings)
+        return await self._way.handle_async_request(request)
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._way.aclose()
 
 
-def _client(folder: Folder, settings: Settings, busy: float = 0) -> Client:
+def _client(
+    folder: Folder, settings: Settings, busy: float = 0, *, revives: bool = False,
+    always: bool = False,
+) -> Client:  # fmt: skip
+    way = _Reviving(folder, settings, always=always) if revives else None
     return Client(
-        uds=folder.address, token=folder.read_token(), busy=busy, opening=_opening(settings)
-    )
+        uds=folder.address, token=folder.read_token(), busy=busy, transport=way,
+        patience=PATIENCE if revives else 0, opening=_opening(settings),
+    )  # fmt: skip
 
 
 def _opening(settings: Settings) -> dict[str, Any]:
@@ -288,164 +364,3 @@ def _opening(settings: Settings) -> dict[str, Any]:
         "model": settings.model or detect(environment()), "unattended": settings.unattended or None,
     }  # fmt: skip
     return {name: value for name, value in fields.items() if value is not None}
-
-
-# Staying with the runtime for hours: who owns the folder may end, and somebody takes its place.
-#
-# A door that an editor or another agent holds open is a client of the owner of the state folder.
-# When that ends, however it ends, the door's process takes the folder over, or finds that another
-# has; its client asks again meanwhile, so what was under way goes on. The other way round it gives
-# way to a server that wants the folder, as soon as nothing is under way.
-
-SUCCESSOR = "--see-off"
-_COURTESY = 10.0
-"""Seconds that other commands may still take when a server wants the folder."""
-_AGAIN = 5.0
-"""Seconds after which an owner that could not begin tries again."""
-_LOG = logging.getLogger(__name__)
-
-
-class ProcessPlace(Struct, frozen=True):
-    """Where this process stands."""
-
-    folder: Folder
-    client: Client
-    """Asks whoever owns the folder."""
-    heir: "_Heir"
-
-    @property
-    def runtime(self) -> "Runtime | None":
-        """The runtime, while this process is the owner."""
-        return self.heir.runtime
-
-    async def is_needed(self) -> bool:
-        """Whether something is under way, or others work, in the runtime of this process."""
-        if self.runtime is None:
-            return False
-        with self.folder.closed() as alone:
-            return not alone or not self.runtime.is_idle or await is_busy(self.client)
-
-
-@asynccontextmanager
-async def lasting(settings: Settings) -> AsyncGenerator[ProcessPlace]:
-    """A way to the runtime that outlives its owner; it is left without waiting for anything.
-
-    Raises:
-        Stop: an owner lives but does not answer.
-        KeyboardInterrupt: after the clean-up that a signal caused.
-    """
-    folder = Folder(settings.home)
-    folder.prepare()
-    async with anyio.create_task_group() as group:
-        heir = _Heir(folder, settings)
-        await group.start(heir.stay)
-        async with _Guest(folder, settings) as client, Interrupts().heeded():
-            yield ProcessPlace(folder, client, heir)
-        group.cancel_scope.cancel()
-
-
-class _Guest(Client):
-    """A client that asks again while nobody owns the folder; a command that does stays for it."""
-
-    def __init__(self, folder: Folder, settings: Settings) -> None:
-        super().__init__(
-            uds=folder.address, token=folder.read_token(), patience=PATIENCE,
-            opening=_opening(settings),
-        )  # fmt: skip
-        self._folder = folder
-
-    async def send(
-        self, session_id: str | None, message: ClientMessage | Mapping[str, Any]
-    ) -> AsyncGenerator[EventBody]:
-        with self._folder.visited():
-            async with aclosing(super().send(session_id, message)) as events:
-                async for event in events:
-                    yield event
-
-
-class _Heir:
-    """Owns the folder whenever nobody else does, and no server wants to."""
-
-    def __init__(self, folder: Folder, settings: Settings) -> None:
-        self._folder, self._settings = folder, settings
-        self.runtime: Runtime | None = None
-        self._reached = False
-
-    async def stay(self, *, task_status: anyio.abc.TaskStatus[None]) -> None:
-        """Have somebody own the folder, until cancelled.
-
-        Raises:
-            Stop: in the beginning somebody does, and does not answer.
-        """
-        give_up = anyio.current_time() + PATIENCE
-        while True:
-            if not self._folder.is_served():
-                await self._try(task_status)
-            if not self._reached and await answers(self._folder):
-                self._told(task_status)
-            if not self._reached and anyio.current_time() > give_up:
-                raise silent(self._folder)
-            await anyio.sleep(LOOK if self._reached else GLANCE)
-
-    async def _try(self, task_status: anyio.abc.TaskStatus[None]) -> None:
-        try:
-            with self._folder.owned(yields=True) as ours:
-                if ours:
-                    await self._own(task_status)
-        except Exception:
-            if not self._reached:
-                raise
-            # Such as rules that have a defect now; whoever asks meanwhile waits, and is told.
-            _LOG.exception("the place of the owner could not be taken")
-            await anyio.sleep(_AGAIN)
-
-    async def _own(self, task_status: anyio.abc.TaskStatus[None]) -> None:
-        chosen = with_model(self._folder, self._settings, goes_on=self._reached)
-        with ExitStack() as last:
-            async with owning(self._folder, chosen) as link:
-                assert link.runtime is not None  # noqa: S101 - that of this process
-                self.runtime = link.runtime
-                self._told(task_status)
-                try:
-                    await self._until_wanted(link.runtime, last)
-                finally:
-                    self.runtime = None
-
-    async def _until_wanted(self, runtime: "Runtime", last: ExitStack) -> None:
-        """Wait for a server that wants the folder, and for nothing to be under way."""
-        since: float | None = None
-        while True:
-            await anyio.sleep(LOOK)
-            if not self._folder.is_served():
-                since = None
-                continue
-            since = since or anyio.current_time()
-            late = anyio.current_time() > since + _COURTESY
-            if runtime.is_idle and (hold(last, self._folder.closed()) or late):
-                return
-
-    def _told(self, task_status: anyio.abc.TaskStatus[None]) -> None:
-        if not self._reached:
-            self._reached = True
-            task_status.started()
-
-
-def start_successor(settings: Settings, left: Mapping[str, int]) -> None:
-    """Have a process of its own take over what is under way here, see it through, and end.
-
-    Args:
-        left: The sessions in which something is, each with the last event that was seen.
-    """
-    words = [word for pair in left.items() for word in (SUCCESSOR, f"{pair[0]}@{pair[1]}")]
-    model = ["--model", settings.model] if settings.model else []
-    subprocess.Popen(  # noqa: S603 - our own command
-        [
-            sys.executable, "-m", "gonogo", "acp", "-C", str(settings.workspace), *model,
-            *(words or [SUCCESSOR, ""]),
-        ],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        env=environment(),
-        start_new_session=True,
-    )  # fmt: skip

@@ -4,7 +4,7 @@ import logging
 import os
 import sys
 from collections.abc import Generator, Mapping
-from contextlib import ExitStack, aclosing, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -13,11 +13,10 @@ import anyio
 import typer
 from msgspec import Struct
 
-from gonogo.cli.daemon import GLANCE, lasting, leave_token, linked, start_successor
+from gonogo.cli.background import GLANCE, facts_of_this, leaves
+from gonogo.cli.daemon import leave_token, linked
 from gonogo.cli.folder import Folder, hold, read_settings
 from gonogo.cli.support import Exit, Stop, complain
-from gonogo.client import Client
-from gonogo.domain.errors import GonogoError
 from gonogo.domain.network import LOOPBACK
 from gonogo.domain.text_safety import visible
 from gonogo.i18n import say
@@ -58,28 +57,17 @@ async def run_server(address: Address, given: Mapping[str, Any]) -> Exit:
 
 
 async def _take(folder: Folder, held: ExitStack) -> None:
-    """Own the folder for as long as the stack; a process that gives way is waited for."""
-    if not await _is_alone(folder, held):
-        raise _taken(folder)
-    if hold(held, folder.owned()):
-        return
-    if not folder.yields():
-        raise _taken(folder)
-    complain(f"waits for process {folder.owner()} of an editor or an agent, which gives way")
-    while True:
+    """Own the folder for as long as the stack; the process in the background is waited for."""
+    until, told = anyio.current_time() + _MOMENT, False
+    while not hold(held, folder.owned()):
+        facts = folder.read_facts()
+        if facts is not None and facts.kind == "background":
+            if not await leaves(folder) and not told:
+                complain(f"waits until process {facts.pid} has done its work; gonogo stop ends it")
+                told = True
+        elif anyio.current_time() > until:
+            raise _taken(folder)
         await anyio.sleep(GLANCE)
-        if hold(held, folder.owned()):
-            return
-
-
-async def _is_alone(folder: Folder, held: ExitStack) -> bool:
-    """Whether there is no other server; whoever looks for one holds its lock for a moment."""
-    until = anyio.current_time() + _MOMENT
-    while not hold(held, folder.serving()):
-        if anyio.current_time() > until:
-            return False
-        await anyio.sleep(GLANCE)
-    return True
 
 
 def _taken(folder: Folder) -> Stop:
@@ -94,6 +82,7 @@ async def _serve(settings: Settings, folder: Folder, address: Address) -> None:
     from gonogo.server import serve
 
     async with Runtime.open(settings) as runtime:
+        folder.write_facts(facts_of_this("server"))
         await leave_token(runtime, folder)
         public = _public(settings)
         await serve(
@@ -170,11 +159,8 @@ def own_pipes() -> Generator[tuple[int, int]]:
         os.close(sink)
 
 
-# `gonogo acp`: the door for editors, for as long as an editor is there.
-#
-# An editor that is closed waits for nobody, so the command leaves at once. Where it owned the state
-# folder and something was under way, a process of its own takes its place, sees that through, and
-# ends.
+# `gonogo acp` and `gonogo mcp`: the doors for an editor and for another agent, as long as one is
+# there. Whoever is gone waits for nobody: what is under way goes on in the background.
 
 _HINT = (
     "gonogo acp is started by an editor and speaks with it; "
@@ -182,52 +168,20 @@ _HINT = (
 )
 
 
-async def run_acp(directory: Path | None, model: str | None) -> Exit:
+async def run_acp(directory: Path | None, model: str | None, foreground: bool) -> Exit:
     """Speak with the editor until it is gone."""
     from gonogo.acp_server import Pipe, serve_editor
 
     if sys.stdin.isatty():
         raise Stop(_HINT, Exit.USAGE)
-    settings = read_settings({"workspace": directory, "model": model})
+    settings = _of_door(directory, model, foreground)
     with own_pipes() as (source, sink):
-        async with lasting(settings) as place:
-            left = await serve_editor(place.client, Pipe(source, sink), settings.locale)
-            is_owner = place.runtime is not None
-            stays = is_owner and (bool(left) or await place.is_needed())
-    if stays:
-        start_successor(settings, left)
+        async with linked(settings, door=True) as link:
+            await serve_editor(link.client, Pipe(source, sink), settings.locale)
     return Exit.DONE
 
 
-async def see_off(seen: list[str], model: str | None, directory: Path | None) -> Exit:
-    """Take the place of a command whose editor is gone, until nothing is under way.
-
-    Args:
-        seen: `SESSION@SEQ` for each session in which something was under way.
-    """
-    settings = read_settings({"workspace": directory, "model": model})
-    async with (
-        linked(settings, goes_on=True, yields=True) as link,
-        anyio.create_task_group() as group,
-    ):
-        for each in seen:
-            session_id, _, seq = each.partition("@")
-            group.start_soon(_until_final, link.client, session_id, int(seq))
-    return Exit.DONE
-
-
-async def _until_final(client: Client, session_id: str, seen: int) -> None:
-    with suppress(GonogoError):
-        async with aclosing(client.follow(session_id, seen)) as events:
-            async for event in events:
-                if event.get("is_final") and "seq" in event:
-                    return
-
-
-# `gonogo mcp`: the door for other agents, for as long as one is there.
-
-
-async def run_mcp(directory: Path | None, model: str | None) -> Exit:
+async def run_mcp(directory: Path | None, model: str | None, foreground: bool) -> Exit:
     """Speak with the other agent until it is gone."""
     from gonogo.mcp_server import serve_agents
 
@@ -236,11 +190,13 @@ async def run_mcp(directory: Path | None, model: str | None) -> Exit:
             "gonogo mcp is started by another agent and speaks with it; see docs/how-to/mcp.md",
             Exit.USAGE,
         )
-    settings = read_settings({"workspace": directory, "model": model})
+    settings = _of_door(directory, model, foreground)
     with own_pipes() as (source, sink):
-        async with lasting(settings) as place:
-            await serve_agents(place.client, source, sink)
-            stays = await place.is_needed()
-    if stays:
-        start_successor(settings, {})
+        async with linked(settings, door=True) as link:
+            await serve_agents(link.client, source, sink)
     return Exit.DONE
+
+
+def _of_door(directory: Path | None, model: str | None, foreground: bool) -> Settings:
+    background = False if foreground else None
+    return read_settings({"workspace": directory, "model": model, "background": background})

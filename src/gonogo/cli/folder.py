@@ -7,10 +7,12 @@ import stat
 import sys
 from collections.abc import Generator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from datetime import datetime
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+import msgspec
 from msgspec import Struct
 
 from gonogo.cli.support import Stop
@@ -53,9 +55,20 @@ def program() -> str:
 # and token lie beside it, for the same user only.
 
 _OPEN_FILES = Path("/proc/self/fd")
-_YIELDS = "yields"
 _LONGEST_SOCKET = 100
 """The kernel's limit for a socket's path is 108 bytes, on other systems 104."""
+
+
+class OwnerFacts(Struct, frozen=True, kw_only=True):
+    """What the owner of a state folder says of itself, for commands of the same user."""
+
+    pid: int
+    version: str
+    kind: Literal["background", "command", "server"]
+    since: datetime
+    salt: str
+    keys: dict[str, str]
+    """The variables that name a model's provider and its keys, each with a salted digest."""
 
 
 class Folder(Struct, frozen=True):
@@ -67,11 +80,6 @@ class Folder(Struct, frozen=True):
     def lock(self) -> Path:
         """Held for life by the owner; its text is the owner's process id."""
         return self.home / "owner.lock"
-
-    @property
-    def server(self) -> Path:
-        """Held by a server that owns the folder or is about to: an editor's process gives way."""
-        return self.home / "server.lock"
 
     @property
     def guests(self) -> Path:
@@ -106,6 +114,11 @@ class Folder(Struct, frozen=True):
         """Where a command that owns the folder logs."""
         return self.home / "gonogo.log"
 
+    @property
+    def facts(self) -> Path:
+        """What the owner says of itself; it stays where that was killed."""
+        return self.home / "owner.json"
+
     def prepare(self) -> None:
         """Create the folder for this user only.
 
@@ -120,35 +133,22 @@ class Folder(Struct, frozen=True):
             self.home.chmod(0o700)
 
     @contextmanager
-    def owned(self, *, yields: bool = False) -> Generator[bool]:
-        """Hold the folder, if nobody else does; gives whether it is ours.
-
-        Args:
-            yields: Whether a server may wait for it.
-        """
+    def owned(self) -> Generator[bool]:
+        """Hold the folder, if nobody else does; gives whether it is ours."""
         handle = os.open(self.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             ours = _taken(handle)
             if ours:
                 os.ftruncate(handle, 0)
-                os.write(handle, f"{os.getpid()}\n{_YIELDS if yields else ''}".encode())
+                os.write(handle, f"{os.getpid()}\n".encode())
             yield ours
         finally:
             os.close(handle)
 
-    @contextmanager
-    def serving(self) -> Generator[bool]:
-        """Be the server of the folder, which those who yield give way to; False if there is one."""
-        handle = os.open(self.server, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            yield _taken(handle)
-        finally:
-            os.close(handle)
-
-    def is_served(self) -> bool:
-        """Whether a server has the folder, or waits for it."""
+    def is_owned(self) -> bool:
+        """Whether a process owns the folder."""
         with suppress(FileNotFoundError):
-            handle = os.open(self.server, os.O_RDONLY | os.O_CLOEXEC)
+            handle = os.open(self.lock, os.O_RDONLY | os.O_CLOEXEC)
             try:
                 return not _taken(handle, fcntl.LOCK_SH)
             finally:
@@ -173,21 +173,21 @@ class Folder(Struct, frozen=True):
         finally:
             os.close(handle)
 
-    def remember_model(self, name: str) -> None:
-        """Keep the name of the model that this folder's work was begun with."""
-        self._write(self.home / "model", name)
-
-    def remembered_model(self) -> str | None:
-        """The model that this folder's last work was begun with."""
-        return self._read(self.home / "model")
-
     def owner(self) -> str:
         """The owner's process id, as it wrote it."""
-        return next(iter(self._owner()), "unknown")
+        said = self.lock.read_text(encoding="ascii", errors="replace").split()
+        return said[0] if said else "unknown"
 
-    def yields(self) -> bool:
-        """Whether the owner gives way to a server."""
-        return _YIELDS in self._owner()
+    def read_facts(self) -> "OwnerFacts | None":
+        """What the owner says of itself, or the last one has said that was killed."""
+        try:
+            return msgspec.json.decode(self.facts.read_bytes(), type=OwnerFacts)
+        except (FileNotFoundError, msgspec.DecodeError):
+            return None
+
+    def write_facts(self, facts: "OwnerFacts") -> None:
+        """Say what this process is, which owns the folder."""
+        self._write(self.facts, msgspec.json.encode(facts).decode())
 
     def read_token(self) -> str | None:
         """The token for clients of the owner; None while there is none."""
@@ -196,9 +196,6 @@ class Folder(Struct, frozen=True):
     def write_token(self, secret: str) -> None:
         """Leave the token for clients of this process, readable by this user only."""
         self._write(self.token_file, secret)
-
-    def _owner(self) -> list[str]:
-        return self.lock.read_text(encoding="ascii", errors="replace").split()
 
     def _read(self, path: Path) -> str | None:
         with suppress(FileNotFoundError):

@@ -34,7 +34,7 @@ async def list_tools(*, json: bool) -> Exit:
 
 async def accept_tool(name: str) -> Exit:
     """Accept a tool as it was seen last."""
-    async with linked(read_settings(), goes_on=True) as link:
+    async with linked(read_settings()) as link:
         accepted = await link.client.accept_tool(name)
     said = "counts as it was seen last" if accepted.news else "has not changed"
     line(f"{spoken(name)} {said}")

@@ -73,7 +73,7 @@ async def list_rules(session_id: str, *, json: bool) -> Exit:
 
 async def add_rule(session_id: str, rule: dict[str, object], *, json: bool) -> Exit:
     """Make a rule."""
-    async with linked(read_settings(), goes_on=True) as link:
+    async with linked(read_settings()) as link:
         made = await link.client.add_session_rule(session_id, rule)
     if json:
         return facts(made)
@@ -83,7 +83,7 @@ async def add_rule(session_id: str, rule: dict[str, object], *, json: bool) -> E
 
 async def remove_rule(session_id: str, rule: str) -> Exit:
     """End a rule."""
-    async with linked(read_settings(), goes_on=True) as link:
+    async with linked(read_settings()) as link:
         await link.client.remove_session_rule(session_id, rule)
     return Exit.DONE
 

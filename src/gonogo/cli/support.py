@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 
 _GONE = (
-    "The process that owned the state folder has ended; any gonogo command, such as "
-    "gonogo approvals list, takes its place and goes on with what was approved"
+    "The process that owned the state folder has ended; gonogo attach takes its place and goes on "
+    "with what was approved"
 )
 
 _LISTS = {

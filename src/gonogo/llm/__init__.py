@@ -5,7 +5,7 @@ model takes a `ModelRequest` and gives a `Reply` whose call ids are ours; it ret
 and raises `ModelFailed` for the rest. Nothing here runs a tool or keeps a conversation.
 """
 
-from gonogo.llm.choice import available_models, detect, open_model
+from gonogo.llm.choice import available_models, detect, open_model, provider_variables
 from gonogo.llm.model import Model, ModelSettings, OnText
 from gonogo.llm.scripted import Line, ScriptedModel, demo_model
 
@@ -19,4 +19,5 @@ __all__ = [
     "demo_model",
     "detect",
     "open_model",
+    "provider_variables",
 ]

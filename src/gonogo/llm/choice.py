@@ -90,6 +90,12 @@ _PROVIDERS = (
 _BY_NAME = {provider.name: provider for provider in _PROVIDERS}
 
 
+def provider_variables() -> frozenset[str]:
+    """The names of the variables that say which provider is asked, and with which key."""
+    keys = (name for provider in _PROVIDERS for name in provider.variables)
+    return frozenset({*keys, "OPENAI_BASE_URL", "OPENAI_MODEL"})
+
+
 def detect(environment: Mapping[str, str]) -> str | None:
     """The model that the environment speaks of.
 

@@ -1,6 +1,7 @@
 """The verb that gives room back to the disk."""
 
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 import anyio
@@ -10,13 +11,14 @@ from msgspec import Struct
 from gonogo.domain.errors import Conflict, ToolFailed
 from gonogo.domain.identity import Principal, Role
 from gonogo.domain.views import StateRoom, Vacuumed
+from gonogo.execution.checkpoints import SWEEP
 from gonogo.execution.event_bus import Hub
 from gonogo.execution.jobs import LocalDispatcher
 from gonogo.runtime.services import Parts
 from gonogo.store import Store, Tx, patiently
 from gonogo.store.calls import count_open_questions
 from gonogo.store.erasing import deleted_sessions
-from gonogo.store.jobs import kept_objects
+from gonogo.store.jobs import first_but, kept_objects
 from gonogo.telemetry import Metrics
 from gonogo.workspace import Snapshots
 
@@ -49,6 +51,10 @@ class Maintenance(Struct, frozen=True):
         await self._of_snapshots(self._snapshots.sweep, await store.read(kept_objects))
         await store.vacuum()
         return Vacuumed(dry_run=False, before=before, after=await self._room())
+
+    async def next_due(self) -> datetime | None:
+        """When work is due by itself, such as after a pause; what only tidies up is none."""
+        return await self._parts.store.read(first_but, SWEEP)
 
     @property
     def _snapshots(self) -> Snapshots:

@@ -38,6 +38,7 @@ from gonogo.runtime.wiring import bare_thread
 from gonogo.settings import Settings
 from gonogo.store import Clock, Outbox, Tx, utc_now
 from gonogo.store import events as log
+from gonogo.store.sessions import workspaces
 from gonogo.telemetry import Metrics
 
 _PATIENCE = 9.0
@@ -260,6 +261,9 @@ class Runtime:
 
 def _open(tx: Tx, parts: Parts) -> None:
     log.start_system_chain(tx)
+    # Folders that people of this machine had sessions in, besides the roots.
+    for folder in workspaces(tx):
+        parts.gate.programs.know(folder)
     if parts.store.missing:
         log.note(
             tx, log.SYSTEM, actor=OWNER.id,

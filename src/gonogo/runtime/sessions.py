@@ -119,6 +119,7 @@ class SessionOpening(Struct, frozen=True, kw_only=True):
     tool_host: str = "server"
     model: str | None = None
     unattended: bool = False
+    anywhere: bool = False
 
 
 class Sessions(Struct, frozen=True):
@@ -137,10 +138,13 @@ class Sessions(Struct, frozen=True):
         tool_host: str | None = None,
         model: str | None = None,
         unattended: bool = False,
+        anywhere: bool = False,
     ) -> SessionView:
         """Open a session.
 
         Args:
+            anywhere: Whoever asks is the user of this machine whose process this is: their own
+                folders are as good as the roots.
             model: The model that its agents ask; by default the one that is configured here.
             unattended: Nobody can answer in it: what would ask is denied.
 
@@ -153,6 +157,7 @@ class Sessions(Struct, frozen=True):
         opening = SessionOpening(
             session_id=session_id, workspace=workspace, title=title, locale=locale,
             tool_host=tool_host or "server", model=model, unattended=unattended,
+            anywhere=anywhere,
         )  # fmt: skip
         session = await self._parts.store.write(self.create, principal, opening)
         return session_view(session)
@@ -265,7 +270,7 @@ class Sessions(Struct, frozen=True):
             raise InvalidMessage("tool_host: server or client")
         session = Session(
             id=wanted, principal_id=principal.id, title=opening.title,
-            workspace=str(self._workspace(opening.workspace)), locale=opening.locale,
+            workspace=str(self._workspace(opening)), locale=opening.locale,
             spoken=resolve(opening.locale, self._parts.settings.locale),
             tool_host=opening.tool_host, agent="orchestrator", active_plan_id=None, last_seq=0,
             deleted=False, created_at=tx.now, updated_at=tx.now, model=opening.model,
@@ -278,20 +283,37 @@ class Sessions(Struct, frozen=True):
         )  # fmt: skip
         return session
 
-    def _workspace(self, wanted: str | None) -> Path:
+    def _workspace(self, opening: SessionOpening) -> Path:
         settings = self._parts.settings
+        if not (opening.workspace or settings.has_workspace):
+            raise InvalidMessage("workspace: name the folder to work in")
         try:
-            path = Path(wanted or settings.workspace).expanduser().resolve()
+            path = Path(opening.workspace or settings.workspace).expanduser().resolve()
         except (OSError, RuntimeError) as error:
             raise InvalidMessage(f"workspace: {error}") from None
         roots = [root.resolve() for root in settings.allowed_roots]
-        if not any(path.is_relative_to(root) for root in roots):
-            shown = ", ".join(str(root) for root in roots)
+        is_inside = any(path.is_relative_to(root) for root in roots)
+        if not is_inside and not (opening.anywhere and self._is_own(path)):
+            shown = ", ".join(str(root) for root in roots) or "none"
             raise Forbidden(f"The workspace {path} is outside the allowed roots: {shown}")
         # os.path, unlike Path, takes a name that is too long for one that is not there.
         if not os.path.isdir(path):
             raise InvalidMessage(f"workspace: {path} is not a folder")
+        if not is_inside:
+            self._parts.gate.programs.know(path)
         return path
+
+    def _is_own(self, path: Path) -> bool:
+        """Whether a folder is one of the user's whose process this is; ours and `/` are not."""
+        settings = self._parts.settings
+        ours = (settings.home.resolve(), settings.config.resolve())
+        if path == Path("/") or any(path.is_relative_to(folder) for folder in ours):
+            return False
+        try:
+            return path.stat().st_uid == os.geteuid()
+        except OSError:
+            # It is not there, which is said of it.
+            return True
 
     def _edit(
         self,

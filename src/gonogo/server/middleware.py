@@ -6,9 +6,13 @@ answered without its traceback.
 """
 
 import logging
+import os
+import socket
+import sys
 from asyncio import TimerHandle
 from collections.abc import Collection
 from ipaddress import ip_address
+from struct import Struct as Layout
 from typing import Any, cast
 from urllib.parse import urlsplit
 
@@ -28,6 +32,8 @@ LINKS = "/d/"
 """Where links that decide are. Their address is the credential, so a cookie is never looked at."""
 WILDCARDS = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - compared, not bound
 _SCHEMES = {"http": "http", "https": "https", "ws": "http", "wss": "https"}
+_PEER = Layout("3i")
+"""Process, user and group of who is at the other end of a Unix socket (unix(7), SO_PEERCRED)."""
 _LOG = logging.getLogger("gonogo.server")
 
 
@@ -76,7 +82,7 @@ class Guard:
     def _refusal(self, scope: Scope) -> str | None:
         headers = Headers(scope=scope)
         host = headers.get("host", "")
-        if not _is_local_socket(scope) and not self._names.has(host):
+        if not is_local_socket(scope) and not self._names.has(host):
             return f"{host[:200]!r} is not a name of this server"
         own = f"{_SCHEMES[scope['scheme']]}://{host.lower()}"
         for origin in headers.getlist("origin"):
@@ -118,9 +124,19 @@ class Shelter:
                 await answer(scope, receive, sender)
 
 
-def _is_local_socket(scope: Scope) -> bool:
+def is_local_socket(scope: Scope) -> bool:
+    """Whether a request came by the Unix socket, so from the user whose process this is."""
     server = scope.get("server")
     return server is not None and server[1] is None
+
+
+def _is_stranger(connection: Any) -> bool:  # noqa: ANN401 - asyncio's own
+    """Whether another user of this machine is at the other end of a Unix socket; root is none."""
+    if connection is None or connection.family != socket.AF_UNIX or sys.platform != "linux":
+        return False
+    told = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
+    _, user, _ = _PEER.unpack(told)
+    return user not in {os.geteuid(), 0}
 
 
 def _name(host: str) -> str | None:
@@ -160,6 +176,9 @@ class Heads(H11Protocol):
     def connection_made(self, transport: Any) -> None:  # noqa: ANN401 - uvicorn's own
         """Wait for the first head."""
         super().connection_made(transport)
+        if _is_stranger(transport.get_extra_info("socket")):
+            transport.abort()
+            return
         self._held.admit(transport, self._room)
         self._wait()
 

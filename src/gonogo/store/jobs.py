@@ -27,6 +27,7 @@ _DUE_TIMERS = (
     .limit(200)
 )
 _FIRST = select(func.min(timers.c.run_at, type_=timers.c.run_at.type))
+_FIRST_BUT = _FIRST.where(timers.c.kind != bindparam("kind"))
 _DROP = delete(timers).where(timers.c.kind == bindparam("kind"), timers.c.key == bindparam("key"))
 _HAS = select(timers.c.run_at).where(
     timers.c.kind == bindparam("kind"), timers.c.key == bindparam("key")
@@ -65,6 +66,11 @@ def due_timers(tx: Tx) -> list[Timer]:
 def first_timer(tx: Tx) -> datetime | None:
     """When the earliest timer is due."""
     return tx.execute(_FIRST).scalar()
+
+
+def first_but(tx: Tx, kind: str) -> datetime | None:
+    """When the earliest timer is due that is not of a kind."""
+    return tx.execute(_FIRST_BUT, {"kind": kind}).scalar()
 
 
 # Deliveries: what other programs are to be told, until they were or it is given up.

@@ -1,6 +1,7 @@
 """Sessions, and the rules that hold in one of them alone."""
 
 from datetime import datetime
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
@@ -30,6 +31,7 @@ _ALL = (
     .limit(bindparam("limit"))
     .offset(bindparam("offset"))
 )
+_WORKSPACES = select(sessions.c.workspace).where(sessions.c.deleted == 0).distinct()
 _IDS = select(sessions.c.id).where(sessions.c.deleted == 0)
 _IDS_OF = _IDS.where(sessions.c.principal_id == bindparam("of"))
 _COUNT_ALL = select(func.count()).select_from(sessions).where(sessions.c.deleted == 0)
@@ -113,6 +115,11 @@ def find_sessions(
     ids = [row.id for row in told if any(wanted in (word or "").casefold() for word in row)]
     found = (session_of(tx, each) for each in ids[offset : offset + limit])
     return [each for each in found if each is not None], len(ids)
+
+
+def workspaces(tx: Tx) -> list[Path]:
+    """The folder of each session that is not deleted, once."""
+    return [Path(row.workspace) for row in rows(tx, _WORKSPACES, {})]
 
 
 def session_ids(tx: Tx, principal_id: str | None) -> set[str]:

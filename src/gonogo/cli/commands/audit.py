@@ -193,7 +193,7 @@ async def _export(
 
     now = datetime.now(UTC)
     span = {"session_id": session, "since": moment(since, now), "until": moment(until, now)}
-    async with linked(read_settings(), goes_on=True, looks=True) as link:
+    async with linked(read_settings(), looks=True) as link:
         if output is None:
             await write_out(link, span)
         else:
@@ -225,7 +225,7 @@ async def _prune(before: str, export: Path, json: bool) -> Exit:
 
     now = datetime.now(UTC)
     limit = moment(before, now) or now
-    async with linked(read_settings(), goes_on=True, looks=True) as link:
+    async with linked(read_settings(), looks=True) as link:
         heads = await copied(link, {"removable": limit}, export)
         gone = 0
         for start in range(0, len(heads), _BATCH):

@@ -1,5 +1,6 @@
 """`run`, `demo`, `serve`, `acp` and `mcp`: the commands that work."""
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -27,6 +28,12 @@ Yes = Annotated[
     typer.Option("--yes", help="Approve the plan; --yes=all answers yes to every question."),
 ]
 YesAll = Annotated[bool, typer.Option("--yes-all", hidden=True)]
+Foreground = Annotated[
+    bool,
+    typer.Option(
+        "--foreground", help="Do all in this process: the work ends when the command does."
+    ),
+]
 
 
 def run(
@@ -39,9 +46,12 @@ def run(
         bool, typer.Option("--plan-only", help="Stop when there is a plan; it waits for you.")
     ] = False,
     unattended: Annotated[bool, typer.Option("--unattended", help="Deny what would ask.")] = False,
+    foreground: Foreground = False,
     json: Events = False,
 ) -> None:
     """Carry out one task: plan, go, live progress, result.
+
+    What runs goes on when the terminal is closed; gonogo attach takes part in it again.
 
     Exit code: 0 all done, 1 failed, 3 waits for a person, 4 something was denied or rejected, 130
     interrupted. Without a terminal nothing is asked: the command ends with 3 and the id of what
@@ -56,6 +66,7 @@ def run(
         plan_only=plan_only,
         unattended=unattended,
         json=json,
+        foreground=foreground,
     )
     carry_out(run_task, task, directory, model, wish)
 
@@ -70,6 +81,7 @@ def attach(
     yes: Yes = False,
     yes_all: YesAll = False,
     unattended: Annotated[bool, typer.Option("--unattended", help="Deny what would ask.")] = False,
+    foreground: Foreground = False,
     json: Events = False,
 ) -> None:
     """Take part in a session: see what it did, follow it, answer, say something.
@@ -80,7 +92,9 @@ def attach(
     from gonogo.cli.session.answers import Wish
     from gonogo.cli.session.run import attach as attach_to
 
-    wish = Wish(yes=yes or yes_all, all=yes_all, unattended=unattended, json=json)
+    wish = Wish(
+        yes=yes or yes_all, all=yes_all, unattended=unattended, json=json, foreground=foreground
+    )
     carry_out(attach_to, session, wish)
 
 
@@ -117,10 +131,21 @@ def serve(
         bool,
         typer.Option("--accept-restored", help="Go on with a database that lost what it had."),
     ] = False,
+    socket_only: Annotated[
+        bool, typer.Option("--socket-only", help="Listen on no port: only for this machine.")
+    ] = False,
+    exit_when_idle: Annotated[
+        bool,
+        typer.Option("--exit-when-idle", help="With --socket-only: end when all is done."),
+    ] = False,
 ) -> None:
     """Serve HTTP, SSE and WebSocket until stopped."""
+    from gonogo.cli.daemon import run_in_background
     from gonogo.cli.doors import Address, run_server
 
+    if socket_only:
+        given = {"db": db, "model": model, "accept_restored": accept_restored or None}
+        carry_out(partial(run_in_background, until_idle=exit_when_idle), given)
     given = {
         "host": host, "port": port, "workspace": workspace, "db": db, "model": model,
         "accept_restored": accept_restored or None,
@@ -128,28 +153,21 @@ def serve(
     carry_out(run_server, Address(auth=not no_auth), given)
 
 
-def acp(
-    directory: Directory = None,
-    model: Model = None,
-    see_off: Annotated[list[str] | None, typer.Option("--see-off", hidden=True)] = None,
-) -> None:
+def acp(directory: Directory = None, model: Model = None, foreground: Foreground = False) -> None:
     """Be the agent of an editor that speaks the Agent Client Protocol, on stdin and stdout.
 
     Editors start it. What runs goes on without the editor, and is the same session everywhere.
     """
-    from gonogo.cli import doors as _acp
+    from gonogo.cli.doors import run_acp
 
-    if see_off is None:
-        carry_out(_acp.run_acp, directory, model)
-    else:
-        carry_out(_acp.see_off, [each for each in see_off if each], model, directory)
+    carry_out(run_acp, directory, model, foreground)
 
 
-def mcp(directory: Directory = None, model: Model = None) -> None:
+def mcp(directory: Directory = None, model: Model = None, foreground: Foreground = False) -> None:
     """Offer plans, their status, open questions and results to another agent, by MCP on stdio.
 
     The agent starts it. It can ask for a plan and look; deciding is for people, and not offered.
     """
     from gonogo.cli.doors import run_mcp
 
-    carry_out(run_mcp, directory, model)
+    carry_out(run_mcp, directory, model, foreground)

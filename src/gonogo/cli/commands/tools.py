@@ -89,12 +89,12 @@ async def _told(name: str, given: dict[str, Any], directory: Path | None) -> dic
     from gonogo.cli.folder import read_settings
     from gonogo.domain.errors import PolicyDenied
 
-    settings = read_settings({"workspace": directory})
+    settings = read_settings({"workspace": directory, "background": False})
     async with linked(settings) as link:
         if link.runtime is None:
             raise Stop(
-                f"Another process owns {settings.home}; stop it, or set GONOGO_HOME to another "
-                "folder for this command"
+                f"Another process owns {settings.home}; gonogo stop ends it, or set "
+                "GONOGO_HOME to another folder for this command"
             )
         runtime = link.runtime
         try:

@@ -114,6 +114,8 @@ class Wish(Struct, frozen=True, kw_only=True):
     """Answer yes to every other question too."""
     plan_only: bool = False
     unattended: bool = False
+    foreground: bool = False
+    """All is done in this process."""
     json: bool = False
     keeps: bool = True
     """Ctrl-C at a terminal pauses and asks; what is left is kept for later."""

@@ -42,7 +42,7 @@ async def decide_one(
     Args:
         longer: `for_session` or `for_plan`, where the call is allowed from now on.
     """
-    async with linked(read_settings(), goes_on=True) as link:
+    async with linked(read_settings()) as link:
         approval = await link.client.approval(approval_id)
         message = decision(approval, word, feedback, edited)
         if longer is not None and approval.kind != "tool":
@@ -65,7 +65,7 @@ async def decide_group(same_as: str, word: str, feedback: str | None, *, json: b
     Args:
         same_as: What they have in common, or the id of one of them.
     """
-    async with linked(read_settings(), goes_on=True) as link:
+    async with linked(read_settings()) as link:
         group = same_as if ":" in same_as else (await link.client.approval(same_as)).group
         if group is None:
             raise Stop(f"{same_as} is like no other question; decide it by its id")
@@ -104,7 +104,7 @@ async def steer(verb: str, plan_id: str, *, json: bool, reason: str | None = Non
     Args:
         reason: Why a plan is cancelled.
     """
-    async with linked(read_settings(), goes_on=True) as link:
+    async with linked(read_settings()) as link:
         act = getattr(link.client, f"{verb}_plan")
         if reason is not None:
             act = partial(act, reason=reason)
@@ -172,7 +172,7 @@ async def edit_plan(plan_id: str, source: Path | None, *, sure: bool, json: bool
     person = TerminalPerson(environment())
     if not sure and not person.is_there:
         raise Stop(say("cli_plan_no_terminal", own_locale()), Exit.USAGE)
-    async with linked(read_settings(), goes_on=True) as link:
+    async with linked(read_settings()) as link:
         approval = await _question(link.client, plan_id)
         session = await link.client.session(approval.session_id)
         locale = resolve(session.locale, read_settings().locale)

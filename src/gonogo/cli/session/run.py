@@ -39,9 +39,13 @@ async def run_task(task: str, directory: Path | None, model: str | None, wish: W
     """Carry one task out."""
     if not task.strip():
         raise Stop('Say what you want done: gonogo run "Add a --json flag"', Exit.USAGE)
-    settings = read_settings({"workspace": directory, "model": model})
+    settings = read_settings({"workspace": directory, "model": model, **_place(wish)})
     async with linked(settings) as link:
         return await talk(link, settings, task, wish)
+
+
+def _place(wish: Wish) -> dict[str, bool | None]:
+    return {"background": False if wish.foreground else None}
 
 
 async def talk(link: RuntimeLink, settings: Settings, task: str, wish: Wish) -> Exit:
@@ -99,7 +103,7 @@ async def _carry_through(folder: Path, wish: Wish) -> Exit:
 
 
 def _settings(folder: Path, project: Path) -> Settings:
-    given = {"workspace": project, "roots": (), "model": "demo"}
+    given = {"workspace": project, "roots": (), "model": "demo", "background": False}
     if not environment().get("GONOGO_HOME"):
         given["home"] = folder / "state"
     return read_settings(given)
@@ -129,14 +133,15 @@ _MESSAGES = 8
 _TAIL = 500
 """Events at the end of the log that tell whether something is under way."""
 _WORKING = frozenset({PlanStatus.RUNNING, PlanStatus.REPLANNING})
+_ASKS = "approval_requested"
 _STILL = ("approval_", "checkpoint_", "session_", "plan_commented", "plan_rolled_back")
 """Events that say nothing of whether work goes on."""
 
 
 async def attach(session_id: str | None, wish: Wish) -> Exit:
     """Show what a session did, follow it, and let the person take part."""
-    settings = read_settings()
-    async with linked(settings, goes_on=True) as link:
+    settings = read_settings(_place(wish))
+    async with linked(settings) as link:
         session = await _session(link.client, session_id, settings.locale)
         locale = resolve(session.locale, settings.locale)
         plan = await _plan(link.client, session)
@@ -177,7 +182,8 @@ async def _join(
         async with aclosing(link.client.follow(session.session_id, after)) as events:
             async for event in events:
                 talk.outcome.note(event)
-                if not str(event["type"]).startswith(_STILL):
+                said = str(event["type"])
+                if not said.startswith(_STILL) or (said == _ASKS and event.get("is_final")):
                     running = not event.get("is_final")
                 if event.get("seq", 0) >= session.last_seq:
                     break

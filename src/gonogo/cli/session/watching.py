@@ -83,7 +83,7 @@ async def watch(plan_id: str, draw: Callable[[PlanGraph, str], Iterator[str]], j
 
     Where nobody carries the plan out, it is shown once: this command only looks.
     """
-    async with linked(read_settings(), goes_on=True, looks=True) as link:
+    async with linked(read_settings(), looks=True) as link:
         client = link.client
         graph = await client.plan_graph(plan_id)
         session = await client.session(graph.session_id)
@@ -100,7 +100,7 @@ async def watch(plan_id: str, draw: Callable[[PlanGraph, str], Iterator[str]], j
 
 async def wait(plan_id: str, limit: float | None, json: bool) -> Exit:
     """Wait until a plan is over or a person is asked; leaving early changes nothing in it."""
-    async with linked(read_settings(), goes_on=True, looks=True) as link:
+    async with linked(read_settings(), looks=True) as link:
         client = link.client
         plan = await client.plan(plan_id)
         if link.runtime is None:

@@ -1,6 +1,7 @@
 """Sessions: open, look, change, delete, and follow what happens in one."""
 
 import re
+from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Query, Response
@@ -17,6 +18,7 @@ from gonogo.domain.views import (
 )
 from gonogo.server.auth import Authenticated
 from gonogo.server.bodies import NewRule, NewSession, SessionChange
+from gonogo.server.middleware import is_local_socket
 from gonogo.server.openapi import lists, streams, takes
 from gonogo.server.requests import Name, answer, once, read_body
 from gonogo.server.sse import EventStream, as_json
@@ -31,9 +33,9 @@ async def open_session(caller: Authenticated) -> Response:
     """Open a session."""
     body = await read_body(caller.request, NewSession)
     fields = body.model_dump(exclude_none=True)
-    return await once(
-        caller, body, lambda: caller.runtime.sessions.open(caller.principal, **fields), 201
-    )
+    is_here = is_local_socket(caller.request.scope)
+    opened = partial(caller.runtime.sessions.open, caller.principal, anywhere=is_here, **fields)
+    return await once(caller, body, opened, 201)
 
 
 @router.get("", response_model=SessionList)

@@ -15,7 +15,7 @@ from subprocess import PIPE
 import anyio
 import anyio.abc
 import anyio.to_thread
-from msgspec import Struct
+from msgspec import Struct, field
 
 from gonogo.domain.errors import ToolFailed
 
@@ -264,6 +264,12 @@ class Programs(Struct, frozen=True, kw_only=True):
     """As the operator has it: where a program is looked for, and in which order."""
     roots: tuple[Path, ...] = ()
     """Folders that agents write in."""
+    more: set[Path] = field(default_factory=set[Path])
+    """Further ones, as they become known."""
+
+    def know(self, folder: Path) -> None:
+        """From now on agents write in a folder too."""
+        self.more.add(folder)
 
     def elsewhere(self, workspace: Path) -> str:
         """The PATH without what is relative, or lies where agents write."""
@@ -286,7 +292,7 @@ class Programs(Struct, frozen=True, kw_only=True):
         return [entry for entry in self.path.split(":") if os.path.isabs(entry)]
 
     def _is_written(self, path: str, workspace: Path) -> bool:
-        return _is_in(path, (workspace, *self.roots)) or _is_open_to_all(path)
+        return _is_in(path, (workspace, *self.roots, *self.more)) or _is_open_to_all(path)
 
 
 def _found(name: str, path: str) -> Iterator[str]:

@@ -1,0 +1,204 @@
+"""The process that carries the work out goes on without the terminal that began it."""
+
+import json
+import os
+import signal
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from cli.conftest import end_background
+from cli.test_owner import wait_for
+from gonogo.cli import checks
+from gonogo.cli.background import minimal
+from gonogo.cli.folder import Folder
+from gonogo.demo import lay_out, run_tests
+from gonogo.settings import Settings
+
+pytestmark = pytest.mark.feature(240)
+ENDS = "plans end when ann logs out: loginctl enable-linger ann"
+HERE = {"GONOGO_BACKGROUND": "true", "GONOGO_LINGER": "60"}
+
+
+@pytest.fixture
+def project(tmp_path):
+    lay_out(tmp_path / "project")
+    return tmp_path / "project"
+
+
+@pytest.fixture
+def ask(gonogo, home):
+    """A command that may leave a process in the background; that is ended with the test."""
+
+    def asked(*words, **more):
+        return gonogo(*words, env={**HERE, **more})
+
+    yield asked
+    end_background(home)
+
+
+def begun(terminal, project, *words):
+    at = terminal("run", "Mend it", "-C", str(project), "--model", "demo", *words, env=HERE)
+    at.expect("Subtask 1/5")
+    return at
+
+
+def plans(ask):
+    return json.loads(ask("plans", "list", "--json").stdout)["plans"]
+
+
+def told(ask):
+    return json.loads(ask("status", "--json").stdout)
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGKILL])
+def test_a_plan_goes_on_when_the_window_of_its_terminal_is_closed(
+    ask, terminal, project, home, number
+):
+    at = begun(terminal, project, "--yes")
+    process = told(ask)
+    assert (process["kind"], process["plans"]) == ("background", 1)
+    assert process["pid"] != at.process.pid
+    at.process.send_signal(number)
+    at.process.wait(60)
+    wait_for(lambda: json.loads(ask("approvals", "list", "--json").stdout)["approvals"])
+    assert told(ask)["pid"] == process["pid"]
+    ended = ask("attach", "--yes=all")
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert run_tests(project).passed
+
+
+def test_the_next_command_takes_up_what_a_killed_process_left(ask, terminal, project, home):
+    at = begun(terminal, project, "--yes")
+    first = told(ask)["pid"]
+    at.process.kill()
+    os.kill(first, signal.SIGKILL)
+    wait_for(lambda: not Folder(home).is_owned())
+    second = told(ask)
+    assert second["running"]
+    assert second["pid"] != first
+    wait_for(lambda: json.loads(ask("approvals", "list", "--json").stdout)["approvals"])
+
+
+def test_a_command_that_follows_starts_the_process_again_that_was_killed_under_it(
+    ask, terminal, project
+):
+    at = begun(terminal, project, "--yes=all")
+    os.kill(told(ask)["pid"], signal.SIGKILL)
+    # What was cut off may have had its effect, so a person is asked about that.
+    assert at.end() in {0, 1, 3, 4}
+    assert "takes its place" not in at.output
+    (plan,) = plans(ask)
+    assert plan["status"] in {"completed", "running", "partial"}
+
+
+def test_commands_that_come_at_once_start_one_process(ask, home, project):
+    with ThreadPoolExecutor(4) as pool:
+        done = list(
+            pool.map(
+                lambda n: ask("run", f"Mend it {n}", "-C", str(project), "--model", "demo"),
+                range(4),
+            )
+        )
+    assert [each.returncode for each in done] == [3] * 4, [each.stderr for each in done]
+    assert len({plan["session_id"] for plan in plans(ask)}) == 4
+    assert told(ask)["questions"] == 4
+
+
+def test_it_ends_when_nothing_is_left_to_do_and_nobody_is_there(ask, project, home):
+    done = ask("run", "Mend it", "-C", str(project), "--model", "demo", GONOGO_LINGER="0")
+    assert done.returncode == 3, done.stderr
+    wait_for(lambda: not Folder(home).is_owned())
+    assert not Folder(home).facts.exists()
+    assert told(ask) == {"running": False}
+    assert [plan["status"] for plan in plans(ask)] == ["awaiting_approval"]
+    assert not Folder(home).is_owned()
+
+
+def test_it_is_stopped_at_once_where_it_is_idle_and_asks_first_where_it_is_not(
+    ask, terminal, project, home
+):
+    at = begun(terminal, project, "--yes")
+    pid = told(ask)["pid"]
+    refused = ask("stop")
+    assert refused.returncode == 3
+    assert f"Process {pid} is at work" in refused.stderr
+    assert ask("stop", "--now").returncode == 0
+    assert at.end() == 1
+    assert not Folder(home).is_owned()
+    again = ask("stop")
+    assert again.returncode == 0
+    assert "No gonogo process works" in again.stdout
+
+
+def test_a_run_is_done_in_its_own_process_where_that_is_asked_for(ask, project, home):
+    done = ask("run", "Mend it", "-C", str(project), "--model", "demo", "--yes=all", "--foreground")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert not Folder(home).is_owned()
+
+
+def test_what_hinders_it_from_starting_is_said(ask, home):
+    (home / "no-config").mkdir()
+    (home / "no-config" / "rules.toml").write_text("broken")
+    done = ask("run", "Mend it", "--model", "demo")
+    assert done.returncode == 1
+    assert "rules.toml" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_an_idle_process_with_other_keys_or_of_another_version_gives_its_place_up(
+    ask, project, home
+):
+    ask("run", "Mend it", "-C", str(project), "--model", "demo")
+    first = told(ask)["pid"]
+    ask("run", "Mend it", "-C", str(project), "--model", "demo")
+    assert told(ask)["pid"] == first
+    ask("run", "Mend it", "-C", str(project), "--model", "demo", OPENAI_API_KEY="another")
+    second = told(ask)["pid"]
+    assert second != first
+    facts = Folder(home).read_facts()
+    assert "another" not in str(facts)
+    written = Folder(home).facts.read_text().replace(facts.version, "0.0.1")
+    Folder(home).facts.write_text(written)
+    ask(
+        "run", "Mend it", "-C", str(project), "--model", "demo", OPENAI_API_KEY="another"
+    )  # fmt: skip
+    assert told(ask)["pid"] != second
+
+
+@pytest.mark.parametrize(
+    ("said", "lingers", "found"),
+    [
+        ("#KillUserProcesses=yes", False, None),
+        ("KillUserProcesses=yes\nKillUserProcesses=no", False, None),
+        ("KillUserProcesses = yes", True, None),
+        (
+            "KillUserProcesses = yes",
+            False,
+            ENDS,
+        ),
+    ],
+)
+def test_the_doctor_warns_where_a_logout_would_end_it(tmp_path, said, lingers, found):
+    (tmp_path / "etc/systemd").mkdir(parents=True)
+    (tmp_path / "etc/systemd/logind.conf").write_text(said)
+    if lingers:
+        (tmp_path / "var/lib/systemd/linger").mkdir(parents=True)
+        (tmp_path / "var/lib/systemd/linger/ann").touch()
+    check = checks._lingering("ann", tmp_path)
+    assert (check and check.text) == found
+
+
+def test_it_gets_the_variables_of_its_work_and_no_others(tmp_path):
+    (tmp_path / "mcp.toml").write_text('env_from = ["DOCS_WORD"]')
+    settings = Settings(home=tmp_path, config=tmp_path, mcp=tmp_path / "mcp.toml")
+    given = {
+        "PATH": "/bin", "GONOGO_LOCALE": "ru", "ANTHROPIC_API_KEY": "k", "DOCS_WORD": "w",
+        "OPENAI_BASE_URL": "http://x", "GONOGO_UNATTENDED": "1", "GONOGO_WORKSPACE": "/w",
+        "EDITOR": "vi", "SSH_AUTH_SOCK": "/s",
+    }  # fmt: skip
+    kept = minimal(given, settings)
+    assert kept.pop("GONOGO_HOME") == str(tmp_path)
+    assert set(kept) == {
+        "PATH", "GONOGO_LOCALE", "ANTHROPIC_API_KEY", "DOCS_WORD", "OPENAI_BASE_URL",
+    }  # fmt: skip
