@@ -122,3 +122,14 @@ def test_a_line_on_a_terminal_has_no_control_characters_but_its_own_colours() ->
     assert any("\\x1b]0;title\\x07" in each for each in trace)
     assert not set(stream.getvalue()) & set("\x07\u202e")
     assert "\x1b]" not in stream.getvalue()
+
+
+@pytest.mark.parametrize("library", ["httpx", "httpcore", "openai", "alembic"])
+def test_of_a_library_that_talks_much_only_warnings_are_logged(library: str) -> None:
+    stream = io.StringIO()
+    setup_logging(stream=stream)
+
+    logging.getLogger(library).info("chatter")
+    logging.getLogger(library).warning("trouble")
+
+    assert [json.loads(line)["event"] for line in stream.getvalue().splitlines()] == ["trouble"]

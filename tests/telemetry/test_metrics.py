@@ -165,3 +165,13 @@ def test_other_events_count_nothing_and_two_runtimes_never_mix() -> None:
 
     assert sample(one, 'plan_rollbacks_total{outcome="restored"}') == 1
     assert sample(other, 'plan_rollbacks_total{outcome="restored"}') is None
+
+
+def test_each_metric_says_in_a_sentence_what_it_counts() -> None:
+    lines = Metrics().render().decode().splitlines()
+    described = [line.split(" ", 3)[3] for line in lines if line.startswith("# HELP ")]
+
+    assert "Rollbacks." in described
+    for text in described:
+        first, rest = text[0], text[1:]
+        assert (first.isupper(), rest.isupper(), text[-1]) == (True, False, "."), text
