@@ -12,6 +12,8 @@ from gonogo.acp_server.updates import (
     content_of,
     decided,
     edited,
+    form_of,
+    locations_of,
     options_of,
 )
 from gonogo.domain import errors
@@ -94,6 +96,27 @@ def test_a_call_with_other_arguments_is_answered_as_an_edit_of_those_that_were_a
         "decision": "edit",
         "modified_arguments": {"command": "touch y", "cwd": "."},
     }
+
+
+def test_a_form_for_other_arguments_names_each_and_holds_what_was_asked() -> None:
+    asked = question(arguments={"command": "touch x", "cwd": ".", "timeout": 5})
+
+    fields = form_of(asked, "edit", "en").properties
+
+    assert {name: (field.title, field.default) for name, field in fields.items()} == {
+        "command": ("command", "touch x"),
+        "cwd": ("cwd", "."),
+    }
+
+
+def test_the_places_of_a_patch_are_the_files_it_changes() -> None:
+    patch = (
+        "--- a/f\n+++ b/f\n@@ -1 +1 @@\n-one\n+two\n--- a/g\n+++ /dev/null\n@@ -1 +0,0 @@\n-bye\n"
+    )
+
+    found = locations_of("apply_patch", {"patch": patch}, "/project")
+
+    assert [place.path for place in found] == ["/project/f", "/project/g"]
 
 
 @pytest.mark.parametrize(
