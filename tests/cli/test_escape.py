@@ -21,6 +21,7 @@ def test_one_line_has_no_breaks_and_a_bounded_length():
     assert one_line("a\n  b\tc\n\n") == "a ⏎ b c"
     assert one_line("echo ok\n\n" + " " * 50 + "; x") == "echo ok ⏎ ␣×50; x"
     assert one_line("x" * 50, 10) == "x" * 9 + "…"
+    assert one_line("x" * 10, 10) == "x" * 10
 
 
 def test_a_value_in_a_line_has_the_escapes_of_json_and_a_text_those_of_text():

@@ -215,3 +215,25 @@ def test_a_long_question_leaves_the_body_three_rows_to_fill(foot):
     foot.body, foot.prompt = body, lambda _width: lines(*"abcdefgh")
     foot.draw()
     assert given == [3]
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"type": "tool_call", "call_id": "c", "tool_name": "read_file", "arguments": {}},
+        {"type": "error", "content": "It broke"},
+        {"type": "agent_switched", "metadata": {"from_agent": "a", "to_agent": "b"}},
+        {"type": "plan_notification", "content": "A plan",
+         "metadata": {"plan_id": "p", "revision": 1, "subtasks": []}},
+    ],
+    ids=lambda event: event["type"],
+)  # fmt: skip
+def test_a_text_that_something_else_follows_is_settled_above_it(
+    foot, console, written, event: dict[str, Any]
+):
+    nobody: Any = None
+    live = Live(console, foot, nobody, nobody, "en")
+    live.show({"type": "assistant_message", "token": "Hello", "content": "Hello"})
+    assert written.getvalue() == ""
+    live.show(event)
+    assert written.getvalue().startswith("Hello\n")
