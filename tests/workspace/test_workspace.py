@@ -1,6 +1,7 @@
 """The workspace promises that no path leaves it, that files change in one step and only from what
 they were expected to hold, and that all this is true with and without the kernel's help."""
 
+import fcntl
 import os
 import stat
 import threading
@@ -337,6 +338,30 @@ def test_a_file_over_the_limit_is_not_read(workspace: Workspace) -> None:
     assert workspace.read("f", limit=5) == b"12345"
     with refused("too_large"):
         workspace.read("f", limit=4)
+
+
+def test_a_file_that_grows_while_it_is_read_is_over_the_limit_all_the_same() -> None:
+    # Its size is said to be 0, as that of a file that somebody is only beginning to write.
+    descriptor = os.open("/proc/self/status", os.O_RDONLY)
+    try:
+        with refused("too_large", "more than 100 bytes"):
+            content.read_all(descriptor, "f", 100)
+    finally:
+        os.close(descriptor)
+
+
+def test_a_change_while_another_takes_too_long_says_that_the_workspace_is_locked(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gonogo.workspace.files.workspace.LOCK_PATIENCE", 0.01)
+    other = os.open(workspace.root, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        with refused("io_error", "The workspace is locked by another change"):
+            workspace.write("f", b"one", base=None)
+    finally:
+        os.close(other)
+    workspace.write("f", b"one", base=None)
 
 
 def test_a_folder_in_the_place_of_a_file_is_said_to_be_one(workspace: Workspace) -> None:
