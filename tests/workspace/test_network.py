@@ -319,23 +319,30 @@ async def test_more_connections_than_may_be_wait_for_their_turn(
 
 
 @pytest.mark.parametrize(
-    "request_",
+    ("request_", "said"),
     [
-        "GET / HTTP/1.1", "GET http:// HTTP/1.1", "CONNECT a HTTP/1.1", "CONNECT a:99999 HTTP/1.1",
-        "GET http://u@good.test/ HTTP/1.1", "GET ftp://good.test/ HTTP/1.1", "nonsense", "",
+        ("GET / HTTP/1.1", "This is a proxy: it takes CONNECT and requests for http://"),
+        ("GET ftp://good.test/ HTTP/1.1", "This is a proxy: it takes CONNECT and requests for"),
+        ("GET http:// HTTP/1.1", "The request names no host and port"),
+        ("CONNECT a HTTP/1.1", "The request names no host and port"),
+        ("CONNECT a:99999 HTTP/1.1", "The request names no host and port"),
+        ("GET http://u@good.test/ HTTP/1.1", "The request names no host and port"),
+        ("nonsense", "This proxy takes HTTP/1.1 requests and CONNECT"),
+        ("", "This proxy takes HTTP/1.1 requests and CONNECT"),
     ],
-)  # fmt: skip
+)
 async def test_what_is_no_request_for_a_proxy_is_not_one(
-    workspace: Workspace, server: Quiet, request_: str
+    workspace: Workspace, server: Quiet, request_: str, said: str
 ) -> None:
     script = (
         "exec 3<>/dev/tcp/127.0.0.1/${HTTP_PROXY##*:}; "
-        f"printf '%s\\r\\n\\r\\n' '{request_}' >&3; head -n1 <&3"
+        f"printf '%s\\r\\n\\r\\n' '{request_}' >&3; cat <&3"
     )
 
     done = await run(workspace, script, to(server))
 
-    assert "400 Bad Request" in done.output
+    assert done.output.startswith("HTTP/1.1 400 Bad Request")
+    assert f"\n{said}" in done.output
     assert done.network.reached == {}
 
 
