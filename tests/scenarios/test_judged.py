@@ -39,6 +39,26 @@ async def test_each_call_is_listed_with_its_verdict_and_the_answer_to_its_questi
             await world.runtime.reports.calls(world.bob, world.session)
 
 
+async def test_a_call_is_listed_with_what_it_touches_and_without_what_it_writes(make):
+    patch = "--- /dev/null\n+++ b/a.txt\n@@ -0,0 +1 @@\n+one\n"
+    asked = [
+        call("write_file", path="b.txt", content="text"), call("apply_patch", patch=patch),
+        call("execute_command", command="touch c", cwd="."),
+        call("move_file", source="d.txt", destination="e.txt"),
+    ]  # fmt: skip
+    async with make({"main/coder": [calls(*asked)]}) as world:
+        (world.folder / "d.txt").write_text("x")
+        await world.say("Go", "coder")
+        found = await world.runtime.reports.calls(world.ann)
+
+        assert {view.tool_name: view.arguments for view in found} == {
+            "write_file": {"path": "b.txt"},
+            "apply_patch": {"patch": patch},
+            "execute_command": {"command": "touch c", "cwd": "."},
+            "move_file": {"source": "d.txt", "destination": "e.txt"},
+        }
+
+
 async def test_a_call_in_a_plan_names_the_grant_that_was_there(make):
     script = {
         "main/architect": [plan(step("one")), says("There")],
