@@ -73,6 +73,7 @@ async def test_each_call_of_a_tool_subtask_is_recorded_as_an_agents_is(make):
         [called] = of(events, "tool_call", subtask_id="make")
         [result] = of(events, "tool_result", subtask_id="make")
         assert called["call_id"] == result["call_id"]
+        assert called["call_id"].startswith("call_")
         assert called["agent"] == "gonogo"
         [allowed] = [e for e in await world.audit("tool.allowed") if e.subject == "write_file"]
         assert allowed.details["source"] == "grant"

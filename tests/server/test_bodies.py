@@ -228,3 +228,10 @@ def test_a_null_in_a_decision_by_any_path_is_a_field_left_out(model, fields):
 def test_a_null_in_an_order_is_refused_since_leaving_it_out_means_something_else(model, fields):
     with pytest.raises(InvalidMessage, match="leave a field out instead of null"):
         validated(model, fields)
+
+
+def test_an_order_that_says_nothing_rolls_back_since_the_latest_checkpoint_and_for_real():
+    order = validated(RollbackOrder, {})
+
+    assert (order.checkpoint_id, order.subtask_id) == (None, None)
+    assert (order.whole, order.dry_run, order.include_shared) == (False, False, False)

@@ -218,6 +218,13 @@ async def test_a_file_that_changed_after_the_approval_is_left_alone(
     assert workspace.read("f") == b"one\nand the person's line\n"
 
 
+async def test_a_file_that_is_deleted_is_gone_and_said_to_be(workspace: Workspace) -> None:
+    workspace.write("f", b"one\n", base=None)
+
+    assert await do(workspace, "delete_file", path="f") == {"path": "f", "deleted": True}
+    assert workspace.hash("f") is None
+
+
 @pytest.mark.parametrize("tool", ["write_file", "edit_file"])
 async def test_a_base_hash_that_is_old_asks_to_read_again(workspace: Workspace, tool: str) -> None:
     workspace.write("f", b"two\n", base=None)
