@@ -156,6 +156,7 @@ async def test_patience_ends_with_one_question_and_waiting_on_begins_anew(store:
         assert (await shop.plan(plan_id)).status is _P.PAUSED
 
         await shop.do(shop.engine.pauses.wait_on, plan_id)
+        assert "plan_resumed" in await told(shop, plan_id)
         await shop.until_paused(plan_id)
         await looked(shop, plan_id, 1)
         with pytest.raises(Conflict, match="not for its model"):
