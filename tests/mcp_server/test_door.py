@@ -30,7 +30,11 @@ PLAN = {
 SCRIPT = {
     "rules": [
         {"when": {"tools": ["create_plan"]},
-         "replies": [{"calls": [{"name": "create_plan", "arguments": PLAN}]}, {"text": "Done."}]},
+         "replies": [
+             {"text": "I look.", "calls": [{"name": "list_files", "arguments": {}}]},
+             {"text": "I plan it.", "calls": [{"name": "create_plan", "arguments": PLAN}]},
+             {"text": "Done."},
+         ]},
         {"when": {"tools": ["write_file"]},
          "replies": [
              {"calls": [{"name": "write_file",
@@ -95,6 +99,7 @@ async def test_an_agent_asks_for_a_plan_a_person_decides_and_the_agent_sees_the_
     async with agent(env, folder) as client:
         planned = await ask(client, "propose_plan", task="Say hello", wait_seconds=LIMIT)
         assert (planned["status"], planned["goal"]) == ("awaiting_approval", "Say hello")
+        assert planned["said"] == "I look.\n\nI plan it."
         assert [each["id"] for each in planned["subtasks"]] == ["hello"]
         [question] = planned["waits_for"]
         assert question["answered_by"].startswith("a person: gonogo approvals show")
