@@ -1,12 +1,14 @@
 """The runtime's own promises: it opens, it looks without acting, and it knows who speaks."""
 
+import threading
 from pathlib import Path
 
 import anyio
 import pytest
+from msgspec.structs import replace
 
 from fakes.world import LIMIT, calls, kinds, plan, says, step, world_of, write
-from gonogo.domain.errors import Conflict, Forbidden, InvalidMessage, NotFound, Unauthorized
+from gonogo.domain.errors import Busy, Conflict, Forbidden, InvalidMessage, NotFound, Unauthorized
 from gonogo.domain.events import AssistantMessage
 from gonogo.domain.identity import Principal, Role
 from gonogo.llm import ModelSettings
@@ -14,6 +16,7 @@ from gonogo.runtime import Runtime
 from gonogo.runtime.services import ModelPool, model_settings
 from gonogo.settings import Settings
 from gonogo.store import events as log
+from gonogo.workspace import Snapshots
 
 LINES = {
     "main/architect": [plan(step("one"))],
@@ -130,6 +133,34 @@ async def test_who_follows_a_session_sees_what_is_told_to_its_deletion_and_then_
                     pass
                 with pytest.raises(NotFound, match=f"{world.session} was deleted"):
                     await anext(events)
+
+
+class Stuck(Snapshots):
+    """A store on a disk that answers nobody for a while."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.goes_on, self.has_answered = threading.Event(), False
+
+    def probe(self) -> None:
+        self.goes_on.wait(5)
+        self.has_answered = True
+
+
+async def test_who_asks_whether_work_can_be_done_does_not_wait_for_a_disk_that_is_stuck(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gonogo.runtime.runtime._PATIENCE", 0.5)
+    async with world_of(tmp_path, {}) as world:
+        stuck, parts = Stuck(tmp_path / "stuck"), world.runtime.parts
+        rollbacks = replace(parts.rollbacks, snapshots=stuck)
+        try:
+            with pytest.raises(Busy) as refused:
+                await Runtime(replace(parts, rollbacks=rollbacks)).check_ready()
+            assert refused.value.reason == "the state folder does not answer in time"
+            assert not stuck.has_answered
+        finally:
+            stuck.goes_on.set()
 
 
 async def test_a_workspace_must_be_a_folder_inside_the_roots(tmp_path: Path) -> None:
