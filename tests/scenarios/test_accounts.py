@@ -83,6 +83,20 @@ async def test_what_failed_is_answered_from_what_the_model_is_told(make):
         assert "files" not in found["d"]
 
 
+async def test_of_files_whose_contents_cannot_be_compared_the_account_has_no_lines(make):
+    lines = script(
+        step("a", scope=PATHS), then=[says("Well.")], a=[calls(write("a.txt", "1\n")), says("a")]
+    )
+    async with make(lines) as world:
+        plan_id = await world.propose()
+        await world.decide_plan(plan_id)
+        (world.settings.home / "snapshots" / "HEAD").write_text("This is no store any more")
+
+        found = subtasks(await told(world, plan_id))
+
+        assert found["a"]["files"] == [{"path": "a.txt", "status": "added"}]
+
+
 @pytest.mark.feature(227)
 async def test_what_people_edited_rejected_and_answered_is_told_in_their_words(make):
     lines = script(

@@ -134,6 +134,21 @@ async def test_nothing_of_what_was_said_and_done_stays(make, canary):
         assert report.problems == []
 
 
+async def test_what_cannot_be_taken_out_of_the_snapshots_is_said_in_the_log(make, caplog):
+    async with make({"main/orchestrator": [says("Hello")]}) as world:
+        await world.say("Hi")
+        store = world.settings.home / "snapshots"
+        store.mkdir(exist_ok=True)
+        (store / "HEAD").write_text("This is no store any more")
+
+        await world.runtime.sessions.delete(world.ann, world.session)
+        await world.idle()
+
+        said = [r for r in caplog.records if "snapshots of" in r.getMessage()]
+        assert {record.name for record in said} == {"gonogo.execution.erasures"}
+        assert all("are still there" in record.getMessage() for record in said)
+
+
 @on_both
 @pytest.mark.feature(238)
 async def test_who_opened_and_deleted_it_and_when_stays_on_record(make, canary):
