@@ -105,6 +105,16 @@ def test_operations_have_names_of_their_own(document):
     assert len(names) == len(set(names))
 
 
+def test_what_is_left_out_of_a_query_counts_as_something_that_could_be_said(document):
+    for path, operations in document["paths"].items():
+        for operation in operations.values():
+            for said in operation.get("parameters", []):
+                if "default" in said["schema"]:
+                    schema = {**said["schema"], "components": document["components"]}
+                    fits = jsonschema.Draft202012Validator(schema).is_valid
+                    assert fits(said["schema"]["default"]), (path, said["name"])
+
+
 async def test_the_events_schema_fits_events_and_nothing_else(ask):
     async with ask() as client:
         schema = (await client.get("/api/v1/schema/events.json")).json()
