@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
+import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,9 +15,11 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.live import Live
 
-from gonogo.cli.session.watching import Redrawn, _board
+from gonogo.cli.session.watching import JsonGraphs, Redrawn, _board, _follow
 from gonogo.cli.terminal.plan_graph import graph_lines, rails, timeline_lines
 from gonogo.cli.terminal.render import diff_lines
+from gonogo.client import Client
+from gonogo.domain.errors import NotFound
 from gonogo.domain.plan import Scope, Subtask
 from gonogo.domain.plan_views import GraphNode, PlanDiff, PlanGraph
 
@@ -294,3 +297,18 @@ def test_where_nobody_looks_a_watched_plan_is_told_in_lines_of_the_persons_langu
     board.show(graph(node("a"), status="completed"))
 
     assert capsys.readouterr().out == "12:00:20 a не начата\na\\x1b\n"
+
+
+async def test_a_watched_plan_is_followed_from_where_it_was_looked_at():
+    asked: list[tuple[str, str]] = []
+
+    def server(request: httpx.Request) -> httpx.Response:
+        asked.append((request.url.path, request.headers["last-event-id"]))
+        return httpx.Response(404, json={"detail": "It is gone", "code": "not_found"})
+
+    transport = httpx.MockTransport(server)
+    async with Client("http://127.0.0.1:1", token="t", transport=transport) as client:
+        with pytest.raises(NotFound):
+            await _follow(client, graph(node("a"), last_seq=7), JsonGraphs())
+
+    assert asked == [("/api/v1/sessions/s/events", "7")]
