@@ -137,6 +137,14 @@ def test_a_run_is_done_in_its_own_process_where_that_is_asked_for(ask, project, 
     assert not Folder(home).is_owned()
 
 
+def test_an_idle_process_makes_room_for_a_command_that_does_all_itself(ask, project, home):
+    ask("run", "Mend it", "-C", str(project), "--model", "demo")
+    assert told(ask)["kind"] == "background"
+    read = ask("tool", "run", "read_file", '{"path": "README.md"}', "-C", str(project))
+    assert read.returncode == 0, read.stderr
+    assert not Folder(home).is_owned()
+
+
 def test_what_hinders_it_from_starting_is_said(ask, home):
     (home / "no-config").mkdir()
     (home / "no-config" / "rules.toml").write_text("broken")

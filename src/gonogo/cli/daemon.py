@@ -92,6 +92,9 @@ async def linked(
     starts = runs_in_background(settings, door=door)
     if starts and not looks:
         await _suited(folder)
+    elif settings.background is False and not looks:
+        # What does all by itself needs the place, where that is not in use.
+        await leaves(folder)
     give_up = anyio.current_time() + PATIENCE
     while True:
         with folder.visited() as inside:
