@@ -67,9 +67,10 @@ def test_damage_to_the_database_is_found(stage: Stage, number: str):
     assert numbers(stage) == set()
     with closing(sqlite3.connect(stage.database)) as conn, conn:
         conn.execute("PRAGMA foreign_keys = OFF")
-        conn.execute("INSERT INTO sessions SELECT 'other', principal_id, title, '/', locale,"
-                     " spoken, tool_host, agent, NULL, 0, 0, hex(zeroblob(32)), 0, created_at,"
-                     " updated_at FROM sessions")  # fmt: skip
+        conn.execute("CREATE TEMP TABLE other AS SELECT * FROM sessions")
+        conn.execute("UPDATE other SET id = 'other', workspace = '/', active_plan_id = NULL,"
+                     " last_seq = 0, audit_seq = 0, audit_hash = hex(zeroblob(32))")  # fmt: skip
+        conn.execute("INSERT INTO sessions SELECT * FROM other")
         conn.execute(DAMAGE[number])
 
     assert number in numbers(stage)
